@@ -48,7 +48,6 @@ export interface Transcript {
   verbose: number;
   is_draft: boolean;
   header: Header;
-  context: Fold | null;
   notes: string[];
   plan: Plan | null;
   steps: Step[];
@@ -61,7 +60,7 @@ export interface Transcript {
   undo: boolean;
 }
 /**
- * The first line; `duration` is "" while the run is on and a clock shows the time.
+ * The first line; `facts` say how far a run is, as long as it is on.
  */
 export interface Header {
   model: string;
@@ -70,15 +69,6 @@ export interface Header {
   state_text: string;
   facts: string[];
   started_at: string;
-  duration: string;
-}
-/**
- * A text behind its title; `is_open` says whether it begins expanded.
- */
-export interface Fold {
-  title: string;
-  text: string;
-  is_open: boolean;
 }
 /**
  * A plan to approve as a whole; `hint` says how, while nobody is asked here.
@@ -191,6 +181,14 @@ export interface Display {
     [k: string]: string;
   };
   label: string;
+}
+/**
+ * A text behind its title; `is_open` says whether it begins expanded.
+ */
+export interface Fold {
+  title: string;
+  text: string;
+  is_open: boolean;
 }
 /**
  * A pending decision; `covers` is the reach of a longer approval.
@@ -309,9 +307,13 @@ export interface Ending {
   tone: 'plain' | 'error';
 }
 /**
- * The usage of the run, and its trace id.
+ * The last line, and what is folded behind it: the context, brief thoughts, usage, trace id.
+ *
+ * `duration` is "" while the run is on and a clock shows the time.
  */
 export interface Footer {
+  duration: string;
+  folds: Fold[];
   facts: string[];
   trace_id: string;
 }

@@ -148,17 +148,20 @@ export function hostile(text: string | Make): Transcript {
       model: make(),
       badge: make(),
       state_text: make(),
-      facts: [make()],
-      duration: make()
+      facts: [make()]
     },
-    context: { title: make(), text: make(), is_open: false },
     notes: [make()],
     plan: plan(make),
     steps: [step(make)],
     todos: [todo, { ...todo, status: 'completed' }],
     todos_at: 0,
     ending: { title: make(), text: make(), tone: 'error' },
-    footer: { facts: [make()], trace_id: make() },
+    footer: {
+      duration: make(),
+      folds: [{ title: make(), text: make(), is_open: false }],
+      facts: [make()],
+      trace_id: make()
+    },
     unsent: [userText(make)],
     say: { placeholder: make(), problem: make() }
   };

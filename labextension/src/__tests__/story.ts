@@ -113,7 +113,7 @@ export function inCall(transcript: Transcript, id: string, changes: Partial<Call
 /** A finished run of one step. */
 export function withStep(step: Partial<Step>, run: Partial<Transcript> = {}): Transcript {
   const steps = [{ ...STEP, ...step }];
-  return { ...TRANSCRIPT, notes: [], context: null, todos: [], steps, todos_at: 1, ...run };
+  return { ...TRANSCRIPT, notes: [], todos: [], steps, todos_at: 1, ...run };
 }
 
 /** A finished run of one call. */

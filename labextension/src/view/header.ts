@@ -62,7 +62,7 @@ export class HeaderView {
   private tick(header: Header | null, isLive: boolean): void {
     if (header === null || !isLive) {
       this.dispose();
-      this.clock.textContent = header?.duration ?? '';
+      this.clock.textContent = '';
       return;
     }
     // A new run is timed by the page's clock, which may differ from the kernel's.

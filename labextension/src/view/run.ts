@@ -1,12 +1,13 @@
 /** Draws a run, live or saved. */
 import type { Answer } from '../channel';
 import { isOver } from '../model';
-import type { Ending, Fold, Footer, Transcript } from '../protocol';
-import { Child, h, Slot, Views } from './dom';
+import type { Ending, Transcript } from '../protocol';
+import { h, Slot, Views } from './dom';
 import { foldedOf, FoldedStepsView } from './foldedSteps';
+import { FooterView } from './footer';
 import { HeaderView } from './header';
 import { PlanView, TodosView } from './plan';
-import { reveal, withInlineCode } from './reveal';
+import { withInlineCode } from './reveal';
 import { keepHtml, Before } from './sanitize';
 import { UserTextActions, UserTextsView } from './userTexts';
 import { note, StepItem, StepView } from './step';
@@ -23,7 +24,6 @@ export class RunView {
   readonly element: HTMLElement;
 
   private header: HeaderView;
-  private context = new Slot(h('div'));
   private notes = new Slot(h('div'));
   private plan: PlanView;
   private todos = new TodosView();
@@ -31,7 +31,7 @@ export class RunView {
   /** True if something handles the card's requests after the run's end. */
   private canAsk: boolean;
   private ending = new Slot(h('div'));
-  private footer = new Slot(h('footer', { class: 'ipyagent-footer' }));
+  private footer = new FooterView();
   private userTexts: UserTextsView;
   private stepList = h('div', { class: 'ipyagent-steps' });
   private steps: Views<StepItem, StepView>;
@@ -64,7 +64,6 @@ export class RunView {
       h(
         'div',
         { class: 'ipyagent-content' },
-        this.context.element,
         this.notes.element,
         this.plan.element,
         this.earlier.element,
@@ -84,14 +83,13 @@ export class RunView {
     if (transcript === null) {
       return;
     }
-    const { run_id, context, notes, plan, header, ending, footer } = transcript;
+    const { run_id, notes, plan, header, ending, footer } = transcript;
     if (this.runId !== run_id) {
       this.runId = run_id;
       this.folded = foldedOf(transcript.steps.length);
       this.steps.update([]);
       this.earlier.update([]);
     }
-    this.context.show(context, () => (context === null ? [] : [contextOf(context)]));
     this.notes.show(notes, () => notes.map(note));
     this.plan.update(plan, header.state);
     const items = transcript.steps.map(step => ({ step, decide: this.decide }));
@@ -101,7 +99,7 @@ export class RunView {
     this.placeTodos(transcript.todos_at);
     this.ending.show(ending, () => (ending === null ? [] : [endingOf(ending)]));
     this.undo.update(this.canAsk && transcript.undo ? run_id : null);
-    this.footer.show(footer, () => footerOf(footer));
+    this.footer.update(footer);
     this.userTexts.update(transcript);
   }
 
@@ -120,13 +118,6 @@ export class RunView {
   }
 }
 
-function contextOf({ title, text, is_open }: Fold): HTMLElement {
-  const body = h('pre', { class: 'ipyagent-pre' }, reveal(text));
-  const details = h('details', { class: 'ipyagent-context' }, h('summary', {}, title), body);
-  details.open = is_open;
-  return details;
-}
-
 function endingOf({ title, text, tone }: Ending): HTMLElement {
   if (tone === 'plain') {
     return note(title);
@@ -134,10 +125,4 @@ function endingOf({ title, text, tone }: Ending): HTMLElement {
   const head = h('p', { class: 'ipyagent-error-title' }, withInlineCode(title));
   const more = text === '' ? null : h('p', {}, withInlineCode(text));
   return h('div', { class: 'ipyagent-error-card' }, head, more);
-}
-
-function footerOf({ facts, trace_id }: Footer): Child[] {
-  const trace = h('span', { class: 'ipyagent-trace', 'data-ipyagent': 'trace' }, reveal(trace_id));
-  const parts: Child[][] = [...facts.map(fact => [fact]), ...(trace_id ? [['trace ', trace]] : [])];
-  return parts.flatMap((part, index) => (index > 0 ? [' · ', ...part] : part));
 }

@@ -43,9 +43,9 @@ class TextPrinter:
 
     def print_head(self, transcript: Transcript) -> None:
         """Write the part before the first step."""
-        header, fold = transcript.header, transcript.context
+        header = transcript.header
         self.line(words.join_facts(["ipyagent", header.model, header.badge]), "bold")
-        if fold:
+        for fold in transcript.footer.folds:
             size = plural(len(fold.text.splitlines()), "line")
             self.line(f"{fold.title.lower()}: {size} of context", "dim")
             self.write_indented(reveal(fold.text) if fold.is_open else "")
@@ -122,14 +122,15 @@ class TextPrinter:
 
     def print_end(self, transcript: Transcript) -> None:
         """Write the ending."""
-        header, ending = transcript.header, transcript.ending
+        header, ending, footer = transcript.header, transcript.ending, transcript.footer
         color = {"done": "green", "failed": "red"}.get(header.state, "yellow")
-        self.line(words.join_facts(words.header_parts(header)[1:]), color)
+        parts = [*words.header_parts(header)[1:], *words.usage_parts(footer)]
+        self.line(words.join_facts(parts), color)
         if ending:
             text = "\n".join(text for text in (ending.title, ending.text) if text)
             self.line(clean_output(text), color)
         if transcript.verbose >= OPEN:
-            self.line(words.footer_text(transcript.footer), "dim")
+            self.line(words.trace_text(footer), "dim")
 
     def line(self, text: str, style: str = "") -> None:
         """Write text on lines of its own."""
@@ -177,12 +178,13 @@ class TextPrinter:
 def summarize(transcript: Transcript) -> str:
     """Return what was asked, done and answered in few lines; richer formats stand beside it."""
     header, ending, plan = transcript.header, transcript.ending, transcript.plan
+    facts = [*words.header_parts(header), *words.usage_parts(transcript.footer)]
     printer = TextPrinter(str, color=False)
     calls = [call for step in transcript.steps for call in step.calls]
     answers = [step.text for step in transcript.steps if step.is_answer]
     said = [text for step in transcript.steps for text in step.user_texts]
     parts = [
-        reveal(words.join_facts(["ipyagent", *words.header_parts(header), header.badge])),
+        reveal(words.join_facts(["ipyagent", *facts, header.badge])),
         *map(reveal, transcript.notes),
         *([plan_text(plan), plan.hint] if plan and transcript.is_draft else []),
         *(printer.call_line(call, words.outcome_line(call)) for call in calls),

@@ -35,6 +35,7 @@ from ipyagent.ui.transcript import (
     Display,
     Ending,
     Fold,
+    Footer,
     Header,
     Image,
     Media,
@@ -65,15 +66,14 @@ def saved_bundle(run: Run) -> dict[str, object]:
 
 def run_html(transcript: Transcript) -> str:
     """Return the run as HTML without scripts, styles and buttons, in the order of the card."""
-    plan, fold = transcript.plan, transcript.context
+    plan = transcript.plan
     parts = [
         _header(transcript.header),
-        _fold(fold.title, _pre(fold.text), fold) if fold else "",
         *map(_note, transcript.notes),
         _plan(plan, transcript.header.state) if plan else "",
         *_steps(transcript),
         _ending(transcript.ending) if transcript.ending else "",
-        _note(words.footer_text(transcript.footer)),
+        _footer(transcript.footer),
         *map(_user_text, transcript.unsent),
     ]
     state = transcript.header.state
@@ -229,6 +229,13 @@ def _ending(ending: Ending) -> str:
     is_error = ending.tone == "error"
     title = f"<strong>✗ {title}</strong>" if is_error else f"<em>{title}</em>"
     return f"<blockquote><p>{title}{'<br>' if lines else ''}{lines}</p></blockquote>"
+
+
+def _footer(footer: Footer) -> str:
+    facts = words.join_facts([*footer.facts, words.trace_text(footer)])
+    parts = [*(_fold(each.title, _pre(each.text), each) for each in footer.folds), _note(facts)]
+    title = f"<small>{words.join_facts([footer.duration, 'details'])}</small>"
+    return _details(title, _join_html(parts), is_open=any(each.is_open for each in footer.folds))
 
 
 def _fold(title: str, body: str, fold: Fold) -> str:

@@ -42,7 +42,7 @@ class Fold(Model):
 
 
 class Header(Model):
-    """The first line; `duration` is "" while the run is on and a clock shows the time."""
+    """The first line; `facts` say how far a run is, as long as it is on."""
 
     model: str
     badge: str = ""
@@ -50,7 +50,6 @@ class Header(Model):
     state_text: str
     facts: tuple[str, ...] = ()
     started_at: datetime
-    duration: str = ""
 
 
 class Late(Model):
@@ -293,8 +292,13 @@ class Ending(Model):
 
 
 class Footer(Model):
-    """The usage of the run, and its trace id."""
+    """The last line, and what is folded behind it: the context, brief thoughts, usage, trace id.
 
+    `duration` is "" while the run is on and a clock shows the time.
+    """
+
+    duration: str = ""
+    folds: tuple[Fold, ...] = ()
     facts: tuple[str, ...] = ()
     trace_id: str = ""
 
@@ -332,7 +336,6 @@ class Transcript(Model):
     verbose: int
     is_draft: bool
     header: Header
-    context: Fold | None = None
     notes: tuple[str, ...] = ()
     plan: Plan | None = None
     steps: tuple[Step, ...] = ()

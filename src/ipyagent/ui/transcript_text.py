@@ -33,14 +33,17 @@ _DRAWN = ("image/png", "image/jpeg", "text/html", "text/markdown", "text/plain")
 
 def header_parts(header: Header) -> list[str]:
     """Return the parts of the first line, after the product's name."""
-    parts = [header.model, header.state_text, *header.facts, header.duration]
-    return [part for part in parts if part]
+    return [part for part in (header.model, header.state_text, *header.facts) if part]
 
 
-def footer_text(footer: Footer) -> str:
-    """Return the last line."""
-    trace = f"trace {footer.trace_id}" if footer.trace_id else ""
-    return join_facts([*footer.facts, trace])
+def usage_parts(footer: Footer) -> list[str]:
+    """Return how long a run took, and what it used."""
+    return [part for part in (footer.duration, *footer.facts) if part]
+
+
+def trace_text(footer: Footer) -> str:
+    """Return the trace id in words."""
+    return f"trace {footer.trace_id}" if footer.trace_id else ""
 
 
 def plan_title(plan: Plan) -> str:

@@ -19,12 +19,11 @@ from ipyagent.schema import (
     ToolExecution,
     Totals,
 )
-from ipyagent.schema.state import never_ran
 from ipyagent.ui import transcript
-from ipyagent.ui.formatting import dollars, seconds
+from ipyagent.ui.formatting import dollars
 from ipyagent.ui.reveal import reveal
 from ipyagent.ui.transcribe.arguments import mask_call_arguments, mask_execution
-from ipyagent.ui.transcribe.call import COUNTED, CallContext, transcribe_call
+from ipyagent.ui.transcribe.call import OPEN, CallContext, transcribe_call
 from ipyagent.ui.transcribe.plan import count_begun, position_of, transcribe_plan
 from ipyagent.ui.transcribe.step import (
     StepContext,
@@ -91,7 +90,7 @@ class Transcriber:
     """Transcribes a run repeatedly as it continues; unchanged parts are kept."""
 
     def __init__(self) -> None:
-        self._key: tuple[CallContext, int | None] = (CallContext(), None)
+        self._key: tuple[CallContext, int | None, bool] = (CallContext(), None, False)
         self._earlier: tuple[Step, ...] = ()
         """The steps that later ones follow: they are drawn once."""
         self._drawn: list[transcript.Step] = []
@@ -108,7 +107,6 @@ class Transcriber:
             verbose=run.verbose,
             is_draft=run.status is RunStatus.DRAFT,
             header=_header(run, live, totals),
-            context=_context(run),
             notes=run.notes,
             plan=_plan(run, live),
             steps=steps,
@@ -127,7 +125,7 @@ class Transcriber:
     ) -> tuple[transcript.Step, ...]:
         context = CallContext.of(run, is_live=live is not None)
         earlier, known = run.steps[:-1], len(self._earlier)
-        key = context, answer
+        key = context, answer, run.is_finished and run.verbose < OPEN
         if key != self._key or earlier[:known] != self._earlier:
             self._key, self._drawn, self._newest, known = key, [], None, 0
         for index in range(known, len(earlier)):
@@ -140,11 +138,12 @@ class Transcriber:
 
     def _transcribe_step(self, run: Run, index: int, live: Live | None) -> _TranscribedStep:
         """Return a step as it is drawn; calls that have not changed since are kept."""
-        step, (context, answer), newest = run.steps[index], self._key, self._newest
+        step, (context, answer, folds_brief), newest = run.steps[index], self._key, self._newest
         around = StepContext(
             context,
             lead_in=lead_in(run, index),
             is_answer=index == answer,
+            folds_brief=folds_brief,
             open_message=_open_message(step, live),
             waiting=_waiting(run, step, live),
         )
@@ -222,9 +221,10 @@ def _header(run: Run, live: Live | None, totals: Totals) -> transcript.Header:
         badge="yolo: runs unasked" if run.confirm_mode == "yolo" else "",
         state=state,
         state_text="unfinished" if cut_off else state_text(run, state),
-        facts=(*_how_far(run), *count_tokens_and_cost(totals)),
+        facts=(*_how_far(run), *count_tokens_and_cost(totals))
+        if run.status is RunStatus.RUNNING
+        else (),
         started_at=run.started_at,
-        duration="" if run.duration is None else seconds(run.duration),
     )
 
 
@@ -236,14 +236,6 @@ def _how_far(run: Run) -> list[str]:
     is_closing = run.steps[-1].closing
     requests = len(run.steps) - is_closing
     return [f"step {requests}/{run.max_steps}", *(["closing"] if is_closing else [])]
-
-
-def _context(run: Run) -> transcript.Fold | None:
-    """Return the context added to the prompt; None while a plan has not run."""
-    if never_ran(run) or not run.context:
-        return None
-    title = "Told to the model" if run.plan else "Sent with your prompt"
-    return transcript.Fold(title=title, text=run.context, is_open=run.verbose >= COUNTED)
 
 
 def _plan(run: Run, live: Live | None) -> transcript.Plan | None:

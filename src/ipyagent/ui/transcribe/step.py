@@ -21,6 +21,7 @@ from ipyagent.schema import (
     Totals,
     UserText,
 )
+from ipyagent.schema.state import never_ran
 from ipyagent.ui import transcript
 from ipyagent.ui.formatting import dollars, seconds
 from ipyagent.ui.reveal import reveal
@@ -39,6 +40,8 @@ class StepContext:
     calls: CallContext
     lead_in: str = ""
     is_answer: bool = False
+    folds_brief: bool = False
+    """True if a thought of less than a second stands behind the footer."""
     open_message: OpenMessage | None = None
     waiting: transcript.Waiting | None = None
 
@@ -50,15 +53,16 @@ def transcribe_step(
     message, streaming = step.message, context.open_message
     text = streaming.join("text") if streaming else message.text if message else ""
     blocks = message.content if message else ()
+    is_folded = context.folds_brief and is_brief(step)
     return transcript.Step(
         number=step.number,
         label="Answer" if context.is_answer else f"Step {step.number}",
         user_texts=transcribe_user_texts(step.user_texts, SENT) if step.user_texts else (),
         notes=tuple(note for note in (context.lead_in, *step.notes) if note),
         waiting=context.waiting,
-        thinking=transcribe_thinking(
-            step, context.open_message, is_open=context.calls.verbose >= OPEN
-        ),
+        thinking=None
+        if is_folded
+        else transcribe_thinking(step, context.open_message, is_open=context.calls.verbose >= OPEN),
         text=text if text.strip() else "",
         is_streaming=streaming is not None,
         is_answer=context.is_answer,
@@ -114,10 +118,44 @@ def transcribe_thinking(
     return transcript.Fold(title=title, text=text, is_open=is_open)
 
 
+def is_brief(step: Step) -> bool:
+    """Return whether the model thought for less than a second."""
+    return step.thinking_seconds is not None and step.thinking_seconds < 1
+
+
 def transcribe_footer(run: Run, totals: Totals) -> transcript.Footer:
-    """Return the usage of all steps, and the trace id."""
-    usage = usage_text(totals.usage)
-    return transcript.Footer(facts=(usage,) if usage else (), trace_id=reveal(run.trace_id))
+    """Return how long a run took, and what is folded behind that."""
+    cost = "" if totals.cost_usd is None else dollars(totals.cost_usd)
+    facts = (usage_text(totals.usage), cost)
+    is_folded = run.is_finished and run.verbose < OPEN
+    folds = (_context(run), _brief_thoughts(run) if is_folded else None)
+    return transcript.Footer(
+        duration="" if run.duration is None else seconds(run.duration),
+        folds=tuple(each for each in folds if each),
+        facts=tuple(filter(None, facts)),
+        trace_id=reveal(run.trace_id),
+    )
+
+
+def _context(run: Run) -> transcript.Fold | None:
+    """Return the context added to the prompt; None while a plan has not run."""
+    if never_ran(run) or not run.context:
+        return None
+    title = "Told to the model" if run.plan else "Sent with your prompt"
+    return transcript.Fold(title=title, text=run.context, is_open=run.verbose >= COUNTED)
+
+
+def _brief_thoughts(run: Run) -> transcript.Fold | None:
+    """Return the thoughts that took less than a second, by step."""
+    thoughts = [
+        f"Step {step.number}: {step.message.thinking.strip()}"
+        for step in run.steps
+        if is_brief(step) and step.message and step.message.thinking.strip()
+    ]
+    if not thoughts:
+        return None
+    title = "Thought for less than a second"
+    return transcript.Fold(title=title, text="\n\n".join(thoughts))
 
 
 def usage_text(usage: TokenUsage) -> str:

@@ -1,0 +1,39 @@
+/** The last line of a run: how long it took, with what is folded behind that. */
+import type { Fold, Footer } from '../protocol';
+import { Child, h, setText, Slot } from './dom';
+import { reveal } from './reveal';
+
+export class FooterView {
+  private title = h('summary');
+  private folds = new Slot(h('div'));
+  private facts = new Slot(h('p'));
+  private details = h('details', {}, this.title, this.folds.element, this.facts.element);
+  private isNew = true;
+
+  readonly element = h('footer', { class: 'ipyagent-footer' }, this.details);
+
+  /** Draw it; what the user opened stays open. */
+  update(footer: Footer): void {
+    const { duration, folds } = footer;
+    if (this.isNew) {
+      this.isNew = false;
+      this.details.open = folds.some(fold => fold.is_open);
+    }
+    setText(this.title, duration === '' ? 'details' : `${duration} · details`);
+    this.folds.show(folds, () => folds.map(foldOf));
+    this.facts.show([footer.facts, footer.trace_id], () => factsOf(footer));
+  }
+}
+
+function foldOf({ title, text, is_open }: Fold): HTMLElement {
+  const body = h('pre', { class: 'ipyagent-pre' }, reveal(text));
+  const details = h('details', { class: 'ipyagent-context' }, h('summary', {}, title), body);
+  details.open = is_open;
+  return details;
+}
+
+function factsOf({ facts, trace_id }: Footer): Child[] {
+  const trace = h('span', { class: 'ipyagent-trace', 'data-ipyagent': 'trace' }, reveal(trace_id));
+  const parts: Child[][] = [...facts.map(fact => [fact]), ...(trace_id ? [['trace ', trace]] : [])];
+  return parts.flatMap((part, index) => (index > 0 ? [' · ', ...part] : part));
+}
