@@ -188,7 +188,7 @@ def test_the_terminal_tells_the_plan_once_and_then_each_start_and_end():
         ]
     out = written(*story)
     assert out.count("hash 0a1b2c") == 1
-    assert out.count("line_199()") == 1
+    assert out.count("line_198()") == 1
     landmarks = ["hash 0a1b2c", "▶ step 1/3 read_file", "✓ read_file", "▶ step 2/3 run_python"]
     landmarks += ["✗ run_python", "▶ step 2/3 run_python", "✓ run_python"]
     at = 0

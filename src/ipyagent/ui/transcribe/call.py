@@ -20,11 +20,12 @@ from ipyagent.schema import (
 )
 from ipyagent.schema.tool_records import TODOS, todos_in
 from ipyagent.ui import transcript
-from ipyagent.ui.formatting import first_line, seconds, shorten
+from ipyagent.ui.formatting import seconds, shorten
 from ipyagent.ui.reveal import reveal
-from ipyagent.ui.transcribe.arguments import SUMMARY, summarize_arguments, transcribe_request
+from ipyagent.ui.transcribe.arguments import SUMMARY, transcribe_request
 from ipyagent.ui.transcribe.effects import compare, transcribe_effects
-from ipyagent.ui.transcribe.result import output_text, result_facts, transcribe_result
+from ipyagent.ui.transcribe.result import result_facts, transcribe_result
+from ipyagent.ui.transcribe.summaries import summarize_call, summarize_result
 
 GLYPHS: Final = {
     ToolStatus.PENDING: ("…", "pending"),
@@ -164,15 +165,13 @@ def todo_summary(execution: ToolExecution) -> str:
 def _summarize(execution: ToolExecution) -> str:
     if execution.question:
         return shorten(execution.question.text, SUMMARY)
-    return todo_summary(execution) or summarize_arguments(execution.call)
+    return todo_summary(execution) or summarize_call(execution)
 
 
 def _outcome(execution: ToolExecution) -> str:
     """Return the result in one line, "" before there is one."""
     result = _visible_result(execution)
-    if result is None:
-        return ""
-    return first_line(output_text(result) if result.success else result.error or "", SUMMARY)
+    return summarize_result(result) if result else ""
 
 
 def _verdict(execution: ToolExecution, context: CallContext) -> str:

@@ -1,0 +1,90 @@
+"""The line of a call: the gist of its code or change, and the size of its result."""
+
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+from sample import call, done, figure
+
+from ipyagent.schema import Display, Preview, ToolExecution, ToolResult
+from ipyagent.ui.transcribe.call import CallContext, transcribe_call
+from ipyagent.ui.transcribe.summaries import summarize_call, summarize_result
+
+DIFF = """--- a/pipeline.py
++++ b/pipeline.py
+@@ -1,3 +1,5 @@
+ import pandas as pd
+-df = df.dropna()
++df = df.dropna(subset=["a"])
++-- no option
++x = 1
+"""
+POLARS = Display(data={"text/html": "<small>shape: (1_200, 2)</small>"})
+SMALL = pd.DataFrame({"a": [1, 2, 3], "b": ["x", "y", "z"]})
+
+
+def drawn(table: object) -> Display:
+    return Display(data={"text/html": table._repr_html_(), "text/plain": repr(table)})  # type: ignore[attr-defined]
+
+
+def execution(name: str, result: ToolResult | None = None, **arguments: object) -> ToolExecution:
+    return done(call("c1", name, arguments), "", result=result)
+
+
+@pytest.mark.parametrize(
+    ("code", "gist"),
+    [
+        ("# Compute the mean.\nx = df.a.mean()\nprint(x)", "# Compute the mean."),
+        ("import pandas as pd\nx = df.a.mean()\nprint('mean', x)", "x = df.a.mean()"),
+        ("by = df.groupby('b').a.sum()\nby.plot()\nplt.tight_layout()\nplt.show()", "by.plot()"),
+        ("by = df.groupby('b').a.sum()\nby", "by = df.groupby('b').a.sum()"),
+        ("df.groupby(\n    'b'\n).a.sum()", "df.groupby( 'b' ).a.sum()"),
+        ("print(1)", "print(1)"),
+        ("x", "x"),
+        ("", ""),
+        ("%time df.a.sum()", "%time df.a.sum()"),
+        ("x = '\\d'\ny = 2", "x = '\\d' y = 2"),
+        ("(" * 30_000, "(" * 199 + "…"),
+    ],
+)
+def test_code_is_told_by_its_gist(code: str, gist: str) -> None:
+    assert summarize_call(execution("run_python", code=code)) == gist
+
+
+def test_a_change_is_told_by_its_lines() -> None:
+    preview = Preview(kind="diff", text=DIFF)
+    edit = execution("edit_file", path="pipeline.py", old_string="df", new_string="x")
+    assert summarize_call(edit.model_copy(update={"preview": preview})) == "pipeline.py +3 −1"
+    script = execution("python_script", path="a.py", content="x = 1")
+    assert summarize_call(script) == "a.py, content=x = 1"
+
+
+@pytest.mark.parametrize(
+    ("result", "line"),
+    [
+        (ToolResult(output=repr(SMALL), displays=(drawn(SMALL),)), "3 rows × 2"),
+        (ToolResult(displays=(drawn(SMALL), drawn(SMALL[:1]))), "1 row × 2"),
+        (ToolResult(displays=(drawn(pd.concat([SMALL] * 900)),)), "2700 rows × 2"),
+        (
+            ToolResult(displays=(Display(data={"text/html": "shape: (1_200, 2)"}),)),
+            "1,200 rows × 2",
+        ),
+        (ToolResult(output=repr(SMALL.groupby("b").a.sum())), "3 values"),
+        (ToolResult(output=repr(SMALL.a)), "3 values"),
+        (ToolResult(output=repr(pd.Series(range(400)))), "400 values"),
+        (ToolResult(output="[image, 5×5 pixels]", images=(figure(),)), ""),
+        (ToolResult(output="42"), "42"),
+        (ToolResult(output="a.csv\nb.csv"), "a.csv · b.csv"),
+        (ToolResult(output="line\n" * 40), "40 lines"),
+        (ToolResult.failure("KeyError: 'a'\nmore"), "KeyError: 'a'"),
+        (ToolResult(output=""), ""),
+    ],
+)
+def test_a_result_is_told_by_its_size(result: ToolResult, line: str) -> None:
+    assert summarize_result(result) == line
+
+
+def test_both_stand_in_the_line_of_a_call() -> None:
+    ran = execution("run_python", ToolResult(displays=(drawn(SMALL),)), code="df.head(3)")
+    shown = transcribe_call(ran, CallContext())
+    assert (shown.summary, shown.outcome) == ("df.head(3)", "3 rows × 2")
