@@ -186,7 +186,7 @@ describe('approval', () => {
       '-Revenue fell in all regions.\n'
     );
     expect(card.querySelectorAll('.ipyagent-diff-added')).toHaveLength(2);
-    expect(card.textContent).toContain('⟨U+202E⟩oh');
+    expect(card.textContent).toContain('\\u202eoh');
     expect(card.textContent).not.toContain('\u202e');
   });
 
