@@ -14,7 +14,7 @@ from pathlib import Path
 
 from ipyagent import schema
 from ipyagent.agent.prompts import system_prompt
-from ipyagent.agent.session import Session
+from ipyagent.agent.session.session import Session
 from ipyagent.config import Config
 from ipyagent.kernel.drivers import Cell, drive_sync
 from ipyagent.kernel.installed import installed_packages

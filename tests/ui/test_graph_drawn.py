@@ -11,8 +11,8 @@ from inspection import controls
 from IPython.core.interactiveshell import InteractiveShell
 from sample import NOON, call, done, said, text
 
-from ipyagent.agent.conversation import Conversation
-from ipyagent.agent.session import Session
+from ipyagent.agent.session.conversation import Conversation
+from ipyagent.agent.session.session import Session
 from ipyagent.schema import (
     Graph,
     Message,

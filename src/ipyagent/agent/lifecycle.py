@@ -10,9 +10,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from ipyagent import descriptors
-from ipyagent.agent.allowance import LimitReachedError
+from ipyagent.agent.budgets import LimitReachedError
 from ipyagent.agent.event_stream import EventStream
-from ipyagent.agent.session import Session
+from ipyagent.agent.session.session import Session
 from ipyagent.errors import AgentError, ContextOverflowError, JournalError, StepTimeoutError
 from ipyagent.schema import RunFinished, RunStatus, StopReason
 from ipyagent.telemetry import trace_ids

@@ -16,10 +16,10 @@ from collections.abc import Awaitable, Callable
 from ipyagent.agent.approvals import Answer
 from ipyagent.agent.lifecycle import run_lifecycle
 from ipyagent.agent.loop import AgentLoop
-from ipyagent.agent.plan_draft import NEEDS_NOTEBOOK, create_draft, notebook_step, proposed_steps
-from ipyagent.agent.plan_rehearsal import Rehearsals, rehearsing
-from ipyagent.agent.plan_runner import PlanRunner
-from ipyagent.agent.session import Session
+from ipyagent.agent.plans.draft import NEEDS_NOTEBOOK, create_draft, notebook_step, proposed_steps
+from ipyagent.agent.plans.rehearsal import Rehearsals, rehearsing
+from ipyagent.agent.plans.runner import PlanRunner
+from ipyagent.agent.session.session import Session
 from ipyagent.errors import AgentError, NoFrontendError, SessionError
 from ipyagent.schema import (
     Decision,

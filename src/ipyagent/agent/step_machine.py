@@ -7,11 +7,10 @@ from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from ipyagent.agent.allowance import LimitReachedError
+from ipyagent.agent.budgets import LimitReachedError, TimeLimits
 from ipyagent.agent.dispatch import Dispatcher
 from ipyagent.agent.event_stream import EventStream
-from ipyagent.agent.session import Session
-from ipyagent.agent.time_limits import TimeLimits
+from ipyagent.agent.session.session import Session
 from ipyagent.agent.tool_context import ToolContext
 from ipyagent.config import Config
 from ipyagent.errors import StepTimeoutError

@@ -12,7 +12,7 @@ from typing import Any
 
 from IPython.core.magic import no_var_expand
 
-from ipyagent.agent import current_session
+from ipyagent.agent.session import current_session
 from ipyagent.kernel.pages import Pages
 from ipyagent.kernel.protocols import Shell, kernel_of
 from ipyagent.llm import environment

@@ -7,8 +7,8 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from ipyagent.agent.session import Session
-from ipyagent.agent.sessions import find_ongoing
+from ipyagent.agent.session.session import Session
+from ipyagent.agent.session.sessions import find_ongoing
 from ipyagent.config import Config
 from ipyagent.errors import AgentError
 from ipyagent.json_types import JsonDict

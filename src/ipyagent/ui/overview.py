@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Final
 
 from ipyagent import schema
-from ipyagent.agent.session import Session
+from ipyagent.agent.session.session import Session
 from ipyagent.json_types import JsonDict
 from ipyagent.phrases import plural
 from ipyagent.schema import Run, RunStatus, SessionState, ToolStatus, Totals

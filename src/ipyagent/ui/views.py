@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from ipyagent.agent.approvals import Approval, Approvals
-from ipyagent.agent.session import Session
+from ipyagent.agent.session.session import Session
 from ipyagent.kernel.drivers import Cell
 from ipyagent.kernel.frontend import Frontend, Surface
 from ipyagent.schema import Event, Run, RunState

@@ -12,8 +12,7 @@ from typing import TypeVar
 
 from ipyagent.agent.approvals import Approvals
 from ipyagent.agent.prompts import PUSH_DOWN, context_block, describe_mentions
-from ipyagent.agent.session import Session
-from ipyagent.agent.signs.named_tables import find_named_tables
+from ipyagent.agent.session.session import Session
 from ipyagent.config import Config
 from ipyagent.errors import AgentError
 from ipyagent.json_types import JsonDict
@@ -37,7 +36,7 @@ from ipyagent.tools.notes import note_tools, question_tool, todo_tool
 from ipyagent.tools.sandbox import Sandbox
 from ipyagent.tools.scripts import ScriptRunner, shell_tools
 from ipyagent.tools.search import search_tools
-from ipyagent.tools.tables.inspect import describe_table, list_tables
+from ipyagent.tools.tables.inspect import describe_table, find_named_tables, list_tables
 from ipyagent.tools.tables.sample import GLANCE, MOST_BYTES, NotTableError
 from ipyagent.tools.toolbox import Toolbox
 from ipyagent.tools.tracked_namespace import TrackedNamespace

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from ipyagent.agent.approvals import Answer
-from ipyagent.agent.session import Session
+from ipyagent.agent.session.session import Session
 from ipyagent.agent.validation import (
     VALIDATORS,
     Validator,

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from ipyagent import imports, telemetry
 from ipyagent.agent.approvals import Answer
 from ipyagent.agent.event_stream import EventStream
-from ipyagent.agent.folder_permissions import FolderPermissions
+from ipyagent.agent.grants import FolderPermissions
 from ipyagent.agent.loop import AgentLoop, UserPrompt
 from ipyagent.agent.plan_approval import (
     check_background_plan,
@@ -19,10 +19,10 @@ from ipyagent.agent.plan_approval import (
     propose_plan,
     resolve_plan,
 )
-from ipyagent.agent.plan_runner import PlanRunner
+from ipyagent.agent.plans.runner import PlanRunner
 from ipyagent.agent.policy import Effect, Policy
 from ipyagent.agent.prompts import system_prompt
-from ipyagent.agent.session import Session
+from ipyagent.agent.session.session import Session
 from ipyagent.agent.tool_context import DRY_RUN, ToolContext
 from ipyagent.agent.validation import Validator
 from ipyagent.config import Config, has_profile_tools

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from ipyagent.agent.approvals import Approvals
-from ipyagent.agent.initial_graph import mark_origin
+from ipyagent.agent.session.initial_graph import mark_origin
 from ipyagent.config.user_data import Data, UserDataFile, folder_key
 from ipyagent.errors import AgentError, ConfigError, JournalError
 from ipyagent.kernel.uninterruptible import without_interrupts

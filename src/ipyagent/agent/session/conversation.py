@@ -5,20 +5,21 @@
 
 It is the fold of its runs' events, so a conversation read back from the journal equals the live
 one, including ids and times. Everything is appended: each request extends the one before byte for
-byte, so the provider's cache hits. Only a summary starts a new prefix.
+byte, so the provider's cache hits. Only a summary starts a new prefix. It
+knows the sources other than the user that the model has read, in the order of reading.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from datetime import timedelta
 
 from pydantic import JsonValue
 
-from ipyagent.agent.read_sources import CONTEXT, ReadSources
-from ipyagent.agent.tokens import CHARACTERS_PER_TOKEN, message_length, tools_length
+from ipyagent.agent.budgets import CHARACTERS_PER_TOKEN, message_length, tools_length
 from ipyagent.errors import SessionError
+from ipyagent.kernel.prose import is_prose, prose_in, prose_of_line
 from ipyagent.schema import (
     Compacted,
     Event,
@@ -51,6 +52,64 @@ from ipyagent.schema import (
 from ipyagent.schema.base import now
 from ipyagent.schema.graph import COMPACTED, OF_RUN, text_of_prompts, with_prompt
 from ipyagent.schema.messages import add_to_exchange
+
+CONTEXT = "<context>"
+
+
+class ReadSources:
+    """The sources of a conversation, such as "a.txt" or "values of df"."""
+
+    def __init__(self) -> None:
+        self._names: dict[str, None] = {}
+        self._prose: dict[str, frozenset[str]] = {}
+        self._replaced: dict[str, int] = {}
+
+    @property
+    def names(self) -> AbstractSet[str]:
+        """All sources, the newest last; a live view."""
+        return self._names.keys()
+
+    def add(self, sources: str) -> None:
+        """Add sources, one on a line."""
+        self._names |= dict.fromkeys(line for line in sources.split("\n") if line)
+
+    def add_context(self, text: str) -> None:
+        """Add the context of a prompt: names and values that contain prose, each value once."""
+        for name, prose in _prose_in_context(text):
+            if not prose <= self._prose.get(name, frozenset()):
+                count = self._replaced[name] = self._replaced.get(name, -1) + 1
+                times = "" if count < 2 else f" {count} times"
+                self.add(f"{name} (replaced{times})" if count else name)
+                self._prose[name] = prose
+
+
+def _prose_in_context(text: str) -> Iterator[tuple[str, frozenset[str]]]:
+    """Yield the sources in a context, each with its prose."""
+    part = ""
+    files: list[str] = []
+    mentions: list[str] = []
+    tables: list[str] = []
+    for line in text.splitlines():
+        # Cells of tables can look like a heading, so nothing follows them.
+        if part != "Tables:" and line in {"Variables:", "Files:", "Mentioned with @:", "Tables:"}:
+            part = line
+        elif part == "Variables:":
+            source, prose = prose_of_line(line)
+            if prose:
+                yield source, prose
+        elif part == "Files:" and is_prose(line.removeprefix("- ").rpartition("  ")[0]):
+            files.append(line)
+        elif part == "Tables:":
+            tables.append(line)
+        elif part == "Mentioned with @:":
+            mentions.append(line)
+    if files:
+        yield "names of files", frozenset(files)
+    if prose := prose_in("\n".join(mentions)):
+        yield "values that the prompt mentions", prose
+    if prose := prose_in("\n".join(tables)):
+        yield "tables beside the prompt", prose
+
 
 CONVERSATION_EVENTS = frozenset(
     {

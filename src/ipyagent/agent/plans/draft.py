@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from ipyagent.agent.call_checks import check_unredacted
 from ipyagent.agent.policy import Arguments, CallPolicy, Effect, Verdict
-from ipyagent.agent.session import Session
+from ipyagent.agent.session.session import Session
 from ipyagent.agent.tool_context import ToolContext
 from ipyagent.errors import AgentError
 from ipyagent.schema import (

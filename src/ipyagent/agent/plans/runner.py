@@ -15,14 +15,14 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, replace
 
-from ipyagent.agent import budgets, command_repair
-from ipyagent.agent.allowance import RunBudget
+from ipyagent.agent import budgets
+from ipyagent.agent.budgets import RunBudget
 from ipyagent.agent.lifecycle import RunEnding, run_lifecycle
-from ipyagent.agent.plan_draft import ApprovedStepPolicy, notebook_step
+from ipyagent.agent.plans import command_repair
+from ipyagent.agent.plans.draft import ApprovedStepPolicy, notebook_step
 from ipyagent.agent.policy import CallPolicy
-from ipyagent.agent.reply_stream import stream_reply
+from ipyagent.agent.reply_stream import StreamedReply, stream_reply
 from ipyagent.agent.step_machine import StepMachine
-from ipyagent.agent.streamed_reply import StreamedReply
 from ipyagent.config import RetryConfig
 from ipyagent.errors import AgentError
 from ipyagent.llm.retry import delay, retrying

@@ -1,11 +1,13 @@
 """The initial graph of a session: from a file, or from the sessions that it merges.
 
 The heads and the other contents of the file are kept in the session's metadata, so the journal has
-them and the session is saved as it was loaded.
+them and the session is saved as it was loaded. So are the services that are switched on or off for
+its notebook.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -15,13 +17,31 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from ipyagent import schema
-from ipyagent.agent.conversation import Conversation
-from ipyagent.agent.service_switches import SERVICES
+from ipyagent.agent.session.conversation import Conversation
 from ipyagent.errors import SessionError
 from ipyagent.plaintext import visible
 from ipyagent.schema import Node
 from ipyagent.schema.replay import events_from_run
 from ipyagent.store import graph_file
+
+SERVICES = "services"
+"""Key in a session's metadata: names such as `api:shop`, each on or off, as JSON."""
+
+
+def read_switches(metadata: Mapping[str, Any]) -> dict[str, bool]:
+    """Return the switches; metadata is free-form, so anything else counts as none."""
+    try:
+        switches = json.loads(metadata.get(SERVICES, "{}"))
+    except (TypeError, ValueError):
+        return {}
+    named = switches.items() if isinstance(switches, dict) else ()
+    return {name: on for name, on in named if isinstance(on, bool)}
+
+
+def switches_to_metadata(switches: Mapping[str, bool]) -> dict[str, str]:
+    """Return the metadata that `read_switches` reads."""
+    return {SERVICES: json.dumps(dict(switches))}
+
 
 NOTEBOOK = "notebook"
 """Key in a session's metadata: the notebook that continues it."""
