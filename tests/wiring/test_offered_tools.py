@@ -11,8 +11,8 @@ import pytest
 from harness import Lab, call
 from ipyagent.agent.prompts import system_prompt
 from ipyagent.config import Config, Layer, resolve_config
+from ipyagent.kernel.namespace import Provenance
 from ipyagent.kernel.open_notebooks import OpenNotebooks
-from ipyagent.kernel.provenance import Provenance
 from ipyagent.schema import ToolDefinition
 from ipyagent.tools.base import tool
 from ipyagent.tools.notebook.run_cell import RunCellTool

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ipyagent.kernel.main_thread import Post
-from ipyagent.kernel.partial_output import PartialOutput
+from ipyagent.kernel.outputs import PartialOutput
 from ipyagent.kernel.request_logs import logs_of
 from ipyagent.schema import ToolResult, ToolStatus
 from ipyagent.tools.base import Tool, Where

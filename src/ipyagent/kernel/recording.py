@@ -14,11 +14,11 @@ from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from typing import Any, NoReturn, Self
 
-from ipyagent.kernel import partial_output, tracebacks
+from ipyagent.kernel import tracebacks
 from ipyagent.kernel.describe.compact import compact_value
 from ipyagent.kernel.images import open_figures, take_figures
-from ipyagent.kernel.outputs import PRINTED, Outputs, Stream
-from ipyagent.kernel.uninterruptible import without_reminders
+from ipyagent.kernel.main_thread import without_reminders
+from ipyagent.kernel.outputs import PRINTED, Outputs, Stream, offer_output, output_so_far
 from ipyagent.plaintext import strip_escapes
 from ipyagent.schema import ToolResult
 
@@ -36,7 +36,7 @@ class Recording:
         self._cleanup = contextlib.ExitStack()
 
     def __enter__(self) -> Self:
-        partial_output.offer(lambda: partial_output.output_so_far(self.outputs))
+        offer_output(lambda: output_so_far(self.outputs))
         self._strangers = weakref.WeakSet(threading.enumerate())
         self._started = weakref.WeakSet[threading.Thread]()
         self._figures = open_figures()

@@ -15,12 +15,10 @@ from typing import Any, get_args
 from ipyagent.errors import AgentError
 from ipyagent.kernel.describe.safe_inspect import module_name
 from ipyagent.kernel.rehearsal.confinement import Confinement, Limits, Way
-from ipyagent.kernel.rehearsal.libraries import load_libraries
-from ipyagent.kernel.rehearsal.memory import describe_shared_memory
+from ipyagent.kernel.rehearsal.memory import describe_shared_memory, signing_keys
 from ipyagent.kernel.rehearsal.performance import list_names, start_rehearsal
 from ipyagent.kernel.rehearsal.probe import Probe
-from ipyagent.kernel.rehearsal.rehearser import NotRehearsedError, Rehearsing
-from ipyagent.kernel.signing_keys import signing_keys
+from ipyagent.kernel.rehearsal.rehearser import NotRehearsedError, Rehearsing, load_libraries
 from ipyagent.schema import Rehearsal, RehearsalOutcome, ToolResult
 from ipyagent.tools.rehearsal_report import judge_report
 from ipyagent.tools.rehearsed import UNTRIED, RehearsalContext, Rehearsed

@@ -15,7 +15,7 @@ from traitlets import Unicode
 from ipyagent.agent.approvals import Approval, Approvals
 from ipyagent.digests import digest_bytes
 from ipyagent.json_types import JsonDict
-from ipyagent.kernel.quiet_comms import handle_quietly
+from ipyagent.kernel.pages import handle_quietly
 from ipyagent.schema import Event, RunState
 from ipyagent.ui.feed import Feed
 from ipyagent.ui.messages import CardModule

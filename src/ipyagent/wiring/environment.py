@@ -20,9 +20,14 @@ from ipyagent.kernel.cell_notes import CellNote
 from ipyagent.kernel.describe.known_types import holds_lazy_data, is_table
 from ipyagent.kernel.describe.secrets import secret_strings
 from ipyagent.kernel.main_thread import Post
-from ipyagent.kernel.namespace import Namespace, ShellNamespace, WatchedNamespace, digest
+from ipyagent.kernel.namespace import (
+    Namespace,
+    Provenance,
+    ShellNamespace,
+    WatchedNamespace,
+    digest,
+)
 from ipyagent.kernel.open_notebooks import OpenNotebooks, current
-from ipyagent.kernel.provenance import Provenance
 from ipyagent.redaction import Redactor
 from ipyagent.tools.authors import find_authors
 from ipyagent.tools.base import Tool, find_tools

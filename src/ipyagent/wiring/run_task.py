@@ -28,9 +28,9 @@ from ipyagent.agent.validation import Validator
 from ipyagent.config import Config, has_profile_tools
 from ipyagent.errors import AgentError
 from ipyagent.kernel.drivers import Cell
-from ipyagent.kernel.installed import installed_packages
+from ipyagent.kernel.error_hints import installed_packages
+from ipyagent.kernel.main_thread import without_interrupts
 from ipyagent.kernel.rehearsal.confinement import Limits
-from ipyagent.kernel.uninterruptible import without_interrupts
 from ipyagent.llm.client import Client, ModelSize
 from ipyagent.llm.model_size import size_of
 from ipyagent.redaction import Redactor, known_secrets, mask_arguments

@@ -12,7 +12,7 @@ from ipyagent.agent.approvals import Approvals
 from ipyagent.agent.session.initial_graph import mark_origin
 from ipyagent.config.user_data import Data, UserDataFile, folder_key
 from ipyagent.errors import AgentError, ConfigError, JournalError
-from ipyagent.kernel.uninterruptible import without_interrupts
+from ipyagent.kernel.main_thread import without_interrupts
 from ipyagent.schema import Event, PlanWaiting, Run, RunFinished, RunState
 from ipyagent.store.database import WITHOUT
 from ipyagent.store.journal import Journal

@@ -2,7 +2,8 @@
 
 It takes two processes. The first one leaves the namespaces and waits; the second is the first
 process of the new ones, and can start no other. Where there are none, Landlock and a stricter
-filter of system calls take their place.
+filter of system calls take their place: then nothing is mounted, and contents are hidden, but that
+a file is there, its size and its date can still be asked for.
 """
 
 from __future__ import annotations
@@ -12,15 +13,78 @@ import os
 import resource
 import select
 import signal
+import stat
 import sys
 import tempfile
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 from ipyagent.kernel.rehearsal import memory, system_calls
-from ipyagent.kernel.rehearsal.confinement import Confinement, Limits, Way
-from ipyagent.kernel.rehearsal.landlock import restrict_files
+from ipyagent.kernel.rehearsal.confinement import ALIKE, Confinement, Limits, Way, is_in
 from ipyagent.kernel.rehearsal.mounts import CACHE, TEMPORARY, build_root
+
+_OLDEST_LANDLOCK = 3
+"""The first version that denies truncation; what later ones add, the filter denies, too."""
+_WRITE, _READ, _LIST = 1 << 1, 1 << 2, 1 << 3
+_OWN = tuple(
+    f"/proc/self/{name}" for name in ("cgroup", "fd", "maps", "pagemap", "stat", "statm", "status")
+)
+"""Files about the process itself, which it may read."""
+
+
+def restrict_files(confinement: Confinement) -> None:
+    """Let this process read what the confinement shows and write nothing. Raises OSError.
+
+    Before, new privileges must be forbidden.
+    """
+    if len(os.listdir("/proc/self/task")) > 1:  # noqa: PTH208
+        raise OSError("a library starts threads on the copy, which Landlock would not reach")
+    version = system_calls.find_landlock_version()
+    if version < _OLDEST_LANDLOCK:
+        raise OSError(f"Landlock is too old here (version {version}, {_OLDEST_LANDLOCK} is needed)")
+    files = (1 << (16 if version >= 5 else 15)) - 1
+    tcp, scopes = 3 if version >= 4 else 0, 3 if version >= 6 else 0  # all that there are
+    rules = system_calls.make_ruleset(files, tcp, scopes)
+    for path in ALIKE:
+        _allow(rules, path, _READ | _WRITE)
+    for path in _OWN:
+        _allow(rules, path, _READ | _LIST)
+    hidden = {"/proc", *confinement.hidden_paths}
+    above = {str(parent) for path in hidden for parent in Path(path).parents}
+    for top in (confinement.root, *confinement.readable):
+        real = os.path.realpath(top)
+        if is_in(top, confinement.root) and real != top:
+            continue  # a link that leads anywhere: whoever writes in the workspace may have made it
+        _allow(rules, real, _LIST)
+        for path in _list_visible(real, hidden, above):
+            _allow(rules, path, _READ)
+    system_calls.restrict_self(rules)
+
+
+def _list_visible(path: str, hidden: Collection[str], above: Collection[str]) -> Iterator[str]:
+    """Yield what there is at a path: folders only if nothing in them is hidden."""
+    if path not in above:
+        yield path
+        return
+    with os.scandir(path) as entries:
+        for entry in entries:
+            if entry.path not in hidden and not entry.is_symlink():
+                yield from _list_visible(entry.path, hidden, above)
+
+
+def _allow(rules: int, path: str, rights: int) -> None:
+    """Allow rights to a file, or to all in a folder, if there is one."""
+    try:
+        opened = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    except OSError:
+        return
+    if not stat.S_ISDIR(os.fstat(opened).st_mode):
+        rights &= ~_LIST
+    if rights:
+        system_calls.allow(rules, opened, rights)
+    if path not in _OWN:  # which are known only as long as they are open
+        os.close(opened)
+
 
 _END = {signal.SIGTERM}
 BY_SIGNAL = 128

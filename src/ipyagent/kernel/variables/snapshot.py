@@ -11,15 +11,14 @@ from itertools import islice
 from ipyagent.kernel.describe import kind
 from ipyagent.kernel.describe.safe_inspect import ObjectIdentity, type_name
 from ipyagent.kernel.variables.arrays import views_of_same_memory
-from ipyagent.kernel.variables.capture_choice import COPIED, capture
 from ipyagent.kernel.variables.captures import (
+    PLAIN,
     Allowance,
     Capture,
     Reference,
     summarize_types,
 )
-from ipyagent.kernel.variables.checkpoint import VariableCheckpoint
-from ipyagent.kernel.variables.plain_values import PLAIN
+from ipyagent.kernel.variables.checkpoint import COPIED, VariableCheckpoint, capture
 from ipyagent.kernel.variables.reach import reachable_names
 from ipyagent.redaction import secrecy
 from ipyagent.schema import ToolResult, VariableChange

@@ -12,10 +12,10 @@ from typing import Any
 
 from ipyagent.digests import digest_json
 from ipyagent.errors import InvalidArgumentsError, PageError
-from ipyagent.kernel import partial_output
 from ipyagent.kernel.cell_outputs import CellOutputs
 from ipyagent.kernel.main_thread import Post
 from ipyagent.kernel.open_notebooks import NotebookCell, OpenNotebook, OpenNotebooks
+from ipyagent.kernel.outputs import offer_output, output_so_far
 from ipyagent.schema import Preview, ToolResult
 from ipyagent.tools.argument_schema import check_control_characters
 from ipyagent.tools.base import Tool, Where, tool
@@ -51,7 +51,7 @@ class RunCellTool:
         notebook, target = await asyncio.to_thread(self._take_approved_cell, cell)
         outputs = CellOutputs(self._desktop.number)
         job = self._post(lambda: self._namespace.run(target.source, outputs))
-        partial_output.offer(lambda: partial_output.output_so_far(outputs), job)
+        offer_output(lambda: output_so_far(outputs), job)
 
         def write_outputs() -> None:
             notebook.put_outputs(target, outputs.cell(), self._desktop.number)

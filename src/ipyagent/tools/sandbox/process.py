@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO, cast
 
 from ipyagent.errors import AgentError
-from ipyagent.kernel import partial_output
+from ipyagent.kernel.outputs import offer_output
 from ipyagent.schema import ToolResult
 from ipyagent.tools.sandbox import supervisor
 from ipyagent.tools.sandbox.bounded_output import BoundedOutput
@@ -79,7 +79,7 @@ async def run(
     job = SupervisedProcess(
         command, environment, folder, sandboxed=sandboxed, seccomp_filter=seccomp_filter
     )
-    partial_output.offer(lambda: ToolResult(output=job.output.head() + job.output.tail()))
+    offer_output(lambda: ToolResult(output=job.output.head() + job.output.tail()))
     ended = asyncio.wrap_future(job.outcome)
     try:
         await asyncio.wait({ended}, timeout=seconds)
