@@ -22,7 +22,7 @@ from ipyagent.kernel.namespace import PlainNamespace
 from ipyagent.llm.scripted import Scripted
 from ipyagent.schema import ToolDefinition
 from ipyagent.store.journal import Journal
-from ipyagent.ui.notebook_view import MirrorView
+from ipyagent.ui.card import MirrorView
 from ipyagent.wiring import Environment, RunFactory, RunRequest, runtime
 from ipyagent.wiring.offered_tools import Occasion, offer_tools
 

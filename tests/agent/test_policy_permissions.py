@@ -16,7 +16,7 @@ from harness import Lab, call, new_session
 from ipyagent.agent.approvals import Answer
 from ipyagent.agent.grants import FolderPermissions
 from ipyagent.agent.policy import Effect, Policy
-from ipyagent.config.user_data import UserDataFile
+from ipyagent.config.sources import UserDataFile
 from ipyagent.errors import ConfigError
 from ipyagent.magic import policy_commands
 from ipyagent.magic.notebook import Notebook

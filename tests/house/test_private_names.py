@@ -41,7 +41,7 @@ REASONS = {
     ("kernel/variables/tables.py", "_reset_cache"): "what pandas 2 keeps of columns; guarded",
     ("kernel/variables/tables.py", "_s"): "a series goes back in place, for all who hold it",
     (
-        "llm/litellm/beneath.py",
+        "llm/litellm/gateway.py",
         "_hidden_params",
     ): "where LiteLLM keeps headers; guarded",
     ("services/mcp/http.py", "_meta"): "a key of the messages of the protocol",

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from ipyagent import schema as s
-from ipyagent.store.journal import Journal
-from ipyagent.store.recovery import ERROR
+from ipyagent.store.journal import ERROR, Journal
 from stories import (
     PLAN,
     asked,

@@ -29,8 +29,7 @@ from ipyagent.schema import (
     ToolStatus,
 )
 from ipyagent.schema import Session as SessionRecord
-from ipyagent.ui.graph_mermaid import MAX_ARROWS, graph_mermaid
-from ipyagent.ui.graph_text import FIRST, HEAD, LAST, graph_text
+from ipyagent.ui.graph_text import FIRST, HEAD, LAST, MAX_ARROWS, graph_mermaid, graph_text
 from ipyagent.ui.ipython_display import register
 from ipyagent.ui.static_html import session_bundle
 

@@ -12,7 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from ipyagent.config.user_data import UserDataFile, folder_key
+from ipyagent.config.sources import UserDataFile, folder_key
 from ipyagent.digests import digest_json
 from ipyagent.errors import ConfigError
 from ipyagent.tools.base import Tool

@@ -11,8 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ipyagent.json_arguments import parse_arguments
-from ipyagent.json_types import JsonDict
+from ipyagent.json_types import JsonDict, parse_arguments
 
 _DATA_URL = re.compile(r"data:(image/[\w.+-]+);base64,(.*)", re.DOTALL)
 _ARGUMENTS = ("arguments", "input", "args", "parameters")

@@ -16,7 +16,7 @@ from ipyagent.kernel.pages import Pages
 from ipyagent.llm.resolve import resolve
 from ipyagent.magic.notebook_sessions import NotebookSessions
 from ipyagent.magic.notebook_settings import NotebookSettings
-from ipyagent.schema.run_actions import UndoReport
+from ipyagent.schema.runs import UndoReport
 from ipyagent.store.readonly import read_summary
 from ipyagent.ui import static_html
 from ipyagent.ui.feed import Feed

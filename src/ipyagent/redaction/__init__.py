@@ -1,6 +1,6 @@
 """Redaction of secrets, before anything is shown, stored or logged."""
 
-from ipyagent.redaction.environment import known_secrets
+from ipyagent.redaction.finder import known_secrets
 from ipyagent.redaction.names import MASK, Secrecy, is_secret_name, mask_arguments, secrecy
 from ipyagent.redaction.redactor import Redactor, is_secret_value
 from ipyagent.redaction.streaming import HIDDEN, StreamRedactor

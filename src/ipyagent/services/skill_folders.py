@@ -15,9 +15,8 @@ from ipyagent.errors import AgentError
 from ipyagent.plaintext import spell
 from ipyagent.schema import Skill
 from ipyagent.services import skill_text
-from ipyagent.tools.entries import WalkBudget
 from ipyagent.tools.file_rendering import decode_utf8
-from ipyagent.tools.path_rules import SKILLS, human_size
+from ipyagent.tools.path_rules import SKILLS, WalkBudget, human_size
 from ipyagent.tools.text_encoding import BOM
 from ipyagent.tools.workspace import Workspace
 

@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from ipyagent.compat.messages import block_text, convert_blocks
-from ipyagent.json_arguments import as_json
+from ipyagent.json_types import as_json
 from ipyagent.schema import (
     MAX_TYPED,
     Message,

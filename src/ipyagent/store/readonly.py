@@ -11,7 +11,7 @@ from pathlib import Path
 from ipyagent.errors import SessionError
 from ipyagent.schema import Run, RunStatus, Session
 from ipyagent.store import runs, sessions
-from ipyagent.store.migrations import APPLICATION, MIGRATIONS
+from ipyagent.store.database import APPLICATION, MIGRATIONS
 
 
 @dataclass(frozen=True)

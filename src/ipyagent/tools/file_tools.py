@@ -17,8 +17,8 @@ from ipyagent.tools import file_rendering, path_rules
 from ipyagent.tools.base import Tool, Where, tool
 from ipyagent.tools.binary_files import PROBE, describe_binary, is_binary
 from ipyagent.tools.edits import FileEditTools, PathCheck
-from ipyagent.tools.entries import WalkBudget
 from ipyagent.tools.file_change import Previews
+from ipyagent.tools.path_rules import WalkBudget
 from ipyagent.tools.search import FilePattern
 from ipyagent.tools.tables.inspect import describe_table, table_ending
 from ipyagent.tools.tables.sample import NotTableError

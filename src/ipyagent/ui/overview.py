@@ -15,8 +15,7 @@ from ipyagent.schema import Run, RunStatus, SessionState, ToolStatus, Totals
 from ipyagent.schema.state import progress
 from ipyagent.ui import panel
 from ipyagent.ui.feed import Feed
-from ipyagent.ui.formatting import dollars, first_line, seconds
-from ipyagent.ui.reveal import reveal
+from ipyagent.ui.reveal import dollars, first_line, reveal, seconds
 from ipyagent.ui.transcribe.call import GLYPHS
 from ipyagent.ui.transcribe.plan import transcribe_plan
 from ipyagent.ui.transcribe.run import (

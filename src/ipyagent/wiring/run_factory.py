@@ -22,8 +22,7 @@ from ipyagent.schema import Run
 from ipyagent.tools.base import Tool
 from ipyagent.ui.views import View
 from ipyagent.wiring.environment import Environment
-from ipyagent.wiring.run_request import RunRequest
-from ipyagent.wiring.run_task import RunTask
+from ipyagent.wiring.run_task import RunRequest, RunTask
 
 RunFunction = Callable[[], Coroutine[Any, Any, Run]]
 """A run that is ready to be driven."""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ipyagent.agent.approvals import Approvals
 from ipyagent.agent.session.initial_graph import mark_origin
-from ipyagent.config.user_data import Data, UserDataFile, folder_key
+from ipyagent.config.sources import Data, UserDataFile, folder_key
 from ipyagent.errors import AgentError, ConfigError, JournalError
 from ipyagent.kernel.main_thread import without_interrupts
 from ipyagent.schema import Event, PlanWaiting, Run, RunFinished, RunState

@@ -9,7 +9,7 @@ import pytest
 
 from ipyagent.kernel.rehearsal import isolation, memory, system_calls, watched_values
 from ipyagent.kernel.rehearsal.probe import Probe
-from ipyagent.tools.sandbox.confinement import build_confinement
+from ipyagent.tools.rehearsal import build_confinement
 from rehearsal_trial import chosen, in_both_ways
 
 # The process that runs the tests is what is forked: other tests would leave threads in it.

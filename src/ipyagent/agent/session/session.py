@@ -46,8 +46,7 @@ from ipyagent.schema import (
     StopReason,
     advance,
 )
-from ipyagent.schema.graph import handle
-from ipyagent.schema.packed import Packed
+from ipyagent.schema.graph import Packed, handle
 from ipyagent.schema.replay import AS_DRAFT
 from ipyagent.store.journal import Journal
 from ipyagent.store.runs import plan_name

@@ -15,12 +15,12 @@ from ipyagent.phrases import ellipsize
 from ipyagent.plaintext import visible
 from ipyagent.redaction import HIDDEN
 from ipyagent.schema import ImageContent, ToolResult
-from ipyagent.services.addresses import AddressGuard, Resolve
 from ipyagent.services.failures import find_failure, parse_object
 from ipyagent.services.openapi import paths, urls
 from ipyagent.services.openapi.registry import Service, header_variables
 from ipyagent.services.openapi.request_builder import PreparedRequest
 from ipyagent.services.openapi.transport import ServiceClient, ServiceReply, connect
+from ipyagent.services.openapi.urls import AddressGuard, Resolve
 from ipyagent.telemetry import trace_ids
 
 MAX_REDIRECTS = 3

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple, TypeGuard, TypeVar
 from ipyagent.errors import AgentError, ConfigError
 from ipyagent.kernel.engine_thread import EngineTask, EngineThread
 from ipyagent.phrases import plural
-from ipyagent.services.addresses import AddressGuard, RefusedAddressError, Resolve, is_public
 from ipyagent.services.openapi import calls, discovery, documents, urls
 from ipyagent.services.openapi.operations import Operation
 from ipyagent.services.openapi.registry import Service
+from ipyagent.services.openapi.urls import AddressGuard, RefusedAddressError, Resolve, is_public
 
 T = TypeVar("T")
 

@@ -16,7 +16,6 @@ from ipyagent.phrases import limit_lines
 from ipyagent.plaintext import visible
 from ipyagent.schema import ToolResult
 from ipyagent.services import notebook_note
-from ipyagent.services.addresses import Resolve, system_resolve
 from ipyagent.services.openapi import calls, discovery, urls
 from ipyagent.services.openapi.lookup import OperationFinder, count_operations
 from ipyagent.services.openapi.operations import Operation
@@ -24,6 +23,7 @@ from ipyagent.services.openapi.registry import Registry, Service, header_variabl
 from ipyagent.services.openapi.request_builder import HEADER_NAME, PreparedRequest
 from ipyagent.services.openapi.stored_services import Configured, has_services
 from ipyagent.services.openapi.tools import build_tools, typed_services
+from ipyagent.services.openapi.urls import Resolve, system_resolve
 from ipyagent.tools.base import Tool
 
 _NAME = re.compile(r"[a-zA-Z][a-zA-Z0-9_-]{0,29}")

@@ -9,8 +9,7 @@ from ipyagent.errors import AgentError, InvalidArgumentsError
 from ipyagent.schema import ToolResult
 from ipyagent.tools.path_rules import human_size
 from ipyagent.tools.sandbox import SandboxResult, process
-from ipyagent.tools.sandbox.bounded_output import MAX_HEAD, BoundedOutput
-from ipyagent.tools.sandbox.process import MAX_PRINTED
+from ipyagent.tools.sandbox.process import MAX_HEAD, MAX_PRINTED, BoundedOutput
 from ipyagent.tools.sandbox.supervisor import MAX_TASKS
 
 UNSANDBOXED = "not sandboxed"

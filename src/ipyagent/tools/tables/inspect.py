@@ -10,7 +10,7 @@ from dataclasses import replace
 from ipyagent.errors import AgentError
 from ipyagent.plaintext import spell
 from ipyagent.tools import path_rules
-from ipyagent.tools.entries import WalkBudget
+from ipyagent.tools.path_rules import WalkBudget
 from ipyagent.tools.tables import decode, delimited, parquet, records, spreadsheet, sqlite
 from ipyagent.tools.tables.sample import (
     LOOK,
