@@ -31,8 +31,7 @@ from ipyagent.schema import (
     ToolFinished,
     ToolStatus,
 )
-from ipyagent.tools.base import Tool, tool
-from ipyagent.tools.toolbox import Toolbox
+from ipyagent.tools.base import Tool, Toolbox, tool
 from ipyagent.wiring import Environment
 
 MODES: tuple[ConfirmMode, ...] = ("confirm-sensitive", "confirm-all", "yolo")

@@ -44,7 +44,7 @@ REASONS = {
         "llm/litellm/gateway.py",
         "_hidden_params",
     ): "where LiteLLM keeps headers; guarded",
-    ("services/mcp/http.py", "_meta"): "a key of the messages of the protocol",
+    ("services/mcp/connection.py", "_meta"): "a key of the messages of the protocol",
     ("services/mcp/stdio.py", "_transport"): "asyncio has no public way to close the pipes",
     ("tools/sandbox/supervisor.py", "_exit"): "os._exit is documented",
     ("ui/card.py", "_reply_subshell_for"): "clicks reach a blocked kernel with it; guarded",

@@ -16,8 +16,7 @@ from ipyagent.agent.approvals import Answer, Approval, Approvals
 from ipyagent.agent.budgets import TimeLimits
 from ipyagent.agent.call_checks import CheckedCall, check_call
 from ipyagent.agent.policy import Effect
-from ipyagent.agent.tool_context import ToolContext
-from ipyagent.agent.tool_task import ToolTask
+from ipyagent.agent.tool_context import ToolContext, ToolTask
 from ipyagent.errors import AgentError, JournalError, NoFrontendError
 from ipyagent.json_types import JsonDict
 from ipyagent.schema import (

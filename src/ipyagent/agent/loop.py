@@ -16,7 +16,6 @@ from functools import cached_property
 from ipyagent.agent import budgets
 from ipyagent.agent.budgets import RunBudget
 from ipyagent.agent.compaction import Compactor
-from ipyagent.agent.lifecycle import RunEnding, run_lifecycle
 from ipyagent.agent.plans.draft import is_plan, planning_context
 from ipyagent.agent.plans.rehearsal import only_look
 from ipyagent.agent.prompts import (
@@ -36,7 +35,7 @@ from ipyagent.agent.signs import (
     find_missing_form,
     writes_calls,
 )
-from ipyagent.agent.step_machine import RunTimeoutError, StepMachine
+from ipyagent.agent.step_machine import RunEnding, RunTimeoutError, StepMachine, run_lifecycle
 from ipyagent.agent.validation import VALIDATORS, Validator
 from ipyagent.errors import (
     AgentError,

@@ -17,7 +17,7 @@ from ipyagent.llm.resolve import resolve
 from ipyagent.magic.notebook_sessions import NotebookSessions
 from ipyagent.magic.notebook_settings import NotebookSettings
 from ipyagent.schema.runs import UndoReport
-from ipyagent.store.readonly import read_summary
+from ipyagent.store.journal import read_summary
 from ipyagent.ui import static_html
 from ipyagent.ui.feed import Feed
 from ipyagent.ui.overview import OverviewBuilder, OverviewContext

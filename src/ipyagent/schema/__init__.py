@@ -34,7 +34,6 @@ from ipyagent.schema.events import (
     ToolStarted,
     UserTextsChanged,
 )
-from ipyagent.schema.fold import fold
 from ipyagent.schema.graph import (
     Graph,
     Node,
@@ -77,7 +76,7 @@ from ipyagent.schema.runs import (
     UserText,
 )
 from ipyagent.schema.sessions import Session, SessionState
-from ipyagent.schema.state import OpenMessage, RunState, Totals, advance
+from ipyagent.schema.state import OpenMessage, RunState, Totals, advance, fold
 from ipyagent.schema.tool_records import (
     Endpoint,
     Note,

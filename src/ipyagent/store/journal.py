@@ -5,6 +5,8 @@ death of the kernel and a power cut.
 
 Runs whose kernel is gone are kept, and brought to an end. A call that had begun has an unknown
 outcome: it may be done, half done, or not done at all. It is never run again automatically.
+
+Read only, nothing is created, locked or changed.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from concurrent.futures import Future
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary
@@ -47,7 +50,7 @@ from ipyagent.schema import (
 from ipyagent.schema.base import now
 from ipyagent.store import runs, sessions
 from ipyagent.store.codec import Decoder, Encoder, Record
-from ipyagent.store.database import connect, transaction
+from ipyagent.store.database import APPLICATION, MIGRATIONS, connect, transaction
 from ipyagent.store.sessions import SessionLocks
 from ipyagent.store.writer import MAX_QUEUED, QueuedEvent, Writer, store
 
@@ -371,3 +374,45 @@ def _with_recorded_status(run: Run | None, row: sqlite3.Row) -> Run | None:
     if run.is_finished or run.status is status:
         return run
     return run.model_copy(update={"status": status, "error": row["error"]})
+
+
+@dataclass(frozen=True)
+class JournalSummary:
+    """The sessions, the newest activity first, and waiting plans by their sessions' ids."""
+
+    sessions: tuple[Session, ...] = ()
+    plans: dict[str, Run] = field(default_factory=dict)
+
+
+def read_summary(path: Path) -> JournalSummary:
+    """Return the content of the journal in that file; nothing if none can be read."""
+    try:
+        with _open_readonly(path) as db:
+            return JournalSummary(tuple(sessions.newest_first(db)), dict(_plans(db)))
+    except sqlite3.Error:
+        return JournalSummary()
+
+
+@contextlib.contextmanager
+def _open_readonly(path: Path) -> Iterator[sqlite3.Connection]:
+    """Open the database read-only; raises sqlite3.Error for one that is not ours."""
+    if path.is_symlink() or not path.is_file():
+        raise sqlite3.OperationalError("no journal")
+    with contextlib.closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as db:
+        db.row_factory = sqlite3.Row
+        db.execute("PRAGMA trusted_schema=OFF")
+        (application,) = db.execute("PRAGMA application_id").fetchone()
+        (version,) = db.execute("PRAGMA user_version").fetchone()
+        if application != APPLICATION or version != len(MIGRATIONS):
+            raise sqlite3.DatabaseError("another program's, or another version's")
+        yield db
+
+
+def _plans(db: sqlite3.Connection) -> Iterator[tuple[str, Run]]:
+    query = (
+        "SELECT runs.* FROM runs JOIN sessions ON runs.id = sessions.pending_run_id"
+        " WHERE runs.status = 'draft'"
+    )
+    for row in db.execute(query):
+        with contextlib.suppress(SessionError):
+            yield row["session_id"], runs.run_from_row(row, RunStatus.DRAFT)

@@ -35,13 +35,12 @@ from ipyagent.redaction import Redactor
 from ipyagent.services.mcp.sources import ServerSources
 from ipyagent.services.openapi.stored_services import has_services
 from ipyagent.tools.authors import find_authors
-from ipyagent.tools.base import Tool, find_tools
+from ipyagent.tools.base import Tool, Toolbox, find_tools
 from ipyagent.tools.file_change import Previews
 from ipyagent.tools.file_tools import file_tools
 from ipyagent.tools.namespace_tools import namespace_tools
 from ipyagent.tools.notebook.notebook_file import CellChange
-from ipyagent.tools.notebook.notebook_tools import NotebookTools, check_not_open
-from ipyagent.tools.notebook.run_cell import RunCellTool
+from ipyagent.tools.notebook.notebook_tools import NotebookTools, RunCellTool, check_not_open
 from ipyagent.tools.notes import note_tools, question_tool, todo_tool
 from ipyagent.tools.result_conversion import OutputStore
 from ipyagent.tools.sandbox import Sandbox
@@ -49,7 +48,6 @@ from ipyagent.tools.scripts import ScriptRunner, shell_tools
 from ipyagent.tools.search import search_tools
 from ipyagent.tools.tables.inspect import describe_table, find_named_tables, list_tables
 from ipyagent.tools.tables.sample import GLANCE, MOST_BYTES, NotTableError
-from ipyagent.tools.toolbox import Toolbox
 from ipyagent.tools.tracked_namespace import TrackedNamespace
 from ipyagent.tools.workspace import Workspace
 from ipyagent.wiring.undo_history import UndoHistory

@@ -12,7 +12,7 @@ from ipyagent.phrases import plural
 from ipyagent.plaintext import spell
 from ipyagent.schema import Run, ToolExecution
 from ipyagent.schema.runs import UndoReport
-from ipyagent.tools.checkpoints import Checkpoints
+from ipyagent.tools.file_change import Checkpoints
 from ipyagent.wiring.environment import Environment
 from ipyagent.wiring.undo_history import CallRecord
 

@@ -27,9 +27,8 @@ from ipyagent.schema import (
 from ipyagent.schema.base import now
 from ipyagent.schema.replay import AS_DRAFT
 from ipyagent.store.runs import plan_name
-from ipyagent.tools.base import Tool, Where
+from ipyagent.tools.base import Tool, Toolbox, Where
 from ipyagent.tools.static_analysis import Effects
-from ipyagent.tools.toolbox import Toolbox
 
 PLANNED_OUTPUT = "Planned: runs once the plan is approved."
 

@@ -30,7 +30,7 @@ from ipyagent.json_types import well_formed
 from ipyagent.llm import modelmap, reply_parts
 from ipyagent.llm.client import ModelRequest
 from ipyagent.llm.destinations import Destination
-from ipyagent.llm.direct.events import EventSplitter
+from ipyagent.llm.direct.reading import EventSplitter
 from ipyagent.llm.error_mapping import CUT_OFF, refuses_length
 from ipyagent.llm.litellm import warmup
 from ipyagent.llm.litellm.warmup import silence
