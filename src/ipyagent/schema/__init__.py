@@ -49,13 +49,20 @@ from ipyagent.schema.results import (
     DecidedBy,
     Decision,
     Display,
+    Endpoint,
     FileChange,
     FileEffect,
+    Note,
+    PendingEdit,
     Preview,
+    PythonScript,
     Question,
     Rehearsal,
     RehearsalOutcome,
     Scope,
+    Skill,
+    Todo,
+    TodoStatus,
     ToolDefinition,
     ToolExecution,
     ToolResult,
@@ -77,15 +84,6 @@ from ipyagent.schema.runs import (
 )
 from ipyagent.schema.sessions import Session, SessionState
 from ipyagent.schema.state import OpenMessage, RunState, Totals, advance, fold
-from ipyagent.schema.tool_records import (
-    Endpoint,
-    Note,
-    PendingEdit,
-    PythonScript,
-    Skill,
-    Todo,
-    TodoStatus,
-)
 
 __all__ = [
     "INCOMPLETE",

@@ -23,14 +23,16 @@ from ipyagent.schema.blocks import ImageContent, ToolCall
 from ipyagent.schema.messages import LLMResponse, Message, Role, TokenUsage
 from ipyagent.schema.results import (
     TABLES_GONE,
+    TODOS,
     Rehearsal,
+    Todo,
     ToolExecution,
     ToolResult,
     ToolStatus,
     VariableChange,
     distinct,
+    todos_in,
 )
-from ipyagent.schema.tool_records import TODOS, Todo, todos_in
 
 
 @dataclass(frozen=True)

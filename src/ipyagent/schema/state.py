@@ -33,9 +33,8 @@ from ipyagent.schema.events import (
     UserTextsChanged,
 )
 from ipyagent.schema.messages import TokenUsage
-from ipyagent.schema.results import ToolStatus
+from ipyagent.schema.results import Todo, ToolStatus
 from ipyagent.schema.runs import Run, RunStatus, Step, StopReason, find_todos
-from ipyagent.schema.tool_records import Todo
 
 
 def fold(run: Run | None, event: Event) -> Run:

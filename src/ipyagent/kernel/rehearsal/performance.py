@@ -29,7 +29,7 @@ from ipyagent.kernel.rehearsal.surroundings import (
     list_lasting_effects,
 )
 from ipyagent.kernel.rehearsal.watched_values import WatchedValues, is_dynamic, without_shell
-from ipyagent.kernel.variables.reach import reachable_names
+from ipyagent.kernel.variables.snapshot import reachable_names
 from ipyagent.schema import ToolResult, VariableChange
 
 _RESULT = {"success", "output", "error", "for_model", "images", "displays", "truncated"}

@@ -40,7 +40,7 @@ from ipyagent.kernel.variables.arrays import views_of_same_memory
 from ipyagent.kernel.variables.captures import Allowance
 from ipyagent.kernel.variables.checkpoint import capture
 from ipyagent.kernel.variables.columns import PANDAS, find_memory, kind_of
-from ipyagent.kernel.variables.reach import names_in
+from ipyagent.kernel.variables.snapshot import names_in
 
 _PAGE = mmap.PAGESIZE
 _SMALL = 8 * _PAGE

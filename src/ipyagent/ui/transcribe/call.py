@@ -23,7 +23,7 @@ from ipyagent.schema import (
     ToolStatus,
     VariableChange,
 )
-from ipyagent.schema.tool_records import TODOS, todos_in
+from ipyagent.schema.results import TODOS, todos_in
 from ipyagent.ui import transcript
 from ipyagent.ui.reveal import first_line, reveal, seconds, shorten
 from ipyagent.ui.transcribe.arguments import SUMMARY, summarize_arguments, transcribe_request
