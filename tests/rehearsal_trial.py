@@ -18,7 +18,7 @@ from ipyagent.kernel.namespace import PlainNamespace
 from ipyagent.kernel.rehearsal.confinement import Limits, Way
 from ipyagent.kernel.rehearsal.performance import start_rehearsal
 from ipyagent.kernel.rehearsal.rehearser import NotRehearsedError
-from ipyagent.tools.sandbox.confinement import build_confinement
+from ipyagent.tools.rehearsal import build_confinement
 from patience import PATIENCE
 
 SECONDS = 20.0

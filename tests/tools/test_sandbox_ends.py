@@ -16,8 +16,8 @@ from boxes import Place, alive, place_in, printed
 
 from ipyagent.errors import AgentError
 from ipyagent.tools.sandbox import detection, process, supervisor
-from ipyagent.tools.sandbox.bounded_output import MAX_HEAD, BoundedOutput
-from ipyagent.tools.sandbox.command_result import build_result
+from ipyagent.tools.sandbox.process import MAX_HEAD, BoundedOutput
+from ipyagent.tools.scripts import build_result
 from patience import until
 
 pytestmark = [pytest.mark.spec("M27", "N23"), pytest.mark.alone]

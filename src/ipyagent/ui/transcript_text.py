@@ -9,8 +9,7 @@ from collections.abc import Iterable, Iterator
 
 from ipyagent.phrases import plural
 from ipyagent.schema import Run, ToolExecution
-from ipyagent.ui.formatting import cell_width, shorten
-from ipyagent.ui.reveal import reveal, reveal_diff
+from ipyagent.ui.reveal import cell_width, reveal, reveal_diff, shorten
 from ipyagent.ui.transcribe.call import CallContext, transcribe_call
 from ipyagent.ui.transcribe.plan import transcribe_plan
 from ipyagent.ui.transcript import (

@@ -11,7 +11,7 @@ import pytest
 from ipyagent.kernel.namespace import PlainNamespace
 from ipyagent.kernel.rehearsal.confinement import Confinement, Limits
 from ipyagent.kernel.rehearsal.performance import start_rehearsal
-from ipyagent.tools.sandbox.confinement import build_confinement
+from ipyagent.tools.rehearsal import build_confinement
 from rehearsal_trial import SECONDS, rehearse
 
 # The process that runs the tests is what is forked: other tests would leave threads in it.

@@ -19,7 +19,7 @@ from ipyagent.kernel.namespace import PlainNamespace
 from ipyagent.kernel.rehearsal.confinement import Limits
 from ipyagent.kernel.rehearsal.performance import start_rehearsal
 from ipyagent.kernel.rehearsal.rehearser import NotRehearsedError
-from ipyagent.tools.sandbox.confinement import build_confinement
+from ipyagent.tools.rehearsal import build_confinement
 from patience import PATIENCE
 from rehearsal_trial import children, chosen, in_both_ways, rehearse, run_in_fork
 from sampling import cases

@@ -13,8 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ipyagent.kernel.rehearsal.plain_data import read_all, write_all
-from ipyagent.kernel.rehearsal.plain_tables import BadDataError, NotPlainError
+from ipyagent.kernel.rehearsal.plain_data import BadDataError, NotPlainError, read_all, write_all
 
 TABLE = pd.DataFrame(
     {

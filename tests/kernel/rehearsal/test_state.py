@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 
 from ipyagent import imports
 from ipyagent.kernel.namespace import PlainNamespace
-from ipyagent.tools.sandbox.confinement import machine_facts
+from ipyagent.tools.rehearsal import machine_facts
 from rehearsal_trial import rehearse
 from sampling import cases
 

@@ -11,7 +11,7 @@ import pytest
 
 from growth import LINEAR, growth
 from ipyagent.kernel.namespace import PlainNamespace
-from ipyagent.kernel.variables import capture_choice, captures, snapshot
+from ipyagent.kernel.variables import captures, checkpoint, snapshot
 from ipyagent.kernel.variables.captures import Allowance
 from ipyagent.kernel.variables.snapshot import MOST
 
@@ -109,7 +109,7 @@ def test_names_that_code_does_not_reach_are_not_looked_at(monkeypatch: pytest.Mo
 
     def capture_and_note(value: object, allowance: Allowance) -> captures.Capture:
         looked_at.append(value)
-        return capture_choice.capture(value, allowance)
+        return checkpoint.capture(value, allowance)
 
     monkeypatch.setattr(snapshot, "capture", capture_and_note)
     known = {f"v{i}": i for i in range(5_000)} | {f"df{i}": frame() for i in range(3)}

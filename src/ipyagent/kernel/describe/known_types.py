@@ -7,12 +7,6 @@ import types
 from collections.abc import Iterable
 from itertools import starmap
 
-from ipyagent.kernel.describe.array_text import memory_map
-from ipyagent.kernel.describe.arrow_tables import (
-    arrow_dataset,
-    arrow_reader,
-    arrow_table,
-)
 from ipyagent.kernel.describe.dask_collections import dask_array, dask_bag, dask_frame, dask_series
 from ipyagent.kernel.describe.databases import (
     duckdb_connection,
@@ -22,13 +16,17 @@ from ipyagent.kernel.describe.databases import (
     sqlalchemy_metadata,
     sqlalchemy_table,
 )
-from ipyagent.kernel.describe.hdf5_files import hdf5_node
 from ipyagent.kernel.describe.labelled_arrays import xarray_array, xarray_dataset
+from ipyagent.kernel.describe.lazy_tables import (
+    arrow_dataset,
+    arrow_reader,
+    arrow_table,
+    polars_lazy,
+)
 from ipyagent.kernel.describe.libraries import Describer, find_loaded, library_types
 from ipyagent.kernel.describe.metadata import is_library_class
-from ipyagent.kernel.describe.polars_plans import polars_lazy
 from ipyagent.kernel.describe.safe_inspect import ancestors, type_name
-from ipyagent.kernel.describe.zarr_stores import zarr_array, zarr_group
+from ipyagent.kernel.describe.stored_arrays import hdf5_node, memory_map, zarr_array, zarr_group
 from ipyagent.redaction import Secrecy
 
 _LAZY_TABLES: list[tuple[str, str, Describer]] = [

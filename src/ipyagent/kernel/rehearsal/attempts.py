@@ -18,7 +18,7 @@ from typing import Any
 
 from ipyagent import imports
 from ipyagent.kernel.rehearsal.confinement import ALIKE, Confinement, is_in
-from ipyagent.kernel.rehearsal.mounts import CACHE, SHARED, TEMPORARY
+from ipyagent.kernel.rehearsal.isolation import CACHE, SHARED, TEMPORARY
 
 _MOST = 20
 _NETWORK = ("connect", "sendto", "sendmsg", "bind", "getaddrinfo", "gethostbyname", "gethostbyaddr")

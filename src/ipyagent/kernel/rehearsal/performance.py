@@ -19,9 +19,9 @@ from ipyagent.kernel.namespace import Namespace
 from ipyagent.kernel.outputs import Outputs
 from ipyagent.kernel.rehearsal.attempts import Attempts
 from ipyagent.kernel.rehearsal.confinement import Confinement, Limits
-from ipyagent.kernel.rehearsal.mounts import CACHE, SHARED, TEMPORARY, UPPER
-from ipyagent.kernel.rehearsal.plain_data import write_all
-from ipyagent.kernel.rehearsal.plain_tables import NotPlainError
+from ipyagent.kernel.rehearsal.isolation import CACHE, SHARED, TEMPORARY, UPPER
+from ipyagent.kernel.rehearsal.memory import drop_signing_keys
+from ipyagent.kernel.rehearsal.plain_data import NotPlainError, write_all
 from ipyagent.kernel.rehearsal.rehearser import Act, Rehearsing, Report, start_isolated
 from ipyagent.kernel.rehearsal.surroundings import (
     Surroundings,
@@ -29,8 +29,7 @@ from ipyagent.kernel.rehearsal.surroundings import (
     list_lasting_effects,
 )
 from ipyagent.kernel.rehearsal.watched_values import WatchedValues, is_dynamic, without_shell
-from ipyagent.kernel.signing_keys import drop_signing_keys
-from ipyagent.kernel.variables.reach import reachable_names
+from ipyagent.kernel.variables.snapshot import reachable_names
 from ipyagent.schema import ToolResult, VariableChange
 
 _RESULT = {"success", "output", "error", "for_model", "images", "displays", "truncated"}

@@ -25,7 +25,7 @@ from ipyagent.kernel.rehearsal.rehearser import (
     Report,
     start_isolated,
 )
-from ipyagent.kernel.rehearsal.table_memory import read_pages
+from ipyagent.kernel.rehearsal.watched_values import read_pages
 
 _LIMITS = Limits(seconds=5.0)
 _NEW_USER, _ATTACH = 0x10000000, 16

@@ -1,32 +1,110 @@
 """Rehearsals, from the kernel's side: fork, wait for the report, end what is left.
 
 The kernel's main thread is held only for the fork. Whatever happens, the process that was started
-is ended and waited for.
+is ended and waited for. It has run hostile code, so its report is only data, JSON and raw bytes in
+a pipe: the size is limited, nothing in it is unpickled or run, and all of it is checked by whoever
+uses it.
+
+Well-known libraries that code imports are loaded before a rehearsal, not in it: on the copy an
+import would be lost and paid for each time, and new tables could not be adopted where pandas is
+missing. It is the only code that runs in the kernel because of a rehearsal: that of installed
+libraries of a list, which do no more than define things.
 """
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import gc
+import importlib
+import json
 import os
 import random
 import select
 import signal
+import struct
+import sys
+import sysconfig
 import time
 import warnings
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from importlib.machinery import PathFinder
 
 from ipyagent.json_types import JsonDict
 from ipyagent.kernel.rehearsal import isolation
 from ipyagent.kernel.rehearsal.confinement import Confinement, Limits, Way
 from ipyagent.kernel.rehearsal.memory import find_numeric_memory
-from ipyagent.kernel.rehearsal.reports import (
-    ReportError,
-    close_quietly,
-    read_report,
-    write_report,
-)
+
+_HEADER = struct.Struct("<QQ")
+_PIECE = 1 << 20
+MOST_TEXT = 8 << 20
+"""Bytes of a report's JSON: objects made of it take many times as much."""
+
+
+class ReportError(Exception):
+    """Raised if no valid report comes."""
+
+
+def write_report(pipe: int, report: JsonDict, buffers: Sequence[bytes | memoryview] = ()) -> None:
+    """Write a report, with bytes that it refers to by their number. Raises ReportError."""
+    sizes = [memoryview(each).nbytes for each in buffers]
+    text = json.dumps({**report, "sizes": sizes}).encode()
+    if len(text) > MOST_TEXT:
+        raise ReportError("it reported too much")
+    for part in (_HEADER.pack(len(text), sum(sizes)), text, *buffers):
+        view = memoryview(part).cast("B") if memoryview(part).nbytes else memoryview(b"")
+        while view:
+            view = view[os.write(pipe, view[:_PIECE]) :]
+
+
+def read_report(pipe: int, most: int, until: float) -> tuple[JsonDict, list[memoryview]]:
+    """Read a report of at most `most` bytes; raises ReportError, TimeoutError."""
+    text_length, data_length = _HEADER.unpack(_read(pipe, _HEADER.size, until))
+    if text_length > MOST_TEXT or text_length + data_length > most:
+        raise ReportError("it reported too much")
+    text = _read(pipe, text_length, until)
+    data = memoryview(_read(pipe, data_length, until))
+    try:
+        report = json.loads(text)
+        sizes = report.pop("sizes")
+        buffers = []
+        for size in sizes:
+            if type(size) is not int or not 0 <= size <= len(data):
+                raise ValueError
+            buffers.append(data[:size])
+            data = data[size:]
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        raise ReportError("its report makes no sense") from None
+    return report, buffers
+
+
+def _read(pipe: int, length: int, until: float) -> bytearray:
+    """Read that many bytes; the buffer grows with what comes, not with what was announced."""
+    data = bytearray()
+    while len(data) < length:
+        wait = until - time.monotonic()
+        if wait <= 0 or not _is_ready(pipe, wait):
+            raise TimeoutError
+        piece = os.read(pipe, min(_PIECE, length - len(data)))
+        if not piece:
+            raise ReportError("it ended without a report")
+        data += piece
+    return data
+
+
+def close_quietly(descriptor: int) -> None:
+    """Close a descriptor that may be closed already."""
+    with contextlib.suppress(OSError):
+        os.close(descriptor)
+
+
+def _is_ready(pipe: int, seconds: float) -> bool:
+    # Not select(): a kernel may have more than 1,024 descriptors.
+    poll = select.poll()
+    poll.register(pipe, select.POLLIN)
+    return bool(poll.poll(seconds * 1000))
+
 
 Report = tuple[JsonDict, list[memoryview]]
 Act = Callable[[], Report]
@@ -199,3 +277,50 @@ def _explain(error: BaseException) -> str:
     if isinstance(error, OSError):
         return str(error)
     return f"an unforeseen {type(error).__name__} in the rehearsal itself"
+
+
+_LIBRARIES = frozenset(
+    {
+        *("numpy", "pandas", "scipy", "matplotlib", "seaborn", "sklearn", "statsmodels", "pyarrow"),
+        *("bisect", "calendar", "collections", "copy", "csv", "dataclasses", "datetime", "decimal"),
+        *("enum", "fractions", "functools", "glob", "heapq", "io", "itertools", "json", "math"),
+        *("operator", "os", "pathlib", "pprint", "random", "re", "statistics", "string", "sys"),
+        *("textwrap", "time", "typing", "unicodedata", "warnings", "zipfile", "zoneinfo"),
+    }
+)
+_PACKAGES = ("site-packages", "dist-packages")
+
+
+def load_libraries(code: str) -> None:
+    """Import the libraries of the list that code imports, as far as they are installed."""
+    for name in dict.fromkeys(_list_imports(code)):
+        root = name.partition(".")[0]
+        if root in _LIBRARIES and name not in sys.modules and _is_installed(root):
+            with contextlib.suppress(Exception):  # the code will meet it
+                importlib.import_module(name)
+
+
+def _list_imports(code: str) -> Iterator[str]:
+    try:
+        nodes = [*ast.walk(ast.parse(code))]
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            yield from (each.name for each in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield node.module
+
+
+def _is_installed(name: str) -> bool:
+    """Return whether an import would find the installed library, not a file of the user's."""
+    if name in sys.builtin_module_names:
+        return True
+    try:
+        spec = PathFinder.find_spec(name)
+    except (ImportError, OSError, ValueError):
+        return False
+    origin = os.path.realpath(spec.origin) if spec is not None and spec.origin else ""
+    standard = (os.path.realpath(sysconfig.get_path(key)) for key in ("stdlib", "platstdlib"))
+    in_packages = any(f"{os.sep}{each}{os.sep}" in origin for each in _PACKAGES)
+    return in_packages or any(origin.startswith(f"{each}{os.sep}") for each in standard)

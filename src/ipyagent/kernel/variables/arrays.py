@@ -10,8 +10,7 @@ from typing import Any
 from typing_extensions import override
 
 from ipyagent.kernel.describe.safe_inspect import one_line
-from ipyagent.kernel.variables.captures import Capture, Live
-from ipyagent.kernel.variables.plain_values import is_equal
+from ipyagent.kernel.variables.captures import Capture, Live, is_equal
 from ipyagent.phrases import plural
 from ipyagent.redaction import Secrecy
 

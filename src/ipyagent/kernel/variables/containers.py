@@ -24,13 +24,16 @@ from ipyagent.kernel.describe.safe_inspect import (
     type_name,
 )
 from ipyagent.kernel.variables.captures import (
+    PLAIN,
     Capture,
     Live,
+    are_plain_keys,
     closes_itself,
+    is_atom,
+    is_equal,
     summarize_scalars,
     text_length,
 )
-from ipyagent.kernel.variables.plain_values import PLAIN, are_plain_keys, is_atom, is_equal
 from ipyagent.phrases import join_some, plural
 from ipyagent.redaction import Secrecy
 

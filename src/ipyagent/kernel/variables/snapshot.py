@@ -1,28 +1,116 @@
-"""A snapshot of the variables before a call, and what the call changed."""
+"""A snapshot of the variables before a call, and what the call changed.
+
+Code may reach its own names, and those that the user's functions in it use.
+"""
 
 from __future__ import annotations
 
+import functools
 import os
 import re
+import types
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from itertools import islice
+from typing import Any
 
 from ipyagent.kernel.describe import kind
-from ipyagent.kernel.describe.safe_inspect import ObjectIdentity, type_name
+from ipyagent.kernel.describe.safe_inspect import (
+    ObjectIdentity,
+    ancestors,
+    class_dict,
+    module_name,
+    type_name,
+)
 from ipyagent.kernel.variables.arrays import views_of_same_memory
-from ipyagent.kernel.variables.capture_choice import COPIED, capture
 from ipyagent.kernel.variables.captures import (
+    PLAIN,
     Allowance,
     Capture,
     Reference,
     summarize_types,
 )
-from ipyagent.kernel.variables.checkpoint import VariableCheckpoint
-from ipyagent.kernel.variables.plain_values import PLAIN
-from ipyagent.kernel.variables.reach import reachable_names
+from ipyagent.kernel.variables.checkpoint import COPIED, VariableCheckpoint, capture
 from ipyagent.redaction import secrecy
 from ipyagent.schema import ToolResult, VariableChange
+
+_WORD = re.compile(r"[^\W\d]\w*")
+
+FUNCTIONS = 200
+"""Functions that are followed."""
+
+
+def reachable_names(
+    code: str, variables: Mapping[str, object], functions: Iterable[object] = ()
+) -> list[str]:
+    """Return the variables that code and functions may change, those in the code's text first."""
+    words = dict.fromkeys(_WORD.findall(code))
+    found = {name: variables[name] for name in words if name in variables}
+    waiting = [*functions, *found.values()]
+    seen, followed = set(map(id, waiting)), 0
+    while waiting and followed < FUNCTIONS:
+        for function in _functions_of(waiting.pop()):
+            followed += 1
+            scope = function.__globals__
+            for name in names_in(function.__code__):
+                if name in variables and scope.get(name) is variables[name]:
+                    value = found.setdefault(name, variables[name])
+                    if id(value) not in seen:
+                        seen.add(id(value))
+                        waiting.append(value)
+    return [*found]
+
+
+_PARTS = {
+    types.FunctionType: ("__closure__",),
+    types.CellType: ("cell_contents",),
+    types.MethodType: ("__func__", "__self__"),
+    functools.partial: ("func",),
+    staticmethod: ("__func__",),
+    classmethod: ("__func__",),
+    property: ("fget", "fset"),
+}
+_PARTS_BY_ID = {id(cls): names for cls, names in _PARTS.items()}
+"""The parts of what can be called, by the ids of types: their hashes may be the user's code."""
+
+
+def _functions_of(value: Any, depth: int = 5) -> Iterator[types.FunctionType]:
+    """Yield the functions in Python that calling a value, or its methods, may run."""
+    cls = type(value)
+    if depth == 0:
+        return
+    if cls is types.FunctionType:
+        yield value
+    if cls is tuple:
+        parts = list(value)
+    elif (names := _PARTS_BY_ID.get(id(cls))) is not None:
+        parts = []
+        with suppress(ValueError):  # a cell that is not filled yet
+            parts = [getattr(value, name) for name in names]
+    else:
+        parts = _methods_of(value if _is_class(value) else cls)
+    for each in parts:
+        yield from _functions_of(each, depth - 1)
+
+
+def _methods_of(cls: type) -> list[object]:
+    """Return the members, but for classes, of a class that was defined in the notebook."""
+    own = [base for base in ancestors(cls) if module_name(base) in {"__main__", ""}]
+    members = [each for base in own for each in list(class_dict(base).values())]
+    return [each for each in members if not _is_class(each)]
+
+
+def _is_class(value: object) -> bool:
+    return any(base is type for base in ancestors(type(value)))
+
+
+def names_in(code: types.CodeType) -> Iterator[str]:
+    """Yield the names that code uses, and the code in it."""
+    yield from code.co_names
+    for each in code.co_consts:
+        if type(each) is types.CodeType:
+            yield from names_in(each)
+
 
 MOST = 50
 """Changes that are reported, and variables whose inside is looked at."""

@@ -13,10 +13,9 @@ from typing_extensions import override
 
 from ipyagent.kernel.describe.safe_inspect import module_name, one_line
 from ipyagent.kernel.variables.arrays import count_values
-from ipyagent.kernel.variables.captures import Allowance, Capture, Live
+from ipyagent.kernel.variables.captures import Allowance, Capture, Live, are_plain_keys, is_equal
 from ipyagent.kernel.variables.columns import PANDAS, count_cells, is_same, is_same_index, kind_of
 from ipyagent.kernel.variables.containers import ContainerCapture, TooLargeError
-from ipyagent.kernel.variables.plain_values import are_plain_keys, is_equal
 from ipyagent.phrases import join_some, limit_lines, plural
 from ipyagent.redaction import Secrecy
 

@@ -21,8 +21,7 @@ from ipyagent.schema import (
 )
 from ipyagent.schema.state import never_ran
 from ipyagent.ui import transcript
-from ipyagent.ui.formatting import dollars, seconds
-from ipyagent.ui.reveal import reveal
+from ipyagent.ui.reveal import dollars, reveal, seconds
 from ipyagent.ui.transcribe.arguments import mask_call_arguments, mask_execution
 from ipyagent.ui.transcribe.call import COUNTED, CallContext, transcribe_call
 from ipyagent.ui.transcribe.plan import count_begun, position_of, transcribe_plan

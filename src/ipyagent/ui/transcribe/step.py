@@ -22,8 +22,7 @@ from ipyagent.schema import (
     UserText,
 )
 from ipyagent.ui import transcript
-from ipyagent.ui.formatting import dollars, seconds
-from ipyagent.ui.reveal import reveal
+from ipyagent.ui.reveal import dollars, reveal, seconds
 from ipyagent.ui.transcribe.call import ALL, COUNTED, GLYPHS, OPEN, CallContext
 from ipyagent.ui.transcribe.result import transcribe_image
 from ipyagent.ui.transcript import CutOff, Ending, Status
