@@ -10,12 +10,12 @@ from typing import Final
 from ipyagent import schema
 from ipyagent.agent.session.session import Session
 from ipyagent.json_types import JsonDict
-from ipyagent.phrases import plural
+from ipyagent.phrases import dollars, plural, seconds
 from ipyagent.schema import Run, RunStatus, SessionState, ToolStatus, Totals
 from ipyagent.schema.state import progress
 from ipyagent.ui import messages
 from ipyagent.ui.feed import Feed
-from ipyagent.ui.reveal import dollars, first_line, reveal, seconds
+from ipyagent.ui.reveal import first_line, reveal
 from ipyagent.ui.transcribe.call import GLYPHS
 from ipyagent.ui.transcribe.plan import transcribe_plan
 from ipyagent.ui.transcribe.run import (

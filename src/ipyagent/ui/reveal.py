@@ -2,8 +2,6 @@
 
 `labextension/src/view/reveal.ts` draws the same, by limits and look-alikes that `make protocol`
 takes from here; `tests/ui/reveal_cases.json` tests both.
-
-Numbers and durations are put in words for people, too.
 """
 
 from __future__ import annotations
@@ -171,20 +169,6 @@ def clean_output(text: str) -> str:
     return visible(strip_escapes(text))
 
 
-def seconds(value: float) -> str:
-    """Format a duration: 0.01 s, 12.3 s, 2 min 5 s."""
-    if value < 10:
-        return f"{max(value, 0.01):.2f} s"
-    return f"{value:.1f} s" if value < 60 else f"{int(value // 60)} min {int(value % 60)} s"
-
-
-def dollars(cost: float) -> str:
-    """Format a price: $0.006, $1.25, <$0.001."""
-    if 0 < cost < 0.001:
-        return "<$0.001"
-    return f"${cost:.3f}" if cost < 1 else f"${cost:,.2f}"
-
-
 def first_line(text: str, width: int = LINE) -> str:
     """Return the first line of an output with something on it, cut to fit."""
     text = strip_escapes(text)
@@ -196,11 +180,6 @@ def shorten(text: str, width: int = LINE) -> str:
     head = text[: 8 * width]
     line = " ".join(reveal(head).split())
     return line if len(line) <= width and head == text else f"{line[: width - 1]}…"
-
-
-def cell_width(text: str) -> int:
-    """Return how many cells of a terminal the text takes."""
-    return sum(1 + (unicodedata.east_asian_width(char) in "WF") for char in text)
 
 
 def clip_output(text: str, where: str) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC
 from typing import Final
 
-from ipyagent.phrases import plural
+from ipyagent.phrases import plural, seconds
 from ipyagent.schema import (
     DecidedBy,
     Decision,
@@ -25,7 +25,7 @@ from ipyagent.schema import (
 )
 from ipyagent.schema.results import TODOS, todos_in
 from ipyagent.ui import transcript
-from ipyagent.ui.reveal import reveal, seconds, shorten
+from ipyagent.ui.reveal import reveal, shorten
 from ipyagent.ui.transcribe.arguments import SUMMARY, transcribe_request
 from ipyagent.ui.transcribe.result import result_facts, transcribe_result
 from ipyagent.ui.transcribe.summaries import summarize_call, summarize_result

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from ipyagent.phrases import dollars, seconds
 from ipyagent.plaintext import strip_escapes
 from ipyagent.schema import (
     OpenMessage,
@@ -21,7 +22,7 @@ from ipyagent.schema import (
 )
 from ipyagent.schema.state import never_ran
 from ipyagent.ui import transcript
-from ipyagent.ui.reveal import dollars, reveal, seconds
+from ipyagent.ui.reveal import reveal
 from ipyagent.ui.transcribe.arguments import mask_call_arguments, mask_execution
 from ipyagent.ui.transcribe.call import COUNTED, CallContext, transcribe_call
 from ipyagent.ui.transcribe.plan import count_begun, position_of, transcribe_plan

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from ipyagent.phrases import dollars, seconds
 from ipyagent.schema import (
     INCOMPLETE,
     ImageContent,
@@ -22,7 +23,7 @@ from ipyagent.schema import (
     UserText,
 )
 from ipyagent.ui import transcript
-from ipyagent.ui.reveal import dollars, reveal, seconds
+from ipyagent.ui.reveal import reveal
 from ipyagent.ui.transcribe.call import ALL, COUNTED, GLYPHS, OPEN, CallContext
 from ipyagent.ui.transcribe.result import transcribe_image
 from ipyagent.ui.transcript import CutOff, Ending, Status
