@@ -18,7 +18,6 @@ REASONS = {
     "config/yaml_lines.py": "imports PyYAML, which a folder without YAML does without",
     "descriptors.py": "seven modules of four rooms ask it, on the lowest floor",
     "digests.py": "the results are stored, so they must not change; eight rooms use it",
-    "explorer/steps.py": "the type of what all parts of the explorer return",
     "kernel/frontend.py": "asked by fourteen modules of five rooms, and imports only protocols",
     "llm/environment.py": "the extension imports it first, before anybody imports LiteLLM",
     "phrases.py": "used in all rooms, and imports nothing",
