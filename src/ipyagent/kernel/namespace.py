@@ -21,8 +21,7 @@ from ipyagent.kernel.capture import (
     run_plain,
     runs_as_written,
 )
-from ipyagent.kernel.describe import describe
-from ipyagent.kernel.describe.known_types import is_table
+from ipyagent.kernel.describe import describe, is_table
 from ipyagent.kernel.describe.objects import module_title
 from ipyagent.kernel.describe.safe_inspect import ancestors, one_line
 from ipyagent.kernel.describe.secrets import secret_strings

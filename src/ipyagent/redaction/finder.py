@@ -15,8 +15,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache, partial
 from typing import Any
 
-from ipyagent.redaction.names import Secrecy, is_identifier, is_ordinary_key, secrecy
-from ipyagent.redaction.secret_patterns import PLACES, TOKENS, Check
+from ipyagent.redaction.secret_patterns import (
+    PLACES,
+    TOKENS,
+    Check,
+    Secrecy,
+    is_identifier,
+    is_ordinary_key,
+    secrecy,
+)
 
 Back = Callable[[int, int], tuple[int, int]]
 """Maps a span in the decoded text to its span in the original, in bytes."""

@@ -20,7 +20,7 @@ from ipyagent.config import Config, MCPServerConfig
 from ipyagent.errors import AgentError, ConfigError
 from ipyagent.json_types import JsonDict
 from ipyagent.kernel.cell_notes import CellNote
-from ipyagent.kernel.describe.known_types import holds_lazy_data, is_table
+from ipyagent.kernel.describe import holds_lazy_data, is_table
 from ipyagent.kernel.describe.secrets import secret_strings
 from ipyagent.kernel.main_thread import Post
 from ipyagent.kernel.namespace import (
