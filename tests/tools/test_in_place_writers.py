@@ -59,6 +59,7 @@ def test_what_it_wrote_by_then_is_kept_and_the_change_refused(file: Path) -> Non
     assert file.read_bytes() == THEIRS
 
 
+@pytest.mark.slow
 def test_one_that_opens_it_at_the_very_moment_loses_nothing(file: Path) -> None:
     """It opens and truncates the file again and again while it is changed."""
     workspace = Workspace(file.parent)
