@@ -115,7 +115,12 @@ class TableCapture(Capture):
     tells_all = True
 
     def __init__(
-        self, value: Any, capture_inside: Callable[[object], Capture | None], *, shares: bool
+        self,
+        value: Any,
+        parts: Table,
+        capture_inside: Callable[[object], Capture | None],
+        *,
+        shares: bool,
     ) -> None:
         super().__init__(value)
         self._shares = shares
@@ -126,7 +131,7 @@ class TableCapture(Capture):
             setattr(self._copy, _AXES[number], axis.copy(deep=True))
         self._attrs = getattr(value, _ATTRS, None)
         self._inside: dict[str, ContainerCapture] = {}
-        for name, objects in _objects_in(value, self.state):
+        for name, objects in _objects_in(self._attrs, parts):
             with suppress(TooLargeError):
                 self._inside[name] = ContainerCapture(objects, capture_inside)
 
@@ -137,9 +142,10 @@ class TableCapture(Capture):
         """Return the capture; None if it may not be copied."""
         is_pandas = kind_of(value) in PANDAS
         shares = not is_pandas or _copies_on_write()
-        is_small = allowance.spend(Table.read(value).nbytes, shares=shares)
+        parts = Table.read(value)
+        is_small = allowance.spend(parts.nbytes, shares=shares)
         shares &= not (is_pandas and allowance.copies_all)
-        return cls(value, capture_inside, shares=shares) if is_small else None
+        return cls(value, parts, capture_inside, shares=shares) if is_small else None
 
     @cached_property
     def state(self) -> Table:
@@ -214,10 +220,11 @@ def _copy_table(table: Any, *, shares: bool) -> Any:
     return table.clone() if hasattr(table, "clone") else table
 
 
-def _objects_in(table: object, parts: Table) -> Iterator[tuple[str, object]]:
-    """Yield what may be changed without writing a cell: attributes, and objects in cells."""
-    if (attributes := getattr(table, _ATTRS, None)) is not None:
-        yield _ATTRS, attributes
+def _objects_in(attributes: object, parts: Table) -> Iterator[tuple[str, object]]:
+    """Yield what may be changed without writing a cell, which is possible in pandas only."""
+    if attributes is None:
+        return
+    yield _ATTRS, attributes
     columns = [each.data for each in parts.columns if each.dtype == "object"]
     if columns and len(columns) * parts.height <= OBJECTS:
         yield "objects in cells", [each.tolist() for each in columns]
