@@ -57,7 +57,7 @@ class ServiceClient:
         self._refused: frozenset[str] = frozenset()
         self._refused_tools: frozenset[str] = frozenset()
         self._proved = self._refused, self._refused_tools
-        """What is left out, without what no reply has come since: it may not have helped."""
+        """The part of that with which a reply came: the rest may not have helped."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._model!r})"

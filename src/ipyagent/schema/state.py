@@ -175,7 +175,7 @@ class Decisions:
     asked: Mapping[str, str] = field(default_factory=dict)
     """The ids of the approvals of the step's calls, by the ids of the calls."""
     settled: Mapping[str, bool] = field(default_factory=dict)
-    """Those that wait no more: True if they were decided on, False if they ended otherwise."""
+    """The calls that wait no more: True if they were decided on, False if they ended otherwise."""
     plans: tuple[str, ...] = ()
     """The ids of the approvals of the plans that were proposed, the newest last."""
     plan: str | None = None
