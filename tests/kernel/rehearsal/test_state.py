@@ -391,6 +391,23 @@ def test_a_change_outside_is_told_even_if_its_failure_is_passed_over(
     assert report["attempts"] or report["files"], "not noticed"
 
 
+ASKS = {
+    "try: input('?')\nexcept EOFError: pass": "asks for input",
+    "os.environ.get('WORD_OF_MINE')": (
+        "reads the environment variable WORD_OF_MINE, which is hidden from it"
+    ),
+    "[*os.environ]": "lists the environment, a part of which is hidden from it",
+}
+
+
+@pytest.mark.parametrize("code", ASKS)
+def test_what_would_be_answered_otherwise_outside_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str
+) -> None:
+    monkeypatch.setenv("WORD_OF_MINE", "x")
+    assert rehearse(code, {"os": os}, tmp_path)["attempts"] == [ASKS[code]]
+
+
 def test_a_hidden_file_of_a_workspace_among_temporary_files_is_hidden(tmp_path: Path) -> None:
     (tmp_path / ".env").write_text("KEY=1")
     program = f"try: open({str(tmp_path / '.env')!r})\nexcept OSError: pass"
