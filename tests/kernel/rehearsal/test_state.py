@@ -177,6 +177,44 @@ def test_a_change_inside_of_cells_and_labels_is_noticed(tmp_path: Path, code: st
     assert effects(rehearse(code, given, tmp_path)), "not noticed"
 
 
+class LabelType(pd.api.extensions.ExtensionDtype):
+    name, type = "label", str
+
+    @classmethod
+    def construct_array_type(cls) -> type:
+        return Labels
+
+
+class Labels(pd.api.extensions.ExtensionArray):
+    """A column of a type that pandas does not know, as other libraries have them."""
+
+    dtype, nbytes = LabelType(), 0
+
+    def __init__(self, values: list[str]) -> None:
+        self.values = values
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __getitem__(self, place: Any) -> Any:
+        found = np.array(self.values, dtype=object)[place]
+        return found if isinstance(found, str) else Labels([*found])
+
+    def __setitem__(self, place: Any, value: Any) -> None:
+        self.values[place[0] if isinstance(place, tuple) else place] = value
+
+    def copy(self) -> Labels:
+        return Labels([*self.values])
+
+
+@pytest.mark.parametrize("code", ["labels.loc[0, 'a'] = 'z'", "labels['a'].array[0] = 'z'"])
+def test_a_change_of_a_column_that_pandas_does_not_define_is_noticed(
+    tmp_path: Path, code: str
+) -> None:
+    given = {"labels": pd.DataFrame({"a": Labels(["x", "y"])})}
+    assert effects(rehearse(code, given, tmp_path)), "not noticed"
+
+
 class Callers:
     """Methods of every kind, each with a list that every call changes."""
 

@@ -36,6 +36,7 @@ from ipyagent.kernel.variables.captures import FIXED, Allowance
 from ipyagent.kernel.variables.checkpoint import capture
 from ipyagent.kernel.variables.columns import PANDAS, find_memory, kind_of
 from ipyagent.kernel.variables.reach import names_in, parse_nodes
+from ipyagent.kernel.variables.tables import TableCapture
 
 _PAGE = mmap.PAGESIZE
 _SMALL = 8 * _PAGE
@@ -302,7 +303,7 @@ def _capture_data(value: Any) -> State | None:
         return State(lambda: _read_array(value, library))
     if kind_of(value) in PANDAS:
         objects = [each for array in value._mgr.arrays for each in _list_objects(array)]
-        before = capture(value, Allowance(_UNLIMITED, _UNLIMITED))
+        before = _capture_table(value)
         return State(
             lambda: [
                 before.is_changed(value),
@@ -316,9 +317,17 @@ def _capture_data(value: Any) -> State | None:
         children = [*(levels or _list_objects(value))]
         return State(lambda: [*value.names, getattr(value, "freqstr", None)], children)
     if home == "polars" and kind_of(value):
-        table = capture(value, Allowance(_UNLIMITED, _UNLIMITED))
+        table = _capture_table(value)
         return State(lambda: [table.is_changed(value)], [])
     return None
+
+
+def _capture_table(value: object) -> TableCapture:
+    """Return the state of a table as a snapshot keeps it; raises UnseenError."""
+    found = capture(value, Allowance(_UNLIMITED, _UNLIMITED))
+    if not isinstance(found, TableCapture):
+        raise UnseenError("column that pandas does not define")
+    return found
 
 
 def _read_mapping(value: Mapping[object, object]) -> list[object]:
