@@ -29,7 +29,6 @@ REASONS = {
     ("kernel/variables/columns.py", "_ndarray"): "whether columns share memory; guarded",
     ("kernel/variables/columns.py", "_pa_array"): "whether columns share memory; guarded",
     ("kernel/rehearsal/isolation.py", "_exit"): "os._exit is documented",
-    ("kernel/rehearsal/memory.py", "_mgr"): "the memory of a frame at once; guarded",
     ("kernel/rehearsal/watched_values.py", "_mgr"): "the cells of a table, of all columns at once",
     ("kernel/rehearsal/probe.py", "_exit"): "os._exit is documented",
     ("kernel/rehearsal/rehearser.py", "_exit"): "os._exit is documented",

@@ -32,7 +32,7 @@ from ipyagent.kernel.images import as_image
 from ipyagent.kernel.rehearsal.confinement import Confinement, Limits, Way
 from ipyagent.kernel.rehearsal.memory import describe_shared_memory, signing_keys
 from ipyagent.kernel.rehearsal.performance import list_names, start_rehearsal
-from ipyagent.kernel.rehearsal.plain_data import BadDataError, read_all
+from ipyagent.kernel.rehearsal.plain_data import NotPlainError, read_all
 from ipyagent.kernel.rehearsal.probe import Probe
 from ipyagent.kernel.rehearsal.rehearser import NotRehearsedError, Rehearsing, load_libraries
 from ipyagent.schema import (
@@ -100,15 +100,13 @@ def judge_report(
         return Rehearsed(failed, result if is_clean else result.with_note(UNKEPT))
     if is_clean:
         return Rehearsed(Rehearsal(outcome=RehearsalOutcome.LOOKED), result)
-    new = {each.name for each in found.variables if each.change == "created"}
-    nodes = report.get("adoption")
-    if found.files or found.texts or len(new) != len(found.variables):
-        return Rehearsed(found)
-    if type(nodes) is not dict or new != nodes.keys() or not all(map(is_bindable, new)):
+    nodes, new = report.get("adoption"), {each.name for each in found.variables}
+    is_new = all(each.change == "created" and is_bindable(each.name) for each in found.variables)
+    if found.files or found.texts or not is_new or type(nodes) is not dict or nodes.keys() != new:
         return Rehearsed(found)
     try:
         adoption = read_all(nodes, buffers, existing)
-    except BadDataError:
+    except NotPlainError:
         return Rehearsed(found)
     adopted = found.model_copy(update={"outcome": RehearsalOutcome.ADOPTED, "result": None})
     return Rehearsed(adopted, result, adoption)
@@ -116,7 +114,13 @@ def judge_report(
 
 def _read_result(data: JsonDict) -> ToolResult:
     images = (as_image(str(i["media_type"]), str(i["data"])) for i in data["images"][:_IMAGES])
-    displays = [Display.model_validate(each) for each in data["displays"][:_DISPLAYS]]
+    displays = (
+        Display(
+            data={kind: text for kind, text in each["data"].items() if kind in _SHOWN},
+            images_before=each["images_before"],
+        )
+        for each in data["displays"][:_DISPLAYS]
+    )
     return ToolResult(
         success=data["success"],
         output=str(data["output"]),
@@ -124,13 +128,7 @@ def _read_result(data: JsonDict) -> ToolResult:
         for_model=data.get("for_model"),
         truncated=data.get("truncated"),
         images=tuple(each for each in images if each is not None),
-        displays=tuple(
-            Display(
-                data={kind: text for kind, text in each.data.items() if kind in _SHOWN},
-                images_before=each.images_before,
-            )
-            for each in displays
-        ),
+        displays=tuple(displays),
     )
 
 
@@ -176,10 +174,8 @@ def is_bindable(name: str) -> bool:
     return name.isidentifier() and not keyword.iskeyword(name) and not hasattr(builtins, name)
 
 
-_LIMITS = (
-    *("cpu.max", "memory.max", "cpu.cfs_quota_us", "cpu.cfs_period_us"),
-    "memory.limit_in_bytes",
-)
+_CPU_LIMITS = ("cpu.max", "cpu.cfs_quota_us", "cpu.cfs_period_us")
+_MEMORY_LIMITS = ("memory.max", "memory.limit_in_bytes")
 
 
 def machine_facts(groups: str) -> Iterator[str]:
@@ -194,7 +190,7 @@ def machine_facts(groups: str) -> Iterator[str]:
         for controller in {"", "cpu", "memory"} & {*controllers.split(",")}:
             top = Path("/sys/fs/cgroup", controller)
             for folder in {top, top / group.lstrip("/")}:
-                yield from (str(folder / name) for name in _LIMITS)
+                yield from (str(folder / name) for name in _CPU_LIMITS + _MEMORY_LIMITS)
 
 
 def build_confinement(
@@ -258,7 +254,7 @@ class CodeRehearser:
         limits = Limits(seconds=context.seconds * len(codes))
         starting: Future[Rehearsing] = context.post(lambda: self._start(codes, confinement, limits))
         # Shielded: whoever stops waiting ends it, and its process is waited for all the same.
-        reading = threads(context.threads, lambda: starting.result().finish_all(len(codes)))
+        reading = threads(context.threads, lambda: starting.result().finish(len(codes)))
         try:
             reports, problem = await asyncio.shield(reading)
         except asyncio.CancelledError:
@@ -319,7 +315,8 @@ def _check_process() -> None:
         raise NotRehearsedError(f"there is no isolation for this system ({sys.platform})")
     if reason := describe_shared_memory():
         raise NotRehearsedError(reason)
-    if _has_cuda():
+    torch: Any = sys.modules.get("torch")
+    if getattr(torch, "cuda", None) and torch.cuda.is_initialized():
         raise NotRehearsedError("a CUDA context does not survive a fork")
 
 
@@ -337,12 +334,6 @@ async def _probe(confinement: Confinement, context: RehearsalContext) -> str | N
 def _stop(started: Future[Rehearsing]) -> None:
     if started.exception() is None:
         started.result().stop()
-
-
-def _has_cuda() -> bool:
-    """Return whether a graphics card is in use, which a fork must not touch."""
-    torch: Any = sys.modules.get("torch")
-    return bool(getattr(torch, "cuda", None) and torch.cuda.is_initialized())
 
 
 def uses_polars(code: str, variables: Mapping[str, object]) -> bool:

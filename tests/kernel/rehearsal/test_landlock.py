@@ -22,7 +22,9 @@ pytestmark = [
 
 
 def rehearse_in(confinement: Confinement, code: str) -> dict[str, Any]:
-    return start_rehearsal(PlainNamespace({}), [code], confinement, Limits(SECONDS)).finish()[0]
+    started = start_rehearsal(PlainNamespace({}), [code], confinement, Limits(SECONDS))
+    ((report, _),), _ = started.finish()
+    return report
 
 
 @pytest.fixture

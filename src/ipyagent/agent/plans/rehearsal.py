@@ -27,7 +27,8 @@ async def rehearsing(
 
     The context begins once that is known, or the question need wait no longer.
     """
-    rehearsal, steps = context.rehearsal, _find_steps(context, plan)
+    rehearsal = context.rehearsal
+    steps = [place for place, step in enumerate(plan) if _may_try(context, step.call)]
     if rehearsal is None or not steps:
         yield
         return
@@ -51,11 +52,6 @@ async def only_look(context: ToolContext, calls: Sequence[ToolCall]) -> bool:
         return False
     tried = await _try(context, calls)
     return all(each.rehearsal.outcome is RehearsalOutcome.LOOKED for each in tried)
-
-
-def _find_steps(context: ToolContext, plan: Sequence[PlanStep]) -> list[int]:
-    """Return the places of the steps with code that may be tried."""
-    return [place for place, step in enumerate(plan) if _may_try(context, step.call)]
 
 
 def _may_try(context: ToolContext, call: ToolCall) -> bool:

@@ -22,7 +22,7 @@ import tempfile
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
-from ipyagent.kernel.rehearsal import memory, system_calls
+from ipyagent.kernel.rehearsal import memory
 from ipyagent.kernel.rehearsal import system_calls as calls
 from ipyagent.kernel.rehearsal.confinement import ALIKE, Confinement, Limits, Way, is_in
 
@@ -157,12 +157,12 @@ def restrict_files(confinement: Confinement) -> None:
     """
     if len(os.listdir("/proc/self/task")) > 1:  # noqa: PTH208
         raise OSError("a library starts threads on the copy, which Landlock would not reach")
-    version = system_calls.find_landlock_version()
+    version = calls.find_landlock_version()
     if version < _OLDEST_LANDLOCK:
         raise OSError(f"Landlock is too old here (version {version}, {_OLDEST_LANDLOCK} is needed)")
     files = (1 << (16 if version >= 5 else 15)) - 1
     tcp, scopes = 3 if version >= 4 else 0, 3 if version >= 6 else 0  # all that there are
-    rules = system_calls.make_ruleset(files, tcp, scopes)
+    rules = calls.make_ruleset(files, tcp, scopes)
     for path in ALIKE:
         _allow(rules, path, _READ | _WRITE)
     for path in _OWN:
@@ -176,7 +176,7 @@ def restrict_files(confinement: Confinement) -> None:
         _allow(rules, real, _LIST)
         for path in _list_visible(real, hidden, above):
             _allow(rules, path, _READ)
-    system_calls.restrict_self(rules)
+    calls.restrict_self(rules)
 
 
 def _list_visible(path: str, hidden: Collection[str], above: Collection[str]) -> Iterator[str]:
@@ -199,7 +199,7 @@ def _allow(rules: int, path: str, rights: int) -> None:
     if not stat.S_ISDIR(os.fstat(opened).st_mode):
         rights &= ~_LIST
     if rights:
-        system_calls.allow(rules, opened, rights)
+        calls.allow(rules, opened, rights)
     if path not in _OWN:  # which are known only as long as they are open
         os.close(opened)
 
@@ -214,7 +214,7 @@ def leave_kernel(kernel: int, report: int, way: Way) -> None:
 
     It ends when the kernel does. SIGTERM waits until there is a second process to be ended.
     """
-    system_calls.die_with_parent(signal.SIGKILL)
+    calls.die_with_parent(signal.SIGKILL)
     if os.getppid() != kernel:
         os._exit(1)
     signal.set_wakeup_fd(-1)
@@ -232,7 +232,7 @@ def leave_kernel(kernel: int, report: int, way: Way) -> None:
 def _leave_namespaces() -> None:
     user, group = os.geteuid(), os.getegid()
     try:
-        system_calls.unshare(system_calls.NAMESPACES)  # of processes, that of the next child
+        calls.unshare(calls.NAMESPACES)  # of processes, that of the next child
     except OSError as error:
         raise OSError(f"users may not make namespaces here ({error.strerror})") from None
     Path("/proc/self/setgroups").write_text("deny")
@@ -277,7 +277,7 @@ def isolate(
     It ends with the first process, whose end of the pipe `life` tells if it has ended already.
     `numeric` is memory without any text.
     """
-    system_calls.die_with_parent(signal.SIGKILL)
+    calls.die_with_parent(signal.SIGKILL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _END)
     poll = select.poll()
     poll.register(life, 0)
@@ -296,28 +296,26 @@ def isolate(
         os.environ.update(own)
         tempfile.tempdir = TEMPORARY
     _limit_resources(limits, confinement.way)
-    system_calls.drop_capabilities()
-    system_calls.forbid_new_privileges()
+    calls.drop_capabilities()
+    calls.forbid_new_privileges()
     if confinement.way == "Landlock":
         restrict_files(confinement)
-    system_calls.filter_calls(confinement.call_filter)
+    calls.filter_calls(confinement.call_filter)
 
 
 def _limit_resources(limits: Limits, way: Way) -> None:
-    statm = Path("/proc/self/statm")
-    pages = int(statm.read_text().split()[0]) if statm.exists() else 0
-    space = pages * resource.getpagesize() + limits.memory if pages else resource.RLIM_INFINITY
     most = {
-        resource.RLIMIT_AS: space,
         resource.RLIMIT_CPU: int(limits.seconds) + 1,
         resource.RLIMIT_FSIZE: limits.files,
         resource.RLIMIT_CORE: 0,
     }
     if way == "namespaces":  # else the same user's processes in other containers count, too
         most[resource.RLIMIT_NPROC] = 64
+    if (statm := Path("/proc/self/statm")).exists():
+        pages = int(statm.read_text().split()[0])
+        most[resource.RLIMIT_AS] = pages * resource.getpagesize() + limits.memory
     for kind, value in most.items():
         _, hard = resource.getrlimit(kind)
-        if hard != resource.RLIM_INFINITY:
-            value = hard if value == resource.RLIM_INFINITY else min(value, hard)
+        value = value if hard == resource.RLIM_INFINITY else min(value, hard)
         resource.setrlimit(kind, (value, value))
     sys.setrecursionlimit(min(sys.getrecursionlimit(), 10_000))

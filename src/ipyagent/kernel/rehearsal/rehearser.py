@@ -22,7 +22,6 @@ import os
 import random
 import select
 import signal
-import struct
 import sys
 import sysconfig
 import time
@@ -35,8 +34,10 @@ from ipyagent.json_types import JsonDict
 from ipyagent.kernel.rehearsal import isolation
 from ipyagent.kernel.rehearsal.confinement import Confinement, Limits, Way
 from ipyagent.kernel.rehearsal.memory import find_numeric_memory
+from ipyagent.kernel.variables.reach import parse_nodes
 
-_HEADER = struct.Struct("<QQ")
+_HEADER = 8
+"""Bytes that tell the length of the JSON."""
 _PIECE = 1 << 20
 MOST_TEXT = 8 << 20
 """Bytes of a report's JSON: objects made of it take many times as much."""
@@ -46,37 +47,33 @@ class ReportError(Exception):
     """Raised if no valid report comes."""
 
 
-def write_report(pipe: int, report: JsonDict, buffers: Sequence[bytes | memoryview] = ()) -> None:
+def write_report(pipe: int, report: JsonDict, buffers: Sequence[memoryview] = ()) -> None:
     """Write a report, with bytes that it refers to by their number. Raises ReportError."""
-    sizes = [memoryview(each).nbytes for each in buffers]
+    sizes = [len(each) for each in buffers]
     text = json.dumps({**report, "sizes": sizes}).encode()
     if len(text) > MOST_TEXT:
         raise ReportError("it reported too much")
-    for part in (_HEADER.pack(len(text), sum(sizes)), text, *buffers):
-        view = memoryview(part).cast("B") if memoryview(part).nbytes else memoryview(b"")
+    for view in (memoryview(len(text).to_bytes(_HEADER) + text), *buffers):
         while view:
             view = view[os.write(pipe, view[:_PIECE]) :]
 
 
 def read_report(pipe: int, most: int, until: float) -> tuple[JsonDict, list[memoryview]]:
     """Read a report of at most `most` bytes; raises ReportError, TimeoutError."""
-    text_length, data_length = _HEADER.unpack(_read(pipe, _HEADER.size, until))
-    if text_length > MOST_TEXT or text_length + data_length > most:
+    length = int.from_bytes(_read(pipe, _HEADER, until))
+    if length > MOST_TEXT:
         raise ReportError("it reported too much")
-    text = _read(pipe, text_length, until)
-    data = memoryview(_read(pipe, data_length, until))
+    text = _read(pipe, length, until)
     try:
         report = json.loads(text)
         sizes = report.pop("sizes")
-        buffers = []
-        for size in sizes:
-            if type(size) is not int or not 0 <= size <= len(data):
-                raise ValueError
-            buffers.append(data[:size])
-            data = data[size:]
+        if any(type(size) is not int or size < 0 for size in sizes):
+            raise ValueError
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         raise ReportError("its report makes no sense") from None
-    return report, buffers
+    if length + sum(sizes) > most:
+        raise ReportError("it reported too much")
+    return report, [memoryview(_read(pipe, size, until)) for size in sizes]
 
 
 def _read(pipe: int, length: int, until: float) -> bytearray:
@@ -93,16 +90,10 @@ def _read(pipe: int, length: int, until: float) -> bytearray:
     return data
 
 
-def close_quietly(descriptor: int) -> None:
-    """Close a descriptor that may be closed already."""
-    with contextlib.suppress(OSError):
-        os.close(descriptor)
-
-
-def _is_ready(pipe: int, seconds: float) -> bool:
+def _is_ready(descriptor: int, seconds: float) -> bool:
     # Not select(): a kernel may have more than 1,024 descriptors.
     poll = select.poll()
-    poll.register(pipe, select.POLLIN)
+    poll.register(descriptor, select.POLLIN)
     return bool(poll.poll(seconds * 1000))
 
 
@@ -131,15 +122,11 @@ class Rehearsing:
         """End it, from any thread: its first process ends the second and waits for it."""
         self._signal(signal.SIGTERM)
 
-    def finish(self) -> Report:
-        """Wait for the report, on any thread but the main one; raises NotRehearsedError."""
-        reports, problem = self.finish_all(1)
-        if not reports:
-            raise NotRehearsedError(problem)
-        return reports[0]
+    def finish(self, count: int = 1) -> tuple[list[Report], str]:
+        """Wait for so many reports; return those that came, and why the others did not.
 
-    def finish_all(self, count: int) -> tuple[list[Report], str]:
-        """Wait for so many reports; return those that came, and why the others did not."""
+        On any thread but the main one.
+        """
         what, seconds, problem = "its isolation took", self.limits.setup, ""
         reports: list[Report] = []
         try:
@@ -167,15 +154,14 @@ class Rehearsing:
     def _end(self) -> int:
         """End it; return the status of its first process, 0 if that is not known."""
         self.stop()
-        poll = select.poll()
-        poll.register(self.handle, select.POLLIN)
-        if not poll.poll(_LAST_SECONDS * 1000):
+        if not _is_ready(self.handle, _LAST_SECONDS):
             self._signal(signal.SIGKILL)
         status = 0
         with contextlib.suppress(ChildProcessError):  # code of the user's waits for all processes
             _, status = os.waitpid(self.process, 0)
-        close_quietly(self.report)
-        close_quietly(self.handle)
+        for each in (self.report, self.handle):
+            with contextlib.suppress(OSError):
+                os.close(each)
         return status
 
     def _signal(self, number: int) -> None:
@@ -267,9 +253,7 @@ def _describe_signal(status: int) -> str:
     """Return by which signal one of the two processes died, as the status of the first tells."""
     code = os.waitstatus_to_exitcode(status)
     number = -code if code < 0 else code - isolation.BY_SIGNAL
-    if number not in set(signal.Signals):
-        return ""
-    return f" ({signal.Signals(number).name})"
+    return f" ({signal.Signals(number).name})" if number in set(signal.Signals) else ""
 
 
 def _explain(error: BaseException) -> str:
@@ -295,17 +279,13 @@ def load_libraries(code: str) -> None:
     """Import the libraries of the list that code imports, as far as they are installed."""
     for name in dict.fromkeys(_list_imports(code)):
         root = name.partition(".")[0]
-        if root in _LIBRARIES and name not in sys.modules and _is_installed(root):
-            with contextlib.suppress(Exception):  # the code will meet it
+        with contextlib.suppress(Exception):  # the code will meet it
+            if root in _LIBRARIES and name not in sys.modules and _is_installed(root):
                 importlib.import_module(name)
 
 
 def _list_imports(code: str) -> Iterator[str]:
-    try:
-        nodes = [*ast.walk(ast.parse(code))]
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return
-    for node in nodes:
+    for node in parse_nodes(code) or ():
         if isinstance(node, ast.Import):
             yield from (each.name for each in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
@@ -314,13 +294,9 @@ def _list_imports(code: str) -> Iterator[str]:
 
 def _is_installed(name: str) -> bool:
     """Return whether an import would find the installed library, not a file of the user's."""
-    if name in sys.builtin_module_names:
-        return True
-    try:
-        spec = PathFinder.find_spec(name)
-    except (ImportError, OSError, ValueError):
-        return False
+    spec = PathFinder.find_spec(name)
     origin = os.path.realpath(spec.origin) if spec is not None and spec.origin else ""
     standard = (os.path.realpath(sysconfig.get_path(key)) for key in ("stdlib", "platstdlib"))
-    in_packages = any(f"{os.sep}{each}{os.sep}" in origin for each in _PACKAGES)
-    return in_packages or any(origin.startswith(f"{each}{os.sep}") for each in standard)
+    return any(f"{os.sep}{each}{os.sep}" in origin for each in _PACKAGES) or any(
+        origin.startswith(f"{each}{os.sep}") for each in standard
+    )

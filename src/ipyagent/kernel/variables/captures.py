@@ -28,19 +28,17 @@ _NUMBERS = (bool, int, float, complex, str, bytes, type(None))
 PLAIN = frozenset(map(id, _NUMBERS))
 """The ids of the types of plain values: the hash of a type can be code of the user's."""
 
-_KEYS = PLAIN | {
-    id(cls)
-    for cls in (
-        decimal.Decimal, fractions.Fraction, uuid.UUID,
-        datetime.date, datetime.datetime, datetime.timedelta, datetime.timezone,
-        pathlib.PosixPath, pathlib.WindowsPath,
-    )
-}  # fmt: skip
+FIXED = (
+    *_NUMBERS, decimal.Decimal, fractions.Fraction, uuid.UUID, datetime.date, datetime.datetime,
+    datetime.time, datetime.timedelta, datetime.timezone, pathlib.PosixPath, pathlib.WindowsPath,
+    pathlib.PurePosixPath, pathlib.PureWindowsPath, range, type(...), type(NotImplemented),
+)  # fmt: skip
+"""Types whose values never change, and lead to none that do; all can be keys."""
+_KEYS = set(map(id, FIXED))
 _ATOMS = _KEYS | {
     id(cls)
     for cls in (
-        frozenset, range, slice, type(...), type(NotImplemented), datetime.time, re.Pattern,
-        pathlib.PurePosixPath, pathlib.PureWindowsPath,
+        frozenset, re.Pattern, slice,
         types.ModuleType, types.FunctionType, types.BuiltinFunctionType, types.MethodType,
     )
 }  # fmt: skip
@@ -131,8 +129,6 @@ class Capture:
 
     kept = ""
     """Why a change inside of the object cannot be taken back; "" if it can."""
-    tells_all = False
-    """True if there is a summary of each change."""
     is_inside = False
     """True if the object itself was changed, not only the name bound to another one."""
 
@@ -144,7 +140,7 @@ class Capture:
 
     def is_changed(self, value: object) -> bool:
         """Return whether the object, given once more, holds something else now."""
-        return False
+        return bool(self.summarize(value, Secrecy.NONE))
 
     def summarize(self, value: object, secret: Secrecy) -> str:
         """Return what is different in the value, which is this object or another one."""
@@ -169,6 +165,7 @@ class Capture:
 
     def release(self) -> None:
         """Keep the object alive no longer: it is only compared with."""
+        self.is_held, self._value = False, None
 
     def forget_if_dead(self) -> None:
         """Free what was copied if the object is gone: no variable can hold it again."""
@@ -180,6 +177,10 @@ class Capture:
 
 class Reference(Capture):
     """A value that cannot change."""
+
+    @override
+    def release(self) -> None:
+        pass
 
     @override
     def is_state_of(self, value: object) -> bool:
@@ -197,10 +198,6 @@ class Described(Capture):
     @override
     def is_changed(self, value: object) -> bool:
         return self._description != describe("", value, detail=False)
-
-    @override
-    def release(self) -> None:
-        self.is_held, self._value = False, None
 
     @override
     def size(self, live: Collection[int]) -> int:

@@ -19,7 +19,6 @@ from ipyagent.kernel.variables.captures import (
     Described,
     Reference,
     is_atom,
-    is_plain,
     summarize_types,
 )
 from ipyagent.kernel.variables.containers import ContainerCapture, TooLargeError, is_container
@@ -36,8 +35,6 @@ TOO_MANY = "it holds too many objects, or keys of classes of yours"
 
 def capture(value: object, allowance: Allowance) -> Capture:
     """Return the state of a value, as exactly as the allowance permits."""
-    if is_plain(value):
-        return Reference(value)
     try:
         if (found := _capture_inside(value, allowance)) is not None:
             return found
@@ -81,25 +78,6 @@ def _explain(value: object) -> str:
     home = module_name(cls).partition(".")[0]
     where = "" if home in {"", "__main__", "builtins"} else f" of {home}"
     return f"changes inside a {type_name(cls)}{where} cannot be taken back"
-
-
-CHANGED_SINCE = "{} has changed since, so it is left as it is"
-BETWEEN = "{} goes back to what somebody else made of it between two calls"
-STAYS = "{} stays: {}"
-ANOTHER = "{} goes back as another object: what else holds the changed one still does"
-PARTLY = "{} is not all as it was: {}"
-
-
-class Bindings(Protocol):
-    """A namespace of which the dictionary is known."""
-
-    def variables(self) -> Mapping[str, object]:
-        """Return the variables by name."""
-        ...
-
-    def bindings(self) -> Variables:
-        """Return the dictionary in which code finds and binds names."""
-        ...
 
 
 @dataclass
@@ -181,6 +159,18 @@ class VariableCheckpoint:
         self.entries, self.is_dropped = [], True
 
 
+class Bindings(Protocol):
+    """A namespace of which the dictionary is known."""
+
+    def variables(self) -> Mapping[str, object]:
+        """Return the variables by name."""
+        ...
+
+    def bindings(self) -> Variables:
+        """Return the dictionary in which code finds and binds names."""
+        ...
+
+
 @dataclass
 class VariableUndo:
     """Takes calls back, the newest first; if `dry_run`, finds out what that would do."""
@@ -209,14 +199,15 @@ class VariableUndo:
         is_known = name in self.restored  # then it is what a newer call found
         if not (is_known and self.dry_run) and not entry.is_left(variables):
             if is_known:
-                self.notes[name] = BETWEEN.format(label)
+                text = f"{label} goes back to what somebody else made of it between two calls"
             else:
-                self.skipped[name] = CHANGED_SINCE.format(label)
-            return False
-        if entry.kept:
-            (self.notes if is_known else self.skipped)[name] = STAYS.format(label, entry.kept)
-            return False
-        return True
+                text = f"{label} has changed since, so it is left as it is"
+        elif entry.kept:
+            text = f"{label} stays: {entry.kept}"
+        else:
+            return True
+        (self.notes if is_known else self.skipped)[name] = text
+        return False
 
     def _restore(self, entries: list[Entry], variables: Mapping[str, object]) -> None:
         live = {id(value): value for value in variables.values()}
@@ -230,16 +221,15 @@ class VariableUndo:
                 if id(before) not in done:
                     done[id(before)] = before.restore(live, problems)
             except Exception as error:  # such as a table that a library's new release changed
-                self.skipped[name] = STAYS.format(one_line(name), one_line(str(error)))
+                self.skipped[name] = f"{one_line(name)} stays: {one_line(str(error))}"
                 del self.restored[name]
                 continue
-            bound[name] = done[id(before)]
+            bound[name], value = done[id(before)], variables.get(name)
             if problems:
-                self.notes[name] = PARTLY.format(one_line(name), problems[0])
-            elif bound[name] is not (value := variables.get(name)) and before.identity.is_same(
-                value
-            ):
-                self.notes[name] = ANOTHER.format(one_line(name))
+                self.notes[name] = f"{one_line(name)} is not all as it was: {problems[0]}"
+            elif bound[name] is not value and before.identity.is_same(value):
+                other = "what else holds the changed one still does"
+                self.notes[name] = f"{one_line(name)} goes back as another object: {other}"
         names = self.namespace.bindings()
         names.update(bound)
         for entry in entries:

@@ -1,0 +1,89 @@
+"""The variables that code may reach: its names, and those that the user's functions in it use."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import gc
+import re
+import types
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from ipyagent.kernel.describe.safe_inspect import ancestors, class_dict, module_name
+
+_WORD = re.compile(r"[^\W\d]\w*")
+
+FUNCTIONS = 200
+"""Functions that are followed."""
+
+
+def parse_nodes(code: str) -> list[ast.AST] | None:
+    """Return the nodes of code; None if it is no Python, which IPython may understand."""
+    try:
+        return [*ast.walk(ast.parse(code))]
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+def reachable_names(
+    code: str, variables: Mapping[str, object], functions: Iterable[object] = ()
+) -> list[str]:
+    """Return the variables that code and functions may change, those in the code's text first."""
+    words = dict.fromkeys(_WORD.findall(code))
+    found = {name: variables[name] for name in words if name in variables}
+    waiting = [*functions, *found.values()]
+    seen, followed = set(map(id, waiting)), 0
+    while waiting and followed < FUNCTIONS:
+        for function in _functions_of(waiting.pop()):
+            followed += 1
+            scope = function.__globals__
+            for name in names_in(function.__code__):
+                if name in variables and scope.get(name) is variables[name]:
+                    value = found.setdefault(name, variables[name])
+                    if id(value) not in seen:
+                        seen.add(id(value))
+                        waiting.append(value)
+    return [*found]
+
+
+_LEADING = {
+    *map(id, (tuple, types.CellType, types.MethodType, functools.partial)),
+    *map(id, (staticmethod, classmethod, property)),
+}
+"""The ids of types of what leads to functions: the hash of a type may be the user's code."""
+
+
+def _functions_of(value: Any, depth: int = 5) -> Iterator[types.FunctionType]:
+    """Yield the functions in Python that calling a value, or its methods, may run."""
+    cls = type(value)
+    if depth == 0:
+        return
+    if cls is types.FunctionType:
+        yield value
+        parts = [value.__closure__]
+    elif id(cls) in _LEADING:
+        parts = [*value[:FUNCTIONS]] if cls is tuple else gc.get_referents(value)
+    else:
+        parts = _methods_of(value if _is_class(value) else cls)
+    for each in parts:
+        yield from _functions_of(each, depth - 1)
+
+
+def _methods_of(cls: type) -> list[object]:
+    """Return the members, but for classes, of a class that was defined in the notebook."""
+    own = [base for base in ancestors(cls) if module_name(base) in {"__main__", ""}]
+    members = [each for base in own for each in list(class_dict(base).values())]
+    return [each for each in members if not _is_class(each)]
+
+
+def _is_class(value: object) -> bool:
+    return any(base is type for base in ancestors(type(value)))
+
+
+def names_in(code: types.CodeType) -> Iterator[str]:
+    """Yield the names that code uses, and the code in it."""
+    yield from code.co_names
+    for each in code.co_consts:
+        if type(each) is types.CodeType:
+            yield from names_in(each)
