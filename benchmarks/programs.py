@@ -201,7 +201,7 @@ Agent(Scripted(script), session="long", max_steps=10_000).ask("Go.")
 REVIVE = """
 import json, time
 from pathlib import Path
-from ipyagent.agent.sessions import Sessions
+from ipyagent.agent.session.sessions import Sessions
 from ipyagent.store.journal import Journal
 journal = Journal.open(Path(".ipyagent/state.db"))
 begun = time.process_time()

@@ -14,15 +14,15 @@ from pathlib import Path
 
 from ipyagent import schema
 from ipyagent.agent.prompts import system_prompt
-from ipyagent.agent.session import Session
+from ipyagent.agent.session.session import Session
 from ipyagent.config import Config
 from ipyagent.kernel.drivers import Cell, drive_sync
-from ipyagent.kernel.installed import installed_packages
+from ipyagent.kernel.error_hints import installed_packages
 from ipyagent.kernel.namespace import PlainNamespace
 from ipyagent.llm.scripted import Scripted
 from ipyagent.schema import ToolDefinition
 from ipyagent.store.journal import Journal
-from ipyagent.ui.notebook_view import MirrorView
+from ipyagent.ui.card import MirrorView
 from ipyagent.wiring import Environment, RunFactory, RunRequest, runtime
 from ipyagent.wiring.offered_tools import Occasion, offer_tools
 

@@ -62,7 +62,7 @@ REVIVE = (
 import json, time
 from pathlib import Path
 from ipyagent import Agent
-from ipyagent.agent.sessions import Sessions
+from ipyagent.agent.session.sessions import Sessions
 from ipyagent.store.journal import Journal
 
 sessions = Sessions(Journal.open(Path(".ipyagent/state.db")))

@@ -129,7 +129,7 @@ def isolation_problems(tmp_path_factory: pytest.TempPathFactory) -> dict[str, st
     if sys.platform != "linux":
         return dict.fromkeys(("namespaces", "Landlock"), "there is no isolation for this system")
     from ipyagent.kernel.rehearsal.probe import Probe
-    from ipyagent.tools.sandbox.confinement import build_confinement
+    from ipyagent.tools.rehearsal import build_confinement
     from rehearsal_trial import WAYS
 
     found: dict[str, str | None] = {}

@@ -14,7 +14,7 @@ import pytest
 
 from ipyagent import schema
 from ipyagent.agent.approvals import Answer, Approval
-from ipyagent.agent.session import Session
+from ipyagent.agent.session.session import Session
 from ipyagent.config import Layer, resolve_config
 from ipyagent.errors import NoFrontendError
 from ipyagent.kernel.drivers import Cell, drive_sync

@@ -17,8 +17,7 @@ import pytest
 from ipyagent.kernel.namespace import PlainNamespace
 from ipyagent.kernel.rehearsal.confinement import Limits, Way
 from ipyagent.kernel.rehearsal.performance import start_rehearsal
-from ipyagent.kernel.rehearsal.rehearser import NotRehearsedError
-from ipyagent.tools.sandbox.confinement import build_confinement
+from ipyagent.tools.rehearsal import build_confinement
 from patience import PATIENCE
 
 SECONDS = 20.0
@@ -76,10 +75,10 @@ def rehearse(
     """Rehearse code; return the report, or why there is none as `problem`."""
     confinement = build_confinement(root, secrets, chosen.way)
     rehearsing = start_rehearsal(PlainNamespace(variables), [code], confinement, limits)
-    try:
-        return rehearsing.finish()[0]
-    except NotRehearsedError as error:
-        return {"problem": str(error), "result": {"output": ""}, "attempts": []}
+    reports, problem = rehearsing.finish()
+    if not reports:
+        return {"problem": problem, "result": {"output": ""}, "attempts": []}
+    return reports[0][0]
 
 
 @contextlib.contextmanager

@@ -18,12 +18,11 @@ from ipyagent.globs import any_text_pattern, literal_text, path_pattern, text_pa
 from ipyagent.kernel.namespace import PlainNamespace
 from ipyagent.schema import ToolResult
 from ipyagent.services.skills import Skills
-from ipyagent.tools.base import Tool
+from ipyagent.tools.base import Tool, Toolbox
 from ipyagent.tools.file_tools import file_tools
 from ipyagent.tools.namespace_tools import namespace_tools
 from ipyagent.tools.path_rules import _matches_any
 from ipyagent.tools.search import FilePattern, search_tools
-from ipyagent.tools.toolbox import Toolbox
 from ipyagent.tools.workspace import Workspace
 
 

@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ipyagent.agent.session import Session
+    from ipyagent.agent.session.session import Session
     from ipyagent.api import Agent
     from ipyagent.llm.scripted import Scripted
     from ipyagent.schema import Run, ToolResult
@@ -37,7 +37,7 @@ _HOMES = {
     "BaseTool": "ipyagent.tools.base",
     "Run": "ipyagent.schema",
     "Scripted": "ipyagent.llm.scripted",
-    "Session": "ipyagent.agent.session",
+    "Session": "ipyagent.agent.session.session",
     "Tool": "ipyagent.tools.base",
     "ToolResult": "ipyagent.schema",
     "tool": "ipyagent.tools.base",

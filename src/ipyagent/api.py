@@ -12,8 +12,8 @@ from typing import Any
 
 from ipyagent import config as settings
 from ipyagent.agent.approvals import Answer, Approvals
-from ipyagent.agent.session import Session
-from ipyagent.agent.sessions import Sessions
+from ipyagent.agent.session.session import Session
+from ipyagent.agent.session.sessions import Sessions
 from ipyagent.agent.validation import VALIDATORS, Validator
 from ipyagent.config import Config, Layer
 from ipyagent.errors import AgentError, BusyError

@@ -1,4 +1,4 @@
-"""Small pieces of English: truncated texts, lists of words, counts."""
+"""Small pieces of English: truncated texts, lists of words, counts, durations, prices."""
 
 from __future__ import annotations
 
@@ -41,3 +41,17 @@ def word_set(text: str) -> frozenset[str]:
 def plural(number: int, noun: str) -> str:
     """Return a count of things: `1 line`, `2,000 lines`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def seconds(value: float) -> str:
+    """Format a duration: 0.01 s, 12.3 s, 2 min 5 s."""
+    if value < 10:
+        return f"{max(value, 0.01):.2f} s"
+    return f"{value:.1f} s" if value < 60 else f"{int(value // 60)} min {int(value % 60)} s"
+
+
+def dollars(cost: float) -> str:
+    """Format a price: $0.006, $1.25, <$0.001."""
+    if 0 < cost < 0.001:
+        return "<$0.001"
+    return f"${cost:.3f}" if cost < 1 else f"${cost:,.2f}"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from harness import Lab, call
-from ipyagent.agent import allowance
+from ipyagent.agent import budgets
 from ipyagent.config import LLMConfig
 from ipyagent.errors import AgentInterrupted
 from ipyagent.llm.client import Client
@@ -87,13 +87,13 @@ def test_a_budget_that_earlier_steps_used_up_leaves_a_reply_less(lab: Lab) -> No
     first = {"calls": [call("list_files")], "usage": usage}
     run = lab.run([first, "word " * 10_000], max_tokens=9_300)
     assert run.stop_reason is StopReason.MAX_TOKENS
-    assert 1_000 <= len(run.output) <= 4 * (300 + allowance.SLACK_TOKENS)
+    assert 1_000 <= len(run.output) <= 4 * (300 + budgets.SLACK_TOKENS)
 
 
 def test_a_request_leaves_its_reply_less_where_there_is_more_than_a_little(lab: Lab) -> None:
     run = lab.run(["word " * 10_000], "y" * 10_000, max_tokens=8_000)
     assert 4 * 1_000 <= len(run.output) <= 4 * 5_500
-    assert run.usage.total_tokens <= 8_000 + 2 * allowance.SLACK_TOKENS
+    assert run.usage.total_tokens <= 8_000 + 2 * budgets.SLACK_TOKENS
 
 
 @pytest.mark.parametrize("name", ["openai/gpt-4o", "openai/my-own-model", "lm_studio/qwen3"])
@@ -143,8 +143,8 @@ def test_a_reply_that_the_model_cut_by_itself_is_continued(lab: Lab) -> None:
 def test_a_reply_of_any_kind_is_ended_where_it_is_too_large(
     lab: Lab, server: ModelServer, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert allowance.MAX_BYTES == 4 * 1024**2
-    monkeypatch.setattr(allowance, "MAX_BYTES", 1024**2)
+    assert budgets.MAX_BYTES == 4 * 1024**2
+    monkeypatch.setattr(budgets, "MAX_BYTES", 1024**2)
     server.replies = [endless(kind, 8_000)]
     run = lab.run([], model=model(server))
     assert run.outcome is Outcome.PARTIAL
@@ -164,8 +164,8 @@ def test_one_piece_of_any_size_is_taken_in_a_little_at_a_time(lab: Lab) -> None:
     huge = Scripted(["word " * 2_000_000], chunk_size=10_000_000)
     run = lab.run(huge, heard=measure)
     assert "4 MB" in (run.error or "")
-    assert max(sizes) <= 2 * allowance.PIECE_LENGTH
-    assert sum(sizes) == len(run.output) <= allowance.MAX_BYTES + allowance.PIECE_LENGTH
+    assert max(sizes) <= 2 * budgets.PIECE_LENGTH
+    assert sum(sizes) == len(run.output) <= budgets.MAX_BYTES + budgets.PIECE_LENGTH
 
 
 @pytest.mark.spec("H25")

@@ -10,7 +10,7 @@ import pytest
 from harness import YES, Lab, call
 from ipyagent.agent.loop import NOTHING_PENDING
 from ipyagent.agent.prompts import CALL_NOW
-from ipyagent.agent.signs.announcements import announces_actions
+from ipyagent.agent.signs import announces_actions
 from ipyagent.schema import StepStarted, StopReason
 
 TOOLS = {"list_files", "read_file", "write_file", "edit_file", "delete_file", "run_python", "query"}

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from harness import Lab
-from ipyagent.agent.session import Session
-from ipyagent.agent.sessions import Sessions
+from ipyagent.agent.session.session import Session
+from ipyagent.agent.session.sessions import Sessions
 from ipyagent.errors import SessionError
 from ipyagent.store.journal import Journal
 

@@ -8,8 +8,7 @@ import pytest
 from harness import YES, Clock, Lab, call
 from ipyagent.agent import budgets
 from ipyagent.agent.approvals import Answer, Approval
-from ipyagent.agent.budgets import length_warning
-from ipyagent.agent.time_limits import TimeLimits
+from ipyagent.agent.budgets import TimeLimits, length_warning
 from ipyagent.errors import AgentInterrupted, StepTimeoutError
 from ipyagent.llm.client import ModelRequest
 from ipyagent.schema import Event, Outcome, Run, RunStatus, StopReason, ToolStatus

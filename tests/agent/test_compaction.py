@@ -10,7 +10,7 @@ from pydantic import TypeAdapter
 
 from harness import Lab, call
 from ipyagent.agent.compaction import KEPT_STEPS, find_cut, needs_compaction, summary_request
-from ipyagent.agent.conversation import Conversation
+from ipyagent.agent.session.conversation import Conversation
 from ipyagent.errors import AgentInterrupted, ContextOverflowError
 from ipyagent.llm.client import ModelRequest
 from ipyagent.llm.scripted import Scripted

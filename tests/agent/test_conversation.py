@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
 from harness import NO, YES, Lab, call
-from ipyagent.agent.conversation import Conversation
+from ipyagent.agent.session.conversation import Conversation
 from ipyagent.errors import AgentInterrupted, SessionError
 from ipyagent.llm.client import ModelRequest
 from ipyagent.llm.wire import to_openai, tools_to_openai

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness import Lab
-from ipyagent.agent.form_check import find_missing_form
+from ipyagent.agent.signs import find_missing_form
 
 NUMBER, OBJECT = "The mean is 3.14159.", '{"mean": 3.14}'
 TABLE = "| a | b |\n|---|---|\n| 1 | 2 |"

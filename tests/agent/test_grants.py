@@ -8,9 +8,9 @@ import pytest
 
 from harness import ALWAYS, NO, Lab, call
 from ipyagent.agent.approvals import Answer
-from ipyagent.agent.folder_permissions import FolderPermissions
+from ipyagent.agent.grants import FolderPermissions
 from ipyagent.agent.policy import Policy
-from ipyagent.config.user_data import UserDataFile
+from ipyagent.config.sources import UserDataFile
 from ipyagent.magic import policy_commands
 from ipyagent.schema import DecidedBy, Decision, Scope, ToolExecution, ToolStatus
 from ipyagent.tools.base import Tool

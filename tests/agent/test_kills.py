@@ -17,7 +17,7 @@ import pytest
 
 from harness import call
 from ipyagent import Agent, Scripted
-from ipyagent.agent.sessions import Sessions
+from ipyagent.agent.session.sessions import Sessions
 from ipyagent.llm.wire import to_openai
 from ipyagent.schema import ToolStatus
 from ipyagent.store.journal import Journal

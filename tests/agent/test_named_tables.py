@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ipyagent.agent.signs.named_tables import find_named_tables
+from ipyagent.tools.tables.inspect import find_named_tables
 
 PATHS = ["titanic.csv", "data/Sales 2024.xlsx", "gapminder_cleaned.csv", "a/train.csv"]
 PATHS += ["b/train.csv", "b/train.parquet", "x.csv"]

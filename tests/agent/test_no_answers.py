@@ -11,7 +11,7 @@ import pytest
 from harness import Lab
 from ipyagent.agent.loop import CALLS_AS_TEXT, MOST_MALFORMED, STILL_PAUSED
 from ipyagent.agent.prompts import CALL_PROPERLY, GO_ON
-from ipyagent.agent.signs.announcements import writes_calls
+from ipyagent.agent.signs import writes_calls
 from ipyagent.config import LLMConfig
 from ipyagent.schema import Outcome, RunStatus, StepStarted, StopReason
 from ipyagent.wiring.clients import service_client

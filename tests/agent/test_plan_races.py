@@ -13,8 +13,8 @@ import pytest
 from harness import NO, YES, call, new_session
 from ipyagent.agent.approvals import Answer, Approval
 from ipyagent.agent.plan_approval import carry_out, decide_plan, find_plan
-from ipyagent.agent.session import Session
-from ipyagent.agent.sessions import Sessions
+from ipyagent.agent.session.session import Session
+from ipyagent.agent.session.sessions import Sessions
 from ipyagent.config import Config
 from ipyagent.errors import AgentError
 from ipyagent.kernel.drivers import drive_sync

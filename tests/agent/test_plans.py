@@ -13,9 +13,9 @@ import pytest
 from harness import NO, YES, Clock, call
 from ipyagent.agent.approvals import Answer, Approval
 from ipyagent.agent.loop import NOTHING_PENDING
-from ipyagent.agent.plan_draft import PLANNED_OUTPUT
+from ipyagent.agent.plans.draft import PLANNED_OUTPUT
 from ipyagent.agent.prompts import CALL_NOW, PLANNING
-from ipyagent.agent.sessions import Sessions
+from ipyagent.agent.session.sessions import Sessions
 from ipyagent.errors import AgentError
 from ipyagent.llm.wire import to_openai
 from ipyagent.schema import (

@@ -12,11 +12,10 @@ import pytest
 
 from harness import NO, YES, Lab, call
 from ipyagent.agent.approvals import Answer, Approval, Approvals
+from ipyagent.agent.budgets import TimeLimits
 from ipyagent.agent.dispatch import Dispatcher
-from ipyagent.agent.folder_permissions import FolderPermissions
-from ipyagent.agent.grants import Grants
+from ipyagent.agent.grants import FolderPermissions, Grants
 from ipyagent.agent.policy import Effect, Policy, Verdict
-from ipyagent.agent.time_limits import TimeLimits
 from ipyagent.agent.tool_context import ToolContext
 from ipyagent.config import Config, ConfirmMode, Rule, ToolsConfig
 from ipyagent.errors import NoFrontendError
@@ -32,8 +31,7 @@ from ipyagent.schema import (
     ToolFinished,
     ToolStatus,
 )
-from ipyagent.tools.base import Tool, tool
-from ipyagent.tools.toolbox import Toolbox
+from ipyagent.tools.base import Tool, Toolbox, tool
 from ipyagent.wiring import Environment
 
 MODES: tuple[ConfirmMode, ...] = ("confirm-sensitive", "confirm-all", "yolo")

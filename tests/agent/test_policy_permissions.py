@@ -14,9 +14,9 @@ import pytest
 
 from harness import Lab, call, new_session
 from ipyagent.agent.approvals import Answer
-from ipyagent.agent.folder_permissions import FolderPermissions
+from ipyagent.agent.grants import FolderPermissions
 from ipyagent.agent.policy import Effect, Policy
-from ipyagent.config.user_data import UserDataFile
+from ipyagent.config.sources import UserDataFile
 from ipyagent.errors import ConfigError
 from ipyagent.magic import policy_commands
 from ipyagent.magic.notebook import Notebook
@@ -114,7 +114,7 @@ def grant_many(folder: Path, names: list[str]) -> None:
 GRANTS = """
 import sys
 from pathlib import Path
-from ipyagent.agent.folder_permissions import FolderPermissions
+from ipyagent.agent.grants import FolderPermissions
 from ipyagent.tools.base import tool
 for n in range(5):
     FolderPermissions(Path(sys.argv[1])).grant(tool(name=f"{sys.argv[2]}_{n}")(lambda: ""))

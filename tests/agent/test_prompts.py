@@ -2,7 +2,7 @@
 
 from harness import Lab
 from ipyagent.agent.prompts import context_block, describe_mentions, system_prompt
-from ipyagent.kernel.installed import installed_packages
+from ipyagent.kernel.error_hints import installed_packages
 
 
 def test_a_mentioned_variable_is_described_and_a_mentioned_file_named() -> None:

@@ -11,7 +11,7 @@ import pytest
 from harness import YES, Clock, Lab, call
 from ipyagent import schema
 from ipyagent.agent.approvals import Answer, Approval
-from ipyagent.agent.session import Session
+from ipyagent.agent.session.session import Session
 from ipyagent.errors import AgentInterrupted
 from ipyagent.llm.client import ModelRequest
 from ipyagent.schema import Event, Outcome, RunStatus, ToolStatus

@@ -8,8 +8,8 @@ import pytest
 
 from harness import Lab, call, new_session
 from ipyagent import schema
-from ipyagent.agent.session import Session
-from ipyagent.agent.sessions import Sessions
+from ipyagent.agent.session.session import Session
+from ipyagent.agent.session.sessions import Sessions
 from ipyagent.errors import SessionError
 from ipyagent.schema import Node, Run, RunStatus, SessionState, Step, ToolExecution
 from ipyagent.store.journal import Journal

@@ -10,8 +10,8 @@ import pytest
 
 from harness import Lab
 from ipyagent import schema
-from ipyagent.agent.session import Session
-from ipyagent.agent.sessions import Sessions
+from ipyagent.agent.session.session import Session
+from ipyagent.agent.session.sessions import Sessions
 from ipyagent.errors import SessionError
 from ipyagent.schema import Message, PlanStep, Role, Run, RunStatus, SessionState, ToolCall
 from ipyagent.store.journal import Journal
@@ -219,7 +219,7 @@ def test_a_name_that_looks_like_the_beginning_of_an_id_is_a_name(path: Path) -> 
 TOGETHER = """
 import json, multiprocessing, os, sys
 from pathlib import Path
-from ipyagent.agent.sessions import Sessions
+from ipyagent.agent.session.sessions import Sessions
 from ipyagent.store.journal import Journal
 
 fork = multiprocessing.get_context("fork")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from harness import NO, YES, Lab, call, new_session
-from ipyagent.agent.steering import ALREADY_SENT, NO_RUN
+from ipyagent.agent.approvals import ALREADY_SENT, NO_RUN
 from ipyagent.errors import AgentError, SessionError
 from ipyagent.llm.wire import to_openai
 from ipyagent.schema import Event, Run, StopReason

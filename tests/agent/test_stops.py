@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from harness import YES, Clock, Lab, call
-from ipyagent.agent import tool_task
+from ipyagent.agent import tool_context
 from ipyagent.errors import AgentInterrupted
 from ipyagent.kernel import drivers
 from ipyagent.schema import Event, Run, ToolStatus
@@ -99,9 +99,9 @@ while len(swallowed) < 4:
 def test_code_that_swallows_interrupts_is_interrupted_again_and_the_run_says_so(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert drivers.REMINDER <= 1 < tool_task.PATIENCE
+    assert drivers.REMINDER <= 1 < tool_context.PATIENCE
     monkeypatch.setattr(drivers, "REMINDER", 0.05)
-    monkeypatch.setattr(tool_task, "PATIENCE", 0.05)
+    monkeypatch.setattr(tool_context, "PATIENCE", 0.05)
     heard = interrupting("tool_running", lambda: "started" in lab.variables)
     run = stopped(lab, [python(SWALLOWING), "Never."], heard)
     assert len(lab.variables["swallowed"]) == 4

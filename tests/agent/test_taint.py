@@ -13,7 +13,7 @@ import pytest
 
 from harness import NO, YES, Lab, call
 from ipyagent.agent.approvals import Answer, Approval
-from ipyagent.agent.folder_permissions import FolderPermissions
+from ipyagent.agent.grants import FolderPermissions
 from ipyagent.agent.policy import Effect, Policy, Verdict
 from ipyagent.config import Rule
 from ipyagent.schema import DecidedBy, Decision, Scope, ToolExecution, ToolStatus

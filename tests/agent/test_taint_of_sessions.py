@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from harness import ALWAYS, NO, Lab, call
-from ipyagent.agent.session import Session
-from ipyagent.agent.sessions import Sessions
+from ipyagent.agent.session.session import Session
+from ipyagent.agent.session.sessions import Sessions
 from ipyagent.schema import ToolStatus
 from ipyagent.store.journal import Journal
 from ipyagent.tools.base import tool

@@ -7,20 +7,22 @@ import json
 import os
 import re
 import secrets
-import subprocess
+import socket
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import nbformat
+import psutil
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
 import ipyagent
-from patience import PATIENCE
+from leftovers import GRACE
+from patience import PATIENCE, wait_until
 
 BUILT = Path(ipyagent.__file__).parent / "labextension"
 
@@ -102,34 +104,46 @@ def _server(
         f"--{app}.expose_app_in_browser=True",
         *options,
     ]
-    server = subprocess.Popen(
-        command,
-        cwd=folder,
-        env={**kept, **dirs, **ASKING, "HOME": str(home), "IPYTHONDIR": str(home / "ipython")},
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    log = home / "log"
+    with log.open("w") as errors:
+        server = psutil.Popen(
+            command,
+            cwd=folder,
+            env={**kept, **dirs, **ASKING, "HOME": str(home), "IPYTHONDIR": str(home / "ipython")},
+            stderr=errors,
+        )
     try:
-        yield Lab(_url(server), token, folder, path, home / "data" / "kernels")
+        url, port = wait_until(lambda: ADDRESS.search(log.read_text()), log.read_text).groups()
+        # It tells its address before it listens.
+        wait_until(lambda: accepts(int(port)), log.read_text)
+        yield Lab(url, token, folder, path, home / "data" / "kernels")
     finally:
-        server.terminate()
+        end_server(server)
+
+
+ADDRESS = re.compile(r"(http://127\.0\.0\.1:(\d+)/)(?:lab|tree)")
+
+
+def accepts(port: int) -> bool:
+    with socket.socket() as connection:
+        return connection.connect_ex(("127.0.0.1", port)) == 0
+
+
+def end_server(server: psutil.Popen) -> None:
+    """End a server and its kernels.
+
+    Asked to end while a kernel starts or restarts, jupyter_server fails to end that kernel, and
+    then stays itself.
+    """
+    kernels = server.children(recursive=True)
+    server.terminate()
+    try:
+        server.wait(GRACE)
+    except psutil.TimeoutExpired:
+        for process in [server, *kernels, *server.children(recursive=True)]:
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
         server.wait(PATIENCE)
-        assert server.stderr is not None
-        server.stderr.close()
-
-
-def _url(server: subprocess.Popen[str]) -> str:
-    seen = []
-    assert server.stderr is not None
-    for line in server.stderr:
-        seen.append(line)
-        if found := re.search(r"(http://127\.0\.0\.1:\d+/)(?:lab|tree)", line):
-            # Somebody has to read on, or the server blocks on a full pipe.
-            import threading
-
-            threading.Thread(target=server.stderr.read, daemon=True).start()
-            return found[1]
-    raise AssertionError("the server did not start:\n" + "".join(seen))
 
 
 _numbers = itertools.count()

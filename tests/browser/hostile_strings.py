@@ -15,8 +15,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "labextension"))
 from rich_run import FIXTURES, STORIES
 from test_hostile_browser import SVG, VECTORS, settle
 
-from ipyagent.ui.saved import TRANSCRIPT_MIME
-from ipyagent.ui.static_html import RUN_MIME
+from ipyagent.ui.static_html import RUN_MIME, TRANSCRIPT_MIME
 
 __all__ = ["settle"]
 

@@ -13,7 +13,7 @@ from playwright.sync_api import expect
 from scripts import LOAD, python, script
 
 from ipyagent.schema import Message, Node, Role
-from ipyagent.ui.formatting import shorten
+from ipyagent.ui.reveal import shorten
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 

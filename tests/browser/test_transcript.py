@@ -15,8 +15,7 @@ from rich_run import saved_run, snapshot
 from test_hostile_browser import Site, page, site
 
 from ipyagent.schema import Run
-from ipyagent.ui.saved import TRANSCRIPT_MIME
-from ipyagent.ui.static_html import saved_bundle
+from ipyagent.ui.static_html import TRANSCRIPT_MIME, saved_bundle
 
 __all__ = ["page", "site"]
 

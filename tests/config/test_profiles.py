@@ -7,7 +7,7 @@ import pytest
 
 from ipyagent import Agent, Scripted
 from ipyagent.config import Config, Layer, base_layers, resolve_config, resolve_layers
-from ipyagent.config.profiles import BUILT_IN_PROFILES, has_profile_tools
+from ipyagent.config.settings import BUILT_IN_PROFILES, has_profile_tools
 from ipyagent.errors import AgentNotFoundError
 
 NAMES = ["explain", "plan", "review", "write"]

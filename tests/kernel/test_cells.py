@@ -42,7 +42,7 @@ def script(folder: Path, request: pytest.FixtureRequest) -> Any:
 @pytest.fixture
 def waits_shortly(shared: Kernel) -> Iterator[None]:
     """No page shows the card, and the run need not wait long to know it."""
-    handshake = "__import__('ipyagent.ui.notebook_view').ui.notebook_view.HANDSHAKE"
+    handshake = "__import__('ipyagent.ui.card').ui.card.HANDSHAKE"
     before = shared.value(handshake)
     shared.run(f"{handshake} = 0.1")
     yield

@@ -144,7 +144,7 @@ setattr(_holder, _name, _interrupted)
         ("ipyagent.magic.cells", "parse"),
         ("ipyagent.wiring.run_factory", "RunFactory.build"),
         ("ipyagent.kernel.engine_thread", "EngineTask.start"),
-        ("ipyagent.ui.notebook_view", "NotebookView.__init__"),
+        ("ipyagent.ui.card", "NotebookView.__init__"),
         ("ipyagent.magic.cells", "_Job.finish"),
     ],
 )

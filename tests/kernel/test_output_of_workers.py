@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from ipyagent.kernel.forked_output import LIMIT, ForkedOutput
+from ipyagent.kernel.outputs import LIMIT, ForkedOutput
 from kernels import Kernel, Reply
 from patience import PATIENCE
 

@@ -13,7 +13,7 @@ from ipyagent.kernel.cell_outputs import CellOutputs
 from ipyagent.kernel.namespace import PlainNamespace
 from ipyagent.kernel.outputs import KEPT, Outputs
 from ipyagent.kernel.page_bundles import page_kind
-from ipyagent.redaction.streaming import HIDDEN
+from ipyagent.redaction.redactor import HIDDEN
 from ipyagent.schema import Display, ToolResult
 from ipyagent.ui.static_html import result_html
 from kernels import RUN_JSON, Kernel, Page, Reply

@@ -13,14 +13,14 @@ from polars.io.plugins import register_io_source
 from describing import Counted, line
 from harness import Lab
 from ipyagent.agent.prompts import PUSH_DOWN
-from ipyagent.kernel.describe.polars_plans import _MEMORY
+from ipyagent.kernel.describe.lazy_tables import _MEMORY
 from ipyagent.kernel.namespace import describe, digest
 
 
 @pytest.fixture
 def little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """The process of the tests may hold more than a kernel with few tables."""
-    monkeypatch.setattr("ipyagent.kernel.describe.polars_plans._anonymous_memory", lambda: 0)
+    monkeypatch.setattr("ipyagent.kernel.describe.lazy_tables._anonymous_memory", lambda: 0)
 
 
 def test_lazy_tables_of_local_files_tell_their_columns(tmp_path: Path, little_memory: None) -> None:
@@ -78,7 +78,7 @@ def test_a_file_whose_types_stand_in_its_last_line_is_not_read(
 def test_a_plan_is_not_written_where_it_may_hold_a_large_table(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    room = "ipyagent.kernel.describe.polars_plans._anonymous_memory"
+    room = "ipyagent.kernel.describe.lazy_tables._anonymous_memory"
     monkeypatch.setattr(room, lambda: _MEMORY + 1)
     table = pl.DataFrame({"a": range(1_000_000)})
     assert line(table.lazy()).startswith("LazyFrame, 1 columns (a: Int64)")

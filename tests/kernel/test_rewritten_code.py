@@ -8,8 +8,7 @@ from collections.abc import Iterator
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
-from ipyagent.kernel.namespace import ShellNamespace
-from ipyagent.kernel.provenance import Provenance
+from ipyagent.kernel.namespace import Provenance, ShellNamespace
 from ipyagent.tools.static_analysis import UNKNOWN_EFFECTS, Effects, analyze_code
 from ipyagent.tools.tracked_namespace import TrackedNamespace
 

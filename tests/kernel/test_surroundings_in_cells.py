@@ -73,11 +73,16 @@ usual = resource.getrlimit(resource.RLIMIT_NOFILE)
 most = max(map(int, os.listdir('/proc/self/fd'))) + 1
 resource.setrlimit(resource.RLIMIT_NOFILE, (most, usual[1]))
 held = []
-try:
-    while True: held.append(os.open(os.devnull, os.O_RDONLY))
-except OSError: pass  # also the numbers between are taken now
+def take_all(*_):
+    try:
+        while True: held.append(os.open(os.devnull, os.O_RDONLY))
+    except OSError: pass  # also the numbers between are taken now
+take_all()
+# What an earlier cell still held may be free by now.
+get_ipython().events.register('pre_run_cell', take_all)
 """
 GIVE_BACK = """
+get_ipython().events.unregister('pre_run_cell', take_all)
 resource.setrlimit(resource.RLIMIT_NOFILE, usual)
 for fd in held: os.close(fd)
 """

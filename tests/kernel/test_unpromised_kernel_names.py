@@ -21,7 +21,7 @@ def test_ipykernel_publishes_the_status_for_a_given_message() -> None:
     assert done.returncode == 0, (
         "Kernel._publish_status is gone or takes other arguments: during an agent cell the user's "
         "widgets freeze at the first change. Look in ipykernel for another way to publish busy and "
-        f"idle, and change kernel/comm_status.py\n{done.stderr}"
+        f"idle, and change kernel/drivers.py\n{done.stderr}"
     )
 
 
@@ -29,7 +29,7 @@ def test_a_comm_keeps_the_function_that_takes_its_messages() -> None:
     assert hasattr(create_comm(target_name="x"), "_msg_callback"), (
         "BaseComm._msg_callback is gone: a page's message closes the figures that a running cell "
         "has begun to draw. See what BaseComm.handle_msg does now, and change "
-        "kernel/quiet_comms.py"
+        "kernel/pages.py"
     )
 
 

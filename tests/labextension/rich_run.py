@@ -23,7 +23,7 @@ from ipyagent.json_types import JsonDict
 from ipyagent.ui import static_html
 from ipyagent.ui.feed import Feed
 from ipyagent.ui.messages import Snapshot
-from ipyagent.ui.saved import TRANSCRIPT_MIME
+from ipyagent.ui.static_html import TRANSCRIPT_MIME
 from ipyagent.ui.transcribe.run import Live, transcribe
 from ipyagent.ui.transcribe.step import CUT_OFF
 

@@ -11,8 +11,8 @@ from asking import ONLY_LITELLM, make_client
 from ipyagent.config import LLMConfig
 from ipyagent.errors import ModelRefusedError
 from ipyagent.llm.client import ModelRequest
-from ipyagent.llm.direct.events import EventSplitter
-from ipyagent.llm.litellm.beneath import limit_events
+from ipyagent.llm.direct.reading import EventSplitter
+from ipyagent.llm.litellm.gateway import limit_events
 from ipyagent.llm.service_error import EventTooLargeError
 from ipyagent.schema import Message, Role
 from servers.model_server import Flood, ModelServer, Reply, answer

@@ -19,7 +19,7 @@ from signed_replies import (
 )
 
 from harness import Lab
-from ipyagent.agent.session import Session
+from ipyagent.agent.session.session import Session
 from ipyagent.llm.client import ModelRequest
 from ipyagent.schema import Message, Outcome, Role
 from servers.model_server import ModelServer, Reply, answer, delta, stream

@@ -11,6 +11,7 @@ from asking import EVENTS, HELLO, ONLY_LITELLM, ask, failed, make_client
 from ipyagent.config import LLMConfig
 from ipyagent.llm.client import ModelRequest
 from ipyagent.llm.litellm import warmup
+from patience import PATIENCE
 from servers.model_server import Cut, ModelServer, Reply, Silence, delta, failure, stream
 
 pytestmark = pytest.mark.usefixtures("engine")
@@ -38,12 +39,14 @@ def errors(key: str) -> dict[str, Reply]:
     }
 
 
-def client_with(key: str, model: str, server: ModelServer, way: str) -> Any:
+def client_with(
+    key: str, model: str, server: ModelServer, way: str, timeout: float = PATIENCE
+) -> Any:
     names = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY")
     environ = dict.fromkeys(names, key) if way == "environment" else {}
     settings: dict[str, Any] = {"api_key": key} if way == "api_key" else {}
     base = server.url if model.startswith("openai/") else server.origin
-    config = LLMConfig(api_base=base, timeout=0.3, **settings)
+    config = LLMConfig(api_base=base, timeout=timeout, **settings)
     return make_client(model, config, environ=environ, start={})
 
 
@@ -62,7 +65,7 @@ async def test_a_key_shows_in_no_error_and_in_no_log(
 ) -> None:
     replies = errors(key)
     with ModelServer(replies.values()) as server:
-        client = client_with(key, model, server, way)
+        client = client_with(key, model, server, way, timeout=0.3)  # one of them is silence
         for name in replies:
             error, _ = await failed(client, request_)
             assert error.__cause__ is None, name

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ipyagent.json_arguments import parse_arguments
+from ipyagent.json_types import parse_arguments
 from ipyagent.llm.wire import CUT, ReplyBuilder, to_openai, tools_to_openai
 from ipyagent.schema import (
     ImageContent,

@@ -186,7 +186,7 @@ def test_settings_that_cannot_be_read_leave_the_variables(tmp_path: Path) -> Non
 
 SILENCE = """
 from IPython.core.completer import provisionalcompleter, SimpleMatcherResult, context_matcher
-from ipyagent.magic import matcher
+from ipyagent.magic import extension
 
 def offered(found):
     @context_matcher(priority=2_000)
@@ -200,7 +200,7 @@ def offered(found):
     completer.custom_matchers = theirs
     return said
 
-print(offered([]), offered(matcher.Nothing()))
+print(offered([]), offered(extension.Nothing()))
 """
 
 

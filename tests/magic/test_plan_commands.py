@@ -11,8 +11,8 @@ import pytest
 from harness import NO, call
 from ipyagent.agent.approvals import Answer, Approval
 from ipyagent.agent.plan_approval import resolve_plan
-from ipyagent.agent.plan_runner import PlanRunner
-from ipyagent.agent.signs.yes_no import parse_yes_no
+from ipyagent.agent.plans.runner import PlanRunner
+from ipyagent.agent.signs import parse_yes_no
 from ipyagent.config import Config
 from ipyagent.errors import AgentError, BusyError, ConfigError, SessionError
 from ipyagent.kernel.drivers import Cell, drive_sync

@@ -15,7 +15,7 @@ import pytest
 from harness import NO, YES, call
 from ipyagent.agent.approvals import Answer, Approval
 from ipyagent.agent.plan_approval import decide_plan, resolve_plan
-from ipyagent.agent.plan_runner import PlanRunner
+from ipyagent.agent.plans.runner import PlanRunner
 from ipyagent.config import Config
 from ipyagent.errors import AgentError, NoFrontendError, SessionError
 from ipyagent.kernel.drivers import Cell, drive_sync

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from api_lab import User
 
-from ipyagent.agent.session import Session
+from ipyagent.agent.session.session import Session
 from ipyagent.errors import ConfigError
 from ipyagent.magic import api_commands
 from servers.openapi_server import SHOP, APIServer, json_answer

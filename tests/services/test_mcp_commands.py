@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from ipyagent.agent.session import Session
+from ipyagent.agent.session.session import Session
 from ipyagent.errors import ConfigError
 from ipyagent.magic.mcp_commands import run
 from ipyagent.magic.notebook import Notebook

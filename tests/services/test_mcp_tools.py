@@ -12,9 +12,8 @@ from harness import NO, YES, Lab, call
 from ipyagent.errors import InvalidArgumentsError, MCPError, MCPToolCallError
 from ipyagent.schema import ToolStatus
 from ipyagent.services.mcp.tool_adapter import tool_names
-from ipyagent.tools.base import Tool
+from ipyagent.tools.base import Tool, Toolbox
 from ipyagent.tools.file_tools import file_tools
-from ipyagent.tools.toolbox import Toolbox
 from patience import until
 from servers.mcp_lab import MCPLab, named
 

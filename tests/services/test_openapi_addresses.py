@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from ipyagent.errors import MCPConnectionError
-from ipyagent.services.addresses import (
+from ipyagent.services.openapi.urls import (
     AddressGuard,
     RefusedAddressError,
     is_metadata,

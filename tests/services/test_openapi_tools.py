@@ -13,8 +13,7 @@ from harness import YES, Lab, call
 from ipyagent.config import Config
 from ipyagent.errors import MCPToolCallError
 from ipyagent.schema import Notice, Outcome
-from ipyagent.tools.base import Where, tool
-from ipyagent.tools.toolbox import Toolbox
+from ipyagent.tools.base import Toolbox, Where, tool
 from servers.openapi_server import (
     SHOP,
     APIServer,

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from ipyagent import Agent, Scripted, schema
-from ipyagent.agent.session import Session
-from ipyagent.agent.sessions import Sessions
+from ipyagent.agent.session.session import Session
+from ipyagent.agent.session.sessions import Sessions
 from ipyagent.config import Config
 from ipyagent.errors import AgentError, ConfigError
 from ipyagent.magic import api_commands, completions, mcp_commands, session_commands

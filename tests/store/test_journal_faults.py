@@ -15,8 +15,8 @@ import pytest
 from ipyagent import schema as s
 from ipyagent.errors import JournalError, SessionError
 from ipyagent.store import database
+from ipyagent.store.database import APPLICATION, MIGRATIONS
 from ipyagent.store.journal import Journal
-from ipyagent.store.migrations import APPLICATION, MIGRATIONS
 from stories import append, begun, deltas, ended, plan, started, tell, types, whole_run
 
 WAYS_OUT = (

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from ipyagent.schema import RunStatus
-from ipyagent.store.journal import Journal
-from ipyagent.store.readonly import JournalSummary, read_summary
+from ipyagent.store.journal import Journal, JournalSummary, read_summary
 from stories import begun, plan
 
 

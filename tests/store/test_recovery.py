@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from ipyagent import schema as s
-from ipyagent.store.journal import Journal
-from ipyagent.store.recovery import ERROR
+from ipyagent.store.journal import KERNEL_GONE, Journal
 from stories import (
     PLAN,
     asked,
@@ -50,7 +49,7 @@ def test_a_call_that_had_begun_has_an_unknown_outcome_and_one_that_had_not_is_ca
     assert str(unknown.error).startswith("unknown outcome: the kernel ended while write_file ran")
     assert "check before you repeat it" in unknown.output
     assert "was not run" in cancelled.output
-    assert (run.status, run.stop_reason, run.error) == ("error", "error", ERROR)
+    assert (run.status, run.stop_reason, run.error) == ("error", "error", KERNEL_GONE)
     assert run.duration is not None
     assert types(journal, session)[-6:] == [
         "tool_finished",
@@ -113,7 +112,7 @@ def test_an_approved_plan_that_had_not_begun_is_ended_and_a_draft_still_waits(pa
     journal.draft(plan("r2"), waiting.id)
     journal = reopened(path, journal)
     (run,) = journal.recover(approved.id)
-    assert (run.status, run.plan, run.error) == ("error", PLAN, ERROR)
+    assert (run.status, run.plan, run.error) == ("error", PLAN, KERNEL_GONE)
     assert types(journal, approved) == ["run_started", "run_finished"]
     assert journal.recover(waiting.id) == []
     assert journal.confirm(waiting.id).plan == PLAN

@@ -17,9 +17,8 @@ from ipyagent.errors import (
 )
 from ipyagent.kernel.namespace import PlainNamespace
 from ipyagent.schema import TruncationConfig
-from ipyagent.tools.base import BaseTool, Tool, Where, find_tools, tool
+from ipyagent.tools.base import BaseTool, Tool, Toolbox, Where, find_tools, tool
 from ipyagent.tools.namespace_tools import namespace_tools
-from ipyagent.tools.toolbox import Toolbox
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -12,9 +12,8 @@ from pathlib import Path
 import pytest
 
 from ipyagent.errors import InvalidArgumentsError
-from ipyagent.tools import binary_files
-from ipyagent.tools.binary_files import describe_binary, is_binary
-from ipyagent.tools.file_tools import FileReadTools
+from ipyagent.tools import file_tools
+from ipyagent.tools.file_tools import FileReadTools, describe_binary, is_binary
 from ipyagent.tools.workspace import Workspace
 
 
@@ -92,15 +91,15 @@ def test_a_packed_archive_is_unpacked_only_so_far(
             with Path("/dev/zero").open("rb") as zeros:
                 archive.addfile(info, zeros)
     sizes = []
-    unpack = binary_files._unpack_start
+    unpack = file_tools._unpack_start
     monkeypatch.setattr(
-        binary_files,
+        file_tools,
         "_unpack_start",
         lambda source: sizes.append(len(got := unpack(source))) or got,
     )
     lines = describe(tmp_path, "bomb.tgz").splitlines()
     assert lines[1:] == ["  first  10 B", "  zeros  200.0 MB"]
-    assert sizes == [binary_files._UNPACKED]
+    assert sizes == [file_tools._UNPACKED]
 
 
 def test_reading_a_binary_file_describes_it(tmp_path: Path) -> None:

@@ -8,8 +8,7 @@ import pandas as pd
 import pytest
 
 from harness import YES, Lab, call
-from ipyagent.kernel.namespace import PlainNamespace
-from ipyagent.kernel.provenance import Provenance
+from ipyagent.kernel.namespace import PlainNamespace, Provenance
 from ipyagent.schema import ToolResult
 from ipyagent.tools.base import tool
 from ipyagent.tools.tracked_namespace import TrackedNamespace

@@ -14,7 +14,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from ipyagent.tools.tables import decode
+from ipyagent.tools.tables import inspect
 from ipyagent.tools.tables.inspect import describe_table
 from ipyagent.tools.tables.sample import NotTableError
 from ipyagent.tools.workspace import Workspace
@@ -83,8 +83,8 @@ def test_a_decoder_that_dies_ends_nothing_else(
 ) -> None:
     script = tmp_path / "dying.py"
     script.write_text(f"import os, sys\n{code}\n")
-    monkeypatch.setattr(decode, "_CHILD", script)
-    monkeypatch.setattr(decode, "_SECONDS", 0.5 if "sleep" in code else PATIENCE)
+    monkeypatch.setattr(inspect, "_CHILD", script)
+    monkeypatch.setattr(inspect, "_SECONDS", 0.5 if "sleep" in code else PATIENCE)
     (tmp_path / "t.feather").write_bytes(arrow_file())
     with pytest.raises(NotTableError, match=reason):
         describe_table(Workspace(tmp_path), "t.feather")
@@ -163,7 +163,7 @@ def test_the_decoder_is_told_its_limits_and_nothing_else(
 ) -> None:
     script = tmp_path / "telling.py"
     script.write_text("import json, os; print(json.dumps({'error': ' '.join(sorted(os.environ))}))")
-    monkeypatch.setattr(decode, "_CHILD", script)
+    monkeypatch.setattr(inspect, "_CHILD", script)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-canary-0123456789abcdef")
     (tmp_path / "t.feather").write_bytes(arrow_file())
     with pytest.raises(NotTableError) as caught:

@@ -59,6 +59,28 @@ def test_what_it_wrote_by_then_is_kept_and_the_change_refused(file: Path) -> Non
     assert file.read_bytes() == THEIRS
 
 
+def test_what_is_written_while_a_change_is_put_back_is_kept(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both files were written: the old one before, the new one while it had the name."""
+    waits: list[str] = []
+
+    def write_meanwhile(folder: int, name: str) -> bool:
+        waits.append(name)
+        if len(waits) == 2:
+            for at, (each, text) in enumerate(((name, b"older"), ("a.txt", b"newest"))):
+                (file.parent / each).write_bytes(text)
+                os.utime(each, (at + 1, at + 1), dir_fd=folder)
+        return True
+
+    monkeypatch.setattr(safe_open, "_wait_for_writers", write_meanwhile)
+    with pytest.raises(PathValidationError, match="has changed meanwhile"):
+        Workspace(file.parent).compare_and_swap("a.txt", BEFORE, AFTER)
+    assert file.read_bytes() == b"newest"
+    assert list(file.parent.iterdir()) == [file]
+
+
+@pytest.mark.slow
 def test_one_that_opens_it_at_the_very_moment_loses_nothing(file: Path) -> None:
     """It opens and truncates the file again and again while it is changed."""
     workspace = Workspace(file.parent)

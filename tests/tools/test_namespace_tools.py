@@ -6,9 +6,8 @@ import pytest
 from ipyagent.errors import InvalidArgumentsError
 from ipyagent.kernel.namespace import PlainNamespace
 from ipyagent.schema import ToolResult
-from ipyagent.tools.base import Where
+from ipyagent.tools.base import Toolbox, Where
 from ipyagent.tools.namespace_tools import namespace_tools
-from ipyagent.tools.toolbox import Toolbox
 
 
 @pytest.fixture

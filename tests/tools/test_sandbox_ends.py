@@ -16,9 +16,9 @@ from boxes import Place, alive, place_in, printed
 
 from ipyagent.errors import AgentError
 from ipyagent.tools.sandbox import detection, process, supervisor
-from ipyagent.tools.sandbox.bounded_output import MAX_HEAD, BoundedOutput
-from ipyagent.tools.sandbox.command_result import build_result
-from patience import until
+from ipyagent.tools.sandbox.process import MAX_HEAD, BoundedOutput
+from ipyagent.tools.scripts import build_result
+from patience import PATIENCE, until
 
 pytestmark = [pytest.mark.spec("M27", "N23"), pytest.mark.alone]
 
@@ -296,6 +296,18 @@ async def test_a_command_that_cannot_be_started_is_told(
     monkeypatch.delattr(os, "waitid")
     with pytest.raises(AgentError, match=r"need Python 3\.13"):
         await place.shell("true")
+
+
+def test_a_keeper_does_not_kill_itself_with_a_command_that_has_no_group_yet(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    late = process._supervisor_source().replace("os.setsid()", "time.sleep(60)")
+    monkeypatch.setattr(process, "_supervisor_source", lambda: late)
+    variables = {"PATH": os.environ["PATH"]}
+    job = process.SupervisedProcess(["sleep", "60"], variables, tmp_path, sandboxed=False)
+    job.stop("stuck")
+    outcome = job.outcome.result(PATIENCE)
+    assert (outcome.code, outcome.stop_reason) == (-signal.SIGKILL, "stuck")
 
 
 def test_output_is_kept_whole_until_it_is_too_much():

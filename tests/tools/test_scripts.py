@@ -16,9 +16,9 @@ from harness import YES, Clock, Lab, call
 from ipyagent.errors import AgentError, InvalidArgumentsError, PathValidationError
 from ipyagent.schema import PythonScript, ToolResult
 from ipyagent.tools.base import Tool
+from ipyagent.tools.result_conversion import OutputStore
 from ipyagent.tools.sandbox import Sandbox, detection
 from ipyagent.tools.scripts import ScriptRunner, ScriptStore
-from ipyagent.tools.truncate import OutputStore
 from ipyagent.tools.workspace import Workspace
 from patience import until
 

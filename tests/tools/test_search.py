@@ -13,7 +13,7 @@ import pytest
 from ipyagent.errors import AgentError, InvalidArgumentsError, PathTraversalError
 from ipyagent.tools import search
 from ipyagent.tools.base import Where
-from ipyagent.tools.entries import WalkBudget
+from ipyagent.tools.path_rules import WalkBudget
 from ipyagent.tools.search import FilePattern, search_tools
 from ipyagent.tools.workspace import Workspace
 

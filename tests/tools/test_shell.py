@@ -14,9 +14,9 @@ from harness import YES, Clock, Lab, call
 from ipyagent.errors import AgentError, InvalidArgumentsError
 from ipyagent.schema import ToolResult, ToolStatus
 from ipyagent.tools.base import Tool, Where
+from ipyagent.tools.result_conversion import OutputStore
 from ipyagent.tools.sandbox import Sandbox, detection, process
 from ipyagent.tools.scripts import shell_tools
-from ipyagent.tools.truncate import OutputStore
 from ipyagent.tools.workspace import Workspace
 from patience import until
 

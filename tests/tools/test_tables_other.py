@@ -19,7 +19,7 @@ import polars as pl
 import pytest
 
 from ipyagent.errors import AgentError
-from ipyagent.tools.tables import decode, parquet, spreadsheet
+from ipyagent.tools.tables import inspect, parquet, spreadsheet
 from ipyagent.tools.tables.inspect import describe_table, list_tables, table_ending
 from ipyagent.tools.tables.sample import GLANCE, LOOK, MOST_BYTES, Effort, NotTableError
 from ipyagent.tools.workspace import Workspace
@@ -305,7 +305,7 @@ def test_arrow_files_are_read_by_a_library(tmp_path: Path, monkeypatch: Any) -> 
     assert text.startswith(f"t.feather: Arrow file, 3 rows {TIMES} 5 columns")
     assert "\n1,b,[1],1.5,2024-01-31\n" in text
     assert "inspect_file" in refused(tmp_path, "t.feather", effort=GLANCE)
-    monkeypatch.setattr(decode, "LIBRARIES", ("no_such_library", "nor_this_one"))
+    monkeypatch.setattr(inspect, "LIBRARIES", ("no_such_library", "nor_this_one"))
     assert "neither no_such_library nor nor_this_one is" in refused(tmp_path, "t.feather")
 
 

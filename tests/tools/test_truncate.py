@@ -13,7 +13,7 @@ from ipyagent.errors import PathValidationError
 from ipyagent.schema import TruncationConfig
 from ipyagent.tools.file_tools import file_tools
 from ipyagent.tools.folder import MAX_BYTES
-from ipyagent.tools.truncate import OutputStore, truncate
+from ipyagent.tools.result_conversion import OutputStore, truncate
 from ipyagent.tools.workspace import Workspace
 
 

@@ -9,8 +9,7 @@ from pydantic import BaseModel, Field
 from ipyagent.errors import ConfigError, InvalidArgumentsError
 from ipyagent.schema import ToolDefinition
 from ipyagent.tools.argument_schema import JsonArgumentSchema
-from ipyagent.tools.base import BaseTool, Tool, tool
-from ipyagent.tools.toolbox import Toolbox
+from ipyagent.tools.base import BaseTool, Tool, Toolbox, tool
 from service_rules import broken_rules
 
 TEXT = {"type": "string"}

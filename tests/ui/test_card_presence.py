@@ -9,7 +9,7 @@ import pytest
 from comm import get_comm_manager
 
 from ipyagent.kernel.pages import TARGET, Pages
-from ipyagent.ui.notebook_view import DRAWING, HANDSHAKE, patience
+from ipyagent.ui.card import DRAWING, HANDSHAKE, patience
 from ipyagent.ui.page_bridge import PageBridge
 
 

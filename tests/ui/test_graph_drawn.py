@@ -11,8 +11,8 @@ from inspection import controls
 from IPython.core.interactiveshell import InteractiveShell
 from sample import NOON, call, done, said, text
 
-from ipyagent.agent.conversation import Conversation
-from ipyagent.agent.session import Session
+from ipyagent.agent.session.conversation import Conversation
+from ipyagent.agent.session.session import Session
 from ipyagent.schema import (
     Graph,
     Message,
@@ -29,8 +29,7 @@ from ipyagent.schema import (
     ToolStatus,
 )
 from ipyagent.schema import Session as SessionRecord
-from ipyagent.ui.graph_mermaid import MAX_ARROWS, graph_mermaid
-from ipyagent.ui.graph_text import FIRST, HEAD, LAST, graph_text
+from ipyagent.ui.graph_text import FIRST, HEAD, LAST, MAX_ARROWS, graph_mermaid, graph_text
 from ipyagent.ui.ipython_display import register
 from ipyagent.ui.static_html import session_bundle
 

@@ -15,7 +15,7 @@ from test_plans_drawn import PLAN
 from harness import new_session
 from ipyagent.agent.approvals import Approvals
 from ipyagent.agent.event_stream import EventStream
-from ipyagent.agent.session import Session
+from ipyagent.agent.session.session import Session
 from ipyagent.schema import (
     ApprovalRequested,
     Event,

@@ -27,8 +27,7 @@ from ipyagent.schema import (
     ToolStatus,
 )
 from ipyagent.ui.plain_text import SUMMARY, render
-from ipyagent.ui.saved import TRANSCRIPT_MIME
-from ipyagent.ui.static_html import RUN_MIME, saved_bundle
+from ipyagent.ui.static_html import RUN_MIME, TRANSCRIPT_MIME, saved_bundle
 from ipyagent.ui.transcribe.run import Live, state_of, transcribe
 
 OURS = {

@@ -13,7 +13,7 @@ from ipyagent.errors import NoFrontendError
 from ipyagent.kernel.drivers import Cell
 from ipyagent.kernel.frontend import Frontend, Surface
 from ipyagent.schema import PlanProposed, PlanWaiting, RunFinished, RunStatus, StopReason
-from ipyagent.ui import notebook_view, plain_view
+from ipyagent.ui import card, plain_view
 from ipyagent.ui.static_html import RUN_MIME
 
 DENIED = RunFinished(status=RunStatus.CANCELLED, stop_reason=StopReason.DENIED, duration=1)
@@ -24,14 +24,12 @@ HEADLESS = Frontend(Surface.TERMINAL, can_input=False)
 def published(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     """What IPython is given to publish."""
     published: list[dict[str, Any]] = []
-    monkeypatch.setattr(
-        notebook_view, "publish_display_data", lambda data, **more: published.append(data)
-    )
+    monkeypatch.setattr(card, "publish_display_data", lambda data, **more: published.append(data))
     return published
 
 
 def test_a_notebook_keeps_the_plan_and_how_it_is_decided_on(published: list[dict[str, Any]]):
-    view = notebook_view.NotebookView(Cell(), Approvals())
+    view = card.NotebookView(Cell(), Approvals())
     tell = Follower(view)
     tell(PlanProposed(run=DRAFT, approval_id="a1"))
     assert len(published) == 1
@@ -41,9 +39,7 @@ def test_a_notebook_keeps_the_plan_and_how_it_is_decided_on(published: list[dict
     assert view.card.widget.comm is None
 
 
-@pytest.mark.parametrize(
-    "make", [lambda: notebook_view.NotebookView(Cell(), Approvals()), notebook_view.MirrorView]
-)
+@pytest.mark.parametrize("make", [lambda: card.NotebookView(Cell(), Approvals()), card.MirrorView])
 def test_a_plan_that_is_denied_is_published_when_it_is_over(
     make: Any, published: list[dict[str, Any]]
 ):
@@ -54,7 +50,7 @@ def test_a_plan_that_is_denied_is_published_when_it_is_over(
 
 
 def test_without_a_front_end_the_mirror_is_published_once(published: list[dict[str, Any]]):
-    tell = Follower(notebook_view.MirrorView())
+    tell = Follower(card.MirrorView())
     tell(PlanProposed(run=DRAFT))
     assert published == []
     tell(PlanWaiting())

@@ -8,7 +8,7 @@ import pytest
 
 from harness import Lab, new_session
 from ipyagent.config import Config, Layer, resolve_config
-from ipyagent.tools.toolbox import Toolbox
+from ipyagent.tools.base import Toolbox
 
 FILES = {
     "list_files",

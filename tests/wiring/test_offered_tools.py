@@ -11,11 +11,11 @@ import pytest
 from harness import Lab, call
 from ipyagent.agent.prompts import system_prompt
 from ipyagent.config import Config, Layer, resolve_config
+from ipyagent.kernel.namespace import Provenance
 from ipyagent.kernel.open_notebooks import OpenNotebooks
-from ipyagent.kernel.provenance import Provenance
 from ipyagent.schema import ToolDefinition
 from ipyagent.tools.base import tool
-from ipyagent.tools.notebook.run_cell import RunCellTool
+from ipyagent.tools.notebook.notebook_tools import RunCellTool
 from ipyagent.tools.tracked_namespace import TrackedNamespace
 from ipyagent.wiring.offered_tools import CORE, SMALL, Occasion, offer_tools
 

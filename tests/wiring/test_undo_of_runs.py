@@ -16,7 +16,7 @@ import scipy.sparse
 from harness import Lab
 from ipyagent.errors import ConfigError
 from ipyagent.schema import Run, ToolResult
-from ipyagent.schema.run_actions import UndoReport
+from ipyagent.schema.runs import UndoReport
 from ipyagent.tools.base import tool
 from ipyagent.wiring.undo import find_undo
 

@@ -11,8 +11,7 @@ from functools import partial
 from typing import Any
 
 from ipyagent.agent.policy import Effect, Verdict
-from ipyagent.agent.tool_context import ToolContext
-from ipyagent.agent.tool_task import is_run_cancellation
+from ipyagent.agent.tool_context import ToolContext, is_run_cancellation
 from ipyagent.errors import AgentError
 from ipyagent.redaction import HIDDEN
 from ipyagent.schema import Preview, ToolCall, ToolExecution

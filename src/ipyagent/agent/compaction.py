@@ -15,11 +15,10 @@ from collections.abc import Callable, Iterator
 from contextlib import aclosing
 from dataclasses import dataclass, field
 
-from ipyagent.agent.allowance import RunBudget
-from ipyagent.agent.conversation import Conversation
+from ipyagent.agent.budgets import CHARACTERS_PER_TOKEN, RunBudget
 from ipyagent.agent.reply_stream import stream_reply
-from ipyagent.agent.session import Session
-from ipyagent.agent.tokens import CHARACTERS_PER_TOKEN
+from ipyagent.agent.session.conversation import Conversation
+from ipyagent.agent.session.session import Session
 from ipyagent.config import Config
 from ipyagent.errors import ModelError
 from ipyagent.llm.client import Client, ModelRequest

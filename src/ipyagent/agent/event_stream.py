@@ -8,7 +8,7 @@ import logging
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 
-from ipyagent.agent.session import Session
+from ipyagent.agent.session.session import Session
 from ipyagent.redaction import Redactor, StreamRedactor
 from ipyagent.schema import (
     Event,

@@ -1,10 +1,21 @@
-"""Approvals beyond one call, and the sources that had been read when they were given."""
+"""Approvals beyond one call, and the sources that had been read when they were given.
+
+Those of a session end with it; tools that are allowed in a folder for good are stored in the user's
+own directory.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
 
+from ipyagent.config.sources import UserDataFile, folder_key
+from ipyagent.digests import digest_json
+from ipyagent.errors import ConfigError
+from ipyagent.tools.base import Tool
 from ipyagent.tools.static_analysis import Effects, describe_coverage
 
 
@@ -78,3 +89,114 @@ class Grants:
 
     def __len__(self) -> int:
         return len(self._tools)
+
+
+Entry = dict[str, Any]
+"""A stored permission: the tool's identity, and what its calls may touch."""
+
+_PERMISSIONS = UserDataFile("permissions.json")
+
+
+class FolderPermissions:
+    """The permissions of one folder, read when they are first needed.
+
+    A permission is for one version of a tool: if its description or parameters change, it is
+    another tool. For tools that run code, a permission covers code that touches no more than what
+    was allowed.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder_key(folder)
+
+    def grant_for(self, tool: Tool) -> Grant | None:
+        """Return the user's permissions for this tool here."""
+        entry = self._cached_grants[0].get(tool.name)
+        if entry is None or entry["tool"] != tool_identity(tool):
+            return None
+        grant = _parse_grant(entry)
+        # Permissions from before static analysis covered everything that code may do.
+        return grant if (grant.kinds is None) == (tool.effects is None) else None
+
+    def allows(self, tool: Tool) -> bool:
+        """Return whether the user allowed calls of this tool here."""
+        return self.grant_for(tool) is not None
+
+    def grant(self, tool: Tool, effects: Effects | None = None) -> None:
+        """Allow a tool from now on; raises ConfigError if that cannot be saved."""
+        old = self.grant_for(tool)
+        grant = old.with_effects(effects) if old else grant_for_reach(effects)
+        entry: Entry = {"tool": tool_identity(tool)}
+        if grant.kinds is not None:
+            entry |= {"touches": sorted(grant.kinds), "subject": grant.subject}
+        self._store({tool.name: entry})
+
+    def revoke(self, name: str | None = None) -> list[str]:
+        """Revoke the permission of one tool, or of all; return the names of those revoked."""
+        revoked = [each for each in self.tool_names() if name in (None, each)]
+        if revoked:
+            self._store(dict.fromkeys(revoked))
+        return revoked
+
+    def tool_names(self) -> list[str]:
+        """Return the names of the allowed tools."""
+        return sorted(self._cached_grants[0])
+
+    def describe_grant(self, name: str) -> str:
+        """Describe the allowed calls of the tool with that name; "" for all of them."""
+        entry = self._cached_grants[0].get(name)
+        return str(_parse_grant(entry)) if entry else ""
+
+    def notices(self) -> tuple[str, ...]:
+        """Return the notice that the user's permissions cannot be read, if so."""
+        return self._cached_grants[1]
+
+    def _store(self, tools: Mapping[str, Entry | None]) -> None:
+        def update_folder(folders: dict[str, Any]) -> dict[str, Any]:
+            now = {**_valid_entries(folders.get(self._folder)), **tools}
+            kept = {name: _compact_entry(entry) for name, entry in now.items() if entry is not None}
+            return {**folders, self._folder: kept}
+
+        _PERMISSIONS.update(update_folder)
+        self.__dict__.pop("_cached_grants", None)  # to be read anew
+
+    @cached_property
+    def _cached_grants(self) -> tuple[dict[str, Entry], tuple[str, ...]]:
+        try:
+            return _valid_entries(_PERMISSIONS.read().get(self._folder)), ()
+        except ConfigError as error:
+            return {}, (f"No tool is allowed in this folder for good, because {error}.",)
+
+
+def tool_identity(tool: Tool) -> str:
+    """Return a digest of a tool's origin, description and parameters."""
+    origin = getattr(tool.function, "__module__", ""), getattr(tool.function, "__qualname__", "")
+    return digest_json([*origin, tool.description, tool.arguments.schema])
+
+
+def _valid_entries(stored: Any) -> dict[str, Entry]:
+    """Return the stored permissions of a folder, without invalid ones."""
+    if not isinstance(stored, dict):
+        return {}
+    read = {
+        name: {"tool": each} if isinstance(each, str) else each for name, each in stored.items()
+    }
+    return {name: each for name, each in read.items() if _is_entry(each)}
+
+
+def _is_entry(stored: Any) -> bool:
+    match stored:
+        case {"tool": str(), "touches": list(kinds), "subject": str()}:
+            return all(isinstance(kind, str) for kind in kinds)
+        case {"tool": str(), **rest}:
+            return not rest
+    return False
+
+
+def _parse_grant(entry: Entry) -> Grant:
+    if "touches" not in entry:
+        return Grant()
+    return Grant(frozenset(entry["touches"]), entry["subject"])
+
+
+def _compact_entry(entry: Entry) -> Entry | str:
+    return entry if "touches" in entry else str(entry["tool"])

@@ -14,12 +14,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from ipyagent.agent import budgets
-from ipyagent.agent.allowance import RunBudget
+from ipyagent.agent.budgets import RunBudget
 from ipyagent.agent.compaction import Compactor
-from ipyagent.agent.form_check import REMINDER, find_missing_form
-from ipyagent.agent.lifecycle import RunEnding, run_lifecycle
-from ipyagent.agent.plan_draft import is_plan, planning_context
-from ipyagent.agent.plan_rehearsal import only_look
+from ipyagent.agent.plans.draft import is_plan, planning_context
+from ipyagent.agent.plans.rehearsal import only_look
 from ipyagent.agent.prompts import (
     CALL_AGAIN,
     CALL_NOW,
@@ -30,10 +28,14 @@ from ipyagent.agent.prompts import (
     MAY_LOOK,
     PLANNING,
 )
-from ipyagent.agent.reply_stream import stream_reply
-from ipyagent.agent.signs.announcements import announces_actions, writes_calls
-from ipyagent.agent.step_machine import RunTimeoutError, StepMachine
-from ipyagent.agent.streamed_reply import StreamedReply
+from ipyagent.agent.reply_stream import StreamedReply, stream_reply
+from ipyagent.agent.signs import (
+    REMINDER,
+    announces_actions,
+    find_missing_form,
+    writes_calls,
+)
+from ipyagent.agent.step_machine import RunEnding, RunTimeoutError, StepMachine, run_lifecycle
 from ipyagent.agent.validation import VALIDATORS, Validator
 from ipyagent.errors import (
     AgentError,

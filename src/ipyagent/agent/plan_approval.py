@@ -14,12 +14,12 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from ipyagent.agent.approvals import Answer
-from ipyagent.agent.lifecycle import run_lifecycle
 from ipyagent.agent.loop import AgentLoop
-from ipyagent.agent.plan_draft import NEEDS_NOTEBOOK, create_draft, notebook_step, proposed_steps
-from ipyagent.agent.plan_rehearsal import Rehearsals, rehearsing
-from ipyagent.agent.plan_runner import PlanRunner
-from ipyagent.agent.session import Session
+from ipyagent.agent.plans.draft import NEEDS_NOTEBOOK, create_draft, notebook_step, proposed_steps
+from ipyagent.agent.plans.rehearsal import Rehearsals, rehearsing
+from ipyagent.agent.plans.runner import PlanRunner
+from ipyagent.agent.session.session import Session
+from ipyagent.agent.step_machine import run_lifecycle
 from ipyagent.errors import AgentError, NoFrontendError, SessionError
 from ipyagent.schema import (
     Decision,
@@ -35,7 +35,7 @@ from ipyagent.schema import (
 )
 from ipyagent.schema.replay import UNWANTED
 from ipyagent.store.runs import plan_digest, plan_name
-from ipyagent.tools.toolbox import Toolbox
+from ipyagent.tools.base import Toolbox
 
 WAITING_NOTICE = (
     "The plan waits for you: `%agent approve {plan_id}` runs it, `%agent deny {plan_id}` cancels "

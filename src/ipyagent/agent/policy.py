@@ -10,8 +10,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Protocol
 
-from ipyagent.agent.folder_permissions import FolderPermissions
-from ipyagent.agent.grants import Grant, Grants
+from ipyagent.agent.grants import FolderPermissions, Grant, Grants
 from ipyagent.config import ConfirmMode, Rule, Subject
 from ipyagent.errors import ConfigError
 from ipyagent.phrases import join_words

@@ -1,21 +1,173 @@
-"""The context of tool calls, the same for all calls of a run."""
+"""The context of tool calls, the same for all calls of a run, and the task of one call.
+
+A tool runs on the thread that it needs, and has an outcome also if it is abandoned.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from concurrent.futures import Executor
-from dataclasses import dataclass
-from typing import Protocol
+import asyncio
+import inspect
+import time
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Executor, Future
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 from ipyagent.agent.approvals import Approval, Approvals
 from ipyagent.agent.event_stream import EventStream
 from ipyagent.agent.policy import CallPolicy
-from ipyagent.agent.tool_task import Watch
-from ipyagent.kernel.main_thread import MainThread
-from ipyagent.schema import STANDARD, Rehearsal, ToolExecution, ToolResult
+from ipyagent.kernel.main_thread import MainThread, Post
+from ipyagent.kernel.outputs import PartialOutput
+from ipyagent.kernel.request_logs import logs_of
+from ipyagent.schema import STANDARD, Rehearsal, ToolExecution, ToolResult, ToolStatus
+from ipyagent.tools.base import Tool, Toolbox, Where, is_built_in
 from ipyagent.tools.rehearsed import RehearsalContext
-from ipyagent.tools.result_conversion import truncate_result
-from ipyagent.tools.toolbox import Toolbox
+from ipyagent.tools.result_conversion import as_result, error_result, truncate_result
+
+PATIENCE = 1.5
+"""Seconds after which the user is told that code keeps running despite an interrupt."""
+
+INTERRUPTED = "(The user interrupted this while it ran; it finished all the same.)"
+
+
+Watch = Callable[[object], Callable[[ToolResult], ToolResult]]
+"""Takes a function that is about to run; returns what adds to its result the changed variables."""
+
+
+@dataclass
+class ToolTask:
+    """One tool with its checked arguments. `post` runs a job on the main thread."""
+
+    tool: Tool
+    arguments: dict[str, Any]
+    post: Post
+    pool: Executor
+    watch: Watch | None = None
+    _partial: PartialOutput = field(default_factory=PartialOutput, init=False)
+    _future: Future[Any] | None = field(default=None, init=False)
+    _start_time: float | None = field(default=None, init=False)
+
+    async def run(self) -> ToolResult:
+        """Run the tool; an exception becomes its failed result."""
+        match self.tool.where:
+            case Where.MAIN:
+                self._future = self.post(self._call_function)
+            case Where.THREAD:
+                self._future = self.pool.submit(self._call_function)
+            case Where.LOOP | Where.RELAY:
+                with logs_of(self.tool.function):
+                    return await _await_result(self._call_function())
+        try:
+            return await _await_result(await asyncio.wrap_future(self._future))
+        except RuntimeError as error:  # the main thread cannot await here
+            return error_result(error)
+
+    async def end_on_main(self, announce: Callable[[], object]) -> None:
+        """Wait until an interrupt has ended what runs on the main thread, if anything does.
+
+        `announce` is called if that takes long: code can ignore interrupts.
+        """
+        job = self._future if self.tool.where is Where.MAIN else self._partial.job
+        if job is None or job.done():
+            return
+        ended = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        job.add_done_callback(lambda _: loop.call_soon_threadsafe(ended.set))
+        try:
+            await asyncio.wait_for(ended.wait(), PATIENCE)
+        except TimeoutError:
+            announce()
+            await ended.wait()
+
+    def outcome_if_abandoned(self, *, interrupted: bool) -> tuple[ToolStatus, ToolResult]:
+        """Return the status and partial result of a tool that nobody waits for any longer.
+
+        `interrupted`: the user stopped the run, which interrupts the main thread too.
+        """
+        result = self._late_result()
+        on_main = self.tool.where in (Where.MAIN, Where.RELAY)
+        if result is not None and result.success:
+            note = INTERRUPTED if interrupted and on_main else ""
+            return ToolStatus.SUCCESS, result.with_note(note) if note else result
+        if self._start_time is None:
+            return ToolStatus.CANCELLED, ToolResult.failure("cancelled before it had begun")
+        if self.tool.where is Where.LOOP or (interrupted and on_main):
+            seconds = f"{max(0.0, time.monotonic() - self._start_time):.0f} s"
+            who = "by the user" if interrupted else "because its time was up,"
+            note = f"stopped {who} after {seconds}; part of it may have been done"
+            return ToolStatus.CANCELLED, self._partial_failure(note, result)
+        note = (
+            f"unknown outcome: {self.tool.name} was still running when the run stopped "
+            "waiting for it, and may continue"
+        )
+        return ToolStatus.UNKNOWN, self._partial_failure(note, result, "Look before you repeat it.")
+
+    def _partial_failure(
+        self, note: str, result: ToolResult | None, advice: str = ""
+    ) -> ToolResult:
+        """Return its output so far, and why there is no more."""
+        partial = result or self._partial.result()
+        output = (
+            f"{note}. Output so far:\n{partial.output}" if partial.output.strip() else f"{note}."
+        )
+        return ToolResult(
+            success=False,
+            error=note,
+            output=output,
+            advice=advice,
+            images=partial.images,
+            displays=partial.displays,
+            frames=partial.frames,
+            variables=partial.variables,
+            undo=partial.undo,
+        )
+
+    def _call_function(self) -> ToolResult | Awaitable[ToolResult]:
+        """Call the function; any exception, even SystemExit, becomes its failed result."""
+        self._start_time = time.monotonic()
+        add_changes = None
+        try:
+            if self.watch and self.tool.where is Where.MAIN and not is_built_in(self.tool):
+                add_changes = self.watch(self.tool.function)
+            with self._partial.collect():
+                value = self.tool.function(**self.arguments)
+            if inspect.isawaitable(value):
+                return self._await_safely(value, add_changes)
+            result = as_result(value)
+        except BaseException as error:
+            result = error_result(error)
+        return add_changes(result) if add_changes else result
+
+    async def _await_safely(
+        self, value: Awaitable[Any], add_changes: Callable[[ToolResult], ToolResult] | None
+    ) -> ToolResult:
+        try:
+            with self._partial.collect():
+                result = as_result(await value)
+        except BaseException as error:
+            if is_run_cancellation(error):
+                raise
+            result = error_result(error)
+        return add_changes(result) if add_changes else result
+
+    def _late_result(self) -> ToolResult | None:
+        """Return a result that came too late to be waited for."""
+        future = self._future
+        if future is None or not future.done() or future.cancelled() or future.exception():
+            return None
+        result = future.result()
+        return result if isinstance(result, ToolResult) else None
+
+
+async def _await_result(result: ToolResult | Awaitable[ToolResult]) -> ToolResult:
+    return result if isinstance(result, ToolResult) else await result
+
+
+def is_run_cancellation(error: BaseException) -> bool:
+    """Return whether the run is being cancelled; a tool's own CancelledError is its failure."""
+    task = asyncio.current_task()
+    return isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling() > 0
+
 
 DRY_RUN = "Dry run: not executed."
 

@@ -1,7 +1,6 @@
 """Settings: their keys, sources, precedence and trust."""
 
 from ipyagent.config.keys import values_by_name
-from ipyagent.config.profiles import has_profile_tools
 from ipyagent.config.rules import Example, Examples, PolicyConfig, Rule, Subject
 from ipyagent.config.sections import (
     AgentConfig,
@@ -22,6 +21,7 @@ from ipyagent.config.settings import (
     Settings,
     base_layers,
     from_assignment,
+    has_profile_tools,
     resolve_config,
     resolve_layers,
     resolve_readable,

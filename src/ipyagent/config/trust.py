@@ -16,8 +16,14 @@ from pathlib import Path
 from ipyagent.config import mcp_json
 from ipyagent.config.keys import format_value, iter_settings
 from ipyagent.config.mcp_json import ListedServer, parse_servers
-from ipyagent.config.sources import Layer, parse_yaml, read_config_file, validate_layer
-from ipyagent.config.user_data import UserDataFile, folder_key
+from ipyagent.config.sources import (
+    Layer,
+    UserDataFile,
+    folder_key,
+    parse_yaml,
+    read_config_file,
+    validate_layer,
+)
 from ipyagent.digests import digest_bytes
 from ipyagent.errors import ConfigError
 from ipyagent.json_types import JsonDict

@@ -324,25 +324,26 @@ def _library(described: str, columns: dict[str, str] | None) -> Library:
 
 
 @dataclass(frozen=True)
-class Task:
+class _Call:
+    rule: str
+    tool: str
+    arguments: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Task(_Call):
     """An understood prompt: one call, and how to put its result into words.
 
     `answer` raises UnreadableError if the tool's output has not the form of the call's.
     """
 
-    rule: str
-    tool: str
-    arguments: dict[str, Any]
     answer: Callable[[str], str]
 
 
 @dataclass(frozen=True)
-class Look:
+class Look(_Call):
     """A call whose result is needed to understand the prompt."""
 
-    rule: str
-    tool: str
-    arguments: dict[str, Any]
     learn: Callable[[str], Workspace]
 
 

@@ -19,11 +19,11 @@ from typing import Any
 
 from ipyagent.json_types import JsonDict
 from ipyagent.kernel.frontend import Surface, detect
+from ipyagent.kernel.main_thread import without_reminders
 from ipyagent.kernel.outputs import Outputs, TableBundle
 from ipyagent.kernel.page_bundles import is_of_library, without_markup
 from ipyagent.kernel.protocols import CellResult, DisplayPublisher, Shell, Variables
 from ipyagent.kernel.recording import Recording
-from ipyagent.kernel.uninterruptible import without_reminders
 from ipyagent.schema import ToolResult
 from ipyagent.schema.results import table_in
 

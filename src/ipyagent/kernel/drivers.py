@@ -4,6 +4,11 @@ Either way the engine runs in its own thread and the cell's thread serves its jo
 has ended or releases the cell (`Cell.release`). Awaiting leaves the kernel's loop free, so that
 clicks arrive while the cell is running; blocking is for places that cannot await: inside `%%time`,
 a direct `run_cell_magic`, `%autoawait off`, a script.
+
+While a cell awaits, the user's own widgets are kept alive: ipykernel 7.4 handles comm messages
+beside an awaiting cell without publishing busy and idle for them. ipywidgets in the page holds back
+further changes of a widget until it has seen that idle, so one keystroke during the cell would
+leave a text field dead, even after it.
 """
 
 from __future__ import annotations
@@ -13,16 +18,18 @@ import contextlib
 import queue
 import time
 from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, Self, TypeVar
 
 from ipyagent.errors import AgentInterrupted
+from ipyagent.json_types import JsonDict
 from ipyagent.kernel.engine_thread import EngineTask, EngineThread
 from ipyagent.kernel.frontend import running_shell
-from ipyagent.kernel.interrupt import Interrupt
-from ipyagent.kernel.lost_interrupts import watch_interrupts
+from ipyagent.kernel.interrupt import Interrupt, watch_interrupts
 from ipyagent.kernel.main_thread import MainThread
+from ipyagent.kernel.protocols import Shell, kernel_of
 
 T = TypeVar("T")
 
@@ -262,3 +269,28 @@ async def _wait(bell: asyncio.Event, seconds: float | None) -> None:
     with contextlib.suppress(TimeoutError):
         await asyncio.wait_for(bell.wait(), seconds)
     bell.clear()
+
+
+@contextmanager
+def comm_status(shell: Shell) -> Iterator[None]:
+    """Publish busy and idle around each comm message that arrives meanwhile."""
+    kernel = kernel_of(shell)
+    handlers = getattr(kernel, "shell_handlers", {})
+    handle = handlers.get("comm_msg")
+    publish = getattr(kernel, "_publish_status", None)
+    if handle is None or publish is None:
+        yield
+        return
+
+    def publish_and_handle(stream: object, ident: object, message: JsonDict) -> object:
+        publish("busy", "shell", message)
+        try:
+            return handle(stream, ident, message)
+        finally:
+            publish("idle", "shell", message)
+
+    handlers["comm_msg"] = publish_and_handle
+    try:
+        yield
+    finally:
+        handlers["comm_msg"] = handle

@@ -3,6 +3,7 @@
 The user's variables, figures and connections belong to the main thread, and `input()` works only
 there. During a run, the thread that waits for it serves these jobs. Of all runs of a process one
 job is on at a time, also while it awaits; only a run that a job has started comes before it ends.
+An interrupt does not end its own functions halfway.
 """
 
 from __future__ import annotations
@@ -16,10 +17,45 @@ from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import Future
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from types import FrameType
-from typing import Any
+from types import CodeType, FrameType
+from typing import Any, TypeVar
 
-from ipyagent.kernel.uninterruptible import without_interrupts
+F = TypeVar("F", bound=Callable[..., Any])
+
+_UNINTERRUPTIBLE: set[CodeType] = set()
+_NOT_REMINDED: set[CodeType] = set()
+
+
+def without_interrupts(function: F) -> F:
+    """Let no interrupt end `function` halfway: it takes effect when that is done."""
+    _UNINTERRUPTIBLE.add(function.__code__)
+    return function
+
+
+def without_reminders(function: F) -> F:
+    """Let no reminder end `function`, which saves the output of code; the user still can."""
+    _NOT_REMINDED.add(function.__code__)
+    return function
+
+
+def is_uninterruptible(frame: FrameType | None) -> bool:
+    """Return whether `frame` must not end halfway; a half-made import stays broken."""
+    while frame is not None:
+        code = frame.f_code
+        if code in _UNINTERRUPTIBLE or code.co_filename == "<frozen importlib._bootstrap>":
+            return True
+        frame = frame.f_back
+    return False
+
+
+def is_not_reminded(frame: FrameType | None) -> bool:
+    """Return whether only the user may end `frame` halfway."""
+    while frame is not None:
+        if frame.f_code in _NOT_REMINDED:
+            return True
+        frame = frame.f_back
+    return False
+
 
 Job = Callable[[], Any]
 Post = Callable[[Job], Future[Any]]

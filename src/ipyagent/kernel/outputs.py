@@ -1,16 +1,28 @@
-"""Printed and displayed output, in order, as the parts of a `ToolResult`."""
+"""Printed and displayed output, in order, as the parts of a `ToolResult`.
+
+A caller that stops waiting for a call reads its output so far. What forked workers print, each
+appends to a file, which the code's own process reads.
+"""
 
 from __future__ import annotations
 
+import codecs
+import contextlib
 import io
 import json
-from collections.abc import Callable
+import os
+import tempfile
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import replace
 from typing import Any, Literal
 
 from ipyagent.json_types import JsonDict
 from ipyagent.kernel.describe.compact import compact_value
-from ipyagent.kernel.forked_output import ForkedOutput
 from ipyagent.kernel.images import as_image
 from ipyagent.kernel.page_bundles import (
     IN_CARDS,
@@ -22,8 +34,81 @@ from ipyagent.kernel.page_bundles import (
     publishable,
 )
 from ipyagent.plaintext import strip_escapes
-from ipyagent.schema import Display, ImageContent
+from ipyagent.schema import Display, ImageContent, ToolResult
 from ipyagent.schema.results import distinct
+
+LIMIT = 8_000_000
+"""Bytes that workers may print in one run."""
+
+_READ = 0o400
+
+
+class ForkedOutput:
+    """The printed text of one channel. A file exists only once there is a fork."""
+
+    def __init__(self) -> None:
+        self._process = os.getpid()
+        self._file: int | None = None
+        self._line = ""
+        self._start = 0
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._lock = threading.Lock()
+        _active.add(self)
+
+    @property
+    def is_worker(self) -> bool:
+        """True in a forked process."""
+        return os.getpid() != self._process
+
+    def open(self) -> None:
+        """Open the file, which workers inherit."""
+        if self._file is None and not self.is_worker:
+            # Where there is no folder to write to, or no descriptor, it stays unread.
+            with (
+                contextlib.suppress(OSError),
+                tempfile.TemporaryFile(prefix="ipyagent-") as file,
+            ):
+                self._file = os.dup(file.fileno())
+
+    def write(self, text: str, *, flush: bool = False) -> bool:
+        """Append a worker's text, whole lines at once; return False if nobody reads it."""
+        self._line += text
+        line, self._line = (self._line, "") if flush or "\n" in text else ("", self._line)
+        if self._file is None or not (status := os.fstat(self._file)).st_mode & _READ:
+            return False
+        if line and status.st_size < LIMIT:
+            os.write(self._file, line.encode("utf-8", "replace"))
+        return True
+
+    def read(self) -> str:
+        """Return what workers have printed since the last time."""
+        if self._file is None or self.is_worker:
+            return ""
+        with self._lock:
+            new = os.pread(self._file, LIMIT, self._start)
+            self._start += len(new)
+            return self._decoder.decode(new)
+
+    def close(self) -> None:
+        """End reading; workers that outlive the run are told by the file's mode."""
+        _active.discard(self)
+        if self._file is not None and not self.is_worker:
+            file, self._file = self._file, None
+            os.fchmod(file, 0)
+            os.close(file)
+
+
+_active: weakref.WeakSet[ForkedOutput] = weakref.WeakSet()
+
+
+def _open_all() -> None:
+    for each in list(_active):
+        each.open()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_open_all)
+
 
 Channel = Literal["stdout", "stderr", "display"]
 PRINTED: tuple[Channel, ...] = ("stdout", "stderr")
@@ -335,3 +420,51 @@ class Stream(io.TextIOBase):
             self.past.flush()
         elif worker.is_worker:
             worker.write("", flush=True)
+
+
+_current: ContextVar[PartialOutput | None] = ContextVar("partial", default=None)
+
+
+class PartialOutput:
+    """A place where a call's recorder leaves a way to read its output at any time.
+
+    `job` is its job on the main thread, if there is one.
+    """
+
+    def __init__(self) -> None:
+        self._read: Callable[[], ToolResult] | None = None
+        self.job: Future[Any] | None = None
+
+    def result(self) -> ToolResult:
+        """Return the output so far, from any thread."""
+        return self._read() if self._read else ToolResult()
+
+    @contextmanager
+    def collect(self) -> Iterator[None]:
+        """Collect the offers made within this context."""
+        token = _current.set(self)
+        try:
+            yield
+        finally:
+            _current.reset(token)
+
+    def offer(self, read: Callable[[], ToolResult], job: Future[Any] | None = None) -> None:
+        """Set how to read it."""
+        self._read, self.job = read, job
+
+
+def offer_output(read: Callable[[], ToolResult], job: Future[Any] | None = None) -> None:
+    """Set how the output of the current call is read, if a caller waits for it."""
+    if (partial := _current.get()) is not None:
+        partial.offer(read, job)
+
+
+def output_so_far(outputs: Outputs) -> ToolResult:
+    """Return the output until now: prints, figures, displays."""
+    outputs.read_workers()
+    return ToolResult(
+        output=outputs.text(),
+        images=outputs.images,
+        displays=outputs.displays,
+        frames=outputs.frames,
+    )

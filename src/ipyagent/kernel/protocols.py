@@ -72,9 +72,6 @@ class Events(Protocol):
 class MimeFormatter(Protocol):
     """A formatter of values, by their type."""
 
-    def for_type(self, kind: type, function: Callable[..., object]) -> object:
-        """Set the function for a class."""
-
     def for_type_by_name(self, module: str, name: str, function: Callable[..., object]) -> object:
         """Set the function for a class that need not be imported."""
 

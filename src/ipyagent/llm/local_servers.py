@@ -1,11 +1,20 @@
-"""Short questions to model servers on this machine, which answer soon or not at all."""
+"""Short questions to model servers on this machine, which answer soon or not at all.
+
+One is about the size of a model, which decides how much it is given at once. The window is known
+from the map of models; the parameters from the model's name, or from Ollama, which tells both of a
+model that it serves.
+"""
 
 from __future__ import annotations
 
 import json
+import re
+from functools import lru_cache
 from http.client import HTTPConnection, HTTPException
 from typing import Any
 from urllib.parse import urlsplit
+
+from ipyagent.llm.client import Client, ModelSize, Sized
 
 CONNECT_SECONDS = 0.2
 
@@ -30,3 +39,62 @@ def ask_server(
         return None
     finally:
         connection.close()
+
+
+ANSWER_SECONDS = 1.0
+_ANSWER_BYTES = 5_000_000
+
+_IN_NAME = re.compile(r"(?<![\w.])(\d{1,3}(?:\.\d)?)b(?![a-z0-9])", re.IGNORECASE)
+_EXPERTS = re.compile(r"\d+x\d", re.IGNORECASE)
+_NUM_CTX = re.compile(r"^num_ctx\s+(\d+)", re.MULTILINE)
+
+
+def size_of(client: Client) -> ModelSize:
+    """Return the size of a client's model. May block."""
+    return client.size() if isinstance(client, Sized) else ModelSize(window=client.context_window)
+
+
+def size_in_name(model: str) -> float | None:
+    """Return the billions of parameters that a model's id names, such as `qwen3:8b`."""
+    name = model.rpartition("/")[2]
+    found = None if _EXPERTS.search(name) else _IN_NAME.search(re.sub("[-:_]", " ", name))
+    return float(found[1]) if found else None
+
+
+@lru_cache(maxsize=32)
+def ask_ollama(address: str, name: str) -> ModelSize | None:
+    """Return what Ollama's `/api/show` tells of a model; None if it does not answer soon.
+
+    Of failures nothing is remembered but for this kernel: the name decides then.
+    """
+    shown = _post(f"{address.rstrip('/').removesuffix('/v1')}/api/show", {"model": name})
+    if not isinstance(shown, dict):
+        return None
+    info, details = shown.get("model_info"), shown.get("details")
+    return ModelSize(_parameters(info, details), _window(info, shown.get("parameters")))
+
+
+def _parameters(info: Any, details: Any) -> float | None:
+    count = info.get("general.parameter_count") if isinstance(info, dict) else None
+    if isinstance(count, int | float) and count > 0:
+        return round(count / 1e9, 1)
+    text = details.get("parameter_size") if isinstance(details, dict) else None
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)([BM])", text) if isinstance(text, str) else None
+    return float(found[1]) / (1 if found[2] == "B" else 1000) if found else None
+
+
+def _window(info: Any, settings: Any) -> int | None:
+    """Return the context that the model is run with, if it is set, or else could have."""
+    if isinstance(settings, str) and (found := _NUM_CTX.search(settings)):
+        return int(found[1])
+    lengths = info.items() if isinstance(info, dict) else ()
+    found_lengths = [value for key, value in lengths if str(key).endswith(".context_length")]
+    return next((value for value in found_lengths if isinstance(value, int) and value > 0), None)
+
+
+def _post(url: str, body: dict[str, str]) -> Any:
+    """Return the JSON answer of a local server, or None."""
+    if urlsplit(url).scheme != "http":
+        return None
+    answer = ask_server(url, body, seconds=ANSWER_SECONDS, most_bytes=_ANSWER_BYTES)
+    return answer[1] if answer and answer[0] == 200 else None

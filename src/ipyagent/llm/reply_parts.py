@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from typing import Any
 
-from ipyagent.json_arguments import well_formed
+from ipyagent.json_types import well_formed
 from ipyagent.llm.error_mapping import hide_keys
 from ipyagent.phrases import ellipsize
 from ipyagent.schema import TokenUsage

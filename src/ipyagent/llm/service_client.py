@@ -21,7 +21,7 @@ from ipyagent.llm.client import ModelRequest, ModelSize
 from ipyagent.llm.destinations import Destination, destination
 from ipyagent.llm.environment import start_environ
 from ipyagent.llm.error_mapping import add_advice, map_error, readable
-from ipyagent.llm.model_size import ask_ollama, size_in_name
+from ipyagent.llm.local_servers import ask_ollama, size_in_name
 from ipyagent.llm.refused_history import THOUGHTS, find_refused
 
 _TOOL = re.compile(
@@ -57,7 +57,7 @@ class ServiceClient:
         self._refused: frozenset[str] = frozenset()
         self._refused_tools: frozenset[str] = frozenset()
         self._proved = self._refused, self._refused_tools
-        """What is left out, without what no reply has come since: it may not have helped."""
+        """The part of that with which a reply came: the rest may not have helped."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._model!r})"

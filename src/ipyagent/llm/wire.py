@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate, chain, groupby
 from typing import Any
 
-from ipyagent.json_arguments import parse_arguments, well_formed
+from ipyagent.json_types import parse_arguments, well_formed
 from ipyagent.phrases import ellipsize
 from ipyagent.schema import (
     Block,

@@ -7,7 +7,7 @@ from typing import NoReturn
 
 from ipyagent.magic import subcommands
 from ipyagent.magic.notebook import Notebook
-from ipyagent.magic.subcommands import Subcommand, WrongArguments, forget_switch, switch_service
+from ipyagent.magic.subcommands import Subcommand, WrongArguments, switching_commands
 
 
 def run(book: Notebook, rest: str) -> str:
@@ -53,18 +53,6 @@ def _refresh(book: Notebook, name: str | None = None) -> str:
     return book.services.openapi.refresh(*([] if name is None else [name]))
 
 
-def _activate(book: Notebook, *arguments: str) -> str:
-    return switch_service(book, "api", arguments, on=True)
-
-
-def _deactivate(book: Notebook, *arguments: str) -> str:
-    return switch_service(book, "api", arguments, on=False)
-
-
-def _remove(book: Notebook, name: str) -> str:
-    return forget_switch(book, "api", name, book.services.openapi.remove(name))
-
-
 COMMANDS = {
     "register": Subcommand(
         _register,
@@ -74,11 +62,5 @@ COMMANDS = {
     ),
     "list": Subcommand(_list, "", "list this folder's services"),
     "refresh": Subcommand(_refresh, "[NAME]", "read the description of NAME again, or of all"),
-    "activate": Subcommand(
-        _activate, "NAME [--here]", "offer NAME again in this folder, or only in this notebook"
-    ),
-    "deactivate": Subcommand(
-        _deactivate, "NAME [--here]", "switch NAME off in this folder, or only in this notebook"
-    ),
-    "remove": Subcommand(_remove, "NAME", "remove NAME"),
+    **switching_commands("api"),
 }

@@ -8,8 +8,7 @@ from functools import partial
 
 from ipyagent.agent.plan_approval import WAITING_NOTICE
 from ipyagent.errors import AgentError, AgentNotFoundError, ConfigError, RunFailedError
-from ipyagent.kernel.comm_status import comm_status
-from ipyagent.kernel.drivers import Cell, drive_async, drive_sync
+from ipyagent.kernel.drivers import Cell, comm_status, drive_async, drive_sync
 from ipyagent.kernel.frontend import detect, running_shell
 from ipyagent.magic.notebook import Notebook, notebook
 from ipyagent.magic.options import BELOW, USAGE, Options, parse

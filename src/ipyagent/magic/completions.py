@@ -29,7 +29,7 @@ from ipyagent.magic.options import OptionInfo, list_options
 from ipyagent.magic.subcommands import HERE
 from ipyagent.phrases import first_line
 from ipyagent.tools import path_rules
-from ipyagent.tools.entries import WalkBudget
+from ipyagent.tools.path_rules import WalkBudget
 from ipyagent.wiring import has_journal
 
 log = logging.getLogger("ipyagent")

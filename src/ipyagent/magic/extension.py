@@ -4,23 +4,87 @@ A cell magic cannot await, so an input transformer turns an `%%agent` cell into 
 `magic.entry.run`, before IPython turns it into a call of the magic. Such a cell leaves the kernel's
 loop free for clicks. Where a cell cannot await (inside `%%time`, a direct `run_cell_magic`,
 `%autoawait off`), the plain magic blocks instead.
+
+In `%%agent` cells and on `%agent` lines only our completions are offered, even if there are none: a
+prompt is prose, and Python's names, magics and files would only be in the way.
 """
 
 from __future__ import annotations
 
+import logging
+import re
+from collections.abc import Sequence
+from importlib import import_module
 from typing import Any
 
+from IPython.core.completer import CompletionContext, SimpleMatcherResult, context_matcher
 from IPython.core.magic import no_var_expand
 
-from ipyagent.agent import current_session
+from ipyagent.agent.session import current_session
 from ipyagent.kernel.pages import Pages
 from ipyagent.kernel.protocols import Shell, kernel_of
 from ipyagent.llm import environment
-from ipyagent.magic import entry, matcher
-from ipyagent.magic.installation import import_or_explain
+from ipyagent.magic import entry
+from ipyagent.magic.entry import import_or_explain
 from ipyagent.magic.shell_state import ShellState
 from ipyagent.telemetry import logs
 from ipyagent.ui import ipython_display
+
+log = logging.getLogger("ipyagent")
+
+# Below magics too that run the rest of their cell as a cell.
+_CELL = re.compile(r"\s*(?:%%(?:time|capture|prun)(?!\w)[^\n]*\n\s*)*%%agent(?!\S)")
+_OPTIONS = re.compile(r"\s*%%agent\s+(.*)\Z")
+_LINE = re.compile(r"\s*%agent\s+(.*)\Z")
+
+FIRST = 1_000
+"""The priority: before all matchers of IPython's own, which then need not start."""
+
+
+class Nothing(Sequence[Any]):
+    """No completions, and none from other matchers.
+
+    IPython lets a matcher suppress the others only if it has found something, judged by length.
+    """
+
+    def __len__(self) -> int:
+        return 1
+
+    def __getitem__(self, index: object) -> Any:
+        raise IndexError(index)
+
+
+@context_matcher(identifier="ipyagent", priority=FIRST)  # type: ignore[untyped-decorator]
+def match(context: CompletionContext) -> SimpleMatcherResult:
+    """Return completions at the cursor, in a cell or on a line of ours."""
+    place = _place(context)
+    if place is None:
+        return SimpleMatcherResult(completions=[])
+    where, text = place
+    try:
+        # Imported at the first use: it knows the whole notebook.
+        fragment, found = import_module("ipyagent.magic.completions").complete(where, text)
+    except Exception:
+        # IPython would print a traceback between the user's keystrokes.
+        log.debug("completion failed", exc_info=True)
+        fragment, found = "", []
+    return SimpleMatcherResult(
+        completions=found or Nothing(), matched_fragment=fragment, suppress=True, ordered=True
+    )
+
+
+def _place(context: CompletionContext) -> tuple[str, str] | None:
+    """Return `body`, `options` or `line`, and the text of that line up to the cursor."""
+    text = context.text_until_cursor
+    if cell := _CELL.match(context.full_text):
+        first = context.full_text.count("\n", 0, cell.end())
+        if context.cursor_line > first:
+            return "body", text
+        options = _OPTIONS.match(text)
+        return ("options", options[1]) if options and context.cursor_line == first else None
+    line = _LINE.match(text)
+    return ("line", line[1]) if line else None
+
 
 _AWAITED = "await __import__('ipyagent.magic.entry', fromlist=['run']).run({!r}, {!r})\n"
 
@@ -38,7 +102,7 @@ class Extension(ShellState):
         ipython_display.register(self.shell)
         self.shell.register_magic_function(_agent, "line_cell", "agent")
         self.shell.input_transformers_cleanup.append(self.make_awaitable)
-        self.shell.Completer.custom_matchers.append(matcher.match)
+        self.shell.Completer.custom_matchers.append(match)
         self.shell.events.register("pre_run_cell", self._enter)
         self.shell.events.register("post_run_cell", self._leave)
         if (kernel := kernel_of(self.shell)) is not None:
@@ -52,7 +116,7 @@ class Extension(ShellState):
         for kind in ("line", "cell"):
             self.shell.magics_manager.magics[kind].pop("agent", None)
         self.shell.input_transformers_cleanup.remove(self.make_awaitable)
-        self.shell.Completer.custom_matchers.remove(matcher.match)
+        self.shell.Completer.custom_matchers.remove(match)
         self.shell.events.unregister("pre_run_cell", self._enter)
         self.shell.events.unregister("post_run_cell", self._leave)
         if pages := self.shell.meta.pop(Pages, None):

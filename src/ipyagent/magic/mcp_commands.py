@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ipyagent.json_types import JsonDict
 from ipyagent.magic import subcommands
 from ipyagent.magic.notebook import Notebook
-from ipyagent.magic.subcommands import Subcommand, WrongArguments, forget_switch, switch_service
+from ipyagent.magic.subcommands import Subcommand, WrongArguments, switching_commands
 
 
 def run(book: Notebook, rest: str) -> str:
@@ -29,18 +29,6 @@ def _refresh(book: Notebook, *arguments: str) -> str:
     if len(names) > 1:
         raise WrongArguments
     return book.services.mcp.refresh(*names, accept="--accept" in arguments)
-
-
-def _activate(book: Notebook, *arguments: str) -> str:
-    return switch_service(book, "mcp", arguments, on=True)
-
-
-def _deactivate(book: Notebook, *arguments: str) -> str:
-    return switch_service(book, "mcp", arguments, on=False)
-
-
-def _remove(book: Notebook, name: str) -> str:
-    return forget_switch(book, "mcp", name, book.services.mcp.remove(name))
 
 
 def _split_options(arguments: tuple[str, ...]) -> tuple[list[str], JsonDict]:
@@ -78,7 +66,8 @@ _ADD = Subcommand(
     "NAME URL|COMMAND… [--env VAR] [--token-env VAR] [--header-env HEADER=VAR] [--sse]",
     "add a server by its address, or by the command that starts it",
 )
-_REMOVE = Subcommand(_remove, "NAME", "remove NAME")
+
+_SWITCHING = switching_commands("mcp")
 
 COMMANDS = {
     "add": _ADD,
@@ -86,13 +75,7 @@ COMMANDS = {
     "refresh": Subcommand(
         _refresh, "[NAME] [--accept]", "connect again to NAME, or to all; --accept what changed"
     ),
-    "activate": Subcommand(
-        _activate, "NAME [--here]", "offer NAME again in this folder, or only in this notebook"
-    ),
-    "deactivate": Subcommand(
-        _deactivate, "NAME [--here]", "switch NAME off in this folder, or only in this notebook"
-    ),
-    "remove": _REMOVE,
+    **_SWITCHING,
     "register": _ADD,
-    "delete": _REMOVE,
+    "delete": _SWITCHING["remove"],
 }

@@ -20,7 +20,7 @@ from ipyagent.magic.notebook_pages import NotebookPages
 from ipyagent.magic.notebook_sessions import NotebookSessions
 from ipyagent.magic.notebook_settings import NotebookSettings
 from ipyagent.magic.shell_state import state_of
-from ipyagent.schema.run_actions import UndoReport
+from ipyagent.schema.runs import UndoReport
 from ipyagent.ui.page_bridge import PageBridge
 from ipyagent.ui.questions import choose
 from ipyagent.wiring import Environment, Services, runtime

@@ -7,8 +7,8 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from ipyagent.agent.session import Session
-from ipyagent.agent.sessions import find_ongoing
+from ipyagent.agent.session.session import Session
+from ipyagent.agent.session.sessions import find_ongoing
 from ipyagent.config import Config
 from ipyagent.errors import AgentError
 from ipyagent.json_types import JsonDict
@@ -16,8 +16,8 @@ from ipyagent.kernel.pages import Pages
 from ipyagent.llm.resolve import resolve
 from ipyagent.magic.notebook_sessions import NotebookSessions
 from ipyagent.magic.notebook_settings import NotebookSettings
-from ipyagent.schema.run_actions import UndoReport
-from ipyagent.store.readonly import read_summary
+from ipyagent.schema.runs import UndoReport
+from ipyagent.store.journal import read_summary
 from ipyagent.ui import static_html
 from ipyagent.ui.feed import Feed
 from ipyagent.ui.overview import OverviewBuilder, OverviewContext

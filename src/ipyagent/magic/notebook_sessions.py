@@ -7,10 +7,9 @@ import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from ipyagent.agent.initial_graph import NOTEBOOK
-from ipyagent.agent.service_switches import read_switches
-from ipyagent.agent.session import Session
-from ipyagent.agent.sessions import OpenedSession, Sessions
+from ipyagent.agent.session.initial_graph import NOTEBOOK, read_switches
+from ipyagent.agent.session.session import Session
+from ipyagent.agent.session.sessions import OpenedSession, Sessions
 from ipyagent.errors import ConfigError
 from ipyagent.magic.notebook_settings import NotebookSettings
 from ipyagent.schema import Run

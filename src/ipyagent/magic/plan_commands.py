@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable
 
 from ipyagent.agent.approvals import Answer, Approval, Approvals
-from ipyagent.agent.session import Session
-from ipyagent.agent.signs import yes_no
+from ipyagent.agent.session.session import Session
+from ipyagent.agent.signs import is_go_word, is_plan_word, parse_yes_no
 from ipyagent.errors import ConfigError, SessionError
 from ipyagent.kernel.drivers import Cell, drive_sync, stoppable
 from ipyagent.kernel.frontend import Frontend, Surface
@@ -26,14 +26,14 @@ def in_words(session: Session, text: str) -> Answer | None:
     Raises SessionError for a word without anything to decide. A yes or no is a prompt if it may
     answer the model: after an answer that ends with a question, or a run that ended early.
     """
-    decision = yes_no.parse_yes_no(text)
+    decision = parse_yes_no(text)
     if decision is None:
         return None
     if session.waiting_plan_id is not None:
         return Answer(decision, DecidedBy.PROMPT)
-    if yes_no.is_go_word(text):
+    if is_go_word(text):
         return None
-    if yes_no.is_plan_word(text) or not _expects_answer(session):
+    if is_plan_word(text) or not _expects_answer(session):
         raise SessionError(NOTHING_WAITS.format(word=text.strip()))
     return None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ipyagent.agent.folder_permissions import FolderPermissions
+from ipyagent.agent.grants import FolderPermissions
 from ipyagent.errors import ConfigError
 from ipyagent.magic.notebook import Notebook
 from ipyagent.plaintext import visible

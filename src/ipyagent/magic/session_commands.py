@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ipyagent.agent.session import Session
+from ipyagent.agent.session.session import Session
 from ipyagent.kernel.frontend import detect
 from ipyagent.magic import subcommands
 from ipyagent.magic.notebook import Notebook

@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from ipyagent.agent.session import Session
+from ipyagent.agent.session.session import Session
 from ipyagent.config import Settings
 from ipyagent.errors import AgentError, ConfigError
 from ipyagent.llm.client import ModelSize

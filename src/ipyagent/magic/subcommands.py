@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import inspect
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
+from typing import Literal
 
 from ipyagent.errors import ConfigError
 from ipyagent.magic.notebook import Notebook
@@ -57,11 +59,24 @@ def run(group: str, book: Notebook, rest: str, table: Mapping[str, Subcommand]) 
 HERE = "--here"
 
 
-def switch_service(book: Notebook, kind: str, arguments: Sequence[str], *, on: bool) -> str:
-    """Switch a service of that kind, `api` or `mcp`; raises ConfigError and WrongArguments.
+def switching_commands(kind: Literal["api", "mcp"]) -> dict[str, Subcommand]:
+    """Return the subcommands that switch and remove a service of that kind.
 
     A choice for the folder replaces the one for this notebook.
     """
+    switched = "in this folder, or only in this notebook"
+    return {
+        "activate": Subcommand(
+            partial(_switch, kind=kind, on=True), "NAME [--here]", f"offer NAME again {switched}"
+        ),
+        "deactivate": Subcommand(
+            partial(_switch, kind=kind, on=False), "NAME [--here]", f"switch NAME off {switched}"
+        ),
+        "remove": Subcommand(partial(_remove, kind=kind), "NAME", "remove NAME"),
+    }
+
+
+def _switch(book: Notebook, *arguments: str, kind: str, on: bool) -> str:
     names = [each for each in arguments if each != HERE]
     if len(names) != 1:
         raise WrongArguments
@@ -71,11 +86,15 @@ def switch_service(book: Notebook, kind: str, arguments: Sequence[str], *, on: b
         services.prepare_switch(name, on=on)
         book.sessions.get().switch_services({f"{kind}:{name}": on})
         return f"{name} is {'active' if on else 'off'} in this notebook."
-    text = services.activate(name) if on else services.deactivate(name)
-    return forget_switch(book, kind, name, text)
+    return _forget(book, kind, name, services.activate(name) if on else services.deactivate(name))
 
 
-def forget_switch(book: Notebook, kind: str, name: str, text: str) -> str:
+def _remove(book: Notebook, name: str, kind: str) -> str:
+    services = book.services.mcp if kind == "mcp" else book.services.openapi
+    return _forget(book, kind, name, services.remove(name))
+
+
+def _forget(book: Notebook, kind: str, name: str, text: str) -> str:
     """Let the folder's choice apply in this notebook too; return `text`."""
     book.sessions.get().switch_services({f"{kind}:{name}": None})
     return text

@@ -1,9 +1,14 @@
 """Redaction of secrets, before anything is shown, stored or logged."""
 
-from ipyagent.redaction.environment import known_secrets
-from ipyagent.redaction.names import MASK, Secrecy, is_secret_name, mask_arguments, secrecy
-from ipyagent.redaction.redactor import Redactor, is_secret_value
-from ipyagent.redaction.streaming import HIDDEN, StreamRedactor
+from ipyagent.redaction.finder import known_secrets
+from ipyagent.redaction.redactor import HIDDEN, Redactor, StreamRedactor, is_secret_value
+from ipyagent.redaction.secret_patterns import (
+    MASK,
+    Secrecy,
+    is_secret_name,
+    mask_arguments,
+    secrecy,
+)
 
 __all__ = [
     "HIDDEN",

@@ -1,8 +1,12 @@
-"""The redactor: everything shown, stored or logged passes it, without secrets."""
+"""The redactor: everything shown, stored or logged passes it, without secrets.
+
+Streaming text passes it as well.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from functools import cache
 from operator import is_
@@ -10,8 +14,154 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
-from ipyagent.redaction.finder import SecretFinder
-from ipyagent.redaction.streaming import HIDDEN, StreamRedactor
+from ipyagent.redaction.finder import SecretFinder, Span
+
+HIDDEN = "\u2039hidden\u203a"
+"""Shown in a secret's place."""
+
+_WORD = re.compile(r"[!-~\u00a1-\u0dff]*")
+"""Scripts without spaces between words have no words here: their text need not wait."""
+_CONTEXT = 512  # characters before a secret that may give it away
+_LONG = 8_192
+_ENDLESS = 65_536
+_BEGINNING = 4
+"""Characters of a known secret that count as its beginning."""
+_CAPITALS = "A1B2C3D4E5F6G7H8"
+_CONTINUATIONS = (
+    *("0a1b2c3d4e5f6789" * 5, _CAPITALS * 2, "aZ0bY1cX2dW3eV4f" * 6),
+    *(_CAPITALS[:count] for count in range(1, len(_CAPITALS) + 1)),
+)
+"""Continuations of tokens: hexadecimal digits, capitals and digits, letters and digits.
+
+Some tokens of capitals and digits have a length of their own, so none that is longer is one.
+"""
+_REST = re.compile(r"[\w.~+/=%-]*", re.ASCII)
+"""The rest of a secret that is longer than any."""
+
+
+class StreamRedactor:
+    """Shows text as it arrives: each word when it is over, a secret when it is hidden.
+
+    Words of more than 8,192 characters are shown in parts; of a secret of more than 65,536 the rest
+    is dropped.
+    """
+
+    def __init__(
+        self, finder: SecretFinder, on_clean: Callable[[str], object] = lambda text: None
+    ) -> None:
+        """`on_clean` is called at the end with the whole text, if nothing in it was hidden."""
+        self._finder, self._on_clean = finder, on_clean
+        self._pieces: list[str] | None = []  # None: some of it was hidden
+        self._phrases = [value for value in finder.values if not _WORD.fullmatch(value)]
+        self._long = max(_LONG, 4 * max(map(len, finder.values), default=0))
+        self._patience = self._long
+        self._told = ""  # raw, for the context that it gives
+        self._held = ""
+        self._hid = False  # the last shown text is HIDDEN
+        self._endless = False
+
+    def add(self, text: str) -> str:
+        """Return the text that can be shown after this piece."""
+        if self._pieces is not None:
+            self._pieces.append(text)
+        if self._endless:
+            rest = _REST.match(text)
+            text = text[rest.end() :] if rest else text
+            self._endless = not text
+        self._held += text
+        if _WORD.fullmatch(text) and len(self._held) < self._patience:
+            return ""
+        return self._show(final=False)
+
+    def pause(self) -> str:
+        """Return the text held back, before text of another kind; more may follow all the same.
+
+        A possible beginning of a secret stays held back, and so does the rest of a word that was
+        shown in part: a secret could come in single letters, with text of another kind between.
+        """
+        is_rest = bool(_word_length(self._told[::-1]) and _word_length(self._held))
+        if not self._held or is_rest or self._may_go_on():
+            return ""
+        return self._show(final=True)
+
+    def end(self) -> str:
+        """Return the text still held back."""
+        rest = self._show(final=True)
+        if self._pieces:
+            self._on_clean("".join(self._pieces))
+        self._pieces = None
+        return rest
+
+    def _may_go_on(self) -> bool:
+        text = self._told + self._held
+        begun = min(
+            (_beginning_at_end(text, value) for value in self._finder.values), default=len(text)
+        )
+        if len(text) - begun >= _BEGINNING:
+            return True
+        so_far = self._finder.spans(text)
+        return any(self._finder.spans(text + more) != so_far for more in _CONTINUATIONS)
+
+    def _show(self, *, final: bool) -> str:
+        text = self._told + self._held
+        spans = self._finder.spans(text)
+        if spans:
+            self._pieces = None
+        safe = len(text) if final else max(len(self._told), self._safe(text, spans))
+        redacted = self._redact(text, safe, spans)
+        if len(text) - safe > _ENDLESS:
+            redacted, safe, self._endless, self._hid = redacted + HIDDEN, len(text), True, True
+        self._keep(text, safe)
+        return redacted
+
+    def _safe(self, text: str, spans: list[Span]) -> int:
+        """Return how far the text is certain: to the last word, or an unfinished secret."""
+        word = len(text) - _word_length(text[::-1])
+        begun = min(
+            (_beginning_at_end(text, phrase) for phrase in self._phrases), default=len(text)
+        )
+        is_open = spans and not text[spans[-1][1] :].strip()
+        safe = min(word, begun, spans[-1][0] if is_open else len(text))
+        if is_open or begun < len(text) or len(text) - safe < self._long:
+            return safe
+        self._pieces = None
+        middle = len(text) - self._long // 2
+        return next((end for start, end in spans if start < middle < end), middle)
+
+    def _redact(self, text: str, safe: int, spans: list[Span]) -> str:
+        parts, told = [], len(self._told)
+        for start, end in spans:
+            if told < end and start < safe:
+                parts.append(text[told:start])
+                # The continuation of a secret that is hidden already.
+                parts.append("" if self._hid and start <= told else HIDDEN)
+                told, self._hid = min(end, safe), True
+        parts.append(text[told:safe])
+        self._hid = self._hid and told == safe
+        return "".join(parts)
+
+    def _keep(self, text: str, safe: int) -> None:
+        """Hold unsafe text, and remember some of the safe text, from a word's beginning."""
+        start = max(0, safe - _CONTEXT)
+        rest = _word_length(text[start:safe])
+        if start and start + rest < safe:
+            start += rest
+        self._told, self._held = text[start:safe], text[safe:]
+        self._patience = max(self._long, 2 * len(self._held))
+
+
+def _word_length(text: str) -> int:
+    word = _WORD.match(text)
+    return word.end() if word else 0
+
+
+def _beginning_at_end(text: str, phrase: str) -> int:
+    """Return where the phrase's beginning stands at the end of the text, or its length."""
+    place = text.find(phrase[0], max(0, len(text) - len(phrase) + 1))
+    while place >= 0 and not phrase.startswith(text[place:]):
+        place = text.find(phrase[0], place + 1)
+    return place if place >= 0 else len(text)
+
 
 AnyModel = TypeVar("AnyModel", bound=BaseModel)
 

@@ -34,7 +34,6 @@ from ipyagent.schema.events import (
     ToolStarted,
     UserTextsChanged,
 )
-from ipyagent.schema.fold import fold
 from ipyagent.schema.graph import (
     Graph,
     Node,
@@ -50,13 +49,20 @@ from ipyagent.schema.results import (
     DecidedBy,
     Decision,
     Display,
+    Endpoint,
     FileChange,
     FileEffect,
+    Note,
+    PendingEdit,
     Preview,
+    PythonScript,
     Question,
     Rehearsal,
     RehearsalOutcome,
     Scope,
+    Skill,
+    Todo,
+    TodoStatus,
     ToolDefinition,
     ToolExecution,
     ToolResult,
@@ -77,16 +83,7 @@ from ipyagent.schema.runs import (
     UserText,
 )
 from ipyagent.schema.sessions import Session, SessionState
-from ipyagent.schema.state import OpenMessage, RunState, Totals, advance
-from ipyagent.schema.tool_records import (
-    Endpoint,
-    Note,
-    PendingEdit,
-    PythonScript,
-    Skill,
-    Todo,
-    TodoStatus,
-)
+from ipyagent.schema.state import OpenMessage, RunState, Totals, advance, fold
 
 __all__ = [
     "INCOMPLETE",

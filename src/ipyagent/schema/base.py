@@ -18,8 +18,7 @@ from pydantic import (
     StrictBool,
 )
 
-from ipyagent.json_arguments import as_json, well_formed
-from ipyagent.json_types import JsonDict
+from ipyagent.json_types import JsonDict, as_json, well_formed
 
 
 def _in_utc(moment: datetime) -> datetime:

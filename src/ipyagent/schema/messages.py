@@ -13,8 +13,7 @@ from typing import Any, Literal, Self
 
 from pydantic import AliasChoices, Field, model_validator
 
-from ipyagent.compat.messages import convert_message, convert_response
-from ipyagent.compat.usage import convert_usage
+from ipyagent.compat.messages import convert_message, convert_response, convert_usage
 from ipyagent.json_types import JsonDict
 from ipyagent.schema.base import Amount, Count, Flag, Model, Moment, Text, now
 from ipyagent.schema.blocks import (

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import uuid
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from operator import not_
@@ -17,21 +18,40 @@ from ipyagent.compat.messages import require_list
 from ipyagent.compat.runs import convert_plan_step, convert_run, convert_step
 from ipyagent.errors import RunFailedError
 from ipyagent.json_types import JsonDict
-from ipyagent.schema import run_actions
 from ipyagent.schema.base import Amount, Count, Flag, Model, Moment, OrEmpty, Text, now
 from ipyagent.schema.blocks import ImageContent, ToolCall
 from ipyagent.schema.messages import LLMResponse, Message, Role, TokenUsage
 from ipyagent.schema.results import (
     TABLES_GONE,
+    TODOS,
     Rehearsal,
+    Todo,
     ToolExecution,
     ToolResult,
     ToolStatus,
     VariableChange,
     distinct,
+    todos_in,
 )
-from ipyagent.schema.run_actions import UndoReport
-from ipyagent.schema.tool_records import TODOS, Todo, todos_in
+
+
+@dataclass(frozen=True)
+class UndoReport:
+    """The report of taking back a run, in lines: what goes back, and what stays with the reason."""
+
+    restored: tuple[str, ...] = ()
+    skipped: tuple[str, ...] = ()
+    id: str = ""
+    """The name under which this undo can be taken back itself; "" if nothing was done."""
+
+    def __str__(self) -> str:
+        again = (f"`%agent undo {self.id}` takes this back",) if self.id else ()
+        return "\n".join((*self.restored, *self.skipped, *again)) or "nothing to undo"
+
+
+undo_run: Callable[..., UndoReport] | None = None
+"""Takes back a run, or with `dry_run` only says what that would do; set by `wiring`."""
+
 
 MAX_ARGUMENT = 200
 """Characters of one argument in the summary for scripts."""
@@ -290,7 +310,7 @@ class Run(Model):
         Printing the result tells what went back and what did not. Raises AgentError if agents are
         running.
         """
-        return run_actions.undo_run(self, dry_run=dry_run) if run_actions.undo_run else UndoReport()
+        return undo_run(self, dry_run=dry_run) if undo_run else UndoReport()
 
     @property
     def variables(self) -> tuple[VariableChange, ...]:

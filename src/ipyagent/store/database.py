@@ -1,4 +1,12 @@
-"""Open the journal's database, and explain its errors."""
+"""Open the journal's database, and explain its errors.
+
+The tables, and the migrations between their versions:
+
+    sessions ─┬─ nodes       an initial history
+              ├─ events      all events, in order; rows are only ever added
+              ├─ runs        the status of each run: the guard of its transitions
+              └─ replies     the text so far of replies that still stream in
+"""
 
 from __future__ import annotations
 
@@ -10,7 +18,66 @@ from pathlib import Path
 from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
 
 from ipyagent.errors import JournalError
-from ipyagent.store.migrations import APPLICATION, MIGRATIONS
+
+APPLICATION = 0x69707961  # "ipya", in the file's header
+"""Distinguishes our databases from those of other programs."""
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (
+    (
+        """CREATE TABLE sessions (
+            id TEXT PRIMARY KEY,
+            name TEXT NOT NULL,
+            record TEXT NOT NULL,
+            activity INTEGER NOT NULL,
+            pending_run_id TEXT,
+            active_run_id TEXT,
+            last_run_id TEXT,
+            last_run_status TEXT,
+            last_run_at TEXT
+        )""",
+        """CREATE TABLE nodes (
+            session_id TEXT NOT NULL REFERENCES sessions(id),
+            position INTEGER NOT NULL,
+            node TEXT NOT NULL,
+            PRIMARY KEY (session_id, position)
+        )""",
+        """CREATE TABLE events (
+            seq INTEGER PRIMARY KEY AUTOINCREMENT,
+            session_id TEXT NOT NULL REFERENCES sessions(id),
+            run_id TEXT NOT NULL,
+            at TEXT NOT NULL,
+            data TEXT NOT NULL
+        )""",
+        "CREATE INDEX events_of_session ON events (session_id, seq)",
+        "CREATE INDEX events_of_run ON events (run_id, seq)",
+        """CREATE TRIGGER events_are_not_changed BEFORE UPDATE ON events
+            BEGIN SELECT RAISE(ABORT, 'events are only ever added'); END""",
+        """CREATE TRIGGER events_are_not_removed BEFORE DELETE ON events
+            BEGIN SELECT RAISE(ABORT, 'events are only ever added'); END""",
+        """CREATE TABLE runs (
+            id TEXT PRIMARY KEY,
+            session_id TEXT NOT NULL REFERENCES sessions(id),
+            status TEXT NOT NULL,
+            goal TEXT NOT NULL,
+            record TEXT,
+            plan_json TEXT,
+            plan_digest TEXT,
+            confirmed_at TEXT,
+            current_step_path TEXT,
+            last_event TEXT,
+            error TEXT,
+            updated_at TEXT NOT NULL
+        )""",
+        "CREATE INDEX runs_of_session ON runs (session_id)",
+        """CREATE TABLE replies (
+            run_id TEXT PRIMARY KEY,
+            step INTEGER NOT NULL,
+            text TEXT NOT NULL
+        )""",
+    ),
+)
+"""Statements per version: `PRAGMA user_version` counts those carried out."""
+
 
 BUSY_SECONDS = 10.0
 """Seconds for which another process may lock the database."""

@@ -2,6 +2,11 @@
 
 Events are appended at once and flushed where it matters: events before a finished flush survive the
 death of the kernel and a power cut.
+
+Runs whose kernel is gone are kept, and brought to an end. A call that had begun has an unknown
+outcome: it may be done, half done, or not done at all. It is never run again automatically.
+
+Read only, nothing is created, locked or changed.
 """
 
 from __future__ import annotations
@@ -13,18 +18,109 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from concurrent.futures import Future
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
 from ipyagent.errors import SessionError
-from ipyagent.schema import Event, Node, OpenMessage, Run, RunStatus, Session, fold
+from ipyagent.schema import (
+    Event,
+    Message,
+    MessageFinished,
+    Node,
+    OpenMessage,
+    Role,
+    Run,
+    RunFinished,
+    RunStarted,
+    RunStatus,
+    Session,
+    Step,
+    StepFinished,
+    StopReason,
+    ToolCall,
+    ToolExecution,
+    ToolFinished,
+    ToolResult,
+    ToolStarted,
+    ToolStatus,
+    fold,
+)
 from ipyagent.schema.base import now
-from ipyagent.store import recovery, runs, sessions
+from ipyagent.store import runs, sessions
 from ipyagent.store.codec import Decoder, Encoder, Record
-from ipyagent.store.database import connect, transaction
+from ipyagent.store.database import APPLICATION, MIGRATIONS, connect, transaction
 from ipyagent.store.sessions import SessionLocks
 from ipyagent.store.writer import MAX_QUEUED, QueuedEvent, Writer, store
+
+KERNEL_GONE = "the kernel ended during the run; its work until then is kept"
+
+
+def closing_events(
+    run: Run | None, planned: Run | None, history: list[Record], text: str
+) -> list[Event]:
+    """Return the events that end a run.
+
+    `run` is the fold of its `history`, `planned` what was approved but had not begun, `text` the
+    partial reply when it was cut off.
+    """
+    events: list[Event] = []
+    if run is None:
+        if planned is None:
+            return []
+        run = planned.model_copy(update={"status": RunStatus.RUNNING})
+        events.append(RunStarted(run=run))
+    if history and _is_open(history):
+        events += _step_end(run.steps[-1], text)
+    seconds = (history[-1].at - run.started_at).total_seconds() if history else 0.0
+    events.append(
+        RunFinished(
+            status=RunStatus.ERROR,
+            stop_reason=StopReason.ERROR,
+            error=KERNEL_GONE,
+            duration=max(seconds, 0.0),
+        )
+    )
+    return events
+
+
+def _is_open(history: list[Record]) -> bool:
+    """Return whether a step was in progress."""
+    last = [r.event.type for r in history if r.event.type in ("step_started", "step_finished")]
+    return bool(last) and last[-1] == "step_started"
+
+
+def _step_end(step: Step, text: str) -> Iterator[Event]:
+    if step.message is None and text.strip():
+        message = Message.of(Role.ASSISTANT, text)
+        yield MessageFinished(step=step.number, message=message)
+    known = {execution.call.id: execution for execution in step.executions}
+    for call in step.message.tool_calls if step.message else ():
+        execution = known.get(call.id)
+        if execution is None:
+            execution = ToolExecution(call=call)
+            yield ToolStarted(step=step.number, execution=execution)
+        if execution.result is None:
+            yield ToolFinished(step=step.number, execution=_close_execution(execution))
+    yield StepFinished(step=step.number)
+
+
+def _close_execution(execution: ToolExecution) -> ToolExecution:
+    call = execution.call
+    has_begun = execution.status is ToolStatus.RUNNING
+    status = ToolStatus.UNKNOWN if has_begun else ToolStatus.CANCELLED
+    not_run = f"{call.name} was not run: the kernel ended before it began."
+    why = _unknown(call) if has_begun else not_run
+    return execution.model_copy(update={"status": status, "result": ToolResult.failure(why)})
+
+
+def _unknown(call: ToolCall) -> str:
+    return (
+        f"unknown outcome: the kernel ended while {call.name} ran; it may have been done, partly "
+        "or not at all; check before you repeat it"
+    )
+
 
 log = logging.getLogger("ipyagent")
 
@@ -208,7 +304,7 @@ class Journal:
             lambda db: db.execute("SELECT * FROM replies WHERE run_id = ?", (run_id,)).fetchone()
         )
         planned = _with_recorded_status(None, row)
-        events = recovery.closing_events(
+        events = closing_events(
             _fold_runs(history).get(run_id), planned, history, reply["text"] if reply else ""
         )
 
@@ -218,7 +314,7 @@ class Journal:
                 store(db, QueuedEvent(session_id, run_id, event, at, encoder.encode(run_id, event)))
                 encoder.note(run_id, event)
             if not events:  # its beginning is lost
-                runs.end(db, run_id, RunStatus.ERROR, recovery.ERROR)
+                runs.end(db, run_id, RunStatus.ERROR, KERNEL_GONE)
 
         self._change(close)
 
@@ -278,3 +374,45 @@ def _with_recorded_status(run: Run | None, row: sqlite3.Row) -> Run | None:
     if run.is_finished or run.status is status:
         return run
     return run.model_copy(update={"status": status, "error": row["error"]})
+
+
+@dataclass(frozen=True)
+class JournalSummary:
+    """The sessions, the newest activity first, and waiting plans by their sessions' ids."""
+
+    sessions: tuple[Session, ...] = ()
+    plans: dict[str, Run] = field(default_factory=dict)
+
+
+def read_summary(path: Path) -> JournalSummary:
+    """Return the content of the journal in that file; nothing if none can be read."""
+    try:
+        with _open_readonly(path) as db:
+            return JournalSummary(tuple(sessions.newest_first(db)), dict(_plans(db)))
+    except sqlite3.Error:
+        return JournalSummary()
+
+
+@contextlib.contextmanager
+def _open_readonly(path: Path) -> Iterator[sqlite3.Connection]:
+    """Open the database read-only; raises sqlite3.Error for one that is not ours."""
+    if path.is_symlink() or not path.is_file():
+        raise sqlite3.OperationalError("no journal")
+    with contextlib.closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as db:
+        db.row_factory = sqlite3.Row
+        db.execute("PRAGMA trusted_schema=OFF")
+        (application,) = db.execute("PRAGMA application_id").fetchone()
+        (version,) = db.execute("PRAGMA user_version").fetchone()
+        if application != APPLICATION or version != len(MIGRATIONS):
+            raise sqlite3.DatabaseError("another program's, or another version's")
+        yield db
+
+
+def _plans(db: sqlite3.Connection) -> Iterator[tuple[str, Run]]:
+    query = (
+        "SELECT runs.* FROM runs JOIN sessions ON runs.id = sessions.pending_run_id"
+        " WHERE runs.status = 'draft'"
+    )
+    for row in db.execute(query):
+        with contextlib.suppress(SessionError):
+            yield row["session_id"], runs.run_from_row(row, RunStatus.DRAFT)

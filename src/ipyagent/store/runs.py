@@ -31,7 +31,7 @@ from ipyagent.schema import (
 )
 from ipyagent.schema.base import now
 from ipyagent.schema.runs import MOVES
-from ipyagent.store.tolerant_loading import read
+from ipyagent.store.codec import read
 
 NAMED = 12
 """Characters of a plan's digest that name it, in every card, command and message."""

@@ -20,8 +20,8 @@ from ipyagent.atomic_files import has_locks, open_lock, try_lock
 from ipyagent.errors import SessionError
 from ipyagent.schema import Node, Session, SessionState
 from ipyagent.schema.base import now
+from ipyagent.store.codec import read
 from ipyagent.store.database import failure
-from ipyagent.store.tolerant_loading import read
 
 log = logging.getLogger("ipyagent")
 

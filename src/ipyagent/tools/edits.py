@@ -13,8 +13,7 @@ from ipyagent.phrases import plural
 from ipyagent.plaintext import spell
 from ipyagent.schema import PendingEdit, Preview, ToolResult
 from ipyagent.tools.base import Tool, Where, tool
-from ipyagent.tools.checkpoints import Checkpoints
-from ipyagent.tools.file_change import Change, Previews, size_of, with_context
+from ipyagent.tools.file_change import Change, Checkpoints, Previews, size_of, with_context
 from ipyagent.tools.text_encoding import (
     decode_file,
     detect_line_ending,

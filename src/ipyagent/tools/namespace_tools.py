@@ -7,9 +7,8 @@ from collections.abc import Awaitable, Callable
 
 from ipyagent.errors import InvalidArgumentsError
 from ipyagent.globs import text_pattern
-from ipyagent.kernel.namespace import Namespace, describe, digest
+from ipyagent.kernel.namespace import Namespace, Provenance, describe, digest
 from ipyagent.kernel.prose import prose_sources
-from ipyagent.kernel.provenance import Provenance
 from ipyagent.schema import Preview, ToolResult
 from ipyagent.tools.base import Tool, Where, tool
 from ipyagent.tools.rehearsed import Rehearser

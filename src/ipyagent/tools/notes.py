@@ -14,7 +14,7 @@ from ipyagent.errors import AgentError, PathValidationError
 from ipyagent.phrases import join_some
 from ipyagent.plaintext import spell
 from ipyagent.schema import Note, Question, Todo, TodoStatus, ToolResult
-from ipyagent.schema.tool_records import TODOS
+from ipyagent.schema.results import TODOS
 from ipyagent.tools.base import Tool, Where, tool
 from ipyagent.tools.path_rules import STATE, human_size
 from ipyagent.tools.tracked_namespace import with_sources

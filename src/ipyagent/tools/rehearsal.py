@@ -1,32 +1,220 @@
-"""Rehearsals of code: run it on a copy of the kernel, and tell what it would change."""
+"""Rehearsals of code: run it on a copy of the kernel, and tell what it would change.
+
+They see the files of the sandbox for commands, and nothing more: what a sandboxed command cannot
+read, code on a copy of the kernel cannot.
+
+A rehearsal's report was written by a process that has run hostile code, so nothing is taken on
+trust. A forged report can only say what the code could have printed as well, or bind new names to
+data.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import builtins
+import keyword
+import stat
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any, get_args
 
+from pydantic import ValidationError
+
 from ipyagent.errors import AgentError
+from ipyagent.json_types import JsonDict
 from ipyagent.kernel.describe.safe_inspect import module_name
+from ipyagent.kernel.images import as_image
 from ipyagent.kernel.rehearsal.confinement import Confinement, Limits, Way
-from ipyagent.kernel.rehearsal.libraries import load_libraries
-from ipyagent.kernel.rehearsal.memory import describe_shared_memory
+from ipyagent.kernel.rehearsal.memory import describe_shared_memory, signing_keys
 from ipyagent.kernel.rehearsal.performance import list_names, start_rehearsal
+from ipyagent.kernel.rehearsal.plain_data import NotPlainError, read_all
 from ipyagent.kernel.rehearsal.probe import Probe
-from ipyagent.kernel.rehearsal.rehearser import NotRehearsedError, Rehearsing
-from ipyagent.kernel.signing_keys import signing_keys
-from ipyagent.schema import Rehearsal, RehearsalOutcome, ToolResult
-from ipyagent.tools.rehearsal_report import judge_report
+from ipyagent.kernel.rehearsal.rehearser import NotRehearsedError, Rehearsing, load_libraries
+from ipyagent.schema import (
+    Display,
+    FileEffect,
+    Rehearsal,
+    RehearsalOutcome,
+    ToolResult,
+    VariableChange,
+)
+from ipyagent.tools.file_change import Change
+from ipyagent.tools.path_rules import STATE
 from ipyagent.tools.rehearsed import UNTRIED, RehearsalContext, Rehearsed
-from ipyagent.tools.sandbox.confinement import build_confinement
+from ipyagent.tools.sandbox import bubblewrap, seccomp
+from ipyagent.tools.sandbox.protected_paths import WorkspaceScan
 from ipyagent.tools.tracked_namespace import TrackedNamespace
 from ipyagent.tools.workspace import Workspace
+
+_TEXTS, _TEXT, _PATH = 30, 300, 4_096
+"""Texts of a list that are taken, characters of each, and of a path."""
+_IMAGES, _DISPLAYS, _CHANGES, _FILES, _DIFF = 20, 50, 200, 100, 100_000
+_SHOWN = frozenset({"text/html", "text/markdown", "text/latex", "image/svg+xml"}) | {
+    "application/json",
+    "text/plain",
+}
+_PLAIN_ERRORS = {
+    name
+    for name, each in vars(builtins).items()
+    if isinstance(each, type)
+    and issubclass(each, Exception)
+    and not issubclass(each, OSError | ImportError | MemoryError | EOFError | RecursionError)
+} | {"UndefinedVariableError", "MergeError", "AxisError", "LinAlgError"}
+"""Errors that can hardly come from the isolation."""
+
+UNKEPT = "(Tried on a copy of the kernel: nothing that it did before the error was kept.)"
+
+
+def judge_report(
+    report: JsonDict,
+    buffers: Sequence[memoryview],
+    workspace: Workspace,
+    existing: Mapping[str, object],
+) -> Rehearsed:
+    """Return what a report means; raises NotRehearsedError if it makes no sense.
+
+    `existing` are the variables that its data may refer to.
+    """
+    try:
+        result = _read_result(report["result"])
+        attempts, around = report["attempts"], report["around"]
+        found = Rehearsal(
+            outcome=RehearsalOutcome.CHANGES,
+            variables=tuple(_read_variables(report["variables"])),
+            files=tuple(_read_files(report["files"], workspace)),
+            result=result,
+            texts=tuple(str(each)[:_TEXT] for each in (*around[:_TEXTS], *attempts[:_TEXTS])),
+        )
+    except (KeyError, TypeError, ValueError, AttributeError, ValidationError):
+        raise NotRehearsedError("its report makes no sense") from None
+    is_clean = not (found.variables or found.files or found.texts)
+    if not result.success:
+        if attempts or (result.error or "").partition(":")[0] not in _PLAIN_ERRORS:
+            return Rehearsed(found)
+        failed = Rehearsal(outcome=RehearsalOutcome.FAILED)
+        return Rehearsed(failed, result if is_clean else result.with_note(UNKEPT))
+    if is_clean:
+        return Rehearsed(Rehearsal(outcome=RehearsalOutcome.LOOKED), result)
+    nodes, new = report.get("adoption"), {each.name for each in found.variables}
+    is_new = all(each.change == "created" and is_bindable(each.name) for each in found.variables)
+    if found.files or found.texts or not is_new or type(nodes) is not dict or nodes.keys() != new:
+        return Rehearsed(found)
+    try:
+        adoption = read_all(nodes, buffers, existing)
+    except NotPlainError:
+        return Rehearsed(found)
+    adopted = found.model_copy(update={"outcome": RehearsalOutcome.ADOPTED, "result": None})
+    return Rehearsed(adopted, result, adoption)
+
+
+def _read_result(data: JsonDict) -> ToolResult:
+    images = (as_image(str(i["media_type"]), str(i["data"])) for i in data["images"][:_IMAGES])
+    displays = (
+        Display(
+            data={kind: text for kind, text in each["data"].items() if kind in _SHOWN},
+            images_before=each["images_before"],
+        )
+        for each in data["displays"][:_DISPLAYS]
+    )
+    return ToolResult(
+        success=data["success"],
+        output=str(data["output"]),
+        error=None if data["success"] else str(data["error"]),
+        for_model=data.get("for_model"),
+        truncated=data.get("truncated"),
+        images=tuple(each for each in images if each is not None),
+        displays=tuple(displays),
+    )
+
+
+def _read_variables(changes: list[JsonDict]) -> Iterator[VariableChange]:
+    for change in changes[:_CHANGES]:
+        if len(change["name"]) > _TEXT or len(change["type"]) > _TEXT:
+            raise ValueError("a name is too long")
+        cut = {key: str(text)[:_TEXT] for key, text in change.items()}
+        yield VariableChange.model_validate(cut)
+
+
+def _read_files(entries: list[JsonDict], workspace: Workspace) -> Iterator[FileEffect]:
+    """Yield the files and folders that would differ from what is there now."""
+    root = workspace.root
+    for entry in entries[:_FILES]:
+        path, kind = Path(str(entry["path"])[:_PATH]), entry["kind"]
+        exists = path.is_relative_to(root) and path.exists()
+        if kind == "folder" and exists and path.is_dir():
+            if stat.S_IMODE(entry["mode"]) == stat.S_IMODE(path.stat().st_mode):
+                continue
+        elif kind == "deleted" and not exists:
+            continue  # an overlay has it for what is in it, or it was made there before
+        change: Any = "deleted" if kind == "deleted" else "changed" if exists else "created"
+        name = path.relative_to(root) if path.is_relative_to(root) else path
+        diff = _diff(str(name), entry.get("text"), workspace, is_new=not exists)
+        end = "/" if kind in ("folder", "new folder") else ""
+        yield FileEffect(path=f"{name}{end}", change=change, diff=diff)
+
+
+def _diff(path: str, text: object, workspace: Workspace, *, is_new: bool) -> str:
+    """Return how a text file in the workspace would differ; "" if that cannot be told."""
+    if not isinstance(text, str) or Path(path).is_absolute():
+        return ""
+    try:
+        before = None if is_new else workspace.read_bytes(path)
+    except AgentError:
+        return ""
+    return Change(path, before, text.encode(), "").diff()[:_DIFF]
+
+
+def is_bindable(name: str) -> bool:
+    """Return whether a name may be bound to data: none that hides a part of the language."""
+    return name.isidentifier() and not keyword.iskeyword(name) and not hasattr(builtins, name)
+
+
+_CPU_LIMITS = ("cpu.max", "cpu.cfs_quota_us", "cpu.cfs_period_us")
+_MEMORY_LIMITS = ("memory.max", "memory.limit_in_bytes")
+
+
+def machine_facts(groups: str) -> Iterator[str]:
+    """Yield the files by which libraries choose how many threads they start, and memory they take.
+
+    They are the same for code on a copy, which so need not be asked about for having read them.
+    `groups` is the text of `/proc/self/cgroup`.
+    """
+    yield "/sys/devices/system/cpu"
+    for line in groups.splitlines():
+        _, controllers, group = line.split(":", 2)
+        for controller in {"", "cpu", "memory"} & {*controllers.split(",")}:
+            top = Path("/sys/fs/cgroup", controller)
+            for folder in {top, top / group.lstrip("/")}:
+                yield from (str(folder / name) for name in _CPU_LIMITS + _MEMORY_LIMITS)
+
+
+def build_confinement(
+    root: Path, secrets: Collection[str] = (), way: Way = "namespaces"
+) -> Confinement:
+    """Return the confinement for a workspace; raises AgentError if there is too much to scan."""
+    python = bubblewrap.python_paths(str(root))
+    guarded = WorkspaceScan(root, python).run()
+    links, readable = bubblewrap.system_paths()
+    state = (f"{root}/{STATE}/{name}" for name in bubblewrap.READABLE_STATE)
+    own = str(Path(__file__).parents[2])
+    groups = Path("/proc/self/cgroup").read_text()
+    return Confinement(
+        root=str(root),
+        readable=(*readable, *sorted(python), own, *state, *machine_facts(groups)),
+        links=tuple(links.items()),
+        hidden_files=tuple(guarded.hidden_files),
+        hidden_folders=(STATE, *guarded.hidden_folders),
+        call_filter=seccomp.build_filter(processes=False, namespaces=way == "namespaces"),
+        variables=frozenset(bubblewrap.kept_variables()),
+        secrets=frozenset(secrets),
+        way=way,
+    )
+
 
 _THREADS = "/proc/self/task"
 
@@ -66,7 +254,7 @@ class CodeRehearser:
         limits = Limits(seconds=context.seconds * len(codes))
         starting: Future[Rehearsing] = context.post(lambda: self._start(codes, confinement, limits))
         # Shielded: whoever stops waiting ends it, and its process is waited for all the same.
-        reading = threads(context.threads, lambda: starting.result().finish_all(len(codes)))
+        reading = threads(context.threads, lambda: starting.result().finish(len(codes)))
         try:
             reports, problem = await asyncio.shield(reading)
         except asyncio.CancelledError:
@@ -127,7 +315,8 @@ def _check_process() -> None:
         raise NotRehearsedError(f"there is no isolation for this system ({sys.platform})")
     if reason := describe_shared_memory():
         raise NotRehearsedError(reason)
-    if _has_cuda():
+    torch: Any = sys.modules.get("torch")
+    if getattr(torch, "cuda", None) and torch.cuda.is_initialized():
         raise NotRehearsedError("a CUDA context does not survive a fork")
 
 
@@ -145,12 +334,6 @@ async def _probe(confinement: Confinement, context: RehearsalContext) -> str | N
 def _stop(started: Future[Rehearsing]) -> None:
     if started.exception() is None:
         started.result().stop()
-
-
-def _has_cuda() -> bool:
-    """Return whether a graphics card is in use, which a fork must not touch."""
-    torch: Any = sys.modules.get("torch")
-    return bool(getattr(torch, "cuda", None) and torch.cuda.is_initialized())
 
 
 def uses_polars(code: str, variables: Mapping[str, object]) -> bool:

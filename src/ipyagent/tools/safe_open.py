@@ -115,6 +115,8 @@ def exchange_files(folder: int, one: str, other: str) -> bool:
     return bool(done == 0)
 
 
+_EXCHANGES = 10
+"""How often two files are exchanged while a program writes into both."""
 _WRITER_SECONDS = 0.5
 """Seconds for which a replacement waits for a program that is writing the file."""
 
@@ -164,15 +166,34 @@ def replace_if_unchanged(folder: int, new: str, name: str, before: bytes | None)
         return _link_new(folder, new, name)
     if not _wait_for_writers(folder, name):
         return False
+    ours = os.stat(new, dir_fd=folder)
     if exchange_files(folder, new, name):
         if _wait_for_writers(folder, new) and has_content(folder, new, before):
             return True
-        exchange_files(folder, new, name)
+        _name_last_written(folder, new, name, ours)
         return False
     if not has_content(folder, name, before):
         return False
     os.replace(new, name, src_dir_fd=folder, dst_dir_fd=folder)
     return True
+
+
+def _name_last_written(folder: int, other: str, name: str, ours: os.stat_result) -> None:
+    """Give the name to the file that somebody else wrote last; `ours` is the new one as we made it.
+
+    While that had the name, a program may have written into it.
+    """
+
+    def written_at(file: str) -> int:
+        status = os.stat(file, dir_fd=folder)
+        is_as_made = (status.st_ino, status.st_mtime_ns) == (ours.st_ino, ours.st_mtime_ns)
+        return 0 if is_as_made else status.st_mtime_ns
+
+    for _ in range(_EXCHANGES):
+        _wait_for_writers(folder, other)
+        if written_at(other) <= written_at(name):
+            return
+        exchange_files(folder, other, name)
 
 
 def has_content(folder: int, name: str, content: bytes) -> bool:

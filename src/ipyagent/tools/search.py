@@ -13,7 +13,7 @@ from ipyagent.errors import (
 from ipyagent.globs import path_pattern
 from ipyagent.plaintext import spell
 from ipyagent.tools.base import Tool, Where, tool
-from ipyagent.tools.entries import WalkBudget
+from ipyagent.tools.path_rules import WalkBudget
 from ipyagent.tools.text_encoding import decode_file, normalize_newlines
 from ipyagent.tools.workspace import Workspace
 

@@ -10,10 +10,16 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from ipyagent.errors import AgentError
 from ipyagent.kernel.describe.libraries import table_of
 from ipyagent.kernel.describe.safe_inspect import one_line, type_name
-from ipyagent.kernel.namespace import Namespace, brief_line, is_data, take_snapshot
+from ipyagent.kernel.namespace import (
+    Labels,
+    Namespace,
+    Provenance,
+    brief_line,
+    is_data,
+    take_snapshot,
+)
 from ipyagent.kernel.outputs import Outputs
 from ipyagent.kernel.prose import holds_prose, value_holds_prose
-from ipyagent.kernel.provenance import Labels, Provenance
 from ipyagent.plaintext import spell
 from ipyagent.schema import ToolResult, VariableChange
 from ipyagent.tools.static_analysis import UNKNOWN_EFFECTS, Effects, analyze_code

@@ -17,8 +17,8 @@ from ipyagent.atomic_files import try_lock
 from ipyagent.errors import AgentError, ConfigError, PathValidationError
 from ipyagent.plaintext import spell
 from ipyagent.tools import path_rules, safe_open
-from ipyagent.tools.entries import Entry, WalkBudget
 from ipyagent.tools.folder import Folder
+from ipyagent.tools.path_rules import Entry, WalkBudget
 
 _LOCK_SECONDS = 10.0
 

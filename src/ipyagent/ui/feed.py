@@ -6,7 +6,7 @@
                     {type: "resync"}                                a gap in seq was seen
                     {type: "decide", approval_id, decision, …}      see questions.py
                     {type: "stop"}
-                    {type: "say", text}                             see agent/steering.py
+                    {type: "say", text}                             see agent/approvals.py
                     {type: "take_back", text_id}
 
 Messages can get lost on a busy connection, so they are numbered and a page may ask for a snapshot.

@@ -15,7 +15,7 @@ from ipyagent.kernel.protocols import Shell
 _BUNDLES = {
     ("ipyagent.schema.results", "ToolResult"): "tool_result_bundle",
     ("ipyagent.schema.runs", "Run"): "saved_bundle",
-    ("ipyagent.agent.session", "Session"): "session_bundle",
+    ("ipyagent.agent.session.session", "Session"): "session_bundle",
 }
 
 

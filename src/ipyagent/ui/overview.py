@@ -8,15 +8,14 @@ from datetime import datetime
 from typing import Final
 
 from ipyagent import schema
-from ipyagent.agent.session import Session
+from ipyagent.agent.session.session import Session
 from ipyagent.json_types import JsonDict
-from ipyagent.phrases import plural
+from ipyagent.phrases import dollars, plural, seconds
 from ipyagent.schema import Run, RunStatus, SessionState, ToolStatus, Totals
 from ipyagent.schema.state import progress
-from ipyagent.ui import panel
+from ipyagent.ui import messages
 from ipyagent.ui.feed import Feed
-from ipyagent.ui.formatting import dollars, first_line, seconds
-from ipyagent.ui.reveal import reveal
+from ipyagent.ui.reveal import first_line, reveal
 from ipyagent.ui.transcribe.call import GLYPHS
 from ipyagent.ui.transcribe.plan import transcribe_plan
 from ipyagent.ui.transcribe.run import (
@@ -86,9 +85,9 @@ class OverviewBuilder:
         runs = tuple(_run_line(each, feeds_by_run.get(each.id), live, asking) for each in newest)
         waiting = _waiting(around.plan, live)
         last = newest[-1] if newest else None
-        return panel.Overview(
+        return messages.Overview(
             model=shorten_model(around.model or ""),
-            session=panel.SessionName(id=session.id, name=session.name) if session else None,
+            session=messages.SessionName(id=session.id, name=session.name) if session else None,
             sessions=tuple(_session_line(each, session) for each in around.sessions[:SESSIONS]),
             runs=runs,
             approvals=approvals,
@@ -151,8 +150,8 @@ class _Digest:
     duration: float | None
     is_final: bool
     is_draft: bool
-    variables: tuple[panel.VariableLine, ...]
-    plan: tuple[panel.PlanStepLine, ...]
+    variables: tuple[messages.VariableLine, ...]
+    plan: tuple[messages.PlanStepLine, ...]
     todos: tuple[Todo, ...]
 
     @classmethod
@@ -183,13 +182,13 @@ class _Digest:
 
 def _run_line(
     digest: _Digest, feed: Feed | None, live: Container[str], asking: Container[str]
-) -> panel.RunLine:
+) -> messages.RunLine:
     is_waiting = digest.state == "running" and digest.id in asking
     state: State = "waiting" if is_waiting else digest.state
     text = "waiting for you" if is_waiting else digest.state_text
     time = "" if digest.duration is None else seconds(digest.duration)
     facts = (text, digest.model, *digest.facts, time)
-    return panel.RunLine(
+    return messages.RunLine(
         id=digest.id,
         cell_id=feed.cell_id if feed else digest.cell_id,
         live=digest.id in live,
@@ -206,7 +205,7 @@ def _run_line(
 
 
 def _status(
-    model: str | None, newest: list[_Digest], runs: Sequence[panel.RunLine], *, is_asked: bool
+    model: str | None, newest: list[_Digest], runs: Sequence[messages.RunLine], *, is_asked: bool
 ) -> str:
     """Return the newest run in a line: "ipyagent: claude-… · waiting for you · 1,204 tok"."""
     pairs = [*zip(newest, runs, strict=True)]
@@ -222,7 +221,7 @@ def _status(
     return "ipyagent: " + " · ".join(part for part in parts if part)
 
 
-def _step_of(digest: _Digest, line: panel.RunLine) -> str:
+def _step_of(digest: _Digest, line: messages.RunLine) -> str:
     """Return the progress of a running plan."""
     if not line.live or line.state != "running" or not digest.plan:
         return ""
@@ -230,8 +229,8 @@ def _step_of(digest: _Digest, line: panel.RunLine) -> str:
     return f"step {max(1, begun)} of {len(digest.plan)}"
 
 
-def _session_line(record: schema.Session, current: Session | None) -> panel.SessionLine:
-    return panel.SessionLine(
+def _session_line(record: schema.Session, current: Session | None) -> messages.SessionLine:
+    return messages.SessionLine(
         id=record.id,
         name=record.name,
         current=current is not None and record.id == current.id,
@@ -245,12 +244,12 @@ def _asked_calls(transcript: Transcript) -> tuple[Call, ...]:
     return transcript.steps[-1].calls if transcript.steps else ()
 
 
-def _approvals(feed: Feed) -> Iterator[panel.PendingApproval]:
+def _approvals(feed: Feed) -> Iterator[messages.PendingApproval]:
     transcript, run_id = feed.transcript, feed.run.id
     for call in _asked_calls(transcript):
         if call.approval:
             about = "a question" if call.question else reveal(call.name)
-            yield panel.PendingApproval(
+            yield messages.PendingApproval(
                 approval_id=call.approval.id,
                 run_id=run_id,
                 cell_id=feed.cell_id,
@@ -258,7 +257,7 @@ def _approvals(feed: Feed) -> Iterator[panel.PendingApproval]:
                 call=call,
             )
     if transcript.plan and transcript.plan.approval:
-        yield panel.PendingApproval(
+        yield messages.PendingApproval(
             approval_id=transcript.plan.approval.id,
             run_id=run_id,
             cell_id=feed.cell_id,
@@ -267,19 +266,21 @@ def _approvals(feed: Feed) -> Iterator[panel.PendingApproval]:
         )
 
 
-def _waiting(plan: Run | None, live: Container[str]) -> panel.WaitingPlan | None:
+def _waiting(plan: Run | None, live: Container[str]) -> messages.WaitingPlan | None:
     """Return a plan that waits while no cell asks about it."""
     waiting_plan = transcribe_plan(plan, is_whole=True) if plan and plan.id not in live else None
     if plan is None or waiting_plan is None:
         return None
-    return panel.WaitingPlan(run_id=plan.id, cell_id=plan.cell_id, plan=waiting_plan)
+    return messages.WaitingPlan(run_id=plan.id, cell_id=plan.cell_id, plan=waiting_plan)
 
 
-def _plan_lines(run: Run) -> Iterator[panel.PlanStepLine]:
+def _plan_lines(run: Run) -> Iterator[messages.PlanStepLine]:
     for step, status in zip(run.plan, progress(run), strict=True):
         glyph, text = GLYPHS[status]
         name, note = reveal(step.call.name), reveal(step.note)
-        yield panel.PlanStepLine(name=name, note=note, status=status, glyph=glyph, status_text=text)
+        yield messages.PlanStepLine(
+            name=name, note=note, status=status, glyph=glyph, status_text=text
+        )
 
 
 def _progress_text(digest: _Digest) -> str:
@@ -292,18 +293,18 @@ def _progress_text(digest: _Digest) -> str:
     return f"{sum(completed)} of {len(completed)} done" if completed else ""
 
 
-def _variable_lines(run: Run) -> Iterator[panel.VariableLine]:
+def _variable_lines(run: Run) -> Iterator[messages.VariableLine]:
     for result in run.results:
         for each in result.variables:
             facts = reveal(each.summary or each.type)
-            yield panel.VariableLine(
+            yield messages.VariableLine(
                 name=reveal(each.name), change=each.change, type=facts, run_id=run.id
             )
 
 
-def _variables(digests: Iterable[_Digest]) -> tuple[panel.VariableLine, ...]:
+def _variables(digests: Iterable[_Digest]) -> tuple[messages.VariableLine, ...]:
     """Return the last change of each variable, the newest first."""
-    newest: dict[str, panel.VariableLine] = {}
+    newest: dict[str, messages.VariableLine] = {}
     for change in (each for digest in digests for each in digest.variables):
         newest.pop(change.name, None)
         newest[change.name] = change

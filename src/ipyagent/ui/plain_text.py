@@ -8,8 +8,7 @@ from ipyagent.phrases import plural
 from ipyagent.plaintext import reveal_prose, strip_escapes, visible
 from ipyagent.schema import ToolStatus
 from ipyagent.ui import transcript_text as words
-from ipyagent.ui.formatting import clean_output, clip_output
-from ipyagent.ui.reveal import reveal
+from ipyagent.ui.reveal import clean_output, clip_output, reveal
 from ipyagent.ui.transcribe.call import OPEN
 from ipyagent.ui.transcript import Call, Fold, Image, Media, Step, Todo, Transcript, UserText
 from ipyagent.ui.transcript_text import approval_text, call_body, call_text, plan_text

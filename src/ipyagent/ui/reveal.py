@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from functools import lru_cache
 from itertools import groupby
 
-from ipyagent.plaintext import visible
+from ipyagent.phrases import plural
+from ipyagent.plaintext import strip_escapes, visible
 
 LIMITS = {"empty_lines": 3, "blanks": 40, "same": 3, "mixed": 40, "stacked": 8, "turns": 8}
 """How many of a kind are drawn one by one; more in a row become one mark."""
@@ -151,3 +152,42 @@ def _mark_part(match: re.Match[str]) -> str:
     if symbol or not foreign or not foreign <= LOOKALIKES:
         return part
     return "".join(f"⟨U+{ord(char):04X}⟩" if char in foreign else char for char in part)
+
+
+LINE = 60
+"""Characters of arguments, and of output, that fit into a summary line."""
+
+MAX_CHARS, MAX_LINES = 5_000, 40
+"""How much of an output a terminal shows at once."""
+
+
+def clean_output(text: str) -> str:
+    """Return a program's output as a terminal leaves it, hidden characters made visible.
+
+    Only for output: in a call it would hide overwritten text, which runs all the same.
+    """
+    return visible(strip_escapes(text))
+
+
+def first_line(text: str, width: int = LINE) -> str:
+    """Return the first line of an output with something on it, cut to fit."""
+    text = strip_escapes(text)
+    return shorten(next((line for line in text.split("\n") if line.strip()), ""), width)
+
+
+def shorten(text: str, width: int = LINE) -> str:
+    """Return text in one line of at most `width` characters."""
+    head = text[: 8 * width]
+    line = " ".join(reveal(head).split())
+    return line if len(line) <= width and head == text else f"{line[: width - 1]}…"
+
+
+def clip_output(text: str, where: str) -> str:
+    """Return text cut to one screen, with a note on how much more there is and where."""
+    kept = "\n".join(text[:MAX_CHARS].split("\n")[:MAX_LINES])
+    if kept == text:
+        return text
+    rest = text[len(kept) :]
+    lines = rest.count("\n")
+    more = plural(lines, "more line") if lines else f"{len(rest):,} more characters"
+    return f"{kept}\n… {more}; the full text is {where}"

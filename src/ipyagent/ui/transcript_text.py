@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 import shutil
 import textwrap
+import unicodedata
 from collections.abc import Iterable, Iterator
 
 from ipyagent.phrases import plural
 from ipyagent.schema import Run, ToolExecution
-from ipyagent.ui.formatting import cell_width, shorten
-from ipyagent.ui.reveal import reveal, reveal_diff
+from ipyagent.ui.reveal import reveal, reveal_diff, shorten
 from ipyagent.ui.transcribe.call import CallContext, transcribe_call
 from ipyagent.ui.transcribe.plan import transcribe_plan
 from ipyagent.ui.transcript import (
@@ -245,7 +245,7 @@ def _wrap(line: str, width: int) -> Iterator[str]:
     part: list[str] = []
     used = 0
     for piece in _PIECE.findall(line):
-        cells = 0 if piece[0] == "\x1b" else cell_width(piece)
+        cells = 0 if piece[0] == "\x1b" else _cell_width(piece)
         if part and used + cells > max(width, _NARROW):
             yield "".join(part)
             part, used = [], 0
@@ -262,3 +262,8 @@ def _highlight(code: str, language: str) -> str:
     except util.ClassNotFound:
         return code
     return str(highlight(code, lexer, formatters.TerminalFormatter())).rstrip("\n")
+
+
+def _cell_width(text: str) -> int:
+    """Return how many cells of a terminal the text takes."""
+    return sum(1 + (unicodedata.east_asian_width(char) in "WF") for char in text)

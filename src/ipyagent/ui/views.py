@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from ipyagent.agent.approvals import Approval, Approvals
-from ipyagent.agent.session import Session
+from ipyagent.agent.session.session import Session
 from ipyagent.kernel.drivers import Cell
 from ipyagent.kernel.frontend import Frontend, Surface
 from ipyagent.schema import Event, Run, RunState
@@ -52,7 +52,7 @@ def view_for(
         from ipyagent.ui.plain_view import TerminalView
 
         return TerminalView(cell, approvals, frontend)
-    from ipyagent.ui.notebook_view import MirrorView, NotebookView
+    from ipyagent.ui.card import MirrorView, NotebookView
 
     if not frontend.can_input:
         return MirrorView()
@@ -66,7 +66,7 @@ def show_run(frontend: Frontend, run: Run) -> None:
 
         write_run(run)
     else:
-        from ipyagent.ui.notebook_view import publish_run
+        from ipyagent.ui.card import publish_run
 
         publish_run(run)
 

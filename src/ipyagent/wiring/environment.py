@@ -3,48 +3,122 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from itertools import chain
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from ipyagent.agent.approvals import Approvals
 from ipyagent.agent.prompts import PUSH_DOWN, context_block, describe_mentions
-from ipyagent.agent.session import Session
-from ipyagent.agent.signs.named_tables import find_named_tables
-from ipyagent.config import Config
-from ipyagent.errors import AgentError
+from ipyagent.agent.session.session import Session
+from ipyagent.config import Config, MCPServerConfig
+from ipyagent.errors import AgentError, ConfigError
 from ipyagent.json_types import JsonDict
 from ipyagent.kernel.cell_notes import CellNote
-from ipyagent.kernel.describe.known_types import holds_lazy_data, is_table
+from ipyagent.kernel.describe import holds_lazy_data, is_table
 from ipyagent.kernel.describe.secrets import secret_strings
 from ipyagent.kernel.main_thread import Post
-from ipyagent.kernel.namespace import Namespace, ShellNamespace, WatchedNamespace, digest
+from ipyagent.kernel.namespace import (
+    Namespace,
+    Provenance,
+    ShellNamespace,
+    WatchedNamespace,
+    digest,
+)
 from ipyagent.kernel.open_notebooks import OpenNotebooks, current
-from ipyagent.kernel.provenance import Provenance
 from ipyagent.redaction import Redactor
+from ipyagent.services.mcp.sources import ServerSources
+from ipyagent.services.openapi.stored_services import has_services
 from ipyagent.tools.authors import find_authors
-from ipyagent.tools.base import Tool, find_tools
+from ipyagent.tools.base import Tool, Toolbox, find_tools
 from ipyagent.tools.file_change import Previews
 from ipyagent.tools.file_tools import file_tools
 from ipyagent.tools.namespace_tools import namespace_tools
 from ipyagent.tools.notebook.notebook_file import CellChange
-from ipyagent.tools.notebook.notebook_tools import NotebookTools, check_not_open
-from ipyagent.tools.notebook.run_cell import RunCellTool
+from ipyagent.tools.notebook.notebook_tools import NotebookTools, RunCellTool, check_not_open
 from ipyagent.tools.notes import note_tools, question_tool, todo_tool
+from ipyagent.tools.result_conversion import OutputStore
 from ipyagent.tools.sandbox import Sandbox
 from ipyagent.tools.scripts import ScriptRunner, shell_tools
 from ipyagent.tools.search import search_tools
-from ipyagent.tools.tables.inspect import describe_table, list_tables
+from ipyagent.tools.tables.inspect import describe_table, find_named_tables, list_tables
 from ipyagent.tools.tables.sample import GLANCE, MOST_BYTES, NotTableError
-from ipyagent.tools.toolbox import Toolbox
 from ipyagent.tools.tracked_namespace import TrackedNamespace
-from ipyagent.tools.truncate import OutputStore
 from ipyagent.tools.workspace import Workspace
-from ipyagent.wiring.services import Services
 from ipyagent.wiring.undo_history import UndoHistory
+
+if TYPE_CHECKING:
+    from ipyagent.services.mcp.server import Server
+    from ipyagent.services.mcp.servers import MCPServers
+    from ipyagent.services.openapi.services import OpenAPIServices
+
+
+@dataclass(frozen=True)
+class Services:
+    """The services of a folder, for certain settings; `home` is where its settings are.
+
+    `switches` returns those of the notebook, such as `api:shop` and `mcp:files`, at each use.
+    """
+
+    folder: Path
+    home: Path
+    switches: Callable[[], Mapping[str, bool]] = dict
+    configured: tuple[MCPServerConfig, ...] = ()
+    """The MCP servers of the settings in force."""
+    _connected: dict[str, Server] = field(default_factory=dict)
+    _seen: dict[str, JsonDict] = field(default_factory=dict)
+
+    def for_run(self, config: Config) -> Services:
+        """Return those of a run by its settings, with the same connections."""
+        same = config.mcp.servers == self.configured
+        return self if same else replace(self, configured=config.mcp.servers)
+
+    @cached_property
+    def mcp(self) -> MCPServers:
+        """Return its MCP servers."""
+        from ipyagent.services.mcp.servers import MCPServers
+
+        live = self._connected, self._seen
+        return MCPServers(self.folder, self.home, os.environ, self.configured, self.switches, *live)
+
+    @cached_property
+    def openapi(self) -> OpenAPIServices:
+        """Return its OpenAPI services."""
+        from ipyagent.services.openapi.services import OpenAPIServices
+
+        return OpenAPIServices(self.folder, self.home, os.environ, self.configured, self.switches)
+
+    def secrets(self) -> Iterator[str]:
+        """Yield the secrets in the settings of all configured servers."""
+        yield from chain.from_iterable(each.secrets() for each in self.configured)
+        for named in self._sources.collect()[0].values():
+            with suppress(ConfigError):
+                yield from named.config().secrets()
+
+    async def load_tools(self, config: Config) -> tuple[list[Tool], list[str]]:
+        """Return their tools, and notices for the user; each server has its own time to connect.
+
+        The code of a kind of service is imported once there is one.
+        """
+        if not config.tools.mcp:
+            return [], []
+        tools: list[Tool] = []
+        servers, notices = self._sources.collect()
+        if servers or self._connected:
+            tools, notices = await self.mcp.tools()
+        if has_services(self.folder, self.configured):
+            return [*self.openapi.tools(), *tools], [*self.openapi.notices(), *notices]
+        return tools, notices
+
+    @cached_property
+    def _sources(self) -> ServerSources:
+        return ServerSources(self.folder, self.home, os.environ, self.configured)
+
 
 T = TypeVar("T")
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from ipyagent.config import Config
 from ipyagent.llm.client import ModelSize
-from ipyagent.tools.toolbox import Toolbox
+from ipyagent.tools.base import Toolbox
 
 CORE = frozenset(
     {

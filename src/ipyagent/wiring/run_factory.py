@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from ipyagent.agent.approvals import Answer
-from ipyagent.agent.session import Session
+from ipyagent.agent.session.session import Session
 from ipyagent.agent.validation import (
     VALIDATORS,
     Validator,
@@ -22,8 +22,7 @@ from ipyagent.schema import Run
 from ipyagent.tools.base import Tool
 from ipyagent.ui.views import View
 from ipyagent.wiring.environment import Environment
-from ipyagent.wiring.run_request import RunRequest
-from ipyagent.wiring.run_task import RunTask
+from ipyagent.wiring.run_task import RunRequest, RunTask
 
 RunFunction = Callable[[], Coroutine[Any, Any, Run]]
 """A run that is ready to be driven."""

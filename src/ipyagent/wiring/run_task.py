@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import os
+import uuid
 from collections.abc import Callable, Coroutine, Iterable, Iterator
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 
-from ipyagent import imports, telemetry
+from ipyagent import descriptors, imports, telemetry
 from ipyagent.agent.approvals import Answer
 from ipyagent.agent.event_stream import EventStream
-from ipyagent.agent.folder_permissions import FolderPermissions
+from ipyagent.agent.grants import FolderPermissions
 from ipyagent.agent.loop import AgentLoop, UserPrompt
 from ipyagent.agent.plan_approval import (
     check_background_plan,
@@ -19,32 +21,32 @@ from ipyagent.agent.plan_approval import (
     propose_plan,
     resolve_plan,
 )
-from ipyagent.agent.plan_runner import PlanRunner
+from ipyagent.agent.plans.runner import PlanRunner
 from ipyagent.agent.policy import Effect, Policy
 from ipyagent.agent.prompts import system_prompt
-from ipyagent.agent.session import Session
+from ipyagent.agent.session.session import Session
 from ipyagent.agent.tool_context import DRY_RUN, ToolContext
 from ipyagent.agent.validation import Validator
 from ipyagent.config import Config, has_profile_tools
 from ipyagent.errors import AgentError
 from ipyagent.kernel.drivers import Cell
-from ipyagent.kernel.installed import installed_packages
+from ipyagent.kernel.error_hints import installed_packages
+from ipyagent.kernel.main_thread import without_interrupts
 from ipyagent.kernel.rehearsal.confinement import Limits
-from ipyagent.kernel.uninterruptible import without_interrupts
 from ipyagent.llm.client import Client, ModelSize
-from ipyagent.llm.model_size import size_of
+from ipyagent.llm.local_servers import size_of
 from ipyagent.redaction import Redactor, known_secrets, mask_arguments
-from ipyagent.schema import Decision, Run, StopReason, run_actions
+from ipyagent.schema import Decision, Run, RunStatus, StopReason, runs
 from ipyagent.schema.state import Listener
 from ipyagent.services.skills import Skills, personal_folder
-from ipyagent.telemetry import logs
+from ipyagent.telemetry import logs, trace_ids
 from ipyagent.telemetry.eventlog import EventLog
 from ipyagent.tools.base import Tool
 from ipyagent.tools.file_rendering import decode_utf8
 from ipyagent.tools.notes import has_notes
 from ipyagent.tools.rehearsed import RehearsalContext
+from ipyagent.tools.result_conversion import OutputStore
 from ipyagent.tools.tracked_namespace import TrackedNamespace
-from ipyagent.tools.truncate import OutputStore
 from ipyagent.tools.workspace import Workspace
 from ipyagent.ui.views import View
 from ipyagent.wiring.environment import Environment
@@ -55,8 +57,41 @@ from ipyagent.wiring.offered_tools import (
     offer_tools,
     wants_small_set,
 )
-from ipyagent.wiring.run_request import RunRequest
 from ipyagent.wiring.runtime import runtime
+
+
+@dataclass(frozen=True)
+class RunRequest:
+    """The request of one cell, or of one call of `Agent.ask`; with `plan`, a plan comes first."""
+
+    prompt: str
+    config: Config
+    agent: str | None = None
+    cell_id: str | None = None
+    trace_id: str = field(default_factory=trace_ids.new_trace_id)
+    dry_run: bool = False
+    plan: bool = False
+    background: bool = False
+    """True if an approved plan keeps running after its cell has ended."""
+    notices: tuple[str, ...] = ()
+    """Lasting notices, shown once per session."""
+    one_time_notices: tuple[str, ...] = ()
+    """Notices about recent events."""
+
+
+def failed_run(prompt: str, error: AgentError) -> Run:
+    """Return the failed run of a prompt that could not begin."""
+    clean = Redactor(known_secrets(os.environ)).text
+    return Run(
+        id=uuid.uuid4().hex[:12],
+        trace_id=trace_ids.new_trace_id(),
+        prompt=clean(prompt),
+        status=RunStatus.ERROR,
+        stop_reason=StopReason.ERROR,
+        error=clean(descriptors.describe(error)),
+        duration=0.0,
+    )
+
 
 T = TypeVar("T")
 
@@ -320,16 +355,16 @@ def _load_instructions(config: Config, workspace: Workspace) -> tuple[str, tuple
     return f"{standard}\n\n{own.strip()}" if own else standard, notes
 
 
-def _undo_run(run: Run, *, dry_run: bool = False) -> run_actions.UndoReport:
+def _undo_run(run: Run, *, dry_run: bool = False) -> runs.UndoReport:
     """Take back a run of any agent in this process."""
     from ipyagent.wiring.undo import undo_of_run  # few runs are taken back
 
     undos = [undo_of_run(each, run) for each in runtime().environments]
     found = next((each for each in reversed(undos) if each.records), None)
     if found is None:
-        return run_actions.UndoReport()
+        return runs.UndoReport()
     with runtime().run_lock.hold_all():
         return found.run(dry_run=dry_run)
 
 
-run_actions.undo_run = _undo_run
+runs.undo_run = _undo_run

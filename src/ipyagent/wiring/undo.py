@@ -11,8 +11,8 @@ from ipyagent.kernel.namespace import take_snapshot
 from ipyagent.phrases import plural
 from ipyagent.plaintext import spell
 from ipyagent.schema import Run, ToolExecution
-from ipyagent.schema.run_actions import UndoReport
-from ipyagent.tools.checkpoints import Checkpoints
+from ipyagent.schema.runs import UndoReport
+from ipyagent.tools.file_change import Checkpoints
 from ipyagent.wiring.environment import Environment
 from ipyagent.wiring.undo_history import CallRecord
 

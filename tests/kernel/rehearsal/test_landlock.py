@@ -11,7 +11,7 @@ import pytest
 from ipyagent.kernel.namespace import PlainNamespace
 from ipyagent.kernel.rehearsal.confinement import Confinement, Limits
 from ipyagent.kernel.rehearsal.performance import start_rehearsal
-from ipyagent.tools.sandbox.confinement import build_confinement
+from ipyagent.tools.rehearsal import build_confinement
 from rehearsal_trial import SECONDS, rehearse
 
 # The process that runs the tests is what is forked: other tests would leave threads in it.
@@ -22,7 +22,9 @@ pytestmark = [
 
 
 def rehearse_in(confinement: Confinement, code: str) -> dict[str, Any]:
-    return start_rehearsal(PlainNamespace({}), [code], confinement, Limits(SECONDS)).finish()[0]
+    started = start_rehearsal(PlainNamespace({}), [code], confinement, Limits(SECONDS))
+    ((report, _),), _ = started.finish()
+    return report
 
 
 @pytest.fixture

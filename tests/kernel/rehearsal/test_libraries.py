@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from ipyagent.kernel.rehearsal.mounts import TEMPORARY
+from ipyagent.kernel.rehearsal.isolation import TEMPORARY
 from rehearsal_trial import in_both_ways, rehearse, run_in_fork
 from sampling import cases
 

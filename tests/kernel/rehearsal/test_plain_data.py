@@ -13,8 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ipyagent.kernel.rehearsal.plain_data import read_all, write_all
-from ipyagent.kernel.rehearsal.plain_tables import BadDataError, NotPlainError
+from ipyagent.kernel.rehearsal.plain_data import NotPlainError, read_all, write_all
 
 TABLE = pd.DataFrame(
     {
@@ -152,7 +151,7 @@ HOSTILE: list[Any] = [
 @pytest.mark.parametrize("node", HOSTILE, ids=str)
 def test_a_hostile_report_makes_no_object(node: Any) -> None:
     before = set(sys.modules)
-    with pytest.raises(BadDataError):
+    with pytest.raises(NotPlainError):
         read_all({"x": node}, [memoryview(b"\xff" * 8)], {})
     assert set(sys.modules) == before
 
@@ -161,5 +160,5 @@ def test_endless_nesting_is_refused() -> None:
     node: list[Any] = ["none"]
     for _ in range(5_000):
         node = ["list", [node]]
-    with pytest.raises(BadDataError):
+    with pytest.raises(NotPlainError):
         read_all({"x": node}, [], {})

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from ipyagent.kernel.rehearsal import isolation, memory, system_calls, table_memory
+from ipyagent.kernel.rehearsal import isolation, memory, system_calls, watched_values
 from ipyagent.kernel.rehearsal.probe import Probe
-from ipyagent.tools.sandbox.confinement import build_confinement
+from ipyagent.tools.rehearsal import build_confinement
 from rehearsal_trial import chosen, in_both_ways
 
 # The process that runs the tests is what is forked: other tests would leave threads in it.
@@ -82,7 +82,7 @@ def test_a_landlock_that_is_too_old_says_so(
 def test_a_system_that_does_not_tell_which_memory_is_written_is_noticed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(table_memory, "_OWN", bytes(256))
+    monkeypatch.setattr(watched_values, "_OWN", bytes(256))
     assert "writes to memory unnoticed" in (probe(tmp_path) or "")
 
 

@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 
 from ipyagent import imports
 from ipyagent.kernel.namespace import PlainNamespace
-from ipyagent.tools.sandbox.confinement import machine_facts
+from ipyagent.tools.rehearsal import machine_facts
 from rehearsal_trial import rehearse
 from sampling import cases
 
@@ -174,6 +174,44 @@ INSIDE = [
 def test_a_change_inside_of_cells_and_labels_is_noticed(tmp_path: Path, code: str) -> None:
     cells = pd.DataFrame({"a": [[1], [2]]})
     given = {"cells": cells, "index": pd.Index([1, 2]), "rows": pd.Series([1], name="r")}
+    assert effects(rehearse(code, given, tmp_path)), "not noticed"
+
+
+class LabelType(pd.api.extensions.ExtensionDtype):
+    name, type = "label", str
+
+    @classmethod
+    def construct_array_type(cls) -> type:
+        return Labels
+
+
+class Labels(pd.api.extensions.ExtensionArray):
+    """A column of a type that pandas does not know, as other libraries have them."""
+
+    dtype, nbytes = LabelType(), 0
+
+    def __init__(self, values: list[str]) -> None:
+        self.values = values
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __getitem__(self, place: Any) -> Any:
+        found = np.array(self.values, dtype=object)[place]
+        return found if isinstance(found, str) else Labels([*found])
+
+    def __setitem__(self, place: Any, value: Any) -> None:
+        self.values[place[0] if isinstance(place, tuple) else place] = value
+
+    def copy(self) -> Labels:
+        return Labels([*self.values])
+
+
+@pytest.mark.parametrize("code", ["labels.loc[0, 'a'] = 'z'", "labels['a'].array[0] = 'z'"])
+def test_a_change_of_a_column_that_pandas_does_not_define_is_noticed(
+    tmp_path: Path, code: str
+) -> None:
+    given = {"labels": pd.DataFrame({"a": Labels(["x", "y"])})}
     assert effects(rehearse(code, given, tmp_path)), "not noticed"
 
 
@@ -389,6 +427,23 @@ def test_a_change_outside_is_told_even_if_its_failure_is_passed_over(
     program = f"import os\ntry: {code.format(str(letter))}\nexcept OSError: pass"
     report = rehearse(program, {}, root)
     assert report["attempts"] or report["files"], "not noticed"
+
+
+ASKS = {
+    "try: input('?')\nexcept EOFError: pass": "asks for input",
+    "os.environ.get('WORD_OF_MINE')": (
+        "reads the environment variable WORD_OF_MINE, which is hidden from it"
+    ),
+    "[*os.environ]": "lists the environment, a part of which is hidden from it",
+}
+
+
+@pytest.mark.parametrize("code", ASKS)
+def test_what_would_be_answered_otherwise_outside_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str
+) -> None:
+    monkeypatch.setenv("WORD_OF_MINE", "x")
+    assert rehearse(code, {"os": os}, tmp_path)["attempts"] == [ASKS[code]]
 
 
 def test_a_hidden_file_of_a_workspace_among_temporary_files_is_hidden(tmp_path: Path) -> None:

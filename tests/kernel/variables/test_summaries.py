@@ -14,7 +14,7 @@ import pytest
 import scipy.sparse
 
 from ipyagent.kernel.namespace import PlainNamespace
-from ipyagent.kernel.variables.capture_choice import TOO_MANY
+from ipyagent.kernel.variables.checkpoint import TOO_MANY
 from ipyagent.schema import VariableChange
 
 PANDAS_3 = pd.__version__ >= "3"

@@ -11,8 +11,9 @@ import pytest
 
 from growth import LINEAR, growth
 from ipyagent.kernel.namespace import PlainNamespace
-from ipyagent.kernel.variables import capture_choice, captures, snapshot
+from ipyagent.kernel.variables import captures, checkpoint, snapshot
 from ipyagent.kernel.variables.captures import Allowance
+from ipyagent.kernel.variables.reach import FUNCTIONS, reachable_names
 from ipyagent.kernel.variables.snapshot import MOST
 
 
@@ -109,13 +110,22 @@ def test_names_that_code_does_not_reach_are_not_looked_at(monkeypatch: pytest.Mo
 
     def capture_and_note(value: object, allowance: Allowance) -> captures.Capture:
         looked_at.append(value)
-        return capture_choice.capture(value, allowance)
+        return checkpoint.capture(value, allowance)
 
     monkeypatch.setattr(snapshot, "capture", capture_and_note)
     known = {f"v{i}": i for i in range(5_000)} | {f"df{i}": frame() for i in range(3)}
     assert changes_of("zz = v7", **known) == [("zz", "created", "int")]
     assert looked_at == [7]
     assert changes_of("v8 = v7", **known) == [("v8", "changed", "int")]
+
+
+def test_only_the_first_functions_of_a_long_tuple_are_followed():
+    """A million numbers in one took half a minute."""
+    scope: dict[str, Any] = {"items": [1], "__name__": "__main__"}
+    exec("def add(): items.append(2)", scope)
+    for count, found in ((0, ["calls", "items"]), (FUNCTIONS, ["calls"])):
+        scope["calls"] = (*[0] * count, scope["add"])
+        assert reachable_names("calls[-1]()", scope) == found
 
 
 def test_a_new_object_at_an_old_address_is_a_change():

@@ -16,7 +16,7 @@ from asking import EVENTS, HELLO, KEY, ask, client_of, failed
 from ipyagent.errors import ModelRefusedError, ModelUnavailableError
 from ipyagent.llm.client import ModelRequest
 from ipyagent.llm.direct import connections, deadline
-from ipyagent.llm.direct.events import EventSplitter
+from ipyagent.llm.direct.reading import EventSplitter
 from patience import PATIENCE
 from servers.model_server import (
     Cut,

@@ -88,7 +88,8 @@ async def test_the_reason_that_a_service_gives_is_the_error(
     after = {"done": [DONE], "closed": [], "open": [b"\n\n", Silence()]}[end]
     frame = event if isinstance(event, bytes) else sse(event)
     with ModelServer([Reply((frame, *after), headers=EVENTS)]) as server:
-        error, _ = await failed(client_of(server, model, timeout=0.5), request_)
+        timeout = 0.5 if end == "open" else PATIENCE
+        error, _ = await failed(client_of(server, model, timeout=timeout), request_)
     if (name, end) == ("a JSON of several lines", "open"):
         return  # nothing tells that it is complete
     assert type(error) is kind

@@ -18,7 +18,7 @@ from ipyagent.kernel.describe.preview import key_secrecy
 from ipyagent.kernel.describe.safe_inspect import is_a, module_name, own_attributes
 from ipyagent.kernel.describe.table import Column
 from ipyagent.redaction import Secrecy
-from ipyagent.redaction.names import is_identifier
+from ipyagent.redaction.secret_patterns import is_identifier
 
 MOST = 200
 """Strings that are taken, and cells of one column that are inspected at each end."""

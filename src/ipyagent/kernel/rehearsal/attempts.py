@@ -18,7 +18,7 @@ from typing import Any
 
 from ipyagent import imports
 from ipyagent.kernel.rehearsal.confinement import ALIKE, Confinement, is_in
-from ipyagent.kernel.rehearsal.mounts import CACHE, SHARED, TEMPORARY
+from ipyagent.kernel.rehearsal.isolation import CACHE, SHARED, TEMPORARY
 
 _MOST = 20
 _NETWORK = ("connect", "sendto", "sendmsg", "bind", "getaddrinfo", "gethostbyname", "gethostbyaddr")
@@ -63,7 +63,7 @@ class Attempts:
 
     def __init__(self, confinement: Confinement) -> None:
         """Note what the code will not see, outside of its isolation."""
-        self._confinement = confinement
+        self.confinement = confinement
         self._hidden_variables = frozenset(os.environ) - confinement.variables
         self._hidden_modules = find_hidden_modules(confinement)
         self._home = os.path.expanduser("~")  # noqa: PTH111
@@ -106,15 +106,13 @@ class Attempts:
         if self._is_active and len(self._found) < _MOST:
             self._found.setdefault(text)
 
-    def _hear(self, event: str, arguments: tuple[object, ...]) -> None:
+    def _hear(self, event: str, arguments: tuple[Any, ...]) -> None:
         if not self._is_active:
             return
         if event == "open":
-            path, mode, flags = arguments
-            by_mode = isinstance(mode, str) and mode[:1] in ("w", "a", "x")
-            by_flags = isinstance(flags, int) and bool(flags & os.O_CREAT)
-            by_flags |= isinstance(flags, int) and bool(flags & (os.O_WRONLY | os.O_RDWR))
-            self._check_path(path, creates=by_mode or by_flags, writes=by_flags)
+            path, _, flags = arguments
+            writes = bool(flags & (os.O_CREAT | os.O_WRONLY | os.O_RDWR))
+            self._check_path(path, creates=writes, writes=writes)
         elif event in _WRITES:
             first = int(event == "os.symlink")  # what it leads to is not touched
             for path in arguments[first : 2 if first or event in _PAIRS else 1]:
@@ -162,7 +160,7 @@ class Attempts:
         return not any(is_in(real, each) for each in self._writable)
 
     def _is_as_outside(self, real: str, *, creates: bool, lists: bool) -> bool:
-        if self._confinement.sees(real) or f"{real}/".startswith((*_OWN, f"{CACHE}/")):
+        if self.confinement.sees(real) or f"{real}/".startswith((*_OWN, f"{CACHE}/")):
             return True
         if real.startswith(f"{self._home}/."):
             return True  # where libraries look for settings
@@ -172,7 +170,7 @@ class Attempts:
             # Its own folder of temporary files: what is missing there may be in the real one.
             return os.path.lexists(real) or (creates and os.path.isdir(os.path.dirname(real)))  # noqa: PTH112, PTH120
         # That a folder is there tells nothing, if something in it is seen.
-        below = () if lists else (*self._confinement.readable, f"{self._home}/.")
+        below = () if lists else (*self.confinement.readable, f"{self._home}/.")
         return any(each.startswith(f"{real}/") for each in (self._root, *below))
 
     def _refuse_input(self, *_: object) -> str:

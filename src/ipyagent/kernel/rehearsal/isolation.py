@@ -2,7 +2,11 @@
 
 It takes two processes. The first one leaves the namespaces and waits; the second is the first
 process of the new ones, and can start no other. Where there are none, Landlock and a stricter
-filter of system calls take their place.
+filter of system calls take their place: then nothing is mounted, and contents are hidden, but that
+a file is there, its size and its date can still be asked for.
+
+Of the file system, what it may see is mounted anew, and nothing else is there. The workspace is
+covered by an overlay, whose upper layer collects what would change.
 """
 
 from __future__ import annotations
@@ -12,15 +16,193 @@ import os
 import resource
 import select
 import signal
+import stat
 import sys
 import tempfile
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
-from ipyagent.kernel.rehearsal import memory, system_calls
-from ipyagent.kernel.rehearsal.confinement import Confinement, Limits, Way
-from ipyagent.kernel.rehearsal.landlock import restrict_files
-from ipyagent.kernel.rehearsal.mounts import CACHE, TEMPORARY, build_root
+from ipyagent.kernel.rehearsal import memory
+from ipyagent.kernel.rehearsal import system_calls as calls
+from ipyagent.kernel.rehearsal.confinement import ALIKE, Confinement, Limits, Way, is_in
+
+TEMPORARY = "/tmp"  # noqa: S108 - the rehearsal has its own
+CACHE = f"{TEMPORARY}/.ipyagent-cache"
+"""Where libraries find nothing and may keep what they make; no code knows of it."""
+UPPER = "/.rehearsal"
+"""The overlay's upper layer, as it is seen afterwards."""
+_OLD, _NEW, _SCRATCH = "/old", "/new", "/scratch"
+SHARED = "/dev/shm"  # noqa: S108 - likewise
+_STANDARD = {"fd": "/proc/self/fd", "stdin": "/proc/self/fd/0"}
+_STANDARD |= {"stdout": "/proc/self/fd/1", "stderr": "/proc/self/fd/2"}
+_SAFE = calls.NO_SETUID | calls.NO_DEVICES
+
+
+def build_root(confinement: Confinement, limits: Limits) -> None:
+    """Make the confinement's files the root; in a mount namespace of its own."""
+    here = os.getcwd()  # noqa: PTH109
+    calls.mount("none", "/", flags=calls.RECURSIVE | calls.PRIVATE)
+    size = f"size={limits.files},nr_inodes=50000"
+    # On a folder that every system has.
+    calls.mount("tmpfs", TEMPORARY, "tmpfs", _SAFE, f"{size},mode=0755")
+    os.chdir(TEMPORARY)
+    for each in ("old", "new", "scratch"):
+        os.mkdir(each)  # noqa: PTH102
+    calls.mount("new", "new", flags=calls.BIND | calls.RECURSIVE)
+    calls.pivot_root(".", "old")
+    os.chdir("/")
+    _mount_devices()
+    _mount_temporary()
+    for link, target in confinement.links:
+        Path(f"{_NEW}{link}").symlink_to(target)
+    inside = [each for each in confinement.readable if each.startswith(f"{confinement.root}/")]
+    for path in confinement.readable:
+        if path not in inside:  # a Python may lie among the temporary files
+            _bind(path)
+    _mount_workspace(confinement, inside)
+    _finish()
+    os.chdir(here if Path(here).is_dir() else confinement.root)
+
+
+def _bind(path: str) -> None:
+    """Show a path of the system as it is, read-only, if there is one."""
+    source, target = Path(f"{_OLD}{path}"), Path(f"{_NEW}{path}")
+    if not source.exists():
+        return
+    if not os.path.lexists(target):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if source.is_dir():
+            target.mkdir()
+        else:
+            target.touch()
+    calls.mount(str(source), str(target), flags=calls.BIND | calls.RECURSIVE)
+    calls.make_read_only(str(target))
+
+
+def _mount_devices() -> None:
+    Path(f"{_NEW}{SHARED}").mkdir(parents=True)
+    for path in ALIKE:
+        Path(f"{_NEW}{path}").touch()
+        calls.mount(f"{_OLD}{path}", f"{_NEW}{path}", flags=calls.BIND)
+    for name, target in _STANDARD.items():
+        Path(f"{_NEW}/dev/{name}").symlink_to(target)
+    calls.mount("tmpfs", f"{_NEW}{SHARED}", "tmpfs", _SAFE, "size=64m,mode=1777")
+    Path(f"{_NEW}/proc").mkdir()
+    try:
+        calls.mount("proc", f"{_NEW}/proc", "proc", _SAFE)
+        _seal(f"{_NEW}/proc")
+    except PermissionError:
+        pass  # a container that hides a part of /proc: then there is none
+
+
+def _mount_temporary() -> None:
+    for name in ("temporary", "upper", "work"):
+        Path(f"{_SCRATCH}/{name}").mkdir()
+    Path(f"{_NEW}{TEMPORARY}").mkdir(exist_ok=True)
+    calls.mount(f"{_SCRATCH}/temporary", f"{_NEW}{TEMPORARY}", flags=calls.BIND)
+    Path(f"{_NEW}{CACHE}").mkdir()
+
+
+def _mount_workspace(confinement: Confinement, inside: list[str]) -> None:
+    root = confinement.root
+    Path(f"{_NEW}{root}").mkdir(parents=True, exist_ok=True)
+    lower = (_OLD + root).replace("\\", "\\\\").replace(",", "\\,").replace(":", "\\:")
+    layers = f"lowerdir={lower},upperdir={_SCRATCH}/upper,workdir={_SCRATCH}/work,userxattr"
+    calls.mount("overlay", f"{_NEW}{root}", "overlay", _SAFE, layers)
+    gone: list[str] = []
+    for path in (f"{root}/{each}" for each in sorted(confinement.hidden_folders)):
+        if not path.startswith(tuple(gone)) and Path(f"{_OLD}{path}").is_dir():
+            calls.mount("tmpfs", f"{_NEW}{path}", "tmpfs", _SAFE, "size=64k,mode=0755")
+            gone.append(f"{path}/")
+    for path in inside:
+        _bind(path)
+    for path in gone:
+        _seal(f"{_NEW}{path}")
+    for path in (f"{root}/{each}" for each in confinement.hidden_files):
+        if not path.startswith((*gone, *(f"{each}/" for each in inside))):
+            # Without devices, so that to open this one is not permitted.
+            calls.mount(f"{_OLD}/dev/null", f"{_NEW}{path}", flags=calls.BIND)
+            _seal(f"{_NEW}{path}")
+
+
+def _seal(target: str) -> None:
+    calls.mount("none", target, flags=calls.REMOUNT | calls.BIND | calls.READ_ONLY | _SAFE)
+
+
+def _finish() -> None:
+    """Leave the old root, and keep only the upper layer of the scratch space."""
+    Path(f"{_NEW}{UPPER}").mkdir()
+    calls.mount(f"{_SCRATCH}/upper", f"{_NEW}{UPPER}", flags=calls.BIND)
+    _seal(f"{_NEW}{UPPER}")
+    os.chdir(_NEW)
+    calls.pivot_root(".", ".")  # the old root now lies over the new one
+    calls.detach(".")
+    os.chdir("/")
+    _seal("/")
+
+
+_OLDEST_LANDLOCK = 3
+"""The first version that denies truncation; what later ones add, the filter denies, too."""
+_WRITE, _READ, _LIST = 1 << 1, 1 << 2, 1 << 3
+_OWN = tuple(
+    f"/proc/self/{name}" for name in ("cgroup", "fd", "maps", "pagemap", "stat", "statm", "status")
+)
+"""Files about the process itself, which it may read."""
+
+
+def restrict_files(confinement: Confinement) -> None:
+    """Let this process read what the confinement shows and write nothing. Raises OSError.
+
+    Before, new privileges must be forbidden.
+    """
+    if len(os.listdir("/proc/self/task")) > 1:  # noqa: PTH208
+        raise OSError("a library starts threads on the copy, which Landlock would not reach")
+    version = calls.find_landlock_version()
+    if version < _OLDEST_LANDLOCK:
+        raise OSError(f"Landlock is too old here (version {version}, {_OLDEST_LANDLOCK} is needed)")
+    files = (1 << (16 if version >= 5 else 15)) - 1
+    tcp, scopes = 3 if version >= 4 else 0, 3 if version >= 6 else 0  # all that there are
+    rules = calls.make_ruleset(files, tcp, scopes)
+    for path in ALIKE:
+        _allow(rules, path, _READ | _WRITE)
+    for path in _OWN:
+        _allow(rules, path, _READ | _LIST)
+    hidden = {"/proc", *confinement.hidden_paths}
+    above = {str(parent) for path in hidden for parent in Path(path).parents}
+    for top in (confinement.root, *confinement.readable):
+        real = os.path.realpath(top)
+        if is_in(top, confinement.root) and real != top:
+            continue  # a link that leads anywhere: whoever writes in the workspace may have made it
+        _allow(rules, real, _LIST)
+        for path in _list_visible(real, hidden, above):
+            _allow(rules, path, _READ)
+    calls.restrict_self(rules)
+
+
+def _list_visible(path: str, hidden: Collection[str], above: Collection[str]) -> Iterator[str]:
+    """Yield what there is at a path: folders only if nothing in them is hidden."""
+    if path not in above:
+        yield path
+        return
+    with os.scandir(path) as entries:
+        for entry in entries:
+            if entry.path not in hidden and not entry.is_symlink():
+                yield from _list_visible(entry.path, hidden, above)
+
+
+def _allow(rules: int, path: str, rights: int) -> None:
+    """Allow rights to a file, or to all in a folder, if there is one."""
+    try:
+        opened = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    except OSError:
+        return
+    if not stat.S_ISDIR(os.fstat(opened).st_mode):
+        rights &= ~_LIST
+    if rights:
+        calls.allow(rules, opened, rights)
+    if path not in _OWN:  # which are known only as long as they are open
+        os.close(opened)
+
 
 _END = {signal.SIGTERM}
 BY_SIGNAL = 128
@@ -32,7 +214,7 @@ def leave_kernel(kernel: int, report: int, way: Way) -> None:
 
     It ends when the kernel does. SIGTERM waits until there is a second process to be ended.
     """
-    system_calls.die_with_parent(signal.SIGKILL)
+    calls.die_with_parent(signal.SIGKILL)
     if os.getppid() != kernel:
         os._exit(1)
     signal.set_wakeup_fd(-1)
@@ -50,7 +232,7 @@ def leave_kernel(kernel: int, report: int, way: Way) -> None:
 def _leave_namespaces() -> None:
     user, group = os.geteuid(), os.getegid()
     try:
-        system_calls.unshare(system_calls.NAMESPACES)  # of processes, that of the next child
+        calls.unshare(calls.NAMESPACES)  # of processes, that of the next child
     except OSError as error:
         raise OSError(f"users may not make namespaces here ({error.strerror})") from None
     Path("/proc/self/setgroups").write_text("deny")
@@ -95,7 +277,7 @@ def isolate(
     It ends with the first process, whose end of the pipe `life` tells if it has ended already.
     `numeric` is memory without any text.
     """
-    system_calls.die_with_parent(signal.SIGKILL)
+    calls.die_with_parent(signal.SIGKILL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _END)
     poll = select.poll()
     poll.register(life, 0)
@@ -114,28 +296,26 @@ def isolate(
         os.environ.update(own)
         tempfile.tempdir = TEMPORARY
     _limit_resources(limits, confinement.way)
-    system_calls.drop_capabilities()
-    system_calls.forbid_new_privileges()
+    calls.drop_capabilities()
+    calls.forbid_new_privileges()
     if confinement.way == "Landlock":
         restrict_files(confinement)
-    system_calls.filter_calls(confinement.call_filter)
+    calls.filter_calls(confinement.call_filter)
 
 
 def _limit_resources(limits: Limits, way: Way) -> None:
-    statm = Path("/proc/self/statm")
-    pages = int(statm.read_text().split()[0]) if statm.exists() else 0
-    space = pages * resource.getpagesize() + limits.memory if pages else resource.RLIM_INFINITY
     most = {
-        resource.RLIMIT_AS: space,
         resource.RLIMIT_CPU: int(limits.seconds) + 1,
         resource.RLIMIT_FSIZE: limits.files,
         resource.RLIMIT_CORE: 0,
     }
     if way == "namespaces":  # else the same user's processes in other containers count, too
         most[resource.RLIMIT_NPROC] = 64
+    if (statm := Path("/proc/self/statm")).exists():
+        pages = int(statm.read_text().split()[0])
+        most[resource.RLIMIT_AS] = pages * resource.getpagesize() + limits.memory
     for kind, value in most.items():
         _, hard = resource.getrlimit(kind)
-        if hard != resource.RLIM_INFINITY:
-            value = hard if value == resource.RLIM_INFINITY else min(value, hard)
+        value = value if hard == resource.RLIM_INFINITY else min(value, hard)
         resource.setrlimit(kind, (value, value))
     sys.setrecursionlimit(min(sys.getrecursionlimit(), 10_000))

@@ -1,4 +1,8 @@
-"""The memory of a rehearsal: what it shares with other processes, and the secrets in it."""
+"""The memory of a rehearsal: what it shares with other processes, and the secrets in it.
+
+The keys with which this kernel signs its messages are such secrets: whoever has one can speak for
+it.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +17,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ipyagent.kernel.rehearsal import system_calls
+from ipyagent.kernel.variables.arrays import is_array
+from ipyagent.kernel.variables.columns import PANDAS, find_memory, kind_of
 
 Stretch = tuple[int, int]
 """Where memory begins and ends."""
@@ -225,19 +231,30 @@ def find_numeric_memory(values: Iterable[object]) -> list[Stretch]:
 
     To search it would take seconds.
     """
-    numpy: Any = sys.modules.get("numpy")
-    pandas: Any = sys.modules.get("pandas")
-    if numpy is None:
-        return []
+    tables = (each for each in values if is_array(each) or kind_of(each) in PANDAS)
     found = set()
-    for value in values:
-        arrays: Any = [value]
-        if pandas is not None and type(value) in (pandas.DataFrame, pandas.Series):
-            arrays = getattr(getattr(value, "_mgr", None), "arrays", ())
-        for array in arrays:
-            while type(array) is numpy.ndarray and type(array.base) is numpy.ndarray:
-                array = array.base
-            if type(array) is numpy.ndarray and array.dtype.kind in _NUMBERS and array.flags.forc:
-                start = array.__array_interface__["data"][0]
-                found.add((start, start + array.nbytes))
+    for array in (part for each in tables for part in find_memory(each) if is_array(part)):
+        while is_array(array.base):
+            array = array.base
+        if array.dtype.kind in _NUMBERS and array.flags.forc:
+            start = array.__array_interface__["data"][0]
+            found.add((start, start + array.nbytes))
     return sorted(each for each in found if each[1] - each[0] >= _LARGE)
+
+
+def signing_keys() -> tuple[str, ...]:
+    """Return the keys of the running kernel, a character for each byte; none outside of one."""
+    key = getattr(_find_session(), "key", b"")
+    return (key.decode("latin-1"),) if isinstance(key, bytes) and key else ()
+
+
+def drop_signing_keys() -> None:
+    """Let this process sign nothing any more: it is a copy of the kernel."""
+    if (session := _find_session()) is not None:
+        session.auth = None
+
+
+def _find_session() -> Any:
+    """Return what signs the messages of the running kernel; None outside of one."""
+    app = getattr(sys.modules.get("ipykernel.kernelapp"), "IPKernelApp", None)
+    return app.instance().session if app is not None and app.initialized() else None

@@ -19,9 +19,9 @@ from ipyagent.kernel.namespace import Namespace
 from ipyagent.kernel.outputs import Outputs
 from ipyagent.kernel.rehearsal.attempts import Attempts
 from ipyagent.kernel.rehearsal.confinement import Confinement, Limits
-from ipyagent.kernel.rehearsal.mounts import CACHE, SHARED, TEMPORARY, UPPER
-from ipyagent.kernel.rehearsal.plain_data import write_all
-from ipyagent.kernel.rehearsal.plain_tables import NotPlainError
+from ipyagent.kernel.rehearsal.isolation import CACHE, SHARED, TEMPORARY, UPPER
+from ipyagent.kernel.rehearsal.memory import drop_signing_keys
+from ipyagent.kernel.rehearsal.plain_data import NotPlainError, write_all
 from ipyagent.kernel.rehearsal.rehearser import Act, Rehearsing, Report, start_isolated
 from ipyagent.kernel.rehearsal.surroundings import (
     Surroundings,
@@ -29,19 +29,15 @@ from ipyagent.kernel.rehearsal.surroundings import (
     list_lasting_effects,
 )
 from ipyagent.kernel.rehearsal.watched_values import WatchedValues, is_dynamic, without_shell
-from ipyagent.kernel.signing_keys import drop_signing_keys
 from ipyagent.kernel.variables.reach import reachable_names
 from ipyagent.schema import ToolResult, VariableChange
 
 _RESULT = {"success", "output", "error", "for_model", "images", "displays", "truncated"}
 """Fields of a result that are reported."""
 
-_SHELL_NAMES = frozenset(
-    ("_", "__", "___", "_i", "_ii", "_iii", "_oh", "_dh", "_ih", "_exit_code", "In", "Out")
-)
+_BY_SHELL = re.compile(r"_{1,3}|_i{1,3}|_i?[0-9]+|_oh|_dh|_ih|_exit_code|In|Out")
 """Names that the shell binds anew; what they hold are objects that others hold, too."""
 _BY_PYTHON = frozenset({"__builtins__", "__warningregistry__", "__annotations__"})
-_NUMBERED = re.compile(r"_i?[0-9]+")
 _MOST_FILES, _LARGEST = 100, 50_000
 """Files that are reported, and bytes of one whose text is."""
 
@@ -59,23 +55,16 @@ def start_rehearsal(
         _be_quiet()
         attempts.install()  # which replaces functions: what is watched is what is there then
         for code in codes:
-            yield partial(_perform, namespace, code, attempts, confinement, may_adopt=may_adopt)
+            yield partial(_perform, namespace, code, attempts, may_adopt=may_adopt)
 
     return start_isolated(acts(), confinement, limits, namespace.bindings().values())
 
 
-def _perform(
-    namespace: Namespace,
-    code: str,
-    attempts: Attempts,
-    confinement: Confinement,
-    *,
-    may_adopt: bool,
-) -> Report:
+def _perform(namespace: Namespace, code: str, attempts: Attempts, *, may_adopt: bool) -> Report:
     """Run the code; return a report of what it did, and the data in it."""
     before, outputs = dict(namespace.bindings()), Outputs()
     watched = WatchedValues(before, list_names(code, before))
-    written_before = [*list_written_files(confinement)]
+    written_before = [*list_written_files(attempts.confinement)]
     is_python, around = namespace.runs_as_written(code), Surroundings()
     with attempts.watch():
         result = namespace.run(code, outputs)
@@ -83,7 +72,7 @@ def _perform(
         raise OSError("it awaits")
     after = dict(namespace.bindings())
     told = {each.name: each for each in result.variables}
-    written = watched.memory.list_written(before)
+    written = watched.list_written()
     inside = {*watched.list_changed(), *written}
     changes = [*list_changes(before, after, inside, told)]
     new = {each.name: after[each.name] for each in changes if each.change == "created"}
@@ -104,7 +93,7 @@ def _perform(
         "around": [*around.list_changes(), *past, *unclear, *lasting, *special],
         "written": written,
         "attempts": attempts.texts(),
-        "files": [*list_written_files(confinement, written_before)][:_MOST_FILES],
+        "files": [*list_written_files(attempts.confinement, written_before)][:_MOST_FILES],
     }, buffers
 
 
@@ -128,7 +117,7 @@ def list_names(code: str, variables: Mapping[str, object]) -> list[str]:
 def list_changes(
     before: Mapping[str, object],
     after: Mapping[str, object],
-    inside: Collection[str],
+    inside: set[str],
     told: Mapping[str, VariableChange],
 ) -> Iterator[VariableChange]:
     """Yield the variables that are new, hold another object, were changed inside, or are gone.
@@ -136,19 +125,14 @@ def list_changes(
     `told` are the changes that a snapshot has noticed, with what is different in words.
     """
     change: Literal["created", "changed", "deleted"]
+    noticed = inside | told.keys()
     for name, value in {**before, **after}.items():
         if type(name) is not str or name in _BY_PYTHON:
             continue
-        if (name in _SHELL_NAMES or _NUMBERED.fullmatch(name)) and name not in inside:
+        is_kept = name in before and name in after and before[name] is value
+        if (is_kept or _BY_SHELL.fullmatch(name)) and name not in noticed:
             continue
-        if name not in before:
-            change = "created"
-        elif name not in after:
-            change = "deleted"
-        elif before[name] is not value or name in inside or name in told:
-            change = "changed"
-        else:
-            continue
+        change = "created" if name not in before else "changed" if name in after else "deleted"
         found = told.get(name) or VariableChange(name=name, change=change, type=kind(value))
         yield found.model_copy(update={"change": change})
 
@@ -173,10 +157,10 @@ def list_written_files(
                 if entry.path in (CACHE, root) or status.st_dev != own:
                     continue
                 is_folder = entry.is_dir(follow_symlinks=False)
-                # An overlay marks what is gone as a device.
-                gone = "deleted" if stat.S_ISCHR(status.st_mode) else "file"
-                kind = "folder" if is_folder else gone
-                kind = "new folder" if is_folder and _is_opaque(entry.path) else kind
+                if is_folder:
+                    kind = "new folder" if _is_opaque(entry.path) else "folder"
+                else:  # an overlay marks what is gone as a device
+                    kind = "deleted" if stat.S_ISCHR(status.st_mode) else "file"
                 text = _read_text(entry.path, status)
                 found = {"path": path, "kind": kind, "text": text, "mode": status.st_mode}
                 if found not in known:

@@ -19,13 +19,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from ipyagent.kernel.rehearsal.confinement import Confinement, Limits
-from ipyagent.kernel.rehearsal.rehearser import (
-    NotRehearsedError,
-    Rehearsing,
-    Report,
-    start_isolated,
-)
-from ipyagent.kernel.rehearsal.table_memory import read_pages
+from ipyagent.kernel.rehearsal.rehearser import Rehearsing, Report, start_isolated
+from ipyagent.kernel.rehearsal.watched_values import read_pages
 
 _LIMITS = Limits(seconds=5.0)
 _NEW_USER, _ATTACH = 0x10000000, 16
@@ -83,10 +78,10 @@ class Probe:
         """Return why the isolation cannot be relied on, or None."""
         assert self._rehearsing is not None  # noqa: S101
         with self._stack:
-            try:
-                report, _ = self._rehearsing.finish()
-            except NotRehearsedError as error:
-                return str(error)
+            reports, problem = self._rehearsing.finish()
+            if not reports:
+                return problem
+            report, _ = reports[0]
             found = [*map(str, report.get("escapes", ["says nothing"])), *self._traces()]
         return f"it does not hold here ({', '.join(found)})" if found else None
 

@@ -1,32 +1,101 @@
 """Rehearsals, from the kernel's side: fork, wait for the report, end what is left.
 
 The kernel's main thread is held only for the fork. Whatever happens, the process that was started
-is ended and waited for.
+is ended and waited for. It has run hostile code, so its report is only data, JSON and raw bytes in
+a pipe: the size is limited, nothing in it is unpickled or run, and all of it is checked by whoever
+uses it.
+
+Well-known libraries that code imports are loaded before a rehearsal, not in it: on the copy an
+import would be lost and paid for each time, and new tables could not be adopted where pandas is
+missing. It is the only code that runs in the kernel because of a rehearsal: that of installed
+libraries of a list, which do no more than define things.
 """
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import gc
+import importlib
+import json
 import os
 import random
 import select
 import signal
+import sys
+import sysconfig
 import time
 import warnings
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from importlib.machinery import PathFinder
 
 from ipyagent.json_types import JsonDict
 from ipyagent.kernel.rehearsal import isolation
 from ipyagent.kernel.rehearsal.confinement import Confinement, Limits, Way
 from ipyagent.kernel.rehearsal.memory import find_numeric_memory
-from ipyagent.kernel.rehearsal.reports import (
-    ReportError,
-    close_quietly,
-    read_report,
-    write_report,
-)
+from ipyagent.kernel.variables.reach import parse_nodes
+
+_HEADER = 8
+"""Bytes that tell the length of the JSON."""
+_PIECE = 1 << 20
+MOST_TEXT = 8 << 20
+"""Bytes of a report's JSON: objects made of it take many times as much."""
+
+
+class ReportError(Exception):
+    """Raised if no valid report comes."""
+
+
+def write_report(pipe: int, report: JsonDict, buffers: Sequence[memoryview] = ()) -> None:
+    """Write a report, with bytes that it refers to by their number. Raises ReportError."""
+    sizes = [len(each) for each in buffers]
+    text = json.dumps({**report, "sizes": sizes}).encode()
+    if len(text) > MOST_TEXT:
+        raise ReportError("it reported too much")
+    for view in (memoryview(len(text).to_bytes(_HEADER) + text), *buffers):
+        while view:
+            view = view[os.write(pipe, view[:_PIECE]) :]
+
+
+def read_report(pipe: int, most: int, until: float) -> tuple[JsonDict, list[memoryview]]:
+    """Read a report of at most `most` bytes; raises ReportError, TimeoutError."""
+    length = int.from_bytes(_read(pipe, _HEADER, until))
+    if length > MOST_TEXT:
+        raise ReportError("it reported too much")
+    text = _read(pipe, length, until)
+    try:
+        report = json.loads(text)
+        sizes = report.pop("sizes")
+        if any(type(size) is not int or size < 0 for size in sizes):
+            raise ValueError
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        raise ReportError("its report makes no sense") from None
+    if length + sum(sizes) > most:
+        raise ReportError("it reported too much")
+    return report, [memoryview(_read(pipe, size, until)) for size in sizes]
+
+
+def _read(pipe: int, length: int, until: float) -> bytearray:
+    """Read that many bytes; the buffer grows with what comes, not with what was announced."""
+    data = bytearray()
+    while len(data) < length:
+        wait = until - time.monotonic()
+        if wait <= 0 or not _is_ready(pipe, wait):
+            raise TimeoutError
+        piece = os.read(pipe, min(_PIECE, length - len(data)))
+        if not piece:
+            raise ReportError("it ended without a report")
+        data += piece
+    return data
+
+
+def _is_ready(descriptor: int, seconds: float) -> bool:
+    # Not select(): a kernel may have more than 1,024 descriptors.
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    return bool(poll.poll(seconds * 1000))
+
 
 Report = tuple[JsonDict, list[memoryview]]
 Act = Callable[[], Report]
@@ -53,15 +122,11 @@ class Rehearsing:
         """End it, from any thread: its first process ends the second and waits for it."""
         self._signal(signal.SIGTERM)
 
-    def finish(self) -> Report:
-        """Wait for the report, on any thread but the main one; raises NotRehearsedError."""
-        reports, problem = self.finish_all(1)
-        if not reports:
-            raise NotRehearsedError(problem)
-        return reports[0]
+    def finish(self, count: int = 1) -> tuple[list[Report], str]:
+        """Wait for so many reports; return those that came, and why the others did not.
 
-    def finish_all(self, count: int) -> tuple[list[Report], str]:
-        """Wait for so many reports; return those that came, and why the others did not."""
+        On any thread but the main one.
+        """
         what, seconds, problem = "its isolation took", self.limits.setup, ""
         reports: list[Report] = []
         try:
@@ -89,15 +154,14 @@ class Rehearsing:
     def _end(self) -> int:
         """End it; return the status of its first process, 0 if that is not known."""
         self.stop()
-        poll = select.poll()
-        poll.register(self.handle, select.POLLIN)
-        if not poll.poll(_LAST_SECONDS * 1000):
+        if not _is_ready(self.handle, _LAST_SECONDS):
             self._signal(signal.SIGKILL)
         status = 0
         with contextlib.suppress(ChildProcessError):  # code of the user's waits for all processes
             _, status = os.waitpid(self.process, 0)
-        close_quietly(self.report)
-        close_quietly(self.handle)
+        for each in (self.report, self.handle):
+            with contextlib.suppress(OSError):
+                os.close(each)
         return status
 
     def _signal(self, number: int) -> None:
@@ -189,9 +253,7 @@ def _describe_signal(status: int) -> str:
     """Return by which signal one of the two processes died, as the status of the first tells."""
     code = os.waitstatus_to_exitcode(status)
     number = -code if code < 0 else code - isolation.BY_SIGNAL
-    if number not in set(signal.Signals):
-        return ""
-    return f" ({signal.Signals(number).name})"
+    return f" ({signal.Signals(number).name})" if number in set(signal.Signals) else ""
 
 
 def _explain(error: BaseException) -> str:
@@ -199,3 +261,42 @@ def _explain(error: BaseException) -> str:
     if isinstance(error, OSError):
         return str(error)
     return f"an unforeseen {type(error).__name__} in the rehearsal itself"
+
+
+_LIBRARIES = frozenset(
+    {
+        *("numpy", "pandas", "scipy", "matplotlib", "seaborn", "sklearn", "statsmodels", "pyarrow"),
+        *("bisect", "calendar", "collections", "copy", "csv", "dataclasses", "datetime", "decimal"),
+        *("enum", "fractions", "functools", "glob", "heapq", "io", "itertools", "json", "math"),
+        *("operator", "os", "pathlib", "pprint", "random", "re", "statistics", "string", "sys"),
+        *("textwrap", "time", "typing", "unicodedata", "warnings", "zipfile", "zoneinfo"),
+    }
+)
+_PACKAGES = ("site-packages", "dist-packages")
+
+
+def load_libraries(code: str) -> None:
+    """Import the libraries of the list that code imports, as far as they are installed."""
+    for name in dict.fromkeys(_list_imports(code)):
+        root = name.partition(".")[0]
+        with contextlib.suppress(Exception):  # the code will meet it
+            if root in _LIBRARIES and name not in sys.modules and _is_installed(root):
+                importlib.import_module(name)
+
+
+def _list_imports(code: str) -> Iterator[str]:
+    for node in parse_nodes(code) or ():
+        if isinstance(node, ast.Import):
+            yield from (each.name for each in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield node.module
+
+
+def _is_installed(name: str) -> bool:
+    """Return whether an import would find the installed library, not a file of the user's."""
+    spec = PathFinder.find_spec(name)
+    origin = os.path.realpath(spec.origin) if spec is not None and spec.origin else ""
+    standard = (os.path.realpath(sysconfig.get_path(key)) for key in ("stdlib", "platstdlib"))
+    return any(f"{os.sep}{each}{os.sep}" in origin for each in _PACKAGES) or any(
+        origin.startswith(f"{each}{os.sep}") for each in standard
+    )

@@ -23,6 +23,7 @@ from typing import Any
 
 from ipyagent.kernel.describe.safe_inspect import is_a
 from ipyagent.kernel.request_logs import is_wanted
+from ipyagent.kernel.variables.reach import parse_nodes
 
 _SETTINGS = {
     "changes Python's settings": (
@@ -90,7 +91,7 @@ class Surroundings:
             yield "changes sys.modules"
         if _count_exits() != self._exits and not new:
             yield "changes what is done when the kernel ends"
-        if any(each not in self._threads for each in threading.enumerate()):
+        if not self._threads.issuperset(threading.enumerate()):
             yield "leaves a thread running"
 
 
@@ -116,7 +117,7 @@ def _read_states() -> Iterator[tuple[tuple[str, str], object]]:
             if value is not None:
                 value = value() if place.endswith("()") else value
                 is_names = place.endswith("__dict__")
-                yield (text, place), _identify(value) if is_names else _describe(value)
+                yield (text, place), (_identify if is_names else _describe)(value)
     alarms = [signal.getitimer(each)[0] > 0 for each in _TIMERS]
     limits = map(resource.getrlimit, _LIMITS)
     handlers = (signal.getsignal(each) for each in signal.valid_signals())
@@ -124,9 +125,9 @@ def _read_states() -> Iterator[tuple[tuple[str, str], object]]:
     yield ("changes signals, limits or the locale of the process", ""), process
     root = logging.getLogger()
     loggers = [*root.manager.loggerDict.items(), ("", root)]
-    configured = {name: _describe_logger(each) for name, each in loggers if is_a(each, _LOGGER)}
-    plain: object = (logging.NOTSET, False, True, [], [])
-    loud = {name: each for name, each in configured.items() if each != plain}
+    found = ((name, _describe_logger(each)) for name, each in loggers if is_a(each, _LOGGER))
+    # New ones that nobody has configured change nothing.
+    loud = {name: each for name, each in found if each != (logging.NOTSET, False, True, [], [])}
     yield ("changes logging", ""), {**loud, " disabled": root.manager.disable}
 
 
@@ -173,19 +174,16 @@ def _count_exits() -> int:
 def _names_pyplot(nodes: Collection[ast.AST], variables: Mapping[str, object]) -> bool:
     """Return whether code uses pyplot, which draws into whatever figure is the current one."""
     pyplot = sys.modules["matplotlib.pyplot"]
-    names = (node.id for node in nodes if isinstance(node, ast.Name))
-    imported = (node.name for node in nodes if isinstance(node, ast.alias))
-    return any(variables.get(name) is pyplot for name in names) or any(
-        "pyplot" in name.split(".") for name in imported
+    return any(
+        (isinstance(node, ast.Name) and variables.get(node.id) is pyplot)
+        or (isinstance(node, ast.alias) and "pyplot" in node.name.split("."))
+        for node in nodes
     )
 
 
 def list_lasting_effects(code: str, variables: Mapping[str, object]) -> Iterator[str]:
     """Yield what code sets on modules, classes and functions, or registers for later."""
-    try:
-        nodes = [*ast.walk(ast.parse(code))]
-    except (SyntaxError, ValueError, RecursionError, MemoryError):  # IPython may understand it
-        return
+    nodes = parse_nodes(code) or []
     pyplot: Any = sys.modules.get("matplotlib.pyplot")
     if pyplot is not None and pyplot.get_fignums() and _names_pyplot(nodes, variables):
         yield "may change a figure that is open"
@@ -207,9 +205,9 @@ def _sets_shared(
     root: ast.expr = node
     if isinstance(node.ctx, ast.Load):
         return False
-    while isinstance(root, ast.Attribute | ast.Subscript):
-        if isinstance(root, ast.Attribute) and root.attr == "__class__":
-            return True
+    while isinstance(root, ast.Subscript) or (
+        isinstance(root, ast.Attribute) and root.attr != "__class__"
+    ):
         root = root.value
     if not isinstance(root, ast.Name):
         return True

@@ -26,22 +26,17 @@ _CAPABILITY_VERSION = 0x20080522
 
 _READ_AND_WRITE = 3
 _ASYNCHRONOUSLY = 1
-_MAP_PRIVATE_FIXED_ANONYMOUS = 0x02 | 0x10 | 0x20
+_PRIVATE_FIXED_ANONYMOUS = 0x02 | 0x10 | 0x20
 _MAP_FAILED = ctypes.c_void_p(-1).value
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.mmap.restype = ctypes.c_void_p
 _libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
 _libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
-_libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
 _libc.msync.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
 _libc.memcmp.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t]
 _libc.memmem.restype = ctypes.c_void_p
 _libc.memmem.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p, ctypes.c_size_t]
-
-
-class _MountAttributes(ctypes.Structure):
-    _fields_ = [(name, ctypes.c_uint64) for name in ("set", "clear", "propagation", "userns")]
 
 
 class _FilterProgram(ctypes.Structure):
@@ -55,23 +50,15 @@ def unshare(flags: int) -> None:
 
 def mount(source: str, target: str, kind: str = "", flags: int = 0, options: str = "") -> None:
     """Mount `source` at `target`."""
-    done = _libc.mount(
-        os.fsencode(source), os.fsencode(target), os.fsencode(kind), flags, os.fsencode(options)
-    )
-    _check(done, target)
+    names = map(os.fsencode, (source, target, kind))
+    _check(_libc.mount(*names, flags, os.fsencode(options)), target)
 
 
 def make_read_only(target: str) -> None:
     """Make a mount and all below it read-only, without set-uid programs."""
-    attributes = _MountAttributes(set=READ_ONLY | NO_SETUID | NO_DEVICES)
-    done = _libc.syscall(
-        _SYS_MOUNT_SETATTR,
-        _AT_FDCWD,
-        os.fsencode(target),
-        _AT_RECURSIVE,
-        ctypes.byref(attributes),
-        ctypes.sizeof(attributes),
-    )
+    attributes = struct.pack("<QQQQ", READ_ONLY | NO_SETUID | NO_DEVICES, 0, 0, 0)  # set, and clear
+    where = _AT_FDCWD, os.fsencode(target), _AT_RECURSIVE
+    done = _libc.syscall(_SYS_MOUNT_SETATTR, *where, attributes, len(attributes))
     _check(done, target)
 
 
@@ -145,8 +132,7 @@ def make_writable(address: int, length: int) -> None:
 
 def replace_mapping(address: int, length: int) -> None:
     """Put empty private memory in the place of a mapping."""
-    flags = _MAP_PRIVATE_FIXED_ANONYMOUS
-    found = _libc.mmap(address, length, _READ_AND_WRITE, flags, -1, 0)
+    found = _libc.mmap(address, length, _READ_AND_WRITE, _PRIVATE_FIXED_ANONYMOUS, -1, 0)
     _check(-1 if found == _MAP_FAILED else 0, "mmap")
 
 

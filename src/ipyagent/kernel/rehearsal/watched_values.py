@@ -2,22 +2,22 @@
 
 It looks into containers, tables, functions, modules, classes and their objects, in a rehearsal's
 process only. What it cannot see inside counts as changed: a look must not be a change that nobody
-noticed.
+noticed. A capture that shares a table's memory does not notice writes that pass pandas: in a fork,
+a page of memory is shared with the kernel until one of both writes to it, and the system tells
+which pages are this process's own, so nothing has to be copied or read.
 """
 
 from __future__ import annotations
 
 import ast
-import datetime
-import decimal
-import fractions
+import ctypes
 import functools
 import gc
-import pathlib
+import mmap
+import os
 import re
 import sys
 import types
-import uuid
 import zlib
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping
@@ -31,34 +31,79 @@ from ipyagent.kernel.describe.safe_inspect import (
     own_attributes,
     type_name,
 )
-from ipyagent.kernel.rehearsal.table_memory import TableMemory
-from ipyagent.kernel.variables.capture_choice import capture
-from ipyagent.kernel.variables.captures import Allowance
-from ipyagent.kernel.variables.columns import PANDAS, kind_of
-from ipyagent.kernel.variables.reach import names_in
+from ipyagent.kernel.variables.arrays import views_of_same_memory
+from ipyagent.kernel.variables.captures import FIXED, Allowance
+from ipyagent.kernel.variables.checkpoint import capture
+from ipyagent.kernel.variables.columns import PANDAS, find_memory, kind_of
+from ipyagent.kernel.variables.reach import names_in, parse_nodes
+from ipyagent.kernel.variables.tables import TableCapture
+
+_PAGE = mmap.PAGESIZE
+_SMALL = 8 * _PAGE
+"""Bytes up to which all of an array is kept and compared."""
+_OWN = bytes(flags & 0b100001 == 1 for flags in range(256))
+"""By the highest byte of a page's entry in /proc/self/pagemap: whether the page is mapped only here
+(bit 56) and not one of a file (bit 61), which was only read."""
+
+
+def _read(array: Any) -> object:
+    """Return what is different once something was written into an array, or a buffer of Arrow."""
+    if not hasattr(array, "strides"):
+        return read_pages(array.address, array.address + array.size)
+    if array.nbytes < _SMALL:
+        return array.flags.writeable, array.tobytes()
+    steps = [(n - 1) * step for n, step in zip(array.shape, array.strides, strict=True)]
+    start = array.__array_interface__["data"][0]
+    end = start + sum(each for each in steps if each > 0) + array.itemsize
+    start += sum(each for each in steps if each < 0)
+    return array.flags.writeable, read_pages(start, end)
+
+
+def read_pages(start: int, end: int) -> tuple[list[int], int]:
+    """Return which whole pages are this process's own, and a checksum of these and the edges.
+
+    Raises OSError.
+    """
+    first, last = -(-start // _PAGE), end // _PAGE
+    pages = _list_own_pages(first, last) if first < last else []
+    edges = [(start, min(first * _PAGE, end)), (max(last * _PAGE, first * _PAGE), end)]
+    checksum = 0
+    for begin, stop in [*edges, *((page * _PAGE, (page + 1) * _PAGE) for page in pages)]:
+        checksum = zlib.crc32(ctypes.string_at(begin, max(0, stop - begin)), checksum)
+    return pages, checksum
+
+
+def _list_own_pages(first: int, last: int) -> list[int]:
+    """Return the pages of a stretch that this process has written, or made."""
+    pagemap = os.open("/proc/self/pagemap", os.O_RDONLY)
+    try:
+        entries = os.pread(pagemap, 8 * (last - first), 8 * first)
+    finally:
+        os.close(pagemap)
+    if len(entries) < 8 * (last - first):
+        raise OSError("the system does not tell which memory is written")
+    return [first + each.start() for each in re.finditer(b"\1", entries[7::8].translate(_OWN))]
+
 
 _MOST_VALUES = 200_000
 _UNLIMITED = 1 << 62
 _FIXED = frozenset(
     {
-        *(bool, int, float, complex, str, bytes, type(None), type(Ellipsis), type(NotImplemented)),
-        *(range, slice, decimal.Decimal, fractions.Fraction, re.Pattern, uuid.UUID),
-        *(datetime.date, datetime.datetime, datetime.time, datetime.timedelta, datetime.timezone),
-        *(pathlib.PosixPath, pathlib.PurePosixPath, types.CodeType, types.WrapperDescriptorType),
-        *(types.MethodDescriptorType, types.GetSetDescriptorType, types.MemberDescriptorType),
+        *(*FIXED, re.Pattern, slice, types.CodeType, types.MemberDescriptorType),
+        *(types.WrapperDescriptorType, types.MethodDescriptorType, types.GetSetDescriptorType),
         types.ClassMethodDescriptorType,
     }
 )
 """Types whose values never change, and lead to none that do."""
-_LISTS = frozenset({list, tuple, deque, set, frozenset})
 _MAPPINGS = frozenset({dict, OrderedDict, defaultdict, Counter})
 _LEADING = frozenset(
     {
-        *(types.MethodType, functools.partial, property, staticmethod, classmethod),
-        *(types.GenericAlias, types.UnionType, types.MappingProxyType, types.MethodWrapperType),
+        *(list, tuple, deque, set, frozenset, functools.partial, property, staticmethod),
+        *(classmethod, types.MethodType, types.MethodWrapperType, types.MappingProxyType),
+        *(types.GenericAlias, types.UnionType),
     }
 )
-"""Types whose values never change, but lead to others that may."""
+"""Types whose values are no more than what they lead to."""
 _INSTALLED = ("site-packages", "dist-packages")
 _HEADS = ("__name__", "__qualname__", "__bases__")
 _CACHES = ("__abstractmethods__", "_abc_impl", "__weakref__", "__dict__")
@@ -81,10 +126,8 @@ _SHELLS = ("IPython", "ipykernel")
 
 def is_dynamic(code: str) -> bool:
     """Return whether code may reach variables that it does not name."""
-    try:
-        return any(map(_reaches_anything, ast.walk(ast.parse(code))))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return True
+    nodes = parse_nodes(code)
+    return nodes is None or any(map(_reaches_anything, nodes))
 
 
 def _reaches_anything(node: ast.AST) -> bool:
@@ -140,10 +183,9 @@ class State:
     def is_unchanged(self) -> bool:
         """Return whether the parts are what they were."""
         before, now = self._parts, self._name_parts()
-        new = now.keys() - before.keys()
         return (
             before.keys() <= now.keys()
-            and all(map(self._grows, new))
+            and all(map(self._grows, now.keys() - before.keys()))
             and all(
                 now[name] is part or (type(now[name]) is type(part) is str and now[name] == part)
                 for name, part in before.items()
@@ -165,7 +207,8 @@ class WatchedValues:
         # A table that has a name is told of by it, not by what leads to it.
         ordered = sorted(names, key=lambda name: kind_of(variables[name]) not in PANDAS)
         self._states: dict[str, list[State]] = {name: [] for name in ordered}
-        self.memory = TableMemory()
+        # The arrays of pandas are kept: a table may get others, which is no write.
+        self._memory: list[tuple[str, Any, object]] = []
         self._known: dict[int, object] = {}
         self._new: set[int] | None = None
         self._constants: set[int] = set()
@@ -183,6 +226,21 @@ class WatchedValues:
             for name, states in self._states.items()
             if not all(each.is_unchanged() for each in states)
         ]
+
+    def list_written(self) -> list[str]:
+        """Return the variables whose tables' memory was written, and those that share it.
+
+        Raises OSError.
+        """
+        written = [(name, array) for name, array, before in self._memory if _read(array) != before]
+        others = (
+            (name, part)
+            for name, value in self._variables.items()
+            if type(name) is str and name[:1] != "_"
+            for part in find_memory(value)
+        )
+        sharing = views_of_same_memory([array for _, array in written], others)
+        return [*dict.fromkeys([*(name for name, _ in written), *sharing])]
 
     def is_old(self, value: object) -> bool:
         """Return whether this very object was there before, in reach or not."""
@@ -207,7 +265,7 @@ class WatchedValues:
             state = _capture(one, self._variables)
             self._states[name].append(state)
             if module_name(type(one)).partition(".")[0] == "pandas":
-                self.memory.add(name, one)
+                self._memory += [(name, each, _read(each)) for each in find_memory(one)]
             waiting += state.children
 
 
@@ -215,8 +273,6 @@ def _capture(value: Any, variables: Mapping[str, object]) -> State:
     kind = type(value)
     if kind in _MAPPINGS:
         return State(lambda: _read_mapping(value))
-    if kind in _LISTS:
-        return State(lambda: [*value])
     if kind is bytearray:
         return State(lambda: [value.decode("latin-1")])
     if kind in _LEADING:
@@ -245,35 +301,38 @@ def _capture_data(value: Any) -> State | None:
         return State(list)
     if home == "numpy" and kind is library.ndarray:
         return State(lambda: _read_array(value, library))
-    if home == "pandas" and kind in (library.DataFrame, library.Series):
-        is_table = kind is library.DataFrame
+    if kind_of(value) in PANDAS:
         objects = [each for array in value._mgr.arrays for each in _list_objects(array)]
-        children = [kind, value.attrs, *value.axes, *objects]
-        return _with_capture(value, lambda: _read_heads(value, is_table=is_table), children)
+        before = _capture_table(value)
+        return State(
+            lambda: [
+                before.is_changed(value),
+                value.flags.allows_duplicate_labels,
+                value.name if kind is library.Series else None,
+            ],
+            [kind, value.attrs, *value.axes, *objects],
+        )
     if home == "pandas" and is_a(value, library.Index):
         levels = [*value.levels] if hasattr(value, "levels") else []
         children = [*(levels or _list_objects(value))]
         return State(lambda: [*value.names, getattr(value, "freqstr", None)], children)
-    if home == "polars" and kind.__name__ in ("DataFrame", "Series"):
-        return _with_capture(value, list, [])
+    if home == "polars" and kind_of(value):
+        table = _capture_table(value)
+        return State(lambda: [table.is_changed(value)], [])
     return None
 
 
-def _read_heads(value: Any, *, is_table: bool) -> list[object]:
-    return [value.flags.allows_duplicate_labels, None if is_table else value.name]
+def _capture_table(value: object) -> TableCapture:
+    """Return the state of a table as a snapshot keeps it; raises UnseenError."""
+    found = capture(value, Allowance(_UNLIMITED, _UNLIMITED))
+    if not isinstance(found, TableCapture):
+        raise UnseenError("column that pandas does not define")
+    return found
 
 
 def _read_mapping(value: Mapping[object, object]) -> list[object]:
     pairs = (part for pair in value.items() for part in pair)
     return [getattr(value, "default_factory", None), *own_attributes(value).values(), *pairs]
-
-
-def _with_capture(
-    value: Any, read: Callable[[], list[object]], children: Iterable[object]
-) -> State:
-    """Return the state of data as a snapshot keeps it, and some more of it."""
-    before = capture(value, Allowance(_UNLIMITED, _UNLIMITED))
-    return State(lambda: [*read(), before.is_changed(value)], children)
 
 
 def _read_array(array: Any, numpy: Any) -> list[object]:
@@ -363,36 +422,18 @@ def _capture_class(cls: type) -> State:
 
 def _capture_instance(value: Any) -> State | None:
     """Return the state of an object whose class is written in Python; None if it is not."""
-    slots: list[Any] = []
-    for cls in ancestors(type(value)):
-        if cls is object:
-            break
-        members = class_dict(cls).values()
-        found = [each for each in members if type(each) is types.MemberDescriptorType]
-        if not _has_only(cls, len(found)):
-            return None
-        slots += found
-
-    def read() -> dict[str, Any]:
-        filled = {f".{n}": _slot(each, value) for n, each in enumerate(slots)}
-        return {**own_attributes(value), **filled}
-
-    return State(read, [*read().values(), type(value)])
+    if not all(map(_has_only_slots, ancestors(type(value))[:-1])):
+        return None
+    own_attributes(value)  # makes its dictionary, which is one of the things that it leads to
+    return State(lambda: [type(value), *gc.get_referents(value)])
 
 
-def _has_only(cls: type, slots: int) -> bool:
+def _has_only_slots(cls: type) -> bool:
     """Return whether objects of a class hold only slots and a dictionary, nothing in C."""
     members, flags = class_dict(cls), cls.__flags__
     if not flags & _MADE_BY_STATEMENT or cls.__base__ is None:
         return False
-    more = ("__weakref__" in members and not flags & _WEAK_BEFORE) + (
-        "__dict__" in members and not flags & _DICT_BEFORE
-    )
-    return cls.__basicsize__ - cls.__base__.__basicsize__ == 8 * (slots + more)
-
-
-def _slot(descriptor: Any, value: object) -> object:
-    try:
-        return descriptor.__get__(value)
-    except AttributeError:
-        return None
+    slots = [type(each) is types.MemberDescriptorType for each in members.values()]
+    slots.append("__weakref__" in members and not flags & _WEAK_BEFORE)
+    slots.append("__dict__" in members and not flags & _DICT_BEFORE)
+    return cls.__basicsize__ - cls.__base__.__basicsize__ == 8 * sum(slots)

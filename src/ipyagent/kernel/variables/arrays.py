@@ -5,13 +5,13 @@ from __future__ import annotations
 import sys
 import zlib
 from collections.abc import Collection, Iterable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 from typing_extensions import override
 
 from ipyagent.kernel.describe.safe_inspect import one_line
-from ipyagent.kernel.variables.captures import Capture, Live
-from ipyagent.kernel.variables.plain_values import is_equal
+from ipyagent.kernel.variables.captures import Capture, Live, is_equal
 from ipyagent.phrases import plural
 from ipyagent.redaction import Secrecy
 
@@ -69,15 +69,10 @@ class ArrayCapture(Capture):
     """An array's content. The array itself is not referred to: its owner may resize it."""
 
     can_rebind = True
-    tells_all = True
 
     def __init__(self, value: Any) -> None:
         super().__init__(value, held=False)
         self._copy = _copy_array(value)
-
-    @override
-    def is_changed(self, value: object) -> bool:
-        return bool(_summarize_arrays(self._copy, value))
 
     @override
     def summarize(self, value: object, secret: Secrecy) -> str:
@@ -155,20 +150,13 @@ def _count_objects(one: Any, other: Any) -> int | None:
     return sum(not is_equal(left, right) for left, right in pairs)
 
 
-class _Pointers:
-    """The pointers in an array of objects, as numpy reads them."""
-
-    def __init__(self, array: Any) -> None:
-        interface = dict(array.__array_interface__)
-        interface.pop("descr", None)
-        kind = sys.modules["numpy"].dtype("intp").str
-        self.__array_interface__ = {**interface, "typestr": kind}
-        self._array = array  # it must live as long as this
-
-
 def _pointers_of(array: Any) -> Any:
     """Return the addresses of the objects in an array, as an array of numbers."""
-    return sys.modules["numpy"].asarray(_Pointers(array))
+    numpy = sys.modules["numpy"]
+    interface = {**array.__array_interface__, "typestr": numpy.dtype("intp").str}
+    interface.pop("descr", None)
+    # The array must live as long as what is made of it.
+    return numpy.asarray(SimpleNamespace(__array_interface__=interface, array=array))
 
 
 def is_same_memory(one: Any, other: Any) -> bool:

@@ -1,7 +1,17 @@
-"""A capture: the state of one object at one moment, to compare with and to go back to."""
+"""A capture: the state of one object at one moment, to compare with and to go back to.
+
+Comparing runs only Python's own code.
+"""
 
 from __future__ import annotations
 
+import datetime
+import decimal
+import fractions
+import pathlib
+import re
+import types
+import uuid
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -9,10 +19,80 @@ from typing import Any
 from typing_extensions import override
 
 from ipyagent.kernel.describe import describe
+from ipyagent.kernel.describe.metadata import is_library_class
 from ipyagent.kernel.describe.preview import preview
 from ipyagent.kernel.describe.safe_inspect import ObjectIdentity, ancestors, class_dict, type_name
-from ipyagent.kernel.variables.plain_values import is_equal, is_plain
 from ipyagent.redaction import Secrecy
+
+_NUMBERS = (bool, int, float, complex, str, bytes, type(None))
+PLAIN = frozenset(map(id, _NUMBERS))
+"""The ids of the types of plain values: the hash of a type can be code of the user's."""
+
+FIXED = (
+    *_NUMBERS, decimal.Decimal, fractions.Fraction, uuid.UUID, datetime.date, datetime.datetime,
+    datetime.time, datetime.timedelta, datetime.timezone, pathlib.PosixPath, pathlib.WindowsPath,
+    pathlib.PurePosixPath, pathlib.PureWindowsPath, range, type(...), type(NotImplemented),
+)  # fmt: skip
+"""Types whose values never change, and lead to none that do; all can be keys."""
+_KEYS = set(map(id, FIXED))
+_ATOMS = _KEYS | {
+    id(cls)
+    for cls in (
+        frozenset, re.Pattern, slice,
+        types.ModuleType, types.FunctionType, types.BuiltinFunctionType, types.MethodType,
+    )
+}  # fmt: skip
+"""Types whose objects hold nothing that can be changed, or nothing that a snapshot follows."""
+
+_LIBRARY_ATOMS = {
+    "numpy": {"generic", "dtype"},
+    "pandas": {
+        "Index", "BaseOffset", "ExtensionDtype", "Timestamp", "Timedelta", "NaTType", "NAType",
+    },
+    "polars": {"LazyFrame", "Expr", "DataType"},
+    "pyarrow": {"_Weakrefable", "_PandasConvertible"},
+}  # fmt: skip
+
+
+def is_plain(value: object) -> bool:
+    """Return whether the value is exactly a number, text, bytes or None."""
+    return id(type(value)) in PLAIN
+
+
+def is_atom(value: object) -> bool:
+    """Return whether nothing inside of the value can change, so a reference is a snapshot."""
+    cls = type(value)
+    if id(cls) in _ATOMS:
+        return True
+    names = {type_name(base) for base in ancestors(cls)[:-1]}
+    return any(base is type for base in ancestors(cls)) or any(
+        not names.isdisjoint(atoms) and is_library_class(cls, library)
+        for library, atoms in _LIBRARY_ATOMS.items()
+    )
+
+
+def are_plain_keys(values: Any, depth: int = 3) -> bool:
+    """Return whether all are plain, or tuples of such: hashing and comparing run no other code."""
+    others = set(map(id, map(type, values))) - _KEYS
+    if others - {id(tuple)}:
+        return all(id(type(each)) in _KEYS or _is_scalar(each) for each in values)
+    return not others or (
+        depth > 0 and all(are_plain_keys(v, depth - 1) for v in values if type(v) is tuple)
+    )
+
+
+def _is_scalar(value: object) -> bool:
+    return is_library_class(type(value), "numpy", "pandas") and is_atom(value)
+
+
+def is_equal(one: Any, other: Any) -> bool:
+    """Return whether two values are one object, or plain and equal; NaN equals NaN."""
+    if one is other:
+        return True
+    if type(one) is not type(other) or not is_plain(one):
+        return False
+    return bool(one == other or (one != one and other != other))
+
 
 Live = Mapping[int, object]
 
@@ -49,8 +129,6 @@ class Capture:
 
     kept = ""
     """Why a change inside of the object cannot be taken back; "" if it can."""
-    tells_all = False
-    """True if there is a summary of each change."""
     is_inside = False
     """True if the object itself was changed, not only the name bound to another one."""
 
@@ -62,7 +140,7 @@ class Capture:
 
     def is_changed(self, value: object) -> bool:
         """Return whether the object, given once more, holds something else now."""
-        return False
+        return bool(self.summarize(value, Secrecy.NONE))
 
     def summarize(self, value: object, secret: Secrecy) -> str:
         """Return what is different in the value, which is this object or another one."""
@@ -87,6 +165,7 @@ class Capture:
 
     def release(self) -> None:
         """Keep the object alive no longer: it is only compared with."""
+        self.is_held, self._value = False, None
 
     def forget_if_dead(self) -> None:
         """Free what was copied if the object is gone: no variable can hold it again."""
@@ -98,6 +177,10 @@ class Capture:
 
 class Reference(Capture):
     """A value that cannot change."""
+
+    @override
+    def release(self) -> None:
+        pass
 
     @override
     def is_state_of(self, value: object) -> bool:
@@ -115,10 +198,6 @@ class Described(Capture):
     @override
     def is_changed(self, value: object) -> bool:
         return self._description != describe("", value, detail=False)
-
-    @override
-    def release(self) -> None:
-        self.is_held, self._value = False, None
 
     @override
     def size(self, live: Collection[int]) -> int:

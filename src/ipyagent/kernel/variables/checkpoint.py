@@ -1,4 +1,7 @@
-"""A checkpoint: what variables held before a call and what it left, to take the call back."""
+"""A checkpoint: what variables held before a call and what it left, to take the call back.
+
+How a value is captured depends on its exact type.
+"""
 
 from __future__ import annotations
 
@@ -7,30 +10,74 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from ipyagent.kernel.describe.safe_inspect import one_line
+from ipyagent.kernel.describe.safe_inspect import module_name, one_line, type_name
 from ipyagent.kernel.protocols import Variables
-from ipyagent.kernel.variables.capture_choice import capture_result
-from ipyagent.kernel.variables.captures import Capture, summarize_types
+from ipyagent.kernel.variables.arrays import ArrayCapture, ArrayChecksum, is_array
+from ipyagent.kernel.variables.captures import (
+    Allowance,
+    Capture,
+    Described,
+    Reference,
+    is_atom,
+    summarize_types,
+)
+from ipyagent.kernel.variables.containers import ContainerCapture, TooLargeError, is_container
+from ipyagent.kernel.variables.tables import TableCapture, is_table
 from ipyagent.redaction import secrecy
 from ipyagent.schema import VariableChange
 
-CHANGED_SINCE = "{} has changed since, so it is left as it is"
-BETWEEN = "{} goes back to what somebody else made of it between two calls"
-STAYS = "{} stays: {}"
-ANOTHER = "{} goes back as another object: what else holds the changed one still does"
-PARTLY = "{} is not all as it was: {}"
+COPIED = 256 * 2**20
+"""Bytes that one snapshot copies: more would keep the user waiting."""
+
+TOO_LARGE = "it is larger than what undo may keep"
+TOO_MANY = "it holds too many objects, or keys of classes of yours"
 
 
-class Bindings(Protocol):
-    """A namespace of which the dictionary is known."""
+def capture(value: object, allowance: Allowance) -> Capture:
+    """Return the state of a value, as exactly as the allowance permits."""
+    try:
+        if (found := _capture_inside(value, allowance)) is not None:
+            return found
+        return Reference(value) if is_atom(value) else Described(value, _explain(value))
+    except TooLargeError:
+        return Described(value, TOO_MANY)
+    except Exception:  # a table library's own object can be broken
+        return Reference(value)
 
-    def variables(self) -> Mapping[str, object]:
-        """Return the variables by name."""
-        ...
 
-    def bindings(self) -> Variables:
-        """Return the dictionary in which code finds and binds names."""
-        ...
+def capture_result(value: object) -> Capture:
+    """Return the state that a call left: it is only compared with."""
+    try:
+        found = (
+            ArrayChecksum(value) if is_array(value) else capture(value, Allowance(COPIED, 2**62))
+        )
+    except Exception:  # an array's type without bytes of its own
+        found = Described(value, "")
+    found.release()
+    return found
+
+
+def _capture_inside(value: object, allowance: Allowance) -> Capture | None:
+    """Return the state of a value of a known kind; None if no code is known that reads it."""
+    found: Capture | None = None
+    if is_table(value):
+        found = TableCapture.take(value, allowance, lambda each: _capture_inside(each, allowance))
+    elif is_array(value):
+        spent = allowance.spend(value.nbytes)  # type: ignore[attr-defined]
+        found = ArrayCapture(value) if spent else None
+    elif is_container(value):
+        return ContainerCapture(value, lambda each: _capture_inside(each, allowance))
+    else:
+        return None
+    # Memory that the user's code frees is freed.
+    return found or Described(value, TOO_LARGE, held=False)
+
+
+def _explain(value: object) -> str:
+    cls = type(value)
+    home = module_name(cls).partition(".")[0]
+    where = "" if home in {"", "__main__", "builtins"} else f" of {home}"
+    return f"changes inside a {type_name(cls)}{where} cannot be taken back"
 
 
 @dataclass
@@ -112,6 +159,18 @@ class VariableCheckpoint:
         self.entries, self.is_dropped = [], True
 
 
+class Bindings(Protocol):
+    """A namespace of which the dictionary is known."""
+
+    def variables(self) -> Mapping[str, object]:
+        """Return the variables by name."""
+        ...
+
+    def bindings(self) -> Variables:
+        """Return the dictionary in which code finds and binds names."""
+        ...
+
+
 @dataclass
 class VariableUndo:
     """Takes calls back, the newest first; if `dry_run`, finds out what that would do."""
@@ -140,14 +199,15 @@ class VariableUndo:
         is_known = name in self.restored  # then it is what a newer call found
         if not (is_known and self.dry_run) and not entry.is_left(variables):
             if is_known:
-                self.notes[name] = BETWEEN.format(label)
+                text = f"{label} goes back to what somebody else made of it between two calls"
             else:
-                self.skipped[name] = CHANGED_SINCE.format(label)
-            return False
-        if entry.kept:
-            (self.notes if is_known else self.skipped)[name] = STAYS.format(label, entry.kept)
-            return False
-        return True
+                text = f"{label} has changed since, so it is left as it is"
+        elif entry.kept:
+            text = f"{label} stays: {entry.kept}"
+        else:
+            return True
+        (self.notes if is_known else self.skipped)[name] = text
+        return False
 
     def _restore(self, entries: list[Entry], variables: Mapping[str, object]) -> None:
         live = {id(value): value for value in variables.values()}
@@ -161,16 +221,15 @@ class VariableUndo:
                 if id(before) not in done:
                     done[id(before)] = before.restore(live, problems)
             except Exception as error:  # such as a table that a library's new release changed
-                self.skipped[name] = STAYS.format(one_line(name), one_line(str(error)))
+                self.skipped[name] = f"{one_line(name)} stays: {one_line(str(error))}"
                 del self.restored[name]
                 continue
-            bound[name] = done[id(before)]
+            bound[name], value = done[id(before)], variables.get(name)
             if problems:
-                self.notes[name] = PARTLY.format(one_line(name), problems[0])
-            elif bound[name] is not (value := variables.get(name)) and before.identity.is_same(
-                value
-            ):
-                self.notes[name] = ANOTHER.format(one_line(name))
+                self.notes[name] = f"{one_line(name)} is not all as it was: {problems[0]}"
+            elif bound[name] is not value and before.identity.is_same(value):
+                other = "what else holds the changed one still does"
+                self.notes[name] = f"{one_line(name)} goes back as another object: {other}"
         names = self.namespace.bindings()
         names.update(bound)
         for entry in entries:

@@ -7,8 +7,6 @@ import types
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
-from itertools import compress, starmap, tee
-from operator import is_not
 from typing import Any
 
 from typing_extensions import override
@@ -24,13 +22,16 @@ from ipyagent.kernel.describe.safe_inspect import (
     type_name,
 )
 from ipyagent.kernel.variables.captures import (
+    PLAIN,
     Capture,
     Live,
+    are_plain_keys,
     closes_itself,
+    is_atom,
+    is_equal,
     summarize_scalars,
     text_length,
 )
-from ipyagent.kernel.variables.plain_values import PLAIN, are_plain_keys, is_atom, is_equal
 from ipyagent.phrases import join_some, plural
 from ipyagent.redaction import Secrecy
 
@@ -77,26 +78,16 @@ class _Part:
         self.container = container
         attributes = _attributes(container)
         self._target: Any = container if attributes is None else attributes
+        # By the type, because an object of the user's can lie about its class.
+        self.is_set = type(container) is set
         self.keys: list[Any] = []
         self.values: list[Any] = []
         if isinstance(self._target, dict):
-            cls = self._dict_class
-            self.keys, self.values = list(cls.keys(self._target)), list(cls.values(self._target))
+            self.keys, self.values = list(self._target), list(self._target.values())
         elif isinstance(self._target, set):
             self.keys = list(self._target)
         else:
             self.values = list(self._target)
-
-    @property
-    def is_set(self) -> bool:
-        # The type, because an object of the user's can lie about its class.
-        return type(self.container) is set
-
-    @property
-    def _dict_class(self) -> Any:
-        # The methods of dict pass by the order that an OrderedDict keeps beside it.
-        is_ordered = type(self._target) is collections.OrderedDict
-        return collections.OrderedDict if is_ordered else dict
 
     def put_back(self) -> None:
         """Restore what the container held, in place."""
@@ -104,9 +95,9 @@ class _Part:
         if isinstance(target, bytearray):
             target[:] = bytes(self.values)  # of a fixed size while a memoryview looks into it
         elif isinstance(target, dict):
-            self._dict_class.clear(target)
+            target.clear()
             for key, value in zip(self.keys, self.values, strict=True):
-                self._dict_class.__setitem__(target, key, value)
+                target[key] = value
         elif not isinstance(target, tuple):
             target.clear()
             fill = target.update if isinstance(target, set) else target.extend
@@ -127,9 +118,8 @@ class _Part:
 
 def _differences(some: Iterable[object], others: Iterable[object]) -> Iterator[bool]:
     """Yield True for each pair that differs; most are of one object, which is seen at once."""
-    first, second = tee(zip(some, others, strict=False))
-    suspects = compress(first, starmap(is_not, second))
-    return (True for one, other in suspects if not is_equal(one, other))
+    pairs = zip(some, others, strict=False)
+    return (True for one, other in pairs if one is not other and not is_equal(one, other))
 
 
 class ContainerCapture(Capture):
@@ -187,7 +177,7 @@ class ContainerCapture(Capture):
     def size(self, live: Collection[int]) -> int:
         copies, texts = self._sizes
         inside = sum(found.size(live) for found, _ in self._inside)
-        return copies + inside + (0 if id(self._value) in live else texts)
+        return copies + inside + (0 if id(self._parts[0].container) in live else texts)
 
     @override
     def summarize(self, value: Any, secret: Secrecy) -> str:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import functools
+import gc
 import re
 import types
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
 from typing import Any
 
 from ipyagent.kernel.describe.safe_inspect import ancestors, class_dict, module_name
@@ -15,6 +16,14 @@ _WORD = re.compile(r"[^\W\d]\w*")
 
 FUNCTIONS = 200
 """Functions that are followed."""
+
+
+def parse_nodes(code: str) -> list[ast.AST] | None:
+    """Return the nodes of code; None if it is no Python, which IPython may understand."""
+    try:
+        return [*ast.walk(ast.parse(code))]
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
 
 
 def reachable_names(
@@ -38,17 +47,11 @@ def reachable_names(
     return [*found]
 
 
-_PARTS = {
-    types.FunctionType: ("__closure__",),
-    types.CellType: ("cell_contents",),
-    types.MethodType: ("__func__", "__self__"),
-    functools.partial: ("func",),
-    staticmethod: ("__func__",),
-    classmethod: ("__func__",),
-    property: ("fget", "fset"),
+_LEADING = {
+    *map(id, (tuple, types.CellType, types.MethodType, functools.partial)),
+    *map(id, (staticmethod, classmethod, property)),
 }
-_PARTS_BY_ID = {id(cls): names for cls, names in _PARTS.items()}
-"""The parts of what can be called, by the ids of types: their hashes may be the user's code."""
+"""The ids of types of what leads to functions: the hash of a type may be the user's code."""
 
 
 def _functions_of(value: Any, depth: int = 5) -> Iterator[types.FunctionType]:
@@ -58,12 +61,9 @@ def _functions_of(value: Any, depth: int = 5) -> Iterator[types.FunctionType]:
         return
     if cls is types.FunctionType:
         yield value
-    if cls is tuple:
-        parts = list(value)
-    elif (names := _PARTS_BY_ID.get(id(cls))) is not None:
-        parts = []
-        with suppress(ValueError):  # a cell that is not filled yet
-            parts = [getattr(value, name) for name in names]
+        parts = [value.__closure__]
+    elif id(cls) in _LEADING:
+        parts = [*value[:FUNCTIONS]] if cls is tuple else gc.get_referents(value)
     else:
         parts = _methods_of(value if _is_class(value) else cls)
     for each in parts:

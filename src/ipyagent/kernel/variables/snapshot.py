@@ -9,17 +9,19 @@ from contextlib import suppress
 from itertools import islice
 
 from ipyagent.kernel.describe import kind
-from ipyagent.kernel.describe.safe_inspect import ObjectIdentity, type_name
+from ipyagent.kernel.describe.safe_inspect import (
+    ObjectIdentity,
+    type_name,
+)
 from ipyagent.kernel.variables.arrays import views_of_same_memory
-from ipyagent.kernel.variables.capture_choice import COPIED, capture
 from ipyagent.kernel.variables.captures import (
     Allowance,
     Capture,
     Reference,
+    is_plain,
     summarize_types,
 )
-from ipyagent.kernel.variables.checkpoint import VariableCheckpoint
-from ipyagent.kernel.variables.plain_values import PLAIN
+from ipyagent.kernel.variables.checkpoint import COPIED, VariableCheckpoint, capture
 from ipyagent.kernel.variables.reach import reachable_names
 from ipyagent.redaction import secrecy
 from ipyagent.schema import ToolResult, VariableChange
@@ -39,16 +41,15 @@ class Snapshot:
     """The variables before code ran. Make one with `take`."""
 
     def __init__(self, variables: Mapping[str, object], captures: Mapping[str, Capture]) -> None:
-        self._ids = _ids_of(variables)
-        self._types = dict(zip(variables, map(type, variables.values()), strict=True))
+        self._types = {name: type(value) for name, value in variables.items()}
         self._captures = captures
         # Of a large namespace plain values are most: a reference is made of what is changed only.
-        self._plain = dict(variables)
-        self._identities: dict[str, ObjectIdentity] = {}
-        for name in [name for name, cls in self._types.items() if id(cls) not in PLAIN]:
-            value = self._plain.pop(name)
-            if name not in captures:
-                self._identities[name] = ObjectIdentity(value)
+        self._plain = {name: value for name, value in variables.items() if is_plain(value)}
+        self._identities = {
+            name: captures[name].identity if name in captures else ObjectIdentity(value)
+            for name, value in variables.items()
+            if not is_plain(value)
+        }
 
     @classmethod
     def take(
@@ -75,8 +76,8 @@ class Snapshot:
             if id(value) not in by_id:
                 allowance.copies_all = id(value) in past or _PAST_PANDAS.search(code) is not None
                 by_id[id(value)] = capture(value, allowance)
-        ids = _ids_of(variables) if by_id else {}
-        return cls(variables, {name: by_id[each] for name, each in ids.items() if each in by_id})
+        found = {name: by_id[id(each)] for name, each in variables.items() if id(each) in by_id}
+        return cls(variables, found)
 
     def annotate(self, result: ToolResult, variables: Mapping[str, object]) -> ToolResult:
         """Return the result with the changes since then, and what takes them back."""
@@ -100,63 +101,46 @@ class Snapshot:
         return Reference(self._plain[name]) if name in self._plain else None
 
     def _changes(self, after: Mapping[str, object]) -> Iterator[VariableChange]:
-        looked_at: dict[int, tuple[bool, str]] = {}
-        for name, value in self._candidates(after):
-            if name not in self._ids:
+        for name, value in after.items():
+            if name not in self._types:
                 yield VariableChange(name=name, change="created", type=kind(value))
                 continue
-            changed, summary = self._compare(name, value, looked_at)
-            if changed:
+            if (text := self._compare(name, value)) is not None:
                 kept = self._explain(name, value)
                 yield VariableChange(
-                    name=name, change="changed", type=kind(value), summary=summary, kept=kept
+                    name=name, change="changed", type=kind(value), summary=text, kept=kept
                 )
         for name, cls in self._types.items():
             if name not in after:
                 kept = self._explain(name, None)
                 yield VariableChange(name=name, change="deleted", type=type_name(cls), kept=kept)
 
-    def _candidates(self, after: Mapping[str, object]) -> Iterator[tuple[str, object]]:
-        """Yield all variables but those that surely are as they were: most of a large namespace."""
-        before, now = self._ids, _ids_of(after)
-        wanted = self._identities.keys() | self._captures.keys()
-        if now != before:
-            wanted |= {name for name, each in now.items() if before.get(name) != each}
-        return ((name, after[name]) for name in after if name in wanted)
-
-    def _compare(
-        self, name: str, value: object, looked_at: dict[int, tuple[bool, str]]
-    ) -> tuple[bool, str]:
-        """Return whether a variable is changed, and what is different in it."""
-        before = self.before(name)
+    def _compare(self, name: str, value: object) -> str | None:
+        """Return what is different in a variable; None if nothing is."""
+        text: str | None = None
         if not self._is_same(name, value):
+            text, before = "", self.before(name)
             with suppress(Exception):  # a table library's own object can be broken
-                types = summarize_types(self._types[name], value)
-                return True, types or (before.summarize(value, secrecy(name)) if before else "")
-            return True, ""
-        if before is None:
-            return False, ""
-        if id(value) not in looked_at:
-            looked_at[id(value)] = False, ""
+                text = summarize_types(self._types[name], value)
+                text = text or (before.summarize(value, secrecy(name)) if before else "")
+        elif (captured := self._captures.get(name)) is not None:
             with suppress(Exception):
-                changed = before.tells_all or before.is_changed(value)
-                summary = before.summarize(value, secrecy(name)) if changed else ""
-                looked_at[id(value)] = bool(summary) if before.tells_all else changed, summary
-        return looked_at[id(value)]
+                if captured.is_changed(value):
+                    text = captured.summarize(value, secrecy(name))
+        return text
 
     def _is_same(self, name: str, value: object) -> bool:
         """Return whether a variable holds the very object that it held."""
-        identity = self._identities.get(name)
-        if identity is None and name in self._captures:
-            identity = self._captures[name].identity
-        return self._ids[name] == id(value) and (identity is None or identity.is_same(value))
+        if name in self._plain:
+            return self._plain[name] is value
+        return self._identities[name].is_same(value)
 
     def _explain(self, name: str, value: object) -> str:
         """Return why the change cannot be taken back; "" if it can."""
         before = self.before(name)
         if before is None:
             return UNNAMED
-        if self._ids[name] == id(value):
+        if self._is_same(name, value):
             return before.kept
         return "" if before.can_rebind else before.kept or UNNAMED
 
@@ -168,7 +152,3 @@ def default_memory() -> int:
     except (AttributeError, ValueError, OSError):  # Windows has no sysconf
         whole = 2 * 10**9
     return min(10**9, whole // 10)
-
-
-def _ids_of(variables: Mapping[str, object]) -> dict[str, int]:
-    return dict(zip(variables, map(id, variables.values()), strict=True))

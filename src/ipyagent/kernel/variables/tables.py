@@ -7,16 +7,15 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 from typing_extensions import override
 
 from ipyagent.kernel.describe.safe_inspect import module_name, one_line
 from ipyagent.kernel.variables.arrays import count_values
-from ipyagent.kernel.variables.captures import Allowance, Capture, Live
+from ipyagent.kernel.variables.captures import Allowance, Capture, Live, are_plain_keys, is_equal
 from ipyagent.kernel.variables.columns import PANDAS, count_cells, is_same, is_same_index, kind_of
 from ipyagent.kernel.variables.containers import ContainerCapture, TooLargeError
-from ipyagent.kernel.variables.plain_values import are_plain_keys, is_equal
 from ipyagent.phrases import join_some, limit_lines, plural
 from ipyagent.redaction import Secrecy
 
@@ -87,12 +86,11 @@ class Table:
             case ("polars", _):
                 columns = [_Column(each.name, each) for each in value.get_columns()]
                 return cls(value.height, len(columns), columns)
-            case (_, "Series"):
-                width, columns = None, [_Column(_plain(value.name), value.array)]
-            case _:
-                columns = [_Column(_plain(label), each.array) for label, each in value.items()]
-                width = len(columns)
+        is_series = kind_of(value) == ("pandas", "Series")
+        series = [(value.name, value)] if is_series else value.items()
+        columns = [_Column(_plain(label), each.array) for label, each in series]
         names = tuple(_plain(name) for axis in value.axes for name in axis.names)
+        width = None if is_series else len(columns)
         return cls(len(value.index), width, columns, value.index, names)
 
     @property
@@ -113,10 +111,13 @@ def _plain(label: object) -> object:
 class TableCapture(Capture):
     """A copy of a table, which `shares` its memory until one of both is written."""
 
-    tells_all = True
-
     def __init__(
-        self, value: Any, capture_inside: Callable[[object], Capture | None], *, shares: bool
+        self,
+        value: Any,
+        parts: Table,
+        capture_inside: Callable[[object], Capture | None],
+        *,
+        shares: bool,
     ) -> None:
         super().__init__(value)
         self._shares = shares
@@ -127,7 +128,7 @@ class TableCapture(Capture):
             setattr(self._copy, _AXES[number], axis.copy(deep=True))
         self._attrs = getattr(value, _ATTRS, None)
         self._inside: dict[str, ContainerCapture] = {}
-        for name, objects in _objects_in(value, self.state):
+        for name, objects in _objects_in(self._attrs, parts):
             with suppress(TooLargeError):
                 self._inside[name] = ContainerCapture(objects, capture_inside)
 
@@ -138,9 +139,10 @@ class TableCapture(Capture):
         """Return the capture; None if it may not be copied."""
         is_pandas = kind_of(value) in PANDAS
         shares = not is_pandas or _copies_on_write()
-        is_small = allowance.spend(Table.read(value).nbytes, shares=shares)
+        parts = Table.read(value)
+        is_small = allowance.spend(parts.nbytes, shares=shares)
         shares &= not (is_pandas and allowance.copies_all)
-        return cls(value, capture_inside, shares=shares) if is_small else None
+        return cls(value, parts, capture_inside, shares=shares) if is_small else None
 
     @cached_property
     def state(self) -> Table:
@@ -148,18 +150,10 @@ class TableCapture(Capture):
         return Table.read(self._copy)
 
     @override
-    def release(self) -> None:
-        self.is_held, self._value = False, None
-
-    @override
     def forget_if_dead(self) -> None:
         if self.identity.value is None:
             self._copy, self._attrs, self._inside = None, None, {}
             self.__dict__.pop("state", None)
-
-    @override
-    def is_changed(self, value: object) -> bool:
-        return bool(self.summarize(value, Secrecy.NONE))
 
     @override
     def restore(self, live: Live, problems: list[str]) -> object:
@@ -215,10 +209,11 @@ def _copy_table(table: Any, *, shares: bool) -> Any:
     return table.clone() if hasattr(table, "clone") else table
 
 
-def _objects_in(table: object, parts: Table) -> Iterator[tuple[str, object]]:
-    """Yield what may be changed without writing a cell: attributes, and objects in cells."""
-    if (attributes := getattr(table, _ATTRS, None)) is not None:
-        yield _ATTRS, attributes
+def _objects_in(attributes: object, parts: Table) -> Iterator[tuple[str, object]]:
+    """Yield what may be changed without writing a cell, which is possible in pandas only."""
+    if attributes is None:
+        return
+    yield _ATTRS, attributes
     columns = [each.data for each in parts.columns if each.dtype == "object"]
     if columns and len(columns) * parts.height <= OBJECTS:
         yield "objects in cells", [each.tolist() for each in columns]
@@ -255,44 +250,38 @@ def compare_tables(before: Table, after: Table, *, exact: bool = False) -> str:
     """Return how two tables differ; "" if they do not. `exact`: all cells are compared."""
     parts = []
     if before.size != after.size:
-        noun = " rows" if before.width is None else ""
-        parts.append(f"{before.size} → {after.size}{noun}")
-    rows = _align_rows(before, after)
+        parts.append(f"{before.size} → {after.size}{' rows' if before.width is None else ''}")
+    stays, stayed, texts = _align_rows(before, after)
     pairs = list(_pair_columns(before, after))
-    parts += _compare_labels(before, after, pairs, not rows.texts)
+    parts += _compare_labels(before, after, pairs, not texts)
     suspects = [(old, new) for old, new in pairs if not is_same(old.data, new.data)]
-    types = [f"{o.name}: {o.dtype} → {n.dtype}" for o, n in suspects if o.dtype != n.dtype]
-    parts += limit_lines(types, NAMES, "the types of {} more")
-    if rows.stays is not None:
+    changed = [f"{o.name}: {o.dtype} → {n.dtype}" for o, n in suspects if o.dtype != n.dtype]
+    parts += limit_lines(changed, NAMES, "the types of {} more")
+    if stays is not None:
         same_types = [(old, new) for old, new in suspects if old.dtype == new.dtype]
         most = len(suspects) if exact else max(1, CELLS // max(1, before.height))
-        parts += _compare_values(same_types, most, rows)
-    return " · ".join([*parts, *rows.texts])
+        parts += _compare_values(same_types, most, stays, stayed)
+    return " · ".join([*parts, *texts])
 
 
-class _Rows(NamedTuple):
-    """The rows that both of two tables have, in order; None if that is not known."""
+def _align_rows(before: Table, after: Table) -> tuple[Any, Any, list[str]]:
+    """Return the rows of each that both tables have, in order; None if that is not known.
 
-    stays: Any
-    stayed: Any
-    texts: list[str]
-    """The rows that were dropped, added or reordered, in words."""
-
-
-def _align_rows(before: Table, after: Table) -> _Rows:
+    And in words, which were dropped, added or reordered.
+    """
     one, other, more = before.index, after.index, after.height - before.height
     if not more and (one is None or is_same_index(one, other)):
-        return _Rows(slice(None), slice(None), [])
+        return slice(None), slice(None), []
     is_small = one is not None and max(len(one), len(other)) <= _INDEXED
     if not (is_small and all(_has_safe_labels(i) and i.is_unique for i in (one, other))):
         text = f"{plural(abs(more), 'row')} {'added' if more > 0 else 'dropped'}"
-        return _Rows(None, None, [text if more else "other row labels"])
+        return None, None, [text if more else "other row labels"]
     stays, stayed = one.isin(other), other.isin(one)
     counts = (int((~stays).sum()), "dropped"), (int((~stayed).sum()), "added")
     texts = [f"{plural(count, 'row')} {verb}" for count, verb in counts if count]
     if one[stays].equals(other[stayed]):
-        return _Rows(stays, stayed, texts)
-    return _Rows(None, None, texts or ["rows reordered"])
+        return stays, stayed, texts
+    return None, None, texts or ["rows reordered"]
 
 
 def _pair_columns(before: Table, after: Table) -> Iterator[tuple[_Column, _Column]]:
@@ -331,12 +320,12 @@ def _compare_labels(
 
 
 def _compare_values(
-    suspects: list[tuple[_Column, _Column]], most: int, rows: _Rows
+    suspects: list[tuple[_Column, _Column]], most: int, stays: Any, stayed: Any
 ) -> Iterator[str]:
     """Yield the columns whose values changed, and how many; `most` columns are looked at."""
     texts = []
     for old, new in suspects[:most]:
-        if (count := count_cells(old.data[rows.stays], new.data[rows.stayed])) != 0:
+        if (count := count_cells(old.data[stays], new.data[stayed])) != 0:
             label = "" if old.label is None else f"{old.name}: "
             texts.append(f"{label}{count_values(count)} changed")
     yield from limit_lines(texts, NAMES, "values in {} more changed")

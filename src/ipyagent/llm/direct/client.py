@@ -17,10 +17,16 @@ from ipyagent.llm.destinations import Destination
 from ipyagent.llm.direct import connections
 from ipyagent.llm.direct.chat import ChatFormat
 from ipyagent.llm.direct.deadline import Deadline, ReadAhead
-from ipyagent.llm.direct.events import EventSplitter
 from ipyagent.llm.direct.formats import LENGTH, Format, Reader, Target, object_of, objects_of
 from ipyagent.llm.direct.messages import MessagesFormat
-from ipyagent.llm.direct.reading import check_status, iterate_body, once, read_body, read_chunks
+from ipyagent.llm.direct.reading import (
+    EventSplitter,
+    check_status,
+    iterate_body,
+    once,
+    read_body,
+    read_chunks,
+)
 from ipyagent.llm.direct.responses import ResponsesFormat
 from ipyagent.llm.direct.routes import Route, complete_address, insists_on_responses
 from ipyagent.llm.error_mapping import CUT_OFF, refuses_length

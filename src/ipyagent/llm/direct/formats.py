@@ -1,20 +1,27 @@
-"""The protocol of wire formats: requests as bytes, and replies as chunks."""
+"""The protocol of wire formats: requests as bytes, and replies as chunks.
+
+The conversation is kept as bytes: each message is serialized once.
+"""
 
 from __future__ import annotations
 
+import json
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from ipyagent.digests import digest_text
 from ipyagent.json_types import JsonDict
 from ipyagent.llm.client import ModelRequest
+from ipyagent.llm.refused_history import leave_out
 from ipyagent.llm.reply_parts import Joiner
 from ipyagent.llm.service_error import ServiceError, find_error
+from ipyagent.llm.wire import is_sent, own_thoughts
 from ipyagent.providers import Provider
-from ipyagent.schema import StreamChunk, TokenUsage
+from ipyagent.schema import Message, Role, StreamChunk, TokenUsage
 
 LENGTH = "max_tokens"
 """The name under which a length limit is omitted, whatever a format calls it."""
@@ -142,3 +149,61 @@ def count_of(value: object) -> int | None:
     """Return an index, None for anything that is none; some servers send it as a text."""
     text = str(value) if isinstance(value, (int, str)) else ""
     return int(text) if text.isascii() and text.isdigit() and len(text) < _LONGEST_INDEX else None
+
+
+Encode = Callable[[Sequence[Message]], Iterable[JsonDict]]
+"""Returns the wire form of messages; those after an answer do not change those before it."""
+
+
+def dump(value: object) -> bytes:
+    """Return compact JSON in UTF-8."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def join_body(
+    head: JsonDict, name: str, items: bytes, tail: JsonDict, omitted: AbstractSet[str]
+) -> bytes:
+    """Return a JSON object: `head`, an array of encoded items under `name`, then `tail`."""
+    start, end = (
+        dump({key: value for key, value in part.items() if key not in omitted})
+        for part in (head, tail)
+    )
+    rest = b"}" if end == b"{}" else b"," + end[1:]
+    return b"".join((start[:-1], b',"', name.encode(), b'":[', items, b"]", rest))
+
+
+class EncodedHistory:
+    """Encodes conversations of which each usually extends the last one."""
+
+    def __init__(self, encode: Encode, target: Target) -> None:
+        self._encode, self._target = encode, target
+        self._messages: tuple[Message, ...] = ()
+        self._bytes = b""
+
+    def join(self, messages: tuple[Message, ...]) -> bytes:
+        """Return the items of a JSON array, joined by commas."""
+        known = len(self._messages)
+        if messages[:known] != self._messages:  # equal ones are mostly identical, which is quick
+            self._messages, self._bytes, known = (), b"", 0
+        settled = _count_settled(messages)
+        if settled > known:
+            self._bytes = _join(self._bytes, self._dump(messages[known:settled]))
+            self._messages = messages[:settled]
+        return _join(self._bytes, self._dump(messages[len(self._messages) :]))
+
+    def _dump(self, messages: Sequence[Message]) -> bytes:
+        items = self._encode([*own_thoughts(messages, self._target.maker)])
+        return b",".join(map(dump, leave_out(items, self._target.refused)))
+
+
+def _count_settled(messages: Sequence[Message]) -> int:
+    """Return how many messages are final on the wire: user messages can grow until an answer."""
+    for number in range(len(messages), 0, -1):
+        message = messages[number - 1]
+        if message.role is Role.ASSISTANT and is_sent(message):
+            return number
+    return 0
+
+
+def _join(*parts: bytes) -> bytes:
+    return b",".join(filter(None, parts))

@@ -6,21 +6,32 @@ service: the reasoning comes encrypted and is sent back.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, groupby
-from typing import Any
+from typing import Any, Literal
 
-from ipyagent.json_arguments import well_formed
-from ipyagent.json_types import JsonDict
+from ipyagent.json_types import JsonDict, well_formed
 from ipyagent.llm.client import ModelRequest
-from ipyagent.llm.direct.formats import LENGTH, Target
-from ipyagent.llm.direct.history import EncodedHistory, join_body
-from ipyagent.llm.direct.responses_reader import ResponsesReader
+from ipyagent.llm.direct.formats import (
+    LENGTH,
+    EncodedHistory,
+    Reader,
+    Target,
+    count_of,
+    join_body,
+    object_of,
+    objects_of,
+    text_of,
+)
+from ipyagent.llm.reply_parts import update_tokens
+from ipyagent.llm.service_error import ServiceError
 from ipyagent.llm.wire import is_sent, legal_name, to_openai, tools_to_openai
 from ipyagent.schema import (
     Block,
     Message,
     Role,
+    StreamChunk,
     TextContent,
     ThinkingContent,
     ToolCall,
@@ -94,3 +105,139 @@ def _answer(blocks: Iterable[Block], target: Target) -> Iterator[JsonDict]:
             case ToolCall():
                 wired = block.to_openai()["function"] | {"name": legal_name(block.name)}
                 yield {"type": "function_call", "call_id": target.fit_id(block.id)} | wired
+
+
+_REASONS = {"max_output_tokens": "length", "content_filter": "content_filter"}
+_PIECES = {
+    "response.output_text": ("content", "text"),
+    "response.refusal": ("content", "refusal"),
+    "response.reasoning_summary_text": ("summary", "text"),
+    "response.reasoning_text": ("thinking", "text"),
+}
+"""Texts that come in pieces, and the field in which they come whole at their end."""
+_ENDS = {"response.completed", "response.incomplete", "response.done"}
+_FAILURES = {"response.failed", "response.cancelled"}
+
+
+class ResponsesReader(Reader):
+    """Reads one reply in OpenAI's Responses format.
+
+    All that comes in pieces comes again at the end of its part, of its item and of the reply; some
+    services send only one of these.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._indices: dict[str, int] = {}
+        """The number of each item by its id, where no number was sent."""
+        self._signed: set[str] = set()
+        self._calls: dict[str, int] = {}
+        """The number of each call by its id."""
+
+    def _read(self, event: JsonDict) -> Iterator[StreamChunk]:
+        """Yield the chunks of an event."""
+        kind, error = text_of(event.get("type")), event.get("error")
+        if error or kind == "error":
+            raise ServiceError.in_stream(error or event)
+        stem, _, stage = kind.rpartition(".")
+        item, index = object_of(event.get("item")), self._index(event)
+        if stem in _PIECES and stage in ("delta", "done"):
+            name, field = _PIECES[stem]
+            part = event.get("summary_index" if name == "summary" else "content_index")
+            place = (name, index, count_of(part) or 0)
+            text = text_of(event.get("delta"))
+            if stage == "done":
+                text = self._join.rest(place, text_of(event.get(field)))
+            yield from self._text(place, text)
+        elif stem == "response.function_call_arguments":
+            yield from self._arguments(index, event.get("delta"), event.get("arguments"))
+        elif kind == "response.content_part.done":
+            part = object_of(event.get("part"))
+            yield from self._parts([part], "content", index, count_of(event.get("content_index")))
+        elif kind == "response.output_item.added":
+            yield from self._begin_call(item, index)
+        elif kind == "response.output_item.done":
+            yield from self._end_item(item, index)
+        elif kind in _ENDS | _FAILURES:
+            response = object_of(event.get("response"))
+            if response.get("error") or kind in _FAILURES:
+                raise ServiceError.in_stream(
+                    response.get("error") or "the service gave up the reply"
+                )
+            yield from self._finish(response)
+
+    def read_whole(self, body: JsonDict) -> Iterator[StreamChunk] | None:
+        """Return the chunks of a reply that came in one piece."""
+        has_parts = isinstance(body.get("output"), list) or bool(text_of(body.get("output_text")))
+        is_reply = has_parts and not body.get("choices")
+        return self.read({"type": "response.completed", "response": body}) if is_reply else None
+
+    def _index(self, event: JsonDict) -> int:
+        """Return the number of the event's item; without one, of the item of that id."""
+        index = count_of(event.get("output_index"))
+        id_ = text_of(event.get("item_id")) or text_of(object_of(event.get("item")).get("id"))
+        if index is None:
+            return self._indices.setdefault(id_, len(self._indices)) if id_ else 0
+        return self._indices.setdefault(id_, index) if id_ else index
+
+    def _text(self, place: tuple[str, int, int], text: str) -> Iterator[StreamChunk]:
+        if text:
+            kind: Literal["content", "thinking"] = (
+                "content" if place[0] == "content" else "thinking"
+            )
+            yield StreamChunk(type=kind, data=self._join(place, text))
+
+    def _parts(
+        self, parts: object, name: str, index: int, first: int | None = None
+    ) -> Iterator[StreamChunk]:
+        """Yield what has not come in pieces of the texts of an item."""
+        parts = [{"text": parts}] if text_of(parts) else parts
+        for number, part in enumerate(objects_of(parts), start=first or 0):
+            place = (name, index, number)
+            text = text_of(part.get("text")) or text_of(part.get("refusal"))
+            yield from self._text(place, self._join.rest(place, text))
+
+    def _begin_call(self, item: JsonDict, index: int) -> Iterator[StreamChunk]:
+        if item.get("type") == "function_call":
+            id_ = text_of(item.get("call_id")) or text_of(item.get("id"))
+            self._calls.setdefault(id_, index)
+            name = well_formed(text_of(item.get("name")))
+            yield StreamChunk(type="tool_call", index=index, id=well_formed(id_), name=name)
+
+    def _arguments(self, index: int, piece: object, whole: object) -> Iterator[StreamChunk]:
+        """Yield a piece of a call's arguments, or what is left of them at their end."""
+        place = ("call", index)
+        if isinstance(whole, dict):
+            whole = "" if self._join.has(place) else json.dumps(whole)
+        text = text_of(piece) or self._join.rest(place, text_of(whole))
+        yield StreamChunk(type="tool_call", data=self._join(place, text), index=index)
+
+    def _end_item(self, item: JsonDict, index: int) -> Iterator[StreamChunk]:
+        """Yield what has not come of an item."""
+        match item.get("type"):
+            case "message":
+                yield from self._parts(item.get("content"), "content", index)
+            case "function_call":
+                id_ = text_of(item.get("call_id")) or text_of(item.get("id"))
+                index = self._calls.get(id_, index)
+                yield from self._begin_call(item, index)
+                yield from self._arguments(index, None, item.get("arguments"))
+            case "reasoning":
+                yield from self._parts(item.get("summary"), "summary", index)
+                yield from self._parts(item.get("content"), "thinking", index)
+                data, id_ = text_of(item.get("encrypted_content")), text_of(item.get("id"))
+                if data and data not in self._signed:
+                    self._signed.add(data)
+                    yield StreamChunk(type="signature", data=data, name="encrypted", id=id_)
+
+    def _finish(self, response: JsonDict) -> Iterator[StreamChunk]:
+        for number, item in enumerate(objects_of(response.get("output"))):
+            yield from self._end_item(item, self._indices.get(text_of(item.get("id")), number))
+        if not self.has_words:  # some gateways send nothing but the text
+            yield from self._parts(response.get("output_text"), "content", 0)
+        if usage := object_of(response.get("usage")):
+            self.usage = update_tokens(self.usage, usage)
+        self.is_finished = self.is_over = True
+        reason = text_of(object_of(response.get("incomplete_details")).get("reason"))
+        word = _REASONS.get(reason, reason) or ("tool_calls" if self._calls else "stop")
+        yield StreamChunk(type="finish", data=word)

@@ -1,29 +1,185 @@
-"""The door to LiteLLM: one call, its reply in our chunks, its failures as ours."""
+"""The door to LiteLLM: one call, its reply in our chunks, its failures as ours.
+
+Beneath its streams the bytes are looked at: their type, their whole, and a limit on what comes at
+once.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import types
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Mapping
-from contextlib import aclosing
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Coroutine,
+    Generator,
+    Iterator,
+    Mapping,
+)
+from contextlib import aclosing, suppress
 from copy import deepcopy
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar, cast
 
 from ipyagent.errors import ModelError, ModelRefusedError, ModelUnavailableError
+from ipyagent.json_types import well_formed
 from ipyagent.llm import modelmap, reply_parts
 from ipyagent.llm.client import ModelRequest
 from ipyagent.llm.destinations import Destination
+from ipyagent.llm.direct.reading import EventSplitter
 from ipyagent.llm.error_mapping import CUT_OFF, refuses_length
-from ipyagent.llm.litellm import beneath, warmup
-from ipyagent.llm.litellm.chunks import ReplyReader
+from ipyagent.llm.litellm import warmup
 from ipyagent.llm.litellm.warmup import silence
 from ipyagent.llm.refused_history import leave_out
+from ipyagent.llm.reply_parts import MOST_BODY, Joiner, count_tokens
 from ipyagent.llm.service_client import ServiceClient, trace_headers
+from ipyagent.llm.service_error import EventTooLargeError
 from ipyagent.llm.wire import own_thoughts, to_openai, tools_to_openai
 from ipyagent.providers import PROXY, signs_calls, signs_thinking
 from ipyagent.schema import StreamChunk, TokenUsage
+
+_ENDS = (b"\n\n", b"\r\n\r\n", b"\r\r")
+_OVERLAP = 3
+
+
+def content_type(stream: Any) -> str:
+    """Return the media type of the answer, without parameters; "" for none."""
+    hidden = getattr(stream, "_hidden_params", None) or {}
+    headers = hidden.get("additional_headers") or {}
+    content_type_header = str(headers.get("llm_provider-content-type") or "")
+    return content_type_header.partition(";")[0].strip().lower()
+
+
+async def body_of(stream: Any) -> str:
+    """Return the body, as far as it can be read here; a stream can still be read afterwards."""
+    inner = getattr(stream, "completion_stream", None)
+    response: Any = getattr(inner, "response", None) or getattr(inner, "http_response", None)
+    if hasattr(response, "aread"):
+        return str((await response.aread())[:MOST_BODY].decode("utf-8", "replace"))
+    lines: Any = getattr(inner, "streaming_response", None)
+    read = ""
+    if hasattr(lines, "__anext__"):
+        async for line in lines:
+            read += f"{line}\n"
+            if len(read) > MOST_BODY:
+                break
+    return read
+
+
+def completion_in(litellm: Any, body: str) -> Any | None:
+    """Return a whole completion in OpenAI's format; None if the body is none."""
+    with suppress(Exception):
+        body_json = json.loads(body)
+        if body_json["choices"][0]["message"]["role"] == "assistant":
+            return litellm.utils.convert_to_model_response_object(
+                response_object=body_json, model_response_object=litellm.ModelResponse()
+            )
+    return None
+
+
+def limit_events(stream: Any) -> None:
+    """Let a reply of LiteLLM's end with EventTooLargeError if an event is too large."""
+    response = response_of(stream)
+    if hasattr(response, "aiter_bytes"):
+        response.aiter_bytes = _limit_events(response.aiter_bytes)
+
+
+def response_of(stream: Any) -> Any:
+    """Return the httpx response that a stream of LiteLLM's reads; None if it is hidden."""
+    inner = getattr(stream, "completion_stream", None)
+    known = getattr(inner, "response", None) or getattr(inner, "http_response", None)
+    return known or _response_behind(getattr(inner, "streaming_response", None))
+
+
+def _response_behind(lines: Any, depth: int = 3) -> Any:
+    """Return the response whose `aiter_lines()` or `aiter_text()` a chain of generators reads."""
+    frame = getattr(lines, "ag_frame", None)
+    if frame is None or not depth:
+        return None
+    values = list(frame.f_locals.values())
+    responses = (each for each in values if hasattr(each, "aiter_bytes"))
+    behind = (_response_behind(each, depth - 1) for each in values)
+    return next(responses, None) or next(filter(None, behind), None)
+
+
+def _limit_events(read: Callable[..., AsyncIterator[bytes]]) -> Callable[..., AsyncIterator[bytes]]:
+    async def read_some(*args: Any, **kwargs: Any) -> AsyncGenerator[bytes, None]:
+        size, before = 0, b""
+        async for piece in read(*args, **kwargs):
+            joined = before + piece
+            end = max(joined.rfind(each) for each in _ENDS)
+            size = len(joined) - end if end >= 0 else size + len(piece)
+            if size > EventSplitter.most:
+                raise EventTooLargeError(EventSplitter.most)
+            before = joined[-_OVERLAP:]
+            yield piece
+
+    return read_some
+
+
+THOUGHT = "__thought__"  # LiteLLM puts Gemini's signature of a call behind this, into the call's id
+
+
+class ReplyReader:
+    """Reads one reply, piece by piece; `price` returns the cost of a token count."""
+
+    def __init__(self, price: Callable[[TokenUsage], float | None]) -> None:
+        self._price = price
+        self._join = Joiner()
+        self.has_read = False
+        """True once anything was read."""
+
+    def read(self, piece: Any, finish: str | None) -> Iterator[StreamChunk]:
+        """Yield the chunks of a piece or a whole reply; `finish` is the provider's word."""
+        for choice in piece.choices:
+            delta = choice.delta if hasattr(choice, "delta") else choice.message
+            yield from self._thinking(delta)
+            if text := delta.content:
+                self.has_read = True
+                yield StreamChunk(type="content", data=self._join("content", text))
+            for number, call in enumerate(getattr(delta, "tool_calls", None) or ()):
+                self.has_read = True
+                yield from self._call(call, number)
+            if meaning := choice.finish_reason:
+                # To LiteLLM, a word that it doesn't know means `stop`.
+                word = finish if finish and meaning == "stop" else meaning
+                yield StreamChunk(type="finish", data=word)
+        if usage := getattr(piece, "usage", None):
+            counts = count_tokens(usage)
+            yield StreamChunk(type="usage", usage=counts, cost_usd=self._price(counts))
+
+    def _thinking(self, delta: Any) -> Iterator[StreamChunk]:
+        blocks = getattr(delta, "thinking_blocks", None) or ()
+        # Some providers send the same thought as a block too.
+        if not any(block.get("thinking") for block in blocks):
+            yield from self._thought(getattr(delta, "reasoning_content", None))
+        for block in blocks:
+            yield from self._thought(block.get("thinking"))
+            if signature := block.get("signature"):
+                yield StreamChunk(type="signature", data=signature)
+            if encrypted := block.get("data"):
+                yield StreamChunk(type="signature", data=encrypted, name="encrypted")
+
+    def _thought(self, text: str | None) -> Iterator[StreamChunk]:
+        if text:
+            yield StreamChunk(type="thinking", data=self._join("thinking", text))
+
+    def _call(self, call: Any, number: int) -> Iterator[StreamChunk]:
+        index = getattr(call, "index", None)
+        index = number if index is None else index
+        id_, _, signature = (call.id or "").partition(THOUGHT)
+        arguments = self._join(("call", index), call.function.arguments or "")
+        name = well_formed(call.function.name or "")
+        yield StreamChunk(
+            type="tool_call", data=arguments, index=index, id=well_formed(id_), name=name
+        )
+        if signature:
+            yield StreamChunk(type="signature", data=signature, index=index, name="call")
+
 
 EVENTS = "text/event-stream"
 
@@ -100,7 +256,7 @@ class LiteLLMClient(ServiceClient):
         brought = await close_if_given_up(litellm.acompletion(**settings))
         if not self._config.stream:
             return _Whole(brought)
-        beneath.limit_events(brought)
+        limit_events(brought)
         return await self._read_whole(litellm, brought, where.key)
 
     def _settings(self, request: ModelRequest, provider: str, where: Destination) -> dict[str, Any]:
@@ -148,21 +304,21 @@ class LiteLLMClient(ServiceClient):
         chunks = [*reader.read(piece, finish)]
         # LiteLLM invents a finish for a stream that just ended.
         if not finish and any(chunk.type == "finish" for chunk in chunks):
-            if not reader.has_read and (kind := beneath.content_type(stream)) != EVENTS:
+            if not reader.has_read and (kind := content_type(stream)) != EVENTS:
                 raise ModelRefusedError(f"{self._model} {reply_parts.describe(kind, '')}.")
             raise ModelUnavailableError(f"{self._model}: {CUT_OFF}")
         return chunks
 
     async def _read_whole(self, litellm: Any, stream: Any, key: str | None) -> Any:
         """Return the reply if `stream` is none: a whole completion is as good an answer."""
-        kind = beneath.content_type(stream)
+        kind = content_type(stream)
         if reply_parts.may_be_stream(kind):
             return stream
-        body = await beneath.body_of(stream)
+        body = await body_of(stream)
         if reply_parts.is_stream(body):
             return stream
         await stream.aclose()
-        if (whole := beneath.completion_in(litellm, body)) is not None:
+        if (whole := completion_in(litellm, body)) is not None:
             return _Whole(whole)
         raise ModelRefusedError(f"{self._model} {reply_parts.describe(kind, body, key)}.")
 

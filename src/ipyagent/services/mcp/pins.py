@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ipyagent.config import MCPServerConfig
-from ipyagent.config.user_data import UserDataFile
+from ipyagent.config.sources import UserDataFile
 from ipyagent.digests import digest_json, digest_text
 from ipyagent.errors import ConfigError
 from ipyagent.json_types import JsonDict, JsonMapping

@@ -18,7 +18,7 @@ from weakref import WeakSet
 from ipyagent.config import MCPServerConfig
 from ipyagent.errors import MCPConnectionError, MCPError, MCPToolCallError
 from ipyagent.json_types import JsonDict
-from ipyagent.kernel.loop_thread import LoopThread
+from ipyagent.kernel.engine_thread import LoopThread
 from ipyagent.plaintext import cite
 from ipyagent.schema import ToolResult
 from ipyagent.services.mcp.pins import Pins, digest_tool, identity

@@ -11,9 +11,8 @@ import platformdirs
 from ipyagent.config import MCPServerConfig
 from ipyagent.config.mcp_json import ListedServer, parse_servers
 from ipyagent.config.settings import snapshot, stamp_files
-from ipyagent.config.sources import read_config_file
+from ipyagent.config.sources import UserDataFile, folder_key, read_config_file
 from ipyagent.config.trust import workspace_servers
-from ipyagent.config.user_data import UserDataFile, folder_key
 from ipyagent.errors import ConfigError
 from ipyagent.json_types import JsonDict
 from ipyagent.plaintext import cite

@@ -15,12 +15,12 @@ from ipyagent.phrases import ellipsize
 from ipyagent.plaintext import visible
 from ipyagent.redaction import HIDDEN
 from ipyagent.schema import ImageContent, ToolResult
-from ipyagent.services.addresses import AddressGuard, Resolve
 from ipyagent.services.failures import find_failure, parse_object
-from ipyagent.services.openapi import paths, urls
+from ipyagent.services.openapi import request_builder, urls
 from ipyagent.services.openapi.registry import Service, header_variables
 from ipyagent.services.openapi.request_builder import PreparedRequest
 from ipyagent.services.openapi.transport import ServiceClient, ServiceReply, connect
+from ipyagent.services.openapi.urls import AddressGuard, Resolve
 from ipyagent.telemetry import trace_ids
 
 MAX_REDIRECTS = 3
@@ -130,7 +130,7 @@ def _check_redirect(service: Service, target: object) -> None:
         operations = [each for each in service.operations if each.base == own]
         with contextlib.suppress(InvalidArgumentsError):
             if path.startswith(f"{prefix}/"):
-                paths.find(operations, "GET", path.removeprefix(prefix))
+                request_builder.find_operation(operations, "GET", path.removeprefix(prefix))
                 return
     raise MCPToolCallError(
         f"it redirects to {_short_url(url)}, which is not in its description; not followed"

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 from ipyagent.errors import ConfigError, MCPConnectionError, MCPError, MCPToolCallError
 from ipyagent.json_types import JsonDict
 from ipyagent.plaintext import excerpt, visible
-from ipyagent.services.addresses import AddressGuard
 from ipyagent.services.openapi import documents, operations, urls
 from ipyagent.services.openapi.arguments import NotCallableError
 from ipyagent.services.openapi.documents import Document
 from ipyagent.services.openapi.operations import Operation
 from ipyagent.services.openapi.transport import connect
+from ipyagent.services.openapi.urls import AddressGuard
 
 if TYPE_CHECKING:
     import httpx

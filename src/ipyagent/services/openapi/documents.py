@@ -11,8 +11,7 @@ from itertools import islice
 from typing import Any
 
 from ipyagent.errors import ConfigError
-from ipyagent.json_arguments import well_formed
-from ipyagent.json_types import JsonDict
+from ipyagent.json_types import JsonDict, well_formed
 from ipyagent.plaintext import excerpt, visible
 
 MAX_BYTES = 20_000_000  # GitHub's has 13 million

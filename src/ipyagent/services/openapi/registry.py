@@ -14,7 +14,7 @@ from pathlib import Path
 from pydantic import Field, SecretStr, ValidationError
 
 from ipyagent.config import MCPServerConfig
-from ipyagent.config.user_data import UserDataFile, folder_key
+from ipyagent.config.sources import UserDataFile, folder_key
 from ipyagent.digests import digest_text
 from ipyagent.errors import ConfigError
 from ipyagent.json_types import JsonDict

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from ipyagent.config import MCPServerConfig
-from ipyagent.config.user_data import UserDataFile, folder_key
+from ipyagent.config.sources import UserDataFile, folder_key
 from ipyagent.errors import ConfigError
 
 REGISTRY = UserDataFile("services.json")

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from ipyagent.errors import MCPConnectionError, MCPError, MCPToolCallError
 from ipyagent.plaintext import visible
-from ipyagent.services.addresses import AddressGuard
 from ipyagent.services.openapi import urls
+from ipyagent.services.openapi.urls import AddressGuard
 
 if TYPE_CHECKING:
     import ssl

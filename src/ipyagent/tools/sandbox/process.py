@@ -1,4 +1,7 @@
-"""One running command: a supervisor watches it, its output is read, and it can be stopped."""
+"""One running command: a supervisor watches it, its output is read, and it can be stopped.
+
+Of the output only the beginning and the end are held in memory.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections import deque
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -19,10 +23,46 @@ from pathlib import Path
 from typing import IO, cast
 
 from ipyagent.errors import AgentError
-from ipyagent.kernel import partial_output
+from ipyagent.kernel.outputs import offer_output
 from ipyagent.schema import ToolResult
 from ipyagent.tools.sandbox import supervisor
-from ipyagent.tools.sandbox.bounded_output import BoundedOutput
+
+MAX_HEAD = 8_000_000
+"""Bytes of the beginning that are kept."""
+
+_MAX_TAIL = 64_000
+
+
+class BoundedOutput:
+    """The output of one command as it arrives."""
+
+    def __init__(self) -> None:
+        self.size = 0
+        self._head = bytearray()
+        self._tail: deque[bytes] = deque()
+        self._in_tail = 0
+
+    def add(self, data: bytes) -> None:
+        """Add bytes."""
+        self.size += len(data)
+        room = MAX_HEAD - len(self._head)
+        if room > 0:
+            self._head += data[:room]
+            data = data[room:]
+        if data:
+            self._tail.append(data[-_MAX_TAIL:])
+            self._in_tail += len(self._tail[-1])
+        while self._tail and self._in_tail - len(self._tail[0]) >= _MAX_TAIL:
+            self._in_tail -= len(self._tail.popleft())
+
+    def head(self) -> str:
+        """Return the beginning."""
+        return self._head.decode("utf-8", "replace")
+
+    def tail(self) -> str:
+        """Return the kept part of the rest."""
+        return b"".join(self._tail).decode("utf-8", "replace")
+
 
 _GB = 1024**3
 _LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
@@ -79,7 +119,7 @@ async def run(
     job = SupervisedProcess(
         command, environment, folder, sandboxed=sandboxed, seccomp_filter=seccomp_filter
     )
-    partial_output.offer(lambda: ToolResult(output=job.output.head() + job.output.tail()))
+    offer_output(lambda: ToolResult(output=job.output.head() + job.output.tail()))
     ended = asyncio.wrap_future(job.outcome)
     try:
         await asyncio.wait({ended}, timeout=seconds)

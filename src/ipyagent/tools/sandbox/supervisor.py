@@ -97,6 +97,7 @@ class Supervisor:
         while not self._has_ended() and time.monotonic() < until:
             self._kill_descendants()
             _send_signal([self.child], signal.SIGKILL)
+            time.sleep(0.001)
         pid, status = os.waitpid(self.child, os.WNOHANG)
         self.code = os.waitstatus_to_exitcode(status) if pid else None
         while time.monotonic() < until and self._kill_descendants():
@@ -106,7 +107,9 @@ class Supervisor:
     def _kill_descendants(self) -> bool:
         """Kill the descendants' groups and each of them; return whether there were any."""
         left = [each for each in self._descendants() if each.threads]
-        _send_signal({-each.group for each in left}, signal.SIGKILL)
+        # The command is in the keeper's own group until it has made one for itself.
+        groups = {each.group for each in left} - {os.getpgrp()}
+        _send_signal([-group for group in groups], signal.SIGKILL)
         _send_signal([each.pid for each in left], signal.SIGKILL)
         return bool(left)
 

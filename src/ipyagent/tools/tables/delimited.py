@@ -27,6 +27,8 @@ _SMALL_BYTES = 500_000
 CELL = 60
 """Characters of a cell where lines are shown as they are."""
 _PROBE = 16_000
+_TAIL = 16_000
+"""Bytes at the end of a larger file, in which totals and notes are looked for."""
 _ROWS_JUDGED = 50
 _LONG_LINE = 4_000_000
 """Bytes that are read of a file whose first line is longer than the usual sample."""
@@ -51,6 +53,11 @@ class Head:
     size: int
     """The bytes of `text` in the file."""
     whole: bool
+
+    @property
+    def is_wide(self) -> bool:
+        """True if each character takes several bytes, so that lines cannot be found in them."""
+        return self.encoding.startswith(("utf-16", "utf-32"))
 
 
 @dataclass(frozen=True)
@@ -183,10 +190,9 @@ def _parse(head: Head, ending: str) -> tuple[_Layout, list[str]]:
 
 def _read_last_rows(source: Source, head: Head, layout: _Layout) -> list[Row]:
     """Return the last rows of a file that is not read as a whole; none if they may be quoted."""
-    is_wide = head.encoding.startswith(("utf-16", "utf-32"))
-    if head.whole or source.ending == "gz" or is_wide:
+    if head.whole or source.ending == "gz" or head.is_wide:
         return []
-    data = source.read_at(source.size - _PROBE, _PROBE)
+    data = source.read_at(source.size - _TAIL, _TAIL)
     text = data.decode(head.encoding, "replace")
     if '"' in text:
         return []
@@ -252,8 +258,7 @@ def _count_rows(source: Source, head: Head, sampled: int, top: int) -> tuple[int
         return sampled, True
     if source.ending == "gz" or not sampled:
         return None, False
-    wide = head.encoding.startswith(("utf-16", "utf-32"))
-    if source.size <= source.effort.count_bytes and not wide:
+    if source.size <= source.effort.count_bytes and not head.is_wide:
         counted = count_lines(source, head)
         if counted is not None:
             return max(counted - top, sampled), True

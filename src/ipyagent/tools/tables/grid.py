@@ -15,13 +15,16 @@ from ipyagent.plaintext import excerpt
 from ipyagent.tools.tables.cells import (
     MISSING,
     CellType,
+    Reading,
+    Signs,
+    find_signs,
     infer_type,
     is_date,
     is_missing,
     is_value,
     is_year,
+    sign_options,
 )
-from ipyagent.tools.tables.reading import Reading, Signs, find_signs, sign_options
 from ipyagent.tools.tables.sample import SampleColumn
 
 Row = Sequence[str]

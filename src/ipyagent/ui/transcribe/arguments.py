@@ -19,8 +19,7 @@ from ipyagent.schema import (
     ToolStatus,
 )
 from ipyagent.ui import transcript
-from ipyagent.ui.formatting import shorten
-from ipyagent.ui.reveal import reveal
+from ipyagent.ui.reveal import reveal, shorten
 
 SUMMARY = 200
 """Characters of arguments, output or a goal in one line."""

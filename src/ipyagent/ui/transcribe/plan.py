@@ -9,11 +9,9 @@ from ipyagent.redaction import mask_arguments
 from ipyagent.schema import PlanStep, Rehearsal, Run, RunStatus, ToolExecution, ToolStatus
 from ipyagent.schema.state import plan_index, progress
 from ipyagent.ui import transcript
-from ipyagent.ui.formatting import shorten
-from ipyagent.ui.reveal import reveal
+from ipyagent.ui.reveal import reveal, shorten
 from ipyagent.ui.transcribe.arguments import SUMMARY, summarize_arguments, transcribe_planned
-from ipyagent.ui.transcribe.call import GLYPHS
-from ipyagent.ui.transcribe.effects import transcribe_rehearsal
+from ipyagent.ui.transcribe.call import GLYPHS, transcribe_rehearsal
 
 _CHOICES = (
     transcript.Choice(answer="approve", label="Approve"),

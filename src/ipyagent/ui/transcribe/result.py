@@ -6,8 +6,7 @@ from ipyagent.phrases import plural
 from ipyagent.plaintext import strip_escapes
 from ipyagent.schema import Display, ImageContent, ToolResult, TruncatedOutput
 from ipyagent.ui import transcript
-from ipyagent.ui.formatting import shorten
-from ipyagent.ui.reveal import reveal
+from ipyagent.ui.reveal import reveal, shorten
 
 TOUCHED = 10
 """Changed variables that are named."""

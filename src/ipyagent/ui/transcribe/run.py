@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from ipyagent.phrases import dollars
 from ipyagent.plaintext import strip_escapes
 from ipyagent.schema import (
     OpenMessage,
@@ -20,7 +21,6 @@ from ipyagent.schema import (
     Totals,
 )
 from ipyagent.ui import transcript
-from ipyagent.ui.formatting import dollars
 from ipyagent.ui.reveal import reveal
 from ipyagent.ui.transcribe.arguments import mask_call_arguments, mask_execution
 from ipyagent.ui.transcribe.call import OPEN, CallContext, transcribe_call

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from ipyagent.phrases import dollars, seconds
 from ipyagent.schema import (
     INCOMPLETE,
     ImageContent,
@@ -23,7 +24,6 @@ from ipyagent.schema import (
 )
 from ipyagent.schema.state import never_ran
 from ipyagent.ui import transcript
-from ipyagent.ui.formatting import dollars, seconds
 from ipyagent.ui.reveal import reveal
 from ipyagent.ui.transcribe.call import ALL, COUNTED, GLYPHS, OPEN, CallContext
 from ipyagent.ui.transcribe.result import transcribe_image

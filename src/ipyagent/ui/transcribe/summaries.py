@@ -7,7 +7,7 @@ import re
 
 from ipyagent.phrases import plural
 from ipyagent.schema import Preview, ToolExecution, ToolResult
-from ipyagent.ui.formatting import LINE, first_line, shorten
+from ipyagent.ui.reveal import LINE, first_line, shorten
 from ipyagent.ui.transcribe.arguments import SUMMARY, summarize_arguments
 from ipyagent.ui.transcribe.result import output_text
 

@@ -1,0 +1,1 @@
+"""A session: its conversation, its runs, and where they are kept."""

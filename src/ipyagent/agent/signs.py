@@ -1,0 +1,327 @@
+"""Signs in texts: of actions that a reply only announces, of a missing form, of yes and no.
+
+*Announcements* are replies that announce actions, or write calls as text, and call nothing. Their
+reader expects something to happen, or waits for a question that never comes. The signs are a
+tool that is named but not called, a heading "Plan" with a numbered list, a request to answer "yes".
+A wrong guess costs one more request and never an answer.
+
+The *form* that a prompt asks for may be missing in the answer. A false reminder costs a request and
+the user's patience, so only what is asked for in so many words counts: only JSON, a Markdown table,
+a number of decimals. In doubt nothing is asked for, and an answer that asks back or cannot answer
+is left alone.
+
+*Yes and no*: a prompt that is one such word decides on a waiting plan. In English, Spanish and
+Chinese: in other languages `%agent approve` and the buttons do it. Some words can only refer to
+something that waits; others, as *yes*, may also answer a question of the model's, and *go* is a
+prompt if nothing waits.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from collections.abc import Callable, Iterator
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+
+from ipyagent.schema import Decision
+
+_END = 4_000
+"""Characters at the beginning and at the end of a reply in which it may announce something."""
+
+
+def announces_actions(text: str, offered: AbstractSet[str], called: AbstractSet[str]) -> bool:
+    """Return whether `text` announces actions; `offered` and `called` are names of tools."""
+    if not offered:
+        return False
+    prose = _ends_of(_FENCE.sub("\n", text) if "```" in text or "~~~" in text else text)
+    prose = unicodedata.normalize("NFKC", prose).replace("\u2019", "'").casefold()
+    sentences = [each for each in _SENTENCE_END.split(prose) if each.strip()]
+    return (
+        _announces_tool(sentences, offered - called)
+        or _has_headed_plan(prose)
+        or any(_REPLY_YES.search(each) for each in sentences)
+    )
+
+
+def writes_calls(text: str, offered: AbstractSet[str]) -> bool:
+    """Return whether `text` is a call in the form of a model's template, which no server read.
+
+    Text about such forms is left alone: in code, or with prose before and after.
+    """
+    if not offered:
+        return False
+    prose = _INLINE.sub(" ", _FENCE.sub("\n", text))
+    if mark := _WRITTEN_CALL.search(prose):
+        *_, after = _CALL_END.split(prose[mark.start() :])
+        before = prose[: mark.start()].strip()
+        return not before or (len(before) < _END and not after.strip())
+    if call := _PYTHONIC.fullmatch(text.strip()) or _AS_TAG.match(text):
+        return call[1] in offered
+    return _is_call_in_json(text.strip(), offered)
+
+
+def _is_call_in_json(text: str, offered: AbstractSet[str]) -> bool:
+    """Return whether a reply is a call in JSON, fenced or not, after at most a short sentence."""
+    if fenced := _JSON_AT_END.fullmatch(text):
+        text = fenced[1].strip()
+    if text[:1] not in ("{", "["):
+        return False
+    try:
+        value, end = json.JSONDecoder().raw_decode(text)
+    except (ValueError, RecursionError):
+        return False
+    return text[end:].strip()[:1] in ("", "{", ";") and _is_call(value, offered)
+
+
+def _is_call(value: object, offered: AbstractSet[str]) -> bool:
+    if isinstance(value, list):
+        return bool(value) and all(_is_call(each, offered) for each in value)
+    if not isinstance(value, dict):
+        return False
+    inner = value.get("tool_calls") or value.get("function")
+    if isinstance(inner, (dict, list)):
+        return _is_call(inner, offered)
+    name = next((value[key] for key in _NAMES if isinstance(value.get(key), str)), "")
+    return name in offered and any(key in value for key in _ARGUMENTS)
+
+
+def _ends_of(text: str) -> str:
+    return text if len(text) <= 2 * _END else f"{text[:_END]}\n{text[-_END:]}"
+
+
+def _announces_tool(sentences: list[str], uncalled: AbstractSet[str]) -> bool:
+    # A name of one word, such as "search", may be just that word.
+    names = "|".join(re.escape(name.casefold()) for name in uncalled if "_" in name)
+    if not names:
+        return False
+    mention = re.compile(rf"(?<![\w./-])(?:{names})(?![\w/-]|\.\w)", re.ASCII)
+    calls = re.compile(rf"\s*\d+[.)]\s*`?({names})`?(?=$|[ (][^:]*$)", re.ASCII)
+    if len({found[1] for each in sentences if (found := calls.match(each))}) > 1:
+        return True
+    return any(
+        _announces_call(_QUOTED.sub(" ", each.replace("`", "")), mention) for each in sentences
+    )
+
+
+def _announces_call(sentence: str, mention: re.Pattern[str]) -> bool:
+    if not mention.search(sentence) or _QUESTION.search(sentence) or _NEGATION.search(sentence):
+        return False
+    return bool(_INTENT.search(sentence))
+
+
+def _has_headed_plan(prose: str) -> bool:
+    lines = [line for line in prose.splitlines() if line.strip()]
+    return any(
+        _PLAN.search(title) and len(title.split()) <= _LONGEST_HEADING
+        for title in _list_headings(lines)
+    )
+
+
+def _list_headings(lines: list[str]) -> Iterator[str]:
+    """Yield lines that may be the heading of a numbered list."""
+    for at, line in enumerate(lines):
+        title, colon, rest = line.partition(":")
+        # Between a heading and its list there may be a line that leads over.
+        if any(_ITEM.match(each) for each in (rest if colon else "", *lines[at + 1 : at + 3])):
+            yield title.partition("(")[0]
+
+
+_FENCE = re.compile(r"(?ms)^[ \t]*(```|~~~).*?(?:^[ \t]*\1[ \t]*$|\Z)")
+_INLINE = re.compile(r"`[^`\n]*`")
+_WRITTEN_CALL = re.compile(
+    r"""(?mx)^[ \t]*(?:
+      <tool_call>\s*(?:\{|\[|<function|<invoke|[\w.-]+\s*(?:<arg_key|\{|\())
+    | <function=[\w.:-]+ | <(?:\w+:)?(?:function_calls?|tool_calls?)>\s*(?:<|\{|\[)
+    | <(?:\w+:)?invoke\s+name= | <tool_code>\s*\S | <start_function_call>\s*\S
+    | \[TOOL_CALLS\]\s*(?:[\[{]|[\w.-]+\s*(?:\[|\{)) | \[TOOL_REQUEST\]\s*\{
+    | <\|python_tag\|>\s*(?:\{|\[|[\w.]+\() | <\|START_ACTION\|>\s*[\[{]
+    | <[|\uff5c](?:\w+[|\uff5c])?(?:tool|function)[_▁]calls?[\w▁]*[|\uff5c]?>\s*\S
+    | <\w+_tool_call>\s*\S | <tools>\s*[\[{] | Action:\ *[\w.]+\s*\n\s*Action\ Input:
+    | <\|channel\|>commentary\ to= | (?:assistant)?commentary\ to=functions\.
+    )"""
+)
+"""How models write calls where a line begins: Qwen, GLM, Llama, Mistral, DeepSeek, Kimi, …"""
+_CALL_END = re.compile(
+    r"</[\w:]+>|<[|\uff5c][^\n<>]{0,40}[|\uff5c]>|\[END_TOOL_REQUEST\]"
+    r"|[}\])](?=\s*$)"
+)
+_PYTHONIC = re.compile(r"(?s)(?:```tool_\w+\s)?\[?\s*(\w+)\(.{0,4000}\)\s*\]?(?:\s*```)?")
+_AS_TAG = re.compile(r"\s*<(\w+)>\s*<\w+>")
+_JSON_AT_END = re.compile(r"(?s)[^`\n]{0,200}\s*```\w*[ \t]*\n(.*)```")
+_NAMES = ("name", "tool", "tool_name", "function", "action")
+_ARGUMENTS = ("arguments", "parameters", "args", "input", "tool_input", "action_input")
+
+_QUOTED = re.compile(
+    r"`[^`\n]*`|\"[^\"\n]*\"|“[^”\n]*”|«[^»\n]*»|„[^“”\n]*[“”]|「[^」\n]*」|^\s*>.*"
+)
+_SENTENCE_END = re.compile(r"(?<=\D[.!?…]\s)|(?<=[。!?])(?=[^\x00-\x7f])|\n")
+_QUESTION = re.compile(r"\?\W*$")
+_ITEM = re.compile(r"\s*(?:[*_]{0,2}\d+[.)、]|(?:step|paso|步骤)\s*\d)")
+_LONGEST_HEADING = 6  # words
+
+# English, Spanish and Chinese: an announcement in another language is taken for an answer.
+_INTENT = re.compile(
+    r"\b(?:will|i'll|going to|let me|calling|first|now)\b"
+    r"|\b(?:voy a|vamos a|ahora|llamaré|usaré|ejecutaré)\b"
+    r"|将|我会|我来|接下来"
+)
+"""Words that announce an action."""
+_NEGATION = re.compile(r"\b(?:not|no|never|without|cannot|if|nunca|sin|si)\b|n't\b|[不没无]|如果")
+"""Words that negate or weaken."""
+_PLAN = re.compile(r"\bplan\b|计划")
+_REPLY_YES = re.compile(
+    r"(?:\b(?:reply|respond|responde|responda)\b|回复)[\s\w:,]{0,12}?[\s\"'“”«»「」*`_]*"
+    r"(?:\b(?:yes|ok|confirm|sí|si|confirmo)\b|是|确认)"
+    r"|\b(?:confirm|confirma|confirme)\s(?:to|and|so|before|para|y)\b|请确认后"
+)
+
+
+REMINDER = """\
+Your answer lacks the form that the user asked for: {form}. Give your whole answer again, ending \
+in exactly that form. If you cannot, say why.\
+"""
+
+
+@dataclass(frozen=True)
+class Form:
+    """A form of answers: its name, and how to tell that an answer has it."""
+
+    name: str
+    is_in: Callable[[str], bool]
+
+
+def find_missing_form(prompt: str, answer: str) -> str | None:
+    """Return the name of a form that the prompt asks for and the answer lacks."""
+    if not answer.strip() or _DECLINES.search(answer) or answer.rstrip().endswith("?"):
+        return None
+    prose = _CODE.sub(" ", prompt)
+    return next((form.name for form in _find_forms(prose) if not form.is_in(answer)), None)
+
+
+def _find_forms(prompt: str) -> Iterator[Form]:
+    """Yield the forms that the prompt asks for."""
+    if (asked := _JSON.search(prompt)) and not _IN_A_FILE.search(prompt):
+        kind = (asked["kind"] or asked["kind2"] or "").casefold()
+        expected = dict if kind == "object" else list if kind in ("array", "list") else object
+        yield Form(f"JSON ({kind})" if kind else "JSON", lambda answer: _has_json(answer, expected))
+    if _TABLE.search(prompt) and not _IN_A_FILE.search(prompt):
+        yield Form("a Markdown table", lambda answer: bool(_ROW.search(answer)))
+    if (asked := _DECIMALS.search(prompt)) and not _ELSEWHERE.search(prompt):
+        places = _NUMBERS.get(asked["count"].casefold(), asked["count"])
+        yield Form(f"numbers with {places} decimals", _has_decimals(int(places)))
+
+
+def _has_json(answer: str, kind: type) -> bool:
+    """Return whether the answer, or what it quotes as code, is JSON of that kind."""
+    for text in (answer, *(each["code"] for each in _BLOCK.finditer(answer))):
+        try:
+            value = json.loads(text)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(value, kind if kind is not object else (dict, list)):
+            return True
+    return False
+
+
+def _has_decimals(places: int) -> Callable[[str], bool]:
+    """Return a check that is passed too where no number has a fraction: it may be an integer."""
+
+    def check(answer: str) -> bool:
+        fractions = [each["fraction"] for each in _NUMBER.finditer(answer)]
+        # A number may have lost its last zeros; one with more digits was not rounded.
+        return not fractions or any(len(each) <= places for each in fractions)
+
+    return check
+
+
+_CODE = re.compile(r"(?ms)^[ \t]*(```|~~~).*?(?:^[ \t]*\1[ \t]*$|\Z)")
+_BLOCK = re.compile(r"(?ms)^[ \t]*```\w*[ \t]*\n(?P<code>.*?)^[ \t]*```")
+
+_JSON = re.compile(
+    r"\b(?:answer|respond|reply|response|output|return|give)\b[^.?!\n]{0,40}?"
+    r"\b(?:only|just|in|as|with|with only|valid|a|an)\s+(?:valid\s+|a\s+|an\s+|single\s+)*"
+    r"JSON\b(?:\s+(?P<kind>object|array|list))?"
+    r"|\b(?:only|just)\s+(?:valid\s+|a\s+)?JSON\b(?:\s+(?P<kind2>object|array|list))?"
+    r"(?!\s+(?:files?|columns?|data|lines?|parsers?|schema|keys?|fields?))",
+    re.IGNORECASE,
+)
+_FILES = (
+    r"write|save|store|export|dump|load|read|parse|convert|function|script|files?|database|API|"
+    r"endpoint|def"
+)
+_OTHER_PLACES = r"plot|columns?|cell|variable|SQL|request"
+
+
+def _elsewhere(words: str) -> re.Pattern[str]:
+    """Return the pattern of words that put the form into something else than the answer."""
+    names = r"\bto_\w+|\.(?:json|csv|md|html|txt|ipynb|py)\b"
+    return re.compile(rf"\b(?:{words})\b|{names}", re.IGNORECASE)
+
+
+_IN_A_FILE = _elsewhere(_FILES)
+_ELSEWHERE = _elsewhere(f"{_FILES}|{_OTHER_PLACES}")
+_TABLE = re.compile(
+    r"\b(?:answer|respond|reply|give|present|summari[sz]e|list|report|return|format)\b"
+    r"[^.?!\n]{0,60}?\b(?:as|in|with)\s+(?:a\s+)?(?:short\s+|small\s+|markdown\s+)*table\b"
+    r"|\bmarkdown table\b",
+    re.IGNORECASE,
+)
+_ROW = re.compile(
+    r"(?m)^\s*\|?.*\S\s*\|.*\n\s*\|?\s*:?-{2,}:?\s*(?:\|\s*:?-{2,}:?\s*)*\|?\s*$|<table"
+)
+_NUMBERS = {"one": "1", "two": "2", "three": "3", "four": "4", "five": "5", "six": "6"}
+_DECIMALS = re.compile(
+    r"\b(?:round(?:ed|ing)?|to|with|use|give|exactly)\b[^.?!\n]{0,40}?"
+    r"\b(?P<count>one|two|three|four|five|six|[1-6])[ -]"
+    r"(?:decimals?|decimal\s+(?:places?|digits?))\b",
+    re.IGNORECASE,
+)
+_NUMBER = re.compile(r"(?<![\w.])-?\d[\d,]*\.(?P<fraction>\d+)(?![\w]|\.\d)")
+_DECLINES = re.compile(
+    r"\b(?:cannot|can't|could not|couldn't|unable|not able|not possible|impossible|no such|"
+    r"not found|does not exist|doesn't exist|there is no|denied|"
+    r"declined|which (?:one|column|table))\b",
+    re.IGNORECASE,
+)
+
+
+_CONFIRM = frozenset({
+    *("confirm", "confirmed", "approve", "approved", "run it", "execute"),
+    *("confirmo", "confirmar", "confirmado", "apruebo", "aprobado", "ejecuta", "ejecútalo"),
+    *("确认", "批准", "同意", "执行"),
+})  # fmt: skip
+_GO = frozenset({"go", "go ahead", "proceed", "dale", "adelante"})
+_YES = frozenset({
+    *("yes", "y", "ok", "okay", "sí", "si", "de acuerdo", "是", "是的", "好", "好的", "可以"),
+})  # fmt: skip
+_CANCEL = frozenset({
+    *("cancel", "deny", "stop", "abort", "取消", "拒绝", "停止"),
+    *("cancela", "cancelar", "cancelo", "detener", "detén", "para", "rechazar", "rechazo"),
+})  # fmt: skip
+_NO = frozenset({"no", "n", "不", "不要", "否", "不同意"})
+
+
+def parse_yes_no(text: str) -> Decision | None:
+    """Return the decision of a prompt; None if it says anything else."""
+    word = _normalize(text)
+    if word in _CONFIRM or word in _YES or word in _GO:
+        return Decision.APPROVED
+    return Decision.DENIED if word in _CANCEL or word in _NO else None
+
+
+def is_plan_word(text: str) -> bool:
+    """Return whether a prompt can only refer to a waiting plan."""
+    word = _normalize(text)
+    return word in _CONFIRM or word in _CANCEL
+
+
+def is_go_word(text: str) -> bool:
+    """Return whether a prompt has a meaning of its own when nothing waits."""
+    return _normalize(text) in _GO
+
+
+def _normalize(text: str) -> str:
+    plain = unicodedata.normalize("NFKC", text).replace("\u2019", "'").casefold()
+    return " ".join(plain.split()).strip(" .,!…。¡")

@@ -1,1 +1,0 @@
-"""Signs in what users and models write: guesses, each cheap where it is wrong."""
