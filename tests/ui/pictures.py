@@ -12,4 +12,4 @@ def run_html(run: Run) -> str:
 
 
 def render(run: Run) -> str:
-    return plain_text.render(transcribe(run))
+    return plain_text.render(transcribe(run, folds_thoughts=False))

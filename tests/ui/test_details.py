@@ -73,16 +73,39 @@ def detailed(verbose: int) -> Run:
 
 @pytest.mark.spec("P08")
 def test_the_trace_id_and_the_usage_stand_in_the_footer():
-    footer = "1,200 tokens in (512 from cache), 30 out · trace 4bf92f35"
-    assert told(detailed(0), "text/html").rstrip().endswith(footer)
+    facts = "1,200 tokens in (512 from cache), 30 out · $0.003 · trace 4bf92f35"
     soup = BeautifulSoup(run_html(detailed(0)), "html.parser")
+    footer = soup.select("details")[-2]
+    assert footer.summary is not None
+    assert footer.summary.get_text() == "12.3 s · details"
+    assert footer.get_text().rstrip().endswith(facts)
+    assert facts not in footer.summary.get_text()
     assert soup.find("a") is None
+
+
+def test_brief_thoughts_stand_behind_the_footer_once_the_run_is_over():
+    thought = said(ThinkingContent(thinking="Which columns?"), text("I look."))
+    steps = (Step(number=1, message=thought, thinking_seconds=0.4),)
+    titles = {}
+    for name, of in {
+        "over": run(steps),
+        "long": run((steps[0].model_copy(update={"thinking_seconds": 1.0}),)),
+        "on": run(steps, status=RunStatus.RUNNING, stop_reason=None, duration=None),
+        "-v": run(steps, verbose=1),
+    }.items():
+        soup = BeautifulSoup(run_html(of), "html.parser")
+        assert "Which columns?" in soup.get_text()
+        titles[name] = [each.get_text() for each in soup.select("summary")]
+    assert titles["over"] == ["12.3 s · details", "Thought for less than a second"]
+    assert titles["long"] == ["Thinking (1 s)", "12.3 s · details"]
+    assert titles["on"] == ["Thinking (<1 s)", "details"]
+    assert titles["-v"] == ["Thinking (<1 s)", "12.3 s · details"]
 
 
 @pytest.mark.spec("P08", "A16")
 def test_a_terminal_tells_the_trace_id_from_v_on():
     assert "4bf92f35" not in render(detailed(0))
-    assert render(detailed(1)).endswith("out · trace 4bf92f35")
+    assert render(detailed(1)).endswith("\ntrace 4bf92f35")
 
 
 @pytest.mark.parametrize(
@@ -106,12 +129,12 @@ def test_tokens_are_told_with_what_the_cache_did(usage: dict[str, int], words: s
 @pytest.mark.spec("A16")
 @pytest.mark.parametrize(
     ("verbose", "opened"),
-    [(0, []), (1, ["thinking", "tool"]), (2, [None, "thinking", "tool"])],
+    [(0, []), (1, ["thinking", "tool"]), (2, ["thinking", "tool", None, None])],
 )
 def test_the_mirror_opens_cards_then_the_context(verbose: int, opened: list[str | None]):
     soup = BeautifulSoup(run_html(detailed(verbose)), "html.parser")
     folds = soup.select("details")
-    assert [fold.get("data-ipyagent") for fold in folds] == [None, "thinking", "tool"]
+    assert [fold.get("data-ipyagent") for fold in folds] == ["thinking", "tool", None, None]
     assert [fold.get("data-ipyagent") for fold in folds if fold.has_attr("open")] == opened
 
 
@@ -165,13 +188,12 @@ def test_a_call_with_an_unknown_outcome_says_so(kind: str):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_closing_step_is_not_counted_and_says_why_it_is_there(kind: str):
+def test_a_closing_step_says_why_it_is_there(kind: str):
     steps = (Step(number=1, message=said(text("Looking."))),)
     closing = Step(number=2, closing=True, message=said(text("So far so good.")))
     budget = {"max_steps": 1, "stop_reason": StopReason.MAX_STEPS}
-    assert "closing" not in told(run(steps, **budget), kind)
+    assert "The budget is spent" not in told(run(steps, **budget), kind)
     story = told(run((*steps, closing), **budget), kind)
-    assert "step 1/1 · closing" in story
     assert story.index("The budget is spent") < story.index("So far so good.")
     assert "--max-steps" in story
 

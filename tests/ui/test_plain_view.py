@@ -194,7 +194,7 @@ def test_images_are_named_with_their_size():
 
 @pytest.mark.spec("A35")
 def test_the_last_line_says_how_it_went():
-    assert render(sample_run()).endswith("\ndone · step 3/20 · 5,034 tok · $0.020 · 12.3 s")
+    assert render(sample_run()).endswith("\ndone · 12.3 s · 4,400 tokens in, 634 out · $0.020")
     failed = RunFinished(
         status=RunStatus.ERROR, stop_reason=StopReason.ERROR, error="No key.\nSet one.", duration=2
     )

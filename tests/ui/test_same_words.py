@@ -48,7 +48,8 @@ VIEWS = {
 
 def words_of(transcript: Transcript) -> Iterator[tuple[str, str]]:
     """The words that were decided for a run, each with where they are from."""
-    for part in (*words.header_parts(transcript.header), words.footer_text(transcript.footer)):
+    header, footer = transcript.header, transcript.footer
+    for part in (*words.header_parts(header), *words.usage_parts(footer)):
         yield "line", part
     for note in transcript.notes:
         yield "note", note

@@ -306,7 +306,7 @@ class TerminalView(PlainView):
 
 def write_run(run: Run) -> None:
     """Write a run that has ended."""
-    _write(render(transcribe(run)))
+    _write(render(transcribe(run, folds_thoughts=False)))
 
 
 def _write(text: str) -> None:

@@ -81,15 +81,21 @@ class Live:
     """Why the user's last text was refused."""
 
 
-def transcribe(run: Run, live: Live | None = None) -> transcript.Transcript:
+def transcribe(
+    run: Run, live: Live | None = None, *, folds_thoughts: bool = True
+) -> transcript.Transcript:
     """Return a run as it is drawn: with `live` while it is on, else as it is saved."""
-    return Transcriber().transcribe(run, live)
+    return Transcriber(folds_thoughts=folds_thoughts).transcribe(run, live)
 
 
 class Transcriber:
-    """Transcribes a run repeatedly as it continues; unchanged parts are kept."""
+    """Transcribes a run repeatedly as it continues; unchanged parts are kept.
 
-    def __init__(self) -> None:
+    `folds_thoughts`: once the run is over, thoughts of less than a second stand in the footer.
+    """
+
+    def __init__(self, *, folds_thoughts: bool = True) -> None:
+        self._folds_thoughts = folds_thoughts
         self._key: tuple[CallContext, int | None, bool] = (CallContext(), None, False)
         self._earlier: tuple[Step, ...] = ()
         """The steps that later ones follow: they are drawn once."""
@@ -114,7 +120,7 @@ class Transcriber:
             # Before the answer, once it is there; until then at the end.
             todos_at=len(steps) if answer is None else answer,
             ending=_ending(run, answer),
-            footer=transcribe_footer(run, totals),
+            footer=transcribe_footer(run, totals, folds_brief=self._folds_brief(run)),
             unsent=transcribe_unsent(run) if run.unsent else (),
             say=_say_field(run, live.problem) if live else None,
             undo=run.is_finished and _has_changes(run),
@@ -125,7 +131,7 @@ class Transcriber:
     ) -> tuple[transcript.Step, ...]:
         context = CallContext.of(run, is_live=live is not None)
         earlier, known = run.steps[:-1], len(self._earlier)
-        key = context, answer, run.is_finished and run.verbose < OPEN
+        key = context, answer, self._folds_brief(run)
         if key != self._key or earlier[:known] != self._earlier:
             self._key, self._drawn, self._newest, known = key, [], None, 0
         for index in range(known, len(earlier)):
@@ -135,6 +141,9 @@ class Transcriber:
             return ()
         self._newest = self._transcribe_step(run, len(earlier), live)
         return (*self._drawn, self._newest.drawn)
+
+    def _folds_brief(self, run: Run) -> bool:
+        return self._folds_thoughts and run.is_finished and run.verbose < OPEN
 
     def _transcribe_step(self, run: Run, index: int, live: Live | None) -> _TranscribedStep:
         """Return a step as it is drawn; calls that have not changed since are kept."""

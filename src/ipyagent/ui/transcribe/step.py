@@ -123,12 +123,11 @@ def is_brief(step: Step) -> bool:
     return step.thinking_seconds is not None and step.thinking_seconds < 1
 
 
-def transcribe_footer(run: Run, totals: Totals) -> transcript.Footer:
+def transcribe_footer(run: Run, totals: Totals, *, folds_brief: bool) -> transcript.Footer:
     """Return how long a run took, and what is folded behind that."""
     cost = "" if totals.cost_usd is None else dollars(totals.cost_usd)
     facts = (usage_text(totals.usage), cost)
-    is_folded = run.is_finished and run.verbose < OPEN
-    folds = (_context(run), _brief_thoughts(run) if is_folded else None)
+    folds = (_context(run), _brief_thoughts(run) if folds_brief else None)
     return transcript.Footer(
         duration="" if run.duration is None else seconds(run.duration),
         folds=tuple(each for each in folds if each),
