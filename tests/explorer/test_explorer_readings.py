@@ -58,6 +58,52 @@ def test_a_file_is_loaded_as_it_is_described(
     assert (mean or "1.5") in answer(tmp_path, data, "mean of sales" if mean else "mean of `1`")
 
 
+MANY = "".join(f"c{n},{n}\n" for n in range(40_000))
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "reading"),
+    [
+        ("t.csv", f"city,sales\n{MANY}Köln,5\n{MANY}".encode("cp1252"), "encoding='cp1252'"),
+        (
+            "t.csv",
+            f"city,sales\nGöteborg,1\n{MANY}".encode() + f"Köln,5\n{MANY}".encode("cp1252"),
+            "encoding_errors='replace'",
+        ),
+        ("t.csv", b"city,sales\nOs\0lo,1\nRome,2\n\0,3\n", ""),
+        ("t.json", b'{"n": 2, "data": [{"city": "Oslo", "sales": 1}, {"sales": 2}]}', "['data']"),
+        ("t.json", b'{"a": {"b": [{"sales": 1}, {"sales": 2}]}, "c": []}', "['a']['b']"),
+    ],
+)
+def test_what_the_description_found_far_below_or_inside_is_loaded(
+    tmp_path: Path, name: str, data: bytes, reading: str
+) -> None:
+    (tmp_path / name).write_bytes(data)
+    kernel = Kernel(tmp_path)
+    assert f"{name}: " in kernel.context()
+    assert reading in kernel.context()
+    assert "The mean of `sales` is" in kernel.ask("mean of sales").text
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "pd.DataFrame(pd.read_json('other.json', typ='series')['data'])",
+        "pd.DataFrame(pd.read_json('t.json', typ=run())['data'])",
+        "pd.DataFrame(pd.read_json('t.json')[run()])",
+        "pd.DataFrame(pd.read_pickle('t.json')['data'])",
+        "pd.DataFrame(pd.read_json('t.json')['data'], run())",
+        "pd.DataFrame()",
+        "pd.DataFrame(run)",
+    ],
+)
+def test_a_line_that_does_more_than_read_the_file_is_not_taken(code: str) -> None:
+    context = "Files:\n- t.json (1 kB)\nTables:\nt.json: JSON file, 2 rows\nread with: "
+    assert of_context(context + code).readings["t.json"].code == ""
+    good = "pd.DataFrame(pd.read_json('t.json', typ='series')['data'])"
+    assert of_context(context + good).readings["t.json"].code == good
+
+
 @pytest.mark.parametrize(
     ("data", "reason"),
     [

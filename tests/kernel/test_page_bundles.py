@@ -243,6 +243,35 @@ def test_without_a_page_the_text_is_used_or_a_sentence_says_where_to_look(
     assert outputs.page_bundles == []
 
 
+FOLIUM = (
+    '<div style="width:100%;"><div style="height:0"><span style="color:#565656">Make this Notebook '
+    'Trusted to load map: File -> Trust Notebook</span><iframe srcdoc="&lt;script&gt;draw()'
+    '&lt;/script&gt;" style="width:100%" allowfullscreen></iframe></div></div>'
+)
+
+
+@pytest.mark.parametrize(
+    ("html", "is_run"),
+    [
+        (FOLIUM, False),
+        ('<iframe width="400" src="https://example.com/video"></iframe>', False),
+        ("<div id='v'></div><SCRIPT>draw()</SCRIPT>", False),
+        ("<script>draw()</script><p>" + "words " * 50, True),
+        ("<script>draw()</script><table><tr><td>1</td></tr></table>", True),
+        ("<style>b {color: red}</style><b>bold</b>", True),
+        ("<p>if a &lt;script&gt; b</p>", True),
+    ],
+)
+def test_html_that_only_runs_is_no_empty_card(html: str, is_run: bool) -> None:
+    outputs = Outputs()
+    outputs.place = "below"
+    outputs.show({"text/html": html, "text/plain": "<folium.Map>"})
+    assert outputs.page_bundles == [], "scripts of a page could press the buttons of a card"
+    assert (len(outputs.displays) == 1) is is_run
+    assert outputs.text().startswith("<folium.Map>")
+    assert ("show it in a cell of your own" in outputs.text()) is not is_run
+
+
 def test_an_image_in_the_bundle_is_used_without_a_page(tmp_path: Path) -> None:
     result = PlainNamespace({}).run("1")
     assert result.success

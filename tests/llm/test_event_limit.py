@@ -12,7 +12,7 @@ from ipyagent.config import LLMConfig
 from ipyagent.errors import ModelRefusedError
 from ipyagent.llm.client import ModelRequest
 from ipyagent.llm.direct.reading import EventSplitter
-from ipyagent.llm.litellm.gateway import limit_events
+from ipyagent.llm.litellm.gateway import Events
 from ipyagent.llm.service_error import EventTooLargeError
 from ipyagent.schema import Message, Role
 from servers.model_server import Flood, ModelServer, Reply, answer
@@ -74,7 +74,8 @@ async def test_a_long_reply_of_small_events_is_read_to_its_end(
 async def test_the_end_of_an_event_is_seen_wherever_the_pieces_are_cut(
     end: bytes, step: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(EventSplitter, "most", 60)
+    # Two events: a carriage return ends a line only once it is known what follows.
+    monkeypatch.setattr(EventSplitter, "most", 80)
 
     class Response:
         def __init__(self, body: bytes) -> None:
@@ -91,10 +92,10 @@ async def test_the_end_of_an_event_is_seen_wherever_the_pieces_are_cut(
 
     small = (b"data: " + b"x" * 30 + end) * 20
     stream = Stream(small)
-    limit_events(stream)
+    Events().watch(stream)
     if step <= 30:
         assert b"".join([piece async for piece in stream.response.aiter_bytes()]) == small
     large = Stream(small + b"data: " + b"x" * 200)
-    limit_events(large)
+    Events().watch(large)
     with pytest.raises(EventTooLargeError):
         [piece async for piece in large.response.aiter_bytes()]

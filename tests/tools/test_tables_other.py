@@ -61,7 +61,9 @@ def test_lists_of_objects_are_tables(tmp_path: Path) -> None:
     lines = "\n".join(json.dumps(row) for row in rows)
     assert f"JSON Lines file, 2 rows {TIMES} 4 columns" in describe(tmp_path, "t.jsonl", lines)
     inner = describe(tmp_path, "u.json", json.dumps({"meta": 1, "rows": rows}))
-    assert "the rows are under the key 'rows'" in inner
+    assert "read with: pd.DataFrame(pd.read_json('u.json', typ='series')['rows'])" in inner
+    deep = describe(tmp_path, "w.json", json.dumps({"a": {"b": {"c": rows}, "n": [], "t": "x"}}))
+    assert "['a']['b']['c'])" in deep
     columns = describe(tmp_path, "v.json", json.dumps({"a": [1, 2], "b": ["x", "y"]}))
     assert f"2 rows {TIMES} 2 columns" in columns
 
@@ -79,6 +81,7 @@ def test_large_json_is_read_in_part(tmp_path: Path) -> None:
     ("data", "reason"),
     [
         ('{"name": "package", "private": true}', "not a list of objects"),
+        ('{"a": [{"x": 1}, {"x": 2}], "b": {"c": [{"x": 1}]}}', "not a list of objects"),
         ("[1, 2, 3]", "other things than objects"),
         ("[" * 100_000, "nested too deeply"),
         ('[{"a":' * 60_000 + "1", "nested too deeply|not valid"),

@@ -230,11 +230,17 @@ def _only_reads(code: str, path: str) -> bool:
         call = ast.parse(code, mode="eval").body
     except (SyntaxError, ValueError):
         return False
+    readers: tuple[str, ...] = ("pd.read_csv", "pd.read_excel")
+    match call:
+        case ast.Call(func=ast.Attribute(ast.Name("pd"), "DataFrame"), args=[call], keywords=[]):
+            readers = ("pd.read_json",)
+            while isinstance(call, ast.Subscript) and isinstance(call.slice, ast.Constant):
+                call = call.value
     if not isinstance(call, ast.Call) or [ast.unparse(each) for each in call.args] != [repr(path)]:
         return False
     nodes = [node for option in call.keywords for node in ast.walk(option.value)]
     names = {node.id for node in nodes if isinstance(node, ast.Name)}
-    reads = ast.unparse(call.func) in ("pd.read_csv", "pd.read_excel")
+    reads = ast.unparse(call.func) in readers
     return reads and all(isinstance(n, _LITERAL) for n in nodes) and names <= {"str", "range"}
 
 

@@ -26,10 +26,12 @@ from ipyagent.kernel.describe.compact import compact_value
 from ipyagent.kernel.images import as_image
 from ipyagent.kernel.page_bundles import (
     IN_CARDS,
+    NOT_RUN,
     PageBundle,
     as_json,
     describe_page_bundle,
     explain_absence,
+    only_runs,
     page_kind,
     publishable,
 )
@@ -322,9 +324,11 @@ class Outputs:
             full = f"[{kind}, not shown: there are {MAX_DISPLAYS} displays already]"
             absence = full if self.place else explain_absence(kind)
             words = "\n".join(filter(None, [words, absence]))
+        rich = _rich(bundle) if len(self.displays) < MAX_DISPLAYS else None
+        if rich and image is None and only_runs(rich.data.get("text/html", "")):
+            rich, words = None, "\n".join(filter(None, [words, NOT_RUN]))
         piece = _Piece("display", words[:PIECE], display_id)
-        piece.image = image
-        piece.display = _rich(bundle) if len(self.displays) < MAX_DISPLAYS else None
+        piece.image, piece.display = image, rich
         if isinstance(bundle, TableBundle) and len(self.frames) < MAX_TABLES:
             piece.table = bundle.table
             piece.brief = _brief(bundle.table, piece.text)

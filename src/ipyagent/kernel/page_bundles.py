@@ -86,6 +86,26 @@ def explain_absence(kind: str) -> str:
     return f"[{kind}: a terminal cannot draw it; run this in a notebook, such as JupyterLab]"
 
 
+_RUNS = re.compile(r"<(?:iframe|script|object|embed)\b", re.IGNORECASE)
+_DRAWN = {"img", "table"}
+_FEW = 200
+"""Characters that stand beside a frame, such as the advice to trust the notebook."""
+NOT_RUN = (
+    "[a page of HTML with scripts or a frame, which a card does not run: show it in a cell of your "
+    "own, or save it to a file]"
+)
+
+
+def only_runs(html: str) -> bool:
+    """Return whether HTML draws next to nothing without its scripts and frames, as folium's map."""
+    if not _RUNS.search(html):
+        return False
+    import nh3
+
+    left = nh3.clean(html, tags=_DRAWN, clean_content_tags={"script", "style", "iframe", "object"})
+    return "<" not in left and len(left.strip()) <= _FEW
+
+
 def publishable(bundle: JsonDict, kind: str) -> JsonDict:
     """Return the bundle as JSON, with a text for exports that draw nothing else of it."""
     own = {mime: value for mime, value in bundle.items() if not str(mime).startswith(_OURS)}

@@ -43,6 +43,16 @@ def test_large_columns_of_numbers_are_found() -> None:
         assert end - start >= 400_000 * 8
 
 
+@pytest.mark.parametrize("dtype", ["u1", "i1", "u2"])
+def test_a_secret_in_a_large_array_of_bytes_is_wiped(tmp_path: Path, dtype: str) -> None:
+    secret = "canary-" + "in-bytes"
+    data = np.frombuffer(bytearray(secret.encode() + b"." * (3 << 20) + b"."), dtype="u1").copy()
+    given: dict[str, Any] = {"data": data.view(dtype).copy()}
+    code = "bytes(data[:15].view('u1')[:15])"
+    assert secret in rehearse(code, dict(given), tmp_path)["result"]["output"]
+    assert rehearse(code, given, tmp_path, [secret])["result"]["output"] == f"b'{'*' * 15}'"
+
+
 def test_memory_that_was_listed_and_is_gone_is_not_searched() -> None:
     """To search it ended each rehearsal of a process in which the list itself was large."""
     page, libc = mmap.PAGESIZE, ctypes.CDLL(None)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import datetime
 import weakref
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -126,6 +127,29 @@ def test_only_the_first_functions_of_a_long_tuple_are_followed():
     for count, found in ((0, ["calls", "items"]), (FUNCTIONS, ["calls"])):
         scope["calls"] = (*[0] * count, scope["add"])
         assert reachable_names("calls[-1]()", scope) == found
+
+
+class Moon(datetime.tzinfo):
+    """A zone of the user's: to hash or compare a time in it runs its code."""
+
+    asked: ClassVar[list[object]] = []
+
+    def utcoffset(self, moment: datetime.datetime | None) -> datetime.timedelta:
+        self.asked.append(moment)
+        return datetime.timedelta()
+
+
+@pytest.mark.parametrize("cls", [datetime.datetime, pd.Timestamp, datetime.time])
+def test_no_zone_of_the_user_is_asked(cls: Any):
+    names = ("tzinfo",) if cls is datetime.time else ("year", "month", "day", "tzinfo")
+    noon = cls(**dict.fromkeys(names, 1) | {"hour": 12, "tzinfo": Moon()})
+    known, same = {noon: 1}, noon.replace(tzinfo=Moon())
+    hash(same)
+    Moon.asked.clear()
+    assert changes_of("known.clear(); known[same] = 2", known=known, same=same)
+    assert Moon.asked == []
+    in_utc = noon.replace(tzinfo=datetime.UTC)
+    assert changes_of("known[noon] = 2", known={in_utc: 1}, noon=in_utc)
 
 
 def test_a_new_object_at_an_old_address_is_a_change():

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 from asking import EVENTS, KEY, ask, client_of, failed
+from reasons import REASONS
 
 from ipyagent.errors import (
-    ContextOverflowError,
     MalformedCallError,
     ModelRefusedError,
     ModelUnavailableError,
@@ -23,7 +23,6 @@ from servers.model_server import Cut, Flood, ModelServer, Reply, Silence, delta,
 
 CHAT, MESSAGES, RESPONSES = "openai/x", "anthropic/claude-sonnet-4-5", "openai/responses/gpt-x"
 DONE = sse("[DONE]")
-TOO_LONG = "the request exceeds the available context size, try increasing it"
 
 
 def streamed(*events: Any) -> Reply:
@@ -33,48 +32,6 @@ def streamed(*events: Any) -> Reply:
 def whole(body: Any, kind: str = "application/json") -> Reply:
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
     return Reply((data,), headers={"Content-Type": kind})
-
-
-REASONS = {
-    "a field of its own": (
-        f"error: {json.dumps({'code': 400, 'message': TOO_LONG})}\n\n".encode(),
-        ContextOverflowError, TOO_LONG,
-    ),
-    "a field of its own, of words": (b"error: invalid model\n\n", ModelRefusedError,
-                                     "invalid model"),
-    "an event of that name": (b"event: error\ndata: {\"message\": \"no such model\", "
-                              b"\"code\": 404}\n\n", ModelRefusedError, "no such model"),
-    "an event of that name, of words": (b"event: error\ndata: the model was not found\n\n",
-                                        ModelRefusedError, "the model was not found"),
-    "MiniMax": ({"choices": None, "base_resp": {"status_code": 1008,
-                 "status_msg": "insufficient balance"}}, ModelRefusedError,
-                "insufficient balance"),
-    "FastAPI": ({"detail": "Model not loaded"}, ModelRefusedError, "Model not loaded"),
-    "FastAPI's list": ({"detail": [{"loc": ["body"], "msg": "field required",
-                                    "type": "missing"}]}, ModelRefusedError, "field required"),
-    "code and message": ({"code": 1301, "message": "the account is in arrears"},
-                         ModelRefusedError, "in arrears"),
-    "Cloudflare": ({"success": False, "errors": [{"code": 7000, "message": "No route"}]},
-                   ModelRefusedError, "No route"),
-    "vLLM": ({"object": "error", "message": "no such adapter", "code": 404},
-             ModelRefusedError, "no such adapter"),
-    "null choices": ({"error": {"message": "bad grammar", "code": "400"}, "choices": None},
-                     ModelRefusedError, "bad grammar"),
-    "within the choice": ({"choices": [{"index": 0, "delta": {}, "finish_reason": "error",
-                           "error": {"code": 402, "message": "out of credits"}}]},
-                          ModelRefusedError, "out of credits"),
-    "Gemini's list": ([{"error": {"code": 400, "message": "unknown field"}}],
-                      ModelRefusedError, "unknown field"),
-    "Amazon": ({"Message": "Access denied"}, ModelRefusedError, "Access denied"),
-    "a text": (b"data: Model is not deployed\n\n", ModelRefusedError, "Model is not deployed"),
-    "a JSON of several lines": (b'{\n  "error": {\n    "message": "no credit", "code": 402\n  }\n}',
-                                ModelRefusedError, "no credit"),
-    "one that passes": ({"detail": "Server is busy, try again"}, ModelUnavailableError, "busy"),
-    "Anthropic's text": ({"type": "error", "error": "your plan has ended, invalid key"},
-                         ModelRefusedError, "your plan has ended"),
-    "Anthropic's type": ({"type": "error", "error": {"type": "overloaded_error",
-                          "message": "Overloaded"}}, ModelUnavailableError, "Overloaded"),
-}  # fmt: skip
 
 
 @pytest.mark.spec("A08")

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from asking import EVENTS, HELLO, KEY, ONLY_LITELLM, ask, client_of, failed, make_client
+from reasons import REASONS
 
 from ipyagent.config import LLMConfig
 from ipyagent.errors import ModelRefusedError
@@ -305,6 +306,23 @@ async def test_calls_leave_no_warning_and_no_log_behind(
             await failed(client_of(server), request_)
     assert [str(w.message) for w in seen] == []
     assert [r.getMessage() for r in caplog.records if r.levelno >= logging.WARNING] == []
+
+
+@ONLY_LITELLM
+@pytest.mark.spec("A08")
+@pytest.mark.parametrize("name", REASONS)
+@pytest.mark.parametrize("model", ["openai/x", "anthropic/claude-sonnet-4-5"])
+@pytest.mark.parametrize("after", [(), (sse("[DONE]"),)])
+async def test_the_reason_that_a_service_gives_is_the_error(
+    name: str, model: str, after: tuple[bytes, ...], request_: ModelRequest
+) -> None:
+    event, kind, words = REASONS[name]
+    frame = event if isinstance(event, bytes) else sse(event)
+    with ModelServer([Reply((frame, *after), headers=EVENTS)]) as server:
+        error, _ = await failed(client_of(server, model), request_)
+    assert isinstance(error, kind)
+    assert words in str(error)
+    assert "connection was closed" not in str(error)
 
 
 @ONLY_LITELLM

@@ -32,7 +32,7 @@ _LOCK, _INDEX = "/dev/shm/sem.", "-shm"  # noqa: S108
 _CHUNK = 1 << 18
 """Bytes that are searched for all secrets in turn: they stay in the processor's cache."""
 _LARGEST_COPY = 1 << 24
-_LARGE, _NUMBERS = 1 << 20, "biufcmM"
+_LARGE, _NUMBERS = 1 << 20, "bfcmM"
 _ENVIRONMENT = (50, 51)  # fields of /proc/self/stat: where the first environment lies
 
 
@@ -227,16 +227,17 @@ def _without(start: int, end: int, skipped: Iterable[Stretch]) -> Iterator[Stret
 
 
 def find_numeric_memory(values: Iterable[object]) -> list[Stretch]:
-    """Return the memory of large arrays of numbers, in order: it holds no text.
+    """Return the memory of large arrays of numbers, in order: to search it would take seconds.
 
-    To search it would take seconds.
+    Integers of four bytes and more are such numbers: smaller ones may be the bytes of a file.
     """
     tables = (each for each in values if is_array(each) or kind_of(each) in PANDAS)
     found = set()
     for array in (part for each in tables for part in find_memory(each) if is_array(part)):
         while is_array(array.base):
             array = array.base
-        if array.dtype.kind in _NUMBERS and array.flags.forc:
+        kind, size = array.dtype.kind, array.dtype.itemsize
+        if (kind in _NUMBERS or (kind in "iu" and size >= 4)) and array.flags.forc:
             start = array.__array_interface__["data"][0]
             found.add((start, start + array.nbytes))
     return sorted(each for each in found if each[1] - each[0] >= _LARGE)

@@ -34,8 +34,9 @@ FIXED = (
     pathlib.PurePosixPath, pathlib.PureWindowsPath, range, type(...), type(NotImplemented),
 )  # fmt: skip
 """Types whose values never change, and lead to none that do; all can be keys."""
-_KEYS = set(map(id, FIXED))
-_ATOMS = _KEYS | {
+_TIMES = {id(datetime.datetime), id(datetime.time)}
+_KEYS = set(map(id, FIXED)) - _TIMES
+_ATOMS = _KEYS | _TIMES | {
     id(cls)
     for cls in (
         frozenset, re.Pattern, slice,
@@ -75,14 +76,22 @@ def are_plain_keys(values: Any, depth: int = 3) -> bool:
     """Return whether all are plain, or tuples of such: hashing and comparing run no other code."""
     others = set(map(id, map(type, values))) - _KEYS
     if others - {id(tuple)}:
-        return all(id(type(each)) in _KEYS or _is_scalar(each) for each in values)
+        return all(map(_is_plain_key, values))
     return not others or (
         depth > 0 and all(are_plain_keys(v, depth - 1) for v in values if type(v) is tuple)
     )
 
 
-def _is_scalar(value: object) -> bool:
-    return is_library_class(type(value), "numpy", "pandas") and is_atom(value)
+def _is_plain_key(value: Any) -> bool:
+    """Return whether it is plain, a scalar of numpy or pandas, or a time whose zone is no code."""
+    cls = type(value)
+    if id(cls) not in _KEYS | _TIMES and not is_library_class(cls, "numpy", "pandas"):
+        return False
+    if any(id(base) in _TIMES for base in ancestors(cls)):
+        zone = value.tzinfo
+        if zone is not None and not is_library_class(type(zone), "datetime", "zoneinfo"):
+            return False
+    return is_atom(value)
 
 
 def is_equal(one: Any, other: Any) -> bool:

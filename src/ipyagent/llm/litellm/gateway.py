@@ -1,7 +1,7 @@
 """The door to LiteLLM: one call, its reply in our chunks, its failures as ours.
 
-Beneath its streams the bytes are looked at: their type, their whole, and a limit on what comes at
-once.
+Beneath its streams the bytes are looked at: their type, their whole, a limit on what comes at once,
+and the reason that a service gives for an end.
 """
 
 from __future__ import annotations
@@ -30,20 +30,17 @@ from ipyagent.json_types import well_formed
 from ipyagent.llm import modelmap, reply_parts
 from ipyagent.llm.client import ModelRequest
 from ipyagent.llm.destinations import Destination
-from ipyagent.llm.direct.reading import EventSplitter
+from ipyagent.llm.direct.reading import DONE, EventSplitter
 from ipyagent.llm.error_mapping import CUT_OFF, refuses_length
 from ipyagent.llm.litellm import warmup
 from ipyagent.llm.litellm.warmup import silence
 from ipyagent.llm.refused_history import leave_out
 from ipyagent.llm.reply_parts import MOST_BODY, Joiner, count_tokens
 from ipyagent.llm.service_client import ServiceClient, trace_headers
-from ipyagent.llm.service_error import EventTooLargeError
+from ipyagent.llm.service_error import ServiceError, find_error
 from ipyagent.llm.wire import own_thoughts, to_openai, tools_to_openai
 from ipyagent.providers import PROXY, signs_calls, signs_thinking
 from ipyagent.schema import StreamChunk, TokenUsage
-
-_ENDS = (b"\n\n", b"\r\n\r\n", b"\r\r")
-_OVERLAP = 3
 
 
 def content_type(stream: Any) -> str:
@@ -81,13 +78,6 @@ def completion_in(litellm: Any, body: str) -> Any | None:
     return None
 
 
-def limit_events(stream: Any) -> None:
-    """Let a reply of LiteLLM's end with EventTooLargeError if an event is too large."""
-    response = response_of(stream)
-    if hasattr(response, "aiter_bytes"):
-        response.aiter_bytes = _limit_events(response.aiter_bytes)
-
-
 def response_of(stream: Any) -> Any:
     """Return the httpx response that a stream of LiteLLM's reads; None if it is hidden."""
     inner = getattr(stream, "completion_stream", None)
@@ -106,19 +96,45 @@ def _response_behind(lines: Any, depth: int = 3) -> Any:
     return next(responses, None) or next(filter(None, behind), None)
 
 
-def _limit_events(read: Callable[..., AsyncIterator[bytes]]) -> Callable[..., AsyncIterator[bytes]]:
-    async def read_some(*args: Any, **kwargs: Any) -> AsyncGenerator[bytes, None]:
-        size, before = 0, b""
-        async for piece in read(*args, **kwargs):
-            joined = before + piece
-            end = max(joined.rfind(each) for each in _ENDS)
-            size = len(joined) - end if end >= 0 else size + len(piece)
-            if size > EventSplitter.most:
-                raise EventTooLargeError(EventSplitter.most)
-            before = joined[-_OVERLAP:]
-            yield piece
+class Events:
+    """The events of one reply, as LiteLLM reads them: none is too large, and the last is kept."""
 
-    return read_some
+    def __init__(self) -> None:
+        self._splitter, self._beginning = EventSplitter(), b""
+        self._last: list[str] = []
+
+    def watch(self, stream: Any) -> None:
+        """Let a reply of LiteLLM's end with EventTooLargeError if an event is too large."""
+        response = response_of(stream)
+        if hasattr(response, "aiter_bytes"):
+            response.aiter_bytes = self._watch(response.aiter_bytes)
+
+    def _watch(
+        self, read: Callable[..., AsyncIterator[bytes]]
+    ) -> Callable[..., AsyncIterator[bytes]]:
+        async def read_some(*args: Any, **kwargs: Any) -> AsyncGenerator[bytes, None]:
+            async for piece in read(*args, **kwargs):
+                if not self._splitter.has_events and len(self._beginning) < MOST_BODY:
+                    self._beginning += piece
+                self._take(self._splitter.feed(piece))
+                yield piece
+
+        return read_some
+
+    def _take(self, events: list[list[str]]) -> None:
+        self._last = next((each for each in reversed(events) if each != [DONE]), self._last)
+
+    def find_error(self) -> Any:
+        """Return the error that the last event reports, or a body without any; else None."""
+        self._take(self._splitter.end())
+        event = "\n".join(self._last)
+        if event and event[0] not in "{[":
+            return event
+        body = event or self._beginning.decode("utf-8", "replace").lstrip()
+        try:
+            return find_error(json.JSONDecoder().raw_decode(body)[0])
+        except (ValueError, RecursionError):
+            return None
 
 
 THOUGHT = "__thought__"  # LiteLLM puts Gemini's signature of a call behind this, into the call's id
@@ -207,9 +223,9 @@ class LiteLLMClient(ServiceClient):
     async def _read_reply(
         self, litellm: Any, request: ModelRequest, provider: str, where: Destination
     ) -> AsyncGenerator[StreamChunk, None]:
-        reader = ReplyReader(self._price(where))
+        reader, events = ReplyReader(self._price(where)), Events()
         try:
-            stream = await self._wait(where, self._open(litellm, request, provider, where))
+            stream = await self._wait(where, self._open(litellm, request, provider, where, events))
         except ModelError as error:
             if request.max_tokens is None or not refuses_length(str(error)):
                 sent = self._messages(request, provider, where)
@@ -219,14 +235,22 @@ class LiteLLMClient(ServiceClient):
                 ) or error from None
             # It has a limit of its own, or another name for it; ours is watched over here as well.
             request = replace(request, max_tokens=None)
-            stream = await self._wait(where, self._open(litellm, request, provider, where))
+            stream = await self._wait(where, self._open(litellm, request, provider, where, events))
+        failure: ModelError | None = None
         try:
             while (chunks := await self._wait(where, self._next(stream, reader))) is not None:
                 for chunk in chunks:
                     yield chunk
             self._keep_left_out()
+        except ModelUnavailableError as error:
+            failure = error
+            if (reason := events.find_error()) is not None:
+                told = ServiceError.in_stream(reason, is_whole=not reader.has_read)
+                failure = self._explain(told, where)
         finally:
             await stream.aclose()
+        if failure is not None:
+            raise failure
 
     def _provider(self, litellm: Any) -> str:
         """Return LiteLLM's name of the provider; raises ModelRefusedError for an unknown model."""
@@ -245,7 +269,12 @@ class LiteLLMClient(ServiceClient):
                 ) from None
 
     async def _open(
-        self, litellm: Any, request: ModelRequest, provider: str, where: Destination
+        self,
+        litellm: Any,
+        request: ModelRequest,
+        provider: str,
+        where: Destination,
+        events: Events,
     ) -> Any:
         settings = self._settings(request, provider, where)
         if request.max_tokens is not None:
@@ -256,7 +285,7 @@ class LiteLLMClient(ServiceClient):
         brought = await close_if_given_up(litellm.acompletion(**settings))
         if not self._config.stream:
             return _Whole(brought)
-        limit_events(brought)
+        events.watch(brought)
         return await self._read_whole(litellm, brought, where.key)
 
     def _settings(self, request: ModelRequest, provider: str, where: Destination) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import gzip
 import io
@@ -38,6 +39,7 @@ _CHUNK = 1 << 20
 _LINES_IN_CELL = 100
 """Lines in one cell from which a quote was probably never closed."""
 _QUOTED = re.compile(r' +"')
+_MIXED = "not all of its bytes are UTF-8"
 _BREAKS = re.compile(r"\r\n|\r|\n")
 _ONE_COLUMN = re.compile(r"[^\d,;\r\n]+[\r\n]+(?:[+-]?\d+,\d+[\r\n]+)+")
 """A name above numbers with decimal commas, which separate nothing."""
@@ -79,15 +81,17 @@ def read_delimited(source: Source) -> Sample:
     if not grid.names:
         raise NotTableError("its cells are empty")
     columns, reading = grid.describe(commas=layout.separator == ",")
+    encoding, remark = _check_rest(source, head)
     options = {
         "sep": layout.separator != "," and layout.separator,
-        "encoding": head.encoding != "utf-8" and head.encoding,
+        "encoding": encoding != "utf-8" and encoding,
+        "encoding_errors": remark == _MIXED and "replace",
         "quoting": not layout.quoted and int(csv.QUOTE_NONE),
         "skipinitialspace": layout.blanks,
     }
     reading = reading.with_options("read_csv", {k: v for k, v in options.items() if v})
     repeated = count_repeated(grid, whole=head.whole)
-    noted = (*reading.facts(source.path), head.note, *notes, *grid.facts, repeated)
+    noted = (*reading.facts(source.path), head.note, remark, *notes, *grid.facts, repeated)
     total, exact = _count_rows(source, head, len(grid.rows), grid.top)
     kind, labels, facts = (
         ENDINGS.get(source.ending, "CSV file"),
@@ -139,7 +143,7 @@ def _decode(data: bytes, path: str, whole: bool) -> tuple[TextFile, bool]:
             return _decode_bytes(data, path, whole), False
         return decode_file(data, path), False
     except PathValidationError:
-        if data.count(0) > len(data) // 20:
+        if data.count(0) > max(4, len(data) // 20):
             raise NotTableError("it is not text") from None
     return _decode_bytes(data.replace(b"\0", b""), path, whole), True
 
@@ -166,6 +170,29 @@ def _pick_probe(data: bytes) -> bytes:
         if len(probe) > _PROBE:
             break
     return bytes(probe)
+
+
+def _check_rest(source: Source, head: Head) -> tuple[str, str]:
+    """Return the encoding of the whole file, and a remark on bytes far below that are no UTF-8.
+
+    What begins as ASCII may go on in any encoding, and a file may be joined from several.
+    """
+    is_known = head.whole or head.encoding != "utf-8" or source.ending == "gz"
+    if is_known or source.size > source.effort.count_bytes:
+        return head.encoding, ""
+    decoder, is_ascii = codecs.getincrementaldecoder("utf-8")(), True
+    source.file.seek(0)
+    while chunk := source.file.read(_CHUNK):
+        try:
+            decoder.decode(chunk)
+        except UnicodeDecodeError as error:
+            before, after = error.object[: error.start], error.object[error.start :]
+            if is_ascii and before.isascii():
+                found = decode_file(_pick_probe(before[-CELL:] + after), source.path)
+                return found.encoding, f"encoding {found.encoding_note}"
+            return head.encoding, _MIXED
+        is_ascii = is_ascii and chunk.isascii()
+    return head.encoding, ""
 
 
 def _parse(head: Head, ending: str) -> tuple[_Layout, list[str]]:

@@ -20,16 +20,20 @@ _SHOWN = 100
 _FEWEST = 2
 """Objects in a list that make a table."""
 
+Keys = tuple[str, ...]
+
 
 def read_records(source: Source) -> Sample:
     """Return the table in a JSON file; raises NotTableError for other content."""
     head = read_head(source)
     lines = source.ending != "json"
-    key, objects = ("", list(_parse_lines(head))) if lines else _parse_list(head)
+    keys, objects = ((), list(_parse_lines(head))) if lines else _parse_list(head)
     if len(objects) < (1 if lines else _FEWEST):
         raise NotTableError("it holds no list of objects")
     total, exact = _count(source, head, len(objects), lines)
-    facts = [f"the rows are under the key {key!r}"] if key else []
+    inner = "".join(f"[{key!r}]" for key in keys)
+    code = f"pd.DataFrame(pd.read_json({source.path!r}, typ='series'){inner})"
+    facts = [f"read with: {code}"] if keys else []
     facts += [head.note] if head.note else []
     names = list(dict.fromkeys(name for each in objects for name in each))
     columns = [_describe_column(name, objects) for name in names[:COLUMNS]]
@@ -55,20 +59,20 @@ def _parse(text: str) -> object:
         raise NotTableError(f"it is not valid JSON: {error}") from None
 
 
-def _parse_list(head: Head) -> tuple[str, list[JsonDict]]:
-    """Return the key of a list of objects ("" for none), and the objects that are there."""
+def _parse_list(head: Head) -> tuple[Keys, list[JsonDict]]:
+    """Return the keys behind which a list of objects is, from the outside, and its objects."""
     if head.whole:
         return _find_list(_parse(head.text))
     start = _LIST.match(head.text)
     if start is None:
         raise NotTableError("it does not begin with a list")
     objects = list(_parse_items(head.text, start.end()))
-    return start[1] or "", objects
+    return (start[1],) if start[1] else (), objects
 
 
-def _find_list(value: object) -> tuple[str, list[JsonDict]]:
+def _find_list(value: object) -> tuple[Keys, list[JsonDict]]:
     if isinstance(value, list):
-        return "", _only_objects(value)
+        return (), _only_objects(value)
     if not isinstance(value, dict):
         raise NotTableError("it holds no list of objects")
     if value and all(isinstance(each, list) for each in value.values()):
@@ -76,11 +80,20 @@ def _find_list(value: object) -> tuple[str, list[JsonDict]]:
         flat = not any(isinstance(cell, dict) for each in value.values() for cell in each[:_SHOWN])
         if len(lengths) == 1 and flat and len(value) > 1:
             rows = zip(*value.values(), strict=True)
-            return "", [dict(zip(value, row, strict=True)) for row in rows]
-    lists = [(key, each) for key, each in value.items() if isinstance(each, list) and each]
+            return (), [dict(zip(value, row, strict=True)) for row in rows]
+    lists = list(_lists_in(value))
     if len(lists) != 1:
         raise NotTableError("it is an object, not a list of objects")
     return lists[0][0], _only_objects(lists[0][1])
+
+
+def _lists_in(value: JsonDict, depth: int = 3) -> Iterator[tuple[Keys, list[object]]]:
+    """Yield the lists that are not empty, in objects within objects, with their keys."""
+    for key, each in value.items():
+        if isinstance(each, list) and each:
+            yield (key,), each
+        elif isinstance(each, dict) and depth > 1:
+            yield from (((key, *keys), found) for keys, found in _lists_in(each, depth - 1))
 
 
 def _only_objects(values: Sequence[object]) -> list[JsonDict]:
