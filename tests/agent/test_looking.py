@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 import os
+import signal
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -352,6 +354,25 @@ def test_polars_is_not_tried_once_its_threads_run(tmp_path: Path) -> None:
         assert found.rehearsal is not None
         assert found.rehearsal.reason == "polars does not survive a fork"
     assert looked(lab, "sum(numbers)").decided_by is DecidedBy.REHEARSAL
+
+
+on_fork: list[Callable[[], None]] = []
+os.register_at_fork(after_in_parent=lambda: [each() for each in on_fork])
+
+
+def test_a_stop_in_the_midst_of_a_fork_is_kept_until_that_is_done(tmp_path: Path) -> None:
+    """Raised there it would be lost, and logging's lock stay taken."""
+    lab = Lab(tmp_path, {"numbers": [1]})
+    looked(lab, "sum(numbers)")
+    before = children()
+    steps = [{"calls": [call("run_python", code="while True: pass")]}, "Done."]
+    on_fork.append(lambda: signal.raise_signal(signal.SIGINT))
+    try:
+        with pytest.raises(AgentInterrupted):
+            lab.run(steps, **{**ON, "rehearse_seconds": 60.0})
+    finally:
+        on_fork.clear()
+    wait_until(lambda: children() == before)
 
 
 def test_stopping_the_run_ends_the_copy(tmp_path: Path) -> None:

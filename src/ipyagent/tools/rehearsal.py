@@ -29,6 +29,7 @@ from ipyagent.errors import AgentError
 from ipyagent.json_types import JsonDict
 from ipyagent.kernel.describe.safe_inspect import module_name
 from ipyagent.kernel.images import as_image
+from ipyagent.kernel.main_thread import without_interrupts
 from ipyagent.kernel.rehearsal.confinement import Confinement, Limits, Way
 from ipyagent.kernel.rehearsal.memory import describe_shared_memory, signing_keys
 from ipyagent.kernel.rehearsal.performance import list_names, start_rehearsal
@@ -294,6 +295,7 @@ class CodeRehearser:
         secrets = {*context.secrets, *signing_keys()}
         return build_confinement(self._workspace.root, secrets, context.isolation.way)
 
+    @without_interrupts
     def _start(self, codes: Sequence[str], confinement: Confinement, limits: Limits) -> Rehearsing:
         namespace = self._namespace.plain
         if any(uses_polars(code, namespace.bindings()) for code in codes):

@@ -31,6 +31,7 @@ from dataclasses import dataclass
 from importlib.machinery import PathFinder
 
 from ipyagent.json_types import JsonDict
+from ipyagent.kernel.main_thread import without_interrupts
 from ipyagent.kernel.rehearsal import isolation
 from ipyagent.kernel.rehearsal.confinement import Confinement, Limits, Way
 from ipyagent.kernel.rehearsal.memory import find_numeric_memory
@@ -169,13 +170,15 @@ class Rehearsing:
             signal.pidfd_send_signal(self.handle, number)
 
 
+@without_interrupts
 def start_isolated(
     acts: Iterable[Act], confinement: Confinement, limits: Limits, values: Collection[object] = ()
 ) -> Rehearsing:
     """Start a process in which `acts` run in turn, isolated, on the kernel's main thread.
 
     One that fails is the last. `values` may hold large arrays, which need not be searched for
-    secrets.
+    secrets. An interrupt would be lost in what libraries do after a fork, and leave their locks
+    taken.
     """
     reading, writing = os.pipe()
     kernel, numbers = os.getpid(), random.getstate()
