@@ -77,6 +77,10 @@ describe('a saved transcript', () => {
     expect(read({ notes: 'one' })).toBeNull();
   });
 
+  it('of an earlier version is none if it has a context that would not be shown', () => {
+    expect(read({ context: { title: 'Sent with your prompt', text: 'x' } })).toBeNull();
+  });
+
   it('is none without the run that it refers to', () => {
     expect(savedTranscript(SAVED, undefined)).toBeNull();
     expect(savedTranscript(SAVED, {})).toBeNull();
