@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+from collections import Counter
 
 from repository import ROOT
 
@@ -27,3 +28,9 @@ def test_the_gate_runs_every_test_file() -> None:
     assert set(re.findall(r"\btests/[\w/]+\.py", shown.stdout)) == {
         file for file in files if not file.startswith(elsewhere)
     }
+
+
+def test_no_two_modules_of_tests_have_one_name() -> None:
+    """`make test` runs each folder apart, `make test-all` all of them in one process."""
+    names = Counter(path.name for path in (ROOT / "tests").rglob("test_*.py"))
+    assert [name for name, count in names.items() if count > 1] == []
