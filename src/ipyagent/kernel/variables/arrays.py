@@ -75,6 +75,10 @@ class ArrayCapture(Capture):
         self._copy = _copy_array(value)
 
     @override
+    def compare(self, value: object, secret: Secrecy) -> str | None:
+        return self.summarize(value, secret) or None  # each change has its words: once is enough
+
+    @override
     def summarize(self, value: object, secret: Secrecy) -> str:
         return _summarize_arrays(self._copy, value) if is_array(value) else ""
 

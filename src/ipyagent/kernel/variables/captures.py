@@ -155,6 +155,10 @@ class Capture:
         """Return what is different in the value, which is this object or another one."""
         return summarize_scalars(self._value, value, secret)
 
+    def compare(self, value: object, secret: Secrecy) -> str | None:
+        """Return what is different in the object, given once more; None if nothing is."""
+        return self.summarize(value, secret) if self.is_changed(value) else None
+
     def is_state_of(self, value: object) -> bool:
         """Return whether the value is this very object, and holds what it held."""
         return self.identity.is_same(value) and not self.is_changed(value)

@@ -125,8 +125,7 @@ class Snapshot:
                 text = text or (before.summarize(value, secrecy(name)) if before else "")
         elif (captured := self._captures.get(name)) is not None:
             with suppress(Exception):
-                if captured.is_changed(value):
-                    text = captured.summarize(value, secrecy(name))
+                text = captured.compare(value, secrecy(name))
         return text
 
     def _is_same(self, name: str, value: object) -> bool:
