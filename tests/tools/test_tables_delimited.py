@@ -242,6 +242,13 @@ def test_nul_bytes_are_left_out_and_named(tmp_path: Path) -> None:
         describe(tmp_path, bytes(range(256)) * 100)
 
 
+def test_bytes_far_below_that_are_no_text_do_not_hide_the_table(tmp_path: Path) -> None:
+    rows = b"".join(b"%d,x\n" % n for n in range(100_000))
+    text = describe(tmp_path, b"a,b\n" + rows + b"1,\xff\0\xfe\n" + rows)
+    assert columns(text)["a"][0] == "int"
+    assert "not all of its bytes are UTF-8" in text
+
+
 def test_hidden_characters_in_names_and_cells_are_spelled_out(tmp_path: Path) -> None:
     text = describe(tmp_path, "a\u202eb,\x1b[31mred,zero\u200bwidth\n1,\x1b]0;title\x07,2\n")
     assert "a⟨U+202E⟩b" in text

@@ -9,6 +9,7 @@ import io
 import re
 import zlib
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 
@@ -188,8 +189,9 @@ def _check_rest(source: Source, head: Head) -> tuple[str, str]:
         except UnicodeDecodeError as error:
             before, after = error.object[: error.start], error.object[error.start :]
             if is_ascii and before.isascii():
-                found = decode_file(_pick_probe(before[-CELL:] + after), source.path)
-                return found.encoding, f"encoding {found.encoding_note}"
+                with suppress(PathValidationError):
+                    found = decode_file(_pick_probe(before[-CELL:] + after), source.path)
+                    return found.encoding, f"encoding {found.encoding_note}"
             return head.encoding, _MIXED
         is_ascii = is_ascii and chunk.isascii()
     return head.encoding, ""

@@ -32,8 +32,8 @@ def read_records(source: Source) -> Sample:
         raise NotTableError("it holds no list of objects")
     total, exact = _count(source, head, len(objects), lines)
     inner = "".join(f"[{key!r}]" for key in keys)
-    code = f"pd.DataFrame(pd.read_json({source.path!r}, typ='series'){inner})"
-    facts = [f"read with: {code}"] if keys else []
+    whole = f"pd.read_json({source.path!r}, typ='series')"
+    facts = [f"read with: pd.DataFrame({whole}{inner})"] if keys else []
     facts += [head.note] if head.note else []
     names = list(dict.fromkeys(name for each in objects for name in each))
     columns = [_describe_column(name, objects) for name in names[:COLUMNS]]
