@@ -9,10 +9,7 @@ from contextlib import suppress
 from itertools import islice
 
 from ipyagent.kernel.describe import kind
-from ipyagent.kernel.describe.safe_inspect import (
-    ObjectIdentity,
-    type_name,
-)
+from ipyagent.kernel.describe.safe_inspect import ObjectIdentity, type_name
 from ipyagent.kernel.variables.arrays import views_of_same_memory
 from ipyagent.kernel.variables.captures import (
     Allowance,

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from ipyagent.phrases import dollars
 from ipyagent.plaintext import strip_escapes
 from ipyagent.schema import (
     OpenMessage,
@@ -27,6 +26,7 @@ from ipyagent.ui.transcribe.call import OPEN, CallContext, transcribe_call
 from ipyagent.ui.transcribe.plan import count_begun, position_of, transcribe_plan
 from ipyagent.ui.transcribe.step import (
     StepContext,
+    cost_text,
     lead_in,
     transcribe_footer,
     transcribe_step,
@@ -191,9 +191,9 @@ def transcribe_todos(totals: Totals) -> tuple[transcript.Todo, ...]:
 
 def count_tokens_and_cost(totals: Totals) -> list[str]:
     """Return the usage of a run: "5,034 tok", "$0.020"."""
-    tokens, cost_usd = totals.usage.total_tokens, totals.cost_usd
-    cost = dollars(cost_usd) if cost_usd is not None else ""
-    return [text for text in (f"{tokens:,} tok" if tokens else "", cost) if text]
+    tokens = totals.usage.total_tokens
+    texts = (f"{tokens:,} tok" if tokens else "", cost_text(totals.cost_usd))
+    return [text for text in texts if text]
 
 
 def state_of(run: Run, *, is_asked: bool = False) -> transcript.State:

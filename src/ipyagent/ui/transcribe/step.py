@@ -107,7 +107,7 @@ def thinking_title(value: float | None) -> str:
 
 
 def transcribe_thinking(
-    step: Step, streaming: OpenMessage | None = None, *, is_open: bool
+    step: Step, streaming: OpenMessage | None = None, *, is_open: bool = False
 ) -> transcript.Fold | None:
     """Return the model's thinking as it is drawn, or None."""
     message = step.message
@@ -125,8 +125,7 @@ def is_brief(step: Step) -> bool:
 
 def transcribe_footer(run: Run, totals: Totals, *, folds_brief: bool) -> transcript.Footer:
     """Return how long a run took, and what is folded behind that."""
-    cost = "" if totals.cost_usd is None else dollars(totals.cost_usd)
-    facts = (usage_text(totals.usage), cost)
+    facts = (usage_text(totals.usage), cost_text(totals.cost_usd))
     folds = (_context(run), _brief_thoughts(run) if folds_brief else None)
     return transcript.Footer(
         duration="" if run.duration is None else seconds(run.duration),
@@ -146,15 +145,14 @@ def _context(run: Run) -> transcript.Fold | None:
 
 def _brief_thoughts(run: Run) -> transcript.Fold | None:
     """Return the thoughts that took less than a second, by step."""
-    thoughts = [
-        f"Step {step.number}: {step.message.thinking.strip()}"
-        for step in run.steps
-        if is_brief(step) and step.message and step.message.thinking.strip()
-    ]
-    if not thoughts:
-        return None
-    title = "Thought for less than a second"
-    return transcript.Fold(title=title, text="\n\n".join(thoughts))
+    brief = ((each.number, transcribe_thinking(each)) for each in run.steps if is_brief(each))
+    text = "\n\n".join(f"Step {number}: {fold.text.strip()}" for number, fold in brief if fold)
+    return transcript.Fold(title="Thought for less than a second", text=text) if text else None
+
+
+def cost_text(cost_usd: float | None) -> str:
+    """Return a price; "" for none that is known."""
+    return "" if cost_usd is None else dollars(cost_usd)
 
 
 def usage_text(usage: TokenUsage) -> str:
@@ -177,7 +175,7 @@ def step_facts(step: Step, verbose: int) -> str:
     parts = [
         f"step {step.number}",
         usage_text(step.usage),
-        dollars(step.cost_usd) if step.cost_usd is not None else "",
+        cost_text(step.cost_usd),
         f"thinking {seconds(step.thinking_seconds)}" if step.thinking_seconds else "",
         f"tools {seconds(took)}" if took else "",
         f"finish reason {reason}" if reason else "",
