@@ -202,7 +202,7 @@ class Model:
 
 def test_a_change_that_cannot_be_taken_back_says_so():
     model = changes_of("m.bias = 2", m=Model())["m"]
-    assert model.kept == "changes inside a Model of test_summaries cannot be taken back"
+    assert model.kept == f"changes inside a Model of {__name__} cannot be taken back"
     assert changes_of("m = None", m=Model())["m"].kept == ""
     many = changes_of("m.append(1)", m=[[0] for _ in range(10_001)])["m"]
     assert (many.type, many.kept) == ("list, 10,002 items", TOO_MANY)
