@@ -69,6 +69,7 @@ PROVIDERS: dict[str, Provider] = {
         too_long="prompt is too long|exceed context limit|request_too_large",
         format="messages",
         key_header="x-api-key",
+        call_ids="[a-zA-Z0-9_-]{1,64}",
     ),
     "openai": Provider(
         "https://api.openai.com/v1",
@@ -180,6 +181,7 @@ PROVIDERS: dict[str, Provider] = {
         direct_at="/anthropic",
         key_header="x-api-key",
         signs_thinking=True,
+        call_ids="[a-zA-Z0-9_-]{1,64}",
     ),
     "zai": Provider(
         "https://api.z.ai/api/paas/v4",

@@ -477,3 +477,14 @@ def test_a_bad_tool_of_a_cell_is_left_out_with_its_reason() -> None:
     assert notice.startswith("Your tool 'bad' is left out, because parameters is not a JSON Schema")
     assert "'nonsense'" in notice
     assert isinstance(box.get("good"), Tool)
+
+
+def test_long_bounds_are_words() -> None:
+    long = {"type": "array", "items": {**TEXT, "maxLength": 2000}, "maxItems": 10_000}
+    schema = arguments_of(top(properties={"a": long, "b": {**TEXT, "maxLength": 20}})).schema
+    assert schema["properties"]["a"] == {
+        "type": "array",
+        "items": {**TEXT, "description": "(maxLength: 2000)"},
+        "description": "(maxItems: 10000)",
+    }
+    assert schema["properties"]["b"] == {**TEXT, "maxLength": 20}

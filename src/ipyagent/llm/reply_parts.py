@@ -25,10 +25,12 @@ def count_tokens(usage: Any) -> TokenUsage:
     read = read or next((count for name in _READ if (count := _count(usage, name))), 0)
     created = _count(details, "cache_creation_tokens")
     created = created or _count(usage, "cache_creation_input_tokens")
-    prompt = _count(usage, "prompt_tokens") or _count(usage, "input_tokens")
+    names = ("prompt_tokens", "input_tokens", "prompt_eval_count")
+    prompt = next((count for name in names if (count := _count(usage, name))), 0)
+    names = ("completion_tokens", "output_tokens", "eval_count")
     return TokenUsage(
         prompt_tokens=max(prompt, read + created),
-        completion_tokens=_count(usage, "completion_tokens") or _count(usage, "output_tokens"),
+        completion_tokens=next((count for name in names if (count := _count(usage, name))), 0),
         cache_read_tokens=read,
         cache_creation_tokens=created,
     )

@@ -31,6 +31,7 @@ from ipyagent.schema import (
 )
 
 _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
+_BAD_START = re.compile(r"^(?=[^a-zA-Z_])")  # Gemini
 _LONGEST_NAME = 64
 MAX_NAME = 100
 """Characters of a tool's name that are kept; providers take 64."""
@@ -113,7 +114,7 @@ def legal_name(name: str) -> str:
 
     Models call tools that are not there, and a name that is refused would be refused for ever.
     """
-    return _NOT_IN_NAMES.sub("_", name)[:_LONGEST_NAME]
+    return _BAD_START.sub("_", _NOT_IN_NAMES.sub("_", name))[:_LONGEST_NAME]
 
 
 def _thinking(message: Message) -> Iterator[dict[str, Any]]:
@@ -304,6 +305,10 @@ class ReplyBuilder:
     def _add_call(self, chunk: StreamChunk) -> None:
         """Add a piece of a call: that of its id, or the last of its index."""
         call = self._at.get((chunk.index, chunk.id)) or self._at.get((chunk.index, ""))
+        if call is None and not (chunk.id or chunk.name):
+            if not chunk.data:
+                return
+            call = self._without_arguments()
         if call is None or _begins_another(chunk, call):
             self._blocks.append(call := _Call())
         call.id = call.id or chunk.id
@@ -311,6 +316,11 @@ class ReplyBuilder:
             call.name = chunk.name if chunk.name.startswith(call.name) else call.name + chunk.name
         call.arguments.append(chunk.data)
         self._at[chunk.index, ""] = self._at[chunk.index, call.id] = call
+
+    def _without_arguments(self) -> _Call | None:
+        """Return the last call if it has no arguments: some servers number these anew."""
+        last = self._blocks[-1] if self._blocks else None
+        return last if isinstance(last, _Call) and not any(last.arguments) else None
 
     def _tool_calls(self) -> list[ToolCall]:
         calls: list[ToolCall] = []
@@ -373,10 +383,13 @@ def _last_object(pieces: list[str]) -> str:
     """Return a call's arguments, also of those that begin again after empty ones.
 
     An object that only repeats the one before it is the same one, and so is one that grows with
-    each piece, or that came as a text within a text.
+    each piece, that begins again in its last piece, or that came as a text within a text.
     """
     text, filled = "".join(pieces), [piece for piece in pieces if piece.strip()]
     if len(filled) > 2 and text[0] == "{" and all(map(str.startswith, filled[1:], filled)):
+        return filled[-1]
+    before = "".join(filled[:-1])
+    if before and filled[-1].startswith(before) and _is_whole(filled[-1:]):
         return filled[-1]
     try:
         value, end = _DECODER.raw_decode(text)
@@ -389,7 +402,7 @@ def _last_object(pieces: list[str]) -> str:
         return first
     if not rest.startswith("{"):
         return text
-    if rest == first:
+    if rest == first or (value and parse_arguments(rest)[0] == value):
         start = len(text) - len(text[end:].lstrip())
         return rest if start in accumulate(map(len, pieces)) else text
     return rest if value in _EMPTY else text

@@ -118,10 +118,19 @@ def _is_count(value: object) -> bool:
     return isinstance(value, int) and is_number(value) and value >= 0
 
 
+_LENGTHS = ("minLength", "maxLength", "minItems", "maxItems")
+_LONG = 1_000
+"""Lengths from here on are told in words: llama.cpp refuses all tools for one such bound."""
+
+
+def _is_long(key: str, schema: JsonDict) -> bool:
+    return key in _LENGTHS and schema.get(key, 0) >= _LONG
+
+
 _BOUNDS: dict[str, Callable[[Any], bool]] = {
     **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), is_number),
     "multipleOf": lambda value: is_number(value) and value > 0,
-    **dict.fromkeys(("minLength", "maxLength", "minItems", "maxItems"), _is_count),
+    **dict.fromkeys(_LENGTHS, _is_count),
     **dict.fromkeys(("minProperties", "maxProperties"), _is_count),
     "uniqueItems": lambda value: isinstance(value, bool),
     "format": lambda value: isinstance(value, str) and len(value) < 40,
@@ -360,12 +369,15 @@ class Converter:
             words.append(
                 f"(for example: {excerpt(json.dumps(schema['examples'], default=str)[1:-1], 200)})"
             )
+        words += (f"({key}: {schema[key]})" for key in _LENGTHS if _is_long(key, schema))
         sent = ("anyOf", "oneOf") if "anyOf" in combined else ()
         words += self.conditions.describe({k: v for k, v in schema.items() if k not in sent})
         return " ".join(filter(None, words))
 
     def _convert_keywords(self, schema: Schema) -> Schema:
-        new = _type_of(schema) | {key: schema[key] for key in _BOUNDS if key in schema}
+        new = _type_of(schema) | {
+            key: schema[key] for key in _BOUNDS if key in schema and not _is_long(key, schema)
+        }
         new |= self._convert_constants(schema)
         combined = self._combine(schema)
         if words := self._describe(schema, combined):

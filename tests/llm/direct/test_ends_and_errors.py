@@ -97,6 +97,37 @@ HELLO = {
     MESSAGES: [BLOCK, STOP],
     RESPONSES: [TEXT_DELTA, {"type": "response.completed", "response": {}}],
 }
+WORDS = {
+    **dict.fromkeys(("MAX_TOKENS", "max_output_tokens"), "length"),
+    **dict.fromkeys(("SAFETY", "sensitive", "content_filter: RECITATION"), "content_filter"),
+    **dict.fromkeys(("network_error", "insufficient_system_resource", "abort", "error"), None),
+}
+
+
+@pytest.mark.parametrize("word", WORDS)
+@pytest.mark.parametrize("model", [CHAT, MESSAGES])
+async def test_half_an_answer_is_known_by_the_word_that_ends_it(
+    word: str, model: str, request_: ModelRequest
+) -> None:
+    end = {"type": "message_delta", "delta": {"stop_reason": word}}
+    events = [HELLO[model][0], delta(finish_reason=word) if model == CHAT else end, DONE]
+    with ModelServer([streamed(*events)]) as server:
+        if WORDS[word]:
+            said = await ask(client_of(server, model), request_)
+            assert said.finish_reason == WORDS[word]
+            return
+        error, said = await failed(client_of(server, model), request_)
+    assert type(error) is ModelUnavailableError
+    assert word in str(error)
+    assert said.message().text == "Hello"
+
+
+async def test_an_incomplete_answer_without_a_reason_was_cut(request_: ModelRequest) -> None:
+    end = {"type": "response.incomplete", "response": {"incomplete_details": None}}
+    with ModelServer([streamed(TEXT_DELTA, end)]) as server:
+        assert (await ask(client_of(server, RESPONSES), request_)).finish_reason == "length"
+
+
 FAULT = {"type": "error", "error": {"message": "exploded"}}
 
 

@@ -109,6 +109,16 @@ CALLS: dict[str, tuple[list[Any], list[tuple[str, Any]]]] = {
     "an index of null": ([piece(P[:4], "read_file", id="a") | {"index": None},
                           piece(P[4:]) | {"index": None}], READ),
     "arguments as an object": ([piece(NOTES, "read_file", id="a")], READ),
+    "a brace, then the whole": ([piece("{", "read_file", id="a"), piece(P)], READ),
+    "a part, then the whole": ([piece(P[:5], "read_file", id="a"), piece(P)], READ),
+    "the same object with other blanks": (
+        [piece(P, "read_file", id="a"), piece(P.replace(" ", ""))], READ),
+    "arguments under a number of their own": (
+        [piece("", "read_file", id="a"), piece(P, index=1)], READ),
+    "an empty call at the end": ([piece(P, "read_file", id="a"), {"index": 1, "function": {}}],
+                                 READ),
+    "name and arguments beside the id": (
+        [{"index": 0, "id": "a", "name": "read_file", "arguments": P}], READ),
 }  # fmt: skip
 
 
@@ -126,7 +136,7 @@ async def test_calls_in_pieces_are_put_together(name: str, request_: ModelReques
 
 
 @pytest.mark.parametrize(
-    "pieces", [[P, Q], ["{}", "{}{}"], [P, "x"], ["{} {", "}"], ["1", "{}"], [P[:5], P]]
+    "pieces", [[P, Q], ["{}", "{}{}"], [P, "x"], ["{} {", "}"], ["1", "{}"], [P[:12], Q], [["x"]]]
 )
 async def test_what_is_no_single_object_stays_an_error(
     pieces: list[str], request_: ModelRequest
@@ -171,6 +181,10 @@ CHATS: dict[str, tuple[list[Any], tuple[Any, ...]]] = {
     "parts": (
         [delta(content="Hello world."),
          message(content=[{"type": "text", "text": "Hello world."}])], (HELLO,)),
+    "parts that are plain texts": ([delta(content=["Hello ", "world."])], (HELLO,)),
+    "one part, in no list": ([delta(content={"type": "text", "text": "Hello world."})], (HELLO,)),
+    "one call, in no list": ([delta(content="Hello world."), delta(tool_calls=CALL)],
+                             (HELLO, READ_CALL)),
     "call in a second choice": (
         [delta(content="Hello world."),
          {"choices": [{"index": 1, "delta": {"tool_calls": [CALL]}}]}], (HELLO, READ_CALL)),
@@ -398,6 +412,51 @@ async def test_a_thought_between_the_marks_of_a_template_is_a_thought(
     chat = streamed(*(delta(content=part) for part in parts), delta(finish_reason="stop"))
     with ModelServer([chat]) as server:
         assert (await ask(client_of(server), request_)).message().content == (HM, HELLO)
+
+
+async def test_arguments_that_came_before_their_pieces_are_taken_once(
+    request_: ModelRequest,
+) -> None:
+    start = {"type": "content_block_start", "index": 0, "content_block": BLOCKS[2]}
+    rest = {"type": "content_block_delta", "index": 0, "delta": DELTAS[2]}
+    with ModelServer([streamed(START, start, rest, STOP, LAST)]) as server:
+        said = await ask(client_of(server, MESSAGES), request_)
+    assert said.message().content == (READ_CALL,)
+
+
+async def test_a_call_of_the_services_own_tool_is_none_of_ours(request_: ModelRequest) -> None:
+    own = {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}}
+    events = [
+        {"type": "content_block_start", "index": 0, "content_block": own},
+        {"type": "content_block_delta", "index": 0, "delta": DELTAS[2]},
+        {"type": "content_block_delta", "index": 1, "delta": DELTAS[1]},
+    ]
+    with ModelServer([streamed(START, *events, STOP, LAST)]) as server:
+        said = await ask(client_of(server, MESSAGES), request_)
+    assert said.message().content == (HELLO,)
+
+
+@pytest.mark.parametrize("is_streamed", [True, False])
+async def test_ollamas_own_format_is_read(is_streamed: bool, request_: ModelRequest) -> None:
+    call = {"function": {"name": "read_file", "arguments": NOTES}}
+    said = [
+        {"message": {"role": "assistant", "thinking": "Hm."}, "done": False},
+        {"message": {"role": "assistant", "content": "Hello "}, "done": False},
+        {"message": {"role": "assistant", "content": "world."}, "done": False},
+        {"message": {"role": "assistant", "content": "", "tool_calls": [call]}, "done": False},
+    ]
+    end = {"done": True, "done_reason": "stop", "prompt_eval_count": 11, "eval_count": 3}
+    lines = [*said, {"message": {"role": "assistant", "content": ""}} | end]
+    whole = {"role": "assistant", "thinking": "Hm.", "content": "Hello world."}
+    bodies = lines if is_streamed else [{"message": whole | {"tool_calls": [call]}} | end]
+    kind = "application/x-ndjson" if is_streamed else "application/json"
+    frames = tuple(json.dumps(each).encode() + b"\n" for each in bodies)
+    with ModelServer([Reply(frames, headers={"Content-Type": kind})]) as server:
+        reply = await ask(client_of(server), request_)
+    thought, text, made = reply.message().content
+    assert (thought, text) == (HM, HELLO)
+    assert (made.name, made.arguments) == ("read_file", NOTES)
+    assert (reply.usage.prompt_tokens, reply.usage.completion_tokens) == (11, 3)
 
 
 async def test_content_that_is_a_plain_text_is_the_answer(request_: ModelRequest) -> None:

@@ -226,11 +226,21 @@ def test_a_call_without_a_thought_has_a_blank_one_where_it_is_wanted(provider: s
 
 @pytest.mark.parametrize(
     "name",
-    ["list_files<|channel|>commentary", "list files", "näme", "a.b/c", "x" * 90, "f\n", "<|f|>"],
+    [
+        "list_files<|channel|>commentary",
+        "list files",
+        "näme",
+        "a.b/c",
+        "x" * 90,
+        "f\n",
+        "3d",
+        "-f",
+        "<|f|>",
+    ],
 )
 def test_the_name_of_a_tool_is_legal_whatever_the_model_called(name: str) -> None:
     said = Message(role=Role.ASSISTANT, content=(CALL.model_copy(update={"name": name}),))
-    legal = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+    legal = re.compile(r"[a-zA-Z_][a-zA-Z0-9_-]{0,63}")
     for wire in (
         ChatFormat(target("openai")),
         MessagesFormat(target("anthropic")),
@@ -252,14 +262,18 @@ def test_gemini_gets_its_signature_back(talk: ModelRequest) -> None:
 
 
 def test_ids_of_others_are_made_acceptable_to_anthropic() -> None:
-    call = CALL.model_copy(update={"id": "functions.f:0"})
-    result = ToolResultContent(tool_use_id="functions.f:0", content=(TextContent(text="  "),))
+    """Also ids that differ only at their end, behind the letters that fit."""
+    call, other = (CALL.model_copy(update={"id": "functions.f:" * 9 + end}) for end in "01")
+    result = ToolResultContent(tool_use_id=call.id, content=(TextContent(text="  "),))
     messages = (
-        Message(role=Role.ASSISTANT, content=(call,)),
+        Message(role=Role.ASSISTANT, content=(call, other)),
         Message(role=Role.USER, content=(result,)),
     )
     said, back = body_of(MessagesFormat(target("anthropic")), ModelRequest(messages))["messages"]
-    assert said["content"][0]["id"] == back["content"][0]["tool_use_id"] == "functions_f_0"
+    ids = [each["id"] for each in said["content"]]
+    assert all(re.fullmatch("[a-zA-Z0-9_-]{1,64}", each) for each in ids)
+    assert len({*ids}) == 2
+    assert back["content"][0]["tool_use_id"] == ids[0]
     assert back["content"][0]["content"] == [{"type": "text", "text": "(no output)"}]
 
 

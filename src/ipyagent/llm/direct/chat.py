@@ -246,16 +246,8 @@ def _count_held(text: str, tag: str) -> int:
     return next((size for size in range(len(tag) - 1, 0, -1) if text.endswith(tag[:size])), 0)
 
 
-FINISHES = {
-    "max_tokens": "length",
-    "model_length": "length",  # Mistral
-    "refusal": "content_filter",
-    "function_call": "tool_calls",
-}
-"""Other words for OpenAI's reasons to end a reply."""
-
-_THOUGHTS = ("reasoning_content", "reasoning", "reasoning_text")
-"""DeepSeek and most servers; OpenRouter, Groq and newer vLLM; Copilot."""
+_THOUGHTS = ("reasoning_content", "reasoning", "reasoning_text", "thinking")
+"""DeepSeek and most servers; OpenRouter, Groq and newer vLLM; Copilot; Ollama's own."""
 
 _MALFORMED = re.compile(r"(?i)malformed_function_call|unexpected_tool_call")
 _OFFSET = 1_000
@@ -275,12 +267,12 @@ class ChatReader(Reader):
 
     def _read(self, event: JsonDict) -> Iterator[StreamChunk]:
         """Yield the chunks of an event."""
-        choices = objects_of(event.get("choices"))
+        choices = objects_of(event.get("choices")) or _native_choice(event)
         faults = [each.get("error") for each in (event, *choices) if each.get("error")]
         if faults or "error" in (event.get("object"), event.get("type")):
             raise ServiceError.in_stream(faults[0] if faults else event)
         usages = [each.get("usage") for each in (event, *choices)]
-        self._count(next(filter(None, usages), None) or _groq_usage(event))
+        self._count(next(filter(None, usages), None) or _other_usage(event))
         for at, choice in enumerate(choices):
             offset = (count_of(choice.get("index")) or at) * _OFFSET
             if delta := object_of(choice.get("delta")):
@@ -292,8 +284,8 @@ class ChatReader(Reader):
 
     def read_whole(self, body: JsonDict) -> Iterator[StreamChunk] | None:
         """Return the chunks of a reply that came in one piece."""
-        choices = objects_of(body.get("choices"))
-        is_reply = any(object_of(choice.get("message")) for choice in choices) or body.get("error")
+        choices = objects_of(body.get("choices")) or _native_choice(body)
+        is_reply = any({"message", "delta"} & each.keys() for each in choices) or body.get("error")
         return self.read(body) if is_reply else None
 
     def end(self) -> Iterator[StreamChunk]:
@@ -306,13 +298,10 @@ class ChatReader(Reader):
             self.usage = update_tokens(self.usage, usage)
 
     def _finish(self, word: str) -> Iterator[StreamChunk]:
-        if word == "error":
-            raise ServiceError.in_stream(self.reason or "the service ended the reply with an error")
         if _MALFORMED.search(word):  # Gemini
             raise ServiceError.in_stream({"message": f"the reply ended as {word}", "code": word})
         yield from self.end()
-        self.is_finished = True
-        yield StreamChunk(type="finish", data=FINISHES.get(word, word))
+        yield from self._finish_by(word)
 
     def _rest_of(self, message: JsonDict, offset: int) -> JsonDict:
         """Return what has not come in pieces of a message that comes whole, maybe at the end."""
@@ -335,7 +324,7 @@ class ChatReader(Reader):
         if isinstance(content, str):
             yield from self._read_text(content, offset)
         else:
-            for part in objects_of(content):  # Mistral
+            for part in _parts(content):  # Mistral
                 yield from self._thought("".join(_texts(part.get("thinking"))))
                 yield from self._read_text(text_of(part.get("text")), offset)
         yield from self._read_text(text_of(delta.get("refusal")), offset)
@@ -382,11 +371,13 @@ class ChatReader(Reader):
             yield StreamChunk(type="thinking", data=self._join(("thinking",), text))
 
     def _read_call(self, call: JsonDict, number: int, offset: int) -> Iterator[StreamChunk]:
-        function, id_ = object_of(call.get("function")), well_formed(text_of(call.get("id")))
+        function = object_of(call.get("function")) or call
+        id_ = well_formed(text_of(call.get("id")))
         index = self._index_of(call, id_, number + offset, offset)
         arguments = function.get("arguments")
         # Some servers send the object itself instead of its text.
-        text = json.dumps(arguments) if isinstance(arguments, dict) else text_of(arguments)
+        is_text = arguments is None or isinstance(arguments, str)
+        text = text_of(arguments) if is_text else json.dumps(arguments)
         yield StreamChunk(
             type="tool_call",
             data=self._join(("call", index), text),
@@ -414,10 +405,14 @@ class ChatReader(Reader):
         return index
 
 
-def _texts(parts: object) -> list[str]:
-    if isinstance(parts, str):
-        return [parts]
-    return [text_of(part.get("text")) for part in objects_of(parts)]
+def _parts(content: object) -> list[JsonDict]:
+    """Return the parts of a content; a part may be a plain text."""
+    each_of = content if isinstance(content, list) else [content]
+    return objects_of([{"text": each} if isinstance(each, str) else each for each in each_of])
+
+
+def _texts(content: object) -> list[str]:
+    return [text_of(part.get("text")) for part in _parts(content)]
 
 
 def _details(delta: JsonDict) -> str:
@@ -426,5 +421,14 @@ def _details(delta: JsonDict) -> str:
     return "".join(text_of(d.get("text")) or text_of(d.get("summary")) for d in details)
 
 
-def _groq_usage(event: JsonDict) -> object:
-    return object_of(event.get("x_groq")).get("usage")
+def _native_choice(event: JsonDict) -> list[JsonDict]:
+    """Return what Ollama's own format says as a choice; it comes in pieces."""
+    if "done" not in event or not isinstance(event.get("message"), dict):
+        return []
+    word = event.get("done_reason") or ("stop" if event["done"] else None)
+    return [{"delta": event["message"], "finish_reason": word}]
+
+
+def _other_usage(event: JsonDict) -> object:
+    """Return the counts of Groq, or of Ollama's own format."""
+    return event if "done" in event else object_of(event.get("x_groq")).get("usage")

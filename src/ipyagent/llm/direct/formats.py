@@ -23,6 +23,17 @@ from ipyagent.llm.wire import is_sent, own_thoughts
 from ipyagent.providers import Provider
 from ipyagent.schema import Message, Role, StreamChunk, TokenUsage
 
+_FINISHES = {
+    "tool_calls": re.compile("tool_use|function_call"),
+    "length": re.compile("max.*tokens|model_length|model_context_window_exceeded"),
+    "content_filter": re.compile(
+        "content_filter|refusal|safety|sensitive|recitation|prohibited|blocklist|guardrail"
+    ),
+}
+"""Other words for OpenAI's reasons to end a reply."""
+_BROKEN = re.compile("error|abort|cancel|interrupt|insufficient")
+"""Words that stand for no end: the service gave the reply up."""
+
 LENGTH = "max_tokens"
 """The name under which a length limit is omitted, whatever a format calls it."""
 
@@ -104,6 +115,16 @@ class Reader(ABC):
     def _read(self, event: JsonDict) -> Iterator[StreamChunk]:
         """Yield the chunks of an event."""
 
+    def _finish_by(self, word: str) -> Iterator[StreamChunk]:
+        """Yield a service's reason to end the reply in OpenAI's words; raises for none."""
+        plain = word.lower()
+        if _BROKEN.search(plain):
+            told = {"message": f"the service ended the reply as {word!r}", "type": "server_error"}
+            raise ServiceError.in_stream(self.reason or told)
+        known = (name for name, words in _FINISHES.items() if words.match(plain))
+        self.is_finished = True
+        yield StreamChunk(type="finish", data=next(known, word))
+
     @abstractmethod
     def read_whole(self, body: JsonDict) -> Iterator[StreamChunk] | None:
         """Return the chunks of a reply that came in one piece; None if the body is none."""
@@ -141,8 +162,9 @@ def object_of(value: object) -> JsonDict:
 
 
 def objects_of(value: object) -> list[JsonDict]:
-    """Return the objects of a JSON array."""
-    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+    """Return the objects of a JSON array; some services send a single one as it is."""
+    each_of = value if isinstance(value, list) else [value]
+    return [each for each in each_of if isinstance(each, dict)]
 
 
 def count_of(value: object) -> int | None:

@@ -5,7 +5,6 @@ Reference: https://docs.anthropic.com/en/api/messages.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, groupby
 from typing import Literal
@@ -45,7 +44,6 @@ SHORT = 4_096
 """The limit for a service that refuses another one."""
 
 _CACHE: JsonDict = {"cache_control": {"type": "ephemeral"}}
-_NO_ID = re.compile(r"[^a-zA-Z0-9_-]")
 
 
 class MessagesFormat:
@@ -95,7 +93,7 @@ class MessagesFormat:
         for is_answer, turn in groupby(spoken, key=lambda m: m.role is Role.ASSISTANT):
             if is_answer:
                 for message in turn:
-                    content = [*_answer(message.content, self._target.provider.signs_thinking)]
+                    content = [*_answer(message.content, self._target)]
                     yield {"role": "assistant", "content": content}
             elif content := [*self._user(chain.from_iterable(m.content for m in turn))]:
                 yield {"role": "user", "content": content}
@@ -109,7 +107,7 @@ class MessagesFormat:
                 content = [*_visible(block.content, vision)]
                 result: JsonDict = {
                     "type": "tool_result",
-                    "tool_use_id": _fit_id(block.tool_use_id),
+                    "tool_use_id": self._target.fit_id(block.tool_use_id),
                 }
                 result["content"] = content or [{"type": "text", "text": "(no output)"}]
                 yield result | ({"is_error": True} if block.is_error else {})
@@ -135,8 +133,9 @@ def _visible(blocks: Iterable[Block], vision: bool) -> Iterator[JsonDict]:
                 yield {"type": "text", "text": describe_image(block, vision=False)}
 
 
-def _answer(blocks: Iterable[Block], signs_thinking: bool) -> Iterator[JsonDict]:
+def _answer(blocks: Iterable[Block], target: Target) -> Iterator[JsonDict]:
     """Yield an answer's blocks, with the thinking that the service can verify."""
+    signs_thinking = target.provider.signs_thinking
     for block in blocks:
         match block:
             case ThinkingContent(encrypted_content=data, id="") if data and signs_thinking:
@@ -149,27 +148,12 @@ def _answer(blocks: Iterable[Block], signs_thinking: bool) -> Iterator[JsonDict]
                 yield {"type": "text", "text": well_formed(text)}
             case ToolCall():
                 call = {
-                    "id": _fit_id(block.id),
+                    "id": target.fit_id(block.id),
                     "name": legal_name(block.name),
                     "input": block.arguments,
                 }
                 yield {"type": "tool_use"} | call
 
-
-def _fit_id(call_id: str) -> str:
-    """Return a call's id in the letters that the service accepts, from whichever it came."""
-    return _NO_ID.sub("_", call_id)[:64]
-
-
-FINISHES = {
-    "end_turn": "stop",
-    "stop_sequence": "stop",
-    "tool_use": "tool_calls",
-    "max_tokens": "length",
-    "model_context_window_exceeded": "length",
-    "refusal": "content_filter",
-}
-"""Reasons to end a reply, in OpenAI's words."""
 
 _COUNTS = (
     "input_tokens",
@@ -187,6 +171,8 @@ class MessagesReader(Reader):
         self._counts: JsonDict = {}
         self._signed: set[int] = set()
         """Blocks whose signature has come."""
+        self._foreign: set[int] = set()
+        """Blocks of the service's own tools, whose calls it runs itself."""
 
     def _read(self, event: JsonDict) -> Iterator[StreamChunk]:
         """Yield the chunks of an event."""
@@ -232,6 +218,7 @@ class MessagesReader(Reader):
             case "redacted_thinking":
                 yield from self._sign(text_of(block.get("data")), index, "encrypted")
             case "tool_use":
+                self._foreign.discard(index)
                 given = block.get("input")
                 text = text_of(given) or (dump(object_of(given)).decode() if given else "")
                 known = self._join.has(("call", index))
@@ -242,6 +229,8 @@ class MessagesReader(Reader):
                     id=well_formed(text_of(block.get("id"))),
                     name=well_formed(text_of(block.get("name"))),
                 )
+            case str():
+                self._foreign.add(index)
 
     def _sign(self, signature: str, index: int, name: str = "") -> Iterator[StreamChunk]:
         """Yield a signature that comes whole, once."""
@@ -259,7 +248,7 @@ class MessagesReader(Reader):
                 signature = text_of(delta.get("signature"))
                 self._signed.add(index)
                 yield StreamChunk(type="signature", data=signature, index=index)
-            case "input_json_delta":
+            case "input_json_delta" if index not in self._foreign:
                 given = delta.get("partial_json")
                 text = dump(given).decode() if isinstance(given, dict) else text_of(given)
                 text = self._join(("call", index), text)
@@ -273,8 +262,8 @@ class MessagesReader(Reader):
 
     def _finish(self, word: object) -> Iterator[StreamChunk]:
         if reason := text_of(word):
-            self.is_finished = True
-            yield StreamChunk(type="finish", data=FINISHES.get(reason, reason))
+            is_end = reason in ("end_turn", "stop_sequence")
+            yield from self._finish_by("stop" if is_end else reason)
 
     def _count(self, usage: object) -> None:
         """Take in counts: those at the end say how many there are in all, or leave some out."""

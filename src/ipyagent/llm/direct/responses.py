@@ -164,7 +164,8 @@ class ResponsesReader(Reader):
                 raise ServiceError.in_stream(
                     response.get("error") or "the service gave up the reply"
                 )
-            yield from self._finish(response)
+            is_cut = kind == "response.incomplete" or response.get("status") == "incomplete"
+            yield from self._finish(response, "length" if is_cut else "stop")
 
     def read_whole(self, body: JsonDict) -> Iterator[StreamChunk] | None:
         """Return the chunks of a reply that came in one piece."""
@@ -230,7 +231,7 @@ class ResponsesReader(Reader):
                     self._signed.add(data)
                     yield StreamChunk(type="signature", data=data, name="encrypted", id=id_)
 
-    def _finish(self, response: JsonDict) -> Iterator[StreamChunk]:
+    def _finish(self, response: JsonDict, word: str) -> Iterator[StreamChunk]:
         for number, item in enumerate(objects_of(response.get("output"))):
             yield from self._end_item(item, self._indices.get(text_of(item.get("id")), number))
         if not self.has_words:  # some gateways send nothing but the text
@@ -239,5 +240,7 @@ class ResponsesReader(Reader):
             self.usage = update_tokens(self.usage, usage)
         self.is_finished = self.is_over = True
         reason = text_of(object_of(response.get("incomplete_details")).get("reason"))
-        word = _REASONS.get(reason, reason) or ("tool_calls" if self._calls else "stop")
+        if word == "stop" and self._calls:
+            word = "tool_calls"
+        word = _REASONS.get(reason, reason) or word
         yield StreamChunk(type="finish", data=word)
