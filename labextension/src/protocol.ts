@@ -252,7 +252,8 @@ export interface Waiting {
  *
  * `concern` is why the user is asked beside the tool itself. `decision` is how it was decided,
  * `was_asked` whether the user was asked, `is_sensitive` whether it may change something, and
- * `position` the plan's step that it carries out.
+ * `position` the plan's step that it carries out. `live` are the last lines of its output while
+ * it runs.
  */
 export interface Call {
   id: string;
@@ -278,6 +279,7 @@ export interface Call {
   request: CallRequest;
   remarks: string[];
   result: Result | null;
+  live: string;
   facts: string[];
   approval: Approval | null;
   late: Late | null;

@@ -174,6 +174,28 @@ def test_a_figure_is_in_the_notebooks_cell_and_not_in_the_agents_cell(
     assert not any("image/png" in each["data"] for each in displays)
 
 
+def test_what_a_cell_prints_is_on_the_card_while_it_runs(
+    ask: Any, page: Lab, book: MemoryPage, folder: Path
+) -> None:
+    book.books[None][2]["source"] = (
+        "import pathlib, time\nprint('begun')\nuntil = time.monotonic() + 20\n"
+        "while not pathlib.Path('seen').exists() and time.monotonic() < until: time.sleep(0.02)"
+    )
+    lines: list[str] = []
+
+    def look(message: Message) -> None:
+        page(message)
+        steps = (page.transcript.now or {}).get("steps", ())
+        if steps and steps[0]["calls"] and (live := steps[0]["calls"][0]["live"]):
+            lines.append(live)
+            (folder / "seen").touch()
+
+    reply = ask(("run_cell", {"cell": 2}), page=look)
+    assert set(lines) == {"begun"}
+    assert results(reply)[0]["output"].startswith("begun")
+    assert book.books[None][2]["outputs"][0]["text"] == "begun\n"
+
+
 def test_an_error_stays_in_the_cell_that_made_it(ask: Any, page: Lab, book: MemoryPage) -> None:
     book.books[None][2]["source"] = "1/0"
     reply = ask(("run_cell", {"cell": 2}), page=page)

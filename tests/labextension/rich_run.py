@@ -280,6 +280,7 @@ def plotting() -> Iterator[s.Event]:
         step=2, call_id="c2", decision=s.Decision.APPROVED, by=s.DecidedBy.BUTTON, reason=None
     )
     yield s.ToolRunning(step=2, call_id="c2")
+    yield s.ToolOutput(step=2, call_id="c2", text="reading the North\n 40%|████      | 2/5")
     result = s.ToolResult(
         output="quarter     Q1     Q2     Q3\nNorth    120.4  131.9   84.2\n(3 rows)",
         for_model="3 rows × 4 columns\nquarter,Q1,Q2,Q3\nNorth,120.4,131.9,84.2\nchanged: sales",

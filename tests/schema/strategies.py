@@ -375,6 +375,7 @@ events: dict[type[s.Model], st.SearchStrategy[Any]] = {
     ),
     s.ToolRehearsed: st.builds(s.ToolRehearsed, step=counts, call_id=names, rehearsal=rehearsals),
     s.ToolRunning: st.builds(s.ToolRunning, step=counts, call_id=names),
+    s.ToolOutput: st.builds(s.ToolOutput, step=counts, call_id=names, text=texts),
     s.ToolFinished: st.builds(s.ToolFinished, step=counts, execution=executions),
     s.StepFinished: st.builds(s.StepFinished, step=counts),
     s.Notice: st.builds(s.Notice, text=texts),

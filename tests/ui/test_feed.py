@@ -33,6 +33,7 @@ from ipyagent.schema import (
     ToolCall,
     ToolExecution,
     ToolFinished,
+    ToolOutput,
     ToolResult,
     ToolStarted,
     ToolStatus,
@@ -249,3 +250,27 @@ def test_the_sums_of_another_run_begin_anew():
     assert state.totals.cost_usd == 1
     for event in (RunStarted(run=BEGUN.run), PlanProposed(run=BEGUN.run)):
         assert advance(state, event).totals == Totals.of(BEGUN.run)
+
+
+def test_the_last_lines_of_a_running_call_are_at_its_line_until_its_result():
+    call = ToolCall(id="c1", name="run_python", arguments={"code": "train()"})
+    ended = ToolExecution(call=call, status=ToolStatus.SUCCESS, result=ToolResult(output="done"))
+    outputs = [ToolOutput(step=1, call_id="c1", text=text) for text in ("one", "one\ntwo")]
+    feed, state = Feed(Approvals(), lambda: None), None
+    shown = []
+
+    async def listen() -> None:
+        nonlocal state
+        for event in (
+            BEGUN,
+            StepStarted(step=1),
+            ToolStarted(step=1, execution=ToolExecution(call=call)),
+            *outputs,
+            ToolFinished(step=1, execution=ended),
+        ):
+            state = advance(state, event)
+            feed(event, state)
+            shown.extend(each.live for step in feed.transcript.steps for each in step.calls)
+
+    asyncio.run(listen())
+    assert shown == ["", "one", "one\ntwo", ""]

@@ -28,6 +28,7 @@ from ipyagent.schema import (
     ThinkingContent,
     ToolExecution,
     ToolFinished,
+    ToolOutput,
     ToolResult,
     ToolRunning,
     ToolStarted,
@@ -287,3 +288,27 @@ def test_the_error_of_a_failed_call_and_its_output_are_both_told():
     failed = done(call("c1", "look", {}), "", status=ToolStatus.FAILED, result=error)
     told = render(run((Step(number=1, executions=(failed,)),)))
     assert "✗ look  0.50 s\n  broke\n  half\n" in told
+
+
+@pytest.mark.parametrize("color", [True, False])
+def test_the_last_lines_of_a_running_call_are_overwritten_where_that_can_be(color: bool):
+    started = running("train()")
+    events = (*FIRST, ToolStarted(step=1, execution=started), ToolRunning(step=1, call_id="c1"))
+    outputs = [ToolOutput(step=1, call_id="c1", text=text) for text in ("one", "two\u202e\nthree")]
+    result = ToolFinished(
+        step=1,
+        execution=started.model_copy(
+            update={"status": ToolStatus.SUCCESS, "result": ToolResult(output="all")}
+        ),
+    )
+    before, during = written(*events, color=color), written(*events, *outputs, color=color)
+    live = during.removeprefix(before)
+    after = written(*events, *outputs, result, color=color).removeprefix(during)
+    if color:
+        assert (
+            strip_escapes(live.replace("\x1b[1A\r\x1b[J", "^"))
+            == "  one\n^  two⟨U+202E⟩\n  three\n"
+        )
+        assert after.startswith("\x1b[2A\r\x1b[J")
+    else:
+        assert (live, "\x1b" in after) == ("", False)

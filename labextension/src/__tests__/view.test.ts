@@ -44,6 +44,16 @@ afterEach(() => {
 });
 
 describe('a drawn run', () => {
+  it('shows the last lines of a running call at its line until there are none', () => {
+    const tail = () => view.element.querySelector('.ipyagent-tail');
+    view.update(withCall({ live: 'epoch 1\n 40%\u202e' }));
+    expect(tail()?.textContent).toContain('epoch 1\n 40%');
+    expect(tail()?.textContent).not.toContain('\u202e');
+    expect(tail()?.closest('details')).toBeNull();
+    view.update(withCall({ live: '' }));
+    expect(tail()).toBeNull();
+  });
+
   it('can be drawn before anything has happened', () => {
     view.update(null);
     expect(view.element.dataset).toMatchObject({ ipyagent: 'run', state: 'running' });

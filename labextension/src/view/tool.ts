@@ -25,6 +25,7 @@ export class ToolView {
   private line = new Slot(h('summary', { class: 'ipyagent-line' }));
   private call = new Slot(h('div', { class: 'ipyagent-call' }));
   private result = new Slot(h('div', { class: 'ipyagent-result' }));
+  private tail = new Slot(h('div'));
   private effects = new Slot(h('div'));
   private concern = new Slot(h('div'));
   private approval = new Slot(h('div'));
@@ -42,7 +43,15 @@ export class ToolView {
   constructor(private before: Before) {
     const body = h('div', { class: 'ipyagent-body' }, this.call.element, this.result.element);
     this.details.append(this.line.element, body);
-    const parts = [this.details, this.effects, this.concern, this.approval, this.late, this.media];
+    const parts = [
+      this.details,
+      this.tail,
+      this.effects,
+      this.concern,
+      this.approval,
+      this.late,
+      this.media
+    ];
     const drawn = parts.map(part => (part instanceof Slot ? part.element : part));
     this.element = h('div', { class: 'ipyagent-tool', 'data-ipyagent': 'tool' }, ...drawn);
   }
@@ -77,6 +86,9 @@ export class ToolView {
     const concern = asked && decide !== null ? '' : call.concern;
     const { effects } = call;
     this.effects.show(effects, () => (effects === null ? [] : [effectsOf(effects, this.before)]));
+    // A saved run goes on no more.
+    const tail = decide === null ? '' : call.live;
+    this.tail.show(tail, () => (tail === '' ? [] : [tailOf(tail)]));
     this.result.show(
       [concern, call.remarks, result && { ...result, media: [] }, call.facts],
       () => [concern === '' ? null : concernNote(concern), ...outcome(call)]
@@ -111,6 +123,11 @@ export class ToolView {
 export function glyph({ glyph, status_text }: Pick<Call, 'glyph' | 'status_text'>): HTMLElement {
   const named = { role: 'img', 'aria-label': status_text, title: status_text };
   return h('span', { class: 'ipyagent-glyph', ...named }, glyph);
+}
+
+/** Return the last lines of a running call's output. */
+function tailOf(text: string): HTMLElement {
+  return h('pre', { class: 'ipyagent-pre ipyagent-output ipyagent-tail' }, reveal(text));
 }
 
 /** Return a note on what the code touches, shown above it. */

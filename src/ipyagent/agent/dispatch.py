@@ -15,6 +15,7 @@ from typing import Any
 from ipyagent.agent.approvals import Answer, Approval, Approvals
 from ipyagent.agent.budgets import TimeLimits
 from ipyagent.agent.call_checks import CheckedCall, check_call
+from ipyagent.agent.live_output import tell_output
 from ipyagent.agent.policy import Effect
 from ipyagent.agent.tool_context import ToolContext, ToolTask
 from ipyagent.errors import AgentError, JournalError, NoFrontendError
@@ -31,6 +32,7 @@ from ipyagent.schema import (
     ToolCall,
     ToolExecution,
     ToolFinished,
+    ToolOutput,
     ToolRehearsed,
     ToolResult,
     ToolRunning,
@@ -332,6 +334,7 @@ class Dispatcher:
         post, watch = self.context.main.post, self.context.watch
         running = ToolTask(tool, arguments, post, self.context.threads, watch)
         self._running[call.id] = running
+        telling = asyncio.ensure_future(self._tell_output(call.id, running))
         try:
             result = await running.run()
         except asyncio.CancelledError:
@@ -341,9 +344,18 @@ class Dispatcher:
                 await running.end_on_main(lambda: self._emit(Notice(text=STILL_RUNNING)))
             raise
         finally:
+            telling.cancel()
             self._update_execution(call.id, duration=max(0.0, time.monotonic() - begun))
         status = ToolStatus.SUCCESS if result.success else ToolStatus.FAILED
         self._finish_call(call.id, status, result)
+
+    async def _tell_output(self, call_id: str, running: ToolTask) -> None:
+        """Tell the last lines of a running call as they come."""
+
+        def tell(text: str) -> None:
+            self._emit(ToolOutput(step=self.step, call_id=call_id, text=text))
+
+        await tell_output(running.recent_text, self.context.stream.redactor, tell)
 
     async def _record_intent(self, call: ToolCall) -> bool:
         """Return whether it is on the disk that the call runs; if not, set its result."""

@@ -79,6 +79,10 @@ class ToolTask:
             announce()
             await ended.wait()
 
+    def recent_text(self) -> str | None:
+        """Return the end of what it has put out; None if that is as it was last time."""
+        return self._partial.recent()
+
     def outcome_if_abandoned(self, *, interrupted: bool) -> tuple[ToolStatus, ToolResult]:
         """Return the status and partial result of a tool that nobody waits for any longer.
 

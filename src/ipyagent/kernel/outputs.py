@@ -119,6 +119,8 @@ KEPT = 2_000_000
 """Characters kept of all text, beginning and end: code may print gigabytes."""
 PIECE = KEPT // 32
 HEAD = 16  # pieces
+RECENT = 65_536
+"""Characters of which the last lines are shown while code runs."""
 MAX_IMAGES = 20
 MAX_DISPLAYS = 50
 MAX_TABLES = 50
@@ -163,8 +165,8 @@ class _Piece:
 class Outputs:
     """Collects outputs, with limits on text, images, displays and tables.
 
-    `place` is where the user sees what only a page draws; "" if there is no page. `clean` hides
-    secrets in it.
+    `place` is where the user sees what only a page draws; "" if there is no page. `clean` looks
+    for secrets among the variables, and hides them in it.
     """
 
     place = ""
@@ -172,6 +174,7 @@ class Outputs:
     def __init__(self) -> None:
         self.clean: Callable[[JsonDict], JsonDict] = lambda data: data
         self.workers = {channel: ForkedOutput() for channel in PRINTED}
+        self._told = ""
         self._forget()
 
     def write(self, channel: Channel, text: str) -> None:
@@ -240,6 +243,24 @@ class Outputs:
             self._clear_next = True
         else:
             self._forget()
+
+    def recent_text(self) -> str | None:
+        """Return the end of the raw text, from any thread; None if it is as it was last time.
+
+        By then the secrets that code has among its variables are known.
+        """
+        text = ""
+        for piece in reversed(list(self._pieces)):
+            # Displays stand on lines of their own.
+            text = f"\n{piece.text}\n{text}" if piece.channel == "display" else piece.text + text
+            if len(text) >= RECENT:
+                break
+        text = text[-RECENT:]
+        if text == self._told:
+            return None
+        self.clean({})
+        self._told = text
+        return text
 
     @property
     def page_bundles(self) -> list[PageBundle]:
@@ -426,17 +447,22 @@ class Stream(io.TextIOBase):
             worker.write("", flush=True)
 
 
+Recent = Callable[[], str | None]
+"""Returns the end of a call's raw text, from any thread; None if it is as it was last time."""
+
 _current: ContextVar[PartialOutput | None] = ContextVar("partial", default=None)
 
 
 class PartialOutput:
-    """A place where a call's recorder leaves a way to read its output at any time.
+    """A place where a call's recorder leaves ways to read its output at any time.
 
-    `job` is its job on the main thread, if there is one.
+    `recent` returns the end of it, if that has changed; `job` is its job on the main thread, if
+    there is one.
     """
 
     def __init__(self) -> None:
         self._read: Callable[[], ToolResult] | None = None
+        self.recent: Recent = lambda: None
         self.job: Future[Any] | None = None
 
     def result(self) -> ToolResult:
@@ -452,15 +478,19 @@ class PartialOutput:
         finally:
             _current.reset(token)
 
-    def offer(self, read: Callable[[], ToolResult], job: Future[Any] | None = None) -> None:
+    def offer(
+        self, read: Callable[[], ToolResult], recent: Recent, job: Future[Any] | None
+    ) -> None:
         """Set how to read it."""
-        self._read, self.job = read, job
+        self._read, self.recent, self.job = read, recent, job
 
 
-def offer_output(read: Callable[[], ToolResult], job: Future[Any] | None = None) -> None:
+def offer_output(
+    read: Callable[[], ToolResult], recent: Recent, job: Future[Any] | None = None
+) -> None:
     """Set how the output of the current call is read, if a caller waits for it."""
     if (partial := _current.get()) is not None:
-        partial.offer(read, job)
+        partial.offer(read, recent, job)
 
 
 def output_so_far(outputs: Outputs) -> ToolResult:

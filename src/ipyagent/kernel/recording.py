@@ -148,7 +148,7 @@ class Recording:
         self._cleanup = contextlib.ExitStack()
 
     def __enter__(self) -> Self:
-        offer_output(lambda: output_so_far(self.outputs))
+        offer_output(lambda: output_so_far(self.outputs), self.outputs.recent_text)
         self._strangers = weakref.WeakSet(threading.enumerate())
         self._started = weakref.WeakSet[threading.Thread]()
         self._figures = open_figures()

@@ -15,7 +15,8 @@ Events nest in pairs, run ⊃ step ⊃ message / tool:
     │  │  ├─ tool_rehearsed?         also while the approval is open
     │  │  ├─ approval_requested?
     │  │  ├─ approval_decided?
-    │  │  └─ tool_running?
+    │  │  ├─ tool_running?
+    │  │  └─ tool_output*            its last lines, as they come; kept nowhere
     │  ├─ tool_finished              always, also after denial, error and interrupt
     │  └─ (more tools)
     ├─ step_finished
@@ -195,6 +196,18 @@ class ToolRunning(LazyModel):
     call_id: str
 
 
+class ToolOutput(LazyModel):
+    """The last lines that a running call has put out, as a terminal would show them.
+
+    Views show them until the call's result; nothing keeps them.
+    """
+
+    type: Literal["tool_output"] = "tool_output"
+    step: Count
+    call_id: str
+    text: Text
+
+
 class ToolFinished(LazyModel):
     """A call has its one result."""
 
@@ -250,6 +263,7 @@ Event = Annotated[
     | ApprovalDecided
     | ToolRehearsed
     | ToolRunning
+    | ToolOutput
     | ToolFinished
     | StepFinished
     | Notice

@@ -27,6 +27,7 @@ from ipyagent.schema.events import (
     RunStarted,
     StepStarted,
     ToolFinished,
+    ToolOutput,
     ToolRehearsed,
     ToolRunning,
     ToolStarted,
@@ -216,6 +217,8 @@ class RunState:
     open_message: OpenMessage | None = None
     earlier: Totals | None = None
     decisions: Decisions = field(default_factory=Decisions)
+    outputs: Mapping[str, str] = field(default_factory=dict)
+    """The last lines of running calls, by the ids of the calls."""
 
     @property
     def totals(self) -> Totals:
@@ -238,7 +241,10 @@ def advance(state: RunState | None, event: Event) -> RunState:
     earlier = state.totals if isinstance(event, StepStarted) else state.earlier
     if isinstance(event, RunStarted | PlanProposed):
         earlier = None
-    return RunState(run, advance_message(state.open_message, event), earlier, decisions)
+    message, outputs = state.open_message, state.outputs
+    return RunState(
+        run, advance_message(message, event), earlier, decisions, advance_outputs(outputs, event)
+    )
 
 
 def advance_message(message: OpenMessage | None, event: Event) -> OpenMessage | None:
@@ -251,6 +257,18 @@ def advance_message(message: OpenMessage | None, event: Event) -> OpenMessage | 
         case MessageFinished() | RunFinished():
             return None
     return message
+
+
+def advance_outputs(outputs: Mapping[str, str], event: Event) -> Mapping[str, str]:
+    """Return the last lines of running calls after `event`."""
+    match event:
+        case ToolOutput(call_id=call_id, text=text):
+            return {**outputs, call_id: text}
+        case ToolFinished(execution=execution):
+            return {call: text for call, text in outputs.items() if call != execution.call.id}
+        case StepStarted() | RunFinished():
+            return {}
+    return outputs
 
 
 def never_ran(run: Run) -> bool:

@@ -31,6 +31,7 @@ from ipyagent.schema import (
     MessageStarted,
     OpenMessage,
     RunFinished,
+    ToolOutput,
 )
 from ipyagent.schema.base import now
 from ipyagent.store import runs
@@ -180,8 +181,8 @@ class Writer:
     def append(
         self, session_id: str, run_id: str, event: Event, open_message: OpenMessage | None = None
     ) -> None:
-        """Queue an event for the next flush; never raises."""
-        if self._worker.is_copy:
+        """Queue an event for the next flush, unless nothing keeps it; never raises."""
+        if self._worker.is_copy or isinstance(event, ToolOutput):
             return
         with self._lock:
             if isinstance(event, MessageDelta):

@@ -24,6 +24,7 @@ from ipyagent.schema import (
     RunStarted,
     RunState,
     StepStarted,
+    ToolOutput,
 )
 from ipyagent.schema.base import now
 
@@ -108,9 +109,9 @@ _LINE_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\x85\u2028\u2029"}
 class EventLog:
     """A listener that appends the events of runs to the file at `path`.
 
-    `mask` removes secrets from a record. Pieces of a reply are not written, only the whole;
-    `request.start` and `request.end` stand around each request to the model. A file that cannot be
-    written costs one warning, and the rest of the run is not logged.
+    `mask` removes secrets from a record. Pieces of a reply or of an output are not
+    written, only the whole; `request.start` and `request.end` stand around each request to the
+    model. A file that cannot be written costs one warning, and the rest of the run is not logged.
     """
 
     def __init__(self, path: Path, *, mask: Mask) -> None:
@@ -125,7 +126,7 @@ class EventLog:
     def __call__(self, event: Event, state: RunState) -> None:
         """Write the lines of one event."""
         match event:
-            case MessageDelta():
+            case MessageDelta() | ToolOutput():
                 return
             case RunStarted(run=run) | PlanProposed(run=run):
                 self._header, self._request, self._lost = header(run), None, False

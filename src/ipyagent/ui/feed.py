@@ -22,7 +22,15 @@ from collections.abc import Callable, Mapping
 from ipyagent.agent.approvals import Approvals
 from ipyagent.errors import AgentError
 from ipyagent.json_types import JsonDict
-from ipyagent.schema import Event, MessageDelta, RetryScheduled, Run, RunState, Totals
+from ipyagent.schema import (
+    Event,
+    MessageDelta,
+    RetryScheduled,
+    Run,
+    RunState,
+    ToolOutput,
+    Totals,
+)
 from ipyagent.schema.base import now
 from ipyagent.ui.questions import parse_click
 from ipyagent.ui.transcribe.run import Live, Transcriber
@@ -47,7 +55,7 @@ class Feed:
         """The notebook's cell in which the run is drawn."""
         self.followers: list[Send] = []
         self.changed: Callable[[], object] = lambda: None
-        """Called after every event but pieces of text."""
+        """Called after every event but pieces of text and of output."""
         self._lock = threading.Lock()
         self._seq = 0
         self._state: RunState | None = None
@@ -69,7 +77,7 @@ class Feed:
                 text = f"Retry {event.attempt}/{event.of}"
                 self._retry = Waiting(text=text, seconds=event.delay)
                 self._retry_at = time.monotonic() + event.delay
-        if not isinstance(event, MessageDelta):
+        if not isinstance(event, MessageDelta | ToolOutput):
             self.flush()
             self.changed()
         else:
@@ -183,6 +191,7 @@ class Feed:
             plan_late,
             self._retry,
             self._problem,
+            state.outputs,
         )
 
     def _find_late(self, approval_id: str) -> Late | None:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import math
 import os
+import shutil
 import sys
 import time
-from collections.abc import Callable
+import unicodedata
+from collections.abc import Callable, Mapping
 
 from ipyagent.agent.approvals import Approval, Approvals
 from ipyagent.kernel.drivers import Cell
 from ipyagent.kernel.frontend import Frontend
-from ipyagent.plaintext import reveal_prose, strip_escapes
+from ipyagent.plaintext import reveal_prose, strip_escapes, visible
 from ipyagent.schema import (
     ApprovalDecided,
     ApprovalRequested,
@@ -36,6 +38,7 @@ from ipyagent.schema import (
     StepStarted,
     ToolExecution,
     ToolFinished,
+    ToolOutput,
     ToolRunning,
     UserTextsChanged,
 )
@@ -126,11 +129,13 @@ class PlainView:
         self._todos: tuple[Todo, ...] = ()
         self._stream = _Stream(self._out)
         self._countdown = _Countdown(self._out)
+        self._live = _LiveLines(self._out)
 
     def __call__(self, event: Event, state: RunState) -> None:
         """Show an event."""
         self._run = run = state.run
         self._countdown.stop()
+        self._live.erase()
         match event:
             case PlanProposed() | RunStarted():
                 self._begin(run, is_draft=isinstance(event, PlanProposed))
@@ -165,6 +170,8 @@ class PlainView:
                 self._stream.add(kind, text, run.verbose)
             case MessageFinished():
                 self._end_message(event, run)
+            case ToolOutput():
+                self._live.draw(state.outputs)
             case _:
                 self._show_call(event, state)
 
@@ -270,6 +277,41 @@ class _Countdown:
             text = self._out.paint(f"  trying again in {left} s", "dim")
             self._out.write(f"\r\x1b[K{text}")
             self._timer = asyncio.get_running_loop().call_later(1, self._tick, until)
+
+
+class _LiveLines:
+    """The last lines of running calls, if they can be overwritten."""
+
+    def __init__(self, out: TextPrinter) -> None:
+        self._out = out
+        self._height = 0
+
+    def draw(self, outputs: Mapping[str, str]) -> None:
+        """Draw them, each cut to one line of the terminal."""
+        if not self._out.color:
+            return
+        size = shutil.get_terminal_size()
+        lines = [line for text in outputs.values() for line in visible(text).split("\n")]
+        lines = [_fit(f"  {line.expandtabs()}", size.columns - 1) for line in lines]
+        lines = lines[-max(1, size.lines - 2) :]
+        for line in lines:
+            self._out.line(line or " ", "dim")
+        self._height = len(lines)
+
+    def erase(self) -> None:
+        """Erase them."""
+        if self._height:
+            self._out.write(f"\x1b[{self._height}A\r\x1b[J")
+            self._height = 0
+
+
+def _fit(line: str, columns: int) -> str:
+    """Return as much of a line as fits into so many columns."""
+    for end, char in enumerate(line):
+        columns -= 2 if unicodedata.east_asian_width(char) in "WF" else 1
+        if columns < 0:
+            return line[:end]
+    return line
 
 
 def _call(run: Run, execution: ToolExecution, *, was_asked: bool = False) -> Call:

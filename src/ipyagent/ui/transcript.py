@@ -172,7 +172,8 @@ class Call(Model):
 
     `concern` is why the user is asked beside the tool itself. `decision` is how it was decided,
     `was_asked` whether the user was asked, `is_sensitive` whether it may change something, and
-    `position` the plan's step that it carries out.
+    `position` the plan's step that it carries out. `live` are the last lines of its output while
+    it runs.
     """
 
     id: str
@@ -198,6 +199,7 @@ class Call(Model):
     request: CallRequest
     remarks: tuple[str, ...] = ()
     result: Result | None = None
+    live: str = ""
     facts: tuple[str, ...] = ()
     approval: Approval | None = None
     late: Late | None = None

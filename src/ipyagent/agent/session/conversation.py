@@ -45,6 +45,7 @@ from ipyagent.schema import (
     ToolDefinitions,
     ToolExecution,
     ToolFinished,
+    ToolOutput,
     ToolResult,
     ToolResultContent,
     UserText,
@@ -202,7 +203,7 @@ class Conversation:
     def add(self, event: Event) -> None:
         """Apply an event."""
         match event:
-            case MessageDelta():  # first, because there are so many
+            case MessageDelta() | ToolOutput():  # first, because there are so many
                 return
             case PlanProposed(run=run):
                 self._switch_to_run(run)

@@ -342,7 +342,7 @@ class RunCellTool:
         notebook, target = await asyncio.to_thread(self._take_approved_cell, cell)
         outputs = CellOutputs(self._desktop.number)
         job = self._post(lambda: self._namespace.run(target.source, outputs))
-        offer_output(lambda: output_so_far(outputs), job)
+        offer_output(lambda: output_so_far(outputs), outputs.recent_text, job)
 
         def write_outputs() -> None:
             notebook.put_outputs(target, outputs.cell(), self._desktop.number)

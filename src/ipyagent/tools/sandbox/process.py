@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import IO, cast
 
 from ipyagent.errors import AgentError
-from ipyagent.kernel.outputs import offer_output
+from ipyagent.kernel.outputs import RECENT, offer_output
 from ipyagent.schema import ToolResult
 from ipyagent.tools.sandbox import supervisor
 
@@ -37,7 +37,7 @@ class BoundedOutput:
     """The output of one command as it arrives."""
 
     def __init__(self) -> None:
-        self.size = 0
+        self.size = self._told = 0
         self._head = bytearray()
         self._tail: deque[bytes] = deque()
         self._in_tail = 0
@@ -54,6 +54,14 @@ class BoundedOutput:
             self._in_tail += len(self._tail[-1])
         while self._tail and self._in_tail - len(self._tail[0]) >= _MAX_TAIL:
             self._in_tail -= len(self._tail.popleft())
+
+    def recent_text(self) -> str | None:
+        """Return the end of the text, from any thread; None if nothing came since last time."""
+        if self.size == self._told:
+            return None
+        self._told = self.size
+        end = b"".join([bytes(self._head[-RECENT:]), *list(self._tail)])
+        return end[-RECENT:].decode("utf-8", "replace")
 
     def head(self) -> str:
         """Return the beginning."""
@@ -119,7 +127,8 @@ async def run(
     job = SupervisedProcess(
         command, environment, folder, sandboxed=sandboxed, seccomp_filter=seccomp_filter
     )
-    offer_output(lambda: ToolResult(output=job.output.head() + job.output.tail()))
+    output = job.output
+    offer_output(lambda: ToolResult(output=output.head() + output.tail()), output.recent_text)
     ended = asyncio.wrap_future(job.outcome)
     try:
         await asyncio.wait({ended}, timeout=seconds)

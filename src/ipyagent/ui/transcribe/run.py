@@ -79,6 +79,8 @@ class Live:
     retry: transcript.Waiting | None = None
     problem: str = ""
     """Why the user's last text was refused."""
+    outputs: Mapping[str, str] = field(default_factory=dict)
+    """The last lines of running calls, by the ids of the calls."""
 
 
 def transcribe(
@@ -327,4 +329,5 @@ def _calls(
             masked = mask_execution(execution) if live else mask_call_arguments(execution)
             position = position_of(run, execution)
             call = transcribe_call(masked, context, approval_id, late, position)
-        yield call
+        output = live.outputs.get(execution.call.id, "") if live else ""
+        yield call if call.live == output else call.model_copy(update={"live": output})

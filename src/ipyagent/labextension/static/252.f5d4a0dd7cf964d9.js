@@ -638,6 +638,11 @@
   max-height: 22em;
 }
 
+.ipyagent-run .ipyagent-tail {
+  margin-top: 4px;
+  color: var(--ipyagent-muted);
+}
+
 .ipyagent-exact {
   color: var(--ipyagent-muted);
 }
