@@ -284,6 +284,22 @@ def test_a_service_that_wants_thoughts_back_gets_them_from_then_on(lab: Lab, wor
     assert thoughts == ["hm", " "]
 
 
+def test_a_model_that_wants_an_answer_between_results_and_words_gets_one(lab: Lab) -> None:
+    """Mistral's models refuse the user's words after results, wherever they are served."""
+    reply = answer(calls=[("list_files", {})])
+    refused = refusal("Unexpected role 'user' after role 'tool'")
+    with ModelServer([reply, reply, refused, *[answer("Done.")] * 2]) as server:
+        client = client_of(server, "openai/devstral")
+        lab.run([], model=client, max_steps=1)
+        for _ in range(2):
+            assert lab.run([], model=client).outcome is Outcome.SUCCESS
+        *_, naive, sent, later = ([each["role"] for each in r.body["messages"]]
+                                  for r in server.requests)  # fmt: skip
+    start = ["system", "user", "assistant", "tool"]
+    assert naive[:5] == [*start, "user"]
+    assert sent[:6] == later[:6] == [*start, "assistant", "user"]
+
+
 TOOLS_REFUSED = [
     "tools.2.custom.input_schema: JSON schema is invalid. It must match JSON Schema draft 2020-12",
     "Invalid 'tools[2].function.description': string too long.",

@@ -258,6 +258,20 @@ def test_signatures_stay_with_what_they_sign() -> None:
     )
 
 
+def test_no_part_of_a_reply_breaks_what_is_saved() -> None:
+    """Half a character may be anywhere in a service's JSON."""
+    half = "\ud800"
+    message = built(
+        StreamChunk(type="thinking", data=half),
+        StreamChunk(type="signature", data=half),
+        StreamChunk(type="signature", data=half, name="encrypted", id=half),
+        StreamChunk(type="content", data=half),
+        call("{}", ref=half, name=half),
+        StreamChunk(type="signature", data=half, name="call"),
+    )
+    assert "\ufffd" in message.model_dump_json()
+
+
 def test_an_interrupted_reply_can_be_kept_at_any_moment() -> None:
     chunks = [
         StreamChunk(type="thinking", data="hm"),

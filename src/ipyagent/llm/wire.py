@@ -249,7 +249,7 @@ class ReplyBuilder:
                 self.usage = chunk.usage or self.usage
                 self.cost_usd = chunk.cost_usd
             case "finish":
-                self.finish_reason = chunk.data
+                self.finish_reason = well_formed(chunk.data)
 
     def message(self) -> Message | None:
         """Return the reply so far, its blocks in their order; None if it is empty."""
@@ -344,7 +344,7 @@ class ReplyBuilder:
                     name=name,
                     arguments=arguments,
                     parse_error=problem,
-                    thought_signature=call.signature or None,
+                    thought_signature=well_formed(call.signature) or None,
                 )
             )
         return calls
@@ -353,9 +353,9 @@ class ReplyBuilder:
 def _thought(block: _Thinking) -> ThinkingContent:
     return ThinkingContent(
         thinking=well_formed("".join(block.text)),
-        signature=block.signature,
-        encrypted_content=block.encrypted,
-        id=block.id,
+        signature=well_formed(block.signature),
+        encrypted_content=well_formed(block.encrypted),
+        id=well_formed(block.id),
     )
 
 

@@ -154,6 +154,18 @@ def test_anthropic_gets_blocks_with_the_thinking_that_it_signed(talk: ModelReque
     ]
 
 
+def test_responses_get_no_reasoning_that_nothing_follows(talk: ModelRequest) -> None:
+    """A reply can be cut off behind it."""
+    *before, _, _ = talk.messages
+    content = (TextContent(text="Let me see."), *SAID.content[:2], TextContent(text=" "))
+    cut = SAID.model_copy(update={"content": content})
+    messages = (*before[:-1], cut, Message.of(Role.USER, "And now?"))
+    items = body_of(FORMATS["responses"](), replace(talk, messages=messages))["input"]
+    assert [each.get("type", each.get("role")) for each in items] == [
+        "system", "user", "assistant", "user"
+    ]  # fmt: skip
+
+
 def test_responses_get_items_with_the_reasoning_that_openai_encrypted(talk: ModelRequest) -> None:
     body = body_of(ResponsesFormat(target("openai", vision=True)), replace(talk, max_tokens=50))
     assert (body["store"], body["include"]) == (False, ["reasoning.encrypted_content"])

@@ -18,6 +18,7 @@ from ipyagent.json_types import JsonDict, well_formed
 from ipyagent.llm.client import ModelRequest
 from ipyagent.llm.direct.formats import (
     LENGTH,
+    Demand,
     EncodedHistory,
     Reader,
     Target,
@@ -35,6 +36,8 @@ from ipyagent.schema import Message, Role, StreamChunk, ToolDefinition
 
 _NO_THOUGHT = " "
 """Stands for the thought of a call that had none, where services want one and not an empty one."""
+_READ = "(results read)"
+"""Stands for the answer to results, where services want one before the user's words."""
 
 
 _CHECKS_CALLS = re.compile(r"gemini-([3-9]|\d\d)")
@@ -82,6 +85,10 @@ class ChatFormat:
                 self._adapt_answer(message, next(thoughts))
             elif message["role"] == "tool":
                 message["tool_call_id"] = self._target.fit_id(message["tool_call_id"])
+        if Demand.ANSWERED_RESULTS in self._target.demands:
+            for at in range(len(wired) - 1, 0, -1):
+                if (wired[at - 1]["role"], wired[at]["role"]) == ("tool", "user"):
+                    wired.insert(at, {"role": "assistant", "content": _READ})
         return wired
 
     def _adapt_answer(self, message: dict[str, Any], thought: str) -> None:
@@ -92,7 +99,7 @@ class ChatFormat:
             if provider.details and (details := [*filter(None, map(_detail, blocks))]):
                 message["reasoning_details"] = details
         wants_thinking = provider.wants_thinking and "tool_calls" in message
-        if wants_thinking or self._target.all_thoughts:
+        if wants_thinking or Demand.ALL_THOUGHTS in self._target.demands:
             message["reasoning_content"] = thought or _NO_THOUGHT
         signatures = [
             call.pop("provider_specific_fields", None) for call in message.get("tool_calls", ())

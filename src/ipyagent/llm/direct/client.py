@@ -17,7 +17,15 @@ from ipyagent.llm.destinations import Destination
 from ipyagent.llm.direct import connections
 from ipyagent.llm.direct.chat import ChatFormat
 from ipyagent.llm.direct.deadline import Deadline, ReadAhead
-from ipyagent.llm.direct.formats import LENGTH, Format, Reader, Target, object_of, objects_of
+from ipyagent.llm.direct.formats import (
+    LENGTH,
+    Demand,
+    Format,
+    Reader,
+    Target,
+    object_of,
+    objects_of,
+)
 from ipyagent.llm.direct.messages import MessagesFormat
 from ipyagent.llm.direct.reading import (
     EventSplitter,
@@ -37,12 +45,14 @@ from ipyagent.schema import StreamChunk, TokenUsage
 _REFUSED = {400, 422}
 _OF_HISTORY = {*_REFUSED, 0, 404, 413, 415, 500}
 """Statuses with which services refuse a part of a conversation; 0 stands for none."""
-_WANTS_THOUGHTS = re.compile(
-    r"(?i)reasoning_content\W.*(missing|required|must be (passed|provided|included|set))"
-    r"|missing.*reasoning_content"
-)
-_THOUGHTS = "no reasoning_content"
-"""Omitted, if a service wants the thoughts of all answers back."""
+_WANTED = {
+    Demand.ALL_THOUGHTS: re.compile(
+        r"(?i)reasoning_content\W.*(missing|required|must be (passed|provided|included|set))"
+        r"|missing.*reasoning_content"
+    ),
+    Demand.ANSWERED_RESULTS: re.compile(r"(?i)unexpected role \W?user\W? after role \W?tool"),
+}
+"""What some services want of a conversation, and the words in which they demand it."""
 _EVENTS = "text/event-stream"
 _LENGTHS = {"content-length", "transfer-encoding"}
 """Headers of a body whose end is known: without them, it may have been cut off."""
@@ -76,6 +86,7 @@ class DirectClient(ServiceClient):
         self._route = route
         self._formats: dict[tuple[object, ...], Format] = {}
         self._omitted: frozenset[str] = frozenset()
+        self._demands: frozenset[Demand] = frozenset()
 
     def cost(self, usage: TokenUsage) -> float | None:
         """Return the price in US dollars by the map; it has none of one's own server."""
@@ -102,7 +113,7 @@ class DirectClient(ServiceClient):
 
     def _format(self, where: Destination) -> Format:
         """Return the format, which knows the conversation so far."""
-        key = (where.base, self.vision, self._refused, _THOUGHTS in self._omitted)
+        key = (where.base, self.vision, self._refused, self._demands)
         if key not in self._formats:
             target = Target(
                 self._route.id,
@@ -111,7 +122,7 @@ class DirectClient(ServiceClient):
                 modelmap.longest(self._facts),
                 self._signer_at(where),
                 self._refused,
-                _THOUGHTS in self._omitted,
+                self._demands,
             )
             kind: type[ChatFormat | MessagesFormat | ResponsesFormat] = ChatFormat
             if target.provider.format == "messages":
@@ -139,10 +150,18 @@ class DirectClient(ServiceClient):
                             yield chunks
                 return
             except ServiceError as error:
-                refused = _refused_setting(error, request)
-                if refused is None or refused in self._omitted:
+                if not self._adapt(error, request):
                     raise
-                self._omitted |= {refused}
+
+    def _adapt(self, error: ServiceError, request: ModelRequest) -> bool:
+        """Send what a service demands, and not what it refuses; return whether that is new."""
+        if error.status_code not in _REFUSED:
+            return False
+        demands, omitted = self._demands, self._omitted
+        self._demands |= {name for name, words in _WANTED.items() if words.search(error.message)}
+        if (refused := _refused_setting(error, request)) is not None:
+            self._omitted |= {refused}
+        return (self._demands, self._omitted) != (demands, omitted)
 
     def _leave_out_refusal(
         self, error: Exception, request: ModelRequest, where: Destination
@@ -240,10 +259,6 @@ class DirectClient(ServiceClient):
 
 def _refused_setting(error: ServiceError, request: ModelRequest) -> str | None:
     """Return the setting that a service refuses and that it can do without."""
-    if error.status_code not in _REFUSED:
-        return None
     if request.max_tokens is not None and refuses_length(error.message):
         return LENGTH
-    if _WANTS_THOUGHTS.search(error.message):
-        return _THOUGHTS
     return next((name for name, words in _OPTIONAL.items() if words in error.message), None)

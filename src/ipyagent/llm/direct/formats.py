@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from enum import Enum, auto
 from typing import Any, Protocol
 
 from ipyagent.digests import digest_text
@@ -40,6 +41,15 @@ LENGTH = "max_tokens"
 _LONGEST_INDEX = 10
 
 
+class Demand(Enum):
+    """What some services want of a conversation in the chat format."""
+
+    ALL_THOUGHTS = auto()
+    """The thoughts of all answers, as `reasoning_content`."""
+    ANSWERED_RESULTS = auto()
+    """An answer between results and the user's words: Mistral's models."""
+
+
 @dataclass(frozen=True)
 class Target:
     """The model as its service knows it."""
@@ -54,8 +64,8 @@ class Target:
     """Whose signed and encrypted thoughts it is sent."""
     refused: frozenset[str] = frozenset()
     """Digests of the parts of a conversation that it refused."""
-    all_thoughts: bool = False
-    """True if it wants the thoughts of all answers back, as `reasoning_content`."""
+    demands: frozenset[Demand] = frozenset()
+    """What it has demanded of a conversation."""
 
     def limit(self, tokens: int) -> int:
         """Return a reply's limit: more than its longest reply would be refused."""

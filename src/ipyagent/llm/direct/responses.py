@@ -71,7 +71,10 @@ class ResponsesFormat:
         for is_answer, turn in groupby(spoken, key=lambda m: m.role is Role.ASSISTANT):
             if is_answer:
                 blocks = chain.from_iterable(message.content for message in turn)
-                yield from _answer(blocks, self._target)
+                items = [*_answer(blocks, self._target)]
+                while items[-1].get("type") == "reasoning":  # refused where nothing follows
+                    items.pop()
+                yield from items
             else:
                 for message in to_openai(turn, vision=self._target.vision):
                     yield _input(message, self._target)
