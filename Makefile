@@ -8,9 +8,9 @@ unexport PYTHONDONTWRITEBYTECODE
 .DELETE_ON_ERROR:
 .PHONY: demo test test-all steady pytest nbval lazy floors canary soak lab lint js protocol build-js dist docs bench effect screenshots tour models parts clean
 
-## Run the quickstart headless, on the embedded default: no key, no network.
+## Run the quickstart headless, on the embedded default: no key, no network; one change is denied.
 demo: .venv/lab
-	$(BIN)/python notebooks/demo.py
+	@$(BIN)/python notebooks/demo.py
 
 # The parts of the tests run beside each other, one more than there are processors, since most wait
 # for kernels and servers; the output of each is shown when it ends.
@@ -91,9 +91,10 @@ models: .venv-canary/test
 	$(call install,.venv-canary,--upgrade litellm)
 	.venv-canary/bin/python packaging/model_facts.py
 
-## Open JupyterLab on the quickstart.
+## Open JupyterLab on the quickstart, in a copy of the notebooks (build/notebooks).
 lab: .venv/lab
-	cd notebooks && ../$(BIN)/jupyter lab $(if $(filter 0,$(shell id -u)),--allow-root) 01_quickstart.ipynb
+	test -d build/notebooks || { mkdir -p build && cp -R notebooks build/notebooks; }
+	cd build/notebooks && ../../$(BIN)/jupyter lab $(if $(filter 0,$(shell id -u)),--allow-root) 01_quickstart.ipynb
 
 lint: .venv/test
 	@$(call quietly,$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/lint-imports)
@@ -157,7 +158,8 @@ endef
 
 # The built front end is copied into the environment when the package is installed.
 .venv/lab .venv/test .venv-canary/test .venv-lazy/lazy: pyproject.toml src/ipyagent/__init__.py src/ipyagent/labextension/package.json
-	$(call install,$(@D),--editable ".[$(@F)]")
+	@echo "Installing ipyagent and all that '$(@F)' needs into $(@D): about a minute, once."
+	@$(call install,$(@D),--editable ".[$(@F)]")
 	touch $@
 
 .venv/docs .venv/dist: pyproject.toml

@@ -1,6 +1,8 @@
 """Notebooks run without anybody there, and read without a kernel."""
 
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -123,3 +125,15 @@ def test_the_run_is_there_for_the_cells_that_follow(tmp_path: Path) -> None:
     )
     assert notebook.cells[2].outputs[0].data["text/plain"] == "(True, 42)"
     assert "42" in notebook.cells[3].outputs[0].data["text/html"]
+
+
+@pytest.mark.slow
+def test_the_demonstration_approves_one_change_and_denies_another(tmp_path: Path) -> None:
+    shutil.copytree(NOTEBOOKS, tmp_path / "notebooks")
+    command = [sys.executable, str(tmp_path / "notebooks" / "demo.py")]
+    shown = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    _, approved, denied, columns = shown.rpartition("## You decide")[2].split("\nIn [")
+    assert "Run run_python?" in approved
+    assert "Dropped `year`" in approved
+    assert "denied by you: it is needed later" in denied
+    assert ("'island'" in columns, "'year'" in columns) == (True, False)

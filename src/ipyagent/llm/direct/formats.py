@@ -42,7 +42,7 @@ _LONGEST_INDEX = 10
 
 
 class Demand(Enum):
-    """What some services want of a conversation in the chat format."""
+    """A wish of some services about conversations in the chat format."""
 
     ALL_THOUGHTS = auto()
     """The thoughts of all answers, as `reasoning_content`."""

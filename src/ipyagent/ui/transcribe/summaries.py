@@ -64,7 +64,10 @@ _MARKS = ("+", "+"), ("−", "-")  # noqa: RUF001
 
 
 def _find_gist(code: str) -> str:
-    """Return the comment that code begins with, else its last statement that does not only show."""
+    """Return the comment that code begins with, else its last statement that does something.
+
+    Showing and deleting are not meant.
+    """
     begin = code.lstrip()
     if begin.startswith("#"):
         return begin.partition("\n")[0]
@@ -80,7 +83,7 @@ def _find_gist(code: str) -> str:
 
 def _only_shows(statement: ast.stmt) -> bool:
     match statement:
-        case ast.Expr(value=ast.Name()):
+        case ast.Expr(value=ast.Name()) | ast.Delete():
             return True
         case ast.Expr(value=ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name))):
             return name in _SHOWING
