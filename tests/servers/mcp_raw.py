@@ -112,6 +112,12 @@ FLAWED = {
     },
     "wrapped text": {"content": [HELLO], "structuredContent": {"result": "hello"}},
     "wrapped list": {"content": [HELLO, HELLO], "structuredContent": {"result": ["hello"] * 2}},
+    "named text": {"content": [HELLO], "structuredContent": {"content": "hello"}},
+    "named number": {"content": [{"type": "text", "text": "1"}], "structuredContent": {"rows": 1}},
+    "named list": {
+        "content": [{"type": "text", "text": '[{"a": 1}]'}],
+        "structuredContent": {"rows": [{"a": 1}]},
+    },
     "nothing more": {"content": [HELLO], "structuredContent": {}},
     "half": {"content": [{"type": "text", "text": "cut \ud83d"}]},
 }

@@ -93,6 +93,9 @@ async def test_an_error_of_the_server_is_a_failure(place: MCPLab) -> None:
         ("data in prose", 'hello\nFound: {"a":[1,2]}.'),
         ("wrapped text", "hello"),
         ("wrapped list", "hello\nhello"),
+        ("named text", "hello"),
+        ("named number", '1\n{"rows": 1}'),
+        ("named list", '[{"a": 1}]'),
         ("nothing more", "hello"),
     ],
 )

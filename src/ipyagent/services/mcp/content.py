@@ -88,8 +88,11 @@ def _hold_data(texts: list[str], data: JsonDict) -> bool:
     if any("".join(json.dumps(data, ensure_ascii=a).split()) in text for a in (True, False)):
         return True
     values = [_parse_json(each) for each in texts]
-    wrapped = data["result"] if data.keys() == {"result"} else data  # the SDK's, around others
-    return wrapped in (values, texts, *values, *texts)
+    name, value = next(iter(data.items()))
+    # One value is often in an object only because the content has to be one.
+    is_wrapped = len(data) == 1 and (name == "result" or isinstance(value, str | list | dict))
+    told = value if is_wrapped else data
+    return told in (values, texts, *values, *texts)
 
 
 def _parse_json(text: str) -> Any:
