@@ -181,10 +181,10 @@ async def test_a_proxy_of_the_environment_is_used_from_then_on(
 async def test_a_folder_of_certificates_in_the_environment_is_used_from_then_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = connections.client()
-    assert connections.client() is before
+    before = connections.free_client()
+    assert connections.free_client() is before
     monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path))
-    assert connections.client() is not before
+    assert connections.free_client() is not before
     await connections.close()
 
 
@@ -239,6 +239,24 @@ async def test_eight_requests_at_once_are_answered_at_once(request_: ModelReques
         await server.asked(8)
         go.set()
         assert {(await each).message().text for each in asked} == {"Hello wörld"}
+
+
+async def test_many_requests_at_once_are_spread_over_clients(request_: ModelRequest) -> None:
+    """With one client 200 agents took 20 seconds, 15 of them in comparisons of connections."""
+    event, count = threading.Event(), 2 * connections.MOST + 1
+    with ModelServer([HELLO.pause(event)] * count + [HELLO] * 2) as server:
+        asked = [asyncio.ensure_future(ask(client_of(server), request_)) for _ in range(count)]
+        await server.asked(count)
+        busy = connections.free_client()
+        assert busy.open == 1
+        event.set()
+        await asyncio.gather(*asked)
+        # One after another, they take the first.
+        first = connections.free_client()
+        assert (first is busy, first.open, busy.open) == (False, 0, 0)
+        for _ in range(2):
+            await ask(client_of(server), request_)
+        assert server.connections == count
 
 
 async def test_the_trace_id_of_each_request_is_its_own(request_: ModelRequest) -> None:

@@ -189,8 +189,7 @@ class DirectClient(ServiceClient):
         if where.key:
             name = self._route.provider.key_header
             headers[name] = f"Bearer {where.key}" if name == "authorization" else where.key
-        return connections.client().stream(
-            "POST",
+        return connections.post(
             complete_address(where.base or "", self._route.provider.path, form.path),
             content=form.encode(request, stream=self._config.stream, omitted=self._omitted),
             headers=headers,

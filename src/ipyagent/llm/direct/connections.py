@@ -1,4 +1,4 @@
-"""Connections to services: one client for each event loop, so that connections are kept.
+"""Connections to services: clients of an event loop, which keep their connections.
 
 Proxies and certificates are those of the environment, at the time of the request: HTTPS_PROXY,
 HTTP_PROXY, ALL_PROXY, NO_PROXY; SSL_CERT_FILE, SSL_CERT_DIR, REQUESTS_CA_BUNDLE, CURL_CA_BUNDLE.
@@ -9,7 +9,11 @@ from __future__ import annotations
 import asyncio
 import os
 import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import certifi
@@ -28,31 +32,59 @@ _HERE = ("all://localhost", "all://127.0.0.1", "all://[::1]")
 
 _ORIGIN = "ipyagent.origin"
 
+MOST = 16
+"""Requests of a client at once: httpcore compares all of its connections at each."""
+
+
+@dataclass
+class Client:
+    """A client, and the number of its requests that have not ended."""
+
+    http: httpx.AsyncClient
+    open: int = 0
+
+
 _Environment = tuple[str | None, ...]
-_clients: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[_Environment, httpx.AsyncClient]] = (
+_clients: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[_Environment, list[Client]]] = (
     WeakKeyDictionary()
 )
 
 
-def client() -> httpx.AsyncClient:
-    """Return the running loop's client."""
-    clients = _clients.setdefault(asyncio.get_running_loop(), {})
-    environment = _read_environment()
-    if environment not in clients:
-        clients[environment] = httpx.AsyncClient(
-            verify=trust(_bundle(), os.environ.get("SSL_CERT_DIR")),
-            limits=httpx.Limits(max_connections=None, keepalive_expiry=IDLE),
-            follow_redirects=True,
-            event_hooks={"request": [_stay_at_origin]},
-            mounts=dict.fromkeys(_HERE),
-        )
-    return clients[environment]
+@asynccontextmanager
+async def post(address: str, **request: Any) -> AsyncIterator[httpx.Response]:
+    """Send a request; leaving its answer closes the connection or keeps it."""
+    client = free_client()
+    client.open += 1
+    try:
+        async with client.http.stream("POST", address, **request) as response:
+            yield response
+    finally:
+        client.open -= 1
+
+
+def free_client() -> Client:
+    """Return the first of the running loop's clients that has room."""
+    environments = _clients.setdefault(asyncio.get_running_loop(), {})
+    clients = environments.setdefault(_read_environment(), [])
+    for each in clients:
+        if each.open < MOST:
+            return each
+    http = httpx.AsyncClient(
+        verify=trust(_bundle(), os.environ.get("SSL_CERT_DIR")),
+        limits=httpx.Limits(max_connections=None, keepalive_expiry=IDLE),
+        follow_redirects=True,
+        event_hooks={"request": [_stay_at_origin]},
+        mounts=dict.fromkeys(_HERE),
+    )
+    clients.append(client := Client(http))
+    return client
 
 
 async def close() -> None:
     """Close the running loop's connections."""
-    for each in _clients.pop(asyncio.get_running_loop(), {}).values():
-        await each.aclose()
+    for clients in _clients.pop(asyncio.get_running_loop(), {}).values():
+        for each in clients:
+            await each.http.aclose()
 
 
 async def _stay_at_origin(request: httpx.Request) -> None:
