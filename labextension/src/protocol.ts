@@ -51,6 +51,7 @@ export interface Transcript {
   notes: string[];
   plan: Plan | null;
   steps: Step[];
+  folds: StepsFold[];
   todos: Todo[];
   todos_at: number;
   ending: Ending | null;
@@ -290,6 +291,14 @@ export interface Call {
 export interface Question {
   text: string;
   choices: string[];
+}
+/**
+ * The line that stands for `count` steps of a finished run, from the index `first` on.
+ */
+export interface StepsFold {
+  first: number;
+  count: number;
+  title: string;
 }
 /**
  * A task of the checklist.

@@ -41,6 +41,7 @@ from ipyagent.schema import (
 from ipyagent.schema.events import Compacted
 from ipyagent.ui.plain_view import PlainView
 from ipyagent.ui.static_html import saved_bundle
+from ipyagent.ui.transcribe.run import transcribe
 from ipyagent.ui.transcribe.step import usage_text
 
 KINDS = ["text/html", "text/plain"]
@@ -100,6 +101,38 @@ def test_brief_thoughts_stand_behind_the_footer_once_the_run_is_over():
     assert titles["long"] == ["Thinking (1 s)", "12.3 s · details"]
     assert titles["on"] == ["Thinking (<1 s)", "details"]
     assert titles["-v"] == ["Thinking (<1 s)", "12.3 s · details"]
+
+
+FAILED = {"status": ToolStatus.FAILED, "result": ToolResult(success=False, error="gone")}
+
+
+def read(number: int, **changes: object) -> Step:
+    look = call(f"call-{number}", "read_file", {"path": f"{number}.md"})
+    ran = done(look, "text", sensitive=False, **changes)
+    return Step(number=number, message=said(look), executions=(ran,))
+
+
+def test_many_steps_that_only_read_stand_behind_one_line_once_the_run_is_over():
+    reads, answer = [read(number) for number in range(1, 8)], said(text("Read."))
+    shown = {}
+    for name, steps, changes in (
+        ("seven", reads, {}),
+        ("five", reads[:5], {}),
+        ("a failure between", [*reads, read(8, **FAILED), read(9)], {}),
+        ("words between", [*reads[:3], Step(number=4, message=said(text("Hm."))), *reads[4:]], {}),
+        ("-v", reads, {"verbose": 1}),
+        ("on", reads, {"status": RunStatus.RUNNING, "stop_reason": None}),
+    ):
+        of = run((*steps, Step(number=10, message=answer)), **changes)
+        folds = [(fold.first, fold.count, fold.title) for fold in transcribe(of).folds]
+        soup = BeautifulSoup(run_html(of), "html.parser")
+        lines = [each.get_text() for each in soup.select("summary")]
+        shown[name] = folds, lines[0].startswith("Read")
+        assert len(soup.select("[data-ipyagent=tool]")) == len(of.executions)
+    fold = [(0, 7, "Read 7 times")]
+    none = ([], False)
+    assert shown == {"seven": (fold, True), "five": none, "a failure between": (fold, True),
+                     "words between": none, "-v": none, "on": none}  # fmt: skip
 
 
 @pytest.mark.spec("P08", "A16")

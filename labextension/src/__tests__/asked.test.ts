@@ -160,7 +160,7 @@ describe('the checklist', () => {
 
   it('stands where the transcript says: below the steps, or above the answer', () => {
     view.update(withStep({ text: 'So it is.' }, { todos: [look], todos_at: 1 }));
-    expect(find('todos')?.previousElementSibling?.className).toBe('ipyagent-step');
+    expect(find('todos')?.previousElementSibling?.className).toBe('ipyagent-part');
     expect(find('todos')?.nextElementSibling).toBeNull();
     view.update(TRANSCRIPT);
     expect(find('todos')?.nextElementSibling?.querySelector('.ipyagent-answer')).not.toBeNull();

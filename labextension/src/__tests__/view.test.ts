@@ -324,6 +324,47 @@ describe('a run of very many steps', () => {
   });
 });
 
+describe('steps that only read', () => {
+  const reads = Array.from({ length: 7 }, (_, index) => ({
+    ...TRANSCRIPT.steps[0],
+    number: index + 1,
+    label: `Step ${index + 1}`
+  }));
+  const last = TRANSCRIPT.steps[TRANSCRIPT.steps.length - 1];
+  const read: Transcript = { ...TRANSCRIPT, steps: [...reads, last], todos_at: 7, folds: [] };
+  const fold = { first: 1, count: 6, title: 'Read 6 times' };
+  const shown = () =>
+    [...view.element.querySelectorAll('.ipyagent-step')].map(each => each.ariaLabel);
+
+  it('are drawn behind their line when it is opened', () => {
+    view.update(read);
+    expect(shown()).toHaveLength(8);
+    view.update({ ...read, folds: [fold] });
+    expect(shown()).toEqual(['Step 1', last.label]);
+    const line = view.element.querySelector<HTMLDetailsElement>('.ipyagent-earlier');
+    expect(line?.textContent).toBe('Read 6 times');
+    expect(one(view.element, 'todos').previousElementSibling?.contains(line)).toBe(true);
+    line?.setAttribute('open', '');
+    line?.dispatchEvent(new Event('toggle'));
+    expect(shown()[6]).toBe('Step 7');
+    view.update(read);
+    expect(view.element.querySelector('.ipyagent-earlier')).toBeNull();
+    expect(shown()).toHaveLength(8);
+  });
+
+  it('are one at least behind a line that is forged', () => {
+    view.update({
+      ...read,
+      folds: [
+        { ...fold, count: 0 },
+        { ...fold, first: 3, count: -9 }
+      ]
+    });
+    expect(view.element.querySelectorAll('.ipyagent-earlier')).toHaveLength(2);
+    expect(shown()).toHaveLength(6);
+  });
+});
+
 describe('streaming', () => {
   const stream = (
     text: string,

@@ -1,4 +1,5 @@
-/** The folded first steps of a long run, drawn on demand, so that a notebook opens fast. */
+/** Steps behind one line, drawn on demand: the first of a long run, and those that only read. */
+import type { StepsFold } from '../protocol';
 import { h, plural, Views } from './dom';
 import type { Before } from './sanitize';
 import { StepItem, StepView } from './step';
@@ -7,46 +8,82 @@ import { StepItem, StepView } from './step';
 const MANY = 60;
 const NEWEST = 40;
 
+/** A step, or several behind a line with a title; `at` is the index of the first. */
+export interface Part {
+  readonly at: number;
+  readonly title: string | null;
+  readonly items: readonly StepItem[];
+}
+
 /** Return the number of folded steps out of `count`. */
 export function foldedOf(count: number): number {
   return count > MANY ? count - NEWEST : 0;
 }
 
-/** Steps behind one line, drawn when it is opened first. */
-export class FoldedStepsView {
+/** Return the parts of a run: the first `folded` steps in one, then its folds and other steps. */
+export function partsOf(
+  items: readonly StepItem[],
+  folded: number,
+  folds: readonly StepsFold[]
+): Part[] {
+  const earlier = { first: 0, count: folded, title: plural(folded, 'earlier step') };
+  const all = folded > 0 ? [earlier, ...folds.filter(fold => fold.first >= folded)] : folds;
+  const parts: Part[] = [];
+  for (let at = 0; at < items.length; at += parts.at(-1)?.items.length ?? 1) {
+    const fold = all.find(({ first }) => first === at);
+    // Saved counts may be forged: each part has a step.
+    const end = at + Math.max(1, fold?.count ?? 1);
+    parts.push({ at, title: fold?.title ?? null, items: items.slice(at, end) });
+  }
+  return parts;
+}
+
+/** Draws a part of a run. */
+export class PartView {
+  readonly element = h('div', { class: 'ipyagent-part' });
+
+  private view: StepView | null = null;
   private title = h('summary', {});
   private list = h('div', { class: 'ipyagent-steps' });
+  private details = h('details', { class: 'ipyagent-earlier' }, this.title, this.list);
   private steps: Views<StepItem, StepView>;
   private items: readonly StepItem[] = [];
 
-  readonly element = h('div');
-
-  private details = h('details', { class: 'ipyagent-earlier' }, this.title, this.list);
-
-  constructor(before: Before) {
+  constructor(private before: Before) {
     this.steps = new Views(this.list, () => new StepView(before));
-    this.details.addEventListener('toggle', () => this.draw());
+    this.details.addEventListener('toggle', () => this.drawOpen());
   }
 
-  /** Show `items`; none for another run, which begins folded. */
-  update(items: readonly StepItem[]): void {
-    this.items = items;
-    this.title.textContent = plural(items.length, 'earlier step');
-    if (items.length === 0) {
-      this.details.open = false;
-      this.details.remove();
-      this.steps.update([]);
-    } else if (this.details.parentNode === null) {
-      this.element.append(this.details);
+  /** Draw a step, or the line of several. */
+  update({ title, items }: Part): void {
+    if (title === null) {
+      this.view ??= this.makeStep();
+      this.view.update(items[0]);
+      return;
     }
-    this.draw();
+    this.view?.dispose();
+    this.view = null;
+    this.items = items;
+    this.title.textContent = title;
+    if (this.details.parentNode === null) {
+      this.element.replaceChildren(this.details);
+    }
+    this.drawOpen();
   }
 
   dispose(): void {
+    this.view?.dispose();
     this.steps.dispose();
   }
 
-  private draw(): void {
+  private makeStep(): StepView {
+    const view = new StepView(this.before);
+    this.steps.update([]);
+    this.element.replaceChildren(view.element);
+    return view;
+  }
+
+  private drawOpen(): void {
     if (this.details.open) {
       this.steps.update(this.items);
     }

@@ -3,14 +3,14 @@ import type { Answer } from '../channel';
 import { isOver } from '../model';
 import type { Ending, Transcript } from '../protocol';
 import { h, Slot, Views } from './dom';
-import { foldedOf, FoldedStepsView } from './foldedSteps';
+import { foldedOf, Part, partsOf, PartView } from './foldedSteps';
 import { FooterView } from './footer';
 import { HeaderView } from './header';
 import { PlanView, TodosView } from './plan';
 import { withInlineCode } from './reveal';
 import { keepHtml, Before } from './sanitize';
 import { UserTextActions, UserTextsView } from './userTexts';
-import { note, StepItem, StepView } from './step';
+import { note, StepItem } from './step';
 import { UndoView } from './undo';
 
 /** The actions of a user on a live run. */
@@ -34,8 +34,7 @@ export class RunView {
   private footer = new FooterView();
   private userTexts: UserTextsView;
   private stepList = h('div', { class: 'ipyagent-steps' });
-  private steps: Views<StepItem, StepView>;
-  private earlier: FoldedStepsView;
+  private parts: Views<Part, PartView>;
   /** The number of folded steps. */
   private folded = 0;
   private decide: StepItem['decide'];
@@ -47,8 +46,7 @@ export class RunView {
    */
   constructor(actions: Actions | null, before: Before = keepHtml, isInLab = false) {
     this.canAsk = actions !== null || isInLab;
-    this.steps = new Views(this.stepList, () => new StepView(before));
-    this.earlier = new FoldedStepsView(before);
+    this.parts = new Views(this.stepList, () => new PartView(before));
     this.header = new HeaderView(actions && (() => actions.stop()));
     this.decide = actions && ((id, answer) => actions.decide(id, answer));
     this.plan = new PlanView(this.decide, before);
@@ -66,7 +64,6 @@ export class RunView {
         { class: 'ipyagent-content' },
         this.notes.element,
         this.plan.element,
-        this.earlier.element,
         this.stepList,
         this.ending.element,
         this.undo.element,
@@ -87,25 +84,25 @@ export class RunView {
     if (this.runId !== run_id) {
       this.runId = run_id;
       this.folded = foldedOf(transcript.steps.length);
-      this.steps.update([]);
-      this.earlier.update([]);
+      this.parts.update([]);
     }
     this.notes.show(notes, () => notes.map(note));
     this.plan.update(plan, header.state);
     const items = transcript.steps.map(step => ({ step, decide: this.decide }));
-    this.earlier.update(items.slice(0, this.folded));
-    this.steps.update(items.slice(this.folded));
+    const parts = partsOf(items, this.folded, transcript.folds);
+    this.parts.update(parts);
     this.todos.update(transcript.todos);
-    this.placeTodos(transcript.todos_at);
+    this.placeTodos(parts.findIndex(part => part.at >= transcript.todos_at));
     this.ending.show(ending, () => (ending === null ? [] : [endingOf(ending)]));
     this.undo.update(this.canAsk && transcript.undo ? run_id : null);
     this.footer.update(footer);
     this.userTexts.update(transcript);
   }
 
-  private placeTodos(at: number): void {
-    const steps = [...this.stepList.children].filter(child => child !== this.todos.element);
-    const next = at >= this.folded ? (steps.at(at - this.folded) ?? null) : null;
+  /** Place the tasks before a part, or at the end for -1. */
+  private placeTodos(index: number): void {
+    const parts = [...this.stepList.children].filter(child => child !== this.todos.element);
+    const next = index < 0 ? null : parts[index];
     if (this.todos.element.parentNode === null || this.todos.element.nextElementSibling !== next) {
       this.stepList.insertBefore(this.todos.element, next);
     }
@@ -113,8 +110,7 @@ export class RunView {
 
   dispose(): void {
     this.header.dispose();
-    this.earlier.dispose();
-    this.steps.dispose();
+    this.parts.dispose();
   }
 }
 

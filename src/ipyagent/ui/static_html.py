@@ -191,8 +191,13 @@ def _header(header: Header) -> str:
 
 
 def _steps(transcript: Transcript) -> list[str]:
-    blocks, place = [_step(step) for step in transcript.steps], transcript.todos_at
-    return [*blocks[:place], _todos(transcript.todos), *blocks[place:]]
+    blocks = [_step(step) for step in transcript.steps]
+    blocks.insert(transcript.todos_at, _todos(transcript.todos))
+    for fold in reversed(transcript.folds):
+        first = fold.first + (fold.first >= transcript.todos_at)
+        span = slice(first, first + fold.count)
+        blocks[span] = [_details(fold.title, _join_html(blocks[span]))]
+    return blocks
 
 
 def _todos(todos: Iterable[Todo]) -> str:

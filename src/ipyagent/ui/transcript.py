@@ -247,6 +247,14 @@ class Step(Model):
     facts: str = ""
 
 
+class StepsFold(Model):
+    """The line that stands for `count` steps of a finished run, from the index `first` on."""
+
+    first: int
+    count: int
+    title: str
+
+
 class PlanStep(Model):
     """A step of a plan; `note` is unchanged, `notes` are its lines."""
 
@@ -341,6 +349,7 @@ class Transcript(Model):
     notes: tuple[str, ...] = ()
     plan: Plan | None = None
     steps: tuple[Step, ...] = ()
+    folds: tuple[StepsFold, ...] = ()
     todos: tuple[Todo, ...] = ()
     todos_at: int = 0
     ending: Ending | None = None

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Final
 
 from ipyagent.plaintext import strip_escapes
@@ -17,6 +18,7 @@ from ipyagent.schema import (
     Todo,
     TodoStatus,
     ToolExecution,
+    ToolStatus,
     Totals,
 )
 from ipyagent.ui import transcript
@@ -57,6 +59,9 @@ _ENDINGS: Final = {
 
 _CHANGES_CELLS: Final = ("insert_cell", "edit_cell")
 
+FEW = 5
+"""Steps that are always shown each, although they only read."""
+
 _TODO_GLYPHS: Final = {
     TodoStatus.PENDING: ("☐", "to do"),
     TodoStatus.IN_PROGRESS: ("▶", "being done"),
@@ -93,7 +98,8 @@ def transcribe(
 class Transcriber:
     """Transcribes a run repeatedly as it continues; unchanged parts are kept.
 
-    `folds_thoughts`: once the run is over, thoughts of less than a second stand in the footer.
+    `folds_thoughts`: once the run is over, thoughts of less than a second stand in the footer, and
+    many steps that only read behind one line.
     """
 
     def __init__(self, *, folds_thoughts: bool = True) -> None:
@@ -118,6 +124,7 @@ class Transcriber:
             notes=run.notes,
             plan=_plan(run, live),
             steps=steps,
+            folds=tuple(_fold_reads(steps)) if self._folds_brief(run) else (),
             todos=transcribe_todos(totals),
             # Before the answer, once it is there; until then at the end.
             todos_at=len(steps) if answer is None else answer,
@@ -161,6 +168,29 @@ class Transcriber:
         known = newest if newest and newest.index == index else None
         calls = tuple(_calls(run, step, context, live, known))
         return _TranscribedStep(index, step, transcribe_step(step, calls, around))
+
+
+def _fold_reads(steps: Sequence[transcript.Step]) -> Iterator[transcript.StepsFold]:
+    """Yield the lines that stand for more than FEW steps in a row that only read."""
+    for only_reads, group in groupby(enumerate(steps), lambda each: _only_reads(each[1])):
+        places = [place for place, _ in group]
+        if only_reads and len(places) > FEW:
+            count = sum(len(steps[place].calls) for place in places)
+            yield transcript.StepsFold(
+                first=places[0], count=len(places), title=f"Read {count} times"
+            )
+
+
+def _only_reads(step: transcript.Step) -> bool:
+    """Return whether a step has nothing to see but calls that looked at something."""
+    if step.text or step.notes or step.user_texts or step.images or not step.calls:
+        return False
+    return all(
+        call.status is ToolStatus.SUCCESS
+        and not (call.is_sensitive or call.effects or call.question)
+        and not (call.result and call.result.media)
+        for call in step.calls
+    )
 
 
 def _has_changes(run: Run) -> bool:

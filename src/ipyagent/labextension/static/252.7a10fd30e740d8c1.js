@@ -179,7 +179,7 @@
   contain-intrinsic-size: auto 6em;
 }
 
-.ipyagent-step + .ipyagent-step {
+.ipyagent-part + .ipyagent-part {
   margin-top: 4px;
 }
 
