@@ -1,10 +1,12 @@
 """Words of tables, outputs, names and notes: what covers a tool is asked about again, by source."""
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -77,6 +79,7 @@ ROUTES: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     (call("run_python", code="print(open('a.txt').read())"), {}, "a.txt"),
     (call("run_python", code="print(open('a' + '.txt').read())"), {}, "the output of code"),
     (call("list_variables"), {"s": HOSTILE}, "values of s"),
+    (call("list_variables"), {"modules": HOSTILE}, "values of modules"),
     (call("list_files"), {}, "names of files"),
     (call("fetch"), {}, "the MCP server s"),
 ]  # fmt: skip
@@ -157,7 +160,8 @@ def test_refusals_numbers_and_own_words_are_not_asked_about(
 ) -> None:
     (tmp_path / ".env").write_text("KEY=1")
     (tmp_path / "customer_survey_2024.csv").write_text("a")
-    world = World(tmp_path, df=NUMBERS, documented=documented, Path=Path)
+    modules = {"plt": plt, "os": os, "pd": pd, "np": np, "json": json}
+    world = World(tmp_path, df=NUMBERS, documented=documented, Path=Path, **modules)
     sent = world.run(
         reading, SEND, answer=lambda each: YES if each.subject.call.name == "run_python" else NO
     )[1]

@@ -50,9 +50,17 @@ ASKING = {"IPYAGENT_AGENT__LOOK_FREELY": "false"}
 
 
 @pytest.fixture(scope="session")
-def jupyterlab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+def settings() -> dict[str, str]:
+    """The environment variables of ipyagent in the kernels of JupyterLab."""
+    return ASKING
+
+
+@pytest.fixture(scope="session")
+def jupyterlab(tmp_path_factory: pytest.TempPathFactory, settings: dict[str, str]) -> Iterator[Lab]:
     quiet = "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate"
-    with _server(tmp_path_factory, "jupyterlab", "LabApp", "lab/tree", quiet) as lab:
+    with _server(
+        tmp_path_factory, "jupyterlab", "LabApp", "lab/tree", quiet, settings=settings
+    ) as lab:
         yield lab
 
 
@@ -78,20 +86,21 @@ def _server(
     path: str,
     *options: str,
     disabled: dict[str, bool] | None = None,
+    settings: dict[str, str] = ASKING,
 ) -> Iterator[Lab]:
     home, folder = tmp_path_factory.mktemp("home"), tmp_path_factory.mktemp("notebooks")
     token = secrets.token_hex(8)
     kept = {k: v for k, v in os.environ.items() if "KEY" not in k and not k.startswith("IPYAGENT")}
     dirs = {f"JUPYTER_{d}_DIR": str(home / d.lower()) for d in ("CONFIG", "DATA", "RUNTIME")}
-    settings = home / "config" / "labconfig"
-    settings.mkdir(parents=True)
+    page_config = home / "config" / "labconfig" / "page_config.json"
+    page_config.parent.mkdir(parents=True)
     # This checkout's build, whatever is installed.
     extensions = home / "labextensions"
     extensions.mkdir()
     (extensions / "ipyagent").symlink_to(BUILT)
     # The question about news would lie over the notebook.
     disabled = {"@jupyterlab/apputils-extension:announcements": True, **(disabled or {})}
-    (settings / "page_config.json").write_text(json.dumps({"disabledExtensions": disabled}))
+    page_config.write_text(json.dumps({"disabledExtensions": disabled}))
     # Whatever else the machine does: a completion that takes more than a second is dropped.
     completer = home / "config/lab/user-settings/@jupyterlab/completer-extension"
     completer.mkdir(parents=True)
@@ -109,7 +118,13 @@ def _server(
         server = psutil.Popen(
             command,
             cwd=folder,
-            env={**kept, **dirs, **ASKING, "HOME": str(home), "IPYTHONDIR": str(home / "ipython")},
+            env={
+                **kept,
+                **dirs,
+                **settings,
+                "HOME": str(home),
+                "IPYTHONDIR": str(home / "ipython"),
+            },
             stderr=errors,
         )
     try:

@@ -28,8 +28,7 @@ THEMES = {"light": "JupyterLab Light", "dark": "JupyterLab Dark"}
 
 SELECT_FIRST = "() => { window.jupyterapp.shell.currentWidget.content.activeCellIndex = 0 }"
 
-# Other tests of a browser switch looking off.
-LOAD = "import os\nos.environ.pop('IPYAGENT_AGENT__LOOK_FREELY')\n%load_ext ipyagent"
+LOAD = "%load_ext ipyagent"
 TABLE = "import pandas as pd\n\npenguins = pd.read_csv('data/penguins.csv')"
 
 
@@ -40,6 +39,12 @@ print(len(penguins) - len(measured), "dropped")
 NOTE = "Penguins without a body mass were dropped: 2 of 344.\n"
 MEANS = 'penguins.groupby("species").body_mass_g.mean()'
 ROUNDED = 'penguins.groupby("species").body_mass_g.mean().round().sort_values()'
+
+
+@pytest.fixture(scope="session")
+def settings() -> dict[str, str]:
+    """The default settings, with which code is tried on a copy first."""
+    return {}
 
 
 @dataclass

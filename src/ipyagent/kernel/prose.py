@@ -31,6 +31,8 @@ _FEW, _MANY = 3, 5  # words
 _WORD = re.compile(r"[^\W\d_]{2,}")
 _UNSPACED = re.compile(r"[\u0e00-\u0eff\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]{8,}")
 _OTHER_SCRIPT = re.compile(r"[\u0370-\u1cff\u3040-\ud7ff]")
+# As in "- modules: np (numpy), os"; quotes and colons, which values have, are in no such line.
+_MODULES = re.compile(r"modules: \w+(?: \([\w.]+\))?(?:, \w+(?: \([\w.]+\))?)*(?:, …)?")
 _PRINTABLE = re.compile(rb"[ -~]{12,}")
 _ENDS = re.compile(r"[^\W\d_][.!?…](?:\s|$)")
 # Cells of a table that is drawn as text; a comma of prose has a blank behind it.
@@ -227,12 +229,14 @@ def _polars_prose(column: Any, budget: _Budget, depth: int) -> bool:
 def prose_of_line(line: str) -> tuple[str, frozenset[str]]:
     """Return the source of a line "- name: description" of a variable, and the prose in it.
 
-    The documentation of functions and classes is code that the user ran, like all of their code.
+    The documentation of functions and classes is code that the user ran, like all of their code,
+    and so are the names of modules.
     """
-    name, colon, rest = line.removeprefix("- ").partition(": ")
+    description = line.removeprefix("- ")
+    name, colon, rest = description.partition(": ")
     if not colon:
         return "names of variables", prose_in(line)
-    is_code = rest.startswith(("function(", "class "))
+    is_code = rest.startswith(("function(", "class ")) or _MODULES.fullmatch(description)
     return f"values of {name}", frozenset() if is_code else prose_in(rest)
 
 

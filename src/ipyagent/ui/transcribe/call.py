@@ -127,6 +127,9 @@ and reasons are."""
 _BY_USER = {DecidedBy.BUTTON, DecidedBy.PROMPT, DecidedBy.MAGIC}
 _STANDING = {DecidedBy.SESSION: "for this session", DecidedBy.FOLDER: "for this folder"}
 
+_LOOKED = "looked"
+"""In the line of a call that was only tried on a copy; the rest stands behind it."""
+
 _APPROVE = transcript.Choice(answer="approve", label="Approve")
 _DENY = transcript.Choice(answer="deny", label="Deny")
 _LONGER = {
@@ -259,16 +262,16 @@ def _verdict(execution: ToolExecution, context: CallContext) -> str:
             return "no answer recorded" if execution.question else "no decision recorded"
         case ToolStatus.UNKNOWN:
             return GLYPHS[ToolStatus.UNKNOWN][1]
-    is_usual = execution.decision is Decision.AUTO
-    is_usual &= execution.decided_by is not DecidedBy.REHEARSAL
-    return "" if is_usual else decision_text(execution)
+    if execution.decided_by is DecidedBy.REHEARSAL:
+        return _LOOKED
+    return "" if execution.decision is Decision.AUTO else decision_text(execution)
 
 
 def _remarks(execution: ToolExecution, context: CallContext, badge: str) -> tuple[str, ...]:
     """Return remarks on a call beside its line and its result."""
-    has_verdict = bool(_verdict(execution, context))
+    is_in_line = _verdict(execution, context) not in {"", _LOOKED}
     texts = [
-        "" if has_verdict else decision_text(execution, context.confirm_mode),
+        "" if is_in_line else decision_text(execution, context.confirm_mode),
         f"{badge}: nothing was executed" if badge else "",
     ]
     return tuple(text for text in texts if text)
