@@ -165,6 +165,16 @@ def test_a_call_that_stays_text_is_no_success_and_never_runs(
     assert asked(lab, server, answer("And on.")).output == "And on."
 
 
+def test_an_end_that_speaks_of_calls_without_one_is_no_answer_at_first(
+    lab: Lab, server: ModelServer
+) -> None:
+    without = answer("I look at the files.", finish_reason="tool_calls")
+    run = asked(lab, server, without, LIST, answer("None there."))
+    assert (nudges(lab), run.output) == ([CALL_PROPERLY], "None there.")
+    run = asked(lab, server, without, answer("None.", finish_reason="tool_calls"))
+    assert (run.output, run.outcome) == ("None.", Outcome.SUCCESS)
+
+
 @pytest.mark.parametrize("lone", ["I add.</think>", "</think>", "I add.\n</think>\n\n"])
 def test_a_thought_alone_is_no_answer(lone: str, lab: Lab, server: ModelServer) -> None:
     run = asked(lab, server, answer(lone))

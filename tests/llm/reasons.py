@@ -49,6 +49,14 @@ REASONS: dict[str, tuple[Any, type[ModelError], str]] = {
     "a JSON of several lines": (b'{\n  "error": {\n    "message": "no credit", "code": 402\n  }\n}',
                                 ModelRefusedError, "no credit"),
     "one that passes": ({"detail": "Server is busy, try again"}, ModelUnavailableError, "busy"),
+    "OpenRouter's, of the service behind it": (
+        {"error": {"message": "Provider returned error", "code": 400, "metadata": {
+            "raw": json.dumps({"error": {"message": "top_k is not known"}})}}},
+        ModelRefusedError, "Provider returned error: top_k is not known"),
+    "OpenRouter's, in words": (
+        {"error": {"message": "Provider returned error", "code": 400, "metadata": {
+            "raw": "no such adapter", "provider_name": "Nebius"}}},
+        ModelRefusedError, "Provider returned error: no such adapter"),
     "Anthropic's text": ({"type": "error", "error": "your plan has ended, invalid key"},
                          ModelRefusedError, "your plan has ended"),
     "Anthropic's type": ({"type": "error", "error": {"type": "overloaded_error",

@@ -274,7 +274,7 @@ class AgentLoop(StepMachine):
             return CONTINUE
         if reply.is_paused:
             return GO_ON
-        if self._writes_calls(reply):
+        if reply.lacks_calls or self._writes_calls(reply):
             return CALL_PROPERLY
         return CALL_NOW if self._announces_calls(reply) else self._remind_of_form(reply)
 

@@ -52,8 +52,8 @@ again, without announcing anything.\
 """
 
 CALL_PROPERLY = """\
-Your reply writes a tool call as text, so nothing ran. Call tools only through the interface for \
-tool calls. If you need no tool, answer in plain words.\
+Your reply has no tool call that could be read, so nothing ran. Call tools only through the \
+interface for tool calls. If you need no tool, answer in plain words.\
 """
 
 CALL_AGAIN = """\

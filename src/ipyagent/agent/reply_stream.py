@@ -130,6 +130,11 @@ class StreamedReply:
         return self._builder.finish_reason == PAUSED
 
     @property
+    def lacks_calls(self) -> bool:
+        """True if the service says that it ends in calls, and none came."""
+        return self._builder.finish_reason == "tool_calls" and not self.calls
+
+    @property
     def stop_reason(self) -> StopReason:
         """The stop reason of a run that ends with this reply."""
         if self.is_truncated:

@@ -177,6 +177,7 @@ _PASSING = re.compile(
     r"(?i)rate.?limit|too many|overload|busy|again|later|tempora|timed?.?out|unavailable|internal"
 )
 """Words that tell whether a reason without a status will still be there a moment later."""
+_ACCOUNT = re.compile(r"(?i)insufficient|balance|quota|billing|credits?\b|arrears")
 _MALFORMED_CALL = re.compile(
     r"(?i)tool_use_failed|failed_generation|malformed_?function_?call|unexpected_?tool_?call"
     r"|(error|fail\w+) (in |to )?pars\w+ (the )?(tool|function)[ _-]?calls?"
@@ -201,6 +202,11 @@ def map_error(
     status = 0 if trouble in _NO_ANSWER else _status(error, bodies)
     if any(type(each).__name__ == "APIConnectionError" for each in _chain(error)):
         status = 0  # LiteLLM makes up a status for a connection that failed
+    is_refused = isinstance(failure, ModelRefusedError)
+    if is_refused and _ACCOUNT.search(f"{failure}"):
+        status = 402
+    elif not status and any(isinstance(each, ServiceError) for each in _chain(error)):
+        status = 400 if is_refused else _IN_TROUBLE
     if trouble == "redirects":
         failure = ModelRefusedError(f"{model} could not be reached: too many redirects.")
     if trouble in ("certificate", "tls"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from http import HTTPStatus
 from typing import Any
 
@@ -59,7 +60,17 @@ def words_of(error: object) -> str:
         return error if isinstance(error, str) else ""
     fields = {str(name).lower(): inner for name, inner in error.items()}
     texts = (fields.get(name) for name in (*_WORDS, *_PLACES))
-    return next((text for text in texts if isinstance(text, str) and text), "")
+    said = next((text for text in texts if isinstance(text, str) and text), "")
+    reason = _reason_behind(fields.get("metadata"))
+    return f"{said}: {reason}" if reason and reason not in said else said
+
+
+def _reason_behind(metadata: object) -> str:
+    """Return what OpenRouter passes on from the service that it asked; "" for nothing."""
+    raw = metadata.get("raw") if isinstance(metadata, dict) else None
+    with suppress(ValueError, RecursionError):
+        raw = json.loads(raw) if isinstance(raw, str) else raw
+    return words_of(find_error(raw))
 
 
 def _is_fine(code: object) -> bool:

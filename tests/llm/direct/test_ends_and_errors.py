@@ -67,6 +67,24 @@ async def test_a_body_instead_of_a_reply_gives_the_same_reason(
             assert words in str(error)
 
 
+@pytest.mark.parametrize(
+    ("reason", "advice"),
+    [
+        ({"detail": "Insufficient balance"}, "check the account's limits"),
+        ({"detail": "out of credits"}, "check the account's limits"),
+        ({"detail": "Model not loaded"}, "Check `%agent config llm`"),
+        ({"detail": "Server is busy"}, "The service itself is in trouble"),
+    ],
+)
+async def test_a_service_that_gives_a_reason_is_running(
+    reason: dict[str, str], advice: str, request_: ModelRequest
+) -> None:
+    with ModelServer([streamed(reason, DONE)]) as server:
+        error, _ = await failed(client_of(server), request_)
+    assert advice in str(error)
+    assert "Is the server running" not in str(error)
+
+
 @pytest.mark.parametrize("depth", [900, 5_000])
 @pytest.mark.parametrize("status", [200, 400])
 async def test_a_reason_that_is_nested_without_end_is_still_a_readable_failure(

@@ -88,6 +88,14 @@ CASES = {
         [chunk(tool_calls=[call(arguments={"x": 1})]), chunk("stop"), "[DONE]"],
         (ToolCall(id="call_1_1", name="f", arguments={"x": 1}),),
     ),
+    "older completions have a text in the choice": Case(
+        [
+            {"choices": [{"index": 0, "text": "Hello ", "finish_reason": None}]},
+            {"choices": [{"index": 0, "text": "there.", "finish_reason": "stop"}]},
+            "[DONE]",
+        ],
+        (TextContent(text="Hello there."),),
+    ),
     "llama.cpp sends null first, and timings": Case(
         [
             chunk(role="assistant", content=None),

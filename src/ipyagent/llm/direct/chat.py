@@ -284,6 +284,7 @@ class ChatReader(Reader):
             offset = (count_of(choice.get("index")) or at) * _OFFSET
             if delta := object_of(choice.get("delta")):
                 yield from self._read_delta(delta, offset)
+            yield from self._read_text(text_of(choice.get("text")), offset)  # older completions
             if message := object_of(choice.get("message")):
                 yield from self._read_delta(self._rest_of(message, offset), offset)
             if word := text_of(choice.get("finish_reason")):
@@ -292,7 +293,9 @@ class ChatReader(Reader):
     def read_whole(self, body: JsonDict) -> Iterator[StreamChunk] | None:
         """Return the chunks of a reply that came in one piece."""
         choices = objects_of(body.get("choices")) or _native_choice(body)
-        is_reply = any({"message", "delta"} & each.keys() for each in choices) or body.get("error")
+        is_reply = any({"message", "delta", "text"} & each.keys() for each in choices) or body.get(
+            "error"
+        )
         return self.read(body) if is_reply else None
 
     def end(self) -> Iterator[StreamChunk]:
