@@ -29,8 +29,8 @@ class RunRenderer extends Widget implements IRenderMime.IRenderer {
   }
 
   renderModel({ data }: IRenderMime.IMimeModel): Promise<void> {
-    this.transcript = savedTranscript(data[TRANSCRIPT], data[RUN]);
     this.html = typeof data['text/html'] === 'string' ? data['text/html'] : '';
+    this.transcript = savedTranscript(data[TRANSCRIPT], data[RUN], this.html);
     this.redraw();
     return Promise.resolve();
   }

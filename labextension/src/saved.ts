@@ -13,12 +13,26 @@ const AT = 'at';
  */
 const ARGUMENTS = 'arguments';
 
+/** An image of the HTML beside a run, and what stands for it in the run: its number. */
+const IMAGE = /<img src="data:image\/\w+;base64,([^"]+)"/g;
+const REFERENCE = /^html:(\d{1,9})$/;
+
 let validator: Validator | null = null;
 
-/** Return the transcript in `given`, with references to `run` resolved; null if it is invalid. */
-export function savedTranscript(given: unknown, run: unknown): Transcript | null {
+/** The run that a transcript refers to, and the images of the HTML beside it. */
+interface Source {
+  run: unknown;
+  images: string[];
+}
+
+/**
+ * Return the transcript in `given`, with references to `run`, whose images may stand in `html`,
+ * resolved; null if it is invalid.
+ */
+export function savedTranscript(given: unknown, run: unknown, html = ''): Transcript | null {
   try {
-    const whole = fillDefaults(resolveReferences(parseJson(given), run), schema);
+    const images = [...html.matchAll(IMAGE)].map(([, data]) => data);
+    const whole = fillDefaults(resolveReferences(parseJson(given), { run, images }), schema);
     validator ??= new Validator(schema as Schema, '2020-12');
     // Earlier versions had the context at the top; their HTML shows it.
     const isDrawn = isObject(whole) && !('context' in whole) && validator.validate(whole).valid;
@@ -91,29 +105,35 @@ function formsOf(place: SchemaNode): SchemaNode[] {
   return (anyOf ?? oneOf)?.flatMap(formsOf) ?? [place];
 }
 
-function resolveReferences(value: unknown, run: unknown): unknown {
+function resolveReferences(value: unknown, source: Source): unknown {
   if (Array.isArray(value)) {
-    return value.map(each => resolveReferences(each, run));
+    return value.map(each => resolveReferences(each, source));
   }
   if (!isObject(value)) {
     return value;
   }
   const path = referenceOf(value);
   if (path !== null) {
-    return valueAt(run, path);
+    return imageOrText(valueAt(source.run, path), source.images);
   }
   return Object.fromEntries(
-    Object.entries(value).map(([name, each]) => [name, resolveField(name, each, run)])
+    Object.entries(value).map(([name, each]) => [name, resolveField(name, each, source)])
   );
 }
 
+/** Return the image that a text stands for, or the value: texts as short are not referred to. */
+function imageOrText(value: unknown, images: string[]): unknown {
+  const found = typeof value === 'string' ? REFERENCE.exec(value) : null;
+  return found === null ? value : images[Number(found[1])];
+}
+
 /** Arguments are always in the run. */
-function resolveField(name: string, value: unknown, run: unknown): unknown {
+function resolveField(name: string, value: unknown, source: Source): unknown {
   if (name !== ARGUMENTS) {
-    return resolveReferences(value, run);
+    return resolveReferences(value, source);
   }
   const path = isObject(value) ? referenceOf(value) : null;
-  return path === null ? undefined : valueAt(run, path);
+  return path === null ? undefined : valueAt(source.run, path);
 }
 
 function referenceOf(value: Record<string, unknown>): unknown[] | null {

@@ -11,7 +11,8 @@ from ipyagent import schema as s
 from ipyagent.errors import SessionError
 from ipyagent.schema import fold
 from ipyagent.schema.replay import events_from_run
-from ipyagent.store.graph_file import RUN_MIME, runs_in_notebook
+from ipyagent.schema.saved_images import RUN_MIME
+from ipyagent.store.graph_file import runs_in_notebook
 from schema.strategies import runs
 from stories import PLAN, called, whole_run
 
@@ -101,6 +102,24 @@ def test_the_runs_of_a_notebook_come_in_the_order_of_its_cells(tmp_path: Path) -
     bundles = [{RUN_MIME: run.to_dict()} for run in (two, one, two)]
     path = notebook(tmp_path / "a.ipynb", bundles[0], {}, *bundles[1:])
     assert runs_in_notebook(path) == [two, one]
+
+
+def test_the_images_of_a_run_come_from_the_html_beside_it(tmp_path: Path) -> None:
+    data = finished_run().to_dict()
+    result = data["steps"][0]["executions"][0]["result"]
+    result["images"] = [{"type": "image", "data": "html:1"}, {"type": "image", "data": "html:7"}]
+    result["displays"] = [{"data": {"image/png": "html:0", "text/plain": "html:0"}}]
+    data["steps"][0]["executions"][0]["call"]["arguments"] = {"data": "html:0"}
+    html = "".join(
+        f'<p><img src="data:image/png;base64,{each}" alt=""></p>' for each in ("AA", "BB")
+    )
+    for shape in (html, [html[:20], html[20:]]):
+        path = notebook(tmp_path / "a.ipynb", {RUN_MIME: data, "text/html": shape})
+        (execution,) = runs_in_notebook(path)[0].steps[0].executions
+        assert execution.result is not None
+        assert [image.data for image in execution.result.images] == ["BB", "html:7"]
+        assert execution.result.displays[0].data == {"image/png": "AA", "text/plain": "html:0"}
+        assert execution.call.arguments == {"data": "html:0"}
 
 
 def test_a_notebook_of_a_newer_version_is_read_with_a_warning(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import base64
 import json
 import re
 
@@ -95,6 +96,17 @@ def test_a_notebook_says_a_long_answer_twice():
     of = run((Step(number=1, message=said(text(answer))),))
     assert len(json.dumps(of.to_dict())) > len(answer)
     assert len(json.dumps(saved_bundle(of))) < 2.3 * len(answer)
+
+
+def test_a_notebook_holds_a_figure_once():
+    figure = base64.b64encode(bytes(range(256)) * 400).decode()
+    shown = Display(data={"image/png": figure, "text/plain": "<Figure>"})
+    sizes = []
+    for images, displays in (((), ()), ((ImageContent(data=figure),), ()), ((), (shown,))):
+        result = ToolResult(output="", images=images, displays=displays)
+        of = one_call(done(call("call-1", "run_python", {"code": "plot()"}), "", result=result))
+        sizes.append(len(json.dumps(saved_bundle(of))))
+    assert max(sizes) - sizes[0] < 140_000
 
 
 @pytest.mark.parametrize("kind", ["html", "plain"])

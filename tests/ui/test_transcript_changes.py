@@ -15,6 +15,7 @@ from pydantic import TypeAdapter
 from ipyagent.agent.approvals import Approvals
 from ipyagent.schema import Event, Run, advance
 from ipyagent.schema.replay import events_from_run
+from ipyagent.schema.saved_images import fill_from_html
 from ipyagent.ui import static_html
 from ipyagent.ui.feed import Feed
 from ipyagent.ui.messages import Protocol
@@ -95,6 +96,7 @@ def test_a_transcriber_that_followed_says_what_one_that_begins_says(run: Run) ->
 def test_a_saved_transcript_is_whole_again_with_its_run(run: Run) -> None:
     bundle: dict[str, Any] = json.loads(json.dumps(static_html.saved_bundle(run)))
     saved, data = json.loads(bundle[TRANSCRIPT_MIME]), bundle[static_html.RUN_MIME]
+    fill_from_html(data, bundle["text/html"])
     assert filled(resolved(saved, data), SCHEMA) == transcribe(run).to_dict()
 
 
@@ -108,7 +110,9 @@ def test_a_text_that_looks_like_arguments_stays_a_text() -> None:
 @given(run=runs)
 @settings(deadline=None)
 def test_a_saved_run_is_the_run_again(run: Run) -> None:
-    saved = json.loads(json.dumps(static_html.saved_bundle(run)))[static_html.RUN_MIME]
+    bundle = json.loads(json.dumps(static_html.saved_bundle(run)))
+    saved = bundle[static_html.RUN_MIME]
+    fill_from_html(saved, bundle["text/html"])
     assert Run.from_dict(saved) == Run.from_dict(mask_run(run).to_dict())
 
 

@@ -3,7 +3,7 @@ import { describe, expect, it, vi } from 'vitest';
 import type { Transcript } from '../protocol';
 import { savedTranscript } from '../saved';
 import { RunView } from '../view/run';
-import { RUN, SAVED, TRANSCRIPT } from './story';
+import { HTML, RUN, SAVED, TRANSCRIPT } from './story';
 
 /** Values that any field of a forged file may have. */
 const ANYTHING: unknown[] = [
@@ -55,11 +55,12 @@ function* replaced(value: unknown, by: unknown): Generator {
 }
 
 const saved = JSON.parse(SAVED as string) as Record<string, unknown>;
-const read = (changes: Record<string, unknown>) => savedTranscript({ ...saved, ...changes }, RUN);
+const read = (changes: Record<string, unknown>) =>
+  savedTranscript({ ...saved, ...changes }, RUN, HTML);
 
 describe('a saved transcript', () => {
-  it('is whole again with its run', () => {
-    const whole = savedTranscript(SAVED, RUN);
+  it('is whole again with its run and the images of the HTML', () => {
+    const whole = savedTranscript(SAVED, RUN, HTML);
     expect(whole).toEqual(TRANSCRIPT);
     const figure = whole?.steps[1].calls[0].result?.media.find(({ type }) => type === 'image');
     expect(figure?.type === 'image' && figure.data.length > 200).toBe(true);
@@ -84,6 +85,7 @@ describe('a saved transcript', () => {
   it('is none without the run that it refers to', () => {
     expect(savedTranscript(SAVED, undefined)).toBeNull();
     expect(savedTranscript(SAVED, {})).toBeNull();
+    expect(savedTranscript(SAVED, RUN)).toBeNull();
   });
 
   it.each([undefined, null, 1, 'run', [], {}, { steps: 1 }, [SAVED]])('%j is none', given => {
@@ -115,7 +117,7 @@ describe('a saved transcript', () => {
     for (const anything of ANYTHING) {
       for (const other of replaced(small, anything)) {
         count += 1;
-        const transcript = savedTranscript(other, RUN);
+        const transcript = savedTranscript(other, RUN, HTML);
         // All are read, and some are drawn: drawing is slow in jsdom.
         if (transcript !== null && count % 7 === 0) {
           drawn += 1;

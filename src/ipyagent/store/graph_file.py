@@ -40,6 +40,7 @@ from ipyagent.schema import (
     Stop,
     ToolExecution,
 )
+from ipyagent.schema.saved_images import RUN_MIME, fill_from_html
 from ipyagent.store.codec import describe_error, load_tolerant
 
 OWN = "ipyagent"
@@ -171,7 +172,6 @@ def _message(data: dict[str, Any], shape: dict[str, Any]) -> dict[str, Any]:
     return data
 
 
-RUN_MIME = "application/vnd.ipyagent.run+json"
 """The MIME type of a run in a notebook's outputs."""
 
 MOST = 5
@@ -289,7 +289,12 @@ def runs_in_notebook(path: Path) -> list[Run]:
 def _runs_in(cell: object) -> list[Any]:
     outputs = cell.get("outputs") if isinstance(cell, dict) else None
     bundles = [o.get("data") for o in outputs or () if isinstance(o, dict)]
-    return [b[RUN_MIME] for b in bundles if isinstance(b, dict) and RUN_MIME in b]
+    saved = [b for b in bundles if isinstance(b, dict) and RUN_MIME in b]
+    for bundle in saved:
+        html = bundle.get("text/html")
+        lines = html if isinstance(html, list) else [html]
+        fill_from_html(bundle[RUN_MIME], "".join(map(str, lines)))
+    return [bundle[RUN_MIME] for bundle in saved]
 
 
 def _node(path: Path, name: str, shape: dict[str, Any]) -> tuple[Node, list[str]]:

@@ -19,6 +19,7 @@ from ipyagent.json_types import JsonDict
 from ipyagent.phrases import plural
 from ipyagent.plaintext import visible
 from ipyagent.schema import Run, ToolResult
+from ipyagent.schema.saved_images import RUN_MIME, refer_to_html
 from ipyagent.ui import transcript_text as words
 from ipyagent.ui.graph_text import graph_mermaid, graph_text
 from ipyagent.ui.plain_text import summarize
@@ -141,8 +142,6 @@ def _key(arguments: object) -> Key:
     return _ARGUMENTS, json.dumps(arguments, sort_keys=True)
 
 
-RUN_MIME = "application/vnd.ipyagent.run+json"
-
 # Dollars are dollars: MathJax would set what stands between two of them, and obey \href in it.
 _NO_MATH = 'class="tex2jax_ignore mathjax_ignore"'
 
@@ -150,11 +149,13 @@ _NO_MATH = 'class="tex2jax_ignore mathjax_ignore"'
 def saved_bundle(run: Run) -> dict[str, object]:
     """Return the run in all formats that a notebook may keep."""
     transcript, data = transcribe(run), dump_run(mask_run(run))
+    html, drawn = run_html(transcript), dump_transcript(transcript, data)
+    refer_to_html(data, html)
     return {
-        "text/html": run_html(transcript),
+        "text/html": html,
         "text/plain": summarize(transcript),
         RUN_MIME: data,
-        TRANSCRIPT_MIME: dump_transcript(transcript, data),
+        TRANSCRIPT_MIME: drawn,
     }
 
 
