@@ -21,7 +21,13 @@ from ipyagent.errors import (
     ModelUnavailableError,
 )
 from ipyagent.llm.destinations import Destination
-from ipyagent.llm.service_error import EventTooLargeError, ServiceError, find_error, words_of
+from ipyagent.llm.service_error import (
+    EventTooLargeError,
+    ServiceError,
+    find_error,
+    reason_behind,
+    words_of,
+)
 from ipyagent.phrases import ellipsize
 from ipyagent.providers import is_too_long
 
@@ -235,8 +241,9 @@ def _fault(error: BaseException, model: str, secret: str | None) -> ModelError:
         if isinstance(each, EventTooLargeError):
             return ModelRefusedError(f"{model} was ended: {each}.")
     cause = getattr(error, "original_exception", None) or error
-    text = readable(cause, secret)
     bodies = [body for each in _chain(error) if (body := getattr(each, "body", None))]
+    behind = dict.fromkeys(filter(None, map(reason_behind, bodies)))
+    text = ": ".join([readable(cause, secret), *(_shorten(each, secret) for each in behind)])
     if "repeating the same chunk" in text:
         return ModelRefusedError(f"{model} kept repeating itself and was stopped. {text}")
     if "insufficient_quota" in str(bodies):  # a 429 that waiting won't cure
@@ -311,10 +318,11 @@ def readable(error: BaseException, secret: str | None = None) -> str:
     text = _DEBRIS.split(text)[0]
     while (shorter := _PREFIX.sub("", text)) != text:
         text = shorter
-    text = hide_keys(_message_in_json(text), secret)
-    if not text:
-        return type(error).__name__
-    return ellipsize(text, MAX_CHARS)
+    return _shorten(_message_in_json(text), secret) or type(error).__name__
+
+
+def _shorten(text: str, secret: str | None) -> str:
+    return ellipsize(hide_keys(text, secret), MAX_CHARS)
 
 
 def hide_keys(text: str, secret: str | None) -> str:

@@ -60,17 +60,19 @@ def words_of(error: object) -> str:
         return error if isinstance(error, str) else ""
     fields = {str(name).lower(): inner for name, inner in error.items()}
     texts = (fields.get(name) for name in (*_WORDS, *_PLACES))
-    said = next((text for text in texts if isinstance(text, str) and text), "")
-    reason = _reason_behind(fields.get("metadata"))
-    return f"{said}: {reason}" if reason and reason not in said else said
+    return next((text for text in texts if isinstance(text, str) and text), "")
 
 
-def _reason_behind(metadata: object) -> str:
+def reason_behind(body: object) -> str:
     """Return what OpenRouter passes on from the service that it asked; "" for nothing."""
-    raw = metadata.get("raw") if isinstance(metadata, dict) else None
     with suppress(ValueError, RecursionError):
-        raw = json.loads(raw) if isinstance(raw, str) else raw
-    return words_of(find_error(raw))
+        error = find_error(body)
+        metadata = error.get("metadata") if isinstance(error, dict) else None
+        raw = metadata.get("raw") if isinstance(metadata, dict) else None
+        with suppress(ValueError):
+            raw = json.loads(raw) if isinstance(raw, str) else raw
+        return words_of(find_error(raw))
+    return ""
 
 
 def _is_fine(code: object) -> bool:
