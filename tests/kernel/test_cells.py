@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -198,8 +199,10 @@ def test_a_nested_cell_asks_by_input_when_no_click_can_arrive(shared: Kernel, sc
 
 def test_a_finished_run_leaves_no_widget_behind(shared: Kernel, script: Any) -> None:
     count = "len(__import__('ipywidgets').widgets.widget._instances)"
+    hello = f"%%agent {script('Hello.')}\nBegin."
+    shared.run(hello, page=Page(shared))
     before = shared.value(count)
-    reply = shared.run(f"%%agent {script('Hello.')}\nBegin.", page=Page(shared))
+    reply = shared.run(hello, page=Page(shared))
     assert len(reply.of("comm_open")) == len(reply.of("comm_close")) > 0
     assert shared.value(count) == before
 
@@ -386,7 +389,14 @@ def test_an_agent_in_the_code_of_another_answers_and_a_cell_in_it_is_refused(
 
 def test_the_line_magic_shows_help_and_status(shared: Kernel, script: Any) -> None:
     shared.run(f"%%agent {script('Done.')}\nCount me.")
-    assert "%agent tools" in shared.run("%agent").stdout
+    overview, whole = shared.run("%agent").stdout, shared.run("%agent help").stdout
+    assert len(overview.splitlines()) < 30
+    for text in ("--session NAME", "%agent undo", "%agent help", "workspace"):
+        assert text in overview
+    assert set(re.findall(r"%agent \w+|--[a-z-]+", overview)) < set(
+        re.findall(r"%agent \w+|--[a-z-]+", whole)
+    )
+    assert "%agent tools" in whole
     assert "workspace" in shared.run("%agent status").stdout
     assert "* run_python" in shared.run("%agent tools").stdout
     assert "Count me." in shared.run("%agent runs").stdout

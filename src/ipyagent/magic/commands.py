@@ -22,7 +22,7 @@ from ipyagent.magic import (
     status,
 )
 from ipyagent.magic.notebook import Notebook, notebook
-from ipyagent.magic.options import USAGE, options_help
+from ipyagent.magic.options import HELP_AT, USAGE, options_help
 from ipyagent.magic.shell_state import state_of
 from ipyagent.phrases import ellipsize, first_line, limit_lines, plural
 from ipyagent.plaintext import visible
@@ -75,10 +75,23 @@ def check_words(name: str, rest: str) -> None:
         raise ConfigError(f"{f'usage: %agent {name} {usage}'.strip()}; it does not take {rest!r}")
 
 
-def _help(book: Notebook, _rest: str) -> str:
-    """Help and status."""
-    commands = "\n".join(f"  %agent {n:<18}{c.__doc__}" for n, c in COMMANDS.items() if n)
-    return f"{USAGE}\n\n{options_help()}\n\n{commands}\n\n{_status(book, '')}"
+def _overview(book: Notebook, _rest: str) -> str:
+    """Most of what is needed, and status, on one screen."""
+    lines = [
+        *(line for line in options_help().splitlines() if line.split()[0].strip(",") in _NEEDED),
+        *(_command_help(name) for name in _NEEDED if name in COMMANDS),
+    ]
+    return "\n".join([USAGE, "", *lines, "", _status(book, "")])
+
+
+def _help(_book: Notebook, _rest: str) -> str:
+    """all options and commands"""
+    commands = [_command_help(name) for name in COMMANDS if name]
+    return "\n".join([USAGE, "", options_help(), "", *commands])
+
+
+def _command_help(name: str) -> str:
+    return f"{f'  %agent {name}':<{HELP_AT}}{COMMANDS[name].__doc__}"
 
 
 def _status(book: Notebook, _rest: str) -> str:
@@ -294,7 +307,7 @@ def _first_line(text: str) -> str:
 
 
 COMMANDS: dict[str, Command] = {
-    "": _help,
+    "": _overview,
     "help": _help,
     "status": _status,
     "model": _model,
@@ -316,6 +329,9 @@ COMMANDS: dict[str, Command] = {
     "policy": policy_commands.run,
     "trust": _trust,
 }
+
+_NEEDED = ("-a", "-s", "-m", "--plan", "--dry-run", "model", "undo", "approve", "help")
+"""The options and subcommands of the overview."""
 
 TAKES = {
     "": "",

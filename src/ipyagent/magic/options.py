@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import shlex
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -21,6 +21,9 @@ Your prompt, as many lines as you like. @name refers to a variable or a file.\
 
 
 WAITING = {"out": "--out", "json": "--json", "raises": "--raise", "dry_run": "--dry-run"}
+
+HELP_AT = 28
+"""The column of the help of options and subcommands."""
 
 BELOW = "The prompt goes below the first line."
 
@@ -49,7 +52,8 @@ class _Parser(argparse.ArgumentParser):
 @cache  # it takes a third of the time before a request to build
 def _make_parser() -> tuple[_Parser, list[argparse.Action]]:
     """Return the parser of a cell's first line, and its options in the order of its help."""
-    parser = _Parser(prog="%%agent", add_help=False, allow_abbrev=False)
+    rows = partial(argparse.HelpFormatter, max_help_position=HELP_AT, width=120)
+    parser = _Parser(prog="%%agent", add_help=False, allow_abbrev=False, formatter_class=rows)
     add = parser.add_argument
     add("profile", nargs="?", metavar="NAME", help="the same as --agent NAME; @NAME, too")
     options = [
@@ -74,7 +78,8 @@ def add_options(parser: argparse.ArgumentParser) -> list[argparse.Action]:
             "--confirm",
             dest="agent.confirm_mode",
             choices=["confirm-sensitive", "confirm-all", "yolo"],
-            help="which calls are asked about",
+            metavar="MODE",
+            help="ask about confirm-sensitive, confirm-all, or nothing (yolo)",
         ),
         add("--tools", dest="agent.allowed_tools", metavar="A,B", help="only these tools"),
         add("--max-steps", dest="agent.max_steps", metavar="N", help="at most N requests"),

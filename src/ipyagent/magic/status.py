@@ -148,14 +148,14 @@ def _looking(settings: Settings) -> str:
         return f"asked about: agent.{name}"
     isolation = runtime().isolation
     if isolation.problem == UNTRIED:
-        how = "if a copy of the kernel can be isolated here, which is tried when code is to run"
+        how = "if a copy of the kernel can be isolated here, tried with the first code"
     elif isolation.problem is not None:
         return f"asked about: {isolation.problem}"
     elif isolation.way == "Landlock":
         how = "on a copy of the kernel that Landlock keeps from writing files"
     else:
         how = "on a copy of the kernel, in namespaces of its own"
-    return f"free: code that changes nothing runs unasked, {how}"
+    return f"free {how}"
 
 
 def _extent(session: Session) -> str:
