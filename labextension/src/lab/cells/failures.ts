@@ -9,9 +9,13 @@ const NAME = 100;
 const MESSAGE = 500;
 const LINES = 20;
 const LINE = 200;
+/** Lines before and after the one that failed. */
+const AROUND = 2;
 
-/** IPython's line above a traceback. */
-const RULE = /^-+$/;
+/** The first line of a frame, as IPython and Python write it, and that of a library's. */
+const FRAME = /^\s*(?:File |Cell In)/;
+const LIBRARY =
+  /(?:site|dist)-packages|[\\/]lib[\\/]python[\d.]+[\\/]|\.px[di]\b|\.pyx\b|<frozen |<__array/;
 
 /** Escape sequences of terminals: colours, cursor movements, links and titles. */
 // eslint-disable-next-line no-control-regex
@@ -68,15 +72,27 @@ function prompt(task: string, { error }: Failure): string {
   return ['%%agent', task, '', intro, '', ...quoted].map(line => line.trimEnd()).join('\n');
 }
 
-/** Return the error in few lines: its message and the end of its traceback. */
+/** Return the error in few lines: the user's own frames, and the message. */
 function summarizeError({ ename, evalue, traceback }: nbformat.IError): string[] {
   const name = truncate(toPlainText(ename), NAME);
   const message = truncate(`${name}: ${toPlainText(evalue)}`, MESSAGE).split('\n');
-  const lines = toPlainText(traceback.join('\n')).trim().split('\n');
-  const trace = lines.filter((line, index) => index > 0 || !RULE.test(line));
-  const tail = trace.slice(-LINES).map(line => truncate(line, LINE));
+  const frames = traceback.map(part => toPlainText(part).trimEnd().split('\n')).filter(isOfUser);
+  const lines = frames.flatMap(linesNearFault);
+  const tail = lines.slice(-LINES).map(line => truncate(line, LINE));
   const hasMessage = tail.at(-1) === message.at(-1);
-  return [...(hasMessage ? [] : [...message, '']), ...(trace.length > LINES ? ['…'] : []), ...tail];
+  return [...(lines.length > LINES ? ['…'] : []), ...tail, ...(hasMessage ? [] : message)];
+}
+
+/** Return whether a part of a traceback is a frame of the user's, not of a library. */
+function isOfUser([first]: string[]): boolean {
+  return FRAME.test(first) && !LIBRARY.test(first);
+}
+
+/** Return a frame's first line, and those around the one that failed. */
+function linesNearFault([first, ...lines]: string[]): string[] {
+  const fault = lines.findIndex(line => line.startsWith('--'));
+  const near = lines.slice(Math.max(0, fault - AROUND), fault + AROUND + 1);
+  return [first, ...(fault < 0 ? lines : near)];
 }
 
 /** Remove escape sequences, and spell out hidden characters. */
