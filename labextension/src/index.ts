@@ -2,6 +2,7 @@
 import type { JupyterFrontEndPlugin } from '@jupyterlab/application';
 
 import { notify } from './lab/approvals/notify';
+import { remind } from './lab/approvals/reminder';
 import { focus, provideWidget, undoing } from './lab/cards';
 import { completion } from './lab/cells/completion';
 import { errors } from './lab/cells/errorActions';
@@ -28,6 +29,7 @@ const plugins: JupyterFrontEndPlugin<unknown>[] = [
   panel,
   status,
   notify,
+  remind,
   restore,
   saveLiveRuns,
   focus

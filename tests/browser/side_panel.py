@@ -31,6 +31,10 @@ class Side:
         return self.page.locator("[data-ipyagent=status]")
 
     @property
+    def tab(self) -> Locator:
+        return self.page.locator(".ipyagent-tab")
+
+    @property
     def approvals(self) -> Locator:
         return self.find("panel-approval")
 
@@ -43,6 +47,20 @@ class Side:
 
     def press(self, name: str, within: Locator | None = None) -> None:
         press((within or self.element).locator(f"[data-ipyagent={name}]"))
+
+
+def scroll_away(book: Any, index: int) -> None:
+    """Go on to another cell, as a user does: by a click, and the wheel."""
+    scroll = "index => window.jupyterapp.shell.currentWidget.content.scrollToItem(index, 'start')"
+    book.page.evaluate(scroll, index)
+    book.prompt(index).click()
+
+
+LONG = "#\n" * 60
+"""A cell that takes up the screen."""
+
+HOLD = "import os, time\nwhile not os.path.exists({name!r}): time.sleep(0.02)"
+"""A cell that holds up those after it until there is such a file."""
 
 
 def writing(folder: Any, name: str) -> str:

@@ -29,7 +29,7 @@ from playwright.sync_api import Browser, expect
 from proposing import BETTER, PLOT, Book
 from reloading import HAS_WIDGETS, decide, expect_ended, listen, reload
 from scripts import LOAD, call, plan, python, script
-from side_panel import Side, writing
+from side_panel import HOLD, LONG, Side, scroll_away, writing
 
 from conftest import Lab, Make, Notebook, Window, write
 
@@ -275,6 +275,38 @@ def test_a_call_is_approved_in_the_panel(folder: Path, cells: Make) -> None:
     expect(side.status).to_have_text("ipyagent: scripted/panel.yaml · done")
     expect(book.page).not_to_have_title(re.compile(r"^\("))
     book.shot("panel-done")
+
+
+def test_a_question_out_of_sight_is_told_of_until_it_is_seen(folder: Path, cells: Make) -> None:
+    ask = f"%%agent {writing(folder, 'lost')}\nMake something."
+    book = cells(LOAD, HOLD.format(name="lost.txt"), ask, LONG, LONG, "1")
+    side = Side(book.page)
+    for index in range(3):
+        book.start(index)
+    scroll_away(book, 5)
+    (folder / "lost.txt").touch()
+    toast = book.page.locator(".Toastify__toast", has_text="ipyagent asks: run_python in")
+    expect(toast).to_be_visible()
+    expect(side.status).to_contain_text("waiting for you")
+    expect(side.tab).to_have_attribute("data-waiting", "1")
+    card = book.run(2).locator("[data-ipyagent=tool]").last
+    expect(card).not_to_be_in_viewport()
+    book.shot("lost-toast")
+    toast.get_by_role("button", name="Show").click()
+    expect(card.locator("[data-ipyagent=approve]")).to_be_in_viewport()
+    expect(toast).to_have_count(0)
+    scroll_away(book, 5)
+    expect(card).not_to_be_in_viewport()
+    side.status.locator("button").click()
+    approve = card.locator("[data-ipyagent=approve]")
+    expect(approve).to_be_in_viewport()
+    expect(approve).to_have_attribute("title", "Approve: run_python (Ctrl+Shift+Enter)")
+    press(approve)
+    # The keys of the notebook work at once.
+    expect(book.cell(2)).to_be_focused()
+    book.expect_done(2)
+    expect(side.tab).not_to_have_attribute("data-waiting", "1")
+    assert book.page.evaluate("() => document.activeElement !== document.body")
 
 
 def test_an_accepted_edit_is_in_the_cell_and_undone_by_the_notebook(

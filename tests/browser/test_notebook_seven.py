@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from deciding import decide_on_two_cells
+from deciding import decide_on_two_cells, press
+from playwright.sync_api import expect
 from scripts import script
+from side_panel import HOLD, LONG, scroll_away
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
@@ -18,3 +20,23 @@ def test_after_a_click_the_keyboard_works(notebook_seven: Any, seventh: Any) -> 
     book = seventh(load, f"%%agent {option}\nOne.", f"%%agent {option}\nTwo.")
     book.start_all()
     decide_on_two_cells(book, 1, 2)
+
+
+def test_a_question_out_of_sight_is_found(
+    notebook_seven: Any, seventh: Any
+) -> None:
+    call = {"name": "run_python", "arguments": {"code": "x = 1"}}
+    option = script(notebook_seven.folder, "lost", {"calls": [call]}, "Done.")
+    load = "%load_ext ipyagent"
+    book = seventh(load, HOLD.format(name="go.txt"), f"%%agent {option}\nOne.", LONG, LONG, "1")
+    for index in range(3):
+        book.start(index)
+    scroll_away(book, 5)
+    (notebook_seven.folder / "go.txt").touch()
+    toast = book.page.locator(".Toastify__toast", has_text="ipyagent asks: run_python")
+    expect(toast).to_be_visible()
+    book.shot("notebook-seven-toast")
+    toast.get_by_role("button", name="Show").click()
+    press(book.run(2).locator("[data-ipyagent=approve]"))
+    book.expect_done(2)
+    expect(toast).to_have_count(0)

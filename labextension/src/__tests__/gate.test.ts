@@ -2,6 +2,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 
 import { PanelView } from '../lab/panel/view';
 import type { Call } from '../protocol';
+import { host } from '../view/host';
 import { ProposalView } from '../view/proposal';
 import { RunView } from '../view/run';
 import { asking, EFFECTS, plan, PLOT, request, TRANSCRIPT, withCall, withPlan } from './story';
@@ -173,11 +174,21 @@ describe('what approves', () => {
     tell(true, isEnd);
     look();
     expect(isActive(approve)).toBe(true);
-    expect(approve.title).toBe('');
+    expect(approve.title).toBe('Approve: run_python');
     expect(approve.getAttribute('aria-label')).toBe('Approve: run_python');
     expect(lasting()).toEqual([true, true]);
     approve.click();
     expect(decide).toHaveBeenCalledOnce();
+  });
+
+  it('tells its key, where the page has one', () => {
+    host.keys = { approve: 'Ctrl+Shift+Enter' };
+    const { root, approve } = drawn('x = 1');
+    host.keys = {};
+    tell(true, () => true);
+    look();
+    expect(approve.title).toBe('Approve: run_python (Ctrl+Shift+Enter)');
+    expect(find(root, 'deny').title).toBe('Deny: run_python');
   });
 
   it('shows what was not seen when it is pressed too early; denying is always possible', () => {

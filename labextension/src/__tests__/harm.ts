@@ -18,7 +18,7 @@ const HEAD = new RegExp(
   '^<div class="ipyagent-listing-head"><span class="ipyagent-listing-language">[\\w+-]*</span>' +
     '<span data-lm-suppress-shortcuts="true" role="status"><button type="button" ' +
     'class="ipyagent-button ipyagent-button-copy" data-ipyagent="copy" ' +
-    'aria-label="Copy this code">Copy</button></span></div>$'
+    'aria-label="Copy this code" title="Copy this code">Copy</button></span></div>$'
 );
 
 /** Everything in `root` that could run, fetch, submit, or pass for something else. */

@@ -7,17 +7,18 @@ import { WIDGET_HASH } from '../widgetHash';
 import { widgetModules } from '../widgetModules';
 import { ILinks } from './kernel/links';
 
-const CARD = '[data-ipyagent="run"]';
+/** Everything of ours in a cell: its card, proposals. */
+const OURS = '[data-ipyagent]';
 
 interface FocusedElement {
   readonly element: Element;
-  /** The cell whose card contains it. */
+  /** The cell that contains it. */
   readonly cell: Element;
 }
 
 /**
- * Focuses a card's cell when the focused element of the card is removed: a card is redrawn when its
- * run ends, and the page itself would get the focus, where no key of the notebook works.
+ * Focuses a cell when the focused element of ours in it is removed, or was a button that a click has
+ * disabled: the page itself would get the focus, where no key of the notebook works.
  */
 class FocusKeeper {
   private focused: FocusedElement | null = null;
@@ -25,11 +26,12 @@ class FocusKeeper {
 
   constructor(private tracker: INotebookTracker) {
     document.addEventListener('focusin', ({ target }) => this.onFocus(target as Element));
+    document.addEventListener('click', event => this.onClick(event));
   }
 
   private onFocus(element: Element): void {
     this.changes.disconnect();
-    const cell = element.closest(CARD)?.closest('.jp-Cell') ?? null;
+    const cell = cellOf(element);
     this.focused = cell === null ? null : { element, cell };
     if (cell !== null) {
       this.changes.observe(cell, { childList: true, subtree: true });
@@ -47,6 +49,15 @@ class FocusKeeper {
     }
   }
 
+  /** A form that was sent by a key has given its focus to its card. */
+  private onClick({ target, detail }: MouseEvent): void {
+    const button = (target as Element).closest<HTMLButtonElement>(`button${OURS}:disabled`);
+    const cell = button && cellOf(button);
+    if (cell && (detail > 0 || button.closest('.ipyagent-approval') === null)) {
+      this.focusCell(cell);
+    }
+  }
+
   private focusCell(cell: Element): void {
     const notebook = this.tracker.currentWidget?.content;
     const index = notebook?.widgets.findIndex(({ node }) => node === cell) ?? -1;
@@ -57,6 +68,10 @@ class FocusKeeper {
       void NotebookActions.focusActiveCell(notebook, options);
     }
   }
+}
+
+function cellOf(element: Element): Element | null {
+  return element.closest(OURS)?.closest('.jp-Cell') ?? null;
 }
 
 export const focus: JupyterFrontEndPlugin<void> = {

@@ -3,7 +3,9 @@ import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/applica
 import { ICommandPalette } from '@jupyterlab/apputils';
 import { CodeCell } from '@jupyterlab/cells';
 import { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
+import { CommandRegistry } from '@lumino/commands';
 
+import { host } from '../view/host';
 import { Decisions } from './approvals/decisions';
 import { addAgentCell, agentIcon, isPython } from './cells/agentCell';
 import { askAbout } from './cells/errorActions';
@@ -13,6 +15,13 @@ import type { Link } from './kernel/link';
 import { ILinks } from './kernel/links';
 
 const CATEGORY = 'ipyagent';
+
+/** The buttons that commands press, by command. */
+const BUTTONS = {
+  'ipyagent:approve': ['approve', 'accept'],
+  'ipyagent:deny': ['deny', 'reject'],
+  'ipyagent:stop': ['stop']
+};
 
 interface Command {
   readonly label: string;
@@ -125,6 +134,16 @@ class Commands {
   }
 }
 
+/** Return the keys of buttons, as the user has set them. */
+function keysOf(registry: CommandRegistry): typeof host.keys {
+  const pairs = Object.entries(BUTTONS).flatMap(([id, names]) => {
+    const keys = registry.keyBindings.findLast(({ command }) => command === id)?.keys;
+    const text = keys && CommandRegistry.formatKeystroke(keys);
+    return names.map((name): [string, string | undefined] => [name, text]);
+  });
+  return Object.fromEntries(pairs);
+}
+
 export const commands: JupyterFrontEndPlugin<void> = {
   id: 'ipyagent:commands',
   description: 'Adds the commands.',
@@ -148,6 +167,11 @@ export const commands: JupyterFrontEndPlugin<void> = {
       });
       palette?.addItem({ command: id, category: CATEGORY });
     }
+    const tellKeys = (): void => {
+      host.keys = keysOf(registry);
+    };
+    registry.keyBindingChanged.connect(tellKeys);
+    tellKeys();
     const update = (): void => registry.notifyCommandChanged('ipyagent:add-cell');
     tracker.currentChanged.connect(update);
     links.changed.connect(update);

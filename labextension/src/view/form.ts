@@ -2,6 +2,7 @@
 import type { Answer } from '../channel';
 import type { Approval } from '../protocol';
 import { Child, h, withoutNull } from './dom';
+import { host } from './host';
 import { reveal, revealText } from './reveal';
 
 export type Decide = (answer: Answer) => void;
@@ -57,7 +58,7 @@ export function markApproval(place: HTMLElement, approvalId: string | null): voi
   }
 }
 
-/** Return a button; `name` identifies it for scripts and tests. */
+/** Return a button; `name` identifies it for scripts and tests, and its key if it has one. */
 export function button(
   name: string,
   label: Node | string,
@@ -65,7 +66,10 @@ export function button(
   press: () => void
 ): HTMLButtonElement {
   const attributes = { type: 'button', class: `ipyagent-button ipyagent-button-${name}` };
-  const named = { ...attributes, 'data-ipyagent': name, 'aria-label': revealText(description) };
+  const text = revealText(description);
+  const key = host.keys[name];
+  const title = key === undefined ? text : `${text} (${key})`;
+  const named = { ...attributes, 'data-ipyagent': name, 'aria-label': text, title };
   const element = h('button', named, label);
   element.addEventListener('click', press);
   return element;

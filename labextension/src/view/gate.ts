@@ -28,7 +28,7 @@ export class Gate {
   private unseen = new Map<Element, number | null>();
   private ends = new Map<Element, HTMLElement>();
   private bars = new Map<Element, FoldBar>();
-  private labels = new Map<HTMLElement, string>();
+  private labels = new Map<HTMLElement, { readonly name: string; readonly title: string }>();
 
   constructor(private places: Places) {
     // All browsers have it; without layout nothing can be hidden.
@@ -118,15 +118,19 @@ export class Gate {
   private draw(): void {
     const isClosed = this.unseen.size > 0;
     this.places.form.querySelectorAll<HTMLElement>(APPROVING).forEach(element => {
-      const label = this.labels.get(element) ?? element.getAttribute('aria-label') ?? '';
+      const { title } = element;
+      const label = this.labels.get(element) ?? {
+        name: element.getAttribute('aria-label') ?? '',
+        title
+      };
       this.labels.set(element, label);
-      element.setAttribute('aria-label', isClosed ? `${label} (${REASON.toLowerCase()})` : label);
+      const name = isClosed ? `${label.name} (${REASON.toLowerCase()})` : label.name;
+      element.setAttribute('aria-label', name);
+      element.title = isClosed ? REASON : label.title;
       if (isClosed) {
         element.setAttribute('aria-disabled', 'true');
-        element.title = REASON;
       } else {
         element.removeAttribute('aria-disabled');
-        element.removeAttribute('title');
       }
     });
   }

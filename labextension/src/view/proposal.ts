@@ -2,7 +2,7 @@
 import type { Call } from '../protocol';
 import { changesOf } from './diff';
 import { h } from './dom';
-import { answerForm, button, Decide, reasonField } from './form';
+import { answerForm, button, Decide, markApproval, reasonField } from './form';
 import { Gate } from './gate';
 import { highlight } from './highlight';
 import { reveal, revealWithin } from './reveal';
@@ -36,6 +36,7 @@ export class ProposalView {
     const head = h('p', { class: 'ipyagent-proposal-title' }, reveal(`${agent} proposes ${what}`));
     const about = h('div', { class: 'ipyagent-proposal-content' }, content(call));
     const form = decision(describe(proposed), decide);
+    markApproval(form, call.approval?.id ?? null);
     this.element = h(
       'div',
       { ...attributes, class: 'ipyagent-run ipyagent-proposal', 'aria-label': describe(proposed) },

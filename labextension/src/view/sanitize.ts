@@ -44,6 +44,7 @@ export function sanitize(html: string, before: Before = keepHtml): DocumentFragm
   fragment.querySelectorAll('[src]:not(img)').forEach(each => each.removeAttribute('src'));
   fragment.querySelectorAll('[class]').forEach(consumeClass);
   fragment.querySelectorAll('a').forEach(restrictLink);
+  fragment.querySelectorAll('th:empty').forEach(each => each.replaceWith(h('td')));
   fragment.querySelectorAll('pre').forEach(label);
   fragment.querySelectorAll<HTMLElement>(OWN_DIRECTION).forEach(block => (block.dir = 'auto'));
   return fragment;

@@ -1,11 +1,11 @@
 /** Approves and denies by shortcut: presses the card's own buttons, once the call was visible. */
 import { Notification } from '@jupyterlab/apputils';
-import { CodeCell } from '@jupyterlab/cells';
 import type { INotebookTracker } from '@jupyterlab/notebook';
 
 import type { PendingApproval } from '../../protocol';
 import type { ILinks } from '../kernel/links';
 import { CardParts, scrollToPart, Visibility } from './visibility';
+import { askingCell, findCard } from './waiting';
 
 /** Milliseconds between two checks of what is visible, while an approval waits. */
 const POLL_MILLISECONDS = 100;
@@ -69,7 +69,7 @@ export class Decisions {
     if (pending !== null && pending.approval_id !== this.visibility.approvalId) {
       this.visibility = new Visibility(pending.approval_id);
     }
-    const card = pending && findCardIn(this.cell, pending);
+    const card = findCard(this.tracker.currentWidget, pending);
     if (card !== null) {
       this.visibility.record(card);
     }
@@ -77,24 +77,11 @@ export class Decisions {
 
   /** Find the card, scrolling to its cell if that is not in the page. */
   private async findCard(): Promise<CardParts | null> {
-    const { cell, pending } = this;
-    if (cell !== null && !cell.node.isConnected) {
-      const notebook = this.tracker.currentWidget?.content;
-      await notebook?.scrollToItem(notebook.widgets.indexOf(cell));
+    const { currentWidget: panel } = this.tracker;
+    const cell = askingCell(panel, this.pending);
+    if (panel !== null && cell !== null && !cell.node.isConnected) {
+      await panel.content.scrollToItem(panel.content.widgets.indexOf(cell));
     }
-    return pending && findCardIn(cell, pending);
+    return findCard(panel, this.pending);
   }
-
-  private get cell(): CodeCell | null {
-    const cells = this.tracker.currentWidget?.content.widgets ?? [];
-    const cell = cells.find(({ model }) => model.id === this.pending?.cell_id);
-    return cell instanceof CodeCell ? cell : null;
-  }
-}
-
-function findCardIn(cell: CodeCell | null, { approval_id }: PendingApproval): CardParts | null {
-  const place = `[data-approval="${CSS.escape(approval_id)}"]`;
-  const form = cell?.outputArea.node.querySelector<HTMLElement>(place);
-  const card = form?.closest<HTMLElement>('.ipyagent-tool, .ipyagent-plan');
-  return form && card ? { card, form } : null;
 }

@@ -1,29 +1,14 @@
 /** Notifies users of waiting approvals while the page is in the background. */
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { ICommandPalette } from '@jupyterlab/apputils';
-import type { NotebookPanel } from '@jupyterlab/notebook';
 
-import { approvalKey } from '../../model';
-import type { PendingApproval } from '../../protocol';
-import { revealText } from '../../view/reveal';
-import { goTo, placeOf } from '../cells/cellLocations';
-import type { Link } from '../kernel/link';
 import { ILinks } from '../kernel/links';
 import { ISettings } from '../settings';
 import { Badge } from './badge';
+import { describeWaiting, listWaiting, showWaiting, Waiting } from './waiting';
 
 /** Browsers ask for the permission only after a user's action. */
 export const NOTIFY = 'ipyagent:enable-notifications';
-
-/** Maximal length of the call's description in a notification. */
-const ABOUT = 80;
-
-/** An approval that waits in an open notebook. */
-interface Waiting {
-  readonly approval: PendingApproval;
-  readonly link: Link;
-  readonly panel: NotebookPanel;
-}
 
 /** Shows one notification for each new approval, and closes it with the approval. */
 class Notifier {
@@ -40,7 +25,7 @@ class Notifier {
   }
 
   private update(): void {
-    const waiting = new Map(this.listWaiting().map(each => [approvalKey(each.approval), each]));
+    const waiting = new Map(listWaiting(this.links).map(each => [each.key, each]));
     this.badge.show(waiting.size);
     for (const [key, notification] of this.known) {
       if (!waiting.has(key)) {
@@ -51,39 +36,20 @@ class Notifier {
     for (const [key, each] of waiting) {
       if (!this.known.has(key)) {
         const isWanted = this.settings.now.notify && isElsewhere() && permission() === 'granted';
-        this.known.set(key, isWanted ? this.notify(key, each) : null);
+        this.known.set(key, isWanted ? this.notify(each) : null);
       }
     }
   }
 
-  /**
-   * Name only the tool and the notebook: arguments may be secret, and others may see notifications.
-   */
-  private notify(key: string, { approval, link, panel }: Waiting): Notification {
-    const what = revealText(approval.about).slice(0, ABOUT);
-    const title = `ipyagent asks: ${what} in ${panel.title.label}`;
-    const notification = new Notification(title, { tag: `ipyagent ${key}` });
+  private notify(waiting: Waiting): Notification {
+    const tag = `ipyagent ${waiting.key}`;
+    const notification = new Notification(describeWaiting(waiting), { tag });
     notification.onclick = () => {
       window.focus();
       notification.close();
-      const place = placeOf(approval.cell_id, this.links.notebooks(link));
-      if (place !== null) {
-        void goTo(place, this.app);
-      }
+      void showWaiting(waiting, this.app);
     };
     return notification;
-  }
-
-  /** List each kernel's approvals once, with the notebook that asks. */
-  private listWaiting(): Waiting[] {
-    return this.links.all.flatMap(link => {
-      const panels = this.links.notebooks(link);
-      return (link.overview?.approvals ?? []).map(approval => ({
-        approval,
-        link,
-        panel: placeOf(approval.cell_id, panels)?.panel ?? panels[0]
-      }));
-    });
   }
 }
 

@@ -61,6 +61,12 @@ export function scrollToPart({ card }: CardParts, part: HTMLElement): void {
   }
 }
 
+/** Return whether an end of the card that contains `face` is visible. */
+export function isInSight(face: HTMLElement): boolean {
+  const card = face.closest('.ipyagent-tool, .ipyagent-plan, .ipyagent-proposal') ?? face;
+  return isPainted(card, 'top') || isPainted(face, 'top') || isPainted(face, 'bottom');
+}
+
 function folds(card: Element): Element[] {
   return [...card.querySelectorAll(FOLDED)];
 }

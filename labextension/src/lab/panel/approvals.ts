@@ -60,6 +60,11 @@ export class ApprovalsSection {
   }
 }
 
+/** Return the number of approvals and plans that wait. */
+export function countWaiting({ approvals, waiting }: Overview): number {
+  return approvals.length + (waiting === null ? 0 : 1);
+}
+
 interface CardView {
   readonly element: HTMLElement;
   update(item: Item): void;

@@ -11,6 +11,7 @@ import { NOTIFY } from '../approvals/notify';
 import { agentIcon } from '../cells/agentCell';
 import { cellIds, goTo, placeOf, Place, runBelow } from '../cells/cellLocations';
 import { ILinks } from '../kernel/links';
+import { countWaiting } from './approvals';
 import { CurrentNotebook } from './currentNotebook';
 import { PanelActions, PanelState } from './section';
 import { PanelView } from './view';
@@ -18,6 +19,7 @@ import { PanelView } from './view';
 export const PANEL = 'ipyagent-panel';
 const SHOW = 'ipyagent:show-panel';
 const ADD = 'ipyagent:add-cell';
+const CAPTION = 'Agent: runs, approvals and sessions';
 
 /** Provides the panel's state, and carries out its actions. */
 class Controller implements PanelActions {
@@ -108,13 +110,25 @@ class Panel extends Widget {
     super();
     this.id = PANEL;
     this.title.icon = agentIcon;
-    this.title.caption = 'Agent: runs, approvals and sessions';
+    this.title.className = 'ipyagent-tab';
+    this.title.caption = CAPTION;
     this.node.tabIndex = -1;
     this.node.setAttribute('role', 'region');
     this.node.setAttribute('aria-label', 'ipyagent');
     this.view = new PanelView(controller, html => rendermime?.sanitizer.sanitize(html) ?? html);
     this.node.append(this.view.element);
-    current.changed.connect(() => this.update());
+    current.changed.connect(() => {
+      this.update();
+      const { overview, isReachable } = current;
+      this.showCount(overview !== null && isReachable ? countWaiting(overview) : 0);
+    });
+  }
+
+  /** Show on the side bar how many questions wait. */
+  private showCount(count: number): void {
+    const { dataset } = this.title;
+    this.title.dataset = { ...dataset, waiting: count > 0 ? `${count}` : '' };
+    this.title.caption = count > 0 ? `${CAPTION} (${count} waiting for you)` : CAPTION;
   }
 
   protected onActivateRequest(): void {

@@ -6,13 +6,15 @@ import { Widget } from '@lumino/widgets';
 
 import { h, setText } from '../../view/dom';
 import { revealText } from '../../view/reveal';
+import { listWaiting, showWaiting } from '../approvals/waiting';
 import { ILinks } from '../kernel/links';
+import { countWaiting } from './approvals';
 import { CurrentNotebook } from './currentNotebook';
 import { PANEL } from './plugin';
 
 /** A button with one line of text. */
 class Status extends Widget {
-  private line = h('button', { type: 'button', class: 'ipyagent-status', title: 'Show the panel' });
+  private line = h('button', { type: 'button', class: 'ipyagent-status' });
 
   constructor(press: () => void) {
     super();
@@ -21,8 +23,10 @@ class Status extends Widget {
     this.node.append(this.line);
   }
 
-  setText(text: string): void {
+  showText(text: string, isWaiting: boolean): void {
     setText(this.line, text);
+    this.line.title = isWaiting ? 'Go to the question' : 'Show the panel';
+    this.line.classList.toggle('ipyagent-waiting', isWaiting);
   }
 }
 
@@ -42,11 +46,19 @@ export const status: JupyterFrontEndPlugin<void> = {
       return;
     }
     const current = new CurrentNotebook(tracker, links);
-    const item = new Status(() => app.shell.activateById(PANEL));
+    const item = new Status(() => {
+      const { link } = current;
+      const waiting = listWaiting(links, link === null ? [] : [link]).at(0);
+      if (waiting === undefined) {
+        app.shell.activateById(PANEL);
+      } else {
+        void showWaiting(waiting, app);
+      }
+    });
     const show = (): void => {
       const { overview } = current;
       if (overview !== null) {
-        item.setText(revealText(overview.status));
+        item.showText(revealText(overview.status), countWaiting(overview) > 0);
       }
     };
     // Connected first: the status bar then asks whether the item is active.

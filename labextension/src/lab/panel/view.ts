@@ -13,9 +13,9 @@ import { PlanSection, VariablesSection } from './work';
 export class PanelView {
   readonly element: HTMLElement;
 
-  private head = new Slot(h('header', { class: 'ipyagent-panel-head' }));
+  private head = new Slot(h('div', { class: 'ipyagent-panel-head' }));
   private empty = new Slot(h('div', { class: 'ipyagent-panel-empty' }));
-  private foot = new Slot(h('footer', { class: 'ipyagent-panel-foot' }));
+  private foot = new Slot(h('div', { class: 'ipyagent-panel-foot' }));
   private sections: { readonly element: HTMLElement; update(state: PanelState): void }[];
 
   /** `before` sanitizes HTML before our sanitizer does. */

@@ -1,0 +1,131 @@
+/** Leads to approvals that wait where nobody sees them. */
+import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
+import { Notification } from '@jupyterlab/apputils';
+import { INotebookTracker, NotebookActions } from '@jupyterlab/notebook';
+
+import { ILinks } from '../kernel/links';
+import { isInSight } from './visibility';
+import { describeWaiting, facesOf, listWaiting, showWaiting, Waiting } from './waiting';
+
+/** Milliseconds between two looks at the page while something waits. */
+const POLL_MILLISECONDS = 400;
+
+/** Looks before an approval counts as out of sight: its card may still be drawn. */
+const LOOKS = 2;
+
+const INPUTS = ['wheel', 'touchmove', 'pointerdown', 'keydown'];
+
+/**
+ * Shows one toast for the approvals that have not been in sight yet. While the user does nothing
+ * but run cells and decide, it scrolls to them instead: Run All leaves the view at its last cell.
+ */
+class Reminder {
+  private timer: number | null = null;
+  /** The number of looks at which an approval was out of sight; Infinity once it was seen. */
+  private looks = new Map<string, number>();
+  private toast: { readonly id: string; readonly text: string } | null = null;
+  /** The cells that were run since the user did anything else. */
+  private fresh = new Set<string>();
+
+  constructor(
+    private app: JupyterFrontEnd,
+    private tracker: INotebookTracker,
+    private links: ILinks
+  ) {
+    links.changed.connect(() => this.update());
+    NotebookActions.executionScheduled.connect((_, { cell }) => this.fresh.add(cell.model.id));
+    // Before JupyterLab handles it: a key may run cells.
+    INPUTS.forEach(type => window.addEventListener(type, this.onInput, { capture: true }));
+  }
+
+  private onInput = (event: Event): void => {
+    const isCommand = event instanceof KeyboardEvent && (event.ctrlKey || event.metaKey);
+    const { target } = event;
+    const isDecision = target instanceof Element && target.closest('[data-approval]') !== null;
+    if (!isCommand && !isDecision) {
+      this.fresh.clear();
+    }
+  };
+
+  private update(): void {
+    const waiting = listWaiting(this.links);
+    const keys = waiting.map(({ key }) => key);
+    [...this.looks.keys()].filter(key => !keys.includes(key)).forEach(k => this.looks.delete(k));
+    if (waiting.length > 0) {
+      this.timer ??= window.setInterval(() => this.checkPage(), POLL_MILLISECONDS);
+    } else if (this.timer !== null) {
+      window.clearInterval(this.timer);
+      this.timer = null;
+    }
+    this.remind(waiting);
+  }
+
+  private checkPage(): void {
+    if (document.visibilityState !== 'visible') {
+      return;
+    }
+    const waiting = listWaiting(this.links);
+    waiting.forEach(each => {
+      const looks = (this.looks.get(each.key) ?? 0) + 1;
+      this.looks.set(each.key, this.isSeen(each) ? Infinity : looks);
+    });
+    const left = waiting.find(each => this.isOutOfSight(each) && this.isLeftBehind(each));
+    if (left !== undefined) {
+      this.looks.set(left.key, Infinity);
+      void showWaiting(left, this.app);
+    }
+    this.remind(waiting);
+  }
+
+  /** Show, change or remove the toast; one that the user has closed stays away. */
+  private remind(waiting: readonly Waiting[]): void {
+    const unseen = waiting.filter(each => this.isOutOfSight(each));
+    const [first, ...others] = unseen;
+    const more = others.length > 0 ? ` (and ${others.length} more)` : '';
+    const text = unseen.length > 0 ? `${describeWaiting(first)}${more}` : null;
+    if (text === this.toast?.text) {
+      return;
+    }
+    if (this.toast !== null) {
+      Notification.dismiss(this.toast.id);
+      this.toast = null;
+    }
+    if (text !== null) {
+      const callback = (): void => void showWaiting(first, this.app);
+      const show = { label: 'Show', caption: 'Go to the question', callback };
+      const options = { autoClose: false as const, actions: [show] };
+      this.toast = { id: Notification.warning(text, options), text };
+    }
+  }
+
+  private isOutOfSight({ key }: Waiting): boolean {
+    const looks = this.looks.get(key) ?? 0;
+    return looks >= LOOKS && looks < Infinity;
+  }
+
+  /** Return whether a card, a proposed cell or the side panel shows it. */
+  private isSeen({ approval, link }: Waiting): boolean {
+    const isCurrent = this.links.of(this.tracker.currentWidget) === link;
+    const panel = isCurrent ? document.querySelector('[data-ipyagent="panel"]') : null;
+    const places = [...this.links.notebooks().map(({ node }) => node), panel];
+    return places.some(place => place !== null && facesOf(place, approval).some(isInSight));
+  }
+
+  /** Return whether running cells alone has moved the view away from it. */
+  private isLeftBehind({ approval, panel }: Waiting): boolean {
+    const isHere = panel === this.tracker.currentWidget && panel.content.mode === 'command';
+    const { activeElement } = document;
+    const isElsewhere = activeElement !== document.body && !panel.node.contains(activeElement);
+    return isHere && !isElsewhere && this.fresh.has(approval.cell_id ?? '');
+  }
+}
+
+export const remind: JupyterFrontEndPlugin<void> = {
+  id: 'ipyagent:remind',
+  description: 'Leads to approvals that wait out of sight.',
+  autoStart: true,
+  requires: [INotebookTracker, ILinks],
+  activate: (app: JupyterFrontEnd, tracker: INotebookTracker, links: ILinks) => {
+    new Reminder(app, tracker, links);
+  }
+};

@@ -1,0 +1,149 @@
+"""A question is found wherever the user is, by eye, by keyboard and by screen reader."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from deciding import APPROVE, press, press_until
+from playwright.sync_api import Page, expect
+from scripts import LOAD, call, plan, python, script
+from side_panel import HOLD, LONG, Side, scroll_away, writing
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "labextension"))
+from rich_run import saved_run
+
+from ipyagent.schema import Run
+from ipyagent.ui.static_html import saved_bundle
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.same_page]
+
+AXE = Path(__file__).parents[2] / "labextension/node_modules/axe-core/axe.min.js"
+THEMES = ["JupyterLab Light", "JupyterLab Dark"]
+ACTIVE = "() => window.jupyterapp.shell.currentWidget.content.activeCellIndex"
+
+VIOLATIONS = """async () => {
+    const { violations } = await axe.run({ include: [['[data-ipyagent]'], ['.ipyagent-tab']] });
+    return violations.flatMap(({ id, nodes }) => nodes.map(({ html, failureSummary }) =>
+        `${id}: ${html.slice(0, 300)}: ${failureSummary}`));
+}"""
+
+
+def violations(page: Page) -> list[str]:
+    """What axe-core finds in our elements."""
+    page.add_script_tag(path=AXE)
+    return list(page.evaluate(VIOLATIONS))
+
+
+def in_theme(page: Page, theme: str) -> None:
+    change = "theme => window.jupyterapp.commands.execute('apputils:change-theme', { theme })"
+    page.evaluate(change, theme)
+    is_light = "true" if "Light" in theme else "false"
+    page.wait_for_selector(f"body[data-jp-theme-light={is_light}]", state="attached")
+
+
+def toast(book: Any) -> Any:
+    return book.page.locator(".Toastify__toast", has_text="ipyagent asks")
+
+
+def test_run_all_stays_with_each_question(jupyterlab: Any, notebook: Any) -> None:
+    option = script(jupyterlab.folder, "all", python("x = 1"), "Done.")
+    ask = f"%%agent {option}\nGo."
+    book = notebook(LOAD, ask, *[LONG] * 3, ask, *[LONG] * 3)
+    book.start_all()
+    for index in (1, 5):
+        book.expect_state(index, "waiting")
+        approve = book.run(index).locator("[data-ipyagent=approve]")
+        expect(approve).to_be_in_viewport()
+        press(approve)
+        book.expect_state(index, "done")
+    assert book.page.evaluate(ACTIVE) == 5
+    expect(toast(book)).to_have_count(0)
+
+
+def test_who_has_moved_meanwhile_is_not_moved_back(jupyterlab: Any, notebook: Any) -> None:
+    book = held_up(jupyterlab, notebook, "moved")
+    book.start_all()
+    scroll_away(book, 5)
+    (jupyterlab.folder / "moved.txt").touch()
+    expect(toast(book)).to_be_visible()
+    expect(book.run(2)).not_to_be_in_viewport()
+    assert book.page.evaluate(ACTIVE) == 5
+
+
+def test_a_toast_goes_when_the_question_is_answered_elsewhere(
+    jupyterlab: Any, notebook: Any
+) -> None:
+    book = held_up(jupyterlab, notebook, "elsewhere")
+    book.start_all()
+    scroll_away(book, 5)
+    (jupyterlab.folder / "elsewhere.txt").touch()
+    expect(toast(book)).to_be_visible()
+    side = Side(book.page).open()
+    expect(toast(book)).to_have_count(0)
+    side.press("approve", side.approvals)
+    book.expect_state(2, "done")
+    assert book.page.evaluate("() => document.activeElement !== document.body")
+
+
+def held_up(lab: Any, notebook: Any, name: str) -> Any:
+    """A notebook whose agent asks once there is a file, with much below it."""
+    ask = f"%%agent {writing(lab.folder, name)}\nGo."
+    return notebook(LOAD, HOLD.format(name=f"{name}.txt"), ask, *[LONG] * 3)
+
+
+def test_a_question_is_reached_and_decided_by_keys_alone(jupyterlab: Any, notebook: Any) -> None:
+    book = notebook(LOAD, f"%%agent {writing(jupyterlab.folder, 'alone')}\nGo.", *[LONG] * 3)
+    book.start_all()
+    book.expect_state(1, "waiting")
+    card = book.run(1).locator("[data-ipyagent=tool]").last
+    book.page.keyboard.press("Control+Shift+C")
+    book.page.keyboard.press("Escape")
+    press_until(book, APPROVE, card, "success")
+    book.expect_done(4)
+    assert book.page.evaluate("() => document.activeElement !== document.body")
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_axe_finds_nothing_while_a_run_waits(jupyterlab: Any, notebook: Any, theme: str) -> None:
+    option = script(jupyterlab.folder, "axe", python("a = 1", thinking="Hm."), "Done.")
+    insert = script(
+        jupyterlab.folder, "axe-cell", {"calls": [call("insert_cell", source="b = 2")]}, "."
+    )
+    planned = script(jupyterlab.folder, "axe-plan", plan("axe"))
+    book = notebook(
+        LOAD,
+        f"%%agent {option}\nGo.",
+        f"%%agent {insert}\nGo.",
+        f"%%agent {planned} --plan\nGo.",
+        "1/0",
+    )
+    in_theme(book.page, theme)
+    Side(book.page).open()
+    book.start(4)
+    book.expect_done(4)
+    book.start_all()
+    # The second inserts a cell below itself; the plan has a card of its own.
+    for index in (1, 2, 4):
+        approve = book.run(index).last.locator("[data-ipyagent=approve]")
+        expect(approve).to_be_visible()
+        assert violations(book.page) == []
+        press(approve)
+        book.expect_done(index)
+    for fold in book.page.locator("[data-ipyagent=run] details:not([open])").all():
+        fold.evaluate("fold => (fold.open = true)")
+    assert violations(book.page) == []
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_axe_finds_nothing_in_a_saved_run(notebook: Any, theme: str) -> None:
+    output = nbformat.v4.new_output("display_data", saved_bundle(Run.from_dict(saved_run())))
+    book = notebook(nbformat.v4.new_code_cell("%%agent", outputs=[output]), ready=False)
+    in_theme(book.page, theme)
+    book.run(0).evaluate(
+        "run => run.querySelectorAll('details').forEach(each => (each.open = true))"
+    )
+    assert violations(book.page) == []
