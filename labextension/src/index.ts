@@ -6,6 +6,7 @@ import { remind } from './lab/approvals/reminder';
 import { focus, provideWidget, undoing } from './lab/cards';
 import { completion } from './lab/cells/completion';
 import { errors } from './lab/cells/errorActions';
+import { toCells } from './lab/cells/insertBelow';
 import { prose } from './lab/cells/promptCells';
 import { commands } from './lab/commands';
 import { links } from './lab/kernel/links';
@@ -26,6 +27,7 @@ const plugins: JupyterFrontEndPlugin<unknown>[] = [
   errors,
   editing,
   undoing,
+  toCells,
   panel,
   status,
   notify,

@@ -309,6 +309,39 @@ def test_a_question_out_of_sight_is_told_of_until_it_is_seen(folder: Path, cells
     assert book.page.evaluate("() => document.activeElement !== document.body")
 
 
+def test_code_becomes_cells_and_is_taken_back_in_one_step(folder: Path, cells: Make) -> None:
+    option = script(
+        folder,
+        "kept",
+        python("a = 6"),
+        python("a / 0"),
+        python("b = a * 7"),
+        "So:\n\n```python\nprint(b)\n```",
+    )
+    book = cells(LOAD, f"%%agent {option} --confirm yolo\nCompute.", "'end'")
+    book.start(0)
+    book.start(1)
+    book.expect_state(1, "done")
+    book.expect_done(1)
+    card = book.run(1)
+    card.locator("[data-ipyagent=keep-cells]").click()
+    expect(card.locator("[data-ipyagent=keep-cells]")).to_have_text("Inserted below")
+    card.locator("[data-ipyagent=answer] [data-ipyagent=to-cell]").click()
+    expect(book.cell(5)).to_contain_text("end")
+    assert [source(book, n) for n in range(2, 5)] == ["a = 6", "b = a * 7", "print(b)"]
+    book.shot("to-cell")
+    for index in range(2, 5):
+        book.start(index)
+    expect(book.output(4)).to_contain_text("42")
+    book.command("notebook:undo-cell-action")
+    book.command("notebook:undo-cell-action")
+    assert source(book, 2) == "'end'"
+    card.locator("[data-ipyagent=tool] summary").first.click()
+    card.locator("[data-ipyagent=tool] [data-ipyagent=to-cell]").first.click()
+    expect(book.cell(2)).to_contain_text("a = 6")
+    book.shot("to-cell-call")
+
+
 def test_an_accepted_edit_is_in_the_cell_and_undone_by_the_notebook(
     jupyterlab: Lab, cells: Make
 ) -> None:

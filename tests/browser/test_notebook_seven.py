@@ -22,7 +22,7 @@ def test_after_a_click_the_keyboard_works(notebook_seven: Any, seventh: Any) -> 
     decide_on_two_cells(book, 1, 2)
 
 
-def test_a_question_out_of_sight_is_found(
+def test_a_question_out_of_sight_is_found_and_code_becomes_a_cell(
     notebook_seven: Any, seventh: Any
 ) -> None:
     call = {"name": "run_python", "arguments": {"code": "x = 1"}}
@@ -40,3 +40,7 @@ def test_a_question_out_of_sight_is_found(
     press(book.run(2).locator("[data-ipyagent=approve]"))
     book.expect_done(2)
     expect(toast).to_have_count(0)
+    book.run(2).locator("[data-ipyagent=keep-cells]").click()
+    expect(book.cell(3)).to_contain_text("x = 1")
+    book.command("notebook:undo-cell-action")
+    expect(book.cell(3)).to_contain_text("#")

@@ -4,6 +4,7 @@ import { beforeEach, describe, expect, it, vi } from 'vitest';
 import {
   codeCell,
   insertCell,
+  insertCells,
   readCells,
   replaceSource,
   setOutputs
@@ -167,6 +168,15 @@ describe('undo of the notebook', () => {
     notebook.redo();
     notebook.redo();
     expect(sources()).toEqual(['x = 2', 'newer', '# Two']);
+  });
+
+  it('takes back all cells that were inserted together at once', () => {
+    insertCell(notebook, 2, 'code', 'last');
+    const ids = insertCells(notebook, 1, 'code', ['a = 1', 'b = 2\r\n']);
+    expect(sources()).toEqual(['x = 1', 'a = 1', 'b = 2\n', '# Two', 'last']);
+    expect([cell(1).getId(), cell(2).getId()]).toEqual(ids);
+    notebook.undo();
+    expect(sources()).toEqual(['x = 1', '# Two', 'last']);
   });
 
   it('leaves alone what the user typed right before and after', () => {

@@ -3,6 +3,8 @@
 interface Host {
   /** The keys of buttons, by the buttons' names. */
   keys: Readonly<Partial<Record<string, string>>>;
+  /** Inserts cells below the one with this element; returns null, or why it cannot. */
+  insertCells: ((from: Element, sources: readonly string[]) => string | null) | null;
 }
 
-export const host: Host = { keys: {} };
+export const host: Host = { keys: {}, insertCells: null };

@@ -11,6 +11,7 @@ import { withInlineCode } from './reveal';
 import { keepHtml, Before } from './sanitize';
 import { UserTextActions, UserTextsView } from './userTexts';
 import { note, StepItem } from './step';
+import { ranBy, toCells } from './toCell';
 import { UndoView } from './undo';
 
 /** The actions of a user on a live run. */
@@ -27,6 +28,7 @@ export class RunView {
   private notes = new Slot(h('div'));
   private plan: PlanView;
   private todos = new TodosView();
+  private keep = new Slot(h('div', { class: 'ipyagent-keep-all' }));
   private undo = new UndoView();
   /** True if something handles the card's requests after the run's end. */
   private canAsk: boolean;
@@ -66,6 +68,7 @@ export class RunView {
         this.plan.element,
         this.stepList,
         this.ending.element,
+        this.keep.element,
         this.undo.element,
         this.footer.element
       ),
@@ -94,9 +97,20 @@ export class RunView {
     this.todos.update(transcript.todos);
     this.placeTodos(parts.findIndex(part => part.at >= transcript.todos_at));
     this.ending.show(ending, () => (ending === null ? [] : [endingOf(ending)]));
+    this.offerCells(transcript);
     this.undo.update(this.canAsk && transcript.undo ? run_id : null);
     this.footer.update(footer);
     this.userTexts.update(transcript);
+  }
+
+  /** Offer all code that succeeded as cells, once the run has ended. */
+  private offerCells(transcript: Transcript): void {
+    const calls = isOver(transcript) ? transcript.steps.flatMap(step => step.calls) : [];
+    const sources = calls.map(ranBy).filter(source => source !== null);
+    const hint = 'Insert all code that succeeded as cells below';
+    this.keep.show(sources, () =>
+      sources.length === 0 ? [] : [toCells('keep-cells', 'Keep as cells', hint, () => sources)]
+    );
   }
 
   /** Place the tasks before a part, or at the end for -1. */

@@ -10,6 +10,7 @@ import { ApprovalGate } from './gate';
 import { questionForm, questionText } from './question';
 import { reveal } from './reveal';
 import type { Before } from './sanitize';
+import { ranBy, toCells } from './toCell';
 
 /** A call, and the function that decides on it (null in a saved run). */
 export interface ToolItem {
@@ -23,6 +24,7 @@ export class ToolView {
 
   private details = h('details', { class: 'ipyagent-tool-details' });
   private line = new Slot(h('summary', { class: 'ipyagent-line' }));
+  private keep = new Slot(h('div', { class: 'ipyagent-keep' }));
   private call = new Slot(h('div', { class: 'ipyagent-call' }));
   private result = new Slot(h('div', { class: 'ipyagent-result' }));
   private tail = new Slot(h('div'));
@@ -41,7 +43,13 @@ export class ToolView {
   });
 
   constructor(private before: Before) {
-    const body = h('div', { class: 'ipyagent-body' }, this.call.element, this.result.element);
+    const body = h(
+      'div',
+      { class: 'ipyagent-body' },
+      this.keep.element,
+      this.call.element,
+      this.result.element
+    );
     this.details.append(this.line.element, body);
     const parts = [
       this.details,
@@ -77,6 +85,12 @@ export class ToolView {
     this.element.dataset.state = status;
     this.element.classList.toggle('ipyagent-dry', call.is_dry);
     this.line.show(lineKey(call), () => line(call));
+    const source = ranBy(call);
+    this.keep.show(source, () =>
+      source === null
+        ? []
+        : [toCells('to-cell', 'To cell', 'Insert this code as a cell below', () => [source])]
+    );
     this.call.show([request, question, asked], () =>
       question === null
         ? [asked ? touchesNote(call) : null, ...wholeCall(request)]

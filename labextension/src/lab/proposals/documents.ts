@@ -88,7 +88,7 @@ export class Documents {
 }
 
 /** Return the document shared by all views of a notebook. */
-function sharedNotebook({ content }: NotebookPanel): Notebook {
+export function sharedNotebook({ content }: NotebookPanel): Notebook {
   if (content.model === null) {
     throw new Error('the notebook is being closed');
   }

@@ -4,7 +4,7 @@ import type { YCellType, YNotebook } from '@jupyter/ydoc';
 /** The part of JupyterLab's documents that its interface leaves out. */
 export type Notebook = Pick<
   YNotebook,
-  'cells' | 'deleteCell' | 'insertCell' | 'transact' | 'undoManager'
+  'cells' | 'deleteCell' | 'insertCells' | 'transact' | 'undoManager'
 >;
 
 type History = Notebook['undoManager'];

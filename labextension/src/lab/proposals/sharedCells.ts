@@ -38,14 +38,30 @@ export function readCells(notebook: Notebook): CellContent[] {
 
 /** Insert a cell at that index; return its id. */
 export function insertCell(notebook: Notebook, index: number, kind: Kind, source: string): string {
+  return insertCells(notebook, index, kind, [source])[0];
+}
+
+/** Insert cells from that index on, as one step; return their ids. */
+export function insertCells(
+  notebook: Notebook,
+  index: number,
+  kind: Kind,
+  sources: readonly string[]
+): string[] {
   const { length } = notebook.cells;
   if (index < 0 || index > length) {
     throw new Error(`there is no position ${index}: the notebook has ${length} cells`);
   }
   // New cells of JupyterLab are trusted too: they have no outputs.
   const metadata = kind === 'code' ? { trusted: true } : {};
-  const cell = { cell_type: kind, source: normalizeLineEnds(source), metadata };
-  return changeNotebook(notebook, () => notebook.insertCell(index, cell)).getId();
+  const cells = sources.map(source => ({
+    cell_type: kind,
+    source: normalizeLineEnds(source),
+    metadata
+  }));
+  return changeNotebook(notebook, () => notebook.insertCells(index, cells)).map(cell =>
+    cell.getId()
+  );
 }
 
 /** Replace a cell's source, if it is unchanged since it was read. */

@@ -1,0 +1,117 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+
+import type { Call } from '../protocol';
+import { host } from '../view/host';
+import { RunView } from '../view/run';
+import { PLOT, request, withStep } from './story';
+
+const insertCells = vi.fn<NonNullable<typeof host.insertCells>>();
+
+const ran = (text: string, changes: Partial<Call> = {}): Call => ({
+  ...PLOT,
+  status: 'success',
+  request: request({ preview: { kind: 'code', text, language: 'python', caption: 'python' } }),
+  ...changes
+});
+
+function drawn(step: Parameters<typeof withStep>[0], run: Parameters<typeof withStep>[1] = {}) {
+  const view = new RunView(null);
+  view.update(withStep(step, run));
+  document.body.replaceChildren(view.element);
+  return (name: string) => [
+    ...view.element.querySelectorAll<HTMLButtonElement>(`[data-ipyagent="${name}"]`)
+  ];
+}
+
+beforeEach(() => {
+  insertCells.mockReset().mockReturnValue(null);
+  host.insertCells = insertCells;
+});
+
+afterEach(() => {
+  vi.useRealTimers();
+  host.insertCells = null;
+});
+
+const inserted = () => insertCells.mock.calls.map(([, sources]) => sources);
+
+describe('code of an answer', () => {
+  const text =
+    '```python\nx = 1\ny = 2\n```\n\n```bash\nls\n```\n\n```sql\nSELECT 1\n```\n\n```\nz\n```\n';
+
+  it('becomes a cell where a cell can run it', () => {
+    const find = drawn({ text, is_answer: true });
+    expect(find('copy')).toHaveLength(4);
+    find('to-cell').forEach(button => button.click());
+    expect(inserted()).toEqual([['x = 1\ny = 2'], ['%%bash\nls'], ['z']]);
+  });
+
+  it('says that it is there, or why not', async () => {
+    vi.useFakeTimers();
+    const [button] = drawn({ text, is_answer: true })('to-cell');
+    button.click();
+    await vi.advanceTimersByTimeAsync(0);
+    expect(button.textContent).toBe('Inserted below');
+    await vi.advanceTimersByTimeAsync(2_000);
+    expect(button.textContent).toBe('To cell');
+    insertCells.mockReturnValue('This notebook is read-only');
+    button.click();
+    await vi.advanceTimersByTimeAsync(0);
+    expect(button.getAttribute('aria-label')).toBe('This notebook is read-only');
+  });
+
+  it('has no such button where no notebook can be changed', () => {
+    host.insertCells = null;
+    const find = drawn({ text, is_answer: true, calls: [ran('x = 1')] });
+    expect([...find('to-cell'), ...find('keep-cells')]).toEqual([]);
+    expect(find('copy')).toHaveLength(4);
+  });
+});
+
+describe('code that ran', () => {
+  it('becomes a cell, and a finished run keeps all that succeeded in order', () => {
+    const bash = { kind: 'code', text: 'ls', language: 'bash', caption: 'bash' } as const;
+    const shell = { name: 'run_shell', request: request({ preview: bash }) };
+    const calls = [
+      ran('a = 1\n'),
+      ran('a = 2', { status: 'failed' }),
+      ran('', shell),
+      ran('b = 2')
+    ];
+    const find = drawn({ calls });
+    find('to-cell').forEach(button => button.click());
+    find('keep-cells').forEach(button => button.click());
+    expect(inserted()).toEqual([
+      ['a = 1'],
+      ['%%bash\nls'],
+      ['b = 2'],
+      ['a = 1', '%%bash\nls', 'b = 2']
+    ]);
+  });
+
+  it.each<[string, Partial<Call>]>([
+    ['was only checked', { is_dry: true }],
+    ['was denied', { status: 'denied' }],
+    ['still runs', { status: 'running' }],
+    ['was written to a file', { name: 'write_file' }]
+  ])('is no cell where it %s', (_, changes) => {
+    const find = drawn({ calls: [ran('x = 1', changes)] });
+    expect([...find('to-cell'), ...find('keep-cells')]).toEqual([]);
+  });
+
+  it('is no cell where a script was only kept', () => {
+    const call = ran('x = 1', { name: 'python_script' });
+    const acted = (action: string) => ({
+      calls: [{ ...call, request: { ...call.request, arguments: { action } } }]
+    });
+    expect(drawn(acted('create'))('to-cell')).toEqual([]);
+    expect(drawn(acted('run'))('to-cell')).toHaveLength(1);
+  });
+
+  it('is kept as a whole only when the run is over', () => {
+    const { header } = withStep({});
+    const find = drawn({ calls: [ran('x = 1')] }, { header: { ...header, state: 'running' } });
+    expect(find('to-cell')).toHaveLength(1);
+    expect(find('keep-cells')).toEqual([]);
+  });
+});

@@ -1,0 +1,79 @@
+/** Buttons that make code of a run cells of its notebook. */
+import type { Call } from '../protocol';
+import { h } from './dom';
+import { button } from './form';
+import { host } from './host';
+
+/** Milliseconds for which a button confirms. */
+const LABEL_MILLISECONDS = 2_000;
+
+/** Code without a language is mostly Python here. */
+const PYTHON = /^(?:i?python3?|py)?$/i;
+const SHELL = /^(?:bash|sh|shell)$/i;
+
+const RUNNERS = ['run_python', 'python_script', 'run_shell'];
+
+/** Return the source of a cell that runs code; null for languages that no cell runs. */
+function cellSource(code: string, language: string): string | null {
+  const source = code.trimEnd();
+  return PYTHON.test(language) ? source : SHELL.test(language) ? `%%bash\n${source}` : null;
+}
+
+/** Return the cell for the code that a call ran; null if it ran none, or without success. */
+export function ranBy({ name, status, is_dry, request }: Call): string | null {
+  const { preview, arguments: given } = request;
+  const hasRun = RUNNERS.includes(name) && (given.action ?? 'run') === 'run';
+  const isKept = hasRun && status === 'success' && !is_dry && preview?.kind === 'code';
+  return isKept ? cellSource(preview.text, preview.language) : null;
+}
+
+/** Return a button that makes a code block a cell; null where that cannot be. */
+export function blockToCell(block: Node, language: string): HTMLElement | null {
+  return cellSource('', language) === null
+    ? null
+    : toCells('to-cell', 'To cell', 'Insert this code as a cell below', () => {
+        const source = cellSource(block.textContent ?? '', language);
+        return source === null ? [] : [source];
+      });
+}
+
+/** Return a button that inserts cells below; null where there is no notebook to change. */
+export function toCells(
+  name: string,
+  label: string,
+  description: string,
+  sources: () => readonly string[]
+): HTMLElement | null {
+  const { insertCells } = host;
+  if (insertCells === null) {
+    return null;
+  }
+  const place: HTMLElement = confirmingButton(name, label, description, () =>
+    Promise.resolve(insertCells(place, sources()) ?? 'Inserted below')
+  );
+  place.classList.add('ipyagent-to-cell');
+  return place;
+}
+
+/** Return a button that shows for a moment what its action says. */
+export function confirmingButton(
+  name: string,
+  label: string,
+  description: string,
+  act: () => Promise<string>
+): HTMLElement {
+  const place = h('span', { 'data-lm-suppress-shortcuts': 'true', role: 'status' });
+  const element = button(name, label, description, () => {
+    void act().then(text => {
+      setLabel(element, text, text);
+      window.setTimeout(() => setLabel(element, label, description), LABEL_MILLISECONDS);
+    });
+  });
+  place.append(element);
+  return place;
+}
+
+function setLabel(element: HTMLElement, label: string, name: string): void {
+  element.textContent = label;
+  element.setAttribute('aria-label', name);
+}
