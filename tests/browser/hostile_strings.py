@@ -121,7 +121,8 @@ FOUND = """(selector) => [(inside) => [...document.querySelectorAll(selector)]
     links: all('a').map((e) => e.protocol)
         .filter((p) => !['http:', 'https:', 'mailto:'].includes(p)),
     buttons: all('button, input, textarea, select')
-        .map((e) => e.dataset.ipyagent).filter((name) => !['copy', 'stop', 'undo'].includes(name)),
+        .map((e) => e.dataset.ipyagent)
+        .filter((name) => !/^(copy|stop|undo|to-cell|keep-cells|follow-up)$/.test(name)),
 }))[0]"""
 
 NOTHING = {"ran": None, "named": [], "elements": [], "foreign": []}

@@ -365,24 +365,31 @@ def test_an_accepted_edit_is_in_the_cell_and_undone_by_the_notebook(
     assert "by quarter" in here.file.read_text()
 
 
-def test_fix_asks_in_a_cell_below_that_is_not_run(cells: Make) -> None:
-    book = cells("prices = [1, 2]\nprices[7]", "1")
+def test_fix_runs_in_a_cell_below_with_the_users_own_frames(cells: Make) -> None:
+    book = cells("import json\nprices = '[1, 2'\njson.loads(prices)", "1")
     book.start_all()
     book.expect_done(0)
     expect(actions(book, 0)).to_have_text(["Fix with agent", "Explain"])
     expect(actions(book, 1)).to_have_count(0)
     book.shot("error-actions")
     actions(book, 0).first.click()
-    expect(book.cell(1).locator(".cm-content")).to_be_focused()
+    book.expect_state(1, "done")
     failed = book.save().cells[0]
     place = f"cell [{failed.execution_count}] (id {failed.id})"
     first, task, *rest = source(book, 1).split("\n")
     assert first == "%%agent"
     assert task == f"Fix the error in {place}: find its cause, then change that cell."
-    assert "    ----> 2 prices[7]" in rest
-    assert rest[-1] == "    IndexError: list index out of range"
-    expect(book.prompt(1)).to_have_text("[ ]:")
+    assert "    ----> 3 json.loads(prices)" in rest
+    assert "File" not in source(book, 1)
+    assert rest[-1].startswith("    JSONDecodeError: Expecting")
     book.shot("fix-with-agent")
+    follow_up = book.run(1).locator("[data-ipyagent=follow-up]")
+    follow_up.fill("What can you do?")
+    follow_up.press("Enter")
+    book.expect_state(2, "done")
+    assert source(book, 2) == "%%agent\nWhat can you do?"
+    book.run(2).locator("[data-ipyagent=request]").first.click()
+    book.expect_state(3, "done")
 
 
 # Of the answer against what is under it; null while a card makes room for what is kept of it.
@@ -636,7 +643,8 @@ def test_in_notebook_seven_an_error_and_a_new_cell_are_asked_about_and_reopened(
     book.expect_done(0)
     book.shot("notebook-seven-error")
     actions(book, 0).first.click()
-    expect(book.cell(1).locator(".cm-content")).to_be_focused()
+    book.expect_state(1, "done")
+    book.cell(1).locator(".cm-content").click()
     book.run_with(mend)
     book.expect_state(1, "waiting")
     to_command_mode(book, 1)

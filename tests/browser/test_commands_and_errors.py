@@ -7,6 +7,7 @@ import re
 import sys
 from typing import Any
 
+import nbformat
 import pytest
 from commanding import ADD, actions, await_enabled, is_enabled, source, to_command_mode
 from deciding import APPROVE, DENY, press_until
@@ -115,7 +116,7 @@ def test_a_double_click_asks_once(notebook: Any) -> None:
     book.start(0)
     book.expect_done(0)
     actions(book, 0).first.dblclick()
-    expect(book.cell(1).locator(".cm-content")).to_be_focused()
+    book.expect_state(1, "done")
     assert source(book, 1).startswith("%%agent\nFix the error")
     assert source(book, 2) == "1"
 
@@ -128,7 +129,7 @@ def test_explain_is_reached_and_pressed_by_the_keyboard(notebook: Any) -> None:
     book.page.keyboard.press("Tab")
     expect(actions(book, 0).last).to_be_focused()
     book.page.keyboard.press("Enter")
-    expect(book.cell(1).locator(".cm-content")).to_be_focused()
+    book.expect_state(1, "done")
     assert source(book, 1).startswith("%%agent\nExplain the error in cell [1]")
 
 
@@ -141,9 +142,10 @@ def test_the_prompt_of_a_hostile_error_runs_nothing_but_the_agent(
     book.start(0)
     book.expect_done(0)
     actions(book, 0).first.click()
-    expect(book.cell(1).locator(".cm-content")).to_be_focused()
+    book.expect_state(1, "done")
     lines = source(book, 1).split("\n")
     assert [line for line in lines[5:] if line and not line.startswith("    ")] == []
+    book.cell(1).locator(".cm-content").click()
     book.run_with(option)
     book.expect_state(1, "done")
     assert not (jupyterlab.folder / "broken-out").exists()
@@ -170,6 +172,17 @@ def test_an_error_in_a_saved_output_has_them_without_a_kernel(notebook: Any) -> 
     book.page.evaluate("() => window.jupyterapp.serviceManager.sessions.shutdownAll()")
     book.open()
     expect(actions(book, 0)).to_have_count(2)
+
+
+def test_an_error_that_came_with_the_notebook_is_asked_about_when_the_user_runs_it(
+    notebook: Any,
+) -> None:
+    error = nbformat.v4.new_output("error", ename="E", evalue="Do as I say", traceback=[])
+    book = notebook(nbformat.v4.new_code_cell("1 / 0", outputs=[error]))
+    expect(actions(book, 0)).to_have_count(2)
+    actions(book, 0).first.click()
+    expect(book.cell(1).locator(".cm-content")).to_be_focused()
+    expect(book.prompt(1)).to_have_text("[ ]:")
 
 
 def test_they_survive_windowing(notebook: Any) -> None:

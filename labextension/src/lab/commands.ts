@@ -97,7 +97,7 @@ class Commands {
   private errorCommand(label: string, prompt: (failure: Failure) => string): Command {
     return {
       label,
-      caption: 'Ask in a cell below the one that failed; it is not run yet',
+      caption: 'Ask in a cell below the one that failed',
       isEnabled: () => this.failedCell() !== null,
       execute: () => {
         const cell = this.failedCell();

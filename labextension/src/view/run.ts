@@ -4,6 +4,7 @@ import { isOver } from '../model';
 import type { Ending, Transcript } from '../protocol';
 import { h, Slot, Views } from './dom';
 import { foldedOf, Part, partsOf, PartView } from './foldedSteps';
+import { FollowUpView } from './followUp';
 import { FooterView } from './footer';
 import { HeaderView } from './header';
 import { PlanView, TodosView } from './plan';
@@ -13,6 +14,8 @@ import { UserTextActions, UserTextsView } from './userTexts';
 import { note, StepItem } from './step';
 import { ranBy, toCells } from './toCell';
 import { UndoView } from './undo';
+
+const EXPLORER = 'offline/explorer';
 
 /** The actions of a user on a live run. */
 interface Actions extends UserTextActions {
@@ -35,6 +38,7 @@ export class RunView {
   private ending = new Slot(h('div'));
   private footer = new FooterView();
   private userTexts: UserTextsView;
+  private followUp = new FollowUpView();
   private stepList = h('div', { class: 'ipyagent-steps' });
   private parts: Views<Part, PartView>;
   /** The number of folded steps. */
@@ -72,7 +76,8 @@ export class RunView {
         this.undo.element,
         this.footer.element
       ),
-      this.userTexts.element
+      this.userTexts.element,
+      this.followUp.element
     );
   }
 
@@ -101,6 +106,15 @@ export class RunView {
     this.undo.update(this.canAsk && transcript.undo ? run_id : null);
     this.footer.update(footer);
     this.userTexts.update(transcript);
+    this.offerFollowUp(transcript);
+  }
+
+  /** Offer to ask on once the run is over. */
+  private offerFollowUp(transcript: Transcript): void {
+    this.followUp.update(isOver(transcript));
+    if (isOver(transcript) && transcript.header.model.startsWith(EXPLORER)) {
+      this.stepList.querySelectorAll('.ipyagent-answer').forEach(each => this.followUp.link(each));
+    }
   }
 
   /** Offer all code that succeeded as cells, once the run has ended. */

@@ -39,21 +39,22 @@ export function isPython({ sessionContext, model }: NotebookPanel): boolean {
 
 /**
  * Insert an agent cell below the one at `above`, put the cursor in it, and load ipyagent if needed.
- * An identical cell there is reused: a second click adds no second cell.
+ * An identical cell there is reused: a second click adds no second cell. Return whether it is new.
  */
 export async function addAgentCell(
   panel: NotebookPanel,
   link: Link | null,
   above = panel.content.activeCellIndex,
   source = EMPTY
-): Promise<void> {
+): Promise<boolean> {
   const kernel = panel.sessionContext.session?.kernel;
   if (kernel && (link?.overview ?? null) === null) {
     void load(kernel);
   }
   const notebook = panel.content;
   const index = above + 1;
-  if (notebook.model?.sharedModel.cells.at(index)?.getSource() !== source) {
+  const isNew = notebook.model?.sharedModel.cells.at(index)?.getSource() !== source;
+  if (isNew) {
     // The user runs it, so its outputs can be trusted.
     const cell = { cell_type: 'code', source, metadata: { trusted: true } };
     notebook.model?.sharedModel.insertCell(index, cell);
@@ -69,6 +70,7 @@ export async function addAgentCell(
     line,
     column: source.split('\n')[line].length
   });
+  return isNew;
 }
 
 async function load(kernel: Kernel.IKernelConnection): Promise<void> {

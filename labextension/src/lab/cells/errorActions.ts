@@ -1,7 +1,7 @@
 /** Buttons below a failed cell that ask the agent to fix or explain the error. */
 import type { JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { CodeCell } from '@jupyterlab/cells';
-import { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
+import { INotebookTracker, NotebookActions, NotebookPanel } from '@jupyterlab/notebook';
 import { PanelLayout, Widget } from '@lumino/widgets';
 
 import { h } from '../../view/dom';
@@ -12,7 +12,7 @@ import { Failure, failureOf, fixPrompt, explainPrompt } from './failures';
 
 type Prompt = (failure: Failure) => string;
 
-/** Insert an agent cell about a failed cell below it. */
+/** Run an agent cell about a failed cell below it; one about a stranger's output is not run yet. */
 export async function askAbout(
   panel: NotebookPanel,
   cell: CodeCell,
@@ -22,7 +22,10 @@ export async function askAbout(
   const failure = failureOf(cell.model);
   if (failure !== null) {
     const index = panel.content.widgets.indexOf(cell);
-    await addAgentCell(panel, links.of(panel), index, prompt(failure));
+    const isNew = await addAgentCell(panel, links.of(panel), index, prompt(failure));
+    if (isNew && cell.model.trusted) {
+      await NotebookActions.run(panel.content, panel.sessionContext);
+    }
   }
 }
 

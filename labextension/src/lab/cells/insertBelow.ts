@@ -1,21 +1,28 @@
-/** Inserts code of a card as cells below the card's own cell. */
+/** Inserts cells below a card's own cell: code of the card, and prompts that go on. */
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
-import { INotebookTracker } from '@jupyterlab/notebook';
+import type { Cell } from '@jupyterlab/cells';
+import { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
 
 import { host } from '../../view/host';
 import { sharedNotebook } from '../proposals/documents';
 import { insertCells } from '../proposals/sharedCells';
-import { cellIds, mark } from './cellLocations';
+import { cellIds, mark, runBelow } from './cellLocations';
 
 /** The cells that were inserted so, which the next ones follow. */
 const inserted = new Set<string>();
 
-/** Insert cells below the one with `from`, as one undo step; return null, or why it cannot be. */
-function insertBelow(
-  tracker: INotebookTracker,
-  from: Element,
-  sources: readonly string[]
-): string | null {
+/** The options that hold for the next prompt too. */
+const LASTING = /\s(?:-[msa]|--(?:model|session|agent|confirm|tools|max-\w+))[ =]\S+/g;
+
+/** The cell of a card, and the index where cells of the card are inserted. */
+interface Below {
+  readonly panel: NotebookPanel;
+  readonly cell: Cell;
+  readonly index: number;
+}
+
+/** Find the place below the cell with `from`; a text says why there is none. */
+function findBelow(tracker: INotebookTracker, from: Element): Below | string {
   const panel = tracker.find(({ content }) => content.node.contains(from));
   const above = panel?.content.widgets.findIndex(({ node }) => node.contains(from)) ?? -1;
   if (panel === undefined || above < 0) {
@@ -27,6 +34,20 @@ function insertBelow(
   const ids = cellIds(panel);
   const next = ids.findIndex((id, index) => index > above && !inserted.has(id));
   const index = next < 0 ? ids.length : next;
+  return { panel, cell: panel.content.widgets[above], index };
+}
+
+/** Insert cells below the one with `from`, as one undo step; return null, or why it cannot be. */
+function insertBelow(
+  tracker: INotebookTracker,
+  from: Element,
+  sources: readonly string[]
+): string | null {
+  const below = findBelow(tracker, from);
+  if (typeof below === 'string') {
+    return below;
+  }
+  const { panel, index } = below;
   for (const id of insertCells(sharedNotebook(panel), index, 'code', sources)) {
     inserted.add(id);
     mark(panel, id);
@@ -34,12 +55,26 @@ function insertBelow(
   return null;
 }
 
+/** Run a prompt in an agent cell below, with the options of the one above that last. */
+function askBelow(tracker: INotebookTracker, from: Element, prompt: string): string | null {
+  const below = findBelow(tracker, from);
+  if (typeof below === 'string') {
+    return below;
+  }
+  const { panel, cell, index } = below;
+  const [, options = ''] = /^%%agent(.*)$/m.exec(cell.model.sharedModel.getSource()) ?? [];
+  const first = `%%agent${(options.match(LASTING) ?? []).join('')}`;
+  void runBelow({ panel, index: index - 1 }, `${first}\n${prompt}`);
+  return null;
+}
+
 export const toCells: JupyterFrontEndPlugin<void> = {
   id: 'ipyagent:to-cells',
-  description: 'Makes code of a card cells of its notebook.',
+  description: 'Inserts cells below a card: its code, and prompts that go on.',
   autoStart: true,
   requires: [INotebookTracker],
   activate: (_: JupyterFrontEnd, tracker: INotebookTracker) => {
     host.insertCells = (from, sources) => insertBelow(tracker, from, sources);
+    host.askBelow = (from, prompt) => askBelow(tracker, from, prompt);
   }
 };

@@ -353,9 +353,38 @@
   border-radius: 0 0 3px 3px;
 }
 
-.ipyagent-button-copy {
+.ipyagent-listing-language {
+  margin-inline-end: auto;
+}
+
+.ipyagent-listing-head .ipyagent-button {
   padding: 0 6px;
   border-color: transparent;
+}
+
+/* There is nothing below a card that is elsewhere. */
+:is(.ipyagent-to-cell, .ipyagent-follow-up) {
+  display: none;
+}
+
+/* stylelint-disable-next-line selector-class-pattern -- JupyterLab's */
+.jp-Notebook .jp-Cell .ipyagent-to-cell {
+  display: inline;
+}
+
+/* stylelint-disable-next-line selector-class-pattern -- JupyterLab's */
+.jp-Notebook .jp-Cell .ipyagent-follow-up:not(:empty) {
+  display: block;
+}
+
+.ipyagent-follow-up input:not(:hover, :focus) {
+  border-color: transparent;
+  background: transparent;
+}
+
+.ipyagent-button-request {
+  padding: 0 6px;
+  border-radius: 8px;
 }
 
 .ipyagent-markdown table {
@@ -547,6 +576,7 @@
 }
 
 .ipyagent-body {
+  position: relative;
   margin: 2px 0 6px 10px;
   padding-inline-start: 14px;
   border-inline-start: 2px solid var(--ipyagent-line);
@@ -1120,6 +1150,22 @@
 
 .ipyagent-error-title {
   font-weight: 600;
+}
+
+.ipyagent-keep {
+  position: absolute;
+  inset-block-start: 0;
+  inset-inline-end: 0;
+}
+
+.ipyagent-keep .ipyagent-button {
+  padding: 0 8px;
+}
+
+:is(.ipyagent-keep-all, .ipyagent-undo):not(:empty) {
+  display: inline-block;
+  margin: 4px 6px 0 0;
+  vertical-align: top;
 }
 
 .ipyagent-undo ul {
@@ -1768,6 +1814,34 @@
   outline: 1px solid var(--jp-brand-color1);
   outline-offset: -1px;
 }
+
+/* JupyterLab's orange is light in both themes, and black can be read on it. */
+.ipyagent-status.ipyagent-waiting,
+.ipyagent-tab[data-waiting]:not([data-waiting=''])::after {
+  background: var(--jp-warn-color1);
+  color: #000;
+}
+
+.ipyagent-status.ipyagent-waiting:hover {
+  background: var(--jp-warn-color0);
+}
+
+.ipyagent-tab {
+  position: relative;
+}
+
+.ipyagent-tab[data-waiting]:not([data-waiting=''])::after {
+  content: attr(data-waiting);
+  position: absolute;
+  inset-block-start: 2px;
+  inset-inline-end: 2px;
+  min-width: 16px;
+  padding: 0 4px;
+  border-radius: 8px;
+  font-size: 11px;
+  line-height: 16px;
+  text-align: center;
+}
 `,""]),t.d(a,{},{A:o})},2679(e,a,t){var n=t(1601),i=t.n(n),r=t(6314),o=(t.n(r))()(i());o.push([e.id,`/* A change of the notebook that waits for a decision, where it would be made. */
 
 .ipyagent-run.ipyagent-proposal {
@@ -1844,4 +1918,4 @@
     animation: none;
   }
 }
-`,""]),t.d(a,{},{A:o})},6314(e){e.exports=function(e){var a=[];return a.toString=function(){return this.map(function(a){var t="",n=void 0!==a[5];return a[4]&&(t+="@supports (".concat(a[4],") {")),a[2]&&(t+="@media ".concat(a[2]," {")),n&&(t+="@layer".concat(a[5].length>0?" ".concat(a[5]):""," {")),t+=e(a),n&&(t+="}"),a[2]&&(t+="}"),a[4]&&(t+="}"),t}).join("")},a.i=function(e,t,n,i,r){"string"==typeof e&&(e=[[null,e,void 0]]);var o={};if(n)for(var p=0;p<this.length;p++){var l=this[p][0];null!=l&&(o[l]=!0)}for(var g=0;g<e.length;g++){var d=[].concat(e[g]);n&&o[d[0]]||(void 0!==r&&(void 0===d[5]||(d[1]="@layer".concat(d[5].length>0?" ".concat(d[5]):""," {").concat(d[1],"}")),d[5]=r),t&&(d[2]&&(d[1]="@media ".concat(d[2]," {").concat(d[1],"}")),d[2]=t),i&&(d[4]?(d[1]="@supports (".concat(d[4],") {").concat(d[1],"}"),d[4]=i):d[4]="".concat(i)),a.push(d))}},a}},1601(e){e.exports=function(e){return e[1]}},5072(e){var a=[];function t(e){for(var t=-1,n=0;n<a.length;n++)if(a[n].identifier===e){t=n;break}return t}function n(e,n){for(var i={},r=[],o=0;o<e.length;o++){var p=e[o],l=n.base?p[0]+n.base:p[0],g=i[l]||0,d="".concat(l," ").concat(g);i[l]=g+1;var s=t(d),y={css:p[1],media:p[2],sourceMap:p[3],supports:p[4],layer:p[5]};if(-1!==s)a[s].references++,a[s].updater(y);else{var c=function(e,a){var t=a.domAPI(a);return t.update(e),function(a){a?(a.css!==e.css||a.media!==e.media||a.sourceMap!==e.sourceMap||a.supports!==e.supports||a.layer!==e.layer)&&t.update(e=a):t.remove()}}(y,n);n.byIndex=o,a.splice(o,0,{identifier:d,updater:c,references:1})}r.push(d)}return r}e.exports=function(e,i){var r=n(e=e||[],i=i||{});return function(e){e=e||[];for(var o=0;o<r.length;o++){var p=t(r[o]);a[p].references--}for(var l=n(e,i),g=0;g<r.length;g++){var d=t(r[g]);0===a[d].references&&(a[d].updater(),a.splice(d,1))}r=l}}},7659(e){var a={};e.exports=function(e,t){var n=function(e){if(void 0===a[e]){var t=document.querySelector(e);if(window.HTMLIFrameElement&&t instanceof window.HTMLIFrameElement)try{t=t.contentDocument.head}catch(e){t=null}a[e]=t}return a[e]}(e);if(!n)throw Error("Couldn't find a style target. This probably means that the value for the 'insert' parameter is invalid.");n.appendChild(t)}},540(e){e.exports=function(e){var a=document.createElement("style");return e.setAttributes(a,e.attributes),e.insert(a,e.options),a}},5056(e,a,t){e.exports=function(e){var a=t.nc;a&&e.setAttribute("nonce",a)}},7825(e){e.exports=function(e){if("u"<typeof document)return{update:function(){},remove:function(){}};var a=e.insertStyleElement(e);return{update:function(t){var n,i,r;n="",t.supports&&(n+="@supports (".concat(t.supports,") {")),t.media&&(n+="@media ".concat(t.media," {")),(i=void 0!==t.layer)&&(n+="@layer".concat(t.layer.length>0?" ".concat(t.layer):""," {")),n+=t.css,i&&(n+="}"),t.media&&(n+="}"),t.supports&&(n+="}"),(r=t.sourceMap)&&"u">typeof btoa&&(n+="\n/*# sourceMappingURL=data:application/json;base64,".concat(btoa(unescape(encodeURIComponent(JSON.stringify(r))))," */")),e.styleTagTransform(n,a,e.options)},remove:function(){var e;null===(e=a).parentNode||e.parentNode.removeChild(e)}}}},1113(e){e.exports=function(e,a){if(a.styleSheet)a.styleSheet.cssText=e;else{for(;a.firstChild;)a.removeChild(a.firstChild);a.appendChild(document.createTextNode(e))}}},4663(e,a,t){var n=t(5072),i=t.n(n),r=t(7825),o=t.n(r),p=t(7659),l=t.n(p),g=t(5056),d=t.n(g),s=t(540),y=t.n(s),c=t(1113),m=t.n(c),u=t(8475),f={};f.styleTagTransform=m(),f.setAttributes=d(),f.insert=l().bind(null,"head"),f.domAPI=o(),f.insertStyleElement=y(),i()(u.A,f),u.A&&u.A.locals&&u.A.locals;var h=t(9033),x={};x.styleTagTransform=m(),x.setAttributes=d(),x.insert=l().bind(null,"head"),x.domAPI=o(),x.insertStyleElement=y(),i()(h.A,x),h.A&&h.A.locals&&h.A.locals;var b=t(2926),v={};v.styleTagTransform=m(),v.setAttributes=d(),v.insert=l().bind(null,"head"),v.domAPI=o(),v.insertStyleElement=y(),i()(b.A,v),b.A&&b.A.locals&&b.A.locals;var w=t(5724),k={};k.styleTagTransform=m(),k.setAttributes=d(),k.insert=l().bind(null,"head"),k.domAPI=o(),k.insertStyleElement=y(),i()(w.A,k),w.A&&w.A.locals&&w.A.locals;var j=t(2679),z={};z.styleTagTransform=m(),z.setAttributes=d(),z.insert=l().bind(null,"head"),z.domAPI=o(),z.insertStyleElement=y(),i()(j.A,z),j.A&&j.A.locals&&j.A.locals}}]);
+`,""]),t.d(a,{},{A:o})},6314(e){e.exports=function(e){var a=[];return a.toString=function(){return this.map(function(a){var t="",n=void 0!==a[5];return a[4]&&(t+="@supports (".concat(a[4],") {")),a[2]&&(t+="@media ".concat(a[2]," {")),n&&(t+="@layer".concat(a[5].length>0?" ".concat(a[5]):""," {")),t+=e(a),n&&(t+="}"),a[2]&&(t+="}"),a[4]&&(t+="}"),t}).join("")},a.i=function(e,t,n,i,r){"string"==typeof e&&(e=[[null,e,void 0]]);var o={};if(n)for(var p=0;p<this.length;p++){var l=this[p][0];null!=l&&(o[l]=!0)}for(var g=0;g<e.length;g++){var d=[].concat(e[g]);n&&o[d[0]]||(void 0!==r&&(void 0===d[5]||(d[1]="@layer".concat(d[5].length>0?" ".concat(d[5]):""," {").concat(d[1],"}")),d[5]=r),t&&(d[2]&&(d[1]="@media ".concat(d[2]," {").concat(d[1],"}")),d[2]=t),i&&(d[4]?(d[1]="@supports (".concat(d[4],") {").concat(d[1],"}"),d[4]=i):d[4]="".concat(i)),a.push(d))}},a}},1601(e){e.exports=function(e){return e[1]}},5072(e){var a=[];function t(e){for(var t=-1,n=0;n<a.length;n++)if(a[n].identifier===e){t=n;break}return t}function n(e,n){for(var i={},r=[],o=0;o<e.length;o++){var p=e[o],l=n.base?p[0]+n.base:p[0],g=i[l]||0,d="".concat(l," ").concat(g);i[l]=g+1;var s=t(d),y={css:p[1],media:p[2],sourceMap:p[3],supports:p[4],layer:p[5]};if(-1!==s)a[s].references++,a[s].updater(y);else{var c=function(e,a){var t=a.domAPI(a);return t.update(e),function(a){a?(a.css!==e.css||a.media!==e.media||a.sourceMap!==e.sourceMap||a.supports!==e.supports||a.layer!==e.layer)&&t.update(e=a):t.remove()}}(y,n);n.byIndex=o,a.splice(o,0,{identifier:d,updater:c,references:1})}r.push(d)}return r}e.exports=function(e,i){var r=n(e=e||[],i=i||{});return function(e){e=e||[];for(var o=0;o<r.length;o++){var p=t(r[o]);a[p].references--}for(var l=n(e,i),g=0;g<r.length;g++){var d=t(r[g]);0===a[d].references&&(a[d].updater(),a.splice(d,1))}r=l}}},7659(e){var a={};e.exports=function(e,t){var n=function(e){if(void 0===a[e]){var t=document.querySelector(e);if(window.HTMLIFrameElement&&t instanceof window.HTMLIFrameElement)try{t=t.contentDocument.head}catch(e){t=null}a[e]=t}return a[e]}(e);if(!n)throw Error("Couldn't find a style target. This probably means that the value for the 'insert' parameter is invalid.");n.appendChild(t)}},540(e){e.exports=function(e){var a=document.createElement("style");return e.setAttributes(a,e.attributes),e.insert(a,e.options),a}},5056(e,a,t){e.exports=function(e){var a=t.nc;a&&e.setAttribute("nonce",a)}},7825(e){e.exports=function(e){if("u"<typeof document)return{update:function(){},remove:function(){}};var a=e.insertStyleElement(e);return{update:function(t){var n,i,r;n="",t.supports&&(n+="@supports (".concat(t.supports,") {")),t.media&&(n+="@media ".concat(t.media," {")),(i=void 0!==t.layer)&&(n+="@layer".concat(t.layer.length>0?" ".concat(t.layer):""," {")),n+=t.css,i&&(n+="}"),t.media&&(n+="}"),t.supports&&(n+="}"),(r=t.sourceMap)&&"u">typeof btoa&&(n+="\n/*# sourceMappingURL=data:application/json;base64,".concat(btoa(unescape(encodeURIComponent(JSON.stringify(r))))," */")),e.styleTagTransform(n,a,e.options)},remove:function(){var e;null===(e=a).parentNode||e.parentNode.removeChild(e)}}}},1113(e){e.exports=function(e,a){if(a.styleSheet)a.styleSheet.cssText=e;else{for(;a.firstChild;)a.removeChild(a.firstChild);a.appendChild(document.createTextNode(e))}}},4663(e,a,t){var n=t(5072),i=t.n(n),r=t(7825),o=t.n(r),p=t(7659),l=t.n(p),g=t(5056),d=t.n(g),s=t(540),y=t.n(s),c=t(1113),m=t.n(c),u=t(8475),h={};h.styleTagTransform=m(),h.setAttributes=d(),h.insert=l().bind(null,"head"),h.domAPI=o(),h.insertStyleElement=y(),i()(u.A,h),u.A&&u.A.locals&&u.A.locals;var f=t(9033),x={};x.styleTagTransform=m(),x.setAttributes=d(),x.insert=l().bind(null,"head"),x.domAPI=o(),x.insertStyleElement=y(),i()(f.A,x),f.A&&f.A.locals&&f.A.locals;var b=t(2926),v={};v.styleTagTransform=m(),v.setAttributes=d(),v.insert=l().bind(null,"head"),v.domAPI=o(),v.insertStyleElement=y(),i()(b.A,v),b.A&&b.A.locals&&b.A.locals;var w=t(5724),k={};k.styleTagTransform=m(),k.setAttributes=d(),k.insert=l().bind(null,"head"),k.domAPI=o(),k.insertStyleElement=y(),i()(w.A,k),w.A&&w.A.locals&&w.A.locals;var j=t(2679),z={};z.styleTagTransform=m(),z.setAttributes=d(),z.insert=l().bind(null,"head"),z.domAPI=o(),z.insertStyleElement=y(),i()(j.A,z),j.A&&j.A.locals&&j.A.locals}}]);

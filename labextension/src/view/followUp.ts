@@ -1,0 +1,67 @@
+/** Ways to go on after a run: a line for the next prompt, and requests that an answer proposes. */
+import { h, setText } from './dom';
+import { button, field } from './form';
+import { host } from './host';
+
+/** The explorer's words above a list of requests, and around a single one. */
+const ABOVE_LIST = /(?:Try one of these:|Did you mean)$/;
+const SINGLE = /^Next: “(.+)”\.$/;
+
+/** The line below a run that is over; it runs an agent cell below. */
+export class FollowUpView {
+  readonly element = h('div', {
+    class: 'ipyagent-say ipyagent-follow-up',
+    'data-lm-suppress-shortcuts': 'true'
+  });
+
+  private input = field('follow-up', 'Ask on…', 'Ask on, in an agent cell below', () => {
+    const prompt = this.input.value.trim();
+    if (prompt !== '' && this.ask(prompt)) {
+      this.input.value = '';
+    }
+  });
+  private problem = h('span', { class: 'ipyagent-note', role: 'status' });
+
+  update(isOffered: boolean): void {
+    const isShown = isOffered && host.askBelow !== null;
+    if (isShown && this.input.parentNode === null) {
+      this.element.append(this.input, this.problem);
+    } else if (!isShown) {
+      this.element.replaceChildren();
+    }
+  }
+
+  /** Make the requests that the explorer proposes in an answer buttons. */
+  link(answer: Element): void {
+    if (host.askBelow !== null) {
+      answer.querySelectorAll('p').forEach(paragraph => this.linkBelow(paragraph));
+    }
+  }
+
+  private linkBelow(paragraph: Element): void {
+    const text = paragraph.textContent.trim();
+    const list = paragraph.nextElementSibling;
+    const single = SINGLE.exec(text);
+    if (paragraph.querySelector('button') !== null) {
+      return;
+    }
+    if (single !== null) {
+      paragraph.replaceChildren('Next: ', this.requestButton(single[1]));
+    } else if (ABOVE_LIST.test(text) && list instanceof HTMLUListElement) {
+      list.querySelectorAll('li:not(:has(button))').forEach(item => {
+        item.replaceChildren(this.requestButton(item.textContent.trim()));
+      });
+    }
+  }
+
+  private requestButton(prompt: string): HTMLElement {
+    return button('request', prompt, `Ask in a cell below: ${prompt}`, () => this.ask(prompt));
+  }
+
+  /** Ask in a cell below; return whether that worked. */
+  private ask(prompt: string): boolean {
+    const problem = host.askBelow?.(this.element, prompt) ?? null;
+    setText(this.problem, problem ?? '');
+    return problem === null;
+  }
+}
