@@ -38,6 +38,12 @@ def violations(page: Page) -> list[str]:
     return list(page.evaluate(VIOLATIONS))
 
 
+def unfold(page: Page) -> None:
+    """Open all that is folded in cards."""
+    opening = "folds => folds.forEach(fold => (fold.open = true))"
+    page.locator("[data-ipyagent=run] details").evaluate_all(opening)
+
+
 def in_theme(page: Page, theme: str) -> None:
     change = "theme => window.jupyterapp.commands.execute('apputils:change-theme', { theme })"
     page.evaluate(change, theme)
@@ -133,17 +139,14 @@ def test_axe_finds_nothing_while_a_run_waits(jupyterlab: Any, notebook: Any, the
         assert violations(book.page) == []
         press(approve)
         book.expect_done(index)
-    for fold in book.page.locator("[data-ipyagent=run] details:not([open])").all():
-        fold.evaluate("fold => (fold.open = true)")
+    unfold(book.page)
     assert violations(book.page) == []
 
 
 @pytest.mark.parametrize("theme", THEMES)
 def test_axe_finds_nothing_in_a_saved_run(notebook: Any, theme: str) -> None:
     output = nbformat.v4.new_output("display_data", saved_bundle(Run.from_dict(saved_run())))
-    book = notebook(nbformat.v4.new_code_cell("%%agent", outputs=[output]), ready=False)
+    book = notebook(nbformat.v4.new_code_cell("%%agent", outputs=[output, output]), ready=False)
     in_theme(book.page, theme)
-    book.run(0).evaluate(
-        "run => run.querySelectorAll('details').forEach(each => (each.open = true))"
-    )
+    unfold(book.page)
     assert violations(book.page) == []

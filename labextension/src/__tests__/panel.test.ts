@@ -340,7 +340,7 @@ describe('plan, tasks, variables and cost', () => {
     show({ runs: [DONE], usage: ['3 runs', '4,321 tokens', '$0.020'] });
     expect(find('panel-cost').textContent).toBe('3 runs · 4,321 tokens · $0.020');
     show({ runs: [DONE], usage: [] });
-    expect(view.element.querySelector<HTMLElement>('footer')?.hidden).toBe(true);
+    expect(view.element.querySelector<HTMLElement>('.ipyagent-panel-foot')?.hidden).toBe(true);
   });
 });
 

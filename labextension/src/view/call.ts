@@ -25,7 +25,7 @@ function exactly(given: Record<string, unknown>): HTMLElement {
     'details',
     { class: 'ipyagent-exact' },
     h('summary', {}, 'exactly what is sent'),
-    h('pre', { class: 'ipyagent-pre' }, reveal(json))
+    h('pre', { class: 'ipyagent-pre', tabindex: '0' }, reveal(json))
   );
 }
 
@@ -41,7 +41,7 @@ function previewOf(preview: Preview): HTMLElement {
 function codeOf({ text, language }: Preview): HTMLElement {
   return h(
     'pre',
-    { class: 'ipyagent-pre' },
+    { class: 'ipyagent-pre', tabindex: '0' },
     revealWithin(h('code', {}, highlight(text, language)))
   );
 }
@@ -52,7 +52,7 @@ function argumentList(shown: readonly Argument[]): HTMLElement {
       'div',
       {},
       h('dt', {}, reveal(name)),
-      h('dd', {}, h('pre', { class: 'ipyagent-pre' }, reveal(value)))
+      h('dd', {}, h('pre', { class: 'ipyagent-pre', tabindex: '0' }, reveal(value)))
     )
   );
   return h('dl', { class: 'ipyagent-arguments' }, ...rows);

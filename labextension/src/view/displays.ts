@@ -71,17 +71,17 @@ function prose(markdown: string | undefined, before: Before): HTMLElement | null
 function formula(tex: string | undefined): HTMLElement | null {
   return tex === undefined
     ? null
-    : scrollable(maths(tex, true) ?? h('pre', { class: 'ipyagent-pre' }, tex));
+    : scrollable(maths(tex, true) ?? h('pre', { class: 'ipyagent-pre', tabindex: '0' }, tex));
 }
 
 function text(content: string | undefined): HTMLElement | null {
   return content === undefined
     ? null
-    : scrollable(h('pre', { class: 'ipyagent-pre' }, reveal(content)));
+    : scrollable(h('pre', { class: 'ipyagent-pre', tabindex: '0' }, reveal(content)));
 }
 
 /** Focusable, so that the keyboard can scroll it. */
 function scrollable(content: Node): HTMLElement {
-  const attributes = { class: 'ipyagent-display ipyagent-markdown', tabindex: '0', role: 'region' };
+  const attributes = { class: 'ipyagent-display ipyagent-markdown', tabindex: '0', role: 'group' };
   return h('div', { ...attributes, 'aria-label': 'Output' }, content);
 }

@@ -26,7 +26,7 @@ export class FooterView {
 }
 
 function foldOf({ title, text, is_open }: Fold): HTMLElement {
-  const body = h('pre', { class: 'ipyagent-pre' }, reveal(text));
+  const body = h('pre', { class: 'ipyagent-pre', tabindex: '0' }, reveal(text));
   const details = h('details', { class: 'ipyagent-context' }, h('summary', {}, title), body);
   details.open = is_open;
   return details;

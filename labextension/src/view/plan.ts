@@ -35,7 +35,11 @@ export class PlanView {
     private before: Before
   ) {
     const parts = [this.heading.element, this.list, this.editing, this.form.element];
-    this.element = h('section', { class: 'ipyagent-plan', 'aria-label': 'Plan' }, ...parts);
+    this.element = h(
+      'section',
+      { class: 'ipyagent-plan', role: 'group', 'aria-label': 'Plan' },
+      ...parts
+    );
     this.element.append(this.late.element);
   }
 

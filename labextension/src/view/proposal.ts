@@ -95,7 +95,7 @@ function content(call: Call): HTMLElement {
     return h('p', { class: 'ipyagent-note' }, 'It is empty.');
   }
   const code = highlight(source, preview?.language ?? '');
-  return h('pre', { class: 'ipyagent-pre' }, revealWithin(h('code', {}, code)));
+  return h('pre', { class: 'ipyagent-pre', tabindex: '0' }, revealWithin(h('code', {}, code)));
 }
 
 function sourceOf({ request }: Call): string {

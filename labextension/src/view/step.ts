@@ -94,6 +94,11 @@ class ThinkingView {
 
   private isNew = true;
 
+  constructor() {
+    // Focusable, so that keys can scroll it.
+    this.text.element.tabIndex = 0;
+  }
+
   update(thinking: Fold | null): void {
     this.element.hidden = thinking === null;
     if (thinking === null) {

@@ -141,7 +141,11 @@ export function glyph({ glyph, status_text }: Pick<Call, 'glyph' | 'status_text'
 
 /** Return the last lines of a running call's output. */
 function tailOf(text: string): HTMLElement {
-  return h('pre', { class: 'ipyagent-pre ipyagent-output ipyagent-tail' }, reveal(text));
+  return h(
+    'pre',
+    { class: 'ipyagent-pre ipyagent-output ipyagent-tail', tabindex: '0' },
+    reveal(text)
+  );
 }
 
 /** Return a note on what the code touches, shown above it. */
