@@ -14,7 +14,6 @@ REASONS = {
     "kernel/engine_thread.py EngineThread._current": "the process has one thread of all runs",
     "kernel/engine_thread.py LoopThread._lock": "of the threads below",
     "kernel/engine_thread.py cls._current": "the process has one thread of each kind",
-    "kernel/outputs.py _active": "a fork concerns all: its hook stays with the process",
     "kernel/interrupt.py _signals": "the process has one handler of SIGINT",
     "kernel/interrupt.py _watches": "the process has one wakeup descriptor",
     "kernel/main_thread.py _turn": "the process has one main thread",

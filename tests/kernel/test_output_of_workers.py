@@ -1,18 +1,17 @@
-"""Prints of threads and forked workers that code starts are the code's, and no others."""
+"""What threads, workers, child processes and C code put out is the output of their code."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from ipyagent.kernel.outputs import LIMIT, ForkedOutput
+from ipyagent.kernel.outputs import KEPT, Outputs
 from kernels import Kernel, Reply
 from patience import PATIENCE
 
@@ -191,40 +190,132 @@ def test_a_script_gets_what_its_workers_print_and_they_do_not_run_its_rest(tmp_p
     assert done.stdout == "['7', None]\n"
 
 
-@pytest.fixture
-def forked() -> Iterator[ForkedOutput]:
-    output = ForkedOutput()
-    output.open()
-    yield output
-    output.close()
+PAST_PYTHON = {
+    "subprocess.run(['echo', 'one'])": "one",
+    "subprocess.run(['echo', 'one'], stdout=sys.stdout)": "one",
+    "subprocess.run('echo one >&2', shell=True, stderr=subprocess.STDOUT)": "one",
+    "subprocess.check_call([sys.executable, '-c', 'print(4)'])": "4",
+    "os.system('echo one; echo two >&2')": "one\n[stderr]\ntwo",
+    "os.write(1, b'one\\n'); os.write(2, b'two\\n')": "one\n[stderr]\ntwo",
+    "os.write(sys.stdout.fileno(), b'one\\n')": "one",
+    "print('one', file=sys.__stdout__)": "one",
+    "ctypes.CDLL(None).printf(b'one\\n')": "one",
+    "os.posix_spawnp('echo', ['echo', 'one'], os.environ); os.wait()": "one",
+    "await (await asyncio.create_subprocess_exec('echo', 'one')).wait()": "one",
+    "with ProcessPoolExecutor(1, get_context('spawn')) as p: p.submit(print, 'one')": "one",
+    "with ProcessPoolExecutor(1, get_context('forkserver')) as p: p.submit(print, 'one')": "one",
+    "if not (child := os.fork()): os.write(1, b'one\\n'); os._exit(0)\n"
+    "child = os.waitpid(child, 0)": "one",
+    "mine.info('one')": "[stderr]\none",
+    "print('one', file=kept)": "one",
+    "await asyncio.get_running_loop().run_in_executor(pool, print, 'one')": "one",
+    "pool.submit(print, 'one').result()": "one",
+}
+"""Code, and what it puts out between two lines."""
+
+OTHERS = """\
+import asyncio, ctypes, logging, os, subprocess, sys
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from multiprocessing import get_context
+mine, kept, __spec__ = logging.getLogger("mine"), sys.stdout, None
+mine.setLevel("INFO")
+mine.addHandler(logging.StreamHandler())
+pool = ThreadPoolExecutor(1)
+pool.submit(int).result()"""
 
 
-def play_worker(output: ForkedOutput) -> None:
-    output._process = -1
+@pytest.mark.kernel
+def test_what_passes_by_the_streams_of_python_is_told_in_its_place(
+    fresh: Kernel, tmp_path: Path
+) -> None:
+    fresh.run(OTHERS)
+    for code, text in PAST_PYTHON.items():
+        reply, result = agent(fresh, tmp_path, f"print('before')\n{code};\nprint('after')")
+        told = result["output"].replace("[stdout]\n", "")
+        assert told == f"before\n{text}\nafter", (code, result)
+        assert reply.stdout + reply.stderr == "", code
+    assert fresh.run("os.write(1, b'still here'); mine.info('too')").status == "ok"
 
 
-def test_text_is_read_once_and_characters_stay_whole(forked: ForkedOutput) -> None:
-    assert forked.write("é\n")
-    assert forked.read() == "é\n"
-    assert forked.read() == ""
-    os.write(forked._file or 0, b"\xc3")
-    assert forked.read() == ""
-    os.write(forked._file or 0, b"\xa9")
-    assert forked.read() == "é"
+@pytest.mark.kernel
+def test_a_process_that_outlives_its_code_prints_in_a_later_cell(
+    fresh: Kernel, tmp_path: Path
+) -> None:
+    starts = "child = subprocess.Popen('read go; echo late', shell=True, stdin=subprocess.PIPE)"
+    _, result = agent(fresh, tmp_path, f"import subprocess\n{starts}")
+    assert "late" not in result["output"]
+    _, result = agent(fresh, tmp_path, "child.communicate(b'go\\n'); import time\ntime.sleep(0.5)")
+    assert result["output"] == "late"
 
 
-def test_a_worker_that_outlives_the_run_is_told_that_nobody_reads(forked: ForkedOutput) -> None:
-    copy = ForkedOutput()
-    copy._file = os.dup(forked._file or 0)
-    play_worker(copy)
-    assert copy.write("read\n")
-    assert forked.read() == "read\n"
-    forked.close()
-    assert not copy.write("unread\n")
-    os.close(copy._file)
+@pytest.mark.kernel
+def test_endless_output_of_a_process_is_read_and_its_middle_dropped(
+    fresh: Kernel, tmp_path: Path
+) -> None:
+    code = "import os\nos.system('yes 2>/dev/null | head -c 20000000; echo end')"
+    _, result = agent(fresh, tmp_path, code)
+    (kept,) = (tmp_path / ".ipyagent" / "outputs").iterdir()
+    text = kept.read_text()
+    assert len(text) < 2 * KEPT
+    assert "characters were not kept" in text
+    assert text.endswith("end\n0")
+    assert kept.name in result["output"]
 
 
-def test_workers_that_print_without_end_fill_no_disk(forked: ForkedOutput) -> None:
-    for _ in range(20):
-        assert forked.write("x" * 1_000_000 + "\n")
-    assert len(forked.read()) <= LIMIT + 1_000_001
+@pytest.mark.kernel
+def test_what_a_look_writes_past_python_is_told_too(
+    kernel_of_module: Kernel, tmp_path: Path
+) -> None:
+    kernel_of_module.reset(tmp_path)
+    (tmp_path / "script.yaml").write_text(
+        yaml.safe_dump([{"calls": [{"name": "run_python", "arguments": {"code": LOOK}}]}, "Done."])
+    )
+    kernel_of_module.run("%agent config agent.look_freely=true")
+    reply = kernel_of_module.run("%%agent -m scripted/script.yaml\nBegin.")
+    result = reply.run["steps"][0]["executions"][0]["result"]
+    assert result["output"] == "before\none\nafter"
+    kernel_of_module.run("%agent config agent.look_freely=false")
+
+
+LOOK = "import os\nprint('before')\nnumber = os.write(1, b'one\\n')\nprint('after')"
+
+
+def test_help_of_a_name_is_told(fresh: Kernel, tmp_path: Path) -> None:
+    reply, result = agent(fresh, tmp_path, "len?")
+    assert "Return the number of items" in result["output"]
+    assert not reply.content["payload"]
+
+
+def test_a_script_keeps_its_own_descriptors(tmp_path: Path) -> None:
+    script = (
+        "import os, sys, threading\n"
+        "from ipyagent.kernel.namespace import PlainNamespace\n"
+        "def other(): go.wait(); print('not of the code'); done.set()\n"
+        "go, done, kept = threading.Event(), threading.Event(), sys.stdout\n"
+        "threading.Thread(target=other).start()\n"
+        'code = \'os.system("echo one")\\nprint("two", file=kept)\\ngo.set(); done.wait()\'\n'
+        "result = PlainNamespace(globals()).run(code)\n"
+        "print([result.output, result.error])\n"
+        "os.system('echo last')"
+    )
+    done = subprocess.run(
+        [sys.executable, "-u", "-W", "ignore", "-c", script],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=True,
+    )
+    assert done.stdout == "not of the code\n['one\\ntwo\\nTrue', None]\nlast\n"
+
+
+def test_characters_in_two_pieces_stay_whole() -> None:
+    outputs = Outputs()
+    _, descriptor = outputs.descriptors.values()
+    descriptor.open()
+    try:
+        os.write(2, b"\xc3")
+        outputs.read_descriptors()
+        os.write(2, b"\xa9")
+    finally:
+        descriptor.close()
+    assert outputs.text() == "[stderr]\né"

@@ -8,6 +8,8 @@ import pandas as pd
 import pytest
 from pandas.tests.extension.json import JSONArray
 
+from ipyagent.kernel.describe import describe
+from ipyagent.kernel.describe.compact import compact_value
 from ipyagent.kernel.describe.libraries import table_of
 from ipyagent.kernel.namespace import digest
 
@@ -47,6 +49,26 @@ INDEXES: list[tuple[Any, str, str]] = [
         "site,(no name),age,weight\na,1,41",
     ),
     (pd.Index(["p1", "p2"], name=("a", 1)), f"index ('a', 1): {TEXT}", "p1,41"),
+    (pd.Index([0, 5]), "index (no name): int64", "(no name),age,weight\n0,41,70.5\n5,57"),
+    (pd.RangeIndex(3, 9, 3), "index (no name): int64", "(no name),age,weight\n3,41,70.5\n6,57"),
+    (pd.Index([7, 7]), "index (no name): int64", "7,41,70.5\n7,57"),
+    (pd.Index(["1", "2"], name="id"), f"index id: {TEXT}", "id,age,weight\n'1',41,70.5\n'2',57"),
+    (pd.Index(["1", 1], name="id"), "index id: object", "id,age,weight\n'1',41,70.5\n1,57"),
+    (pd.Index(["None", None]), "index (no name)", "'None',41"),
+    (pd.Index(["nan", "1e5"]), "index (no name)", "'nan',41,70.5\n'1e5',57"),
+    (pd.Index([True, False], name="ok"), "index ok: bool", "ok,age,weight\nTrue,41"),
+    (pd.to_timedelta([1, 2], "h"), "index (no name): timedelta64", "Timedelta("),
+    (pd.Index([b"a", b"b"]), "index (no name): object", "b'a',41"),
+    (
+        pd.Index([("a", 1), ("b", 2)], tupleize_cols=False),
+        "index (no name): object",
+        "\"('a', 1)\",41",
+    ),
+    (
+        pd.date_range("2024-03-01", periods=2, tz="Europe/Oslo", name="when"),
+        "index when: datetime64",
+        "when,age,weight\n2024-03-01 00:00:00+01:00,41",
+    ),
 ]
 
 
@@ -62,11 +84,33 @@ def test_an_index_is_named_with_its_type_and_its_labels(index: Any, line: str, r
     assert line.partition(",")[0] in series.line()
 
 
-@pytest.mark.parametrize("index", [pd.RangeIndex(2), pd.Index([0, 5]), pd.RangeIndex(3, 9, 3)])
-def test_rows_that_are_only_numbered_have_no_index(index: Any) -> None:
-    table = table_of(indexed(index))
+@pytest.mark.parametrize(("index", "line", "rows"), INDEXES)
+def test_the_last_value_of_code_has_the_same_labels(index: Any, line: str, rows: str) -> None:
+    class OfALibrary(pd.DataFrame):
+        """As those of geopandas."""
+
+    header, *first = rows.replace("(no name)", "").splitlines()
+    for frame in (indexed(index), OfALibrary(indexed(index))):
+        told = compact_value(frame, "")
+        assert told is not None
+        assert line in told
+        assert all(each in told for each in (header, *first))
+
+
+def test_rows_that_are_only_numbered_have_no_index() -> None:
+    table = table_of(indexed(pd.RangeIndex(2)))
     assert table is not None
     assert "index" not in table.line() + table.detail()
+
+
+def test_labels_of_columns_are_told_from_each_other_and_their_levels_are_named() -> None:
+    table = table_of(pd.DataFrame([[1, 2, 3, 4]], columns=["1", 1, None, "None"]))
+    assert table is not None
+    assert "('1': int64, 1: int64, None: int64, 'None': int64)" in table.line()
+    long = pd.DataFrame({"city": ["Ulm", "Bonn"], "year": [1, 2], "sales": [3, 4]})
+    wide = long.pivot(index="city", columns="year", values="sales")
+    assert "index: city; levels of the columns: year;" in str(compact_value(wide, ""))
+    assert describe("i", wide.columns, detail=False) == "i: Index year, 2 entries (int64): [1, 2]"
 
 
 def test_a_grouped_table_says_what_it_is_grouped_by() -> None:

@@ -167,6 +167,8 @@ class _Cell(Recording):
                 yield shell, name, self._shell_shows_error
         if hasattr(shell, "system_piped"):
             yield shell, "system", shell.system_piped  # a terminal's own writes past sys.stdout
+        if hasattr(shell, "hooks"):
+            yield shell.hooks, "show_in_pager", self._show_page
         if hasattr(shell, "ask_exit"):
             yield shell, "ask_exit", _refuse_exit
 
@@ -201,6 +203,9 @@ class _Cell(Recording):
             return (bundle if table is None else TableBundle(bundle, table)), metadata
 
         return format_value
+
+    def _show_page(self, page: str | JsonDict, *args: object, **kwargs: object) -> None:
+        self.outputs.show(page if isinstance(page, dict) else {"text/plain": page})
 
     def _shell_shows_error(self, *args: object, **kwargs: object) -> None:
         candidates = [

@@ -27,9 +27,8 @@ class CellOutputs(Outputs):
         """Return the outputs in nbformat."""
         return [{k: v for k, v in each.items() if k != _ID} for each in self._outputs]
 
-    def write(self, channel: Channel, text: str) -> None:
-        """Add printed text."""
-        super().write(channel, text)
+    def _add_text(self, channel: Channel, text: str) -> None:
+        super()._add_text(channel, text)
         last = self._outputs[-1] if self._outputs else {}
         if last.get("name") != channel:
             last = self._keep({"output_type": "stream", "name": channel, "text": ""}, 0)

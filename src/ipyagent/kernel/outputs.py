@@ -1,19 +1,14 @@
 """Printed and displayed output, in order, as the parts of a `ToolResult`.
 
-A caller that stops waiting for a call reads its output so far. What forked workers print, each
-appends to a file, which the code's own process reads.
+A caller that stops waiting for a call reads its output so far.
 """
 
 from __future__ import annotations
 
-import codecs
 import contextlib
 import io
 import json
-import os
-import tempfile
 import threading
-import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
@@ -35,82 +30,10 @@ from ipyagent.kernel.page_bundles import (
     page_kind,
     publishable,
 )
+from ipyagent.kernel.standard_descriptors import DescriptorOutput
 from ipyagent.plaintext import strip_escapes
 from ipyagent.schema import Display, ImageContent, ToolResult
 from ipyagent.schema.results import distinct
-
-LIMIT = 8_000_000
-"""Bytes that workers may print in one run."""
-
-_READ = 0o400
-
-
-class ForkedOutput:
-    """The printed text of one channel. A file exists only once there is a fork."""
-
-    def __init__(self) -> None:
-        self._process = os.getpid()
-        self._file: int | None = None
-        self._line = ""
-        self._start = 0
-        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._lock = threading.Lock()
-        _active.add(self)
-
-    @property
-    def is_worker(self) -> bool:
-        """True in a forked process."""
-        return os.getpid() != self._process
-
-    def open(self) -> None:
-        """Open the file, which workers inherit."""
-        if self._file is None and not self.is_worker:
-            # Where there is no folder to write to, or no descriptor, it stays unread.
-            with (
-                contextlib.suppress(OSError),
-                tempfile.TemporaryFile(prefix="ipyagent-") as file,
-            ):
-                self._file = os.dup(file.fileno())
-
-    def write(self, text: str, *, flush: bool = False) -> bool:
-        """Append a worker's text, whole lines at once; return False if nobody reads it."""
-        self._line += text
-        line, self._line = (self._line, "") if flush or "\n" in text else ("", self._line)
-        if self._file is None or not (status := os.fstat(self._file)).st_mode & _READ:
-            return False
-        if line and status.st_size < LIMIT:
-            os.write(self._file, line.encode("utf-8", "replace"))
-        return True
-
-    def read(self) -> str:
-        """Return what workers have printed since the last time."""
-        if self._file is None or self.is_worker:
-            return ""
-        with self._lock:
-            new = os.pread(self._file, LIMIT, self._start)
-            self._start += len(new)
-            return self._decoder.decode(new)
-
-    def close(self) -> None:
-        """End reading; workers that outlive the run are told by the file's mode."""
-        _active.discard(self)
-        if self._file is not None and not self.is_worker:
-            file, self._file = self._file, None
-            os.fchmod(file, 0)
-            os.close(file)
-
-
-_active: weakref.WeakSet[ForkedOutput] = weakref.WeakSet()
-
-
-def _open_all() -> None:
-    for each in list(_active):
-        each.open()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_open_all)
-
 
 Channel = Literal["stdout", "stderr", "display"]
 PRINTED: tuple[Channel, ...] = ("stdout", "stderr")
@@ -173,13 +96,20 @@ class Outputs:
 
     def __init__(self) -> None:
         self.clean: Callable[[JsonDict], JsonDict] = lambda data: data
-        self.workers = {channel: ForkedOutput() for channel in PRINTED}
+        self.descriptors = {
+            channel: DescriptorOutput(number, self.read_descriptors)
+            for number, channel in enumerate(PRINTED, 1)
+        }
+        self._reading = threading.RLock()
         self._told = ""
         self._forget()
 
     def write(self, channel: Channel, text: str) -> None:
         """Add printed text."""
-        self.read_workers()
+        self.read_descriptors()
+        self._add_text(channel, text)
+
+    def _add_text(self, channel: Channel, text: str) -> None:
         self._make_room()
         for start in range(0, len(text), PIECE):
             part = text[start : start + PIECE]
@@ -190,11 +120,13 @@ class Outputs:
             self._chars += len(part)
             self._drop_the_middle()
 
-    def read_workers(self) -> None:
-        """Add what forked workers have printed meanwhile."""
-        for channel, worker in self.workers.items():
-            if text := worker.read():
-                self.write(channel, text)
+    def read_descriptors(self) -> None:
+        """Add what others than Python's streams have written meanwhile."""
+        for channel, descriptor in self.descriptors.items():
+            if descriptor.is_open and not descriptor.is_worker:
+                with self._reading:
+                    if text := descriptor.read():
+                        self._add_text(channel, text)
 
     def show(
         self,
@@ -203,7 +135,7 @@ class Outputs:
         metadata: JsonDict | None = None,
     ) -> None:
         """Add a rich output."""
-        self.read_workers()
+        self.read_descriptors()
         self._make_room()
         piece = self._display(bundle, display_id, metadata)
         self._pieces.append(piece)
@@ -422,29 +354,45 @@ class Stream(io.TextIOBase):
         self, outputs: Outputs, channel: Channel, past: Any, mine: Callable[[], bool]
     ) -> None:
         self.outputs, self.channel, self.past, self.mine = outputs, channel, past, mine
+        self._descriptor = outputs.descriptors[channel]
+        self._is_descriptor = False
+        with contextlib.suppress(Exception):  # a stream of the user's may be anything
+            self._is_descriptor = past.fileno() == self._descriptor.number
 
     def writable(self) -> bool:
         """Return True."""
         return True
 
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.past, name)
+
     def write(self, text: str) -> int:
         """Record the text, or pass it on."""
+        return self.write_instead(self.past.write, text)
+
+    def write_instead(self, write: Callable[[str], object], text: str) -> int:
+        """Record the text; `write` what is not the code's."""
         if not isinstance(text, str):
             raise TypeError(f"write() argument must be str, not {type(text).__name__}")
-        worker = self.outputs.workers[self.channel]
-        if self.mine() and not worker.is_worker:
+        if not self.mine():
+            if not (self._is_descriptor and self._descriptor.write_past(text)):
+                write(text)
+        elif self._descriptor.is_worker:
+            self._descriptor.write(text)
+        else:
             self.outputs.write(self.channel, text)
-        elif not (self.mine() and worker.write(text)):
-            self.past.write(text)
         return len(text)
 
     def flush(self) -> None:
         """Flush the original stream, if text went there."""
-        worker = self.outputs.workers[self.channel]
         if not self.mine():
             self.past.flush()
-        elif worker.is_worker:
-            worker.write("", flush=True)
+        elif self._descriptor.is_worker:
+            self._descriptor.write("", flush=True)
+
+    def fileno(self) -> int:
+        """Return the descriptor, whose output is recorded too."""
+        return self._descriptor.number if self._descriptor.is_open else self.past.fileno()
 
 
 Recent = Callable[[], str | None]
@@ -495,7 +443,7 @@ def offer_output(
 
 def output_so_far(outputs: Outputs) -> ToolResult:
     """Return the output until now: prints, figures, displays."""
-    outputs.read_workers()
+    outputs.read_descriptors()
     return ToolResult(
         output=outputs.text(),
         images=outputs.images,

@@ -19,9 +19,10 @@ import traceback
 import types
 import weakref
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Any, NoReturn, Self
+from typing import Any, NoReturn, Self, TypeVar
 
 from ipyagent.kernel.describe.compact import compact_value
 from ipyagent.kernel.error_hints import find_hint
@@ -31,6 +32,8 @@ from ipyagent.kernel.outputs import PRINTED, Outputs, Stream, offer_output, outp
 from ipyagent.phrases import ellipsize
 from ipyagent.plaintext import strip_escapes
 from ipyagent.schema import ToolResult
+
+T = TypeVar("T")
 
 CODE = "<code>"
 """The name of the code that was run, in tracebacks."""
@@ -156,19 +159,20 @@ class Recording:
             stack.callback(_running.reset, _running.set(self))
             for owner, name, value in self.patches():
                 stack.enter_context(patch_attribute(owner, name, value))
+            for descriptor in self.outputs.descriptors.values():
+                descriptor.open()
             self._cleanup = stack.pop_all()
         return self
 
     @without_reminders
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
-        if self.outputs.workers["stdout"].is_worker:
+        if self.outputs.descriptors["stdout"].is_worker:
             self._end_worker(error)
         with self._cleanup:
             if error is not None:
                 self.error = error
-            self.outputs.read_workers()
-            for worker in self.outputs.workers.values():
-                worker.close()
+            for descriptor in self.outputs.descriptors.values():
+                descriptor.close()
             for figure in take_figures(self._figures):
                 self.outputs.show({"image/png": figure})
         return True
@@ -177,9 +181,13 @@ class Recording:
         """Yield the attributes replaced while the code runs: owner, name, value."""
         for channel in PRINTED:
             past = getattr(sys, channel)
-            yield sys, channel, Stream(self.outputs, channel, past, self.mine)
+            stream = Stream(self.outputs, channel, past, self.mine)
+            yield sys, channel, stream
+            if hasattr(past, "__dict__"):  # a log's handler may have kept it
+                yield past, "write", functools.partial(stream.write_instead, past.write)
 
         yield threading.Thread, "start", self._follow(threading.Thread.start)
+        yield ThreadPoolExecutor, "submit", self._follow_pool(ThreadPoolExecutor.submit)
 
     def _follow(self, start: Callable[[threading.Thread], None]) -> Callable[..., None]:
         """Return a way to start a thread that remembers those of the code."""
@@ -191,6 +199,23 @@ class Recording:
             start(thread)
 
         return start_thread
+
+    def _follow_pool(self, submit: Callable[..., T]) -> Callable[..., T]:
+        """Return a way to submit work of the code's to threads that others may have started."""
+
+        @functools.wraps(submit)
+        def submit_work(pool: object, function: Any, /, *args: Any, **options: Any) -> T:
+            work = (self._work, function) if self.mine() else (function,)
+            return submit(pool, *work, *args, **options)
+
+        return submit_work
+
+    def _work(self, function: Callable[..., T], /, *args: Any, **options: Any) -> T:
+        token = _running.set(self)
+        try:
+            return function(*args, **options)
+        finally:
+            _running.reset(token)
 
     def _end_worker(self, error: BaseException | None) -> NoReturn:
         """End a forked process that leaves the code: the kernel is its parent's."""
@@ -263,7 +288,7 @@ def _is_being_cancelled() -> bool:
 def patch_attribute(owner: object, name: str, value: object) -> Iterator[None]:
     """Replace an attribute within the context."""
     old = getattr(owner, name)
-    from_class = name not in vars(owner) and inspect.isfunction(getattr(type(owner), name, None))
+    from_class = name not in vars(owner) and inspect.isroutine(getattr(type(owner), name, None))
     setattr(owner, name, value)
     try:
         yield

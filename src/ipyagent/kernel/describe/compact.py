@@ -15,9 +15,8 @@ from typing import Any
 
 from ipyagent.kernel.describe import describe
 from ipyagent.kernel.describe.libraries import table_of
-from ipyagent.kernel.describe.preview import key_secrecy, preview, text
-from ipyagent.kernel.describe.safe_inspect import module_name, one_line
-from ipyagent.kernel.describe.table import NAMED, Column, Table
+from ipyagent.kernel.describe.preview import key_secrecy
+from ipyagent.kernel.describe.table import NAMED, Column, Table, write_cell
 from ipyagent.redaction import HIDDEN, Secrecy
 
 ROWS = 60
@@ -37,7 +36,7 @@ def compact_value(value: object, plain: str) -> str | None:
     """Return a value in a form for the model; None if its plain text is right as it is."""
     table = table_of(value)
     if table is not None:
-        return _format_table(table, _index_columns(value))
+        return _format_table(table)
     if len(plain) > LONG and _is_container(value):
         _, _, description = describe("value", value, detail=True).partition(": ")
         return f"{description}\n[too long to print ({len(plain):,} characters): print a part]"
@@ -52,9 +51,9 @@ def _is_container(value: object) -> bool:
     )
 
 
-def _format_table(table: Table, index: Sequence[Column]) -> str | None:
+def _format_table(table: Table) -> str | None:
     """Return the table as CSV below its facts; None if it holds objects of unknown classes."""
-    columns = [*index, *table.columns[:NAMED]]
+    columns = [*table.index, *table.columns[:NAMED]]
     whole = table.rows <= ROWS
     parts = [slice(None)] if whole else [slice(_ENDS), slice(table.rows - _ENDS, table.rows)]
     blocks = [
@@ -64,15 +63,17 @@ def _format_table(table: Table, index: Sequence[Column]) -> str | None:
         return None
     rows = [_write(zip(*block, strict=True)) for block in blocks]
     header = _write([[_header(column) for column in columns]])
-    return "\n".join([_facts(table, index), header, "\n…\n".join(rows)]).rstrip("\n")
+    return "\n".join([_facts(table), header, "\n…\n".join(rows)]).rstrip("\n")
 
 
-def _facts(table: Table, index: Sequence[Column]) -> str:
+def _facts(table: Table) -> str:
     kinds = {column.dtype for column in table.columns}
     same = len(kinds) == 1 < table.width
     facts = [f"{table.size}, all {kinds.pop()}{table.suffix}" if same else table.line()]
-    if index:
-        facts.append(f"index: {', '.join(_header(column) or 'no name' for column in index)}")
+    if table.index:
+        named = (_header(column) or "no name" for column in table.index)
+        facts.append(f"index: {', '.join(named)}")
+    facts += table.name_levels()
     if table.rows > ROWS:
         facts.append(f"first and last {_ENDS} rows")
     if table.width > NAMED:
@@ -99,32 +100,12 @@ def _cell(value: Any, column: Column) -> str | None:
     if type(value) is float and secret is Secrecy.NONE:
         small = 0 < abs(value) < 0.001
         return f"{value:.6g}" if small else repr(round(value, 6))
-    if type(value) is str:
-        return text(value, secret=secret, limit=_CELL)
-    brief = preview(value, secret=secret, limit=_CELL)
-    return None if brief.startswith("<") and brief not in ("<NA>", HIDDEN) else brief
+    brief = write_cell(column, value, secret, _CELL)
+    is_unknown = type(value) is not str and brief.startswith("<") and brief not in ("<NA>", HIDDEN)
+    return None if is_unknown else brief
 
 
 def _write(rows: Iterable[Sequence[str | None]]) -> str:
     buffer = io.StringIO()
     csv.writer(buffer, lineterminator="\n").writerows(rows)
     return buffer.getvalue().rstrip("\n")
-
-
-def _index_columns(value: Any) -> list[Column]:
-    """Return the levels of a pandas index as columns; none for a plain numbering."""
-    index: Any = getattr(value, "index", None) if _is_pandas(value) else None
-    if not _is_pandas(index) or type(index) is sys.modules["pandas"].RangeIndex:
-        return []
-    levels = (index.get_level_values(i) for i in range(index.nlevels))
-    return [_level_column(level) for level in levels]
-
-
-def _level_column(level: Any) -> Column:
-    return Column(
-        level.name, one_line(str(level.dtype)), None, None, lambda rows: level[rows].tolist()
-    )
-
-
-def _is_pandas(value: object) -> bool:
-    return module_name(type(value)).partition(".")[0] == "pandas"

@@ -27,6 +27,7 @@ from ipyagent.kernel.describe.table import (
     HEAD,
     Column,
     Table,
+    label_text,
 )
 from ipyagent.redaction import Secrecy
 
@@ -61,7 +62,8 @@ def _pandas_index(index: Any) -> list[Column]:
     """Return the levels of an index; none if it only numbers the rows."""
     pandas = sys.modules["pandas"]
     names = list(index.names)
-    if names == [None] and getattr(index.dtype, "kind", "O") in "iu":
+    is_range = type(index) is pandas.RangeIndex
+    if names == [None] and is_range and (index.start, index.step) == (0, 1):
         return []
     is_multiple = is_a(index, pandas.MultiIndex)
     storages = [level.dtype for level in index.levels] if is_multiple else [index.dtype]
@@ -75,7 +77,7 @@ def _index_level(index: Any, number: int, name: Any, storage: _Storage) -> Colum
     def read(rows: slice) -> Sequence[Any]:
         return index[rows].get_level_values(number).tolist() if storage.known else []
 
-    return Column(name, storage.name, None, None, read)
+    return Column(name, storage.name, None, None, read, is_text=False, is_index=True)
 
 
 def _pandas_columns(frame: Any, labels: list[Any]) -> list[Column]:
@@ -110,7 +112,7 @@ class _FrameReader:
     def column(self, i: int, label: Any, storage: _Storage) -> Column:
         """Return a column; of one whose storage is unknown, no more than label and type."""
         if not storage.known:
-            return Column(label, storage.name, None, None, lambda rows: [])
+            return Column(label, storage.name, None, None, lambda rows: [], is_text=False)
         return Column(
             label,
             storage.name,
@@ -119,6 +121,7 @@ class _FrameReader:
             lambda rows: self._at(i).iloc[rows].tolist(),
             lambda: _pandas_choices(self._at(i)) if storage.hashable else (),
             lambda: _pandas_ends(self._at(i)),
+            is_text=False,
         )
 
     def _at(self, i: int) -> Any:
@@ -200,7 +203,8 @@ def pandas_index(value: Any, secret: Secrecy, detail: bool) -> str | None:
     first = [preview(v, secret=secret, limit=30) for v in value[:HEAD].tolist()]
     more = ", …" if value.shape[0] > HEAD else ""
     kind = type_name(type(value))
-    return f"{kind}, {value.shape[0]:,} entries ({value.dtype}): [{', '.join(first)}{more}]"
+    names = "" if set(value.names) == {None} else f" {', '.join(map(label_text, value.names))}"
+    return f"{kind}{names}, {value.shape[0]:,} entries ({value.dtype}): [{', '.join(first)}{more}]"
 
 
 # polars ------------------------------------------------------------------------------------------

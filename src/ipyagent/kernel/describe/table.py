@@ -49,6 +49,13 @@ def label_text(label: object) -> str:
     return repr(plain) if misread else plain
 
 
+def _is_like_value(text: str) -> bool:
+    """Return whether a text looks as another value does: `1`, `None`."""
+    with contextlib.suppress(ValueError):
+        return float(text) is not None
+    return text in ("True", "False", "None", "<NA>", "NaT")
+
+
 @dataclass(frozen=True)
 class Column:
     """A column: its label, its type's name, and how to describe it on request."""
@@ -62,11 +69,16 @@ class Column:
     """All values, if they are few; else none."""
     ends: Callable[[], Sequence[object]] = tuple
     """The smallest and the largest value, if that says more than an example; else none."""
+    is_text: bool = True
+    """False if labels may be of any type: then "1" is not 1."""
+    is_index: bool = False
 
     @property
     def name(self) -> str:
         """The label as text; quoted if it could be misread."""
-        return label_text(self.label)
+        name = label_text(self.label)
+        is_other = type(self.label) is str and not self.is_text and _is_like_value(name)
+        return repr(name) if is_other else name
 
 
 @dataclass(frozen=True)
@@ -140,12 +152,17 @@ class Table:
         if self.index:
             named = ", ".join(f"{_name_of_index(each)} ({each.dtype})" for each in self.index)
             facts.append(f"index, no column: {named}")
-        if any(level is not None for level in self.levels):
-            names = ("(no name)" if each is None else label_text(each) for each in self.levels)
-            facts.append(f"levels of the columns: {', '.join(names)}")
+        facts += self.name_levels()
         if not self._count_missing:
             facts.append("nulls: not counted (large)")
         return "\n".join(facts)
+
+    def name_levels(self) -> list[str]:
+        """Return a line with the names of the levels of the columns, if they have any."""
+        if all(level is None for level in self.levels):
+            return []
+        names = ("(no name)" if each is None else label_text(each) for each in self.levels)
+        return [f"levels of the columns: {', '.join(names)}"]
 
     @property
     def _count_missing(self) -> bool:
@@ -189,7 +206,7 @@ class Table:
 
     def _write_cells(self, column: Column, values: Iterable[Any]) -> list[str]:
         secret = max(self.secret, key_secrecy(column.label))
-        return [(text if type(v) is str else preview)(v, secret=secret, limit=40) for v in values]
+        return [write_cell(column, v, secret, 40) for v in values]
 
     def _first_rows(self, most: int) -> str:
         columns = self.columns[:NAMED]
@@ -202,6 +219,14 @@ class Table:
         names = [*map(_name_of_index, self.index), *(column.name for column in columns)]
         writer.writerows([names, *rows])
         return buffer.getvalue().rstrip("\n")
+
+
+def write_cell(column: Column, value: object, secret: Secrecy, limit: int) -> str:
+    """Return a value as a cell of CSV; a label is quoted if it could be misread as another one."""
+    if type(value) is not str:
+        return preview(value, secret=secret, limit=limit)
+    cell = text(value, secret=secret, limit=limit)
+    return repr(cell) if column.is_index and _is_like_value(cell) else cell
 
 
 def _name_of_index(level: Column) -> str:

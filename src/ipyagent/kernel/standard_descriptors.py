@@ -1,0 +1,121 @@
+"""The output that passes by Python's streams: of C code, child processes and forked workers."""
+
+from __future__ import annotations
+
+import codecs
+import contextlib
+import os
+import select
+import sys
+import threading
+from collections.abc import Callable
+
+_ROOM = 1_000_000
+"""Bytes for a pipe: C code that holds the interpreter's lock waits once it is full."""
+_NAMES = {1: "__stdout__", 2: "__stderr__"}
+
+
+class DescriptorOutput:
+    """A descriptor, in whose place is a pipe while code runs.
+
+    What outlives the run prints where the descriptor leads then.
+    """
+
+    def __init__(self, number: int, receive: Callable[[], object]) -> None:
+        self.number = number
+        self._receive = receive
+        self._process = os.getpid()
+        self._past: int | None = None
+        self._reader = -1
+        self._line = ""
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+
+    @property
+    def is_worker(self) -> bool:
+        """True in a forked process."""
+        return os.getpid() != self._process
+
+    @property
+    def is_open(self) -> bool:
+        """True while the descriptor is the pipe."""
+        return self._past is not None
+
+    def open(self) -> None:
+        """Put a pipe in the descriptor's place, where there is one."""
+        with contextlib.suppress(OSError, AttributeError):
+            poll, past = select.poll(), os.dup(self.number)
+            _flush(self.number)
+            self._reader, writer = os.pipe()
+            os.dup2(writer, self.number)
+            os.close(writer)
+            os.set_blocking(self._reader, False)
+            with contextlib.suppress(ImportError, AttributeError, OSError):
+                import fcntl
+
+                fcntl.fcntl(self._reader, fcntl.F_SETPIPE_SZ, _ROOM)
+            self._past = past
+            if _is_of_stream(self.number):  # not in a copy on which code is tried
+                threading.Thread(target=self._pump, args=[poll], daemon=True).start()
+
+    def write(self, text: str, *, flush: bool = False) -> None:
+        """Write a worker's text, whole lines at once."""
+        self._line += text
+        if flush or "\n" in text:
+            line, self._line = self._line.encode("utf-8", "replace"), ""
+            while line:
+                line = line[os.write(self.number, line) :]
+
+    def write_past(self, text: str) -> bool:
+        """Write text of others where the descriptor led before; return False if it led nowhere."""
+        if self._past is not None:
+            os.write(self._past, text.encode("utf-8", "replace"))
+        return self._past is not None
+
+    def read(self) -> str:
+        """Return what has been written since the last time."""
+        pieces = []
+        with contextlib.suppress(BlockingIOError):
+            while self.is_open and (new := os.read(self._reader, _ROOM)):
+                pieces.append(new)
+        return self._decoder.decode(b"".join(pieces))
+
+    def close(self) -> None:
+        """Give the descriptor back, once all has been read."""
+        if self._past is not None:
+            _flush(self.number)
+            self._receive()
+            os.dup2(self._past, self.number)
+            past, self._past = self._past, None
+            os.close(past)
+
+    def _pump(self, poll: select.poll) -> None:
+        """Read as it comes; once closed, pass on what workers that outlive the run write."""
+        poll.register(self._reader, select.POLLIN)
+        while True:
+            ((_, event),) = poll.poll()
+            self._receive()
+            if self.is_open and event & select.POLLIN:
+                continue
+            with contextlib.suppress(OSError):
+                if not (text := os.read(self._reader, _ROOM)):
+                    break
+                os.write(self.number, text)
+        if not self.is_open:
+            os.close(self._reader)
+
+
+def _is_of_stream(number: int) -> bool:
+    with contextlib.suppress(Exception):
+        return bool(getattr(sys, _NAMES[number]).fileno() >= 0)
+    return False
+
+
+def _flush(number: int) -> None:
+    """Write what Python and C still keep for a descriptor."""
+    with contextlib.suppress(Exception):  # it may be closed, or no stream at all
+        getattr(sys, _NAMES[number]).flush()
+    with contextlib.suppress(Exception):  # other systems name it in another way
+        import ctypes
+
+        libc = ctypes.CDLL(None)
+        libc.fflush(ctypes.c_void_p.in_dll(libc, _NAMES[number].strip("_")))
