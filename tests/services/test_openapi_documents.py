@@ -322,7 +322,7 @@ def test_an_operation_with_an_unknown_parameter_style_is_left_out() -> None:
     result = read(
         described(
             {
-                "/a/{m}": {"get": operation("a", parameter("path", "m", style="matrix"))},
+                "/a/{m}": {"get": operation("a", parameter("path", "m", style="form"))},
                 "/b": {"get": operation("b", parameter("query", "m", style="matrix"))},
             }
         )

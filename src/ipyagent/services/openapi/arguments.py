@@ -17,7 +17,7 @@ _OWN_HEADERS = {"accept", "content-type", "authorization", "host", "content-leng
 _OWN_HEADERS |= {"transfer-encoding", "connection", "te", "upgrade", "expect"}
 _BODY_TYPES = ("application/json", "application/x-www-form-urlencoded", "multipart/form-data")
 _STYLES = {
-    "path": {"simple"},
+    "path": {"simple", "label", "matrix"},
     "query": {"form", "spaceDelimited", "pipeDelimited", "tabs", "deepObject"},
     "header": {"simple"},
     "cookie": {"form"},
@@ -135,6 +135,7 @@ class OperationArguments:
             return
         media = _choose_media_type(content)
         described = content[media]
+        media = _BODY_TYPES[0] if "*" in media else media
         schema = described.get("schema") if isinstance(described, dict) else None
         self.deep = _deep_fields(described)
         self._set_body(
@@ -195,5 +196,4 @@ def _choose_media_type(listed: Iterable[object]) -> str:
         if known in plain:
             return plain[known]
     like_json = [each for name, each in plain.items() if name.endswith("+json") or name == "*/*"]
-    first = (like_json or names or [_BODY_TYPES[0]])[0]
-    return _BODY_TYPES[0] if "*" in first else first
+    return (like_json or names or [_BODY_TYPES[0]])[0]

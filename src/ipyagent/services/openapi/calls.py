@@ -143,7 +143,12 @@ def _short_url(url: object) -> str:
 
 _MAX_PRETTY = 1_000_000
 _MAX_ERROR = 1_500
+_MAX_HEADER = 1_000
 _ENCODINGS = ("utf-8", "iso-8859-1", "windows-1252", "us-ascii", "utf-16")
+_TOLD_HEADERS = (
+    *("Location", "Content-Location", "Operation-Location", "Link", "Retry-After", "ETag"),
+    *("X-Total-Count", "X-Next-Page", "WWW-Authenticate"),
+)
 _TEXTS = ("xml", "yaml", "csv", "javascript", "x-www-form-urlencoded", "graphql", "x-ndjson")
 
 
@@ -158,17 +163,24 @@ def as_result(
     if reply.media_type in ("image/png", "image/jpeg") and not reply.cut:
         image = as_image(reply.media_type, reply.body)
         images = (image,) if image else ()
-    text = "" if images else _body_text(reply)
+    text, how = "" if images else _body_text(reply), _told_headers(reply)
     for secret in secrets:  # some services echo the request
-        text = text.replace(secret, HIDDEN)
+        text, how = text.replace(secret, HIDDEN), how.replace(secret, HIDDEN)
     if not reply.ok:
         detail = f": {ellipsize(text, _MAX_ERROR)}" if text else ""
-        failure = ToolResult.failure(f"{head}: {_status_text(reply.status)}{detail}")
+        failure = ToolResult.failure(f"{head}: {_status_text(reply.status)}{detail}{how}")
         return failure.model_copy(update={"repeatable": False})
     body = parse_object(text) if reply.media_type.endswith("json") else None
     if reported := find_failure(body, reads=reads):
-        return ToolResult(success=False, output=text, error=f"{head}: {reported}")
-    return ToolResult(output=text or _status_text(reply.status), images=images)
+        return ToolResult(success=False, output=text + how, error=f"{head}: {reported}")
+    return ToolResult(output=(text or _status_text(reply.status)) + how, images=images)
+
+
+def _told_headers(reply: ServiceReply) -> str:
+    """Return the headers that say how to go on, each on a line of its own."""
+    found = ((name, ", ".join(reply.headers.get_list(name))) for name in _TOLD_HEADERS)
+    lines = (f"\n{name}: {visible(value[:_MAX_HEADER])}" for name, value in found if value)
+    return "".join(lines)
 
 
 def _status_text(status: int) -> str:

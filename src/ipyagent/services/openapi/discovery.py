@@ -38,6 +38,8 @@ class Discovery:
     base: str
     operations: tuple[Operation, ...]
     notices: tuple[str, ...]
+    keys: tuple[str, ...] = ()
+    """Options that register the service with the keys that it asks for."""
 
 
 async def discover(
@@ -150,9 +152,30 @@ def _interpret(
             "it names other servers, which are ignored: requests go to "
             f"{urls.format_url(base)} only; if they are meant, register it again with --base URL"
         )
+    keys, unsent = _list_keys(document)
+    notices += [f"it takes a key in its {each}, which is never sent" for each in unsent]
     info = document.get("info")
     title = excerpt(info.get("title") or "", 80) if isinstance(info, dict) else ""
-    return Discovery(title, str(base), content.operations, tuple(notices))
+    return Discovery(title, str(base), content.operations, tuple(notices), tuple(keys))
+
+
+def _list_keys(document: Document) -> tuple[list[str], list[str]]:
+    """Return the options for keys in headers, and the other places where the service takes keys."""
+    components = document.get("components")
+    schemes = components.get("securitySchemes") if isinstance(components, dict) else None
+    schemes = schemes or document.get("securityDefinitions")
+    listed = list(schemes.values())[:20] if isinstance(schemes, dict) else []
+    options, unsent = [], []
+    for each in (each for each in listed if isinstance(each, dict)):
+        name, where = excerpt(each.get("name") or "", 60), each.get("in")
+        if each.get("type") != "apiKey":
+            basic = "basic" in (each.get("scheme"), each.get("type"))
+            options.append(f"--{'header-env Authorization=' if basic else 'auth-env '}VARIABLE")
+        elif where == "header":
+            options.append(f"--header-env {name}=VARIABLE")
+        else:
+            unsent.append(f"{'query' if where == 'query' else 'cookies'} (`{name}`)")
+    return list(dict.fromkeys(options)), unsent
 
 
 def _choose_base(
@@ -179,7 +202,7 @@ def _choose_server(
     has_others = False
     for each in listed:
         try:
-            url = location.join(each)
+            url = location.join(each or "/")
             same_origin = urls.origin(url) == urls.origin(service)
         except (httpx.InvalidURL, ValueError):
             continue
@@ -210,7 +233,9 @@ def _fill_variables(url: str, variables: object) -> str:
     named = list(variables.items())[:20] if isinstance(variables, dict) else []
     for name, variable in named:
         if isinstance(variable, dict):
-            value = str(variable.get("default", ""))
+            choices = variable.get("enum")
+            first = choices[0] if isinstance(choices, list) and choices else ""
+            value = str(variable.get("default", first))
             url = url.replace(f"{{{name}}}", value[:200])[:2_000]
     return url
 

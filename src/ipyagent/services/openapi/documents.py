@@ -22,6 +22,7 @@ MAX_NODES = 2_000_000
 _CHECK_SECONDS = 2.0
 _CHECKED_NODES = 2_000  # of one path; more would take seconds in one go
 _MOST_PROBLEMS = 3
+_VERSIONS = ("2.0", "3.0", "3.1", "3.2")
 _FRAME = ("openapi", "swagger", "info")
 
 Document = JsonDict
@@ -54,11 +55,11 @@ def read_error(error: Exception) -> ConfigError:
 
 
 def version(document: Document) -> str:
-    """Return 2.0, 3.0 or 3.1; raises ConfigError for any other version."""
+    """Return 2.0, 3.0, 3.1 or 3.2; raises ConfigError for any other version."""
     declared = str(document.get("swagger") or document.get("openapi") or "nothing")
-    supported = next((each for each in ("2.0", "3.0", "3.1") if declared.startswith(each)), None)
+    supported = next((each for each in _VERSIONS if declared.startswith(each)), None)
     if supported is None or (supported == "2.0") != ("swagger" in document):
-        raise ConfigError(f"its version is {visible(declared[:20])}; 2.0, 3.0 and 3.1 are known")
+        raise ConfigError(f"its version is {visible(declared[:20])}; 2.0 and 3.0 to 3.2 are known")
     return supported
 
 
@@ -74,7 +75,10 @@ def problems(document: Document) -> list[str]:
         "2.0": schemas.openapi_v2_schema_validator,
         "3.0": schemas.openapi_v30_schema_validator,
         "3.1": schemas.openapi_v31_schema_validator,
+        "3.2": getattr(schemas, "openapi_v32_schema_validator", None),
     }[version(document)]
+    if validator is None:  # of an older package
+        return []
     frame: Document = {
         key: document[key] for key in ("openapi", "swagger", "info") if key in document
     }

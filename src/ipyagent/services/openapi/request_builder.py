@@ -39,13 +39,12 @@ _SAFE = "!$&'()*+,;=:@~-._"  # characters that a segment may hold unencoded
 
 
 def fill_path(template: str, values: Mapping[str, str]) -> str:
-    """Return the template's path with its parameters encoded; raises InvalidArgumentsError."""
+    """Return the template's path with encoded parameters; raises InvalidArgumentsError."""
     for name, value in values.items():
-        _check_value(value, name)
+        _check_value(unquote(value), name)
     parts = PLACEHOLDER.split(template)  # literal, name, literal, name, …, literal
     path = "".join(
-        quote(values[part], safe="") if index % 2 else _quote_literal(part)
-        for index, part in enumerate(parts)
+        values[part] if index % 2 else _quote_literal(part) for index, part in enumerate(parts)
     )
     for segment in path.split("/")[1:]:
         if _may_traverse(unquote(segment)):
@@ -219,6 +218,8 @@ def prepare_operation(
                 query += _encode_pairs(each, value)
             case "cookie":
                 cookies += _encode_pairs(each, value)
+            case "path":
+                texts["path"][each.name] = _encode_segment_value(each, value)
             case _:
                 texts[each.where][each.name] = _encode_value(each, value)
     path = fill_path(operation.path, _require_path_values(operation, texts["path"]))
@@ -300,8 +301,28 @@ def _as_text(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
+def _encode_segment_value(parameter: Parameter, value: object) -> str:
+    """Return a value as it stands in a path: `a,b`, `.a.b` or `;name=a;name=b`, encoded."""
+    if parameter.as_json or not isinstance(value, list | dict):
+        parts = [quote(_encode_value(parameter, value), safe="")]
+    elif isinstance(value, list):
+        parts = [quote(_as_text(each), safe="") for each in value]
+    else:
+        pairs = [(quote(str(k), safe=""), quote(_as_text(v), safe="")) for k, v in value.items()]
+        exploded = [f"{key}={each}" for key, each in pairs]
+        parts = exploded if parameter.explode else [each for pair in pairs for each in pair]
+    if parameter.style == "label":
+        return "." + ("." if parameter.explode else ",").join(parts)
+    if parameter.style == "matrix":
+        name = f"{quote(parameter.name, safe='')}="
+        if parameter.explode:
+            return "".join(f";{each if isinstance(value, dict) else name + each}" for each in parts)
+        return f";{name}{','.join(parts)}"
+    return ",".join(parts)
+
+
 def _encode_value(parameter: Parameter, value: object) -> str:
-    """Return a value as one text, as in paths and headers."""
+    """Return a value as one text, as in headers."""
     if parameter.as_json:
         return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     if isinstance(value, list):

@@ -79,6 +79,9 @@ class OperationFinder:
             *notes,
         ]
         lines += [f"{service.name}: {each}" for each in content.notices]
+        if content.keys and not (header_variables(service) or service.secrets):
+            options = " or ".join(content.keys)
+            lines.append(f"{service.name}: it asks for a key; register it again with {options}")
         return Lookup(service.model_copy(update=update), has_description=True, lines=tuple(lines))
 
     def _pin_addresses(self, service: Service) -> tuple[Service, list[str]]:
