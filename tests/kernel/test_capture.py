@@ -99,8 +99,8 @@ def test_output_comes_in_the_order_in_which_it_was_made(kernel: Kernel):
         "print('four')\n"
         "'five'"
     )
-    lines = [line for line in result["output"].splitlines() if not line.startswith("<IPython")]
-    assert lines == ["one", "[stderr]", "two", "[stdout]", "four", "'five'"]
+    lines = result["output"].splitlines()
+    assert lines == ["one", "[stderr]", "two", "**three**", "[stdout]", "four", "'five'"]
     assert result["displays"][0]["data"]["text/markdown"] == "**three**"
     assert result["success"]
     assert result["value"] == "'five'"

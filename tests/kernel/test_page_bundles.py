@@ -256,6 +256,8 @@ FOLIUM = (
         (FOLIUM, False),
         ('<iframe width="400" src="https://example.com/video"></iframe>', False),
         ("<div id='v'></div><SCRIPT>draw()</SCRIPT>", False),
+        ('<video src="https://example.com/v.mp4" controls></video>', False),
+        ('<audio controls><source src="data:audio/wav;base64,AAAA"/></audio>', False),
         ("<script>draw()</script><p>" + "words " * 50, True),
         ("<script>draw()</script><table><tr><td>1</td></tr></table>", True),
         ("<style>b {color: red}</style><b>bold</b>", True),
@@ -270,6 +272,37 @@ def test_html_that_only_runs_is_no_empty_card(html: str, is_run: bool) -> None:
     assert (len(outputs.displays) == 1) is is_run
     assert outputs.text().startswith("<folium.Map>")
     assert ("show it in a cell of your own" in outputs.text()) is not is_run
+
+
+def test_what_is_only_a_script_is_told_not_to_run_and_text_is_told_as_it_reads() -> None:
+    outputs = Outputs()
+    outputs.show({"application/javascript": "draw()", "text/plain": "<Javascript>"})
+    outputs.show({"text/markdown": "**bold**", "text/plain": "<IPython.core.display.Markdown …>"})
+    assert outputs.text().startswith("<Javascript>\n[HTML with scripts, a frame or media")
+    assert outputs.text().endswith("]\n**bold**")
+
+
+ALTAIR = """\
+class Chart:
+    def to_dict(self): return {"mark": "bar"}
+    def _repr_mimebundle_(self, **how):
+        return {"text/html": "<script>draw()</script>", "text/plain": "alt.Chart(...)"}
+"""
+
+
+@pytest.mark.kernel
+def test_a_chart_of_altair_is_drawn_though_it_is_html_by_default(
+    fresh: Kernel, tmp_path: Path
+) -> None:
+    (tmp_path / "altair").mkdir()
+    (tmp_path / "altair" / "__init__.py").write_text("from altair.charts import Chart")
+    (tmp_path / "altair" / "charts.py").write_text(ALTAIR)
+    fresh.run(f"import sys; sys.path.insert(0, {str(tmp_path)!r})")
+    reply = agent(fresh, tmp_path, "import altair\naltair.Chart()", "display(altair.Chart())")
+    for data, result in zip(shown(reply), results(reply), strict=True):
+        assert data["application/vnd.vegalite.v5+json"] == {"mark": "bar"}
+        assert "draw()" not in json.dumps(data)
+        assert result["output"] == "[Vega-Lite chart, shown to the user]"
 
 
 def test_an_image_in_the_bundle_is_used_without_a_page(tmp_path: Path) -> None:

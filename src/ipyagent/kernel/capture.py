@@ -21,7 +21,7 @@ from ipyagent.json_types import JsonDict
 from ipyagent.kernel.frontend import Surface, detect
 from ipyagent.kernel.main_thread import without_reminders
 from ipyagent.kernel.outputs import Outputs, TableBundle
-from ipyagent.kernel.page_bundles import is_of_library, without_markup
+from ipyagent.kernel.page_bundles import is_of_library, with_chart, without_markup
 from ipyagent.kernel.protocols import CellResult, DisplayPublisher, Shell, Variables
 from ipyagent.kernel.recording import Recording
 from ipyagent.schema import ToolResult
@@ -197,7 +197,9 @@ class _Cell(Recording):
             bundle, metadata = past(value, *args, **kwargs)
             if not bundle or not self.mine():
                 return bundle, metadata
-            if not is_of_library(type(value)):
+            if is_of_library(type(value)):
+                bundle = with_chart(bundle, value)
+            else:
                 bundle = without_markup(bundle)
             table = table_in(value)
             return (bundle if table is None else TableBundle(bundle, table)), metadata

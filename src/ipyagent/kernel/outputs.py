@@ -21,6 +21,7 @@ from ipyagent.kernel.describe.compact import compact_value
 from ipyagent.kernel.images import as_image
 from ipyagent.kernel.page_bundles import (
     IN_CARDS,
+    NAMES_OF_OBJECTS,
     NOT_RUN,
     PageBundle,
     as_json,
@@ -278,7 +279,8 @@ class Outputs:
             absence = full if self.place else explain_absence(kind)
             words = "\n".join(filter(None, [words, absence]))
         rich = _rich(bundle) if len(self.displays) < MAX_DISPLAYS else None
-        if rich and image is None and only_runs(rich.data.get("text/html", "")):
+        runs = "application/javascript" in bundle and not IN_CARDS & bundle.keys()
+        if image is None and (runs or (rich and only_runs(rich.data.get("text/html", "")))):
             rich, words = None, "\n".join(filter(None, [words, NOT_RUN]))
         piece = _Piece("display", words[:PIECE], display_id)
         piece.image, piece.display = image, rich
@@ -336,7 +338,9 @@ def _in_words(bundle: JsonDict, image: ImageContent | None, kind: str | None) ->
     if image is not None:
         return f"[image, {image.width}×{image.height} pixels]"  # noqa: RUF001
     texts = (bundle.get(mime) for mime in ("text/plain", "text/markdown", "text/latex"))
-    words = next((_as_text(text) for text in texts if text), "")
+    found = [_as_text(text) for text in texts if text]
+    words = next((text for text in found if not text.startswith(NAMES_OF_OBJECTS)), "")
+    words = words or next(iter(found), "")
     return words or (f"[{', '.join(map(str, bundle))}]" if bundle and not kind else "")
 
 

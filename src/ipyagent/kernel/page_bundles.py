@@ -41,7 +41,8 @@ _MARKUP = {"text/html", "application/javascript"}
 _OURS = "application/vnd.ipyagent."
 """Types of our own cards: code cannot show one as if a run had made it."""
 
-_NAME_OF_OBJECT = "<IPython.core.display."
+_VEGALITE = "application/vnd.vegalite.v5+json"
+NAMES_OF_OBJECTS = ("<IPython.core.display.", "<IPython.lib.display.")
 
 
 @dataclass(frozen=True)
@@ -73,11 +74,25 @@ def without_markup(bundle: JsonDict) -> JsonDict:
     return {mime: value for mime, value in bundle.items() if mime not in _MARKUP}
 
 
+def with_chart(bundle: JsonDict, value: Any) -> JsonDict:
+    """Return the bundle of an Altair chart in the form that JupyterLab draws.
+
+    By default it is a page of HTML, or of a later version.
+    """
+    is_chart = module_name(type(value)).startswith("altair.") and hasattr(value, "to_dict")
+    is_open = "text/html" in bundle or page_kind(bundle) == "Vega-Lite chart"
+    if not is_chart or not is_open or _VEGALITE in bundle:
+        return bundle
+    return {_VEGALITE: value.to_dict()} | {
+        mime: each for mime, each in bundle.items() if mime not in _MARKUP
+    }
+
+
 def describe_page_bundle(bundle: JsonDict, kind: str) -> str:
     """Return the words for a model: text that it can read, never the data of a figure."""
     texts = [bundle.get(mime) for mime in ("text/plain", "text/latex")]
     text = next((each for each in texts if isinstance(each, str) and each), "")
-    readable = kind not in _KINDS.values() and not text.startswith(_NAME_OF_OBJECT)
+    readable = kind not in _KINDS.values() and not text.startswith(NAMES_OF_OBJECTS)
     return "\n".join([*([text] if text and readable else []), f"[{kind}, shown to the user]"])
 
 
@@ -86,18 +101,18 @@ def explain_absence(kind: str) -> str:
     return f"[{kind}: a terminal cannot draw it; run this in a notebook, such as JupyterLab]"
 
 
-_RUNS = re.compile(r"<(?:iframe|script|object|embed)\b", re.IGNORECASE)
+_RUNS = re.compile(r"<(?:iframe|script|object|embed|video|audio|canvas)\b", re.IGNORECASE)
 _DRAWN = {"img", "table"}
 _FEW = 200
 """Characters that stand beside a frame, such as the advice to trust the notebook."""
 NOT_RUN = (
-    "[a page of HTML with scripts or a frame, which a card does not run: show it in a cell of your "
+    "[HTML with scripts, a frame or media, which a card does not run: show it in a cell of your "
     "own, or save it to a file]"
 )
 
 
 def only_runs(html: str) -> bool:
-    """Return whether HTML draws next to nothing without its scripts and frames, as folium's map."""
+    """Return whether HTML draws next to nothing without what runs in it, as folium's map."""
     if not _RUNS.search(html):
         return False
     import nh3
