@@ -419,7 +419,7 @@ export interface TakeBack {
 export interface Decide {
   type: 'decide';
   approval_id: string;
-  answer: Approve | Deny | Reply | Edit;
+  answer: Approve | Deny | Reply | Edit | EditCall;
 }
 /**
  * The user approves once, or for longer.
@@ -462,6 +462,15 @@ export interface EditedStep {
 export interface EditedCall {
   id: string;
   name: string;
+  arguments: {
+    [k: string]: unknown;
+  };
+}
+/**
+ * The user changes the arguments of a call, which is asked about anew.
+ */
+export interface EditCall {
+  decision: 'edit_call';
   arguments: {
     [k: string]: unknown;
   };

@@ -31,6 +31,31 @@ def test_an_edited_plan_is_shown_again_before_it_runs(jupyterlab: Any, notebook:
     expect(book.output(2)).to_contain_text("words 3")
 
 
+def test_an_edited_call_is_shown_again_and_runs_as_it_was_edited(
+    jupyterlab: Any, notebook: Any
+) -> None:
+    option = script(
+        jupyterlab.folder, "edited-call", {"calls": [call("run_python", code="n = 1")]}, "Done."
+    )
+    book = notebook(LOAD, f"%%agent {option}\nCount.", "print('n is', n)")
+    book.start_all()
+    book.expect_state(1, "waiting")
+    card = book.run(1)
+    card.locator("[data-ipyagent=edit-call]").click()
+    expect(card.locator("[data-ipyagent=changed]")).to_be_focused()
+    card.locator("[data-ipyagent=changed]").fill("n = 1 + 1\nn")
+    book.shot("call-editing")
+    card.locator("[data-ipyagent=change]").click()
+    expect(card.locator("[data-ipyagent=changed]")).to_have_count(0)
+    expect(card).to_contain_text("n = 1 + 1")
+    book.expect_state(1, "waiting")
+    press(card.locator("[data-ipyagent=approve]"))
+    book.expect_done(2)
+    expect(book.output(2)).to_contain_text("n is 2")
+    card.locator("[data-ipyagent=tool] summary").first.click()
+    expect(card).to_contain_text("changed by you; the model had written: n = 1")
+
+
 def test_a_denied_plan_says_so_and_runs_nothing(jupyterlab: Any, notebook: Any) -> None:
     option = script(jupyterlab.folder, "refused", plan("refused"))
     book = notebook(LOAD, f"%%agent {option} --plan\nSummarise.", "print('next')")

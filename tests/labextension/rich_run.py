@@ -149,8 +149,10 @@ EDIT = s.ToolExecution(
     sensitive=True,
     preview=s.Preview(kind="diff", text=DIFF, language="diff"),
 )
+WIDE = s.ToolExecution(call=call("c4", "delete_file", path="*.csv"), sensitive=True)
 DELETE = s.ToolExecution(
     call=call("c4", "delete_file", path="old.csv"),
+    proposed={"path": "*.csv"},
     sensitive=True,
     preview=s.Preview(kind="arguments", text='{"path": "old.csv"}', language="json"),
 )
@@ -323,7 +325,9 @@ def writing() -> Iterator[s.Event]:
     session = {"decision": s.Decision.APPROVED, "decided_by": s.DecidedBy.SESSION}
     folder = {"decision": s.Decision.APPROVED, "decided_by": s.DecidedBy.FOLDER}
     yield finished(EDIT, s.ToolResult(output="notes/q3.md: 1 replacement"), **session)
-    yield s.ToolStarted(step=3, execution=DELETE)
+    yield s.ToolStarted(step=3, execution=WIDE)
+    yield s.ApprovalRequested(step=3, call_id="c4", approval_id="a40")
+    yield s.ToolEdited(step=3, execution=DELETE)
     yield s.ApprovalRequested(step=3, call_id="c4", approval_id="a4")
     no = {"decision": s.Decision.DENIED, "decided_by": s.DecidedBy.BUTTON, "reason": "keep it"}
     yield s.ApprovalDecided(

@@ -192,6 +192,7 @@ def executions_of(
     return st.builds(
         s.ToolExecution,
         call=calls,
+        proposed=maybe(json_objects),
         sensitive=flags,
         status=st.sampled_from(statuses),
         preview=maybe(previews),
@@ -373,6 +374,7 @@ events: dict[type[s.Model], st.SearchStrategy[Any]] = {
         by=st.sampled_from(s.DecidedBy),
         reason=maybe(texts),
     ),
+    s.ToolEdited: st.builds(s.ToolEdited, step=counts, execution=executions),
     s.ToolRehearsed: st.builds(s.ToolRehearsed, step=counts, call_id=names, rehearsal=rehearsals),
     s.ToolRunning: st.builds(s.ToolRunning, step=counts, call_id=names),
     s.ToolOutput: st.builds(s.ToolOutput, step=counts, call_id=names, text=texts),

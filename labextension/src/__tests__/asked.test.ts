@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 
 import type { Approval, Call, Choice, Todo, Transcript } from '../protocol';
 import { RunView } from '../view/run';
-import { asking, inCall, PLOT, TRANSCRIPT, withCall, withStep } from './story';
+import { asking, inCall, PLOT, request, TRANSCRIPT, withCall, withStep } from './story';
 
 let decide: ReturnType<typeof vi.fn>;
 let view: RunView;
@@ -34,7 +34,7 @@ describe('an approval', () => {
 
   it('has a button for each way to decide, a reason, and what more than once covers', () => {
     view.update(waiting({ approval }));
-    expect(names()).toEqual(['approve', 'always', 'deny', 'reason']);
+    expect(names()).toEqual(['approve', 'always', 'edit-call', 'deny', 'reason']);
     expect(find('always')?.textContent).toBe('Say always');
     expect(find('always')?.getAttribute('aria-label')).toContain('Say always: run_python');
     expect(view.element.querySelector('.ipyagent-covers')?.textContent).toBe(
@@ -55,6 +55,62 @@ describe('an approval', () => {
     expect(details?.open).toBe(false);
     view.update(waiting({ approval, is_open: true }));
     expect(details?.open).toBe(true);
+  });
+});
+
+describe('a call that waits', () => {
+  const { approval } = asking('c2').steps[1].calls[0];
+  const code = (text: string) =>
+    request({
+      arguments: { code: text, limit: 3 },
+      preview: { kind: 'code', text, language: 'python', caption: 'python' }
+    });
+  const edit = (call: Partial<Call>, to?: string) => {
+    view.update(waiting({ approval, ...call }));
+    find('edit-call')?.click();
+    const changed = find('changed') as HTMLTextAreaElement;
+    const before = changed.value;
+    changed.value = to ?? before;
+    find('change')?.click();
+    return before;
+  };
+  const sent = () => decide.mock.calls.map(([, answer]) => answer as unknown);
+
+  it('can be changed: its code as text', () => {
+    expect(edit({ request: code('x = 1') }, 'x = 2')).toBe('x = 1');
+    expect(sent()).toEqual([{ decision: 'edit_call', arguments: { code: 'x = 2', limit: 3 } }]);
+  });
+
+  it('can be changed as JSON where there is no code, or where code hides something', () => {
+    const given = request({ arguments: { path: 'a.txt' } });
+    expect(edit({ request: given }, '{"path": "b.txt"}')).toBe('{\n  "path": "a.txt"\n}');
+    expect(sent()).toEqual([{ decision: 'edit_call', arguments: { path: 'b.txt' } }]);
+    const next = approval && { ...approval, id: 'a9' };
+    expect(edit({ approval: next, request: code('x = "\u202e"') })).toContain('\\u202e');
+  });
+
+  it('is not sent as long as the JSON is wrong, and says why', () => {
+    edit({ request: request({ arguments: { path: 'a.txt' } }) }, '{"path": ');
+    expect(sent()).toEqual([]);
+    expect(view.element.querySelector('.ipyagent-editor .ipyagent-error')?.textContent).toContain(
+      'not JSON'
+    );
+    expect(document.activeElement).toBe(find('changed'));
+  });
+
+  it('stays as it is without a change; the buttons come back', () => {
+    edit({ request: code('x = 1') });
+    expect([sent(), find('changed')]).toEqual([[], null]);
+    expect(find('approve')?.closest<HTMLElement>('[hidden]')).toBeNull();
+    expect(document.activeElement).toBe(find('edit-call'));
+  });
+
+  it('loses its editor when another question takes its place', () => {
+    view.update(waiting({ approval, request: code('x = 1') }));
+    find('edit-call')?.click();
+    view.update(waiting({ approval: approval && { ...approval, id: 'a9' }, request: code('y') }));
+    expect(find('changed')).toBeNull();
+    expect(find('approve')?.closest<HTMLElement>('[hidden]')).toBeNull();
   });
 });
 

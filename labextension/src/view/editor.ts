@@ -130,7 +130,7 @@ function toEditedStep({ id, name, note }: PlanStep, given: object): EditedStep {
 }
 
 /** Parse a JSON object; return the problem as a string. */
-function parseArguments(text: string): object | string {
+export function parseArguments(text: string): object | string {
   try {
     const given: unknown = JSON.parse(text);
     const isObject = typeof given === 'object' && given !== null && !Array.isArray(given);

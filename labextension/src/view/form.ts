@@ -100,8 +100,16 @@ export function field(
 
 type Control = HTMLButtonElement | HTMLInputElement | HTMLTextAreaElement;
 
-/** Return a form with a button for each choice, and a reason; `name` is the tool's. */
-export function approvalForm(approval: Approval, name: string, decide: Decide): HTMLElement {
+/**
+ * Return a form with a button for each choice, one to `edit` the call, and a reason; `name` is the
+ * tool's.
+ */
+export function approvalForm(
+  approval: Approval,
+  name: string,
+  decide: Decide,
+  edit: () => void
+): HTMLElement {
   return answerForm(approval.question, decide, send => {
     const reason = reasonField(name);
     const buttons = approval.choices.map(({ answer, label }) =>
@@ -109,6 +117,7 @@ export function approvalForm(approval: Approval, name: string, decide: Decide): 
         send({ decision: answer, reason: reason.value.trim() })
       )
     );
+    buttons.splice(-1, 0, button('edit-call', 'Edit…', `Edit this call of ${name}`, edit));
     const { covers } = approval;
     const note = covers === '' ? null : h('p', { class: 'ipyagent-covers' }, reveal(covers));
     return [...buttons, reason, note];

@@ -2,6 +2,7 @@
 import type { Answer } from '../channel';
 import type { Call, Fold, Late, Result } from '../protocol';
 import { wholeCall } from './call';
+import { CallEditor } from './callEditor';
 import { media } from './displays';
 import { Child, h, Slot } from './dom';
 import { effectsOf } from './effects';
@@ -30,6 +31,7 @@ export class ToolView {
   private tail = new Slot(h('div'));
   private effects = new Slot(h('div'));
   private concern = new Slot(h('div'));
+  private editing = h('div');
   private approval = new Slot(h('div'));
   private late = new Slot(h('div', { class: 'ipyagent-late', role: 'status' }));
   private media = new Slot(h('div', { class: 'ipyagent-media' }));
@@ -57,6 +59,7 @@ export class ToolView {
       this.effects,
       this.concern,
       this.approval,
+      this.editing,
       this.late,
       this.media
     ];
@@ -122,14 +125,37 @@ export class ToolView {
     const offered = decide === null ? null : approval;
     markApproval(this.approval.element, offered?.id ?? null);
     this.approval.show(offered, () => {
+      this.closeEditor();
       if (offered === null) {
         return [];
       }
       const send: Decide = answer => decide?.(offered.id, answer);
       return [
-        question === null ? approvalForm(offered, call.name, send) : questionForm(question, send)
+        question === null
+          ? approvalForm(offered, call.name, send, () => this.edit(call, send))
+          : questionForm(question, send)
       ];
     });
+  }
+
+  /** Show an editor in place of the buttons; the kernel asks about the changed call anew. */
+  private edit({ name, request }: Call, send: Decide): void {
+    const editor = new CallEditor(name, request, given => {
+      this.closeEditor();
+      if (given === null) {
+        this.approval.element.querySelector<HTMLElement>('[data-ipyagent=edit-call]')?.focus();
+      } else {
+        send({ decision: 'edit_call', arguments: given });
+      }
+    });
+    this.approval.element.hidden = true;
+    this.editing.replaceChildren(editor.element);
+    editor.field.focus();
+  }
+
+  private closeEditor(): void {
+    this.editing.replaceChildren();
+    this.approval.element.hidden = false;
   }
 }
 

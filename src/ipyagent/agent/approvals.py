@@ -2,6 +2,7 @@
 
     pending ──▶ approved ──▶ used
        ├──────▶ denied
+       ├──────▶ changed ──▶ pending, as an approval of the changed call or plan
        └──────▶ expired
 
 Buttons, the terminal prompt and `%agent approve` all call `Approvals.decide`; the first decision
@@ -32,6 +33,7 @@ from ipyagent.agent.event_stream import EventStream
 from ipyagent.agent.validation import Validator, validate
 from ipyagent.digests import digest_json
 from ipyagent.errors import AgentError, ApprovalExpiredError, SessionError
+from ipyagent.json_types import JsonDict
 from ipyagent.schema import (
     DecidedBy,
     Decision,
@@ -159,8 +161,8 @@ def _is_running(loop: asyncio.AbstractEventLoop) -> bool:
 class Answer:
     """The user's answer.
 
-    `scope` is how far an approval reaches, `text` the reply to a question, `plan` the steps that
-    replace the proposed ones.
+    `scope` is how far an approval reaches, `text` the reply to a question. `plan` are the steps,
+    and `arguments` those of a call, that replace the proposed ones, which is asked about anew.
     """
 
     decision: Decision
@@ -169,6 +171,7 @@ class Answer:
     scope: Scope = Scope.ONCE
     text: str | None = None
     plan: tuple[PlanStep, ...] | None = None
+    arguments: JsonDict | None = None
 
 
 @dataclass

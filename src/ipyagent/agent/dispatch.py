@@ -6,6 +6,7 @@ Looking is free: a call that changes nothing on a copy of the kernel is not aske
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -30,6 +31,7 @@ from ipyagent.schema import (
     RehearsalOutcome,
     Scope,
     ToolCall,
+    ToolEdited,
     ToolExecution,
     ToolFinished,
     ToolOutput,
@@ -60,6 +62,7 @@ class Look:
     context: RehearsalContext
 
     def __post_init__(self) -> None:
+        self._is_over = False
         self._task = asyncio.ensure_future(self.rehearser.rehearse((self.code,), self.context))
 
     @classmethod
@@ -71,9 +74,10 @@ class Look:
 
     @property
     def finding(self) -> Rehearsed | None:
-        """The rehearsal and its result; None while it goes on."""
+        """The rehearsal and its result; None while it goes on, and once it is of no use."""
         task = self._task
-        return task.result()[0] if task.done() and not task.cancelled() else None
+        has_result = task.done() and not task.cancelled() and not self._is_over
+        return task.result()[0] if has_result else None
 
     @property
     def answer(self) -> Answer | None:
@@ -101,7 +105,8 @@ class Look:
         self._task.add_done_callback(lambda _: job())
 
     def end(self) -> None:
-        """End it if it still goes on."""
+        """End it if it still goes on; what it found is of no use any more."""
+        self._is_over = True
         self._task.cancel()
 
     def result(self) -> ToolResult:
@@ -277,6 +282,11 @@ class Dispatcher:
         if answer.decision is not Decision.APPROVED:
             self._deny_call(call, answer)
             return False
+        if answer.arguments is not None:
+            if look is not None:
+                look.end()
+            await self._run_edited(call, checked, answer.arguments)
+            return False
         self._record_decision(call, answer)
         if checked.tool.question is not None:
             self._finish_call(call.id, ToolStatus.SUCCESS, ToolResult(output=answer.text or ""))
@@ -285,6 +295,25 @@ class Dispatcher:
         scope = answer.scope if answer.scope in checked.verdict.scopes else Scope.ONCE
         self.context.policy.grant(checked.tool, scope, checked.effects)
         return True
+
+    async def _run_edited(self, call: ToolCall, checked: CheckedCall, given: JsonDict) -> None:
+        """Take a call as the user changed it to its result: it is checked and asked about anew.
+
+        If the change cannot run, the call stays as it was.
+        """
+        edited = call.model_copy(update={"arguments": given})
+        found = await check_call(self.context, edited, self.calls)
+        if isinstance(found, BaseException):
+            self._emit(Notice(text=f"The changed call cannot run, and this one stays: {found}"))
+            edited, found = call, checked
+        known = self._executions[call.id].proposed
+        original = call.arguments if known is None else known
+        proposed = None if edited.arguments == original else original
+        execution = found.add_details(ToolExecution(call=edited, proposed=proposed))
+        execution = self.context.hide_secrets(execution)
+        self._executions[call.id] = execution
+        self._emit(ToolEdited(step=self.step, execution=execution))
+        await self._run_call(edited, execution, found)
 
     def _deny_call(self, call: ToolCall, answer: Answer) -> None:
         self._record_decision(call, answer)
@@ -321,7 +350,7 @@ class Dispatcher:
                 answer = await asyncio.shield(asyncio.wrap_future(approval.answer))
         finally:
             approvals.expire(approval)
-        if answer.decision is Decision.APPROVED:
+        if answer.decision is Decision.APPROVED and answer.arguments is None:
             approvals.use(approval, call)
         return answer
 
@@ -390,6 +419,8 @@ class Dispatcher:
 
     def _finish_call(self, call_id: str, status: ToolStatus, result: ToolResult) -> None:
         execution = self._executions[call_id]
+        if execution.proposed is not None:
+            result = _name_change(execution, result)
         source = execution.source if result.source is None else result.source or None
         result = self.context.prepare_result(execution.call.name, result)
         result = result.model_copy(update={"source": None})  # from here on the call's status tells
@@ -401,6 +432,14 @@ class Dispatcher:
             call_id, status=status, result=result, source=source, rehearsal=rehearsal
         )
         self._emit(ToolFinished(step=self.step, execution=self._executions[call_id]))
+
+
+def _name_change(execution: ToolExecution, result: ToolResult) -> ToolResult:
+    """Return the result with a note for the model that the user changed its call."""
+    given = json.dumps(execution.call.arguments, ensure_ascii=False)
+    note = f"The user changed this call before it ran. Its arguments were: {given}"
+    text = result.output if result.for_model is None else result.for_model
+    return result.model_copy(update={"for_model": f"{note}\n{text}".rstrip()})
 
 
 def _denial_result(execution: ToolExecution, answer: Answer) -> ToolResult:

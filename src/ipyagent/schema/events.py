@@ -14,6 +14,7 @@ Events nest in pairs, run ⊃ step ⊃ message / tool:
     │  ├─ tool_started
     │  │  ├─ tool_rehearsed?         also while the approval is open
     │  │  ├─ approval_requested?
+    │  │  ├─ tool_edited?            by the user; it is rehearsed and asked about again
     │  │  ├─ approval_decided?
     │  │  ├─ tool_running?
     │  │  └─ tool_output*            its last lines, as they come; kept nowhere
@@ -159,6 +160,14 @@ class ToolStarted(LazyModel):
     execution: ToolExecution
 
 
+class ToolEdited(LazyModel):
+    """The user changed a call that waited; it was checked again, and is decided on anew."""
+
+    type: Literal["tool_edited"] = "tool_edited"
+    step: Count
+    execution: ToolExecution
+
+
 class ApprovalRequested(LazyModel):
     """The user is asked about exactly this call; `approval_id` is valid for one decision."""
 
@@ -259,6 +268,7 @@ Event = Annotated[
     | MessageDelta
     | MessageFinished
     | ToolStarted
+    | ToolEdited
     | ApprovalRequested
     | ApprovalDecided
     | ToolRehearsed

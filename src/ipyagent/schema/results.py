@@ -429,10 +429,11 @@ class ToolExecution(Model):
     `concern` is why the user is asked, if it is not the tool alone; `scopes` are how far their
     approval may reach beyond this call, and `covers` what it then covers. `touches` is what code
     would touch as far as static analysis can tell. `source` names the sources of the result, if not
-    the user: one on a line.
+    the user: one on a line. `proposed` are the model's arguments if the user changed them.
     """
 
     call: ToolCall
+    proposed: JsonObject | None = Field(default=None, exclude_if=lambda found: found is None)
     sensitive: Flag = False
     status: ToolStatus = ToolStatus.PENDING
     preview: Preview | None = None

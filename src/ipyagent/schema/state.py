@@ -26,6 +26,7 @@ from ipyagent.schema.events import (
     RunFinished,
     RunStarted,
     StepStarted,
+    ToolEdited,
     ToolFinished,
     ToolOutput,
     ToolRehearsed,
@@ -82,7 +83,7 @@ def _fold_call(run: Run, event: Event) -> Run:
             return _with_call(run, event.call_id, rehearsal=rehearsal)
         case ToolRunning():
             return _with_call(run, event.call_id, status=ToolStatus.RUNNING)
-        case ToolFinished(execution=execution):
+        case ToolEdited(execution=execution) | ToolFinished(execution=execution):
             return _with_call(run, execution.call.id, **dict(execution))
     return run
 

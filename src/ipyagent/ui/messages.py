@@ -223,7 +223,14 @@ class Edit(Model):
     plan: tuple[EditedStep, ...]
 
 
-Answer = Annotated[Approve | Deny | Reply | Edit, Field(discriminator="decision")]
+class EditCall(Model):
+    """The user changes the arguments of a call, which is asked about anew."""
+
+    decision: Literal["edit_call"] = "edit_call"
+    arguments: JsonDict
+
+
+Answer = Annotated[Approve | Deny | Reply | Edit | EditCall, Field(discriminator="decision")]
 
 
 class Decide(Model):

@@ -202,6 +202,8 @@ def parse_click(given: object, about: ToolExecution | Run) -> Answer | None:
         case {"decision": "edit", "plan": list(plan)} if isinstance(about, Run):
             steps = _steps(plan)
             return Answer(Decision.APPROVED, DecidedBy.BUTTON, plan=steps) if steps else None
+        case {"decision": "edit_call", "arguments": dict(given)} if _may_edit(about):
+            return Answer(Decision.APPROVED, DecidedBy.BUTTON, arguments=given)
         case {"decision": str(word)} if _SCOPES.get(word) in _offered_scopes(about):
             return Answer(Decision.APPROVED, DecidedBy.BUTTON, scope=_SCOPES[word])
     return None
@@ -212,6 +214,10 @@ def _offered_scopes(about: ToolExecution | Run) -> tuple[Scope, ...]:
     if isinstance(about, Run):
         return (Scope.ONCE,)
     return () if about.question else (Scope.ONCE, *about.scopes)
+
+
+def _may_edit(about: ToolExecution | Run) -> bool:
+    return isinstance(about, ToolExecution) and about.question is None
 
 
 def _asks(about: ToolExecution | Run) -> bool:

@@ -140,7 +140,8 @@ def mask_call_arguments(execution: ToolExecution) -> ToolExecution:
     call, preview = _call(execution.call), execution.preview
     if preview and preview.kind == "arguments" and call != execution.call:
         preview = None  # it spells the arguments out; without it they are shown unmasked
-    return execution.model_copy(update={"call": call, "preview": preview})
+    proposed = None if execution.proposed is None else mask_arguments(execution.proposed)
+    return execution.model_copy(update={"call": call, "preview": preview, "proposed": proposed})
 
 
 def _call(call: ToolCall) -> ToolCall:

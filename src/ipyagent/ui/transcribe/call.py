@@ -26,7 +26,7 @@ from ipyagent.schema import (
 from ipyagent.schema.results import TODOS, todos_in
 from ipyagent.ui import transcript
 from ipyagent.ui.reveal import reveal, shorten
-from ipyagent.ui.transcribe.arguments import SUMMARY, transcribe_request
+from ipyagent.ui.transcribe.arguments import SUMMARY, summarize_arguments, transcribe_request
 from ipyagent.ui.transcribe.result import result_facts, transcribe_result
 from ipyagent.ui.transcribe.summaries import summarize_call, summarize_result
 
@@ -273,8 +273,17 @@ def _remarks(execution: ToolExecution, context: CallContext, badge: str) -> tupl
     texts = [
         "" if is_in_line else decision_text(execution, context.confirm_mode),
         f"{badge}: nothing was executed" if badge else "",
+        _change(execution),
     ]
     return tuple(text for text in texts if text)
+
+
+def _change(execution: ToolExecution) -> str:
+    """Return what the model had written, if the user changed it; "" if not."""
+    if execution.proposed is None:
+        return ""
+    before = execution.call.model_copy(update={"arguments": execution.proposed})
+    return f"changed by you; the model had written: {summarize_arguments(before)}"
 
 
 def _visible_result(execution: ToolExecution) -> ToolResult | None:
