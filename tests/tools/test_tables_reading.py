@@ -174,7 +174,7 @@ def _quote(cell: str, separator: str, always: bool) -> str:
         ("a,b\nr1,1,2\nr2,3,4\n", ""),
         (" a,b \nr1,1\n", ""),
         ("a,b\n1,2\n   \n3,4\n", ""),
-        ("a,b\n#DIV/0!,2\n#N/A,4\n5,6\n", ""),
+        ("a,b\n#DIV/0!,2\n#N/A,4\n5,6\n", "na_values={'a': ['#DIV/0!']}"),
         ("a,b\n#1,2\n#2,4\n", ""),
         ("a,2024-01-01,2024-01-02\nx,1,2\n", ""),
         ("a;01.01.2024;01.02.2024\nx;1;2\n", "sep=';'"),

@@ -75,6 +75,8 @@ class Reading:
     function: str = "read_csv"
     doubt: str = ""
     others: Mapping[str, object] = field(default_factory=dict)
+    numbers: Mapping[object, Sequence[float]] = field(default_factory=dict)
+    """Numbers by column that mean a missing value in the other reading."""
 
     def with_options(self, function: str, options: Mapping[str, object]) -> Reading:
         """Return it as a call of this function, with more options."""
@@ -88,7 +90,9 @@ class Reading:
         """Return the line of the description, if the file needs one."""
         code = self._write_code(path, self.options)
         if self.doubt:
-            return (f"in doubt: {self.doubt}: {code} or {self._write_code(path, self.others)}",)
+            missing = f".replace({self.numbers!r}, float('nan'))" if self.numbers else ""
+            other = self._write_code(path, self.others) + missing
+            return (f"in doubt: {self.doubt}: {code} or {other}",)
         return (f"read with: {code}",) if self.options else ()
 
     def _write_code(self, path: str, options: Mapping[str, object]) -> str:
@@ -139,6 +143,22 @@ def find_signs(columns: Iterable[Sequence[str]], *, commas: bool) -> list[Signs]
     return best[:1] if commas else best[:2]
 
 
+def find_sentinels(cells: Sequence[str], signs: Signs) -> list[float]:
+    """Return the numbers of a column that probably mean a missing value: far from all others."""
+    written = [*map(signs.normalize, cells)]
+    marks = {cell for cell in written if _SENTINEL.fullmatch(cell)}
+    numbers = [float(cell) for cell in written if cell not in marks]
+    if not marks or not numbers:
+        return []
+    low, high = min(numbers), max(numbers)
+    found = []
+    for number in sorted(map(float, marks)):
+        distance = max(low - number, number - high)
+        if distance > high - low or low >= 0 > number:
+            found.append(int(number) if number.is_integer() and number < _LARGE else number)
+    return found[:_MOST_SENTINELS]
+
+
 def _possible_signs(cells: Sequence[str]) -> list[Signs]:
     """Return the signs by which all cells are numbers, without those that do not occur."""
     plain = [cell.strip() for cell in cells]
@@ -149,11 +169,40 @@ def _possible_signs(cells: Sequence[str]) -> list[Signs]:
     return [each for each in fitting if all(map(each.pattern.fullmatch, plain))]
 
 
+_SENTINEL = re.compile(
+    r"-99(?:\.0*)?|[+-]?9{3,}(?:\.(?:9*|0*))?|-999\.25|-32768(?:\.0*)?|-2147483648"
+    r"|[+-]?(?:9\.96[0-9]*|1(?:\.0*)?|3\.4[0-9]*)[eE]\+?(?:20|30|35|36|38)"
+)
+_MOST_SENTINELS, _LARGE = 3, 1e15
 MISSING = frozenset(
-    {"", "NA", "N/A", "n/a", "<NA>", "NaN", "nan", "-NaN", "-nan", "NULL", "null", "None", "#N/A"}
+    {
+        "",
+        "NA",
+        "N/A",
+        "n/a",
+        "<NA>",
+        "NaN",
+        "nan",
+        "-NaN",
+        "-nan",
+        "NULL",
+        "null",
+        "None",
+        "#N/A",
+        "#N/A N/A",
+        "#NA",
+        "-1.#IND",
+        "-1.#QNAN",
+        "1.#IND",
+        "1.#QNAN",
+    }
 )
 """Cells that table libraries take as missing."""
-_ALSO_MISSING = frozenset({"-", "--", "?", ".", "…", "na", "none", "missing", "NaT"})
+_ALSO_MISSING = frozenset({
+    *("-", "--", "?", ".", "..", "...", "…", "*", "/", "na", "none", "nil", "missing", "NaT"),
+    *("NAN", "n.a.", "N.A.", "k.A.", "k. A.", "n.d.", "N.D.", "ND", "n/d", "\\N"),
+    *("#REF!", "#VALUE!", "#DIV/0!", "#NAME?", "#NUM!"),
+})  # fmt: skip
 """Cells that probably mean the same, but that no library takes so by itself."""
 _MOST = 0.8
 """Share of cells from which a column is of a type with exceptions."""

@@ -15,7 +15,8 @@ from itertools import islice
 
 from ipyagent.errors import PathValidationError
 from ipyagent.phrases import ellipsize
-from ipyagent.tools.tables.grid import Row, arrange, count_repeated, width_and_share
+from ipyagent.tools.tables.grid import arrange, count_repeated, width_and_share
+from ipyagent.tools.tables.rows import Row
 from ipyagent.tools.tables.sample import NotTableError, Sample, Source
 from ipyagent.tools.text_encoding import BOM, TextFile, decode_file, detect_line_ending
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import chain, islice, zip_longest
+from itertools import chain, islice
 
 from ipyagent.kernel.describe.table import CHOICES, COLUMNS
 from ipyagent.phrases import plural
@@ -17,33 +18,43 @@ from ipyagent.tools.tables.cells import (
     CellType,
     Reading,
     Signs,
+    find_sentinels,
     find_signs,
     infer_type,
-    is_date,
     is_missing,
     is_value,
     is_year,
     sign_options,
 )
+from ipyagent.tools.tables.rows import (
+    LOOKED_AT,
+    TITLES,
+    Row,
+    continues_header,
+    count_filled,
+    count_footer,
+    count_units,
+    filled_width,
+    find_header_below,
+    find_second_table,
+    find_totals,
+    is_comment,
+    is_filled,
+    is_header,
+    is_rule,
+)
 from ipyagent.tools.tables.sample import SampleColumn
 
-Row = Sequence[str]
-
-_UNIT = 12
-"""Letters of a unit, at most."""
-_TITLES = 20
-"""Rows above a header that are looked at."""
-_LOOKED_AT = 200
-"""Rows by which the width of a grid is judged."""
-_HASH_NAME = re.compile(r"#(?:\w+[!?]?|N/A|DIV/0!)?")
-_TOTAL = re.compile(
-    r"\W*(?:(?:grand |sub)?totals?|sum|summe|gesamt|insgesamt|totale?|somme)\W*"
-    r"|\W*(?:grand |sub-?)total\b.*",
-    re.I,
-)
-_TOTALS = 20
-"""Rows of totals between others that are named."""
-_MADE_NAME = re.compile(r"^Unnamed: \d+$|\.\d+$")
+_MARKED = {"TOA5": 2, "EXTF": 0, "DTVF": 0}
+"""Marks of data loggers and of DATEV in the first cell: a row above the header, some below it."""
+_LEFT_OUT = 20
+"""Rows between others that are left out, at most."""
+_MANY = 4
+"""Rows from which it is no coincidence that the last one is their sum."""
+_ALL = re.compile(r"\b(?:all|alle|overall|everything|total\w*|sum\w*|gesamt\w*|tot|ges)\b", re.I)
+_CODED = re.compile("country|iso|code|region|nation|market|land|pa[ií]s|geo|^cc$", re.I)
+"""Names of columns in which NA may be Namibia, or North America."""
+_CODE = re.compile(r"[A-Z]{2,5}")
 _SIGNED = ("float", "int (")
 
 
@@ -64,6 +75,8 @@ class Grid:
     others: Mapping[str, object] = field(default_factory=dict)
     has_index: bool = False
     """True if the first cell of each row is its label."""
+    last_row: Mapping[str, object] = field(default_factory=dict)
+    """The options that leave out the last row, if all rows are here."""
 
     @property
     def width(self) -> int:
@@ -88,8 +101,21 @@ class Grid:
         by_column = _cell_options(pairs[self.has_index :], signs)
         usual = {**sign_options(signs), **self.options, **by_column}
         if not doubtful:
-            others = {**sign_options(signs), **self.others, **by_column}
-            return described, Reading(usual, doubt=self.doubt, others=others)
+            reasons = [self.doubt] if self.doubt else []
+            others = {
+                **sign_options(signs),
+                **(self.others if self.doubt else self.options),
+                **by_column,
+            }
+            if not self.doubt and self.last_row and _ends_in_sums(pairs, signs):
+                reasons, others = ["the last row may be a total"], {**others, **self.last_row}
+            own = pairs[self.has_index :]
+            doubts, coded = _doubt_codes(own, by_column.get("na_values", {}))
+            marks, numbers = _doubt_sentinels(own, signs)
+            doubt = "; ".join([*reasons, *doubts, *marks])
+            return described, Reading(
+                usual, doubt=doubt, others={**others, **coded}, numbers=numbers
+            )
         described = [
             replace(each, dtype="number, in doubt", ends=())
             if each.dtype.startswith(_SIGNED)
@@ -113,6 +139,12 @@ class _Cells:
         """The different values."""
         return [cell for cell in dict.fromkeys(self.cells) if not is_missing(cell)]
 
+    @property
+    def holds_code(self) -> bool:
+        """True if the column is one of codes such as those of countries, with NA among them."""
+        is_code = _CODED.search(str(self.name)) and "NA" in self.cells
+        return bool(is_code) and len(self.present) > 1 and all(map(_CODE.fullmatch, self.present))
+
     def describe(self, signs: Signs, found: CellType) -> SampleColumn:
         """Return the description of a column of this type."""
         present = self.present
@@ -130,7 +162,9 @@ class _Cells:
         return replace(column, choices=present) if few else column
 
 
-def _cell_options(columns: Iterable[tuple[_Cells, CellType]], signs: Signs) -> dict[str, object]:
+def _cell_options(
+    columns: Iterable[tuple[_Cells, CellType]], signs: Signs
+) -> dict[str, Mapping[object, object]]:
     """Return the options by which cells are missing, or stay text, as they are described."""
     missing: dict[object, object] = {}
     texts: dict[object, object] = {}
@@ -140,8 +174,54 @@ def _cell_options(columns: Iterable[tuple[_Cells, CellType]], signs: Signs) -> d
         converts = map(signs.would_convert, column.present)
         if column.present and not found.is_number and all(converts):
             texts[column.name] = str
-    options: dict[str, object] = {"na_values": missing, "dtype": texts}
+    options: dict[str, Mapping[object, object]] = {"na_values": missing, "dtype": texts}
     return {name: value for name, value in options.items() if value}
+
+
+def _ends_in_sums(pairs: Iterable[tuple[_Cells, CellType]], signs: Signs) -> bool:
+    """Return whether the last row without a label, or one of many, has the sums of those above."""
+    labels, sums, many = [], [], False
+    for column, found in pairs:
+        if not found.is_number:
+            labels.append(column.cells[-1].strip())
+        elif not is_missing(column.cells[-1]):
+            *above, last = (
+                float(signs.normalize(cell)) for cell in column.cells if not is_missing(cell)
+            )
+            many = many or len(above) > _MANY
+            sums.append(len(above) > 2 and last != 0 and math.isclose(sum(above), last))
+    is_named = not labels or (any(labels) and not any(map(_ALL.search, labels)))
+    return any(sums) and (not is_named or (many and all(sums)))
+
+
+def _doubt_sentinels(
+    pairs: Iterable[tuple[_Cells, CellType]], signs: Signs
+) -> tuple[list[str], dict[object, list[float]]]:
+    """Return why numbers may mean a missing value, and those numbers by column."""
+    numbers = {
+        column.name: found
+        for column, kind in pairs
+        if kind.is_number and (found := find_sentinels(column.present, signs))
+    }
+    return [
+        f"{' and '.join(map(str, found))} in {name!r} may mean missing"
+        for name, found in numbers.items()
+    ], numbers
+
+
+def _doubt_codes(
+    pairs: Sequence[tuple[_Cells, CellType]], missing: Mapping[object, object]
+) -> tuple[list[str], dict[str, object]]:
+    """Return why NA may be a code, and the options by which it is, given the missing cells."""
+    codes = [each for each, found in pairs if not found.is_number and each.holds_code]
+    marked = dict(missing)
+    for column, _ in pairs:
+        absent = MISSING.intersection(column.cells) - ({"NA"} if column in codes else set())
+        if absent:
+            own = marked.get(column.name, [])
+            marked[column.name] = [*sorted(absent), *(own if isinstance(own, list) else [])]
+    reasons = [f"'NA' in {each.name!r} may be a code, not missing" for each in codes]
+    return reasons, {"keep_default_na": False, "na_values": marked} if codes else {}
 
 
 def count_repeated(grid: Grid, *, whole: bool) -> str:
@@ -153,14 +233,14 @@ def count_repeated(grid: Grid, *, whole: bool) -> str:
 
 def common_width(rows: Sequence[Row]) -> int:
     """Return the most common number of cells; the larger of two."""
-    widths = Counter(len(row) for row in rows[:_LOOKED_AT] if row)
+    widths = Counter(len(row) for row in rows[:LOOKED_AT] if row)
     return max(widths, key=lambda width: (widths[width], width), default=0)
 
 
 def width_and_share(rows: Sequence[Row]) -> tuple[int, float]:
     """Return the common number of cells, and the share of rows that fill no more and have them."""
-    rows = [row for row in rows if row and not _is_comment(row)]
-    filled = [_filled_width(row) for row in rows]
+    rows = [row for row in rows if row and not is_comment(row)]
+    filled = [filled_width(row) for row in rows]
     width = min(common_width(rows), max(filled, default=0))
     fitting = sum(len(row) >= width >= each for row, each in zip(rows, filled, strict=True))
     return width, fitting / max(len(rows), 1)
@@ -171,103 +251,119 @@ def arrange(rows: Sequence[Row], *, whole: bool = False, last: Sequence[Row] = (
 
     `whole` if these are all; else its `last` rows may be given.
     """
+    if whole and (second := find_second_table(rows)):
+        return _choose_table(arrange(rows[:second], whole=True), rows, second)
     width, _ = width_and_share(rows)
-    top = _find_top(rows, width)
-    below = _count_footer(rows[top + 2 :] if whole else last, width)
+    marked = _MARKED.get(rows[0][0]) if rows and rows[0] else None
+    top = _find_top(rows, width) if marked is None else 1
+    end = rows[top + 2 :] if whole else last
+    below = count_footer(end, width)
+    end = [row for row in end[: len(end) - below] if is_filled(row)]
     rows = rows[: len(rows) - below] if whole else rows
-    titles = [row for row in rows[:top] if any(cell.strip() for cell in row)]
+    place = {id(row): n for n, row in enumerate(rows)}
+    titles = [row for row in rows[:top] if is_filled(row)]
     facts = _describe_titles(titles, top)
     body, comments = _drop_comments(rows[top:])
     if not body:
         return Grid((), (), top, facts)
-    options = ({"skiprows": top} if any(rows[:top]) else {}) | comments
+    above = [*range(top)] if any(rows[:top]) else []
+    options = ({"skiprows": top} if above else {}) | comments
     if below:
         options |= {"skipfooter": below, "engine": "python"}
         facts = (*facts, f"{below} rows below the table are left out")
     header: Sequence[object] = body[0]
     names: Sequence[object]
-    data = [row for row in body[1:] if len(row) > 1 or any(map(str.strip, row))]
-    if not _is_header(body[0], data):
-        facts = (*facts, "no header: the columns are numbered here")
-        options |= {"header": None}
+    data = [row for row in body[1:] if len(row) > 1 or is_filled(row)]
+    left_out = _list_rules(body[0], data, marked or 0)
+    lower = 0
+    if not is_header(body[0], data):
         data = [body[0], *data]
-        header = names = range(max(map(_filled_width, data)))
+        lower = find_header_below(data)
+        options |= {"header": None}
+        header = names = range(max(map(filled_width, data)))
+        told = "no header: the columns are numbered here"
+        if titles and is_comment(titles[-1]) and len(titles[-1]) == len(header):
+            names = [cell.strip(" #/") for cell in titles[-1]]
+            options |= {"names": names}
+            told = "the header is a comment"
+        facts = (*facts, told)
     else:
-        names, notes = _name_columns(body[0][: max(map(_filled_width, body))])
+        if left_out:
+            facts = (*facts, f"{len(left_out)} rows are no data: headers, units or lines")
+            data = [row for row in data if not any(row is each for each in left_out)]
+            above += sorted(place[id(each)] for each in left_out)
+            options |= {"skiprows": above}
+        names, notes = _name_columns(body[0][: max(map(filled_width, body))])
         facts = (*facts, *notes)
         top += 1
     odd = sum(len(row) < len(names) for row in data)
     if odd:
         facts = (*facts, f"{odd:,} of these rows have fewer cells than the others")
     grid = _fit_rows(Grid(names, data, top, facts, options), len(header))
-    if grid.doubt or len(data) < 3:
+    if grid.doubt:
         return grid
-    if "header" not in options and _continues_header(names, data[0]):
+    if lower:
+        other = {key: value for key, value in options.items() if key != "header"}
+        other["skiprows"] = place[id(data[lower])]
+        return replace(grid, doubt=f"the header may be row {lower + 1} of the table", others=other)
+    if "header" not in options and len(data) > 2 and continues_header(names, data[0]):
         two = {**options, "header": [0, 1]}
         return replace(grid, doubt="the header may have two rows", others=two)
-    if not {"header", "skiprows", "comment"} & options.keys() and _holds_units(data):
-        without = {**grid.options, "skiprows": [top]}
-        return replace(grid, doubt="the row below the header may hold units", others=without)
-    end = data if whole else [row for row in last if any(map(str.strip, row))]
-    is_last = bool(end) and not below and any(map(_TOTAL.fullmatch, end[-1]))
-    if whole and not {"skiprows", "comment"} & grid.options.keys() and len(rows) == top + len(data):
-        totals = [n for n, row in enumerate(data[:-1]) if _TOTAL.fullmatch(_label(row))]
-        if 0 < len(totals) <= _TOTALS:
-            totals += [len(data) - 1] * is_last
-            without = {**grid.options, "skiprows": [top + n for n in totals]}
-            return replace(
-                grid, doubt=f"{plural(len(totals), 'row')} may be totals", others=without
-            )
-    if is_last:
-        without = {**grid.options, "skipfooter": 1, "engine": "python"}
-        return replace(grid, doubt="the last row may be a total", others=without)
-    return grid
+    final = [] if whole or not end else end[-1:]
+    numbers = [place[id(row)] for row in data]
+    if whole and numbers:
+        grid = replace(grid, last_row={"skiprows": [*above, numbers[-1]]})
+    return _doubt_rows(grid, above, numbers, final)
 
 
-def _label(row: Row) -> str:
-    """Return the first cell that is filled."""
-    return next((cell for cell in row if cell.strip()), "")
+def _list_rules(header: Row, data: Sequence[Row], marked: int) -> list[Row]:
+    """Return the rows that are no data: the first ones, repeated headers, drawn lines."""
+    found = [row for n, row in enumerate(data) if n < marked or row == header or is_rule(row)]
+    return found if len(found) <= _LEFT_OUT else []
 
 
-def _continues_header(names: Sequence[object], row: Row) -> bool:
-    """Return whether a row below repeated or missing names has only years and text."""
-    years = [is_year(cell) for cell in row if is_value(cell)]
-    return len(years) > 1 and all(years) and any(map(_MADE_NAME.search, map(str, names[1:])))
+def _doubt_rows(
+    grid: Grid, above: Sequence[int], numbers: Sequence[int], final: Sequence[Row]
+) -> Grid:
+    """Return the grid in doubt if rows may be no data; `numbers` are those of its rows.
+
+    The file's final row is given if it is not among them.
+    """
+    units = 0 if "header" in grid.options else count_units(grid.rows)
+    totals = [] if final else find_totals(grid.rows)
+    doubts = []
+    if units:
+        where = "row" if units == 1 else "two rows"
+        doubts.append(f"the {where} below the header may hold units or labels")
+    if totals == [len(grid.rows) - 1] or (final and find_totals([[], *final])):
+        doubts.append("the last row may be a total")
+    elif totals:
+        doubts.append(f"{plural(len(totals), 'row')} may be totals")
+    others = dict(grid.options)
+    if units or totals:
+        gone = [*numbers[:units], *(numbers[n] for n in totals)]
+        others["skiprows"] = [*above, *sorted(set(gone))]
+    elif doubts:
+        below = grid.options.get("skipfooter", 0)
+        others |= {"skipfooter": int(str(below)) + 1, "engine": "python"}
+    return replace(grid, doubt="; ".join(doubts), others=others)
 
 
-def _holds_units(data: Sequence[Row]) -> bool:
-    """Return whether the first row has short text in all columns that have only values below."""
-    columns = zip_longest(*data[1:_LOOKED_AT], fillvalue="")
-    values = [[each for each in column if not is_missing(each)] for column in columns]
-    units = [
-        cell
-        for cell, below in zip(data[0], values, strict=False)
-        if below and all(map(is_value, below))
-    ]
-    return len(units) > 1 and not any(
-        is_value(cell) or is_missing(cell) or len(cell) > _UNIT for cell in units
+def _choose_table(first: Grid, rows: Sequence[Row], start: int) -> Grid:
+    """Return the first of two tables, in doubt with the one that begins in a row below it."""
+    one = {k: v for k, v in first.options.items() if k not in ("skipfooter", "engine")}
+    other = dict(arrange(rows[start:], whole=True).options)
+    skipped = other.get("skiprows", 0)
+    if isinstance(skipped, list):
+        other["skiprows"] = [*range(start), *(start + n for n in skipped)]
+    else:
+        other["skiprows"] = start + int(str(skipped))
+    return replace(
+        first,
+        doubt=f"another table may begin in row {start + 1}",
+        options={**one, "nrows": len(first.rows)},
+        others=other,
     )
-
-
-def _count_footer(rows: Sequence[Row], width: int) -> int:
-    """Return the number of rows from an empty one below the table, if only notes follow it."""
-    first = max(0, len(rows) - _TITLES)
-    empty = [n for n in range(first, len(rows)) if not any(map(str.strip, rows[n]))]
-    for n in empty:
-        notes = [row for row in rows[n:] if any(map(str.strip, row))]
-        if notes and all(
-            _count_filled(row) < width and not any(map(is_value, row)) for row in notes
-        ):
-            return len(rows) - n
-    return 0
-
-
-def _filled_width(row: Row) -> int:
-    """Return the number of cells up to the last one that is filled."""
-    width = len(row)
-    while width and not row[width - 1].strip():
-        width -= 1
-    return width
 
 
 def _fit_rows(grid: Grid, header: int) -> Grid:
@@ -277,7 +373,7 @@ def _fit_rows(grid: Grid, header: int) -> Grid:
     """
     width = len(grid.names)
     longest = max(map(len, grid.rows), default=0)
-    filled = [_filled_width(row) for row in grid.rows] or [0]
+    filled = [filled_width(row) for row in grid.rows] or [0]
     only_named: dict[str, object] = {"usecols": range(width)}
     if longest > header and "header" not in grid.options:
         only_named["index_col"] = False
@@ -302,32 +398,26 @@ def _fit_rows(grid: Grid, header: int) -> Grid:
 
 def _drop_comments(rows: Sequence[Row]) -> tuple[Sequence[Row], dict[str, object]]:
     """Return the rows without comments, and the option for it; all if a value has the sign."""
-    others = [row for row in rows if not _is_comment(row)]
+    others = [row for row in rows if not is_comment(row)]
     if len(others) == len(rows) or any("#" in cell for row in others for cell in row):
         return rows, {}
     return others, {"comment": "#"}
 
 
-def _is_comment(row: Row) -> bool:
-    """Return whether a row is a comment; `#` and `#chrom` may be names, `#REF!` is an error."""
-    starts = bool(row) and row[0].startswith("#")
-    return starts and (len(row) == 1 or _HASH_NAME.fullmatch(row[0]) is None)
-
-
 def _find_top(rows: Sequence[Row], width: int) -> int:
     """Return the number of rows above the header: titles are narrower than the table."""
-    start = next((n for n, row in enumerate(rows) if any(map(str.strip, row))), 0)
+    start = next((n for n, row in enumerate(rows) if is_filled(row)), 0)
     if width < 2:
         return start
-    first = rows[: start + _TITLES + 1]
+    first = rows[: start + TITLES + 1]
     for n in range(1, len(first)):
         if not any(first[n - 1]) and _stands_apart(rows, n, width):
             return n
     wide = [n for n, row in enumerate(first) if len(row) >= width and _names_most(row, width)]
-    top = next((n for n in wide if not _is_comment(first[n])), 0)
+    top = next((n for n in wide if not is_comment(first[n])), 0)
     # A header may have fewer cells than rows: R names no index, and separators may end lines.
     for n, row in enumerate(first[:top]):
-        if 1 < len(row) == _count_filled(row) < width and _is_header(row, rows[n + 1 :]):
+        if 1 < len(row) == count_filled(row) < width and is_header(row, rows[n + 1 :]):
             below = rows[n + 1]
             if len(below) >= len(row) and any(map(is_value, below)):
                 return n
@@ -336,26 +426,22 @@ def _find_top(rows: Sequence[Row], width: int) -> int:
 
 def _names_most(row: Row, width: int) -> bool:
     """Return whether a row may name columns: an index may have no name, others have one."""
-    return _count_filled(row) >= min(width - (not row[0].strip()), max(2, width // 2))
+    return count_filled(row) >= min(width - (not row[0].strip()), max(2, width // 2))
 
 
 def _stands_apart(rows: Sequence[Row], n: int, width: int) -> bool:
     """Return whether a row below an empty one is a header, and no data stand above."""
     row, below, above = rows[n], rows[n + 1 : n + 2], rows[:n]
     return (
-        len(row) >= width == _count_filled(row[:width])
+        len(row) >= width == count_filled(row[:width])
         and not any(map(is_value, row))
         and any(map(is_value, chain(*below)))
         and any(map(any, above))
         and not any(
-            _count_filled(each) >= width and any(is_value(c) and not is_year(c) for c in each)
+            count_filled(each) >= width and any(is_value(c) and not is_year(c) for c in each)
             for each in above[1:]  # a year may stand in a title
         )
     )
-
-
-def _count_filled(row: Iterable[str]) -> int:
-    return sum(bool(cell.strip()) for cell in row)
 
 
 def _describe_titles(titles: Sequence[Row], top: int) -> tuple[str, ...]:
@@ -364,24 +450,6 @@ def _describe_titles(titles: Sequence[Row], top: int) -> tuple[str, ...]:
     text = " ".join(cell for row in titles for cell in row if cell.strip())
     rows = "1 row" if top == 1 else f"{top} rows"
     return (f"{rows} above the header: {excerpt(text, 80)}" if text else f"{rows} empty on top",)
-
-
-def _is_header(header: Row, data: Sequence[Row]) -> bool:
-    """Return whether a row names the columns rather than being the first of the data."""
-    filled = [cell for cell in header if cell.strip()]
-    values = [cell for cell in filled if is_value(cell)]
-    if not values:
-        # Cells that repeat below, in a grid of text only, are data rather than names.
-        below = {tuple(row) for row in data}
-        return bool(filled) and tuple(header) not in below
-    unnamed = not header[0].strip()
-    if values == [str(n) for n in range(len(header) - unnamed)] and (unnamed or len(values) > 2):
-        return True  # the numbers that a library gives to columns without names
-    dated = [n for n, cell in enumerate(header) if is_date(cell)]
-    if any(is_date(row[n]) for row in data[:_TITLES] for n in dated if n < len(row)):
-        return False
-    periods = [cell for cell in values if is_year(cell) or is_date(cell)]
-    return len(periods) == len(values) > 1 and len(set(periods)) == len(periods) < len(filled)
 
 
 def _name_columns(header: Row) -> tuple[list[str], list[str]]:
