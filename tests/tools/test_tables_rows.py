@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 from pathlib import Path
 from typing import Any
 
 import openpyxl
-import pandas as pd
-import pytest
-
-from ipyagent.tools.tables.inspect import describe_table
-from ipyagent.tools.tables.sample import LOOK
-from ipyagent.tools.workspace import Workspace
+from reading_faults import find_fault
 
 DOUBT = None
 """No number may be said: both readings are offered."""
@@ -107,31 +101,6 @@ BOOKS: list[tuple[list[list[Any]], float | None]] = [
     ([["c", "v"], ["a", 1], ["b", 2], ["Source: Census"]], 1.5),
     ([["c", "v"], ["a", 1], ["c", "v"], ["b", 2]], 1.5),
 ]
-
-
-def load(path: Path, code: str) -> pd.DataFrame:
-    with contextlib.chdir(path.parent):
-        frame: pd.DataFrame = eval(code, {"pd": pd})
-    return frame
-
-
-def find_fault(path: Path, mean: float | None) -> str:
-    """What is wrong with the reading that the description of a file gives; "" for nothing."""
-    text = describe_table(Workspace(path.parent), path.name, LOOK)
-    first = text.splitlines()[1]
-    if first.startswith("in doubt: "):
-        one, _, other = first[first.index("pd.") :].partition(" or ")
-        if mean is not DOUBT:
-            return first
-        same = load(path, one).to_csv() == load(path, other).to_csv()
-        return f"the same: {first}" if same else ""
-    plain = f"pd.read_{'excel' if path.suffix == '.xlsx' else 'csv'}({path.name!r})"
-    code = first.removeprefix("read with: ") if first.startswith("read with") else plain
-    frame = load(path, code)
-    if f", {len(frame):,} rows" not in text:
-        return f"{text.splitlines()[0]}, but {len(frame)} with {code}"
-    found = frame["v"].mean() if pd.api.types.is_numeric_dtype(frame["v"]) else frame["v"]
-    return "" if mean is not DOUBT and found == pytest.approx(mean) else f"{found} by {code}"
 
 
 def test_no_row_is_counted_in_silence_that_may_be_no_data(tmp_path: Path) -> None:

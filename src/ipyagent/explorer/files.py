@@ -42,12 +42,16 @@ SCHEMA = ["column", "dtype"]
 
 def load_line(path: str, name: str, workspace: Workspace) -> str:
     """Return the line that loads a table file into a variable, as its description says."""
-    ending = path.lower().rsplit(".", 1)[-1]
+    ending = _ending(path)
     known = workspace.readings.get(path)
     reader = (known and known.code) or _READERS[ending].format(literal(path))
     if "header=None" in reader:
         reader += ".rename(columns=str)"
     return f"{name} = {reader}"
+
+
+def _ending(path: str) -> str:
+    return path.lower().removesuffix(".gz").removesuffix(".zip").rpartition(".")[2]
 
 
 def load_code(path: str, name: str, workspace: Workspace) -> str:
@@ -56,7 +60,7 @@ def load_code(path: str, name: str, workspace: Workspace) -> str:
     Of a text file that nobody has described, it prints the index, and how many cells the last
     column has: names and values do not fit where lines end in a separator.
     """
-    ending = path.lower().rsplit(".", 1)[-1]
+    ending = _ending(path)
     index = f'print("index:", {name}.index[:1], {name}.iloc[:, -1].count())'
     lines = [index] if path not in workspace.readings and ending in ("csv", "tsv") else []
     size = f'print(len({name}), "rows")'

@@ -16,7 +16,7 @@ from ipyagent.explorer.names import fresh, split_name
 Library = Literal["pandas", "polars"]
 
 TIMES = "\N{MULTIPLICATION SIGN}"
-TABLE_ENDINGS = ("csv", "tsv", "parquet", "xlsx", "json", "jsonl")
+TABLE_ENDINGS = (".csv", ".tsv", ".csv.gz", ".csv.zip", ".parquet", ".xlsx", ".json", ".jsonl")
 
 Kind = Literal["number", "date", "text", "bool", "other"]
 _KINDS: dict[Kind, str] = {
@@ -142,7 +142,7 @@ class Workspace:
 
 def is_table_file(path: str) -> bool:
     """Return whether a file of this name can be loaded as a table."""
-    return path.lower().rsplit(".", 1)[-1] in TABLE_ENDINGS
+    return path.lower().endswith(TABLE_ENDINGS)
 
 
 def of_context(context: str, *earlier: str) -> Workspace:

@@ -30,9 +30,9 @@ from ipyagent.tools.edits import FileEditTools, PathCheck
 from ipyagent.tools.file_change import Previews
 from ipyagent.tools.path_rules import WalkBudget, human_size
 from ipyagent.tools.search import FilePattern
-from ipyagent.tools.tables import inspect, spreadsheet
+from ipyagent.tools.tables import inspect
 from ipyagent.tools.tables.inspect import describe_table, table_ending
-from ipyagent.tools.tables.sample import LOOK, NotTableError, Source
+from ipyagent.tools.tables.sample import LOOK, NotTableError, Source, open_archive
 from ipyagent.tools.tracked_namespace import with_sources
 from ipyagent.tools.workspace import Workspace
 
@@ -120,7 +120,7 @@ def _name_kind(start: bytes, path: str) -> str:
 
 def _list_members(source: Source, start: bytes) -> Iterator[str]:
     if start.startswith((b"PK\3\4", b"PK\5\6")):
-        with spreadsheet.open_archive(source.file, source.size) as archive:
+        with open_archive(source.file, source.size) as archive:
             entries = archive.infolist()
         yield f"{len(entries):,} files and folders:"
         for each in entries[: _MEMBERS + 1]:

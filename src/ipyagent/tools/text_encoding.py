@@ -25,7 +25,12 @@ _CANDIDATES = [
     *("cp1250", "cp1251", "cp1252", "cp1253", "cp1254", "cp1255", "cp1256", "cp1257", "koi8_r"),
     *("cp932", "euc_jp", "cp949", "gb18030", "big5", "tis_620", "cp866", "cp850", "mac_roman"),
 ]
-_WESTERN = "cp1252"
+_WESTERN, _WITH_EURO, _OLD_MAC = "cp1252", "iso8859_15", "mac_roman"
+_OLD_MAC_WORD = re.compile(rb"[A-Za-z][\x80-\x9f][a-z](?s:.)*\r")
+"""A letter within a word that Western European has elsewhere, above the line end of old Macs."""
+_EASTERN = "cp1250"
+_MISREAD = re.compile(r"[^\W\d][\xa3\xa5\xb3\xb9\xbf\xb6\xbc\xbe][^\W\d]|\b\xa3[^\W\d]")
+"""Signs within words, where letters of Central Europe were taken for those of Western Europe."""
 _SIGNS_ONLY = re.compile(
     rb"(?:[\t\n\r -~]|(?<![A-Za-z\x80-\xff])[\x80\xa0\xa3]+(?![A-Za-z\x80-\xff]))*"
 )
@@ -111,10 +116,15 @@ def _guess_encoding(data: bytes) -> TextFile | None:
     names = [name for match in matches for name in match.could_be_from_charset] or [_WESTERN]
     # Of Western European and its look-alikes, which have most letters in common, the usual one.
     ordered = [_WESTERN, *names] if _WESTERN in names else names
+    if _WESTERN in names and b"\n" not in data and _OLD_MAC_WORD.search(data):
+        ordered = [_OLD_MAC, *ordered]
     for name in ordered:
         text = _try_decode(data, name)
+        if name == _WESTERN and text and "\N{CURRENCY SIGN}" in text:  # few have ever typed one
+            text, name = _try_decode(data, _WITH_EURO), _WITH_EURO
         if text is not None and not _NO_TEXT.search(text) and text.encode(name) == data:
-            return TextFile(text, name, guessed=True)
+            eastern = _MISREAD.search(text) and _try_decode(data, _EASTERN)
+            return TextFile(eastern, _EASTERN, True) if eastern else TextFile(text, name, True)
     return None
 
 

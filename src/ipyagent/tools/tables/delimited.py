@@ -7,22 +7,30 @@ import csv
 import gzip
 import io
 import re
+import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
+from typing import IO, Any
 
 from ipyagent.errors import PathValidationError
 from ipyagent.phrases import ellipsize
+from ipyagent.tools.tables.cells import is_value
 from ipyagent.tools.tables.grid import arrange, count_repeated, width_and_share
-from ipyagent.tools.tables.rows import Row
-from ipyagent.tools.tables.sample import NotTableError, Sample, Source
+from ipyagent.tools.tables.rows import Row, list_values_below
+from ipyagent.tools.tables.sample import NotTableError, Sample, Source, open_archive
 from ipyagent.tools.text_encoding import BOM, TextFile, decode_file, detect_line_ending
 
+_UNQUOTED: Mapping[str, Any] = {"quoting": int(csv.QUOTE_NONE)}
+_TABBED = ("tsv", "tab")
 ENDINGS = {"csv": "CSV file", "tsv": "TSV file", "tab": "TSV file", "psv": "PSV file"}
 _SEPARATORS = ("\t", ";", "|", ",")
 """From the rarest within cells to the most common."""
+_RARE_SEPARATORS = ("^", "~", "\x1f", "\x01", ":")
+_BLANKS = (r"\s+", r"\s{2,}")
+"""Separators as pandas takes them: of columns that are apart, or aligned, by blanks."""
 _HEAD_BYTES = 200_000
 """Bytes from which types are inferred."""
 _SMALL_BYTES = 500_000
@@ -43,6 +51,13 @@ _LINES_IN_CELL = 100
 _QUOTED = re.compile(r' +"')
 _MIXED = "not all of its bytes are UTF-8"
 _BREAKS = re.compile(r"\r\n|\r|\n")
+_OTHER_CONTENT = {
+    "an HTML page": re.compile(r"\s*<(?:!doctype|html|head|body|table)\b", re.I),
+    "XML": re.compile(r"\s*<\?xml"),
+    "a Git LFS pointer, not the data": re.compile(r"version https://git-lfs"),
+    "JSON": re.compile(r"\s*(?:\{\s*\"|\[\s*[\[{])"),
+}
+_SINGLE_QUOTED = re.compile(r"\s*'[^'\n]*'(?:[,;|\t]'[^'\n]*')+\s*[\r\n]")
 _ONE_COLUMN = re.compile(r"[^\d,;\r\n]+[\r\n]+(?:[+-]?\d+,\d+[\r\n]+)+")
 """A name above numbers with decimal commas, which separate nothing."""
 
@@ -68,9 +83,8 @@ class Head:
 class _Layout:
     separator: str
     rows: list[Row]
-    quoted: bool = True
-    blanks: bool = False
-    """True if a blank stands between separator and quote."""
+    dialect: Mapping[str, Any] = field(default_factory=dict)
+    """Options about quotes, by the names that both `csv` and pandas give them."""
 
 
 def read_delimited(source: Source) -> Sample:
@@ -78,6 +92,9 @@ def read_delimited(source: Source) -> Sample:
     head = read_head(source)
     if not head.text.strip():
         raise NotTableError("it is empty")
+    for content, pattern in _OTHER_CONTENT.items():
+        if pattern.match(head.text):
+            raise NotTableError(f"it holds {content}")
     layout, notes = _parse(head, source.ending)
     grid = arrange(layout.rows, whole=head.whole, last=_read_last_rows(source, head, layout))
     if not grid.names:
@@ -85,11 +102,11 @@ def read_delimited(source: Source) -> Sample:
     columns, reading = grid.describe(commas=layout.separator == ",")
     encoding, remark = _check_rest(source, head)
     options = {
-        "sep": layout.separator != "," and layout.separator,
+        "sep": (layout.separator != "," or source.ending in _TABBED) and layout.separator,
+        "engine": layout.separator == _BLANKS[1] and "python",
         "encoding": encoding != "utf-8" and encoding,
         "encoding_errors": remark == _MIXED and "replace",
-        "quoting": not layout.quoted and int(csv.QUOTE_NONE),
-        "skipinitialspace": layout.blanks,
+        **layout.dialect,
     }
     reading = reading.with_options("read_csv", {k: v for k, v in options.items() if v})
     repeated = count_repeated(grid, whole=head.whole)
@@ -106,7 +123,7 @@ def read_delimited(source: Source) -> Sample:
 
 def read_head(source: Source) -> Head:
     """Return the first whole lines of a text file; raises NotTableError if it is binary."""
-    is_small = source.size <= _SMALL_BYTES and source.ending != "gz"
+    is_small = source.size <= _SMALL_BYTES and not source.is_packed
     count = source.size if is_small else _HEAD_BYTES
     data, whole = _read_start(source, count)
     if not whole and not re.search(rb"[\r\n]", data):
@@ -125,15 +142,25 @@ def read_head(source: Source) -> Head:
 def _read_start(source: Source, count: int) -> tuple[bytes, bool]:
     """Return the first bytes, unpacked if they are packed, and whether they are all."""
     data = source.read_at(0, count + 1)
-    if source.ending != "gz":
+    if not source.is_packed:
         return data[:count], len(data) <= count
     source.file.seek(0)
     try:
-        with gzip.GzipFile(fileobj=source.file) as unpacked:
+        with _unpack(source) as unpacked:
             data = unpacked.read(count + 1)
-    except (OSError, EOFError, zlib.error) as error:
+    except (OSError, EOFError, zlib.error, zipfile.BadZipFile, ValueError, RuntimeError) as error:
         raise NotTableError(f"it cannot be unpacked: {error}") from None
     return data[:count], len(data) <= count
+
+
+def _unpack(source: Source) -> gzip.GzipFile | IO[bytes]:
+    if source.ending == "gz":
+        return gzip.GzipFile(fileobj=source.file)
+    archive = open_archive(source.file, source.size)
+    names = archive.namelist()
+    if len(names) != 1:
+        raise NotTableError(f"the archive holds {len(names)} files, not one")
+    return archive.open(names[0])
 
 
 def _decode(data: bytes, path: str, whole: bool) -> tuple[TextFile, bool]:
@@ -179,7 +206,7 @@ def _check_rest(source: Source, head: Head) -> tuple[str, str]:
 
     What begins as ASCII may go on in any encoding, and a file may be joined from several.
     """
-    is_known = head.whole or head.encoding != "utf-8" or source.ending == "gz"
+    is_known = head.whole or head.encoding != "utf-8" or source.is_packed
     if is_known or source.size > source.effort.count_bytes:
         return head.encoding, ""
     decoder, is_ascii = codecs.getincrementaldecoder("utf-8")(), True
@@ -199,52 +226,52 @@ def _check_rest(source: Source, head: Head) -> tuple[str, str]:
 
 
 def _parse(head: Head, ending: str) -> tuple[_Layout, list[str]]:
-    separator = "\t" if ending in ("tsv", "tab") and "\t" in head.text else _sniff(head.text)
-    rows, closed = _read_rows(head.text, separator)
+    separator = "\t" if ending in _TABBED and "\t" in head.text else _sniff(head.text)
+    dialect: dict[str, Any] = {}
+    if '"' not in head.text and _SINGLE_QUOTED.match(head.text):
+        dialect["quotechar"] = "'"
+    if '\\"' in head.text and '\\""' not in head.text:
+        dialect["escapechar"] = "\\"
+    rows, closed = _read_rows(head.text, separator, dialect)
     notes = []
-    blanks = any(_QUOTED.match(cell) for row in rows for cell in row)
-    if blanks:
-        rows, closed = _read_rows(head.text, separator, blanks=True)
+    if any(_QUOTED.match(cell) for row in rows for cell in row):
+        dialect["skipinitialspace"] = True
+        rows, closed = _read_rows(head.text, separator, dialect)
     # Only within quotes may a cell end in a line end; those of the last cell are closed last.
     ends_open = rows and rows[-1] and rows[-1][-1].endswith(("\n", "\r"))
     if head.whole and ends_open and not head.text.rstrip("\r\n").endswith('"'):
         closed = False
     if not closed:
-        blanks = False
-        rows, _ = _read_rows(head.text, separator, quotes=False)
+        dialect = dict(_UNQUOTED)
+        rows, _ = _read_rows(head.text, separator, dialect)
         notes.append("a quote is not closed, so quotes were taken as ordinary characters")
     if not head.whole and len(rows) > 1:
         rows.pop()  # its last cell may go on behind a line end
-    return _Layout(separator, rows, closed, blanks), notes
+    return _Layout(separator, rows, dialect), notes
 
 
 def _read_last_rows(source: Source, head: Head, layout: _Layout) -> list[Row]:
     """Return the last rows of a file that is not read as a whole; none if they may be quoted."""
-    if head.whole or source.ending == "gz" or head.is_wide:
+    if head.whole or source.is_packed or head.is_wide:
         return []
     data = source.read_at(source.size - _TAIL, _TAIL)
     text = data.decode(head.encoding, "replace")
     if '"' in text:
         return []
     lines = _BREAKS.split(text)[1:]
-    return list(_cut("\n".join(lines), layout.separator, quotes=False))
+    return list(_cut("\n".join(lines), layout.separator))
 
 
-def _cut(text: str, separator: str, quotes: bool = True, blanks: bool = False) -> Iterator[Row]:
-    """Return a reader of the rows; with `blanks`, those behind a separator are left out."""
-    return csv.reader(
-        io.StringIO(text, newline=""),
-        delimiter=separator,
-        quoting=csv.QUOTE_MINIMAL if quotes else csv.QUOTE_NONE,
-        skipinitialspace=blanks,
-    )
+def _cut(text: str, separator: str, dialect: Mapping[str, Any] = _UNQUOTED) -> Iterator[Row]:
+    """Return a reader of the rows."""
+    if separator in _BLANKS:
+        return (re.split(separator, line.strip()) for line in text.splitlines())
+    return csv.reader(io.StringIO(text, newline=""), delimiter=separator, **dialect)
 
 
-def _read_rows(
-    text: str, separator: str, quotes: bool = True, blanks: bool = False
-) -> tuple[list[Row], bool]:
+def _read_rows(text: str, separator: str, dialect: Mapping[str, Any]) -> tuple[list[Row], bool]:
     """Return the rows, and whether all quotes were closed."""
-    reader = _cut(text, separator, quotes, blanks)
+    reader = _cut(text, separator, dialect)
     rows: list[Row] = []
     cells = 0
     try:
@@ -256,7 +283,7 @@ def _read_rows(
             if cells > _MOST_CELLS:
                 break
     except csv.Error:  # a cell is longer than the module takes
-        if not quotes:
+        if dialect == _UNQUOTED:
             raise NotTableError("one of its cells is longer than 131,072 characters") from None
         return rows, False
     lengthy = any(len(_BREAKS.findall(cell)) > _LINES_IN_CELL for row in rows for cell in row)
@@ -273,20 +300,33 @@ def _sniff(text: str) -> str:
         if separator not in start:
             continue
         try:
-            reader = _cut(start, separator, blanks=f'{separator} "' in start)
+            reader = _cut(start, separator, {"skipinitialspace": f'{separator} "' in start})
             width, share = width_and_share(list(islice(reader, _ROWS_JUDGED)))
         except csv.Error:
             continue
         if width > 1 and share > best_share + 0.05:
             best, best_share = separator, share
-    return best
+    return best if best_share else _sniff_rare(start)
+
+
+def _sniff_rare(text: str) -> str:
+    """Return an unusual separator that cuts all rows alike, below names; else the usual one."""
+    lines = [line for line in text.splitlines()[:_ROWS_JUDGED] if line.strip()]
+    if len(lines) < 2 or '"' in text or all(map(is_value, lines)):
+        return ","
+    for separator in (*_RARE_SEPARATORS, *_BLANKS):
+        rows = list(_cut("\n".join(lines), separator))
+        is_even = len(rows[0]) > 1 and len({len(row) for row in rows}) == 1
+        if is_even and not any(map(is_value, rows[0])) and any(list_values_below(rows)):
+            return separator
+    return ","
 
 
 def _count_rows(source: Source, head: Head, sampled: int, top: int) -> tuple[int | None, bool]:
     """Return the number of rows, and whether it is exact."""
     if head.whole:
         return sampled, True
-    if source.ending == "gz" or not sampled:
+    if source.is_packed or not sampled:
         return None, False
     if source.size <= source.effort.count_bytes and not head.is_wide:
         counted = count_lines(source, head)
@@ -318,6 +358,7 @@ def count_lines(source: Source, head: Head, *, quotes: bool = True) -> int | Non
 def shorten_cells(text: str, path: str, most: int = CELL) -> str:
     """Return the lines of a table with its long cells cut."""
     ending = path.lower().rpartition(".")[2]
-    separator = re.escape("\t" if ending in ("tsv", "tab") else _sniff(text))
+    sniffed = "\t" if ending in _TABBED else _sniff(text)
+    separator = "," if sniffed in _BLANKS else re.escape(sniffed)
     long_cell = re.compile(rf'"(?:[^"\n]|""){{{most},}}"|[^\n"{separator}]{{{most + 1},}}')
     return long_cell.sub(lambda match: ellipsize(match[0], most), text)

@@ -52,6 +52,7 @@ _LEFT_OUT = 20
 _MANY = 4
 """Rows from which it is no coincidence that the last one is their sum."""
 _ALL = re.compile(r"\b(?:all|alle|overall|everything|total\w*|sum\w*|gesamt\w*|tot|ges)\b", re.I)
+_WHOLE, _PART = re.compile(r"[+-]?\d{1,3}"), re.compile(r"\d{2,3}")
 _CODED = re.compile("country|iso|code|region|nation|market|land|pa[ií]s|geo|^cc$", re.I)
 """Names of columns in which NA may be Namibia, or North America."""
 _CODE = re.compile(r"[A-Z]{2,5}")
@@ -383,6 +384,11 @@ def _fit_rows(grid: Grid, header: int) -> Grid:
         needed = only_named if max(longest, header) > width else {}
         return replace(grid, options={**grid.options, **needed})
     if min(filled) == max(filled) == longest == width + 1:
+        if len({len(row[-1]) for row in grid.rows}) == 1 and all(map(_may_be_cut, grid.rows)):
+            sign = "decimal" if len(grid.rows[0][-1]) < 3 else "thousands"
+            cut = {**grid.options, "sep": r",(?!\d+$)", "engine": "python", sign: ","}
+            doubt = "the rows have one cell more than the header: an index, or commas in numbers"
+            return replace(grid, doubt=doubt, has_index=True, others=cut)
         note = "the header has one cell less than the rows: the first column is an index"
         return replace(grid, has_index=True, facts=(*grid.facts, note))
     more = sum(each > width for each in filled)
@@ -394,6 +400,11 @@ def _fit_rows(grid: Grid, header: int) -> Grid:
         options={**grid.options, **only_named},
         others={**grid.options, **other},
     )
+
+
+def _may_be_cut(row: Row) -> bool:
+    """Return whether a comma in a number may have made the last two cells."""
+    return _WHOLE.fullmatch(row[-2]) is not None and _PART.fullmatch(row[-1]) is not None
 
 
 def _drop_comments(rows: Sequence[Row]) -> tuple[Sequence[Row], dict[str, object]]:

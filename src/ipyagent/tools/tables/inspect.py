@@ -132,8 +132,7 @@ _READERS: Mapping[str, Callable[[Source], Sequence[Sample]]] = {
     **dict.fromkeys(ARROW_ENDINGS, _single(read_arrow)),
     **dict.fromkeys(spreadsheet.ENDINGS, spreadsheet.read_workbook),
     **dict.fromkeys(sqlite.ENDINGS, sqlite.read_database),
-    "csv.gz": _single(delimited.read_delimited),
-    "tsv.gz": _single(delimited.read_delimited),
+    **dict.fromkeys(("csv.gz", "tsv.gz", "csv.zip"), _single(delimited.read_delimited)),
 }
 
 

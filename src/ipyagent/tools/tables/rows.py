@@ -28,7 +28,7 @@ _STATISTIC = re.compile(
 )
 _MOST_TOTALS = 20
 """Rows of totals that are named."""
-_UNIT = re.compile(r"[\[(].*[\])]|.{0,2}[%°/].{0,4}")
+_UNIT = re.compile(r"[\[(](?![\d.,]+[\])]).*[\])]|.{0,2}[%°/].{0,4}")
 _NOTE = re.compile(
     r"\W*(?:sources?|notes?|quelle|hinweis|anmerkung|fuente|nota|bron|stand|printed|generated"
     r"|exported|erstellt|copyright|end of|eof|records?|\d+ rows?|rows?)\b.*|[*†¹©].*",

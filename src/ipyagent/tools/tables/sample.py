@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -9,6 +11,8 @@ from typing import BinaryIO
 
 from ipyagent.kernel.describe.table import COLUMNS, Column, Table
 
+_DIRECTORY = 2_000_000
+"""Bytes of the longest list of contents that is read."""
 MOST_BYTES = 1_500
 """Bytes of the description that goes with a prompt."""
 
@@ -48,6 +52,11 @@ class Source:
     def ending(self) -> str:
         """The lower-case ending of the name, without the dot."""
         return self.path.lower().rpartition(".")[2]
+
+    @property
+    def is_packed(self) -> bool:
+        """True for text that has to be unpacked."""
+        return self.ending in ("gz", "zip")
 
     def read_at(self, start: int, count: int) -> bytes:
         """Return up to `count` bytes from `start`."""
@@ -114,6 +123,22 @@ class Sample:
             index=[_describe_column(each) for each in self.index],
             counted_of=f" of {self.sampled:,}" if in_part else "",
         )
+
+
+def open_archive(file: BinaryIO, size: int) -> zipfile.ZipFile:
+    """Return a zip archive whose list of contents is not too long; raises NotTableError."""
+    file.seek(max(0, size - 65_557))
+    tail = file.read(65_557)
+    at = tail.rfind(b"PK\5\6")
+    if at < 0 or len(tail) < at + 22:
+        raise NotTableError("it is no zip archive, or is damaged")
+    (directory,) = struct.unpack_from("<I", tail, at + 12)
+    if directory > _DIRECTORY:
+        raise NotTableError("it holds too many files to list")
+    try:
+        return zipfile.ZipFile(file)
+    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
+        raise NotTableError(f"it is damaged: {error}") from None
 
 
 def _describe_column(column: SampleColumn) -> Column:

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import datetime
 import re
-import struct
 import zipfile
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import BinaryIO
 from xml.parsers import expat
 
 from ipyagent.kernel.describe.safe_inspect import one_line
 from ipyagent.tools.tables.cells import is_date
 from ipyagent.tools.tables.grid import arrange, count_repeated
-from ipyagent.tools.tables.sample import NotTableError, Sample, Source
+from ipyagent.tools.tables.sample import NotTableError, Sample, Source, open_archive
 
 ENDINGS = ("xlsx", "xlsm")
 _MOST_XML = 3_000_000
@@ -26,8 +24,6 @@ _MOST_CELLS = 30_000
 _SHEETS = 20
 _GAP = 20
 """Empty rows that are kept between two others."""
-_DIRECTORY = 2_000_000
-"""Bytes of the longest list of contents that is read."""
 _BUILT_IN_DATES = {*range(14, 23), *range(27, 37), *range(45, 48), *range(50, 59)}
 _DATE_CODE = re.compile(r"[dmyhs]", re.IGNORECASE)
 _LITERALS = re.compile(r'"[^"]*"|\[[^\]]*\]|[\\_*].')
@@ -39,22 +35,6 @@ _ELEMENT = Callable[[str, dict[str, str]], object]
 
 class _EnoughError(Exception):
     """Enough of a part was read."""
-
-
-def open_archive(file: BinaryIO, size: int) -> zipfile.ZipFile:
-    """Return a zip archive whose list of contents is not too long; raises NotTableError."""
-    file.seek(max(0, size - 65_557))
-    tail = file.read(65_557)
-    at = tail.rfind(b"PK\5\6")
-    if at < 0 or len(tail) < at + 22:
-        raise NotTableError("it is no zip archive, or is damaged")
-    (directory,) = struct.unpack_from("<I", tail, at + 12)
-    if directory > _DIRECTORY:
-        raise NotTableError("it holds too many files to list")
-    try:
-        return zipfile.ZipFile(file)
-    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
-        raise NotTableError(f"it is damaged: {error}") from None
 
 
 def read_workbook(source: Source) -> list[Sample]:
