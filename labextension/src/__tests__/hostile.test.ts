@@ -55,7 +55,15 @@ describe.each(ALL.filter((_, index) => index % SHARE === 0))('with %j in every f
     view.dispose();
     expect(harm(view.element, LIVE, CONTROLS)).toEqual([]);
     const names = decisions(view.element);
-    expect(names).toEqual(['stop', 'approve', 'always', 'folder', 'edit-call', 'deny', 'take-back']);
+    expect(names).toEqual([
+      'stop',
+      'approve',
+      'always',
+      'folder',
+      'edit-call',
+      'deny',
+      'take-back'
+    ]);
     expect(view.element.querySelectorAll('[data-approval]')).toHaveLength(1);
     expect(view.element.querySelectorAll('[data-ipyagent="tool"]')).toHaveLength(4);
     expect(view.element.querySelectorAll('[data-ipyagent="run"]')).toHaveLength(0);
