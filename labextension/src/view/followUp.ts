@@ -14,12 +14,17 @@ export class FollowUpView {
     'data-lm-suppress-shortcuts': 'true'
   });
 
-  private input = field('follow-up', 'Ask on…', 'Ask on, in an agent cell below', () => {
-    const prompt = this.input.value.trim();
-    if (prompt !== '' && this.ask(prompt)) {
-      this.input.value = '';
+  private input = field(
+    'follow-up',
+    'Ask a follow-up',
+    'Ask a follow-up, in an agent cell below',
+    () => {
+      const prompt = this.input.value.trim();
+      if (prompt !== '' && this.ask(prompt)) {
+        this.input.value = '';
+      }
     }
-  });
+  );
   private problem = h('span', { class: 'ipyagent-note', role: 'status' });
 
   update(isOffered: boolean): void {

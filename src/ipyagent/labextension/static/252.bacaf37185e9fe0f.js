@@ -378,6 +378,7 @@
 }
 
 .ipyagent-follow-up input:not(:hover, :focus) {
+  padding-inline: 0;
   border-color: transparent;
   background: transparent;
 }
@@ -1817,7 +1818,7 @@
 
 /* JupyterLab's orange is light in both themes, and black can be read on it. */
 .ipyagent-status.ipyagent-waiting,
-.ipyagent-tab[data-waiting]:not([data-waiting=''])::after {
+.ipyagent-tab[data-waiting]:not([data-waiting=''])::before {
   background: var(--jp-warn-color1);
   color: #000;
 }
@@ -1830,7 +1831,7 @@
   position: relative;
 }
 
-.ipyagent-tab[data-waiting]:not([data-waiting=''])::after {
+.ipyagent-tab[data-waiting]:not([data-waiting=''])::before {
   content: attr(data-waiting);
   position: absolute;
   inset-block-start: 2px;
