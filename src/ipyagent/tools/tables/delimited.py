@@ -9,7 +9,7 @@ import io
 import re
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
@@ -23,7 +23,10 @@ from ipyagent.tools.tables.rows import Row, list_values_below
 from ipyagent.tools.tables.sample import NotTableError, Sample, Source, open_archive
 from ipyagent.tools.text_encoding import BOM, TextFile, decode_file, detect_line_ending
 
-_UNQUOTED: Mapping[str, Any] = {"quoting": int(csv.QUOTE_NONE)}
+Dialect = dict[str, Any]
+"""Options of the csv module."""
+
+_UNQUOTED: Dialect = {"quoting": int(csv.QUOTE_NONE)}
 _TABBED = ("tsv", "tab")
 ENDINGS = {"csv": "CSV file", "tsv": "TSV file", "tab": "TSV file", "psv": "PSV file"}
 _SEPARATORS = ("\t", ";", "|", ",")
@@ -83,7 +86,7 @@ class Head:
 class _Layout:
     separator: str
     rows: list[Row]
-    dialect: Mapping[str, Any] = field(default_factory=dict)
+    dialect: Dialect = field(default_factory=dict)
     """Options about quotes, by the names that both `csv` and pandas give them."""
 
 
@@ -227,7 +230,7 @@ def _check_rest(source: Source, head: Head) -> tuple[str, str]:
 
 def _parse(head: Head, ending: str) -> tuple[_Layout, list[str]]:
     separator = "\t" if ending in _TABBED and "\t" in head.text else _sniff(head.text)
-    dialect: dict[str, Any] = {}
+    dialect: Dialect = {}
     if '"' not in head.text and _SINGLE_QUOTED.match(head.text):
         dialect["quotechar"] = "'"
     if '\\"' in head.text and '\\""' not in head.text:
@@ -262,14 +265,14 @@ def _read_last_rows(source: Source, head: Head, layout: _Layout) -> list[Row]:
     return list(_cut("\n".join(lines), layout.separator))
 
 
-def _cut(text: str, separator: str, dialect: Mapping[str, Any] = _UNQUOTED) -> Iterator[Row]:
+def _cut(text: str, separator: str, dialect: Dialect = _UNQUOTED) -> Iterator[Row]:
     """Return a reader of the rows."""
     if separator in _BLANKS:
         return (re.split(separator, line.strip()) for line in text.splitlines())
     return csv.reader(io.StringIO(text, newline=""), delimiter=separator, **dialect)
 
 
-def _read_rows(text: str, separator: str, dialect: Mapping[str, Any]) -> tuple[list[Row], bool]:
+def _read_rows(text: str, separator: str, dialect: Dialect) -> tuple[list[Row], bool]:
     """Return the rows, and whether all quotes were closed."""
     reader = _cut(text, separator, dialect)
     rows: list[Row] = []
