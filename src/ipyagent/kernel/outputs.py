@@ -97,11 +97,11 @@ class Outputs:
 
     def __init__(self) -> None:
         self.clean: Callable[[JsonDict], JsonDict] = lambda data: data
+        self._reading = threading.RLock()
         self.descriptors = {
-            channel: DescriptorOutput(number, self.read_descriptors)
+            channel: DescriptorOutput(number, self.read_descriptors, self._reading)
             for number, channel in enumerate(PRINTED, 1)
         }
-        self._reading = threading.RLock()
         self._told = ""
         self._forget()
 

@@ -9,6 +9,7 @@ import select
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 
 _ROOM = 1_000_000
 """Bytes for a pipe: C code that holds the interpreter's lock waits once it is full."""
@@ -21,8 +22,12 @@ class DescriptorOutput:
     What outlives the run prints where the descriptor leads then.
     """
 
-    def __init__(self, number: int, receive: Callable[[], object]) -> None:
+    def __init__(
+        self, number: int, receive: Callable[[], object], reading: AbstractContextManager[object]
+    ) -> None:
+        """`reading` is a lock, held by `receive` while it reads."""
         self.number = number
+        self._reading = reading
         self._receive = receive
         self._process = os.getpid()
         self._past: int | None = None
@@ -67,9 +72,11 @@ class DescriptorOutput:
 
     def write_past(self, text: str) -> bool:
         """Write text of others where the descriptor led before; return False if it led nowhere."""
-        if self._past is not None:
-            os.write(self._past, text.encode("utf-8", "replace"))
-        return self._past is not None
+        # A thread that holds the lock is not in a forked process, to release it.
+        with contextlib.nullcontext() if self.is_worker else self._reading:
+            if self._past is not None:
+                os.write(self._past, text.encode("utf-8", "replace"))
+            return self._past is not None
 
     def read(self) -> str:
         """Return what has been written since the last time."""
@@ -84,8 +91,9 @@ class DescriptorOutput:
         if self._past is not None:
             _flush(self.number)
             self._receive()
-            os.dup2(self._past, self.number)
-            past, self._past = self._past, None
+            with self._reading:  # nobody reads once the pump may close the pipe
+                os.dup2(self._past, self.number)
+                past, self._past = self._past, None
             os.close(past)
 
     def _pump(self, poll: select.poll) -> None:
