@@ -75,8 +75,8 @@ class Reading:
     function: str = "read_csv"
     doubt: str = ""
     others: Mapping[str, object] = field(default_factory=dict)
-    numbers: Mapping[object, Sequence[float]] = field(default_factory=dict)
-    """Numbers by column that mean a missing value in the other reading."""
+    after: str = ""
+    """Code behind the call of the other reading."""
 
     def with_options(self, function: str, options: Mapping[str, object]) -> Reading:
         """Return it as a call of this function, with more options."""
@@ -90,8 +90,7 @@ class Reading:
         """Return the line of the description, if the file needs one."""
         code = self._write_code(path, self.options)
         if self.doubt:
-            missing = f".replace({self.numbers!r}, float('nan'))" if self.numbers else ""
-            other = self._write_code(path, self.others) + missing
+            other = self._write_code(path, self.others) + self.after
             return (f"in doubt: {self.doubt}: {code} or {other}",)
         return (f"read with: {code}",) if self.options else ()
 
@@ -143,11 +142,10 @@ def find_signs(columns: Iterable[Sequence[str]], *, commas: bool) -> list[Signs]
     return best[:1] if commas else best[:2]
 
 
-def find_sentinels(cells: Sequence[str], signs: Signs) -> list[float]:
+def find_sentinels(cells: Sequence[str]) -> list[float]:
     """Return the numbers of a column that probably mean a missing value: far from all others."""
-    written = [*map(signs.normalize, cells)]
-    marks = {cell for cell in written if _SENTINEL.fullmatch(cell)}
-    numbers = [float(cell) for cell in written if cell not in marks]
+    marks = {cell for cell in cells if _SENTINEL.fullmatch(cell)}
+    numbers = [float(cell) for cell in cells if cell not in marks]
     if not marks or not numbers:
         return []
     low, high = min(numbers), max(numbers)

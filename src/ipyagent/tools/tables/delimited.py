@@ -19,7 +19,7 @@ from ipyagent.errors import PathValidationError
 from ipyagent.phrases import ellipsize
 from ipyagent.tools.tables.cells import is_value
 from ipyagent.tools.tables.grid import arrange, count_repeated, width_and_share
-from ipyagent.tools.tables.rows import Row, list_values_below
+from ipyagent.tools.tables.row_kinds import Row, list_values_below
 from ipyagent.tools.tables.sample import NotTableError, Sample, Source, open_archive
 from ipyagent.tools.text_encoding import BOM, TextFile, decode_file, detect_line_ending
 

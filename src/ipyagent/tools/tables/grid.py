@@ -13,6 +13,7 @@ from itertools import chain, islice
 from ipyagent.kernel.describe.table import CHOICES, COLUMNS
 from ipyagent.phrases import plural
 from ipyagent.plaintext import excerpt
+from ipyagent.tools.tables import row_kinds
 from ipyagent.tools.tables.cells import (
     MISSING,
     CellType,
@@ -26,27 +27,13 @@ from ipyagent.tools.tables.cells import (
     is_year,
     sign_options,
 )
-from ipyagent.tools.tables.rows import (
-    LOOKED_AT,
-    TITLES,
-    Row,
-    continues_header,
-    count_filled,
-    count_footer,
-    count_units,
-    filled_width,
-    find_header_below,
-    find_second_table,
-    find_totals,
-    is_comment,
-    is_filled,
-    is_header,
-    is_rule,
-)
+from ipyagent.tools.tables.row_kinds import Row, count_filled, filled_width, is_filled
 from ipyagent.tools.tables.sample import SampleColumn
 
 _MARKED = {"TOA5": 2, "EXTF": 0, "DTVF": 0}
 """Marks of data loggers and of DATEV in the first cell: a row above the header, some below it."""
+_EXACT = 15
+"""Digits of integers that a column with missing values keeps without a type for it."""
 _LEFT_OUT = 20
 """Rows between others that are left out, at most."""
 _MANY = 4
@@ -103,20 +90,13 @@ class Grid:
         usual = {**sign_options(signs), **self.options, **by_column}
         if not doubtful:
             reasons = [self.doubt] if self.doubt else []
-            others = {
-                **sign_options(signs),
-                **(self.others if self.doubt else self.options),
-                **by_column,
-            }
+            others = self.others if self.doubt else self.options
             if not self.doubt and self.last_row and _ends_in_sums(pairs, signs):
                 reasons, others = ["the last row may be a total"], {**others, **self.last_row}
-            own = pairs[self.has_index :]
-            doubts, coded = _doubt_codes(own, by_column.get("na_values", {}))
-            marks, numbers = _doubt_sentinels(own, signs)
-            doubt = "; ".join([*reasons, *doubts, *marks])
-            return described, Reading(
-                usual, doubt=doubt, others={**others, **coded}, numbers=numbers
-            )
+            others = {**sign_options(signs), **others, **by_column}
+            doubts, after = _doubt_cells(pairs[self.has_index :], signs)
+            doubt = "; ".join([*reasons, *doubts])
+            return described, Reading(usual, doubt=doubt, others=others, after=after)
         described = [
             replace(each, dtype="number, in doubt", ends=())
             if each.dtype.startswith(_SIGNED)
@@ -140,12 +120,6 @@ class _Cells:
         """The different values."""
         return [cell for cell in dict.fromkeys(self.cells) if not is_missing(cell)]
 
-    @property
-    def holds_code(self) -> bool:
-        """True if the column is one of codes such as those of countries, with NA among them."""
-        is_code = _CODED.search(str(self.name)) and "NA" in self.cells
-        return bool(is_code) and len(self.present) > 1 and all(map(_CODE.fullmatch, self.present))
-
     def describe(self, signs: Signs, found: CellType) -> SampleColumn:
         """Return the description of a column of this type."""
         present = self.present
@@ -163,9 +137,7 @@ class _Cells:
         return replace(column, choices=present) if few else column
 
 
-def _cell_options(
-    columns: Iterable[tuple[_Cells, CellType]], signs: Signs
-) -> dict[str, Mapping[object, object]]:
+def _cell_options(columns: Iterable[tuple[_Cells, CellType]], signs: Signs) -> dict[str, object]:
     """Return the options by which cells are missing, or stay text, as they are described."""
     missing: dict[object, object] = {}
     texts: dict[object, object] = {}
@@ -175,7 +147,9 @@ def _cell_options(
         converts = map(signs.would_convert, column.present)
         if column.present and not found.is_number and all(converts):
             texts[column.name] = str
-    options: dict[str, Mapping[object, object]] = {"na_values": missing, "dtype": texts}
+        elif found.dtype == "int" and found.nulls and any(len(c) > _EXACT for c in column.present):
+            texts[column.name] = "Int64"
+    options: dict[str, object] = {"na_values": missing, "dtype": texts}
     return {name: value for name, value in options.items() if value}
 
 
@@ -195,34 +169,27 @@ def _ends_in_sums(pairs: Iterable[tuple[_Cells, CellType]], signs: Signs) -> boo
     return any(sums) and (not is_named or (many and all(sums)))
 
 
-def _doubt_sentinels(
-    pairs: Iterable[tuple[_Cells, CellType]], signs: Signs
-) -> tuple[list[str], dict[object, list[float]]]:
-    """Return why numbers may mean a missing value, and those numbers by column."""
-    numbers = {
-        column.name: found
-        for column, kind in pairs
-        if kind.is_number and (found := find_sentinels(column.present, signs))
-    }
-    return [
-        f"{' and '.join(map(str, found))} in {name!r} may mean missing"
-        for name, found in numbers.items()
-    ], numbers
+def _holds_code(column: _Cells) -> bool:
+    """Return whether a column is one of codes such as those of countries, with NA among them."""
+    is_only = MISSING.intersection(column.cells) == {"NA"} and len(column.present) > 1
+    is_named = _CODED.search(str(column.name)) is not None
+    return is_only and is_named and all(map(_CODE.fullmatch, column.present))
 
 
-def _doubt_codes(
-    pairs: Sequence[tuple[_Cells, CellType]], missing: Mapping[object, object]
-) -> tuple[list[str], dict[str, object]]:
-    """Return why NA may be a code, and the options by which it is, given the missing cells."""
-    codes = [each for each, found in pairs if not found.is_number and each.holds_code]
-    marked = dict(missing)
-    for column, _ in pairs:
-        absent = MISSING.intersection(column.cells) - ({"NA"} if column in codes else set())
-        if absent:
-            own = marked.get(column.name, [])
-            marked[column.name] = [*sorted(absent), *(own if isinstance(own, list) else [])]
-    reasons = [f"'NA' in {each.name!r} may be a code, not missing" for each in codes]
-    return reasons, {"keep_default_na": False, "na_values": marked} if codes else {}
+def _doubt_cells(pairs: Iterable[tuple[_Cells, CellType]], signs: Signs) -> tuple[list[str], str]:
+    """Return why cells may be missing, or may not, and the code of the other reading for that."""
+    reasons, after = [], ""
+    for column, found in pairs:
+        if found.is_number:
+            cells = [*map(signs.normalize, column.present)]
+            numbers = find_sentinels(cells)
+            if numbers:
+                reasons.append(f"{str(numbers)[1:-1]} in {column.name!r} may mean missing")
+                after += f".replace({{{column.name!r}: {numbers}}}, float('nan'))"
+        elif _holds_code(column):
+            reasons.append(f"'NA' in {column.name!r} may be a code, not missing")
+            after += f".fillna({{{column.name!r}: 'NA'}})"
+    return reasons, after
 
 
 def count_repeated(grid: Grid, *, whole: bool) -> str:
@@ -234,13 +201,13 @@ def count_repeated(grid: Grid, *, whole: bool) -> str:
 
 def common_width(rows: Sequence[Row]) -> int:
     """Return the most common number of cells; the larger of two."""
-    widths = Counter(len(row) for row in rows[:LOOKED_AT] if row)
+    widths = Counter(len(row) for row in rows[: row_kinds.LOOKED_AT] if row)
     return max(widths, key=lambda width: (widths[width], width), default=0)
 
 
 def width_and_share(rows: Sequence[Row]) -> tuple[int, float]:
     """Return the common number of cells, and the share of rows that fill no more and have them."""
-    rows = [row for row in rows if row and not is_comment(row)]
+    rows = [row for row in rows if row and not row_kinds.is_comment(row)]
     filled = [filled_width(row) for row in rows]
     width = min(common_width(rows), max(filled, default=0))
     fitting = sum(len(row) >= width >= each for row, each in zip(rows, filled, strict=True))
@@ -252,13 +219,13 @@ def arrange(rows: Sequence[Row], *, whole: bool = False, last: Sequence[Row] = (
 
     `whole` if these are all; else its `last` rows may be given.
     """
-    if whole and (second := find_second_table(rows)):
+    if whole and (second := row_kinds.find_second_table(rows)):
         return _choose_table(arrange(rows[:second], whole=True), rows, second)
     width, _ = width_and_share(rows)
     marked = _MARKED.get(rows[0][0]) if rows and rows[0] else None
     top = _find_top(rows, width) if marked is None else 1
     end = rows[top + 2 :] if whole else last
-    below = count_footer(end, width)
+    below = row_kinds.count_footer(end, width)
     end = [row for row in end[: len(end) - below] if is_filled(row)]
     rows = rows[: len(rows) - below] if whole else rows
     place = {id(row): n for n, row in enumerate(rows)}
@@ -277,13 +244,13 @@ def arrange(rows: Sequence[Row], *, whole: bool = False, last: Sequence[Row] = (
     data = [row for row in body[1:] if len(row) > 1 or is_filled(row)]
     left_out = _list_rules(body[0], data, marked or 0)
     lower = 0
-    if not is_header(body[0], data):
+    if not row_kinds.is_header(body[0], data):
         data = [body[0], *data]
-        lower = find_header_below(data)
+        lower = row_kinds.find_header_below(data)
         options |= {"header": None}
         header = names = range(max(map(filled_width, data)))
         told = "no header: the columns are numbered here"
-        if titles and is_comment(titles[-1]) and len(titles[-1]) == len(header):
+        if titles and row_kinds.is_comment(titles[-1]) and len(titles[-1]) == len(header):
             names = [cell.strip(" #/") for cell in titles[-1]]
             options |= {"names": names}
             told = "the header is a comment"
@@ -307,7 +274,7 @@ def arrange(rows: Sequence[Row], *, whole: bool = False, last: Sequence[Row] = (
         other = {key: value for key, value in options.items() if key != "header"}
         other["skiprows"] = place[id(data[lower])]
         return replace(grid, doubt=f"the header may be row {lower + 1} of the table", others=other)
-    if "header" not in options and len(data) > 2 and continues_header(names, data[0]):
+    if "header" not in options and len(data) > 2 and row_kinds.continues_header(names, data[0]):
         two = {**options, "header": [0, 1]}
         return replace(grid, doubt="the header may have two rows", others=two)
     final = [] if whole or not end else end[-1:]
@@ -319,7 +286,9 @@ def arrange(rows: Sequence[Row], *, whole: bool = False, last: Sequence[Row] = (
 
 def _list_rules(header: Row, data: Sequence[Row], marked: int) -> list[Row]:
     """Return the rows that are no data: the first ones, repeated headers, drawn lines."""
-    found = [row for n, row in enumerate(data) if n < marked or row == header or is_rule(row)]
+    found = [
+        row for n, row in enumerate(data) if n < marked or row == header or row_kinds.is_rule(row)
+    ]
     return found if len(found) <= _LEFT_OUT else []
 
 
@@ -330,13 +299,13 @@ def _doubt_rows(
 
     The file's final row is given if it is not among them.
     """
-    units = 0 if "header" in grid.options else count_units(grid.rows)
-    totals = [] if final else find_totals(grid.rows)
+    units = 0 if "header" in grid.options else row_kinds.count_units(grid.rows)
+    totals = [] if final else row_kinds.find_totals(grid.rows)
     doubts = []
     if units:
         where = "row" if units == 1 else "two rows"
         doubts.append(f"the {where} below the header may hold units or labels")
-    if totals == [len(grid.rows) - 1] or (final and find_totals([[], *final])):
+    if totals == [len(grid.rows) - 1] or (final and row_kinds.find_totals([[], *final])):
         doubts.append("the last row may be a total")
     elif totals:
         doubts.append(f"{plural(len(totals), 'row')} may be totals")
@@ -409,7 +378,7 @@ def _may_be_cut(row: Row) -> bool:
 
 def _drop_comments(rows: Sequence[Row]) -> tuple[Sequence[Row], dict[str, object]]:
     """Return the rows without comments, and the option for it; all if a value has the sign."""
-    others = [row for row in rows if not is_comment(row)]
+    others = [row for row in rows if not row_kinds.is_comment(row)]
     if len(others) == len(rows) or any("#" in cell for row in others for cell in row):
         return rows, {}
     return others, {"comment": "#"}
@@ -420,15 +389,15 @@ def _find_top(rows: Sequence[Row], width: int) -> int:
     start = next((n for n, row in enumerate(rows) if is_filled(row)), 0)
     if width < 2:
         return start
-    first = rows[: start + TITLES + 1]
+    first = rows[: start + row_kinds.TITLES + 1]
     for n in range(1, len(first)):
         if not any(first[n - 1]) and _stands_apart(rows, n, width):
             return n
     wide = [n for n, row in enumerate(first) if len(row) >= width and _names_most(row, width)]
-    top = next((n for n in wide if not is_comment(first[n])), 0)
+    top = next((n for n in wide if not row_kinds.is_comment(first[n])), 0)
     # A header may have fewer cells than rows: R names no index, and separators may end lines.
     for n, row in enumerate(first[:top]):
-        if 1 < len(row) == count_filled(row) < width and is_header(row, rows[n + 1 :]):
+        if 1 < len(row) == count_filled(row) < width and row_kinds.is_header(row, rows[n + 1 :]):
             below = rows[n + 1]
             if len(below) >= len(row) and any(map(is_value, below)):
                 return n
