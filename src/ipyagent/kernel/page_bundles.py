@@ -124,7 +124,9 @@ def only_runs(html: str) -> bool:
 def publishable(bundle: JsonDict, kind: str) -> JsonDict:
     """Return the bundle as JSON, with a text for exports that draw nothing else of it."""
     own = {mime: value for mime, value in bundle.items() if not str(mime).startswith(_OURS)}
-    return {"text/plain": f"[{kind}]"} | as_json(own)
+    return {
+        "text/plain": f"[{kind}: nothing that draws it is installed where this is shown]"
+    } | as_json(own)
 
 
 def as_json(bundle: JsonDict) -> JsonDict:
