@@ -117,7 +117,7 @@ export function approvalForm(
         send({ decision: answer, reason: reason.value.trim() })
       )
     );
-    buttons.splice(-1, 0, button('edit-call', 'Edit…', `Edit this call of ${name}`, edit));
+    buttons.splice(-1, 0, button('edit-call', 'Edit', `Edit this call of ${name}`, edit));
     const { covers } = approval;
     const note = covers === '' ? null : h('p', { class: 'ipyagent-covers' }, reveal(covers));
     return [...buttons, reason, note];
