@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import json
 import zipfile
 from pathlib import Path
 
@@ -50,6 +51,38 @@ MEANS: dict[tuple[str, bytes], float | None] = {
     ("t.csv.gz", gzip.compress(PRICES)): 2,
     ("t.csv.zip", pack(PRICES)): 2,
 }
+ROWS = [{"city": "Oslo", "v": 1}, {"city": "Rome", "v": 2}]
+LINES = "\n".join(map(json.dumps, ROWS))
+JSON: dict[tuple[str, str, str], float | None] = {
+    ("t.json", json.dumps(ROWS), "utf-8-sig"): 1.5,
+    ("t.json", json.dumps(ROWS), "utf-16"): 1.5,
+    ("t.json", json.dumps([{**ROWS[0], "city": "K\u00f6ln"}, *ROWS[1:]]), "utf-8"): 1.5,
+    ("t.json", '[{"city": "K\u00f6ln", "v": 1}, {"city": "Ulm", "v": 2}]', "cp1252"): 1.5,
+    ("t.json", LINES, "utf-8"): 1.5,
+    ("t.jsonl", LINES.replace("\n", "\n\n"), "utf-8"): 1.5,
+    ("t.jsonl", LINES, "utf-8-sig"): 1.5,
+    ("t.jsonl", json.dumps(ROWS), "utf-8"): 1.5,
+    (
+        "t.json",
+        '{"columns": ["a", "v"], "index": [0, 1], "data": [[5, 1], [6, 2]]}',
+        "utf-8",
+    ): 1.5,
+    (
+        "t.json",
+        '{"schema": {"fields": []}, "data": [{"v": 1}, {"v": 2}]}',
+        "utf-8",
+    ): 1.5,
+    ("t.json", '{"0": {"a": "x", "v": 1}, "1": {"a": "y", "v": 2}}', "utf-8"): 1.5,
+    ("t.json", '{"Oslo": {"a": "x", "v": 1}, "Rome": {"a": "y", "v": 2}}', "utf-8"): 1.5,
+    ("t.json", '{"a": {"0": "x", "1": "y"}, "v": {"0": 1, "1": 2}}', "utf-8"): 1.5,
+    ("t.json", '{"Oslo": {"n": 3, "v": 1}, "Rome": {"n": 4, "v": 2}}', "utf-8"): DOUBT,
+    ("t.json", json.dumps({"tags": ["a", "b"], "data": ROWS}), "utf-8"): 1.5,
+    ("t.json", json.dumps({"errors": [{"x": 1}, {"x": 2}], "data": ROWS}), "utf-8"): DOUBT,
+    ("t.json", '[{"v": 1}, {"v": NaN}, {"v": 3}]', "utf-8"): 2,
+    ("t.json", '[{"date": 1, "v": 1700000000}, {"date": 2, "v": 1700000002}]', "utf-8"): 1700000001,
+    ("t.json", '[{"v": 10}, {"v": -9999}, {"v": 12}]', "utf-8"): DOUBT,
+    ("t.json", '[{"c": "a", "v": 1}, {"c": "b", "v": 2}, {"c": "Total", "v": 3}]', "utf-8"): DOUBT,
+}
 CODECS = {
     "cp1252": ("preis \u20ac", "K\u00f6ln", "\n"),
     "iso8859_15": ("preis \u20ac", "K\u00f6ln", "\n"),
@@ -67,6 +100,30 @@ def test_a_file_is_loaded_in_whatever_form_it_comes(tmp_path: Path) -> None:
         (tmp_path / name).write_bytes(data)
         faults[name, data] = find_fault(tmp_path / name, mean)
     assert not {data: fault for data, fault in faults.items() if fault}
+
+
+def test_a_json_file_is_loaded_in_whatever_form_it_comes(tmp_path: Path) -> None:
+    faults = {}
+    for (name, text, codec), mean in JSON.items():
+        (tmp_path / name).write_text(text, codec)
+        faults[name, text, codec] = find_fault(tmp_path / name, mean)
+    assert not {data: fault for data, fault in faults.items() if fault}
+
+
+def test_text_and_numbers_of_a_json_file_stay_what_they_are(tmp_path: Path) -> None:
+    (tmp_path / "t.json").write_text('[{"zip": "01234", "created_at": 1700000000}, {"zip": "1"}]')
+    text = describe_table(Workspace(tmp_path), "t.json", LOOK)
+    assert "read with: pd.read_json('t.json', dtype=False)" in text
+    (tmp_path / "t.json").write_text('[{"id": 12345678901234567890123}, {"id": 1}]')
+    with pytest.raises(NotTableError, match="too large"):
+        describe_table(Workspace(tmp_path), "t.json", LOOK)
+
+
+def test_long_numbers_beside_missing_values_keep_their_digits(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("id,v\n9007199254740993,1\n,2\n9007199254740995,3\n")
+    text = describe_table(Workspace(tmp_path), "t.csv", LOOK)
+    assert "dtype={'id': 'Int64'}" in text
+    assert not find_fault(tmp_path / "t.csv", 2)
 
 
 def test_names_and_places_are_read_in_their_encoding(tmp_path: Path) -> None:

@@ -81,7 +81,10 @@ def test_large_json_is_read_in_part(tmp_path: Path) -> None:
     ("data", "reason"),
     [
         ('{"name": "package", "private": true}', "not a list of objects"),
-        ('{"a": [{"x": 1}, {"x": 2}], "b": {"c": [{"x": 1}]}}', "not a list of objects"),
+        (
+            '{"a": [{"x": 1}, {"x": 2}], "b": {"c": [{"x": 1}], "d": [{"x": 1}]}}',
+            "not a list of objects",
+        ),
         ("[1, 2, 3]", "other things than objects"),
         ("[" * 100_000, "nested too deeply"),
         ('[{"a":' * 60_000 + "1", "nested too deeply|not valid"),

@@ -230,7 +230,7 @@ def _only_reads(code: str, path: str) -> bool:
         call = ast.parse(code, mode="eval").body
     except (SyntaxError, ValueError):
         return False
-    readers: tuple[str, ...] = ("pd.read_csv", "pd.read_excel")
+    readers: tuple[str, ...] = ("pd.read_csv", "pd.read_excel", "pd.read_json")
     match call:
         case ast.Call(func=ast.Attribute(ast.Name("pd"), "DataFrame"), args=[call], keywords=[]):
             readers = ("pd.read_json",)

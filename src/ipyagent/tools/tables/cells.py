@@ -88,14 +88,16 @@ class Reading:
 
     def facts(self, path: str) -> tuple[str, ...]:
         """Return the line of the description, if the file needs one."""
-        code = self._write_code(path, self.options)
+        code = self.write(path, self.options)
         if self.doubt:
-            other = self._write_code(path, self.others) + self.after
+            other = self.write(path, self.others) + self.after
             return (f"in doubt: {self.doubt}: {code} or {other}",)
         return (f"read with: {code}",) if self.options else ()
 
-    def _write_code(self, path: str, options: Mapping[str, object]) -> str:
-        given = [f"{name}={_write(value)}" for name, value in options.items()]
+    def write(self, path: str, options: Mapping[str, object] | None = None) -> str:
+        """Return the code of the call, with other options if they are given."""
+        chosen = self.options if options is None else options
+        given = [f"{name}={_write(value)}" for name, value in chosen.items()]
         return f"pd.{self.function}({', '.join([repr(path), *given])})"
 
 
