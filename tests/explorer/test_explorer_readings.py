@@ -124,6 +124,25 @@ def test_where_the_reading_is_in_doubt_no_number_is_said(
 
 
 @pytest.mark.parametrize(
+    ("days", "said"),
+    [
+        (["01.02.2024", "03.02.2024"], "| 2024-02 | 3 |"),
+        (["01.02.24 12:30", "03.02.24 08:00"], "| 2024-02 | 3 |"),
+        (["01/02/2024", "31/02/2023", "30/02/2024"], "failed"),
+        (["01/03/2024", "31/03/2024"], "| 2024-03 | 3 |"),
+        (["03/01/2024", "03/31/2024"], "| 2024-03 | 3 |"),
+        (["01/02/2024", "03/02/2024"], "day or month may come first in 'day'"),
+        (["2024-02-01", "2024-02-03"], "| 2024-02 | 3 |"),
+    ],
+)
+def test_days_are_read_in_the_order_of_their_parts(
+    tmp_path: Path, days: list[str], said: str
+) -> None:
+    rows = "".join(f"{day},{n}\n" for n, day in enumerate(days, 1))
+    assert said in answer(tmp_path, f"day,sales\n{rows}", "sales by month")
+
+
+@pytest.mark.parametrize(
     "data",
     [
         "city,sales,costs\nOslo,100,10,\nRome,103,13,\n",

@@ -153,7 +153,10 @@ def _quote(cell: str, separator: str, always: bool) -> str:
         ("city,sales\nOslo,100\nRome,103,\n", "usecols=range(2), index_col=False"),
         ("city,sales,\nOslo,100,\n", "usecols=range(2)"),
         ("zip,n\n02013,1\n02014,2\n", "dtype={'zip': str}"),
-        ("d;v\n31.01.2024;1.234,5\n", "sep=';', decimal=',', thousands='.', dtype={'d': str}"),
+        (
+            "d;v\n31.01.2024;1.234,5\n",
+            "sep=';', decimal=',', thousands='.', parse_dates=['d'], date_format={'d': '%d.%m.%Y'}",
+        ),
         ("ip;v\n1.2.3;1.234,5\n", "sep=';', decimal=',', thousands='.', dtype={'ip': str}"),
         ('a,list\n"1,234","1,2,3"\n', "thousands=',', dtype={'list': str}"),
         ("a,b\n1, NA\n2,3\n", "na_values={'b': [' NA']}"),

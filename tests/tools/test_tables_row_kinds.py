@@ -77,6 +77,10 @@ MEANS: dict[str, float | None] = {
     "name,v\na,1\nb,..\nc,3\n": 2,
     "name,v\na,1\nb,\\N\nc,3\n": 2,
     "name,v\na,1\nb,#DIV/0!\nc,3\n": 2,
+    # days of which either the day or the month may come first
+    "d,v\n01/02/2024,1\n03/04/2024,2\n": DOUBT,
+    "d,v\n1-2-24,1\n3-4-24,2\n": DOUBT,
+    "d,v\n13/02/2024,1\n03/04/2024,2\n": 1.5,
     # lines that are no data
     "city,v\nOslo,1\nRome,2\ncity,v\nBonn,3\n": 2,
     "city|v\n----|----\nOslo|1\nRome|2\n": 1.5,

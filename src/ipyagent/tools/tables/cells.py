@@ -332,8 +332,17 @@ def _name_type(present: dict[str, int], secret: Secrecy, signs: Signs) -> str:
 def _name_day_order(cells: Sequence[str]) -> str:
     matches = [match for match in map(_DAY.fullmatch, cells) if match]
     sign = matches[0][2]
-    if any(int(match[1]) > 12 for match in matches):
+    if sign == "." or any(int(match[1]) > 12 for match in matches):
         return f"date (day{sign}month{sign}year)"
     if any(int(match[3]) > 12 for match in matches):
         return f"date (month{sign}day{sign}year)"
     return f"date (day and month in doubt, with {sign!r})"
+
+
+def write_day_format(cell: str, *, month_first: bool) -> str:
+    """Return the format of a day, and of a time behind it, with the year last."""
+    time = ("", " %H:%M", " %H:%M:%S")[min(cell.count(":"), 2)]
+    parts = re.split(r"[./-]", cell.strip().partition(" ")[0])
+    sign, year = cell.strip()[len(parts[0])], "%Y" if len(parts[2]) > 2 else "%y"
+    order = ["%m", "%d", year] if month_first else ["%d", "%m", year]
+    return sign.join(order) + time

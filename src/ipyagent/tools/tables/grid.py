@@ -26,6 +26,7 @@ from ipyagent.tools.tables.cells import (
     is_value,
     is_year,
     sign_options,
+    write_day_format,
 )
 from ipyagent.tools.tables.row_kinds import Row, count_filled, filled_width, is_filled
 from ipyagent.tools.tables.sample import SampleColumn
@@ -94,6 +95,12 @@ class Grid:
             if not self.doubt and self.last_row and _ends_in_sums(pairs, signs):
                 reasons, others = ["the last row may be a total"], {**others, **self.last_row}
             others = {**sign_options(signs), **others, **by_column}
+            doubtful_days = (each for each, found in pairs if "month in doubt" in found.dtype)
+            if days := {each.name: each.present[0] for each in doubtful_days}:
+                reasons += [f"day or month may come first in {name!r}" for name in days]
+                other = {n: write_day_format(day, month_first=False) for n, day in days.items()}
+                known = by_column.get("date_format")
+                others["date_format"] = {**(known if isinstance(known, dict) else {}), **other}
             doubts, after = _doubt_cells(pairs[self.has_index :], signs)
             doubt = "; ".join([*reasons, *doubts])
             return described, Reading(usual, doubt=doubt, others=others, after=after)
@@ -141,6 +148,7 @@ def _cell_options(columns: Iterable[tuple[_Cells, CellType]], signs: Signs) -> d
     """Return the options by which cells are missing, or stay text, as they are described."""
     missing: dict[object, object] = {}
     texts: dict[object, object] = {}
+    formats: dict[object, str] = {}
     for column, found in columns:
         if found.odd:
             missing[column.name] = list(found.odd)
@@ -149,7 +157,12 @@ def _cell_options(columns: Iterable[tuple[_Cells, CellType]], signs: Signs) -> d
             texts[column.name] = str
         elif found.dtype == "int" and found.nulls and any(len(c) > _EXACT for c in column.present):
             texts[column.name] = "Int64"
+        if found.dtype.startswith("date (") and not found.dtype.startswith("date (month"):
+            is_doubtful = "doubt" in found.dtype
+            formats[column.name] = write_day_format(column.present[0], month_first=is_doubtful)
+            texts.pop(column.name, None)
     options: dict[str, object] = {"na_values": missing, "dtype": texts}
+    options |= {"parse_dates": [*formats], "date_format": formats}
     return {name: value for name, value in options.items() if value}
 
 
