@@ -9,6 +9,7 @@ from typing import Any, Final
 from ipyagent.json_types import JsonDict
 
 RUN_MIME: Final = "application/vnd.ipyagent.run+json"
+"""The MIME type of a run in a notebook's outputs."""
 
 _SOURCE: Final = re.compile(r'<img src="data:image/\w+;base64,([^"]+)"')
 _REFERENCE: Final = re.compile(r"html:(\d{1,9})")

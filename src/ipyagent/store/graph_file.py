@@ -172,8 +172,6 @@ def _message(data: dict[str, Any], shape: dict[str, Any]) -> dict[str, Any]:
     return data
 
 
-"""The MIME type of a run in a notebook's outputs."""
-
 MOST = 5
 """Nodes that a warning names."""
 
