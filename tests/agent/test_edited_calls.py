@@ -64,6 +64,8 @@ def test_the_model_is_told_what_ran_and_keeps_its_own_call(lab: Lab):
 def test_a_changed_call_that_is_denied_does_not_run(lab: Lab, tmp_path: Path):
     (execution,) = run(lab, edit(path="b.txt", content="two"), NO).executions
     assert execution.status is ToolStatus.DENIED
+    assert execution.result is not None
+    assert execution.result.for_model is None  # it did not run, so nothing is said of what ran
     assert [*tmp_path.glob("*.txt")] == []
 
 

@@ -419,7 +419,7 @@ class Dispatcher:
 
     def _finish_call(self, call_id: str, status: ToolStatus, result: ToolResult) -> None:
         execution = self._executions[call_id]
-        if execution.proposed is not None:
+        if execution.proposed is not None and status is not ToolStatus.DENIED:
             result = _name_change(execution, result)
         source = execution.source if result.source is None else result.source or None
         result = self.context.prepare_result(execution.call.name, result)
