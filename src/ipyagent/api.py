@@ -32,7 +32,6 @@ from ipyagent.wiring import (
     RunFactory,
     RunFunction,
     RunRequest,
-    client_for,
     failed_run,
     runtime,
 )
@@ -224,4 +223,4 @@ class Agent:
         if not self._introduced:
             self._notices += resolved.notes
             self._introduced = True
-        return client_for(resolved, self.config.llm, self.environment.workspace.root)
+        return self.environment.client_for(resolved, self.config.llm)

@@ -12,7 +12,7 @@ from harness import Lab, call
 from ipyagent.agent.compaction import KEPT_STEPS, find_cut, needs_compaction, summary_request
 from ipyagent.agent.session.conversation import Conversation
 from ipyagent.errors import AgentInterrupted, ContextOverflowError
-from ipyagent.llm.client import ModelRequest
+from ipyagent.llm.client import ModelRequest, ModelSize
 from ipyagent.llm.scripted import Scripted
 from ipyagent.llm.wire import to_openai
 from ipyagent.schema import (
@@ -100,6 +100,21 @@ def test_the_limit_is_three_quarters_of_the_window_and_at_most_what_is_set(
     lab.run(Scripted([{"text": "Ok.", "usage": usage}], context_window=window), "Three.")
     lab.run(Scripted(["Four."], context_window=window), "Four.")
     assert compacted(lab) == []
+
+
+class Local(Scripted):
+    """A model whose server is set to a shorter context than the model has."""
+
+    def size(self) -> ModelSize:
+        return ModelSize(8, 8_000)
+
+
+def test_the_window_that_a_server_is_set_to_counts(lab: Lab) -> None:
+    long_ago(lab)
+    usage = {"prompt_tokens": 6_000, "completion_tokens": 0}
+    lab.run(Local([{"text": "Ok.", "usage": usage}], context_window=1_000_000), "One.")
+    lab.run(Local(["The gist.", "Two."], context_window=1_000_000), "Two, which is longer.")
+    assert len(compacted(lab)) == 1
 
 
 @pytest.mark.spec("M16")

@@ -141,6 +141,19 @@ def test_the_page_gets_text_in_few_messages_and_a_snapshot_when_it_asks(
     assert page.transcript.now["steps"][0]["text"] == text
 
 
+def test_a_setting_that_a_service_refused_is_not_sent_with_the_next_cell(
+    served: tuple[Kernel, ModelServer],
+) -> None:
+    kernel, server = served
+    refused = failure(400, "Unknown parameter: 'stream_options'")
+    server.replies = [refused, answer("First."), answer("Second.")]
+    before = len(server.requests)
+    for prompt in ("One.", "Two."):
+        assert kernel.run(f"%%agent\n{prompt}").run["status"] == "done"
+    sent = ["stream_options" in request.body for request in server.requests[before:]]
+    assert sent == [True, False, False]
+
+
 def test_an_interrupt_while_the_model_streams_closes_the_connection(
     served: tuple[Kernel, ModelServer],
 ) -> None:

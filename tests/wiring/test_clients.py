@@ -11,6 +11,7 @@ from ipyagent import Scripted
 from ipyagent.config import LLMConfig
 from ipyagent.errors import ConfigError
 from ipyagent.explorer.client import ExplorerClient
+from ipyagent.llm.client import Client
 from ipyagent.llm.direct.client import DirectClient
 from ipyagent.llm.litellm.gateway import LiteLLMClient
 from ipyagent.llm.resolve import Resolved, resolve
@@ -49,6 +50,30 @@ def test_a_model_that_needs_litellm_says_how_to_get_it(
 def test_a_script_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="no script"):
         client_for("scripted/missing.yaml", LLMConfig(), tmp_path)
+
+
+def test_a_service_keeps_its_client_while_it_is_asked_in_the_same_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def following(model: str, config: LLMConfig) -> Client:
+        return client_for(model, config, tmp_path, last=first)
+
+    first = client_for("openai/gpt-4o", LLMConfig(), tmp_path)
+    assert following("openai/gpt-4o", LLMConfig()) is first
+    assert following("openai/gpt-4o-mini", LLMConfig()) is not first
+    assert following("openai/gpt-4o", LLMConfig(timeout=5)) is not first
+    assert isinstance(following("openai/gpt-4o", LLMConfig(client="litellm")), LiteLLMClient)
+    first = client_for("azure/gpt-4o", LLMConfig(), tmp_path)
+    assert following("azure/gpt-4o", LLMConfig()) is first
+    monkeypatch.setenv("AZURE_API_BASE", "https://here.openai.azure.com/openai/v1")
+    monkeypatch.setenv("AZURE_API_KEY", "sk-canary-0123456789")
+    assert isinstance(following("azure/gpt-4o", LLMConfig()), DirectClient)
+
+
+def test_a_script_begins_again_with_each_prompt(tmp_path: Path) -> None:
+    (tmp_path / "s.yaml").write_text("- Hello\n")
+    first = client_for("scripted/s.yaml", LLMConfig(), tmp_path)
+    assert client_for("scripted/s.yaml", LLMConfig(), tmp_path, last=first) is not first
 
 
 CLIENT = """

@@ -9,7 +9,6 @@ summary can be made, nothing changes.
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Callable, Iterator
 from contextlib import aclosing
@@ -66,7 +65,8 @@ class Cut:
 class Compactor:
     """Keeps the conversation of one run within its limit.
 
-    `usage` and `cost_usd` are those of summaries since `take_usage` was called.
+    `usage` and `cost_usd` are those of summaries since `take_usage` was called. `window` is the
+    model's context in tokens.
     """
 
     session: Session
@@ -74,26 +74,23 @@ class Compactor:
     config: Config
     emit: Callable[[Event], None]
     budget: RunBudget
+    window: int | None = None
     usage: TokenUsage = field(default_factory=TokenUsage)
     cost_usd: float | None = None
     _failed: bool = False
-    _token_limit: int | None = None
 
-    async def token_limit(self) -> int:
-        """Return the token limit of the conversation."""
-        if self._token_limit is None:
-            # In a thread: a client that is still being imported would hold up everything else.
-            window = await asyncio.to_thread(lambda: self.client.context_window)
-            limit = self.config.context.token_limit
-            self._token_limit = limit if window is None else min(limit, int(window * WINDOW_SHARE))
-        return self._token_limit
+    @property
+    def token_limit(self) -> int:
+        """The token limit of the conversation."""
+        limit = self.config.context.token_limit
+        return limit if self.window is None else min(limit, int(self.window * WINDOW_SHARE))
 
     async def compact_if_needed(self, step: int) -> None:
         """Compact the conversation if it is too long, or if the user asked for it."""
         conversation, is_requested = self.session.conversation, self.session.compact_next
         self.session.compact_next = False
         if not is_requested and (
-            self._failed or not needs_compaction(conversation, await self.token_limit())
+            self._failed or not needs_compaction(conversation, self.token_limit)
         ):
             return
         where = find_cut(conversation)
@@ -122,8 +119,7 @@ class Compactor:
     async def _compact(self, step: int, where: Cut | None, room: int | None = None) -> bool:
         if where is None:
             return False
-        limit = await self.token_limit()
-        request = summary_request(where.old, min(room or limit, limit))
+        request = summary_request(where.old, min(room or self.token_limit, self.token_limit))
         try:
             text = await self._write_summary(request)
         except ModelError as error:

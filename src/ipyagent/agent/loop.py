@@ -54,7 +54,6 @@ from ipyagent.schema import (
     StopReason,
     ToolStatus,
 )
-from ipyagent.schema.messages import exchange
 
 NOTHING_PENDING = (
     "No action is pending: steps were announced, but nothing was proposed that could be approved."
@@ -99,10 +98,14 @@ class UserPrompt:
 
 @dataclass
 class AgentLoop(StepMachine):
-    """One run of the agent. With `planning` it only proposes calls."""
+    """One run of the agent. With `planning` it only proposes calls.
+
+    `window` is the model's context in tokens, if that is known.
+    """
 
     system_prompt: str
     planning: bool = False
+    window: int | None = None
     _unfinished: StreamedReply | None = field(default=None, init=False)
     _unattended: list[str] = field(default_factory=list, init=False)
     _is_reminded: bool = field(default=False, init=False)
@@ -152,7 +155,7 @@ class AgentLoop(StepMachine):
                 tools=None if tools == conversation.tools else tools,
             )
         )
-        sent = len(exchange(conversation.messages))
+        sent = len(conversation.exchange)
         warning = budgets.length_warning(sent, self.config.chat.max_messages)
         for text in filter(None, (*prompt.notices, warning)):
             self.stream.emit(Notice(text=text))
@@ -350,7 +353,8 @@ class AgentLoop(StepMachine):
 
     @cached_property
     def _compactor(self) -> Compactor:
-        return Compactor(self.session, self.client, self.config, self.stream.emit, self._budget)
+        parts = self.session, self.client, self.config, self.stream.emit, self._budget
+        return Compactor(*parts, self.window)
 
     @cached_property
     def _budget(self) -> RunBudget:

@@ -23,6 +23,7 @@ from ipyagent.llm.environment import start_environ
 from ipyagent.llm.error_mapping import add_advice, map_error, readable
 from ipyagent.llm.local_servers import ask_ollama, size_in_name
 from ipyagent.llm.refused_history import THOUGHTS, find_refused
+from ipyagent.schema import ToolDefinition
 
 _TOOL = re.compile(
     r"(?i)\b(?:tools|function_?declarations)(?:[.\[/]|['\"], ?)(\d{1,3})\b"
@@ -55,12 +56,20 @@ class ServiceClient:
         self._environ = os.environ if environ is None else environ
         self._start = start
         self._refused: frozenset[str] = frozenset()
-        self._refused_tools: frozenset[str] = frozenset()
-        self._proved = self._refused, self._refused_tools
+        self._refused_tools: tuple[ToolDefinition, ...] = ()
+        self._proved: tuple[frozenset[str], tuple[ToolDefinition, ...]] = frozenset(), ()
         """The part of that with which a reply came: the rest may not have helped."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._model!r})"
+
+    def is_like(self, other: object) -> bool:
+        """Return whether the other one asks the same model in the same way."""
+        return isinstance(other, ServiceClient) and self._identity == other._identity
+
+    @property
+    def _identity(self) -> tuple[object, ...]:
+        return type(self), self._model, self._config, self._environ, self._start
 
     @property
     def model(self) -> str:
@@ -112,7 +121,7 @@ class ServiceClient:
         """Return the request without the tools that the service refused."""
         if not self._refused_tools:
             return request
-        kept = tuple(tool for tool in request.tools if tool.name not in self._refused_tools)
+        kept = tuple(tool for tool in request.tools if tool not in self._refused_tools)
         return replace(request, tools=kept)
 
     def _leave_out(
@@ -121,14 +130,15 @@ class ServiceClient:
         """Leave out what an error names of a request, as it was sent; None if nothing."""
         text = f"{error} {getattr(error, 'body', '')}"
         words, refused = find_refused(text, items)
-        names = self._find_tools(text, request)
-        if not names and refused <= self._refused:
+        tools = self._find_tools(text, request)
+        if not tools and refused <= self._refused:
             self._refused, self._refused_tools = self._proved
             return None
         self._keep_left_out()  # it helped against another error
-        if names:
-            words = f"the tool {names[0]}" if len(names) == 1 else f"the last {len(names)} tools"
-            self._refused_tools |= {*names}
+        if tools:
+            count = len(tools)
+            words = f"the tool {tools[0].name}" if count == 1 else f"the last {count} tools"
+            self._refused_tools += tools
         else:
             self._refused |= refused
         return HistoryRefusedError(
@@ -139,15 +149,16 @@ class ServiceClient:
         """Leave out from now on what was left out, since a reply came."""
         self._proved = self._refused, self._refused_tools
 
-    def _find_tools(self, text: str, request: ModelRequest) -> list[str]:
-        """Return the names of the tools that an error is about, or for which there is no room."""
-        names = [tool.name for tool in request.tools]
+    def _find_tools(self, text: str, request: ModelRequest) -> tuple[ToolDefinition, ...]:
+        """Return the tools that an error is about, or for which there is no room."""
         if most := _TOO_MANY.search(text):
-            return names[int(most[1]) :]
+            return request.tools[int(most[1]) :]
         found = _TOOL.search(text)
         if not found or len(self._refused_tools) >= _MOST_TOOLS:
-            return []
-        return names[int(found[1]) :][:1] if found[1] else [n for n in names if n == found[2]]
+            return ()
+        if found[1]:
+            return request.tools[int(found[1]) :][:1]
+        return tuple(tool for tool in request.tools if tool.name == found[2])
 
     def _destination(self, provider: str) -> Destination:
         start = start_environ() if self._start is None else self._start

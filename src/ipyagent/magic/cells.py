@@ -20,7 +20,6 @@ from ipyagent.wiring import (
     RunFactory,
     RunFunction,
     RunRequest,
-    client_for,
     failed_run,
     runtime,
 )
@@ -110,7 +109,7 @@ def _prepare_job(cell: Cell, hold: Hold, line: str, text: str) -> _Job:
     )
     show = SilentView if options.json else partial(view_for, desk=book.desk)
     view = partial(show, cell, book.environment.approvals, frontend)
-    client = client_for(resolved, settings.config.llm, book.environment.workspace.root)
+    client = book.environment.client_for(resolved, settings.config.llm)
     runs = RunFactory(book.environment, session, client, cell, view)
     engine = runs.build(request) if decision is None else runs.build_decision(request, decision)
     return _Job(book, options, engine)

@@ -31,7 +31,7 @@ from ipyagent.services.skills import Skills, personal_folder
 from ipyagent.tools.authors import find_authors
 from ipyagent.tools.path_rules import SKILLS
 from ipyagent.ui.views import show_run, view_for
-from ipyagent.wiring import RunFactory, RunFunction, RunRequest, client_for
+from ipyagent.wiring import RunFactory, RunFunction, RunRequest
 
 Command = Callable[[Notebook, str], str]
 
@@ -280,8 +280,7 @@ def _decide_on_plan(
 
     def prepare(cell: Cell) -> RunFunction:
         environment = book.environment
-        root = environment.workspace.root
-        client = client_for(book.model.resolve(settings), settings.llm, root)
+        client = environment.client_for(book.model.resolve(settings), settings.llm)
         view = partial(view_for, cell, environment.approvals, detect(book.shell), book.desk)
         runs = RunFactory(environment, session, client, cell, view)
         request = RunRequest("", settings, background=background)

@@ -17,6 +17,7 @@ from ipyagent.config import LLMConfig
 from ipyagent.errors import ConfigError
 from ipyagent.llm.client import Client
 from ipyagent.llm.resolve import BUILT_IN, SCRIPTED, Resolved
+from ipyagent.llm.service_client import ServiceClient
 from ipyagent.providers import PROVIDERS
 
 GROUP = "ipyagent.clients"
@@ -29,8 +30,13 @@ def client_for(
     config: LLMConfig,
     root: Path,
     environ: Mapping[str, str] | None = None,
+    last: Client | None = None,
 ) -> Client:
-    """Return the client of a model; the path of a script is relative to `root`."""
+    """Return the client of a model; the path of a script is relative to `root`.
+
+    It is the `last` one if that asks the same model in the same way: it remembers the
+    conversation as it was sent, and what the service refused.
+    """
     name = model.model if isinstance(model, Resolved) else model
     if name.startswith(SCRIPTED):
         from ipyagent.llm.scripted import Scripted
@@ -39,7 +45,8 @@ def client_for(
     if (point := _find_entry_point(name)) is not None:
         client: Client = point.load()(name)
         return client
-    return service_client(name, config, environ=environ)
+    new = service_client(name, config, environ=environ)
+    return last if isinstance(last, ServiceClient) and last.is_like(new) else new
 
 
 def _find_entry_point(model: str) -> EntryPoint | None:

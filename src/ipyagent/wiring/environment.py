@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, TypeVar
 from ipyagent.agent.approvals import Approvals
 from ipyagent.agent.prompts import PUSH_DOWN, context_block, describe_mentions
 from ipyagent.agent.session.session import Session
-from ipyagent.config import Config, MCPServerConfig
+from ipyagent.config import Config, LLMConfig, MCPServerConfig
 from ipyagent.errors import AgentError, ConfigError
 from ipyagent.json_types import JsonDict
 from ipyagent.kernel.cell_notes import CellNote
@@ -31,6 +32,9 @@ from ipyagent.kernel.namespace import (
     digest,
 )
 from ipyagent.kernel.open_notebooks import OpenNotebooks, current
+from ipyagent.llm.client import Client, ModelSize
+from ipyagent.llm.local_servers import size_of
+from ipyagent.llm.resolve import Resolved
 from ipyagent.redaction import Redactor
 from ipyagent.services.mcp.sources import ServerSources
 from ipyagent.services.openapi.stored_services import has_services
@@ -50,6 +54,7 @@ from ipyagent.tools.tables.inspect import describe_table, find_named_tables, lis
 from ipyagent.tools.tables.sample import GLANCE, MOST_BYTES, NotTableError
 from ipyagent.tools.tracked_namespace import TrackedNamespace
 from ipyagent.tools.workspace import Workspace
+from ipyagent.wiring.clients import client_for
 from ipyagent.wiring.undo_history import UndoHistory
 
 if TYPE_CHECKING:
@@ -142,6 +147,8 @@ class Environment:
     remarks: list[str] = field(default_factory=list)
     """Remarks for the model, with the next prompt."""
     _services: Services | None = field(default=None, init=False)
+    _client: Client | None = field(default=None, init=False)
+    _sized: tuple[Client, ModelSize] | None = field(default=None, init=False)
     _known_notices: set[str] = field(default_factory=set, init=False)
     _redactor: Redactor | None = field(default=None, init=False)
     _kept: _BuiltInTools | None = field(default=None, init=False)
@@ -153,6 +160,17 @@ class Environment:
         before = self._services or Services(root, self.home or root, self.switches)
         self._services = before.for_run(config)
         return self._services
+
+    def client_for(self, model: str | Resolved, config: LLMConfig) -> Client:
+        """Return the client of a model: the last one, if that asks the same service."""
+        self._client = client_for(model, config, self.workspace.root, last=self._client)
+        return self._client
+
+    async def size_of(self, client: Client) -> ModelSize:
+        """Return the size of a client's model, looked up once."""
+        if self._sized is None or self._sized[0] is not client:
+            self._sized = client, await asyncio.to_thread(size_of, client)
+        return self._sized[1]
 
     @cached_property
     def undo(self) -> UndoHistory:

@@ -34,7 +34,6 @@ from ipyagent.kernel.error_hints import installed_packages
 from ipyagent.kernel.main_thread import without_interrupts
 from ipyagent.kernel.rehearsal.confinement import Limits
 from ipyagent.llm.client import Client, ModelSize
-from ipyagent.llm.local_servers import size_of
 from ipyagent.redaction import Redactor, known_secrets, mask_arguments
 from ipyagent.schema import Decision, Run, RunStatus, StopReason, runs
 from ipyagent.schema.state import Listener
@@ -180,6 +179,7 @@ class RunTask:
             tool_context,
             self.instructions,
             planning=request.plan and not request.dry_run,
+            window=self.size.window,
         )
         run = await loop.run(prompt)
         if run.stop_reason is not StopReason.PLANNED:
@@ -198,7 +198,7 @@ class RunTask:
     async def _load_services(self) -> None:
         tools, notes = await self.services.load_tools(self.request.config)
         config, settings = self.request.config, self.request.config.agent
-        self.size = await asyncio.to_thread(size_of, self.client)
+        self.size = await self.environment.size_of(self.client)
         lenient = has_profile_tools(self.request.agent, settings)
         merged = self.toolbox.merge_services(tools)
         self.toolbox = offer_tools(

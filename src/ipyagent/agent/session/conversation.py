@@ -52,7 +52,7 @@ from ipyagent.schema import (
 )
 from ipyagent.schema.base import now
 from ipyagent.schema.graph import COMPACTED, OF_RUN, text_of_prompts, with_prompt
-from ipyagent.schema.messages import add_to_exchange
+from ipyagent.schema.messages import add_to_exchange, exchange
 
 CONTEXT = "<context>"
 
@@ -141,6 +141,8 @@ class Conversation:
         """The parents of the next node: the newest node, or the ends of branches that it merges."""
         self.messages: list[Message] = []
         self.node_ids: list[str] = []
+        self.exchange: list[Message] = []
+        """The prompts and answers among the messages."""
         self.history: list[Message] = []
         self.tools: tuple[ToolDefinition, ...] = ()
         self.call_ids: set[str] = set()
@@ -350,6 +352,7 @@ class Conversation:
     def _append_message(self, node_id: str, message: Message) -> None:
         self.node_ids.append(node_id)
         self.messages.append(message)
+        add_to_exchange(self.exchange, message)
         self.call_ids.update(call.id for call in message.tool_calls)
         if message.synthetic and message.role is Role.USER and message.text.startswith(CONTEXT):
             self._sources.add_context(message.text)
@@ -370,6 +373,7 @@ class Conversation:
         self.node_ids = [*(each for each in self.node_ids if each not in covered), *ids]
         node_data = (known.get(each) or self.graph.nodes[each].data for each in self.node_ids)
         self.messages = [data for data in node_data if isinstance(data, Message)]
+        self.exchange = exchange(self.messages)
         self.since_summary = 0
         self._counted_tokens = 0
         self._uncounted_characters = len(self.system_prompt) + tools_length(self.tools)

@@ -88,6 +88,10 @@ class DirectClient(ServiceClient):
         self._omitted: frozenset[str] = frozenset()
         self._demands: frozenset[Demand] = frozenset()
 
+    @property
+    def _identity(self) -> tuple[object, ...]:
+        return *super()._identity, self._route
+
     def cost(self, usage: TokenUsage) -> float | None:
         """Return the price in US dollars by the map; it has none of one's own server."""
         return None if self._route.provider.compatible else modelmap.price(self._facts, usage)
