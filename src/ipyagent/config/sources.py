@@ -62,9 +62,24 @@ class Layer:
     text: bytes = field(default=b"", repr=False)
 
 
+def own_folders() -> tuple[Path, Path]:
+    """Return the folders of the user's own settings and data; they need not exist."""
+    return _own_folders(*map(os.environ.get, HOME_VARIABLES))
+
+
+@lru_cache(maxsize=8)
+def _own_folders(*places: str | None) -> tuple[Path, Path]:
+    return platformdirs.user_config_path("ipyagent"), platformdirs.user_data_path("ipyagent")
+
+
+def config_folder() -> Path:
+    """Return the folder of the user's own settings."""
+    return own_folders()[0]
+
+
 def user_file() -> Path:
     """Return the path of the user's configuration file; it need not exist."""
-    return platformdirs.user_config_path("ipyagent") / "config.yaml"
+    return config_folder() / "config.yaml"
 
 
 def user_layer() -> Layer:
@@ -217,15 +232,6 @@ def merge(below: Mapping[str, object], above: Mapping[str, object]) -> JsonDict:
 Data = JsonDict
 
 
-_PLACES = ("HOME", "XDG_DATA_HOME", "USERPROFILE", "LOCALAPPDATA")
-"""Variables that say where the user's data are."""
-
-
-@lru_cache(maxsize=8)
-def _data_folder(*places: str | None) -> Path:
-    return platformdirs.user_data_path("ipyagent")
-
-
 def folder_key(folder: Path) -> str:
     """Return the key of a folder in such files: its resolved path."""
     return os.path.realpath(folder)
@@ -240,7 +246,7 @@ class UserDataFile:
     @property
     def path(self) -> Path:
         """The path of the file, existing or not."""
-        return _data_folder(*map(os.environ.get, _PLACES)) / self._name
+        return own_folders()[1] / self._name
 
     def read(self) -> Data:
         """Return the content; raises ConfigError if it cannot be read."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from pathlib import Path
 
-import platformdirs
-
+from ipyagent.config.sources import config_folder
 from ipyagent.errors import InvalidArgumentsError
 from ipyagent.globs import text_pattern
 from ipyagent.phrases import ellipsize, limit_lines
@@ -37,7 +36,7 @@ _ALIASES = {
 
 def personal_folder() -> Path:
     """Return the folder of the user's own skills; it need not exist."""
-    return platformdirs.user_config_path("ipyagent") / "skills"
+    return config_folder() / "skills"
 
 
 class Skills:

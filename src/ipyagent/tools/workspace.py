@@ -11,9 +11,8 @@ from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
-import platformdirs
-
 from ipyagent.atomic_files import try_lock
+from ipyagent.config.sources import own_folders
 from ipyagent.errors import AgentError, ConfigError, PathValidationError
 from ipyagent.plaintext import spell
 from ipyagent.tools import path_rules, safe_open
@@ -168,9 +167,8 @@ class Workspace(Folder):
         module = path_rules.find_shadowed_module(path, self.root)
         if module is not None and not self._in_package(path):
             return f"{spell(path)} would be imported instead of {module!r}"
-        own = platformdirs.user_config_path("ipyagent"), platformdirs.user_data_path("ipyagent")
         full = str(self.root / path)
-        if any(path_rules.is_within(full, os.path.realpath(folder)) for folder in own):
+        if any(path_rules.is_within(full, os.path.realpath(folder)) for folder in own_folders()):
             return f"{spell(path)} is where ipyagent keeps your settings and decisions"
         return None
 

@@ -6,12 +6,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import platformdirs
-
 from ipyagent.config import MCPServerConfig
 from ipyagent.config.mcp_json import ListedServer, parse_servers
 from ipyagent.config.settings import snapshot, stamp_files
-from ipyagent.config.sources import UserDataFile, folder_key, read_config_file
+from ipyagent.config.sources import UserDataFile, config_folder, folder_key, read_config_file
 from ipyagent.config.trust import workspace_servers
 from ipyagent.errors import ConfigError
 from ipyagent.json_types import JsonDict
@@ -22,7 +20,7 @@ SETTINGS, ADDED = "mcp.servers", "%agent mcp add"
 
 def own_file() -> Path:
     """Return the path of the user's own mcp.json; it need not exist."""
-    return platformdirs.user_config_path("ipyagent") / "mcp.json"
+    return config_folder() / "mcp.json"
 
 
 @dataclass(frozen=True)

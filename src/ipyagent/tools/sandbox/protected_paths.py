@@ -19,8 +19,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
-import platformdirs
-
+from ipyagent.config.sources import own_folders
 from ipyagent.errors import AgentError
 from ipyagent.plaintext import spell
 from ipyagent.tools import path_rules
@@ -90,8 +89,7 @@ class WorkspaceScan:
         self.entries_seen = 0
         self._root = str(root)
         self._skip = skip | {f"{root}/{STATE}"}
-        folders = platformdirs.user_config_path("ipyagent"), platformdirs.user_data_path("ipyagent")
-        self._personal = {os.path.realpath(folder) for folder in folders}
+        self._personal = {os.path.realpath(folder) for folder in own_folders()}
 
     def run(self) -> ProtectedPaths:
         """Return all protected paths; raises AgentError if there is too much to scan."""
