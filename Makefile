@@ -6,7 +6,7 @@ BIN := .venv/bin
 unexport PYTHONDONTWRITEBYTECODE
 
 .DELETE_ON_ERROR:
-.PHONY: demo test test-all steady pytest nbval lazy floors canary soak lab lint js protocol build-js dist docs bench effect screenshots tour models parts clean
+.PHONY: demo test test-all steady pytest nbval lazy collaboration floors canary soak lab lint js protocol build-js dist docs bench effect screenshots tour models parts clean
 
 ## Run the quickstart headless, on the embedded default: no key, no network; one change is denied.
 demo: .venv/lab
@@ -38,7 +38,7 @@ test-all:
 	$(BIN)/python -m pytest -m 'slow and not alone' -n logical --dist loadfile --no-loadscope-reorder
 	$(BIN)/python -m pytest -m 'slow and alone'
 	cd labextension && EVERY_VECTOR=1 ../$(BIN)/jlpm vitest run hostile
-	$(MAKE) lazy floors dist docs
+	$(MAKE) lazy collaboration floors dist docs
 
 ## Run the tests five times in clean clones, twice beside other work: red and slow ones are listed.
 steady:
@@ -68,6 +68,10 @@ floors: .venv-floors/test
 lazy: .venv-lazy/lazy
 	.venv-lazy/bin/python -m pytest tests/lazy_data tests/kernel/test_polars_plans.py
 	.venv-lazy/bin/python -m pytest tests/kernel/rehearsal/test_libraries.py
+
+## Run the tests of two users in one document, in an environment with jupyter-collaboration.
+collaboration: .venv-collaboration/collaboration .venv/browser
+	.venv-collaboration/bin/python -m pytest tests/browser/two_users.py
 
 ## Run what depends on LiteLLM, IPython, ipykernel and JupyterLab on their newest versions,
 ## also on those that pyproject.toml does not allow yet.
@@ -157,7 +161,7 @@ test -x $(1)/bin/python || $(PYTHON) -m venv $(1)
 endef
 
 # The built front end is copied into the environment when the package is installed.
-.venv/lab .venv/test .venv-canary/test .venv-lazy/lazy: pyproject.toml src/ipyagent/__init__.py src/ipyagent/labextension/package.json
+.venv/lab .venv/test .venv-canary/test .venv-lazy/lazy .venv-collaboration/collaboration: pyproject.toml src/ipyagent/__init__.py src/ipyagent/labextension/package.json
 	@echo "Installing ipyagent and all that '$(@F)' needs into $(@D): about a minute, once."
 	@$(call install,$(@D),--editable ".[$(@F)]")
 	touch $@

@@ -102,6 +102,12 @@ describe('the outputs of a cell', () => {
     expect(insertRun(outputs, ended, null)).toEqual([text, output(ended), text]);
   });
 
+  it('have a run once, whichever page put it there', () => {
+    const ended = bundle({ id: 'r1', status: 'done' });
+    const twice = [output(bundle({ id: 'r1' })), text, output(bundle({ id: 'r1' }))];
+    expect(insertRun(twice, ended, null)).toEqual([output(ended), text]);
+  });
+
   it('lose what an earlier execution has left', () => {
     const run = bundle({ id: 'r2' });
     const old = output(bundle({ id: 'r1', status: 'done' }));
@@ -140,6 +146,7 @@ describe('a cell lacks', () => {
     placed: null,
     isDrawn: false,
     isRunning: false,
+    isShared: false,
     isUnknown: false,
     saved: noon - 1_000,
     opened: noon + 60_000,
@@ -154,6 +161,23 @@ describe('a cell lacks', () => {
     expect(findMissingRun(known({ runs: [live], placed: 'r1' }))).toBeNull();
     expect(findMissingRun(known({ runs: [live], placed: 'r0' }))).toEqual(wanted);
     expect(findMissingRun(known({ runs: [{ ...live, cell_id: 'other' }] }))).toBeNull();
+  });
+
+  it('a run that is on in a shared document, unless another page draws it', () => {
+    const shared = { runs: [live], isShared: true };
+    expect(findMissingRun(known(shared))?.isLive).toBe(true);
+    expect(findMissingRun(known({ ...shared, outputs: [output(CARD)] }))).toBeNull();
+    expect(findMissingRun(known({ runs: [live], outputs: [output(CARD)] }))?.isLive).toBe(true);
+  });
+
+  it('the end of a run in a shared document whose page is gone', () => {
+    const left = { outputs: [output(bundle({ id: 'r1' }))], runs: [line({})], isRunning: true };
+    expect(findMissingRun(known(left))).toBeNull();
+    expect(findMissingRun(known({ ...left, isShared: true }))).toEqual({
+      which: { run_id: 'r1' },
+      isLive: false
+    });
+    expect(findMissingRun(known({ ...left, isShared: true, isDrawn: true }))).toBeNull();
   });
 
   it('the end of a run that was put there', () => {

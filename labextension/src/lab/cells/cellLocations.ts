@@ -26,6 +26,11 @@ export function codeCells({ content }: NotebookPanel): ICodeCellModel[] {
   return [...(content.model?.cells ?? [])].filter(isCode);
 }
 
+/** Return whether several pages may work in one document, as by jupyter-collaboration. */
+export function isShared({ context }: NotebookPanel): boolean {
+  return context.model.collaborative ?? false;
+}
+
 function isCode(cell: ICellModel): cell is ICodeCellModel {
   return cell.type === 'code';
 }

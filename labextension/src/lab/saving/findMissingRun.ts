@@ -14,6 +14,8 @@ export interface CellState {
   /** True if this page executed the cell: JupyterLab updates its outputs. */
   isDrawn: boolean;
   isRunning: boolean;
+  /** True if other pages work in the same document: the one that executed the cell draws the run. */
+  isShared: boolean;
   /** True if the kernel had no run for it. */
   isUnknown: boolean;
   /** Times at which the notebook was saved and opened, in milliseconds. */
@@ -32,7 +34,9 @@ export function findMissingRun(known: CellState): MissingRun | null {
   const newest = runs.findLast(run => run.cell_id === cellId);
   if (newest?.live) {
     const isSeen = known.isDrawn || placed === newest.id;
-    return isSeen ? null : { which: { run_id: newest.id }, isLive: true };
+    return isSeen || (known.isShared && known.outputs.some(isUnfinished))
+      ? null
+      : { which: { run_id: newest.id }, isLive: true };
   }
   if (known.isUnknown) {
     return null;
@@ -43,9 +47,10 @@ export function findMissingRun(known: CellState): MissingRun | null {
   return findUnfinished(known) ?? findUnsaved(known, newest);
 }
 
-/** Find the run of an unfinished card whose cell is not running. */
-function findUnfinished({ cellId, outputs, isRunning, runs }: CellState): MissingRun | null {
-  const card = isRunning ? undefined : outputs.find(isUnfinished);
+/** Find the run of an unfinished card whose cell is not running, or whose page may be gone. */
+function findUnfinished({ cellId, outputs, runs, ...known }: CellState): MissingRun | null {
+  const isUpdated = known.isRunning && (known.isDrawn || !known.isShared);
+  const card = isUpdated ? undefined : outputs.find(isUnfinished);
   const run = card === undefined ? null : runIn(card);
   if (card === undefined || run?.status === 'draft') {
     return null; // a draft plan may wait for days

@@ -49,7 +49,10 @@ export function isUnfinished(output: Output): boolean {
 export function insertRun(outputs: Output[], bundle: Bundle, parent: Bundle | null): Output[] {
   const place = indexOfRun(outputs, bundle);
   if (place !== undefined) {
-    return outputs.with(place, outputOf(bundle));
+    const id = runOf(bundle)?.id;
+    const isOther = (output: Output, at: number): boolean =>
+      at === place || runIn(output)?.id !== id;
+    return outputs.with(place, outputOf(bundle)).filter(isOther);
   }
   const before = outputs.findIndex(
     output => parent !== null && runIn(output)?.id === runOf(parent)?.id

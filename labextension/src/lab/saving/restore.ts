@@ -7,12 +7,15 @@ import type { ICellModel, ICodeCellModel } from '@jupyterlab/cells';
 import { INotebookTracker, NotebookActions, NotebookPanel } from '@jupyterlab/notebook';
 
 import { CUT_OFF } from '../../channel';
-import { codeCells } from '../cells/cellLocations';
+import { codeCells, isShared } from '../cells/cellLocations';
 import type { Link } from '../kernel/link';
 import { ILinks } from '../kernel/links';
 import { live } from '../kernel/liveRuns';
 import { findMissingRun, MissingRun } from './findMissingRun';
 import { Bundle, Output, runOf, insertRun } from './outputs';
+
+/** Milliseconds in which what another page draws arrives in a shared document. */
+const PATIENCE = 1_500;
 
 class Restorer {
   /** Cells executed by this page: JupyterLab updates their outputs. */
@@ -23,6 +26,8 @@ class Restorer {
   private withoutRun = new WeakSet<ICellModel>();
   /** Cells with the run that was requested for them. */
   private requested = new WeakMap<ICellModel, MissingRun>();
+  /** Cells of shared documents that miss a run, with whether another page may still draw it. */
+  private awaited = new WeakMap<ICellModel, boolean>();
   private opened = new WeakMap<NotebookPanel, number>();
   /** Connected notebooks, with their links. */
   private connected = new Map<NotebookPanel, Link>();
@@ -99,6 +104,10 @@ class Restorer {
   private async restore(panel: NotebookPanel, link: Link, cell: ICodeCellModel): Promise<void> {
     const missing = this.requested.has(cell) ? null : this.findMissing(panel, link, cell);
     if (missing === null) {
+      this.awaited.delete(cell);
+      return;
+    }
+    if (isShared(panel) && this.mayArrive(cell)) {
       return;
     }
     this.requested.set(cell, missing);
@@ -126,10 +135,23 @@ class Restorer {
       placed: this.restored.get(cell) ?? null,
       isDrawn: this.executed.has(cell) && link.hasWidgets,
       isRunning: cell.executionState === 'running',
+      isShared: isShared(panel),
       isUnknown: this.withoutRun.has(cell),
       saved: Date.parse(panel.context.contentsModel?.last_modified ?? ''),
       opened: this.opened.get(panel) ?? 0
     });
+  }
+
+  /** Return whether another page may still draw it. */
+  private mayArrive(cell: ICellModel): boolean {
+    if (!this.awaited.has(cell)) {
+      this.awaited.set(cell, true);
+      setTimeout(() => {
+        this.awaited.set(cell, false);
+        this.update();
+      }, PATIENCE);
+    }
+    return this.awaited.get(cell) ?? false;
   }
 
   private placeRun(
@@ -142,7 +164,8 @@ class Restorer {
     if (missing.isLive && id !== undefined) {
       this.restored.set(cell, id);
       cell.executionState = 'running';
-    } else if (this.restored.delete(cell)) {
+    } else {
+      this.restored.delete(cell);
       cell.executionState = 'idle';
     }
     updateOutputs(cell, insertRun(cell.outputs.toJSON(), bundle, parent));

@@ -3,9 +3,10 @@
  * notebook has the run's bundle instead, while the page keeps the card.
  */
 import type { JupyterFrontEndPlugin } from '@jupyterlab/application';
-import type { ICodeCellModel } from '@jupyterlab/cells';
+import type { ICellModel, ICodeCellModel } from '@jupyterlab/cells';
+import { NotebookActions, type NotebookPanel } from '@jupyterlab/notebook';
 
-import { codeCells } from '../cells/cellLocations';
+import { codeCells, isShared } from '../cells/cellLocations';
 import type { Link } from '../kernel/link';
 import { ILinks } from '../kernel/links';
 import { Bundle, indexOfRun, isUnfinished, outputOf } from './outputs';
@@ -20,19 +21,27 @@ class LiveRunSaver {
   /** The progress of each cell's run when it was saved. */
   private saved = new WeakMap<ICodeCellModel, string>();
   private busy = new WeakSet<ICodeCellModel>();
+  /** Cells executed by this page. */
+  private executed = new WeakSet<ICellModel>();
 
   constructor(private links: ILinks) {
+    NotebookActions.executionScheduled.connect((_, { cell }) => this.executed.add(cell.model));
     links.changed.connect(() => this.update());
     this.update();
   }
 
   private update(): void {
     for (const link of this.links.all) {
-      const cells = this.links.notebooks(link).flatMap(codeCells);
+      const cells = this.links.notebooks(link).flatMap(panel => this.cellsToSave(panel));
       for (const { id, cell_id } of link.live) {
         cells.filter(cell => cell.id === cell_id).forEach(cell => void this.save(link, cell, id));
       }
     }
+  }
+
+  /** Return the cells of a notebook; where it is shared, other pages save those that they executed. */
+  private cellsToSave(panel: NotebookPanel): ICodeCellModel[] {
+    return codeCells(panel).filter(cell => !isShared(panel) || this.executed.has(cell));
   }
 
   private async save(link: Link, cell: ICodeCellModel, runId: string): Promise<void> {
