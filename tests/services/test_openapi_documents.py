@@ -1,6 +1,5 @@
 """Descriptions: three versions, slightly invalid ones, hostile ones."""
 
-import hashlib
 import json
 from typing import Any
 
@@ -9,8 +8,8 @@ from jsonschema import Draft202012Validator
 
 from ipyagent.errors import ConfigError
 from ipyagent.services.openapi import documents, operations
-from ipyagent.services.openapi.documents import parse, problems
-from ipyagent.services.openapi.operations import MAX_UNPACKED, Operation, pack, read, unpack
+from ipyagent.services.openapi.documents import parse
+from ipyagent.services.openapi.operations import MAX_STORED, Operation, read
 from ipyagent.tools.argument_schema import JsonArgumentSchema
 from servers.openapi_server import SHOP, APIServer, described, json_answer, operation, parameter
 
@@ -54,7 +53,6 @@ y: [*x, *x]
     document = parse(text.encode())
     assert set(document["paths"]["/a"]["get"]["responses"]) == {"200", "404"}
     assert document["y"] == [{"on": 1, "null": 2, "12": 3, "1.5": 4}] * 2
-    assert "responses" not in " ".join(problems(document))
     assert set(found(document)) == {"a"}
 
 
@@ -186,6 +184,8 @@ def test_swagger_2_is_supported() -> None:
                         {"name": "pet", "in": "body", "required": True,
                          "schema": {"$ref": "#/definitions/Pet"}},
                         {"name": "tags", "in": "query", "type": "array",
+                         "items": {"type": "string"}, "collectionFormat": "multi"},
+                        {"name": "odd", "in": "query", "type": "array",
                          "items": {"type": "string"}, "collectionFormat": "pipes"},
                     ],
                     "responses": {"200": {"description": "x"}},
@@ -202,12 +202,12 @@ def test_swagger_2_is_supported() -> None:
             }
         },
     }  # fmt: skip
-    assert problems(document) == []
     put, photo = found(document)["putPet"], found(document)["photo"]
     assert put.media == "application/json"
     assert put.arguments["properties"]["body"]["properties"] == {"name": {"type": "string"}}
     assert put.arguments["properties"]["id"] == {"type": "integer"}
     assert set(put.arguments["required"]) == {"id", "body"}
+    assert [(each.name, each.explode) for each in put.parameters] == [("id", False), ("tags", True)]
     assert photo.media == "multipart/form-data"
     assert photo.arguments["properties"]["body"]["required"] == ["file"]
 
@@ -281,27 +281,20 @@ def test_schemas_that_grow_exponentially_stay_small() -> None:
 
 
 def test_nothing_is_ever_fetched_from_elsewhere() -> None:
-    """The validator would by default fetch the references of a document."""
-    import openapi_spec_validator
-
     with APIServer({"GET /other.json": json_answer({"type": "string"})}) as server:
         schema = {"$ref": f"{server.url}/other.json"}
         query = {"name": "q", "in": "query", "schema": schema}
         document = described({"/x": {"get": operation("x", query)}})
-        openapi_spec_validator.validate(document)
-        assert server.targets() == ["GET /other.json"]
         result = read(document)
         assert result.operations[0].arguments["properties"] == {"q": {}}
         assert result.notices == ("it refers to other files, which are not read",)
-        assert problems(document) == []
-        assert len(server.seen) == 1
+        assert server.seen == []
 
 
 @pytest.mark.spec("P39")
 def test_a_slightly_invalid_description_still_gives_its_operations() -> None:
     document = described({"/x": {"get": {"operationId": "x"}}, "/y": {"get": operation("y")}})
     assert set(found(document)) == {"x", "y"}
-    assert problems(document) == ["paths /x get: 'responses' is a required property"]
     odd = described({"/x": None, "/y": 3, "/z": {"get": [], "post": operation("z")}, "/w": {}})
     assert set(found(odd)) == {"z"}
 
@@ -318,17 +311,16 @@ def test_paths_that_could_lead_elsewhere_are_left_out(path: str) -> None:
     assert "left out" in result.notices[0]
 
 
-def test_an_operation_with_an_unknown_parameter_style_is_left_out() -> None:
-    result = read(
-        described(
-            {
-                "/a/{m}": {"get": operation("a", parameter("path", "m", style="form"))},
-                "/b": {"get": operation("b", parameter("query", "m", style="matrix"))},
-            }
-        )
-    )
-    assert [each.name for each in result.operations] == ["b"]
+def test_an_operation_that_needs_an_unsupported_parameter_style_is_left_out() -> None:
+    optional = operation("q", parameter("query", "m", style="pipeDelimited"))
+    paths = {
+        f"/{style}/{{m}}": {"get": operation(style, parameter("path", "m", style=style))}
+        for style in ("form", "label", "matrix")
+    }
+    result = read(described(paths | {"/q": {"get": optional}}))
+    assert [each.name for each in result.operations] == ["q"]
     assert result.operations[0].parameters == ()
+    assert result.notices[1] == "left out: GET /label/{m}: m has a style that is not supported"
 
 
 @pytest.mark.slow
@@ -337,19 +329,16 @@ def test_a_huge_description_is_cut_to_what_can_be_stored() -> None:
     fat = {f"p{i}": {"type": "string", "description": "x" * 250} for i in range(30)}
     media = {"application/json": {"schema": {"type": "object", "properties": fat}}}
     body = {"requestBody": {"content": media}}
-    # Names that do not repeat, as packing makes nothing of what does.
-    names = [hashlib.sha512(str(i).encode()).hexdigest() for i in range(2_500)]
-    paths = {f"/{each}/{{id}}": {"post": operation(each[::-1], **body)} for each in names}
-    document = described(paths)
-    result = read(document)
-    assert len(pack([each.dump_line() for each in result.operations])) <= operations.MAX_PACKED
+    query = [parameter("query", f"{'q' * 90}{i}") for i in range(20)]
+    paths = {f"/a{i}/{{id}}": {"post": operation(f"a{i}", *query, **body)} for i in range(2_500)}
+    result = read(described(paths))
+    assert len(json.dumps([each.dump_line() for each in result.operations])) < MAX_STORED
     assert 500 <= len(result.operations) < operations.MAX_OPERATIONS
     assert any("only the first" in each for each in result.notices)
-    assert problems(document) == []
 
 
 @pytest.mark.spec("P39")
-def test_a_thousand_operations_are_stored_and_unpacked_within_bounds() -> None:
+def test_a_thousand_operations_are_all_kept() -> None:
     path = [parameter("path", each) for each in ("owner", "repo", "id")]
     query = parameter("query", "per_page", type="integer", description="how many " * 10)
     paths = {
@@ -362,8 +351,3 @@ def test_a_thousand_operations_are_stored_and_unpacked_within_bounds() -> None:
     }
     result = read(described(paths))
     assert (len(result.operations), result.notices) == (1_050, ())
-    lines = [each.dump_line() for each in result.operations]
-    assert unpack(pack(lines)) == lines
-    for wrong in ("", "é", "nonsense", pack(["x" * MAX_UNPACKED]), pack(lines)[:-50]):
-        with pytest.raises(ValueError, match=r"."):
-            unpack(wrong)

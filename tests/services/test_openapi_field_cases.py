@@ -9,7 +9,6 @@ import pytest
 from api_lab import User, run
 
 from ipyagent.errors import InvalidArgumentsError
-from ipyagent.services.openapi import documents
 from servers.openapi_server import APIServer, answer, described, echo, json_answer, operation
 
 MANY = {"type": "array", "items": {"type": "string"}}
@@ -32,15 +31,6 @@ STYLES: list[tuple[dict[str, Any], Any, str]] = [
     ({"schema": MANY}, ["a,b", "c/d"], "a%2Cb,c%2Fd"),
     ({"schema": THING}, {"k": "v", "l": "w"}, "k,v,l,w"),
     ({"schema": THING, "explode": True}, {"k": "v", "l": "w"}, "k=v,l=w"),
-    ({"style": "label", "schema": {}}, 5, ".5"),
-    ({"style": "label", "schema": MANY}, ["a", "b"], ".a,b"),
-    ({"style": "label", "schema": MANY, "explode": True}, ["a", "b"], ".a.b"),
-    ({"style": "label", "schema": THING, "explode": True}, {"k": "v", "l": "w"}, ".k=v.l=w"),
-    ({"style": "matrix", "schema": {}}, "x;y=1", ";p=x%3By%3D1"),
-    ({"style": "matrix", "schema": MANY}, ["a", "b"], ";p=a,b"),
-    ({"style": "matrix", "schema": MANY, "explode": True}, ["a", "b"], ";p=a;p=b"),
-    ({"style": "matrix", "schema": THING}, {"k": "v", "l": "w"}, ";p=k,v,l,w"),
-    ({"style": "matrix", "schema": THING, "explode": True}, {"k": "v", "l": "w"}, ";k=v;l=w"),
     ({"content": {"application/json": {"schema": THING}}}, {"k": "v"}, "%7B%22k%22%3A%22v%22%7D"),
 ]
 
@@ -54,24 +44,16 @@ def test_values_in_a_path_are_written_in_the_style_of_the_description(tmp_path: 
             assert user.call("api_s_a", p=value).success, (form, server.seen[-1].target)
 
 
-def test_no_style_lets_a_value_lead_elsewhere(tmp_path: Path) -> None:
+def test_no_value_in_a_path_leads_elsewhere(tmp_path: Path) -> None:
     with APIServer() as server:
-        for number, style in enumerate(("simple", "label", "matrix")):
-            for form in ({"schema": {}}, {"schema": MANY}):
-                node = in_path(style=style, **form)
-                document = described({"/a/{p}/b": {"get": operation("a", node)}})
-                user, _ = serve(tmp_path / f"{number}{len(form['schema'])}", server, document)
-                count = len(server.seen)
-                values = [
-                    "a/../b",
-                    "a%2f..%2fb",
-                    "x\r\ny",
-                    *(["../x"] if style == "simple" else []),
-                ]
-                for value in values if form == {"schema": {}} else [[each] for each in values]:
-                    with pytest.raises(InvalidArgumentsError):
-                        user.call("api_s_a", p=value)
-                assert len(server.seen) == count
+        for number, schema in enumerate(({}, MANY)):
+            document = described({"/a/{p}/b": {"get": operation("a", in_path(schema=schema))}})
+            user, _ = serve(tmp_path / str(number), server, document)
+            count = len(server.seen)
+            for value in ("a/../b", "a%2f..%2fb", "x\r\ny", "../x"):
+                with pytest.raises(InvalidArgumentsError):
+                    user.call("api_s_a", p=[value] if schema else value)
+            assert len(server.seen) == count
 
 
 SERVERS: list[tuple[Any, str]] = [
@@ -118,10 +100,8 @@ def test_bodies_of_any_type_are_sent(tmp_path: Path) -> None:
 def test_versions_of_openapi_are_known(tmp_path: Path, version: str) -> None:
     with APIServer({"GET /a": echo}) as server:
         document = described({"/a": {"get": operation("a")}}) | {"openapi": version}
-        user, text = serve(tmp_path, server, document)
-        assert "not quite valid" not in text
+        user, _ = serve(tmp_path, server, document)
         assert user.call("api_s_a").success
-        assert documents.version(document) == version[:3]
 
 
 def test_headers_that_say_how_to_go_on_are_told(tmp_path: Path) -> None:

@@ -93,7 +93,7 @@ def from_file(path: Path) -> Layer:
     return Layer(str(path), parse_yaml(text, str(path)), text=text)
 
 
-def read_config_file(path: Path, source: str) -> bytes:
+def read_config_file(path: Path, source: str, max_bytes: int = MAX_BYTES) -> bytes:
     """Return the bytes of a configuration file; none if there is no such file."""
     try:
         if not path.exists():
@@ -101,13 +101,13 @@ def read_config_file(path: Path, source: str) -> bytes:
         if not path.is_file():
             raise ConfigError(f"{source} is not a file; rename or remove it")
         with path.open("rb") as file:
-            data = file.read(MAX_BYTES + 1)
+            data = file.read(max_bytes + 1)
     except OSError as error:
         raise ConfigError(
             f"{source} cannot be read ({error.strerror}); make it readable or remove it"
         ) from None
-    if len(data) > MAX_BYTES:
-        raise ConfigError(f"{source} is larger than {MAX_BYTES:,} bytes; settings are not")
+    if len(data) > max_bytes:
+        raise ConfigError(f"{source} is larger than {max_bytes:,} bytes; settings are not")
     return data
 
 
@@ -240,8 +240,8 @@ def folder_key(folder: Path) -> str:
 class UserDataFile:
     """A JSON object in the user's data directory; it need not exist."""
 
-    def __init__(self, name: str) -> None:
-        self._name = name
+    def __init__(self, name: str, max_bytes: int = MAX_BYTES) -> None:
+        self._name, self._max_bytes = name, max_bytes
 
     @property
     def path(self) -> Path:
@@ -251,7 +251,8 @@ class UserDataFile:
     def read(self) -> Data:
         """Return the content; raises ConfigError if it cannot be read."""
         try:
-            data = json.loads(read_config_file(self.path, str(self.path)) or b"{}")
+            text = read_config_file(self.path, str(self.path), self._max_bytes)
+            data = json.loads(text or b"{}")
         except (ValueError, RecursionError):
             data = None
         if not isinstance(data, dict):

@@ -7,11 +7,9 @@ A server that is started differently counts as another server.
 
 from __future__ import annotations
 
-import base64
 import difflib
 import json
-import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,7 +24,7 @@ from ipyagent.plaintext import visible
 Description = JsonMapping
 """A server's description of one tool: name, title, description, schemas, annotations."""
 
-_MAX_PACKED = 150_000  # bytes of packed descriptions; the size of a user data file is limited
+_MAX_STORED = 4_000_000  # bytes of descriptions that are kept to compare with
 _MAX_DIFF_LINES = 400
 
 
@@ -57,7 +55,7 @@ class Pins:
     _approved_texts: dict[str, str] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
-        self._file = UserDataFile(f"mcp-tools/{self.server[:32]}.json")
+        self._file = UserDataFile(f"mcp-tools/{self.server[:32]}.json", 2 * _MAX_STORED)
 
     def load(self) -> None:
         """Load the approved tools; if they cannot be read, none is approved."""
@@ -108,25 +106,17 @@ class Pins:
 
     def _serialize(self, tools: Mapping[str, Description]) -> JsonDict:
         readable = {name: _format_description(tool) for name, tool in tools.items()}
-        packed = base64.b85encode(zlib.compress(json.dumps(readable).encode(), 9)).decode()
         return {
             "tools": {name: digest_tool(self.server, tool) for name, tool in tools.items()},
-            "packed": packed if len(packed) <= _MAX_PACKED else "",
+            "texts": readable if len(json.dumps(readable)) <= _MAX_STORED else {},
         }
 
     def _apply(self, data: JsonDict) -> None:
-        tools = data.get("tools")
+        tools, texts = data.get("tools"), data.get("texts")
         self.known = True
         self.approved = dict(tools) if isinstance(tools, dict) else {}
-        self._approved_texts = dict(_unpack(data.get("packed")))
-
-
-def _unpack(packed: Any) -> Iterator[tuple[str, str]]:
-    try:
-        texts = json.loads(zlib.decompress(base64.b85decode(packed)))
-        yield from ((str(name), str(text)) for name, text in texts.items())
-    except (ValueError, TypeError, AttributeError, zlib.error):
-        return  # there is no old text to compare with
+        readable = texts if isinstance(texts, dict) else {}
+        self._approved_texts = {name: str(text) for name, text in readable.items()}
 
 
 def _canonical_json(tool: Description) -> str:

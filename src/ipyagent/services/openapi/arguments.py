@@ -17,16 +17,10 @@ _OWN_HEADERS = {"accept", "content-type", "authorization", "host", "content-leng
 _OWN_HEADERS |= {"transfer-encoding", "connection", "te", "upgrade", "expect"}
 _BODY_TYPES = ("application/json", "application/x-www-form-urlencoded", "multipart/form-data")
 _STYLES = {
-    "path": {"simple", "label", "matrix"},
-    "query": {"form", "spaceDelimited", "pipeDelimited", "tabs", "deepObject"},
+    "path": {"simple"},
+    "query": {"form", "deepObject"},
     "header": {"simple"},
     "cookie": {"form"},
-}
-_COLLECTIONS = {  # Swagger's names for the encodings of an array
-    "ssv": ("spaceDelimited", False),
-    "tsv": ("tabs", False),
-    "pipes": ("pipeDelimited", False),
-    "multi": ("form", True),
 }
 
 
@@ -111,7 +105,8 @@ class OperationArguments:
     def _style(self, node: JsonDict) -> tuple[str, bool]:
         usual = "form" if node["in"] in ("query", "cookie") else "simple"
         if "swagger" in self.document:
-            return _COLLECTIONS.get(str(node.get("collectionFormat")), (usual, False))
+            form = str(node.get("collectionFormat", "csv"))
+            return (usual if form in ("csv", "multi") else form), form == "multi"
         style = str(node.get("style", usual))
         return style, bool(node.get("explode", style in ("form", "deepObject")))
 

@@ -145,8 +145,6 @@ def _interpret(
 
     content = operations.read(document, choose_own)
     notices = [*content.notices]
-    if problems := documents.problems(document):
-        notices.append("the description is not quite valid: " + "; ".join(problems))
     if has_others:
         notices.append(
             "it names other servers, which are ignored: requests go to "

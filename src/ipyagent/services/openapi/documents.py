@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-import time
 from collections.abc import Iterator
 from functools import cache
-from itertools import islice
 from typing import Any
 
 from ipyagent.errors import ConfigError
@@ -19,11 +17,7 @@ MAX_YAML_BYTES = 2_000_000  # it takes twenty times as long to read as JSON
 MAX_DEPTH = 100
 MAX_NODES = 2_000_000
 
-_CHECK_SECONDS = 2.0
-_CHECKED_NODES = 2_000  # of one path; more would take seconds in one go
-_MOST_PROBLEMS = 3
 _VERSIONS = ("2.0", "3.0", "3.1", "3.2")
-_FRAME = ("openapi", "swagger", "info")
 
 Document = JsonDict
 
@@ -39,7 +33,7 @@ def parse(data: bytes) -> Document:
             raise ConfigError("it is not an OpenAPI description: it has no `paths`")
         _check_bounds(document)
         _normalize_json(document)
-        version(document)
+        _check_version(document)
     except RecursionError:
         raise ConfigError("it is nested too deeply") from None
     except UnicodeDecodeError:
@@ -54,48 +48,11 @@ def read_error(error: Exception) -> ConfigError:
     return ConfigError(f"it cannot be read: {excerpt(error, 200)}")
 
 
-def version(document: Document) -> str:
-    """Return 2.0, 3.0, 3.1 or 3.2; raises ConfigError for any other version."""
+def _check_version(document: Document) -> None:
     declared = str(document.get("swagger") or document.get("openapi") or "nothing")
     supported = next((each for each in _VERSIONS if declared.startswith(each)), None)
     if supported is None or (supported == "2.0") != ("swagger" in document):
         raise ConfigError(f"its version is {visible(declared[:20])}; 2.0 and 3.0 to 3.2 are known")
-    return supported
-
-
-def problems(document: Document) -> list[str]:
-    """Return the first errors that OpenAPI's own schema finds, within a short time.
-
-    Only that schema is applied: the validator's other checks would fetch references, and match the
-    document's own examples against its own regular expressions.
-    """
-    from openapi_spec_validator import schemas
-
-    validator = {
-        "2.0": schemas.openapi_v2_schema_validator,
-        "3.0": schemas.openapi_v30_schema_validator,
-        "3.1": schemas.openapi_v31_schema_validator,
-        "3.2": getattr(schemas, "openapi_v32_schema_validator", None),
-    }[version(document)]
-    if validator is None:  # of an older package
-        return []
-    frame: Document = {
-        key: document[key] for key in ("openapi", "swagger", "info") if key in document
-    }
-    messages: list[str] = []
-    end = time.monotonic() + _CHECK_SECONDS
-    for path, item in document["paths"].items():
-        if time.monotonic() > end or len(messages) >= _MOST_PROBLEMS:
-            break
-        if sum(1 for _ in islice(_walk(item), _CHECKED_NODES)) < _CHECKED_NODES:
-            errors = validator.iter_errors({**frame, "paths": {path: item}})
-            messages += [_format_error(each) for each in islice(errors, _MOST_PROBLEMS)]
-    return list(dict.fromkeys(messages))[:_MOST_PROBLEMS]
-
-
-def _format_error(error: Any) -> str:
-    where = " ".join(map(str, error.absolute_path))
-    return excerpt(f"{where}: {error.message}" if where else error.message, 160)
 
 
 def _parse_json(text: str) -> Any:

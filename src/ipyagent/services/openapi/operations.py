@@ -1,13 +1,11 @@
-"""The operations of a description, with their arguments, and their compressed form."""
+"""The operations of a description, with their arguments."""
 
 from __future__ import annotations
 
-import base64
 import json
 import re
-import zlib
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from pydantic import Field
@@ -21,38 +19,14 @@ from ipyagent.services.openapi.arguments import NotCallableError, OperationArgum
 from ipyagent.services.openapi.documents import Document
 from ipyagent.tools.json_schemas import References
 
-MAX_UNPACKED = 4_000_000
-
-
-def pack(lines: Sequence[str]) -> str:
-    """Pack lines into far fewer characters, none of which JSON escapes."""
-    data = json.dumps(list(lines), ensure_ascii=False).encode()
-    return base64.b85encode(zlib.compress(data, 9)).decode("ascii")
-
-
-def unpack(text: str) -> list[str]:
-    """Unpack lines; raises ValueError for invalid or too large data."""
-    unpacker = zlib.decompressobj()
-    try:
-        data = unpacker.decompress(base64.b85decode(text), MAX_UNPACKED)
-    except zlib.error as error:
-        raise ValueError(str(error)) from None
-    if not unpacker.eof:
-        raise ValueError(f"it is incomplete, or larger than {MAX_UNPACKED:,} bytes")
-    lines = json.loads(data)
-    if not isinstance(lines, list):
-        raise ValueError("it is not a list")
-    return lines
-
-
 PLACEHOLDER = re.compile(r"{([^{}]*)}")
 """A parameter in a path."""
 
 METHODS = ("get", "post", "put", "patch", "delete")
 
 MAX_OPERATIONS = 2_000
-MAX_PACKED = 230_000
-"""Maximum bytes of the packed operations of one service: a user data file holds no more."""
+MAX_STORED = 4_000_000
+"""Maximum bytes of the stored operations of one service."""
 
 MAX_TYPED = 64
 """Maximum number of operations with tools of their own; of more, less detail is stored."""
@@ -117,19 +91,17 @@ def read(document: Document, choose_base: ChooseBase = lambda *_: None) -> Opera
         reader = _DescriptionReader(document, size, choose_base)
         operations = list(reader.operations())
         lines = [each.dump_line() for each in operations]
-        if _fits(lines, MAX_UNPACKED if many else _MAX_DESCRIBED):
+        if _fits(lines, MAX_STORED if many else _MAX_DESCRIBED):
             return OperationList(tuple(operations), tuple(reader.notices))
     numbers = range(1, len(lines) + 1)
-    fitting = bisect_left(numbers, True, key=lambda n: not _fits(lines[:n], MAX_UNPACKED))
+    fitting = bisect_left(numbers, True, key=lambda n: not _fits(lines[:n], MAX_STORED))
     notice = f"only the first {fitting:,} operations of {len(operations):,} are kept"
     return OperationList(tuple(operations[:fitting]), (*reader.notices, notice))
 
 
 def _fits(lines: list[str], most: int) -> bool:
-    """Return whether the lines can be stored, and have at most this many bytes unpacked."""
-    return (
-        sum(len(json.dumps(each)) + 2 for each in lines) < most and len(pack(lines)) <= MAX_PACKED
-    )
+    """Return whether the lines have at most this many bytes as JSON."""
+    return sum(len(json.dumps(each)) + 2 for each in lines) < most
 
 
 class _DescriptionReader:

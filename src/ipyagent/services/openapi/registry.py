@@ -20,7 +20,7 @@ from ipyagent.errors import ConfigError
 from ipyagent.json_types import JsonDict
 from ipyagent.schema import Model
 from ipyagent.services.openapi import urls
-from ipyagent.services.openapi.operations import Operation, pack, unpack
+from ipyagent.services.openapi.operations import MAX_STORED, Operation
 from ipyagent.services.openapi.stored_services import REGISTRY, Configured, configured_services
 
 log = logging.getLogger("ipyagent")
@@ -83,8 +83,8 @@ class Registry:
     def save(self, service: Service, *, operations: bool = False) -> None:
         """Add or replace a service; raises ConfigError."""
         if operations:
-            packed = pack([each.dump_line() for each in service.operations])
-            self._file(service).update(lambda _: {"packed": packed})
+            lines = [each.dump_line() for each in service.operations]
+            self._file(service).update(lambda _: {"operations": lines})
         record = service.to_dict()
         self._change(lambda mine: {**mine, service.name: record})
 
@@ -128,8 +128,7 @@ class Registry:
             data = file.read()
             old, operations = self._cache.get(service.name, ({}, ()))
             if data != old:
-                # Older versions stored them unpacked.
-                lines = unpack(data["packed"]) if "packed" in data else data.get("operations", [])
+                lines = data.get("operations", [])
                 operations = tuple(Operation.model_validate_json(each) for each in lines)
                 self._cache[service.name] = data, operations
         except (ConfigError, ValueError, TypeError) as error:
@@ -139,7 +138,7 @@ class Registry:
 
     def _file(self, service: Service) -> UserDataFile:
         identity = "\0".join((self._folder, service.name, service.url, service.document or ""))
-        return UserDataFile(f"services/{digest_text(identity)[:16]}.json")
+        return UserDataFile(f"services/{digest_text(identity)[:16]}.json", MAX_STORED + 1_000)
 
 
 def _from_config(config: MCPServerConfig) -> Service:

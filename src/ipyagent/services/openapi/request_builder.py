@@ -10,10 +10,12 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from collections.abc import Collection, Iterator, Mapping
+import unicodedata
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote, urlencode
+from urllib.parse import quote, unquote, unquote_to_bytes, urlencode
 
 from ipyagent.digests import digest_text
 from ipyagent.errors import InvalidArgumentsError, MCPToolCallError
@@ -21,17 +23,11 @@ from ipyagent.plaintext import visible
 from ipyagent.schema import Preview
 from ipyagent.services.openapi import urls
 from ipyagent.services.openapi.arguments import Parameter
-from ipyagent.services.openapi.operations import Operation
+from ipyagent.services.openapi.operations import PLACEHOLDER, Operation
 from ipyagent.services.openapi.registry import Service, header_variables
 
 if TYPE_CHECKING:
     import httpx
-import unicodedata
-from collections.abc import Iterable
-from difflib import get_close_matches
-from urllib.parse import unquote, unquote_to_bytes
-
-from ipyagent.services.openapi.operations import PLACEHOLDER
 
 _MAX_PATH = 4_000
 _DECODINGS = 5
@@ -161,7 +157,6 @@ def _describe_unknown(operations: list[Operation], method: str, path: str) -> st
 HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 """A valid name of a header."""
 
-_SEPARATORS = {"spaceDelimited": " ", "pipeDelimited": "|", "tabs": "\t"}
 _FORM, _MULTIPART = "application/x-www-form-urlencoded", "multipart/form-data"
 
 Pairs = list[tuple[str, str]]
@@ -219,9 +214,9 @@ def prepare_operation(
             case "cookie":
                 cookies += _encode_pairs(each, value)
             case "path":
-                texts["path"][each.name] = _encode_segment_value(each, value)
-            case _:
-                texts[each.where][each.name] = _encode_value(each, value)
+                texts["path"][each.name] = _encode_value(each, value, _encode_whole)
+            case "header":
+                texts["header"][each.name] = _encode_value(each, value)
     path = fill_path(operation.path, _require_path_values(operation, texts["path"]))
     headers = texts["header"]
     if cookies:
@@ -301,36 +296,21 @@ def _as_text(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-def _encode_segment_value(parameter: Parameter, value: object) -> str:
-    """Return a value as it stands in a path: `a,b`, `.a.b` or `;name=a;name=b`, encoded."""
-    if parameter.as_json or not isinstance(value, list | dict):
-        parts = [quote(_encode_value(parameter, value), safe="")]
-    elif isinstance(value, list):
-        parts = [quote(_as_text(each), safe="") for each in value]
-    else:
-        pairs = [(quote(str(k), safe=""), quote(_as_text(v), safe="")) for k, v in value.items()]
-        exploded = [f"{key}={each}" for key, each in pairs]
-        parts = exploded if parameter.explode else [each for pair in pairs for each in pair]
-    if parameter.style == "label":
-        return "." + ("." if parameter.explode else ",").join(parts)
-    if parameter.style == "matrix":
-        name = f"{quote(parameter.name, safe='')}="
-        if parameter.explode:
-            return "".join(f";{each if isinstance(value, dict) else name + each}" for each in parts)
-        return f";{name}{','.join(parts)}"
-    return ",".join(parts)
-
-
-def _encode_value(parameter: Parameter, value: object) -> str:
-    """Return a value as one text, as in headers."""
+def _encode_value(parameter: Parameter, value: object, encode: Callable[[str], str] = str) -> str:
+    """Return a value as one text, as in headers; `encode` is applied to each of its parts."""
     if parameter.as_json:
-        return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+        return encode(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
     if isinstance(value, list):
-        return ",".join(map(_as_text, value))
+        return ",".join(encode(_as_text(each)) for each in value)
     if isinstance(value, dict):
-        separator = "=" if parameter.explode else ","
-        return ",".join(f"{key}{separator}{_as_text(each)}" for key, each in value.items())
-    return _as_text(value)
+        equals = "=" if parameter.explode else ","
+        pairs = ((encode(str(key)), encode(_as_text(each))) for key, each in value.items())
+        return ",".join(f"{key}{equals}{text}" for key, text in pairs)
+    return encode(_as_text(value))
+
+
+def _encode_whole(text: str) -> str:
+    return quote(text, safe="")
 
 
 def _encode_pairs(parameter: Parameter, value: object) -> Iterator[tuple[str, str]]:
@@ -344,8 +324,6 @@ def _encode_pairs(parameter: Parameter, value: object) -> Iterator[tuple[str, st
         yield from ((str(key), _as_text(each)) for key, each in value.items())
     elif isinstance(value, list) and parameter.explode:
         yield from ((name, _as_text(each)) for each in value)
-    elif isinstance(value, list):
-        yield name, _SEPARATORS.get(parameter.style, ",").join(map(_as_text, value))
     else:
         yield name, _encode_value(parameter, value)
 

@@ -10,7 +10,6 @@ import logging
 import re
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple, TypeGuard, TypeVar
 
@@ -153,7 +152,6 @@ def _wait_for(make: Callable[[], Coroutine[Any, Any, T]]) -> T:
 
 _NAME = re.compile(r"[a-zA-Z][a-zA-Z0-9_-]{0,29}")
 _FILE_PATTERN = re.compile(r"[./~]|[^./:]+(/[^:]*)?\.(json|ya?ml)$", re.IGNORECASE)
-_MISSING = "services need two more packages: pip install 'ipyagent[openapi]'"
 
 
 class OpenAPIServices:
@@ -193,7 +191,6 @@ class OpenAPIServices:
 
         An unreachable service is registered all the same, without tools. Raises ConfigError.
         """
-        _require_packages()
         if not _NAME.fullmatch(name):
             raise ConfigError(
                 f"{visible(name)!r} is not a valid name for a service; use letters, digits, - and _"
@@ -237,7 +234,6 @@ class OpenAPIServices:
 
     def refresh(self, name: str | None = None) -> str:
         """Look up the operations of one service or all; return the changes."""
-        _require_packages()
         services = self._registry.all()
         if name is None and not services:
             return self.describe_services()
@@ -278,8 +274,6 @@ class OpenAPIServices:
         """Return notices about services without tools."""
         if not has_services(self._folder, self._configured):
             return []
-        if not _has_packages():
-            return [_MISSING]
         try:
             services = [each for each in self._list_services() if each.active]
         except AgentError as error:
@@ -303,8 +297,7 @@ class OpenAPIServices:
         return service if on == service.active else service.model_copy(update={"active": on})
 
     def _active_services(self) -> list[Service]:
-        # First whether there are any: looking for packages searches the whole path.
-        if not has_services(self._folder, self._configured) or not _has_packages():
+        if not has_services(self._folder, self._configured):
             return []
         try:
             services = self._list_services()
@@ -410,18 +403,6 @@ def _describe_changes(old: tuple[Operation, ...], new: tuple[Operation, ...]) ->
     lines = [f"  new: {now}" for name, now in after.items() if name not in before]
     lines += [f"  gone: {was}" for name, was in before.items() if name not in after]
     return limit_lines([*moved, *lines], 20, "  … and {} more changes")
-
-
-def _has_packages() -> bool:
-    try:
-        return all(map(find_spec, ("httpx", "openapi_spec_validator")))
-    except ImportError:
-        return False
-
-
-def _require_packages() -> None:
-    if not _has_packages():
-        raise ConfigError(_MISSING)
 
 
 def _check_variable_name(name: str) -> str:
