@@ -11,8 +11,6 @@ import pytest
 from ipyagent.config import Config, Layer, Settings, resolve_layers, trust, workspace_layers
 from ipyagent.errors import ConfigError
 
-pytestmark = pytest.mark.spec("A41")
-
 GOOD = "agent: {max_steps: 3}\n"
 WRONG: dict[str, tuple[Any, str]] = {
     "a rule for everything": (
@@ -21,17 +19,9 @@ WRONG: dict[str, tuple[Any, str]] = {
     ),
     "a rule of another kind": ({"policy": {"rules": [7]}}, "policy.rules.0"),
     "no list of rules": ({"policy": {"rules": {"tool": "a"}}}, "policy.rules"),
-    "keys that exclude each other": (
-        {"agent": {"system_prompt": "x", "system_prompt_path": "y"}},
-        "both set",
-    ),
     "two ways to say a number": (
         {"llm": {"retries": 1, "retry": {"max_retries": 2}}},
         "say different things",
-    ),
-    "two names of a folder": (
-        {"agent": {"workspace_dir": "a"}, "workspace": {"root": "b"}},
-        "workspace_dir",
     ),
     "a word for a number": ({"agent": {"max_seconds": "soon"}}, "agent.max_seconds"),
     "a list for a word": ({"llm": {"model": ["a"]}}, "llm.model"),
@@ -84,11 +74,13 @@ def test_of_several_rules_only_the_wrong_one_is_left_out() -> None:
     assert [rule.tool for rule in config.policy.rules] == [("run_python",), ("write_file",)]
 
 
-def test_of_keys_that_exclude_each_other_only_those_two_are_left_out() -> None:
-    agent = {"system_prompt": "x", "system_prompt_path": "y", "confirm_mode": "confirm-all"}
-    config = resolve_layers(of({"agent": agent})).config.agent
-    assert (config.system_prompt, config.system_prompt_path) == (None, None)
-    assert config.confirm_mode == "confirm-all"
+def test_keys_that_exclude_each_other_take_their_section_with_them() -> None:
+    agent = {"system_prompt": "x", "system_prompt_path": "y"}
+    settings = resolve_layers(of({"agent": agent, "context": {"token_limit": 9}}))
+    assert settings.config.agent == Config().agent
+    assert settings.config.context.token_limit == 9
+    both = {"agent": {"workspace_dir": "a"}, "workspace": {"root": "b"}}
+    assert resolve_layers(of(both)).config.workspace == Config().workspace
 
 
 def write(folder: Path, name: str, data: bytes) -> Settings:

@@ -125,7 +125,7 @@ def test_an_error_in_the_users_settings_file_is_raised_and_shown_in_the_status(
         (user / "config.yaml").write_text("agnet: {max_steps: 3}")
         run = started.run("%%agent -m scripted/hello.json\nBegin.").run
         assert "did you mean agent" in run["error"]
-        for command, line in [("status", "sandbox"), ("trust", "nothing to trust")]:
+        for command, line in [("status", "disabled until"), ("trust", "nothing to trust")]:
             text = started.run(f"%agent {command}").stdout
             assert line in text
         status = started.run("%agent status").stdout
@@ -322,7 +322,7 @@ def test_the_prompts_of_cells_pass_validators(fresh: Kernel, tmp_path: Path) -> 
     assert answered["status"] == "done"
 
 
-def test_a_damaged_settings_file_is_reported_beside_the_rest_of_the_status(
+def test_a_damaged_settings_file_is_reported_by_status_and_by_cells(
     folder: Path, tmp_path: Path
 ) -> None:
     user = tmp_path / "config" / "ipyagent"
@@ -330,15 +330,14 @@ def test_a_damaged_settings_file_is_reported_beside_the_rest_of_the_status(
     with kernel(folder, XDG_CONFIG_HOME=str(tmp_path / "config")) as started:
         started.run("%%agent -m scripted/hello.json -s ours\nBegin.")
         (user / "config.yaml").write_text("agent:\n  max_steps: 15\n  max_step: 16\n")
-        status = started.run("%agent status").stdout
-        assert "config.yaml, line 3: agent.max_step is not a setting" in status
-        assert str(folder) in status
-        assert re.search(r"^model +\S", status, re.M)
-        assert "15" in origin_of(started.run("%agent config").stdout, "agent.max_steps")
+        for command in ("status", "config"):
+            told = started.run(f"%agent {command}").stdout
+            assert "config.yaml, line 3: agent.max_step is not a setting" in told
         refused = started.run("%%agent -m scripted/hello.json\nBegin.").run
         assert (refused["status"], "line 3" in refused["error"]) == ("error", True)
         (user / "config.yaml").write_text("agent:\n  max_steps: 15\n")
-        assert "No agent runs" not in started.run("%agent status").stdout
+        assert "disabled" not in started.run("%agent status").stdout
+        assert "15" in origin_of(started.run("%agent config").stdout, "agent.max_steps")
 
 
 def origin_of(text: str, key: str) -> str:

@@ -24,7 +24,6 @@ from ipyagent.config.settings import (
     has_profile_tools,
     resolve_config,
     resolve_layers,
-    resolve_readable,
     setting_rows,
 )
 from ipyagent.config.sources import (
@@ -70,7 +69,6 @@ __all__ = [
     "merge",
     "resolve_config",
     "resolve_layers",
-    "resolve_readable",
     "setting_rows",
     "trust",
     "user_file",

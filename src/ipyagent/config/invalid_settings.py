@@ -1,7 +1,8 @@
 """Invalid settings of an untrusted folder: dropped and reported.
 
 A downloaded file must not be able to stop ipyagent from working. In the user's own settings, and in
-trusted ones, the same mistake is an error.
+trusted ones, the same mistake is an error. Keys that contradict each other take their section with
+them.
 """
 
 from __future__ import annotations
@@ -18,7 +19,6 @@ from ipyagent.config.keys import MISPLACED, Key, explain_error, iter_settings, m
 from ipyagent.config.sections import Config
 from ipyagent.config.sources import Layer
 
-_MAX_KEYS = 50
 _MAX_ROUNDS = 10
 """Rounds of checking and dropping; then all invalid sections are dropped."""
 
@@ -61,12 +61,8 @@ def _copy_values(values: Mapping[str, object]) -> Any:
 
 def _drop_errors(values: object, error: ValidationError) -> Any:
     """Remove the values with errors; the last of a list first, so that indexes stay right."""
-    keys: set[tuple[Any, ...]] = set()
-    for each in error.errors(include_input=False, include_url=False, include_context=False):
-        location = _existing_key(values, each["loc"])
-        location = _whole_item(location)
-        is_of_whole = len(location) == len(each["loc"]) and each["type"] == "value_error"
-        keys.update((is_of_whole and _clashing_keys(values, location)) or {location})
+    errors = error.errors(include_input=False, include_url=False, include_context=False)
+    keys = {_whole_item(_existing_key(values, each["loc"])) for each in errors}
     for key in sorted(keys, key=lambda key: [str(part).rjust(9) for part in key], reverse=True):
         values = _drop_key(values, key)
     return values
@@ -93,41 +89,6 @@ def _existing_key(values: object, location: Iterable[object]) -> tuple[Any, ...]
         else:
             break
     return tuple(way)
-
-
-def _clashing_keys(values: Any, section: tuple[Any, ...]) -> set[tuple[Any, ...]]:
-    """Return the keys of a section without any one of which it is valid: two that clash."""
-    before = _count_errors(values, section)
-
-    def search(key: tuple[Any, ...]) -> set[tuple[Any, ...]]:
-        inner = values
-        for part in key:
-            inner = inner[part]
-        if not isinstance(inner, dict) or len(inner) > _MAX_KEYS or _in_list(key):
-            return set()
-        found: set[tuple[Any, ...]] = set()
-        for name in inner:
-            if _count_errors(_drop_key(values, (*key, name)), section) < before:
-                found |= search((*key, name)) or {(*key, name)}
-        return found
-
-    return search(section)
-
-
-def _in_list(key: tuple[object, ...]) -> bool:
-    return any(isinstance(part, int) for part in key)
-
-
-def _count_errors(values: object, section: tuple[object, ...]) -> int:
-    """Count the errors of a section as a whole."""
-    try:
-        Config.model_validate(values, context=PARTIAL)
-    except ValidationError as error:
-        locations = (
-            _existing_key(values, each["loc"]) for each in error.errors(include_context=False)
-        )
-        return sum(each == section for each in locations)
-    return 0
 
 
 def _drop_key(values: Any, key: tuple[Any, ...] | Key) -> Any:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -36,16 +36,8 @@ from ipyagent.json_types import JsonDict
 from ipyagent.plaintext import cite
 
 _READING_TOOLS = (
-    "list_files",
-    "read_file",
-    "inspect_file",
-    "search_files",
-    "list_variables",
-    "inspect_variable",
-    "read_notebook",
-    "recall_notes",
-    "todo_write",
-    "ask_user",
+    *("list_files", "read_file", "inspect_file", "search_files", "list_variables"),
+    *("inspect_variable", "read_notebook", "recall_notes", "todo_write", "ask_user"),
 )
 
 _PROFILES: dict[str, JsonDict] = {
@@ -284,52 +276,6 @@ def _unknown_agent_message(name: str, names: list[str]) -> str:
     close = difflib.get_close_matches(name, names, n=1)
     hint = f"did you mean {cite(close[0])}? There" if close else "there"
     return f"no agent is called {name!r}; {hint} are: {cite(', '.join(names))}"
-
-
-def resolve_readable(
-    environ: Mapping[str, str], start: Mapping[str, str] | None, folder: Path, above: Layer
-) -> tuple[Settings, tuple[str, ...]]:
-    """Return the settings from the readable sources, and the problems of the others.
-
-    For display only: an agent never runs with half of its settings.
-    """
-    problems: list[str] = []
-
-    def read_source(source: Callable[[], Iterable[Layer]]) -> Iterable[Layer]:
-        try:
-            return tuple(source())
-        except ConfigError as error:
-            problems.append(str(error))
-            return ()
-
-    def user_layers() -> Iterable[Layer]:
-        check_homes(environ, start)
-        return (user_layer(),)
-
-    layers = [
-        BUILT_IN_PROFILES,
-        *(_valid_part(each, problems) for each in read_source(user_layers)),
-        *read_source(lambda: workspace_layers(folder)),
-        *(
-            _valid_part(each, problems)
-            for each in read_source(lambda: (from_environment(environ, start),))
-        ),
-        _valid_part(above, problems),
-    ]
-    try:
-        return resolve_layers(*layers), tuple(problems)
-    except ConfigError as error:  # each is right, but together something is missing
-        return resolve_layers(BUILT_IN_PROFILES), (*problems, str(error))
-
-
-def _valid_part(layer: Layer, problems: list[str]) -> Layer:
-    """Return the valid part of one of the user's layers."""
-    try:
-        validate_layer(layer)
-    except ConfigError as error:
-        problems.append(str(error))
-        return replace(drop_invalid(layer), notices=layer.notices)
-    return layer
 
 
 Stamp = tuple[int, ...]

@@ -111,17 +111,13 @@ def _config(book: Notebook, rest: str) -> str:
     """show the settings and where they come from, or set KEY=VALUE for this kernel"""
     if "=" in rest:
         book.settings.set(rest)
-    heading: tuple[str, ...] = ()
-    try:
-        settings = book.settings.resolve()
-    except ConfigError:
-        settings, heading = status.read_damaged(book)
+    settings = book.settings.resolve()
     wanted = rest.partition("=")[0].strip()
     rows = [row for row in config.setting_rows(settings) if row[0].startswith(wanted)]
     if not rows:
         return _no_setting(rest)
     lines = [f"{key:<27} {value:<22} {origin}" for key, value, origin in rows]
-    return "\n".join([*heading, *lines, *settings.notices])
+    return "\n".join([*lines, *settings.notices])
 
 
 def _no_setting(key: str) -> str:

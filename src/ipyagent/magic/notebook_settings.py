@@ -48,12 +48,6 @@ class NotebookSettings:
         """The settings between cells; raises ConfigError."""
         return self.resolve().config
 
-    def read_valid(self) -> tuple[Settings, tuple[str, ...]]:
-        """Return the readable settings, only for display, and the problems of the rest."""
-        if self.home is None:
-            return self.resolve(), ()
-        return config.resolve_readable(os.environ, start_environ(), self.home, self._made)
-
     def set(self, assignment: str) -> None:
         """Apply `section.key=value` from now on; raises ConfigError."""
         layer = config.from_assignment(assignment, *self._layers())

@@ -1,4 +1,4 @@
-"""`%agent status`: the state of the notebook's agent, also while its settings are invalid."""
+"""`%agent status`: the state of the notebook's agent."""
 
 from __future__ import annotations
 
@@ -18,17 +18,15 @@ from ipyagent.tools.rehearsed import UNTRIED
 from ipyagent.wiring import runtime
 
 _IN_MEMORY = "none: this session is kept in memory alone"
-_DAMAGED = "No agent runs until this is mended; the next cell looks again:"
-_THE_REST = "The rest comes to this:"
-_UNTIL = "not known until then"
+_DISABLED = "Agent cells are disabled until these settings are fixed:"
 
 
 def describe(book: Notebook) -> str:
     """Return a line for each fact, and the description of the model."""
     try:
         settings = book.settings.resolve()
-    except ConfigError:
-        return _describe_damaged(book)
+    except ConfigError as error:
+        return f"{_DISABLED}\n{textwrap.indent(str(error), '  ')}"
     notes: list[str] = []
 
     def session() -> str:
@@ -50,37 +48,6 @@ def describe(book: Notebook) -> str:
         "waiting": lambda: _waiting(book, book.sessions.get()),
     }
     return "\n".join([*_rows(lines), *_wrap_notes(notes)])
-
-
-def _describe_damaged(book: Notebook) -> str:
-    """Return the readable part; opens no session and no workspace."""
-    settings, heading = read_damaged(book)
-    notes: list[str] = []
-
-    def of(describe_one: Callable[[Session], str]) -> Callable[[], str]:
-        current = book.sessions.current
-        return lambda: _UNTIL if current is None else describe_one(current)
-
-    lines = {
-        "model": lambda: _model(book, settings, notes),
-        "confirm": lambda: settings.config.agent.confirm_mode,
-        "always allowed": of(_describe_permissions),
-        "workspace": lambda: str(book.root(settings.config)),
-        "sandbox": of(lambda _: _sandbox(book)),
-        "looking": lambda: _looking(settings),
-        "session": of(_extent),
-        "record": of(_record),
-        "background": _background,
-        "waiting": of(lambda session: _waiting(book, session)),
-    }
-    return "\n".join([*heading, *_rows(lines), *_wrap_notes(notes)])
-
-
-def read_damaged(book: Notebook) -> tuple[Settings, tuple[str, ...]]:
-    """Return the readable settings, and a heading with the problem."""
-    found, problems = book.settings.read_valid()
-    wrong = (textwrap.indent(problem, "  ") for problem in problems)
-    return found, (_DAMAGED, *wrong, "", _THE_REST)
 
 
 def _rows(lines: Mapping[str, Callable[[], str]]) -> Iterator[str]:

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Literal
 
 from ipyagent.globs import any_text_pattern
+from ipyagent.phrases import word_set
 from ipyagent.plaintext import spell
 
 STATE = ".ipyagent"
@@ -30,203 +31,56 @@ SKILLS = f"{STATE}/skills"
 
 _READABLE_STATE = ([STATE, "outputs"], [STATE, "skills"])
 
-_SENSITIVE = (
-    ".env",
-    ".env.*",
-    "*.env",
-    "*.pem",
-    "*.key",
-    "*.p12",
-    "*.pfx",
-    "*.jks",
-    "*.keystore",
-    "*.kdbx",
-    "id_rsa",
-    "id_dsa",
-    "id_ecdsa",
-    "id_ed25519",
-    ".netrc",
-    ".pgpass",
-    ".pypirc",
-    ".npmrc",
-    ".htpasswd",
-    ".git-credentials",
-    ".ssh",
-    ".aws",
-    ".gnupg",
-    ".kube",
-    "jpserver-*.json",
-    "secrets.toml",
-    "secrets.json",
-    "secrets.y*ml",
-    "credentials.json",
-    "client_secret*.json",
-    "service-account*.json",
-    "service_account*.json",
-)
+_SENSITIVE = word_set("""
+    .env .env.* *.env *.pem *.key *.p12 *.pfx *.jks *.keystore *.kdbx id_rsa id_dsa id_ecdsa
+    id_ed25519 .netrc .pgpass .pypirc .npmrc .htpasswd .git-credentials .ssh .aws .gnupg .kube
+    jpserver-*.json secrets.toml secrets.json secrets.y*ml credentials.json client_secret*.json
+    service-account*.json service_account*.json
+""")
 
 # Files that some program runs or obeys without being asked: hooks, start-up files, policies. Files
 # that a user runs by name stay free (Makefile, setup.py, package.json): they ask for such files.
-_PROTECTED = (
-    # Version control, whose settings name programs to run
-    ".git",
-    "git~[0-9]",
-    ".gitmodules",
-    ".gitattributes",
-    ".gitconfig",
-    ".hg",
-    ".hgrc",
-    ".svn",
-    ".husky",
-    ".pre-commit-config.yaml",
-    "lefthook*.y*ml",
-    ".lefthook*",
-    # Instructions and tools of other agents
-    ".mcp.json",
-    "mcp.json",
-    "agents.md",
-    "agents.*.md",
-    ".agents",
-    "claude.md",
-    "claude.*.md",
-    ".claude*",
-    ".codex",
-    "gemini.md",
-    ".gemini",
-    "qwen.md",
-    "warp.md",
-    "crush.md",
-    "copilot-instructions.md",
-    "*.instructions.md",
-    ".cursor",
-    ".cursorrules",
-    ".windsurf",
-    ".windsurfrules",
-    ".continue*",
-    ".amazonq",
-    ".aider*",
-    ".cline*",
-    ".roo*",
-    ".kilocode*",
-    ".kiro",
-    ".junie",
-    ".goosehints",
-    ".opencode",
-    ".zed",
-    ".rules",
-    # Editors and their containers
-    ".vscode",
-    ".idea",
-    ".exrc",
-    ".vimrc",
-    ".gvimrc",
-    ".nvimrc",
-    ".nvim.lua",
-    ".dir-locals*.el",
-    ".devcontainer*",
-    "devcontainer.json",
-    ".gitpod*",
-    # Continuous integration
-    ".github",
-    ".gitea",
-    ".forgejo",
-    ".gitlab-ci*",
-    ".circleci",
-    ".travis.yml",
-    ".appveyor.yml",
-    "appveyor.yml",
-    ".azure-pipelines*",
-    "azure-pipelines*",
-    "bitbucket-pipelines.y*ml",
-    ".buildkite",
-    ".cirrus.*",
-    ".drone.*",
-    ".woodpecker*",
-    ".semaphore",
-    "jenkinsfile*",
-    "cloudbuild.y*ml",
-    "buildspec.y*ml",
-    # Shells, and settings of interpreters and installers
-    ".config",
-    ".local",
-    ".envrc",
-    ".direnvrc",
-    ".mise*",
-    "mise*.toml",
-    ".inputrc",
-    ".bashrc",
-    ".bash_*",
-    ".profile",
-    ".zshrc",
-    ".zshenv",
-    ".zprofile",
-    ".zlogin",
-    ".pdbrc",
-    ".pythonrc*",
-    ".rprofile",
-    ".renviron",
-    "rprofile.site",
-    "pip.conf",
-    "pip.ini",
-    ".pip",
-    ".condarc",
-    ".tool-versions",
-    ".asdfrc",
-    ".gdbinit*",
-    ".lldbinit*",
-    ".python_startup*",
-    ".pythonstartup*",
-    ".pylintrc",
-    ".cshrc",
-    ".tcshrc",
-    ".kshrc",
-    ".login",
-    ".xinitrc",
-    ".xsession*",
-    ".wgetrc",
-    ".curlrc",
-    ".psqlrc",
-    ".sqliterc",
-    ".irbrc",
-    ".tmux.conf",
-    ".screenrc",
-    ".nanorc",
-    ".emacs*",
-    "autorun.inf",
-    "desktop.ini",
-    ".npmrc",
-    ".yarnrc*",
-    ".yarn",
-    ".pnp.*",
-    "*.desktop",
-    # Python and its environments
-    ".venv",
-    "venv",
-    "pyvenv.cfg",
-    "site-packages",
-    "dist-packages",
-    "__pycache__",
-    "conftest.py",
-    "sitecustomize",
-    "sitecustomize.*",
-    "usercustomize",
-    "usercustomize.*",
-    "*.pth",
-    # Jupyter, and files that it loads
-    ".ipython",
-    ".jupyter",
-    ".ipynb_checkpoints",
-    "kernel.json",
-    "overrides.json",
-    "ipython*_config.*",
-    "jupyter*_config.*",
-    "nbconvert*_config.*",
-    ".streamlit",
-    # Policies
-    "pyproject.toml",
-    "ipyagent.yaml",
-    "ipyagent.yml",
-)
+_PROTECTED_BY_KIND = {
+    "version control, whose settings name programs to run": """
+        .git git~[0-9] .gitmodules .gitattributes .gitconfig .hg .hgrc .svn .husky
+        .pre-commit-config.yaml lefthook*.y*ml .lefthook*
+    """,
+    "instructions and tools of other agents": """
+        .mcp.json mcp.json agents.md agents.*.md .agents claude.md claude.*.md .claude* .codex
+        gemini.md .gemini qwen.md warp.md crush.md copilot-instructions.md *.instructions.md .cursor
+        .cursorrules .windsurf .windsurfrules .continue* .amazonq .aider* .cline* .roo* .kilocode*
+        .kiro .junie .goosehints .opencode .zed .rules
+    """,
+    "editors and their containers": """
+        .vscode .idea .exrc .vimrc .gvimrc .nvimrc .nvim.lua .dir-locals*.el .devcontainer*
+        devcontainer.json .gitpod*
+    """,
+    "continuous integration": """
+        .github .gitea .forgejo .gitlab-ci* .circleci .travis.yml .appveyor.yml appveyor.yml
+        .azure-pipelines* azure-pipelines* bitbucket-pipelines.y*ml .buildkite .cirrus.* .drone.*
+        .woodpecker* .semaphore jenkinsfile* cloudbuild.y*ml buildspec.y*ml
+    """,
+    "shells, and settings of interpreters and installers": """
+        .config .local .envrc .direnvrc .mise* mise*.toml .inputrc .bashrc .bash_* .profile .zshrc
+        .zshenv .zprofile .zlogin .pdbrc .pythonrc* .rprofile .renviron rprofile.site pip.conf
+        pip.ini .pip .condarc .tool-versions .asdfrc .gdbinit* .lldbinit* .python_startup*
+        .pythonstartup* .pylintrc .cshrc .tcshrc .kshrc .login .xinitrc .xsession* .wgetrc .curlrc
+        .psqlrc .sqliterc .irbrc .tmux.conf .screenrc .nanorc .emacs* autorun.inf desktop.ini .npmrc
+        .yarnrc* .yarn .pnp.* *.desktop
+    """,
+    "Python and its environments": """
+        .venv venv pyvenv.cfg site-packages dist-packages __pycache__ conftest.py sitecustomize
+        sitecustomize.* usercustomize usercustomize.* *.pth
+    """,
+    "Jupyter, and files that it loads": """
+        .ipython .jupyter .ipynb_checkpoints kernel.json overrides.json ipython*_config.*
+        jupyter*_config.* nbconvert*_config.* .streamlit
+    """,
+    "policies": """
+        pyproject.toml ipyagent.yaml ipyagent.yml
+    """,
+}
+_PROTECTED = word_set(" ".join(_PROTECTED_BY_KIND.values()))
 
 # The same by folder and name, if the name alone is an ordinary one.
 _PROTECTED_PAIRS = (
@@ -263,7 +117,7 @@ def is_protected(path: str) -> bool:
     """Return whether a part names a file or folder that runs, or is loaded, automatically later."""
     parts = path.split("/")
     return _any_part_matches(path, _PROTECTED) or any(
-        _matches_any(folder, (place,)) and _matches_any(name, (pattern,))
+        _matches_any(folder, frozenset({place})) and _matches_any(name, frozenset({pattern}))
         for folder, name in pairwise(parts)
         for place, pattern in _PROTECTED_PAIRS
     )
@@ -327,18 +181,18 @@ def _is_user_import_path(entry: Path, root: Path) -> bool:
     return not installed and entry.resolve().is_relative_to(root)
 
 
-def _any_part_matches(path: str, patterns: tuple[str, ...]) -> bool:
+def _any_part_matches(path: str, patterns: frozenset[str]) -> bool:
     return any(_matches_any(part, patterns) for part in path.split("/"))
 
 
 @lru_cache(maxsize=10_000)  # whole trees are judged, again and again
-def _matches_any(part: str, patterns: tuple[str, ...]) -> bool:
+def _matches_any(part: str, patterns: frozenset[str]) -> bool:
     wanted = _compile_patterns(patterns)
     return any(wanted.fullmatch(name) for name in _equivalent_names(part))
 
 
 @cache
-def _compile_patterns(patterns: tuple[str, ...]) -> re.Pattern[str]:
+def _compile_patterns(patterns: frozenset[str]) -> re.Pattern[str]:
     return any_text_pattern(patterns)
 
 

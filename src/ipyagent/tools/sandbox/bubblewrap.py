@@ -23,26 +23,9 @@ _SYSTEM = ("/usr", "/nix/store")
 _ROOTS = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 # What programs need to start and to tell the time; no /etc/shadow, and no key.
 _ETC = (
-    "alternatives",
-    "fonts",
-    "group",
-    "host.conf",
-    "hosts",
-    "ld.so.cache",
-    "ld.so.conf",
-    "ld.so.conf.d",
-    "localtime",
-    "magic",
-    "mime.types",
-    "nsswitch.conf",
-    "os-release",
-    "passwd",
-    "protocols",
-    "services",
-    "ssl/certs",
-    "ssl/openssl.cnf",
-    "terminfo",
-    "timezone",
+    *("alternatives", "fonts", "group", "host.conf", "hosts", "ld.so.cache", "ld.so.conf"),
+    *("ld.so.conf.d", "localtime", "magic", "mime.types", "nsswitch.conf", "os-release", "passwd"),
+    *("protocols", "services", "ssl/certs", "ssl/openssl.cnf", "terminfo", "timezone"),
 )
 # What there is of a Python, in an environment and in an installation; the rest of such a folder
 # may be the user's: a project that is an environment as well, a home with a Python in ~/bin.
