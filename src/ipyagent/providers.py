@@ -7,7 +7,8 @@ addresses, signatures, errors, telemetry and the explorer's advice follow.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Literal
 
 
@@ -18,9 +19,9 @@ class Provider:
     base: str | None
     """None if LiteLLM builds the address from other settings."""
     keys: tuple[str, ...] = ()
-    """Variables that may hold its key; none for self-hosted servers."""
+    """Variables that may hold its key; NAME_API_KEY, if it is hosted and has no others."""
     base_variables: tuple[str, ...] = ()
-    """Variables that may hold its address."""
+    """Variables that may hold its address; NAME_API_BASE, if it has an address and no others."""
     default_model: str = ""
     """The model if only `keys[0]` is set; without one, a key chooses nothing."""
     compatible: bool = False
@@ -59,11 +60,10 @@ class Provider:
 
 PROXY = "proxy"  # not LiteLLM's: any model, at llm.api_base, in OpenAI's format
 
-PROVIDERS: dict[str, Provider] = {
+_ROWS: dict[str, Provider] = {
     "anthropic": Provider(
         "https://api.anthropic.com",
-        ("ANTHROPIC_API_KEY",),
-        ("ANTHROPIC_BASE_URL", "ANTHROPIC_API_BASE"),
+        base_variables=("ANTHROPIC_BASE_URL", "ANTHROPIC_API_BASE"),
         default_model="claude-sonnet-5-5",
         signs_thinking=True,
         too_long="prompt is too long|exceed context limit|request_too_large",
@@ -73,8 +73,7 @@ PROVIDERS: dict[str, Provider] = {
     ),
     "openai": Provider(
         "https://api.openai.com/v1",
-        ("OPENAI_API_KEY",),
-        ("OPENAI_BASE_URL", "OPENAI_API_BASE"),
+        base_variables=("OPENAI_BASE_URL", "OPENAI_API_BASE"),
         # Newer ones take tools only by the Responses API, to which LiteLLM needs the package mcp.
         default_model="gpt-5.2",
         # OpenRouter, Mistral, vLLM, DeepSeek and Together use the second one, too.
@@ -86,7 +85,6 @@ PROVIDERS: dict[str, Provider] = {
     "gemini": Provider(
         "https://generativelanguage.googleapis.com/v1beta",
         ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
-        ("GEMINI_API_BASE",),
         default_model="gemini-3.8-flash",
         signs_calls=True,
         telemetry_name="gcp.gemini",
@@ -95,8 +93,6 @@ PROVIDERS: dict[str, Provider] = {
     ),
     "mistral": Provider(
         "https://api.mistral.ai/v1",
-        ("MISTRAL_API_KEY",),
-        ("MISTRAL_API_BASE",),
         default_model="mistral-large-latest",
         telemetry_name="mistral_ai",
         stream_options=False,
@@ -104,29 +100,21 @@ PROVIDERS: dict[str, Provider] = {
     ),
     "groq": Provider(
         "https://api.groq.com/openai/v1",
-        ("GROQ_API_KEY",),
-        ("GROQ_API_BASE",),
         default_model="openai/gpt-oss-120b",
         too_long="reduce the length of the messages",
     ),
     "deepseek": Provider(
         "https://api.deepseek.com/beta",
-        ("DEEPSEEK_API_KEY",),
-        ("DEEPSEEK_API_BASE",),
         default_model="deepseek-chat",
         wants_thinking=True,
     ),
     "openrouter": Provider(
         "https://openrouter.ai/api/v1",
-        ("OPENROUTER_API_KEY",),
-        ("OPENROUTER_API_BASE",),
         default_model="openrouter/auto",
         details=True,
     ),
     "xai": Provider(
         "https://api.x.ai/v1",
-        ("XAI_API_KEY",),
-        ("XAI_API_BASE",),
         default_model="grok-4.7",
         telemetry_name="x_ai",
         too_long="maximum prompt length is",
@@ -134,7 +122,6 @@ PROVIDERS: dict[str, Provider] = {
     "together_ai": Provider(
         "https://api.together.ai/v1",
         ("TOGETHER_API_KEY", "TOGETHERAI_API_KEY", "TOGETHER_AI_API_KEY"),
-        ("TOGETHER_AI_API_BASE",),
     ),
     "cohere_chat": Provider(
         "https://api.cohere.com/v2/chat",
@@ -144,8 +131,6 @@ PROVIDERS: dict[str, Provider] = {
     ),
     "cerebras": Provider(
         "https://api.cerebras.ai/v1",
-        ("CEREBRAS_API_KEY",),
-        ("CEREBRAS_API_BASE",),
         too_long="while limit is",
         stream_options=False,
     ),
@@ -155,18 +140,8 @@ PROVIDERS: dict[str, Provider] = {
         ("FIREWORKS_API_BASE",),
         tool_choice=False,
     ),
-    "moonshot": Provider(
-        "https://api.moonshot.ai/v1",
-        ("MOONSHOT_API_KEY",),
-        ("MOONSHOT_API_BASE",),
-        wants_thinking=True,
-    ),
-    "nvidia_nim": Provider(
-        "https://integrate.api.nvidia.com/v1",
-        ("NVIDIA_NIM_API_KEY",),
-        ("NVIDIA_NIM_API_BASE",),
-        stream_options=False,
-    ),
+    "moonshot": Provider("https://api.moonshot.ai/v1", wants_thinking=True),
+    "nvidia_nim": Provider("https://integrate.api.nvidia.com/v1", stream_options=False),
     "perplexity": Provider(
         "https://api.perplexity.ai",
         ("PERPLEXITYAI_API_KEY", "PERPLEXITY_API_KEY"),
@@ -175,71 +150,41 @@ PROVIDERS: dict[str, Provider] = {
     ),
     "minimax": Provider(
         "https://api.minimax.io/anthropic",
-        ("MINIMAX_API_KEY",),
-        ("MINIMAX_API_BASE",),
         format="messages",
         direct_at="/anthropic",
         key_header="x-api-key",
         signs_thinking=True,
         call_ids="[a-zA-Z0-9_-]{1,64}",
     ),
-    "zai": Provider(
-        "https://api.z.ai/api/paas/v4",
-        ("ZAI_API_KEY",),
-        ("ZAI_API_BASE",),
-        tool_choice=False,
-        wants_thinking=True,
-    ),
-    "dashscope": Provider(
-        "https://dashscope-intl.aliyuncs.com/compatible-mode/v1",
-        ("DASHSCOPE_API_KEY",),
-        ("DASHSCOPE_API_BASE",),
-    ),
-    "deepinfra": Provider(
-        "https://api.deepinfra.com/v1/openai",
-        ("DEEPINFRA_API_KEY",),
-        ("DEEPINFRA_API_BASE",),
-    ),
-    "sambanova": Provider(
-        "https://api.sambanova.ai/v1", ("SAMBANOVA_API_KEY",), ("SAMBANOVA_API_BASE",)
-    ),
-    "nebius": Provider(
-        "https://api.studio.nebius.ai/v1", ("NEBIUS_API_KEY",), ("NEBIUS_API_BASE",)
-    ),
-    "novita": Provider(
-        "https://api.novita.ai/v3/openai", ("NOVITA_API_KEY",), ("NOVITA_API_BASE",)
-    ),
-    "hyperbolic": Provider(
-        "https://api.hyperbolic.xyz/v1", ("HYPERBOLIC_API_KEY",), ("HYPERBOLIC_API_BASE",)
-    ),
+    "zai": Provider("https://api.z.ai/api/paas/v4", tool_choice=False, wants_thinking=True),
+    "dashscope": Provider("https://dashscope-intl.aliyuncs.com/compatible-mode/v1"),
+    "deepinfra": Provider("https://api.deepinfra.com/v1/openai"),
+    "sambanova": Provider("https://api.sambanova.ai/v1"),
+    "nebius": Provider("https://api.studio.nebius.ai/v1"),
+    "novita": Provider("https://api.novita.ai/v3/openai"),
+    "hyperbolic": Provider("https://api.hyperbolic.xyz/v1"),
     "vercel_ai_gateway": Provider(
         "https://ai-gateway.vercel.sh/v1",
         ("VERCEL_AI_GATEWAY_API_KEY", "VERCEL_OIDC_TOKEN"),
-        ("VERCEL_AI_GATEWAY_API_BASE",),
         details=True,
     ),
     PROXY: Provider(None, ("OPENAI_API_KEY",), compatible=True),
     "ollama": Provider(
         "http://localhost:11434/v1",
-        base_variables=("OLLAMA_API_BASE",),
         compatible=True,
         too_long="prompt too long|context length exceeded|exceeds the context length",
     ),
     "lm_studio": Provider(
         "http://localhost:1234/v1",
-        base_variables=("LM_STUDIO_API_BASE",),
         compatible=True,
         too_long="greater than the context length",
     ),
     "llamafile": Provider(  # and every other llama.cpp
         "http://localhost:8080/v1",
-        base_variables=("LLAMAFILE_API_BASE",),
         compatible=True,
         too_long="exceeds? the available context size|exceed_context_size",
     ),
-    "hosted_vllm": Provider(
-        "http://localhost:8000/v1", base_variables=("HOSTED_VLLM_API_BASE",), compatible=True
-    ),
+    "hosted_vllm": Provider("http://localhost:8000/v1", compatible=True),
     # These sign requests and build addresses from regions, projects and deployments.
     "azure": Provider(
         None,
@@ -260,15 +205,24 @@ PROVIDERS: dict[str, Provider] = {
         too_long="input is too long for requested model",
     ),
     "databricks": Provider(None, format="", signs_thinking=True),
-    "sagemaker": Provider(
-        None,
-        format="",
-    ),
+    "sagemaker": Provider(None, format=""),
     "vertex_ai": Provider(
         None, format="", signs_thinking=True, signs_calls=True, telemetry_name="gcp.vertex_ai"
     ),
     "watsonx": Provider(None, format="", telemetry_name="ibm.watsonx.ai"),
 }
+
+
+def _fill_names(rows: Mapping[str, Provider]) -> Iterator[tuple[str, Provider]]:
+    """Yield the rows with the usual names of variables, where they have no others."""
+    for name, row in rows.items():
+        is_hosted = (row.base or "").startswith("https:")
+        keys = (f"{name.upper()}_API_KEY",) if is_hosted else ()
+        bases = (f"{name.upper()}_API_BASE",) if row.base else ()
+        yield name, replace(row, keys=row.keys or keys, base_variables=row.base_variables or bases)
+
+
+PROVIDERS: dict[str, Provider] = dict(_fill_names(_ROWS))
 """By the prefix of LiteLLM's model ids."""
 
 ALIASES = {"ollama_chat": "ollama", "cohere": "cohere_chat"}

@@ -62,7 +62,7 @@ def test_a_plan_with_a_control_character_is_not_put_to_the_user(lab: Lab):
     hidden = {"calls": [call("run_python", code="evil = 1\rprint('ok')")]}
     run = lab.run([hidden, "I cannot plan that."], plan=True, answer=YES)
     assert lab.watcher.asked == []
-    assert "carriage return" in str(run.executions[0].result and run.executions[0].result.error)
+    assert "U+000D" in str(run.executions[0].result and run.executions[0].result.error)
     assert "evil" not in lab.variables
 
 
@@ -86,10 +86,10 @@ def test_a_tool_of_the_user_takes_what_it_declares_and_has_its_code_checked(lab:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        ({"code": "a\nbc\x1b[2K"}, "code holds the control character U+001B (escape) at line 2, "),
-        ({"code": "a\r\n\tb\rc"}, "U+000D (carriage return without a newline) at line 2, column 3"),
+        ({"code": "a\nbc\x1b[2K"}, "code holds the control character U+001B at line 2, "),
+        ({"code": "a\r\n\tb\rc"}, "U+000D at line 2, column 3"),
         ({"a": [{"b": "\x9d"}]}, "a[0].b holds the control character U+009D at line 1, column 1"),
-        ({"a": {"b\x00": 1}}, "a name in a holds the control character U+0000 (NUL)"),
+        ({"a": {"b\x00": 1}}, "a name in a holds the control character U+0000 at"),
         ({"code": "print('\x7f')"}, r"write the escape sequence \x7f instead"),
         ({"code": "a\x0cb"}, r"write the escape sequence \x0c instead"),
     ],

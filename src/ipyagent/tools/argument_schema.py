@@ -358,19 +358,6 @@ def _non_null(schema: JsonDict) -> list[JsonDict]:
 
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029]|\r(?!\n)")
-_NAMES = {
-    "\0": "NUL",
-    "\a": "bell",
-    "\b": "backspace",
-    "\v": "vertical tab",
-    "\f": "form feed",
-    "\r": "carriage return without a newline",
-    "\x1b": "escape",
-    "\x7f": "delete",
-    "\x85": "next line",
-    "\u2028": "line separator",
-    "\u2029": "paragraph separator",
-}
 
 
 def check_control_characters(arguments: JsonDict) -> None:
@@ -401,10 +388,9 @@ def _refusal_message(place: str, text: str, match: re.Match[str]) -> str:
     char, at = match[0], match.start()
     before = text[:at].replace("\r\n", "\n")
     line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
-    name = f" ({_NAMES[char]})" if char in _NAMES else ""
     escape = char.encode("unicode_escape").decode("ascii")
     return (
-        f"{place} holds the control character U+{ord(char):04X}{name} at line {line}, column "
+        f"{place} holds the control character U+{ord(char):04X} at line {line}, column "
         f"{column}, so nobody was asked and nothing was done. Lines end with a newline; in a "
         f"string of source code write the escape sequence {escape} instead. Where a file needs "
         "the character itself, let code write it"
