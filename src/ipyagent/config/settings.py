@@ -36,8 +36,16 @@ from ipyagent.json_types import JsonDict
 from ipyagent.plaintext import cite
 
 _READING_TOOLS = (
-    *("list_files", "read_file", "inspect_file", "search_files", "list_variables"),
-    *("inspect_variable", "read_notebook", "recall_notes", "todo_write", "ask_user"),
+    "list_files",
+    "read_file",
+    "inspect_file",
+    "search_files",
+    "list_variables",
+    "inspect_variable",
+    "read_notebook",
+    "recall_notes",
+    "todo_write",
+    "ask_user",
 )
 
 _PROFILES: dict[str, JsonDict] = {

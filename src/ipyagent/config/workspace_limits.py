@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ipyagent.config.keys import DEFAULTS, Key
+from ipyagent.phrases import word_set
 
 CONFIRM_MODES = ("yolo", "confirm-sensitive", "confirm-all")
 
@@ -80,9 +81,18 @@ def _never(_value: object, _below: object, _folder: Path | None) -> bool:
     return False
 
 
-_BUDGET = WorkspaceLimit(_is_at_most, "may only lower it")
-_SWITCH = WorkspaceLimit(_is_at_most, "may only switch it off")
-_USER_ONLY = WorkspaceLimit(_never, "may not decide where requests, keys and records go")
+_BUDGETS = word_set("""
+    agent.max_steps agent.max_seconds agent.step_seconds agent.max_tokens agent.max_usd
+    agent.rehearse_seconds tools.timeout tools.max_timeout workspace.edit_seconds
+""")
+_SWITCHES = word_set("""
+    agent.look_freely agent.adopt_new workspace.allow_delete tools.files tools.python
+    tools.namespace tools.notebook tools.scripts tools.shell tools.notes tools.skills tools.mcp
+""")
+_USERS_OWN = word_set("""
+    llm.provider llm.mode llm.api_base llm.api_key_env llm.api_key mcp.servers chat.persist
+    chat.enable_observability
+""")
 
 LIMITS: Mapping[str, WorkspaceLimit] = {
     "agent.confirm_mode": WorkspaceLimit(_is_no_laxer, "may only make it ask about more"),
@@ -100,20 +110,15 @@ LIMITS: Mapping[str, WorkspaceLimit] = {
         _only_restricts, "may only add rules that ask or deny; those hold", _restrictive_rules
     ),
     "chat.validators": WorkspaceLimit(_never, "may not bring code that runs"),
-    **dict.fromkeys(("agent.max_steps", "agent.max_seconds", "agent.step_seconds"), _BUDGET),
-    **dict.fromkeys(("agent.max_tokens", "agent.max_usd", "agent.rehearse_seconds"), _BUDGET),
-    **dict.fromkeys(("tools.timeout", "tools.max_timeout", "workspace.edit_seconds"), _BUDGET),
-    **dict.fromkeys(("agent.look_freely", "agent.adopt_new", "workspace.allow_delete"), _SWITCH),
-    **dict.fromkeys(("tools.files", "tools.python", "tools.namespace", "tools.notebook"), _SWITCH),
-    **dict.fromkeys(("tools.scripts", "tools.shell", "tools.notes", "tools.skills"), _SWITCH),
-    "tools.mcp": _SWITCH,
-    **dict.fromkeys(("llm.provider", "llm.mode", "llm.api_base", "llm.api_key_env"), _USER_ONLY),
-    **dict.fromkeys(("llm.api_key", "mcp.servers", "chat.persist"), _USER_ONLY),
-    "chat.enable_observability": _USER_ONLY,
+    **dict.fromkeys(_BUDGETS, WorkspaceLimit(_is_at_most, "may only lower it")),
+    **dict.fromkeys(_SWITCHES, WorkspaceLimit(_is_at_most, "may only switch it off")),
+    **dict.fromkeys(
+        _USERS_OWN, WorkspaceLimit(_never, "may not decide where requests, keys and records go")
+    ),
 }
 """The limits of settings that matter for safety; all others are free."""
 
-PINNED_KEYS = frozenset(key for key, limit in LIMITS.items() if limit is not _BUDGET)
+PINNED_KEYS = frozenset(LIMITS) - _BUDGETS
 """Keys that a `.env` file loaded later must not set either."""
 
 

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from ipyagent.phrases import word_set
 from ipyagent.tools.path_rules import STATE
 from ipyagent.tools.sandbox.protected_paths import ProtectedPaths
 
@@ -22,11 +23,11 @@ SHARED = "/dev/shm"  # noqa: S108 - likewise
 _SYSTEM = ("/usr", "/nix/store")
 _ROOTS = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 # What programs need to start and to tell the time; no /etc/shadow, and no key.
-_ETC = (
-    *("alternatives", "fonts", "group", "host.conf", "hosts", "ld.so.cache", "ld.so.conf"),
-    *("ld.so.conf.d", "localtime", "magic", "mime.types", "nsswitch.conf", "os-release", "passwd"),
-    *("protocols", "services", "ssl/certs", "ssl/openssl.cnf", "terminfo", "timezone"),
-)
+_ETC = word_set("""
+    alternatives fonts group host.conf hosts ld.so.cache ld.so.conf ld.so.conf.d localtime magic
+    mime.types nsswitch.conf os-release passwd protocols services ssl/certs ssl/openssl.cnf terminfo
+    timezone
+""")
 # What there is of a Python, in an environment and in an installation; the rest of such a folder
 # may be the user's: a project that is an environment as well, a home with a Python in ~/bin.
 _ENVIRONMENT = ("bin", "include", "lib", "lib64", "pyvenv.cfg")
@@ -109,7 +110,7 @@ def system_paths() -> tuple[dict[str, str], list[str]]:
     """Return the system's readable paths: links with their targets, and files and folders."""
     links = {p: str(Path(p).readlink()) for p in (*_SYSTEM, *_ROOTS) if Path(p).is_symlink()}
     places = [path for path in (*_SYSTEM, *_ROOTS) if path not in links]
-    return links, [*places, *(f"/etc/{name}" for name in _ETC)]
+    return links, [*places, *(f"/etc/{name}" for name in sorted(_ETC))]
 
 
 def _system_mounts() -> Iterator[str]:
