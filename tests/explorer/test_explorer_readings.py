@@ -123,6 +123,80 @@ def test_where_the_reading_is_in_doubt_no_number_is_said(
         assert text.count("t = pd.read_csv('t.csv'") == 2, "both readings are offered"
 
 
+DOUBTFUL = {
+    "w": "city;w;sales\nOslo;1,234;1\nRome;5,678;2\n",
+    "day": "city,day,sales\nOslo,01/02/2024,1\nRome,03/04/2024,2\n",
+    "t, w": "city,'t, w',sales\nOslo,-999,1\nRome,5,2\n".replace("'", '"'),
+    "country": "city,country,sales\nOslo,NA,1\nOslo,NO,1\nRome,IT,2\nRome,FR,2\n",
+}
+"""Files by the column that is in doubt."""
+
+
+@pytest.mark.parametrize("column", DOUBTFUL)
+@pytest.mark.parametrize(
+    ("prompt", "said"),
+    [
+        ("mean of sales", "**1.5**"),
+        ("How many rows are there?", " rows** and **3 columns"),
+        ("mean of sales by city", "| Rome | 2 |"),
+        ("mean of sales where city is Rome", "**2**"),
+        ("How many rows where sales > 1", "(50.0 %)"),
+        ("How many unique values of city", "has 2 different values"),
+        ("correlation of sales and `{}`", ""),
+        ("max of `{}`", ""),
+        ("rows where `{}` is missing", ""),
+        ("How many rows by `{}`", ""),
+        ("missing values", ""),
+        ("How many duplicate rows", ""),
+        ("Drop duplicate rows", ""),
+        ("profile", ""),
+        ("first rows", ""),
+        ("sales by month", ""),
+        ("Load t.csv", ""),
+    ],
+)
+def test_only_what_a_column_in_doubt_touches_is_not_said(
+    tmp_path: Path, column: str, prompt: str, said: str
+) -> None:
+    (tmp_path / "t.csv").write_text(DOUBTFUL[column])
+    kernel = Kernel(tmp_path)
+    text = kernel.ask(prompt.format(column)).text
+    if said:
+        assert said in text
+        assert f" in {column!r}" in text, "what is in doubt is named"
+    else:
+        assert "I loaded nothing" in text or not kernel.code
+    assert "t" not in kernel.namespace, "no variable keeps what is in doubt"
+
+
+def test_a_doubt_is_gone_once_the_user_chose_a_reading(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text(DOUBTFUL["w"])
+    kernel = Kernel(tmp_path)
+    chosen = kernel.ask("max of w").text.partition("\nt = ")[2].partition("\n")[0]
+    kernel.run_python(f"import pandas as pd\nt = {chosen}")
+    assert "**5.678**" in kernel.ask("max of w").text
+
+
+@pytest.mark.parametrize(
+    ("doubt", "columns"),
+    [
+        ("day or month may come first in 'a', \"b'c\"", {"a", "b'c"}),
+        ("1 may mean missing in 'a'; the last row may be a total", set()),
+        ("1 may mean missing in 'a'; 'NA' may be a code, not missing, in 'b'", {"a", "b"}),
+        ("1 may mean missing in 2024", set()),
+        ("1 may mean missing in 'a; b'", set()),
+        ("the decimal sign may be ',' or '.' in 'a: b'", {"a: b"}),
+    ],
+)
+def test_the_columns_in_doubt_are_read_from_the_line(doubt: str, columns: set[str]) -> None:
+    ways = "pd.read_csv('t.csv') or pd.read_csv('t.csv', sep=';')"
+    context = f"Files:\n- t.csv (1 kB)\nTables:\nt.csv: CSV file\nin doubt: {doubt}: {ways}\n"
+    reading = of_context(context).readings["t.csv"]
+    assert (reading.columns, reading.doubt) == (columns, doubt)
+    unsafe = context.replace("pd.read_csv('t.csv') or", "pd.read_csv('t.csv', a=run()) or")
+    assert not of_context(unsafe).readings["t.csv"].columns
+
+
 @pytest.mark.parametrize(
     ("days", "said"),
     [

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 import builtins
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 
 from ipyagent.explorer.frame import Condition, Where
@@ -69,6 +69,41 @@ def script(*lines: str) -> str:
     aliases = {found[1] for found in re.finditer(used, body)}
     imports = [line for alias, line in _IMPORTS.items() if alias in aliases]
     return "\n".join([*imports, *[""] * bool(imports), body])
+
+
+def touches(code: str, name: str, columns: Collection[str]) -> bool:
+    """Return whether code changes a table, or what it prints may depend on these columns."""
+    tree = ast.parse(code)
+    above = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
+    return any(
+        (isinstance(node, ast.Constant) and node.value in columns)
+        or (isinstance(node, ast.Name) and node.id == name and not _narrows(node, above))
+        for node in ast.walk(tree)
+    )
+
+
+def _narrows(rows: ast.AST, above: dict[ast.AST, ast.AST]) -> bool:
+    """Return whether only the number of rows, or named columns of them, are used."""
+    match user := above[rows]:
+        case ast.Call(func=ast.Name("len")):
+            return True
+        case ast.Subscript(slice=ast.Constant() | ast.List(), ctx=ast.Load()) if user.value is rows:
+            return True
+        case ast.Subscript(value=value, ctx=ast.Load()) if value is rows:
+            return _narrows(user, above)
+        case ast.Attribute(attr="shape" | "size"):
+            return True
+    match user, above[user]:
+        case ast.Attribute(attr="loc"), ast.Subscript(slice=ast.Tuple()):
+            return True
+        case ast.Attribute(attr="value_counts"), ast.Call(args=[_, *_]):
+            return True
+        case (ast.Attribute(attr="groupby"), ast.Call(args=[_, *_]) as call) | (
+            ast.Attribute(attr="dropna"),
+            ast.Call(keywords=[_, *_]) as call,
+        ):
+            return _narrows(call, above)
+    return False
 
 
 def spare_names_in(step: Task | Look, workspace: Workspace) -> Step:

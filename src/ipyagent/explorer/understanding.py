@@ -15,7 +15,7 @@ from itertools import islice
 
 from ipyagent.explorer import files, talk
 from ipyagent.explorer.builders import two_tables
-from ipyagent.explorer.files import explain_doubt, find_errand, load_line
+from ipyagent.explorer.files import find_errand, load_line
 from ipyagent.explorer.frame import Frame, Token, find_pattern, first_of, has, values_of
 from ipyagent.explorer.frame_parser import FrameParser
 from ipyagent.explorer.lexer import ORDERS, Lexer, chunks, name_loaded
@@ -23,7 +23,7 @@ from ipyagent.explorer.markdown import cell, code, codes
 from ipyagent.explorer.names import nearest, words
 from ipyagent.explorer.query import Query
 from ipyagent.explorer.reading import Reading, TableReader, turns
-from ipyagent.explorer.snippets import script
+from ipyagent.explorer.snippets import script, touches
 from ipyagent.explorer.vocabulary import names_of
 from ipyagent.explorer.workspace import (
     MisfitError,
@@ -182,8 +182,7 @@ class PromptReader:
             return None
         guesses = (TableReader(self.prompt, table, self.workspace, o, texts[-1]) for o in ORDERS)
         if any(each.read().is_understood for each in guesses):
-            doubt = explain_doubt(table.path, self.workspace) if table.path else None
-            return doubt or files.at_values(table, said, self.workspace)
+            return files.at_values(table, said, self.workspace)
         return None
 
     def run(self, parts: Sequence[Part], table: Table, reading: Reading) -> Step:
@@ -199,7 +198,14 @@ class PromptReader:
             lines += [*part.lines, *[f"del {', '.join(dict.fromkeys(gone))}"] * bool(gone)]
         notes = [f"I read {code(a)} as {code(b)}." for a, b in reading.corrected.items()]
         notes += [f"Not taken into account: “{cell(each)}”" for each in reading.ignored]
-        notes += [f"{code(table.path)} is loaded as {code(table.name)}."] * bool(table.path)
+        if doubt := files.explain_doubt(table.path, self.workspace):
+            known = self.workspace.readings[table.path]
+            if touches("\n".join(lines[1:]), table.name, known.columns):
+                return doubt
+            lines.append(f"del {table.name}")
+            notes.append(f"{code(table.path)} is read for this answer only: {cell(known.doubt)}.")
+        elif table.path:
+            notes.append(f"{code(table.path)} is loaded as {code(table.name)}.")
 
         def answer(output: str) -> str:
             pieces = output.split(f"{_SEPARATOR}\n") if len(parts) > 1 else [output]

@@ -28,7 +28,8 @@ _VARIABLE = re.compile(r"(?:- )?(?P<name>[^\W\d]\w*): (?P<rest>\S.*)")
 _FRAME = re.compile(
     rf"DataFrame, [\d,]+ rows? [x{TIMES}] (?P<width>[\d,]+) columns?(?P<rest>.*)", re.DOTALL
 )
-_NAME = r"""'(?:[^'\\]|\\.)*' | "(?:[^"\\]|\\.)*" | [^,:'"()\[\]=]+"""
+_QUOTED = r"""(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")"""
+_NAME = rf"""{_QUOTED} | [^,:'"()\[\]=]+"""
 _COLUMN = re.compile(
     rf"(?P<name>{_NAME}): [ ] (?P<dtype>.+?) (?: , [ ] (?=(?:{_NAME}):[ ]) | \Z)", re.VERBOSE
 )
@@ -37,6 +38,7 @@ _SIZE = re.compile(r"(?: \([^()]*\)|\s{2,}.*|\t.*)$")
 _READING = re.compile(
     r"read with: (?P<code>.+)|in doubt: (?P<doubt>.+?): (?P<one>pd\..+) or (?P<other>pd\..+)"
 )
+_DOUBTED = re.compile(rf".+ in (?P<names>{_QUOTED}(?:, {_QUOTED})*)")
 _LITERAL = (ast.Constant, ast.Dict, ast.List, ast.Name, ast.Load, ast.Call)
 _SAME = re.compile(r"same columns as (?P<name>\w+)")
 
@@ -93,11 +95,15 @@ class Table:
 
 @dataclass(frozen=True)
 class FileReading:
-    """The reading of a described file: code, "" if it needs no options; in doubt two, and why."""
+    """The reading of a described file: code, "" if it needs no options; in doubt two, and why.
+
+    `columns` are those that the doubt touches, if it leaves the others as they are.
+    """
 
     code: str = ""
     doubt: str = ""
     choices: tuple[str, ...] = ()
+    columns: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,7 +134,8 @@ class Workspace:
         """The tables in files that are not loaded, by path, with the names that they would get."""
         found = {}
         for path in self.table_files:
-            in_doubt = self.readings.get(path, FileReading()).doubt
+            reading = self.readings.get(path, FileReading())
+            in_doubt = reading.doubt and not reading.columns
             known = None if in_doubt else self.profiles.get(path)
             name = fresh(PurePosixPath(path).stem, self.variables)
             found[path] = replace(known or Table("", path=path), name=name)
@@ -166,6 +173,7 @@ def of_context(context: str, *earlier: str) -> Workspace:
 
 _PROFILE_TYPES = {
     "text": "str", "datetime": "str", "date": "str", "int": "int64", "float": "float64",
+    "number": "float64",
 }  # fmt: skip
 _ROWS = re.compile(rf"([\d,]+) rows? [x{TIMES}] ([\d,]+) columns?")
 
@@ -221,7 +229,12 @@ def _reading(path: str, line: str) -> FileReading:
         return FileReading()
     if not found["doubt"]:
         return FileReading(found["code"] if _only_reads(found["code"], path) else "")
-    return FileReading(doubt=found["doubt"], choices=(found["one"], found["other"]))
+    doubt, choices = found["doubt"], (found["one"], found["other"])
+    named = [_DOUBTED.fullmatch(each) for each in doubt.split("; ")]
+    if not all(named) or not _only_reads(choices[0], path):
+        return FileReading(doubt=doubt, choices=choices)
+    names = (name for each in named if each for name in re.findall(_QUOTED, each["names"]))
+    return FileReading(choices[0], doubt, choices, frozenset(map(_plain, names)))
 
 
 def _only_reads(code: str, path: str) -> bool:

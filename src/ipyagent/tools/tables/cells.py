@@ -113,6 +113,11 @@ def _write(value: object) -> str:
     return repr(value)
 
 
+def in_columns(doubt: str, names: Iterable[object]) -> str:
+    """Return a doubt that touches no other columns: a reader of the line knows it by its end."""
+    return f"{doubt} in {', '.join(map(repr, names))}"
+
+
 def sign_options(signs: Signs) -> dict[str, object]:
     """Return the options of these signs; the fast parser knows only ASCII."""
     options: dict[str, object] = {"decimal": signs.decimal} if signs.decimal != "." else {}

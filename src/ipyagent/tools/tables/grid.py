@@ -21,6 +21,7 @@ from ipyagent.tools.tables.cells import (
     Signs,
     find_sentinels,
     find_signs,
+    in_columns,
     infer_type,
     is_missing,
     is_value,
@@ -44,7 +45,7 @@ _WHOLE, _PART = re.compile(r"[+-]?\d{1,3}"), re.compile(r"\d{2,3}")
 _CODED = re.compile("country|iso|code|region|nation|market|land|pa[ií]s|geo|^cc$", re.I)
 """Names of columns in which NA may be Namibia, or North America."""
 _CODE = re.compile(r"[A-Z]{2,5}")
-_SIGNED = ("float", "int (")
+_EITHER = "number, in doubt"
 
 
 @dataclass(frozen=True)
@@ -89,30 +90,26 @@ class Grid:
         described = [each.describe(signs, found) for each, found in pairs]
         by_column = _cell_options(pairs[self.has_index :], signs)
         usual = {**sign_options(signs), **self.options, **by_column}
-        if not doubtful:
-            reasons = [self.doubt] if self.doubt else []
-            others = self.others if self.doubt else self.options
-            if not self.doubt and self.last_row and _ends_in_sums(pairs, signs):
-                reasons, others = ["the last row may be a total"], {**others, **self.last_row}
-            others = {**sign_options(signs), **others, **by_column}
-            doubtful_days = (each for each, found in pairs if "month in doubt" in found.dtype)
-            if days := {each.name: each.present[0] for each in doubtful_days}:
-                reasons += [f"day or month may come first in {name!r}" for name in days]
-                other = {n: write_day_format(day, month_first=False) for n, day in days.items()}
-                known = by_column.get("date_format")
-                others["date_format"] = {**(known if isinstance(known, dict) else {}), **other}
-            doubts, after = _doubt_cells(pairs[self.has_index :], signs)
-            doubt = "; ".join([*reasons, *doubts])
-            return described, Reading(usual, doubt=doubt, others=others, after=after)
-        described = [
-            replace(each, dtype="number, in doubt", ends=())
-            if each.dtype.startswith(_SIGNED)
-            else each
-            for each in described
-        ]
-        doubt = f"the decimal sign may be {signs.decimal!r} or {doubtful[0].decimal!r}"
-        others = {**sign_options(doubtful[0]), **self.options, **by_column}
-        return described, Reading(usual, doubt=doubt, others=others)
+        reasons = [self.doubt] if self.doubt else []
+        others = self.others if self.doubt else self.options
+        if not self.doubt and self.last_row and _ends_in_sums(pairs, signs):
+            reasons, others = ["the last row may be a total"], {**others, **self.last_row}
+        others = {**sign_options(doubtful[0] if doubtful else signs), **others, **by_column}
+        for n, each in enumerate(columns):
+            if doubtful and each.depends_on(signs, doubtful[0]):
+                described[n] = replace(described[n], dtype=_EITHER, ends=())
+        if mixed := [each.label for each in described if each.dtype == _EITHER]:
+            either = f"the decimal sign may be {signs.decimal!r} or {doubtful[0].decimal!r}"
+            reasons.append(in_columns(either, mixed))
+        doubtful_days = (each for each, found in pairs if "month in doubt" in found.dtype)
+        if days := {each.name: each.present[0] for each in doubtful_days}:
+            reasons.append(in_columns("day or month may come first", days))
+            other = {n: write_day_format(day, month_first=False) for n, day in days.items()}
+            known = by_column.get("date_format")
+            others["date_format"] = {**(known if isinstance(known, dict) else {}), **other}
+        doubts, after = _doubt_cells(pairs[self.has_index :], signs)
+        doubt = "; ".join([*reasons, *doubts])
+        return described, Reading(usual, doubt=doubt, others=others, after=after)
 
 
 @dataclass(frozen=True)
@@ -126,6 +123,12 @@ class _Cells:
     def present(self) -> list[str]:
         """The different values."""
         return [cell for cell in dict.fromkeys(self.cells) if not is_missing(cell)]
+
+    def depends_on(self, signs: Signs, other: Signs) -> bool:
+        """Return whether these cells are other numbers, or none, with the other signs."""
+        one, two = (infer_type(self.cells, str(self.name), each) for each in (signs, other))
+        is_same = [*map(signs.normalize, self.present)] == [*map(other.normalize, self.present)]
+        return one.is_number != two.is_number or (one.is_number and not is_same)
 
     def describe(self, signs: Signs, found: CellType) -> SampleColumn:
         """Return the description of a column of this type."""
@@ -197,10 +200,10 @@ def _doubt_cells(pairs: Iterable[tuple[_Cells, CellType]], signs: Signs) -> tupl
             cells = [*map(signs.normalize, column.present)]
             numbers = find_sentinels(cells)
             if numbers:
-                reasons.append(f"{str(numbers)[1:-1]} in {column.name!r} may mean missing")
+                reasons.append(in_columns(f"{str(numbers)[1:-1]} may mean missing", [column.name]))
                 after += f".replace({{{column.name!r}: {numbers}}}, float('nan'))"
         elif _holds_code(column):
-            reasons.append(f"'NA' in {column.name!r} may be a code, not missing")
+            reasons.append(in_columns("'NA' may be a code, not missing,", [column.name]))
             after += f".fillna({{{column.name!r}: 'NA'}})"
     return reasons, after
 

@@ -11,7 +11,7 @@ from itertools import islice
 from ipyagent.json_types import JsonDict
 from ipyagent.kernel.describe.table import COLUMNS
 from ipyagent.phrases import plural
-from ipyagent.tools.tables.cells import Reading, find_sentinels, infer_type
+from ipyagent.tools.tables.cells import Reading, find_sentinels, in_columns, infer_type
 from ipyagent.tools.tables.delimited import Head, count_lines, read_head
 from ipyagent.tools.tables.row_kinds import find_totals
 from ipyagent.tools.tables.sample import NotTableError, Sample, SampleColumn, Source
@@ -80,7 +80,7 @@ def _write_readings(
     for name, values in columns.items():
         cells = [str(value) for value in values if type(value) in (int, float)]
         if marks := find_sentinels([cell for cell in cells if cell[-1].isdigit()]):
-            reasons.append(f"{str(marks)[1:-1]} in {name!r} may mean missing")
+            reasons.append(in_columns(f"{str(marks)[1:-1]} may mean missing", [name]))
             after += f".replace({{{name!r}: {marks}}}, float('nan'))"
     texts = [[cell for cell in each.values() if isinstance(cell, str)] for each in objects]
     if totals := find_totals(texts) if head.whole else []:
