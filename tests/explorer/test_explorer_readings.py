@@ -295,3 +295,34 @@ def test_a_workbook_is_loaded_from_its_visible_sheet_and_its_header(tmp_path: Pa
     sheet.merge_cells("A1:B1")
     book.save(tmp_path / "t.xlsx")
     assert "1.5" in Kernel(tmp_path).ask("mean of amount").text
+
+
+DATA = [["city", "amount"], ["Oslo", 1], ["Rome", 2]]
+
+
+@pytest.mark.parametrize(
+    ("sheets", "prompt", "said"),
+    [
+        ({"About": [["Sales report"]], "Sales": DATA}, "mean of amount", "(sheet `Sales`)"),
+        ({"About": [["Sales report"]], "Sales": DATA}, "mean of amount", "**1.5**"),
+        ({"About": [["Sales report"]], "Sales": DATA}, "Load t.xlsx", "(sheet `Sales`)"),
+        ({"Jan": DATA, "Feb": DATA}, "mean of amount", "2 sheets have the same columns"),
+        ({"Jan": DATA, "Feb": DATA}, "Load t.xlsx", "2 sheets have the same columns"),
+        ({"A": [["n", "twice"], [1, "=A2*2"]]}, "mean of twice", "formulas have no results"),
+        ({"A": [["n", "twice"], [1, "=A2*2"], [2, 3]]}, "mean of n", "**1.5**"),
+        ({"A": DATA}, "mean of amount", "_`t.xlsx` is loaded as `t`._"),
+    ],
+)
+def test_the_sheet_of_a_workbook_is_said_and_no_number_where_it_is_in_doubt(
+    tmp_path: Path, sheets: dict[str, list[list[Any]]], prompt: str, said: str
+) -> None:
+    book = openpyxl.Workbook()
+    book.remove(book.active)
+    for title, rows in sheets.items():
+        sheet = book.create_sheet(title)
+        for row in rows:
+            sheet.append(row)
+    book.save(tmp_path / "t.xlsx")
+    kernel = Kernel(tmp_path)
+    assert said in kernel.ask(prompt).text
+    assert bool(kernel.code) == ("have" not in said)

@@ -382,3 +382,134 @@ def test_cells_of_a_workbook_are_what_a_library_makes_of_them(tmp_path: Path) ->
     assert "\nx,None,30:00:00,12:00:00,1900-01-01\nNone,2,None,None,None" in text
     assert frame["at"][0] == datetime.time(12)
     assert str(frame["old"][0]).startswith("1900-01-01")
+
+
+# --- several sheets, and formulas ----------------------------------------------------------------
+
+MONTH = [["city", "amount"], ["Oslo", 1], ["Rome", 2]]
+COVERS: list[list[list[Any]]] = [
+    [["Sales report 2024"]],
+    [["Sales report 2024"], [], ["made by Anna"], ["numbers in EUR"]],
+    [["Sales report"], [], ["Created by", "Anna"], ["Date", datetime.date(2024, 1, 3)]],
+    [["Author", "Anna"], ["Department", "Sales"], ["Version", 2]],
+    [["Version", 2], ["Year", 2024]],
+    [[None, None, "Sales report"], [], [None, None, None, "by Anna"]],
+    [["Created by", "Anna"], ["From", DAY], ["To", LATER]],
+    [["Contents"], ["1", "Data"], ["2", "Notes"]],
+    [["column", "meaning"], ["city", "where it was"], ["amount", "in EUR"]],
+]
+
+
+@pytest.mark.parametrize("cover", COVERS)
+def test_a_cover_sheet_is_no_table(tmp_path: Path, cover: list[list[Any]]) -> None:
+    path = tmp_path / "t.xlsx"
+    save(path, cover, MONTH)
+    text = describe(path)
+    assert written(text) == "pd.read_excel('t.xlsx', sheet_name='S1')"
+    assert not [*differences(text.replace("Excel sheet", "file"), load(path, written(text)))]
+    assert "\nExcel sheet 'S0'" in text, "the cover is named too"
+    save(path, cover)
+    assert "Excel sheet 'S0'" in describe(path).splitlines()[0], "it is all there is"
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "one"),
+    [
+        (MONTH, MONTH, ""),
+        (MONTH, [["amount", "City "], [3, "Bonn"]], ""),
+        (MONTH, [[*MONTH[0], "note"], ["Bonn", 3, "late"]], ""),
+        (MONTH, [["Sales of May"], [], *MONTH], ""),
+        ([["Sales of May"], [], *MONTH], MONTH, ", skiprows=2"),
+    ],
+)
+def test_sheets_with_the_same_columns_are_a_doubt(
+    tmp_path: Path, first: list[list[Any]], second: list[list[Any]], one: str
+) -> None:
+    path = tmp_path / "t.xlsx"
+    save(path, [["Sales report"]], first, second)
+    text = describe(path)
+    assert "in doubt: 2 sheets have the same columns: 'S1', 'S2': " in text
+    ways = written(text, "in doubt").partition("'S2': ")[2].partition(" or ")
+    assert ways[0] == f"pd.read_excel('t.xlsx', sheet_name='S1'{one})"
+    assert "sheet_name='S2'" in ways[2]
+    for way in (ways[0], ways[2]):
+        assert {str(name).strip().lower() for name in load(path, way)} >= {"city", "amount"}
+
+
+def test_sheets_with_other_columns_are_no_doubt(tmp_path: Path) -> None:
+    path = tmp_path / "t.xlsx"
+    save(path, MONTH, [["city", "country"], ["Oslo", "NO"]], [["amount"], [1]])
+    assert "in doubt" not in describe(path)
+
+
+RESULTS: list[tuple[str, list[str], bool]] = [
+    ("", ["<f>B2*2</f>", "<f>B3*2</f>"], True),
+    ("", ["<f>B2*2</f><v></v>", "<f>B3*2</f><v/>"], True),
+    ("", ["<f>B2*2</f><v>2</v>", "<f>B3*2</f>"], True),
+    ("", ["<f>B2*2</f><v>2</v>", "<f>B3*2</f><v>4</v>"], False),
+    ("", ["<f>B2*2</f><v>0</v>", "<f>B3*2</f><v>0</v>"], False),
+    ("1", ["<f>B2*2</f><v>0</v>", "<f>B3*2</f><v>0</v>"], True),
+    ("1", ["<f>B2*2</f><v>0</v>", "<f>B3*2</f><v>4</v>"], False),
+    ("1", ["<v>0</v>", "<v>0</v>"], False),
+]
+
+
+@pytest.mark.parametrize(("loads", "cells", "doubt"), RESULTS)
+def test_no_number_is_said_of_formulas_without_results(
+    tmp_path: Path, loads: str, cells: list[str], doubt: bool
+) -> None:
+    path = tmp_path / "t.xlsx"
+    save(path, [["city", "n", "twice"], ["Oslo", 1, 7], ["Rome", 2, 8]])
+    with zipfile.ZipFile(path) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    sheet = parts["xl/worksheets/sheet1.xml"].decode()
+    for number, cell in enumerate(cells):
+        sheet = sheet.replace(f"<v>{7 + number}</v>", cell)
+    parts["xl/worksheets/sheet1.xml"] = sheet.encode()
+    book = re.sub(
+        r'fullCalcOnLoad="1"', f'fullCalcOnLoad="{loads or 0}"', parts["xl/workbook.xml"].decode()
+    )
+    parts["xl/workbook.xml"] = book.encode()
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in parts.items():
+            archive.writestr(name, content)
+    text = describe(path)
+    assert ("formulas have no results" in written(text, "in doubt")) == doubt
+    assert (profile(text)["twice"][0] == "number, in doubt") == doubt
+    assert profile(text)["n"] == ["int", "0", "2", "1 to 2"]
+
+
+@pytest.mark.parametrize(
+    ("merged", "doubt"),
+    [
+        (["A3:A4"], True),
+        (["A3:B4"], True),
+        (["A3:B3"], False),
+        (["A1:C1"], False),
+        (["A1:A2"], False),
+    ],
+)
+def test_labels_in_merged_cells_may_stand_for_each_of_their_rows(
+    tmp_path: Path, merged: list[str], doubt: bool
+) -> None:
+    path = tmp_path / "t.xlsx"
+    book = openpyxl.Workbook()
+    rows = [["region", "shop", "n"], ["N", "a", 1], ["S", "b", 2], ["T", "c", 3]]
+    for row in [["Sales"], *rows] if doubt else rows:
+        book.active.append(row)
+    for cells in merged:
+        book.active.merge_cells(cells)
+    book.save(path)
+    text = describe(path)
+    assert (
+        "in doubt: merged cells may stand for each of their rows in 'region': " in text
+    ) == doubt
+    if doubt:
+        filled = load(path, written(text, "in doubt").rpartition(" or ")[2])
+        assert filled["region"].tolist() == ["N", "N", "T"]
+
+
+def test_a_formula_in_a_title_touches_no_column(tmp_path: Path) -> None:
+    path = tmp_path / "t.xlsx"
+    save(path, [["Printed", "=TODAY()"], [], *MONTH])
+    assert "in doubt" not in describe(path)

@@ -67,6 +67,13 @@ def load_code(path: str, name: str, workspace: Workspace) -> str:
     return script(load_line(path, name, workspace), size, *lines, schema_line(Table(name)))
 
 
+def name_source(path: str, workspace: Workspace) -> str:
+    """Return the name of a file, and the sheet that is read of it, if that is named."""
+    known = workspace.readings.get(path, FileReading())
+    sheet = re.search(r"sheet_name=(['\"])(.+?)\1[,)]", known.code)
+    return code(path) + (f" (sheet {code(sheet[2])})" if sheet else "")
+
+
 def read_schema(output: str) -> dict[str, str]:
     """Return the columns that `load_code` prints; raises UnreadableError if they look wrong."""
     columns = dict(block(output, SCHEMA))
@@ -156,9 +163,10 @@ def load(frame: Frame, workspace: Workspace) -> Step:
     def answer(output: str) -> str:
         columns = read_schema(output)
         (rows,) = figures(output, r"(\d+) rows")
+        size = f"{rows} rows, {len(columns)} columns"
         return (
-            f"Loaded {code(path)} into **{code(name)}**: {rows} rows, {len(columns)} columns."
-            f"{note}\n\nColumns: {codes(columns)}.\n\nNext: “Profile {name}”."
+            f"Loaded {name_source(path, workspace)} into **{code(name)}**: {size}.{note}"
+            f"\n\nColumns: {codes(columns)}.\n\nNext: “Profile {name}”."
         )
 
     made = load_code(path, name, workspace)

@@ -205,7 +205,8 @@ class PromptReader:
             lines.append(f"del {table.name}")
             notes.append(f"{code(table.path)} is read for this answer only: {cell(known.doubt)}.")
         elif table.path:
-            notes.append(f"{code(table.path)} is loaded as {code(table.name)}.")
+            loaded = files.name_source(table.path, self.workspace)
+            notes.append(f"{loaded} is loaded as {code(table.name)}.")
 
         def answer(output: str) -> str:
             pieces = output.split(f"{_SEPARATOR}\n") if len(parts) > 1 else [output]

@@ -78,6 +78,11 @@ class Reading:
     after: str = ""
     """Code behind the call of the other reading."""
 
+    def with_doubt(self, doubt: str, after: str = "") -> Reading:
+        """Return it with one more doubt, and code behind the call of the other reading."""
+        doubts = "; ".join(filter(None, (self.doubt, doubt)))
+        return replace(self, doubt=doubts, after=self.after + after)
+
     def with_options(self, function: str, options: Mapping[str, object]) -> Reading:
         """Return it as a call of this function, with more options."""
         given, others = {**options, **self.options}, {**options, **self.others}

@@ -45,7 +45,8 @@ _WHOLE, _PART = re.compile(r"[+-]?\d{1,3}"), re.compile(r"\d{2,3}")
 _CODED = re.compile("country|iso|code|region|nation|market|land|pa[ií]s|geo|^cc$", re.I)
 """Names of columns in which NA may be Namibia, or North America."""
 _CODE = re.compile(r"[A-Z]{2,5}")
-_EITHER = "number, in doubt"
+EITHER = "number, in doubt"
+"""The type of a column of which no number is said."""
 
 
 @dataclass(frozen=True)
@@ -97,8 +98,8 @@ class Grid:
         others = {**sign_options(doubtful[0] if doubtful else signs), **others, **by_column}
         for n, each in enumerate(columns):
             if doubtful and each.depends_on(signs, doubtful[0]):
-                described[n] = replace(described[n], dtype=_EITHER, ends=())
-        if mixed := [each.label for each in described if each.dtype == _EITHER]:
+                described[n] = replace(described[n], dtype=EITHER, ends=())
+        if mixed := [each.label for each in described if each.dtype == EITHER]:
             either = f"the decimal sign may be {signs.decimal!r} or {doubtful[0].decimal!r}"
             reasons.append(in_columns(either, mixed))
         doubtful_days = (each for each, found in pairs if "month in doubt" in found.dtype)

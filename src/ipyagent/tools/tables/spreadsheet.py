@@ -11,9 +11,10 @@ from dataclasses import dataclass, field, replace
 from xml.parsers import expat
 
 from ipyagent.kernel.describe.safe_inspect import one_line
-from ipyagent.tools.tables.cells import is_date
-from ipyagent.tools.tables.grid import arrange, count_repeated
-from ipyagent.tools.tables.sample import NotTableError, Sample, Source, open_archive
+from ipyagent.tools.tables.cells import Reading, in_columns, is_date
+from ipyagent.tools.tables.grid import EITHER, arrange, count_repeated
+from ipyagent.tools.tables.row_kinds import count_filled
+from ipyagent.tools.tables.sample import NotTableError, Sample, SampleColumn, Source, open_archive
 
 ENDINGS = ("xlsx", "xlsm")
 _MOST_XML = 3_000_000
@@ -42,19 +43,44 @@ def read_workbook(source: Source) -> list[Sample]:
     with open_archive(source.file, source.size) as archive:
         book = _Workbook(archive)
         sheets = book.sheets()
-        samples = [
-            sample
-            for name, part in sheets[:_SHEETS]
-            if (sample := _read_sheet(book, name, part, source.path))
-        ]
-    if not samples:
+        found = [each for name, part in sheets[:_SHEETS] if (each := _read_sheet(book, name, part))]
+    if not found:
         raise NotTableError("its sheets are empty")
+    found.sort(key=lambda each: each.is_cover)
+    first, *further = found
+    reading = first.reading
+    if alike := [each for each in further if first.has_columns_of(each)]:
+        names = ", ".join(repr(one_line(each.name)) for each in (first, *alike))
+        others = {"sheet_name": alike[0].name, **alike[0].reading.options}
+        reading = reading.with_doubt(f"{len(alike) + 1} sheets have the same columns: {names}")
+        reading = replace(reading, others=others, after="")
+    is_named = alike or first.name != book.first_sheet
+    reading = reading.with_options("read_excel", {"sheet_name": first.name} if is_named else {})
     hidden = ", ".join(map(repr, map(one_line, book.hidden[:_SHEETS])))
-    noted = (*samples[0].facts, *([f"hidden sheets, not shown here: {hidden}"] if hidden else []))
-    return [replace(samples[0], facts=noted), *samples[1:]]
+    facts = [*reading.facts(source.path), *first.sample.facts]
+    facts += [f"hidden sheets, not shown here: {hidden}"] if hidden else []
+    return [replace(first.sample, facts=tuple(facts)), *(each.sample for each in further)]
 
 
-def _read_sheet(book: _Workbook, name: str, part: str, path: str) -> Sample | None:
+@dataclass(frozen=True)
+class _ReadSheet:
+    """A sheet as a sample, and its reading; a cover has a title, notes or pairs, but no table."""
+
+    name: str
+    sample: Sample
+    reading: Reading
+    is_cover: bool
+
+    def has_columns_of(self, other: _ReadSheet) -> bool:
+        """Return whether the columns of one sheet are all in the other."""
+        mine, theirs = (
+            {str(each.label).strip().casefold() for each in sheet.sample.columns}
+            for sheet in (self, other)
+        )
+        return mine == theirs or (len(mine & theirs) > 1 and (mine <= theirs or theirs <= mine))
+
+
+def _read_sheet(book: _Workbook, name: str, part: str) -> _ReadSheet | None:
     sheet = _Sheet(book.strings(), book.date_styles(), book.epoch)
     whole = book.parse(part, sheet.start, sheet.end, sheet.text)
     rows = sheet.rows if whole else sheet.rows[:-1]
@@ -76,10 +102,20 @@ def _read_sheet(book: _Workbook, name: str, part: str, path: str) -> Sample | No
         total = max(total, sheet.last_row - grid.top)
     kind = f"Excel sheet {one_line(name)!r}"
     columns, reading = grid.describe(commas=True)
-    chosen = {"sheet_name": name} if name != book.first_sheet else {}
-    facts = reading.with_options("read_excel", chosen).facts(path) + grid.facts
-    facts = tuple(filter(None, (*facts, count_repeated(grid, whole=whole))))
-    return Sample(kind, columns, grid.width, total, len(grid.rows), whole, facts)
+    if names := sheet.doubt_formulas(columns, grid.top, trusted=book.keeps_results):
+        why = "formulas have no results (a spreadsheet program has to save the file)"
+        reading = reading.with_doubt(in_columns(why, names), f".drop(columns={names})")
+    merged = dict.fromkeys(at for at, row in sheet.merged if row > grid.top)
+    if names := [columns[at].label for at in merged if at < len(columns)]:
+        filled = ", ".join(f"{name!r}: lambda t: t[{name!r}].ffill()" for name in names)
+        why = in_columns("merged cells may stand for each of their rows", names)
+        reading = reading.with_doubt(why, f".assign(**{{{filled}}})")
+    facts = tuple(filter(None, (*grid.facts, count_repeated(grid, whole=whole))))
+    has_numbers = any(each.dtype.startswith(("int", "float", "number")) for each in columns)
+    is_short = len(grid.rows) < 2 or "header" in grid.options
+    is_cover = max(map(count_filled, grid.rows), default=0) < 3 and (is_short or not has_numbers)
+    sample = Sample(kind, columns, grid.width, total, len(grid.rows), whole, facts)
+    return _ReadSheet(name, sample, reading, is_cover)
 
 
 @dataclass
@@ -88,6 +124,8 @@ class _Workbook:
 
     archive: zipfile.ZipFile
     epoch: datetime.datetime = _EPOCH
+    keeps_results: bool = True
+    """False if formulas are to be computed when the file is opened: a result of 0 may be none."""
     first_sheet: str | None = None
     hidden: list[str] = field(default_factory=list)
     _strings: list[str] | None = None
@@ -133,6 +171,8 @@ class _Workbook:
         def add_sheet(name: str, given: dict[str, str]) -> None:
             if name == "workbookPr" and given.get("date1904", "").strip() in ("1", "true"):
                 self.epoch = _EPOCH_1904
+            if name == "calcPr" and given.get("fullCalcOnLoad", "").strip() in ("1", "true"):
+                self.keeps_results = False
             if name != "sheet":
                 return
             title = given.get("name", "")
@@ -230,6 +270,11 @@ class _Sheet:
     rows: list[list[str]] = field(default_factory=list)
     last_row: int = 0
     """The last row by the sheet's own account."""
+    merged: list[tuple[int, int]] = field(default_factory=list)
+    """The column and the first row of cells that are one over several rows."""
+    _formulas: list[tuple[int, int, str]] = field(default_factory=list)
+    """Rows and columns of formulas, with the numbers that are their results."""
+    _is_formula: bool = False
     _kind: str = ""
     _style: int = 0
     _column: int = 0
@@ -248,8 +293,16 @@ class _Sheet:
                 self._column = _column_number(reference[1]) if reference else self._column + 1
                 self._kind, style = given.get("t", "n"), given.get("s", "0")
                 self._style = int(style) if style.isdecimal() and len(style) < 8 else 0
+                self._is_formula = False
+            case "f":
+                self._is_formula = True
+                self._formulas.append((len(self.rows) - 1, self._column, ""))
             case "v" | "t":
                 self._parts = []
+            case "mergeCell":
+                ends = _REFERENCE.findall(given.get("ref", ""))
+                if len(ends) == 2 and ends[0][1] != ends[1][1]:
+                    self.merged.append((_column_number(ends[0][0]), int(ends[0][1])))
 
     def _start_row(self, number: str) -> None:
         wanted = int(number) if number.isdecimal() and len(number) < 8 else len(self.rows) + 1
@@ -271,12 +324,26 @@ class _Sheet:
     def _add_cell(self, raw: str) -> None:
         if not 0 <= self._column < _MOST_COLUMNS:
             return
+        if self._is_formula and (raw or self._kind != "n"):
+            self._formulas[-1] = (*self._formulas[-1][:2], raw or "text")
         row = self.rows[-1]
         missing = max(1, self._column + 1 - len(row))
         row.extend([""] * (self._column + 1 - len(row)))
         self._cells += missing
         text = self._convert(raw)
         row[self._column] = row[self._column] + text if row[self._column] else text
+
+    def doubt_formulas(
+        self, columns: list[SampleColumn], top: int, *, trusted: bool
+    ) -> list[object]:
+        """Mark the columns with formulas that have no results; return their names."""
+        names = []
+        for n, column in enumerate(columns):
+            results = {text for row, at, text in self._formulas if at == n and row >= top}
+            if "" in results or (not trusted and results == {"0"}):
+                columns[n] = replace(column, dtype=EITHER, ends=(), choices=())
+                names.append(column.label)
+        return names
 
     def _convert(self, raw: str) -> str:
         match self._kind:
