@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import cache
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 from pydantic import (
     VERSION,
@@ -16,6 +17,7 @@ from pydantic import (
     ConfigDict,
     Field,
     StrictBool,
+    model_validator,
 )
 
 from ipyagent.json_types import JsonDict, as_json, well_formed
@@ -83,6 +85,17 @@ class Model(BaseModel):
     def from_dict(cls, data: JsonDict) -> Self:
         """Return the record that `to_dict` described; raises pydantic.ValidationError otherwise."""
         return cls.model_validate(data)
+
+
+class ForeignModel(Model):
+    """A record that other formats have as well: `_convert` makes their data ours."""
+
+    _convert: ClassVar[Callable[[Any], Any]]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _accept(cls, data: object) -> Any:
+        return cls._convert(data)
 
 
 BUILDS_SAFELY = tuple(map(int, VERSION.split(".")[:2])) >= (2, 14)

@@ -13,7 +13,6 @@ from pydantic import (
     Discriminator,
     Field,
     Tag,
-    model_validator,
 )
 
 from ipyagent.compat.messages import (
@@ -24,7 +23,16 @@ from ipyagent.compat.messages import (
     holds_image,
 )
 from ipyagent.json_types import JsonDict
-from ipyagent.schema.base import Count, Flag, JsonObject, JsonValue, Model, OrEmpty, Text
+from ipyagent.schema.base import (
+    Count,
+    Flag,
+    ForeignModel,
+    JsonObject,
+    JsonValue,
+    Model,
+    OrEmpty,
+    Text,
+)
 
 
 class TextContent(Model):
@@ -45,7 +53,7 @@ class TextContent(Model):
 _PIXELS = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 
 
-class ImageContent(Model):
+class ImageContent(ForeignModel):
     """An image, base64-encoded. `width` and `height` are in pixels, if known."""
 
     type: Literal["image"] = "image"
@@ -54,10 +62,7 @@ class ImageContent(Model):
     width: Count | None = None
     height: Count | None = None
 
-    @model_validator(mode="before")
-    @classmethod
-    def _accept(cls, data: object) -> Any:
-        return convert_image(data)
+    _convert = convert_image
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
         """Show the image in a notebook; only bitmaps, since other types can hold code."""
@@ -75,7 +80,7 @@ class ImageContent(Model):
         return {"type": "image", "source": source}
 
 
-class ThinkingContent(Model):
+class ThinkingContent(ForeignModel):
     """A model's reasoning.
 
     `signature`, `id` and `encrypted_content` are sent back verbatim to the provider, never shown.
@@ -88,10 +93,7 @@ class ThinkingContent(Model):
     encrypted_content: OrEmpty = Field(default="", repr=False)
     summary: tuple[JsonObject, ...] = ()
 
-    @model_validator(mode="before")
-    @classmethod
-    def _accept(cls, data: object) -> Any:
-        return convert_thinking(data)
+    _convert = convert_thinking
 
     def to_anthropic(self) -> JsonDict:
         """Anthropic's thinking block; of another provider's reasoning only the readable text."""
@@ -100,7 +102,7 @@ class ThinkingContent(Model):
         return {"type": "thinking", "thinking": self.thinking, "signature": self.signature}
 
 
-class ToolCall(Model):
+class ToolCall(ForeignModel):
     """A model's call of a tool.
 
     `parse_error` is set if the arguments were not a JSON object; such a call is never executed.
@@ -118,10 +120,7 @@ class ToolCall(Model):
     item_id: str | None = None
     thought_signature: str | None = Field(default=None, repr=False)
 
-    @model_validator(mode="before")
-    @classmethod
-    def _accept(cls, data: object) -> Any:
-        return convert_call(data)
+    _convert = convert_call
 
     def to_openai(self) -> JsonDict:
         """OpenAI's tool call; the arguments are JSON text."""

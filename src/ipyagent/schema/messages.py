@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import StrEnum
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 from pydantic import AliasChoices, Field, model_validator
 
 from ipyagent.compat.messages import convert_message, convert_response, convert_usage
 from ipyagent.json_types import JsonDict
-from ipyagent.schema.base import Amount, Count, Flag, Model, Moment, Text, now
+from ipyagent.schema.base import Amount, Count, Flag, ForeignModel, Model, Moment, Text, now
 from ipyagent.schema.blocks import (
     BlockField,
     ImageContent,
@@ -37,7 +37,7 @@ class Role(StrEnum):
     ASSISTANT = "assistant"
 
 
-class TokenUsage(Model):
+class TokenUsage(ForeignModel):
     """Tokens of one request, or of several added up. `prompt_tokens` includes cached ones."""
 
     prompt_tokens: Count = 0
@@ -45,10 +45,7 @@ class TokenUsage(Model):
     cache_read_tokens: Count = 0
     cache_creation_tokens: Count = 0
 
-    @model_validator(mode="before")
-    @classmethod
-    def _accept(cls, data: object) -> Any:
-        return convert_usage(data)
+    _convert = convert_usage
 
     @property
     def total_tokens(self) -> int:
@@ -98,7 +95,7 @@ class TokenUsage(Model):
         )
 
 
-class Message(Model):
+class Message(ForeignModel):
     """One turn of a conversation, as blocks.
 
     `synthetic` marks messages of neither user nor model: context, summaries, reminders. `maker` is
@@ -114,10 +111,7 @@ class Message(Model):
     )
     maker: Text | None = None
 
-    @model_validator(mode="before")
-    @classmethod
-    def _accept(cls, data: object) -> Any:
-        return convert_message(data)
+    _convert = convert_message
 
     @classmethod
     def of(cls, role: Role, text: str, *, synthetic: bool = False) -> Message:
@@ -230,7 +224,7 @@ class StreamChunk(Model):
     cost_usd: Amount | None = None
 
 
-class LLMResponse(Model):
+class LLMResponse(ForeignModel):
     """A model's whole reply; `message` is None if it said nothing at all.
 
     `finish_reason` is in the provider's terms.
@@ -245,10 +239,7 @@ class LLMResponse(Model):
     id: str = ""
     cost_usd: Amount | None = None
 
-    @model_validator(mode="before")
-    @classmethod
-    def _accept(cls, data: object) -> Any:
-        return convert_response(data)
+    _convert = convert_response
 
     @property
     def content(self) -> str | None:

@@ -29,6 +29,7 @@ from ipyagent.schema.base import (
     Amount,
     Count,
     Flag,
+    ForeignModel,
     JsonObject,
     LazyModel,
     Model,
@@ -157,17 +158,14 @@ Shown = Annotated[str, BeforeValidator(_strip_output)]
 """The output of a tool, without terminal escapes."""
 
 
-class ToolDefinition(Model):
+class ToolDefinition(ForeignModel):
     """The definition of a tool for the model. `input_schema` is a JSON Schema of type object."""
 
     name: str = Field(min_length=1)
     description: Text = ""
     input_schema: JsonObject = Field(validation_alias=AliasChoices("input_schema", "parameters"))
 
-    @model_validator(mode="before")
-    @classmethod
-    def _accept(cls, data: object) -> Any:
-        return convert_definition(data)
+    _convert = convert_definition
 
     def to_openai(self) -> JsonDict:
         """Return OpenAI's function format."""
@@ -243,7 +241,7 @@ class FileChange(Model):
     after: str | None = None
 
 
-class ToolResult(Model):
+class ToolResult(ForeignModel):
     """A tool's result.
 
     `output` is the text for the model, always present; `for_model` replaces it where the model is
@@ -275,10 +273,7 @@ class ToolResult(Model):
     repeatable: Flag = Field(default=True, exclude=True, repr=False)
     source: Text | None = Field(default=None, exclude=True, repr=False)
 
-    @model_validator(mode="before")
-    @classmethod
-    def _accept(cls, data: object) -> Any:
-        return convert_result(data)
+    _convert = convert_result
 
     @model_validator(mode="after")
     def _fill_texts(self) -> Self:
@@ -423,7 +418,7 @@ class Rehearsal(Model):
     duration: Amount = 0.0
 
 
-class ToolExecution(Model):
+class ToolExecution(ForeignModel):
     """One call and all that happened to it. `duration` is in seconds.
 
     `concern` is why the user is asked, if it is not the tool alone; `scopes` are how far their
@@ -456,10 +451,7 @@ class ToolExecution(Model):
         default=None, validation_alias=AliasChoices("duration", "execution_time")
     )
 
-    @model_validator(mode="before")
-    @classmethod
-    def _accept(cls, data: object) -> Any:
-        return convert_execution(data)
+    _convert = convert_execution
 
     @property
     def tool_name(self) -> str:

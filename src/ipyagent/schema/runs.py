@@ -18,7 +18,17 @@ from ipyagent.compat.messages import require_list
 from ipyagent.compat.runs import convert_plan_step, convert_run, convert_step
 from ipyagent.errors import RunFailedError
 from ipyagent.json_types import JsonDict
-from ipyagent.schema.base import Amount, Count, Flag, Model, Moment, OrEmpty, Text, now
+from ipyagent.schema.base import (
+    Amount,
+    Count,
+    Flag,
+    ForeignModel,
+    Model,
+    Moment,
+    OrEmpty,
+    Text,
+    now,
+)
 from ipyagent.schema.blocks import ImageContent, ToolCall
 from ipyagent.schema.messages import LLMResponse, Message, Role, TokenUsage
 from ipyagent.schema.results import (
@@ -113,16 +123,13 @@ class Outcome(StrEnum):
     FAILED = "failed"
 
 
-class PlanStep(Model):
+class PlanStep(ForeignModel):
     """One call of a plan that the user approves as a whole."""
 
     call: ToolCall
     note: Text = ""
 
-    @model_validator(mode="before")
-    @classmethod
-    def _accept(cls, data: object) -> Any:
-        return convert_plan_step(data)
+    _convert = convert_plan_step
 
 
 class UserText(Model):
