@@ -51,8 +51,10 @@ class Signs:
 
     def normalize(self, cell: str) -> str:
         """Return a number as Python writes it."""
-        bare = cell.strip().replace(self.thousands, "") if self.thousands else cell.strip()
-        return bare.replace(self.decimal, ".")
+        bare = cell.strip()
+        if self.thousands:
+            bare = bare.replace(self.thousands, "")
+        return bare if self.decimal == "." else bare.replace(self.decimal, ".")
 
     def would_convert(self, cell: str) -> bool:
         """Return whether a library takes the cell for a number: it does not look at groups."""
@@ -157,8 +159,8 @@ def find_signs(columns: Iterable[Sequence[str]], *, commas: bool) -> list[Signs]
 def find_sentinels(cells: Sequence[str]) -> list[float]:
     """Return the numbers of a column that probably mean a missing value: far from all others."""
     marks = {cell for cell in cells if _SENTINEL.fullmatch(cell)}
-    numbers = [float(cell) for cell in cells if cell not in marks]
-    if not marks or not numbers:
+    numbers = [float(cell) for cell in cells if cell not in marks] if marks else []
+    if not numbers:
         return []
     low, high = min(numbers), max(numbers)
     found = []
@@ -174,7 +176,7 @@ def _possible_signs(cells: Sequence[str]) -> list[Signs]:
     plain = [cell.strip() for cell in cells]
     if any(len(cell) > _ONE_CELL for cell in plain):
         return []
-    marks = {char for cell in plain for char in cell if char in _MARKS}
+    marks = set("".join(plain)).intersection(_MARKS)
     fitting = [each for each in _SIGNS if {each.decimal, each.thousands} - {""} == marks]
     return [each for each in fitting if all(map(each.pattern.fullmatch, plain))]
 
@@ -287,7 +289,7 @@ def infer_type(cells: Iterable[str], label: str = "", signs: Signs | None = None
     """Return the type of a column whose numbers have these signs, by default those that fit."""
     counts = Counter(cells)
     present = {cell: n for cell, n in counts.items() if not is_missing(cell)}
-    odd = tuple(sorted(cell for cell in counts if is_missing(cell) and cell not in MISSING))
+    odd = tuple(sorted(counts.keys() - present.keys() - MISSING))
     missing = counts.total() - sum(present.values())
     if not present:
         return CellType("empty", missing, odd)

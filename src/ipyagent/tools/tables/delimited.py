@@ -237,7 +237,7 @@ def _parse(head: Head, ending: str) -> tuple[_Layout, list[str]]:
         dialect["escapechar"] = "\\"
     rows, closed = _read_rows(head.text, separator, dialect)
     notes = []
-    if any(_QUOTED.match(cell) for row in rows for cell in row):
+    if ' "' in head.text and any(_QUOTED.match(cell) for row in rows for cell in row):
         dialect["skipinitialspace"] = True
         rows, closed = _read_rows(head.text, separator, dialect)
     # Only within quotes may a cell end in a line end; those of the last cell are closed last.
@@ -289,7 +289,10 @@ def _read_rows(text: str, separator: str, dialect: Dialect) -> tuple[list[Row], 
         if dialect == _UNQUOTED:
             raise NotTableError("one of its cells is longer than 131,072 characters") from None
         return rows, False
-    lengthy = any(len(_BREAKS.findall(cell)) > _LINES_IN_CELL for row in rows for cell in row)
+    may_break = dialect.get("quotechar", '"') in text
+    lengthy = may_break and any(
+        len(_BREAKS.findall(cell)) > _LINES_IN_CELL for row in rows for cell in row
+    )
     return rows, not lengthy
 
 

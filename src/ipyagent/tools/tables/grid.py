@@ -16,6 +16,7 @@ from ipyagent.plaintext import excerpt
 from ipyagent.tools.tables import row_kinds
 from ipyagent.tools.tables.cells import (
     MISSING,
+    PLAIN,
     CellType,
     Reading,
     Signs,
@@ -86,18 +87,20 @@ class Grid:
             for n, name in enumerate(islice(labels, COLUMNS))
         ]
         signs, *doubtful = find_signs((each.present for each in columns), commas=commas)
+        for column in columns:
+            column.signs = signs
         types = [infer_type(each.cells, str(each.name), signs) for each in columns]
         pairs = list(zip(columns, types, strict=True))
-        described = [each.describe(signs, found) for each, found in pairs]
+        described = [each.describe(found) for each, found in pairs]
         by_column = _cell_options(pairs[self.has_index :], signs)
         usual = {**sign_options(signs), **self.options, **by_column}
         reasons = [self.doubt] if self.doubt else []
         others = self.others if self.doubt else self.options
-        if not self.doubt and self.last_row and _ends_in_sums(pairs, signs):
+        if not self.doubt and self.last_row and _ends_in_sums(pairs):
             reasons, others = ["the last row may be a total"], {**others, **self.last_row}
         others = {**sign_options(doubtful[0] if doubtful else signs), **others, **by_column}
         for n, each in enumerate(columns):
-            if doubtful and each.depends_on(signs, doubtful[0]):
+            if doubtful and each.depends_on(doubtful[0]):
                 described[n] = replace(described[n], dtype=EITHER, ends=())
         if mixed := [each.label for each in described if each.dtype == EITHER]:
             either = f"the decimal sign may be {signs.decimal!r} or {doubtful[0].decimal!r}"
@@ -108,30 +111,38 @@ class Grid:
             other = {n: write_day_format(day, month_first=False) for n, day in days.items()}
             known = by_column.get("date_format")
             others["date_format"] = {**(known if isinstance(known, dict) else {}), **other}
-        doubts, after = _doubt_cells(pairs[self.has_index :], signs)
+        doubts, after = _doubt_cells(pairs[self.has_index :])
         doubt = "; ".join([*reasons, *doubts])
         return described, Reading(usual, doubt=doubt, others=others, after=after)
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Cells:
-    """The cells of a column, and its name."""
+    """The cells of a column, its name, and the signs of its numbers."""
 
     name: object
     cells: Sequence[str]
+    signs: Signs = PLAIN
 
     @cached_property
     def present(self) -> list[str]:
         """The different values."""
         return [cell for cell in dict.fromkeys(self.cells) if not is_missing(cell)]
 
-    def depends_on(self, signs: Signs, other: Signs) -> bool:
+    @cached_property
+    def numbers(self) -> dict[str, float]:
+        """The numbers by the cells that hold them, in a column of numbers."""
+        return {cell: float(self.signs.normalize(cell)) for cell in self.present}
+
+    def depends_on(self, other: Signs) -> bool:
         """Return whether these cells are other numbers, or none, with the other signs."""
-        one, two = (infer_type(self.cells, str(self.name), each) for each in (signs, other))
-        is_same = [*map(signs.normalize, self.present)] == [*map(other.normalize, self.present)]
+        one, two = (infer_type(self.cells, str(self.name), each) for each in (self.signs, other))
+        is_same = [*map(self.signs.normalize, self.present)] == [
+            *map(other.normalize, self.present)
+        ]
         return one.is_number != two.is_number or (one.is_number and not is_same)
 
-    def describe(self, signs: Signs, found: CellType) -> SampleColumn:
+    def describe(self, found: CellType) -> SampleColumn:
         """Return the description of a column of this type."""
         present = self.present
         if found.dtype.startswith("text"):
@@ -140,8 +151,8 @@ class _Cells:
         values = [cell if cell in given else None for cell in self.cells[:COLUMNS]]
         column = SampleColumn(self.name, found.dtype, values, found.nulls, len(present))
         if found.is_number:
-            numbers = sorted(map(signs.normalize, self.present), key=float)
-            return replace(column, ends=(numbers[0], numbers[-1]))
+            ends = (pick(self.numbers, key=self.numbers.__getitem__) for pick in (min, max))
+            return replace(column, ends=[*map(self.signs.normalize, ends)])
         if found.dtype in ("date", "datetime"):
             return replace(column, ends=(min(self.present), max(self.present)))
         few = len(present) <= CHOICES and len(present) < len(self.cells) - found.nulls
@@ -170,16 +181,14 @@ def _cell_options(columns: Iterable[tuple[_Cells, CellType]], signs: Signs) -> d
     return {name: value for name, value in options.items() if value}
 
 
-def _ends_in_sums(pairs: Iterable[tuple[_Cells, CellType]], signs: Signs) -> bool:
+def _ends_in_sums(pairs: Iterable[tuple[_Cells, CellType]]) -> bool:
     """Return whether the last row without a label, or one of many, has the sums of those above."""
     labels, sums, many = [], [], False
     for column, found in pairs:
         if not found.is_number:
             labels.append(column.cells[-1].strip())
         elif not is_missing(column.cells[-1]):
-            *above, last = (
-                float(signs.normalize(cell)) for cell in column.cells if not is_missing(cell)
-            )
+            *above, last = (column.numbers[cell] for cell in column.cells if cell in column.numbers)
             many = many or len(above) > _MANY
             sums.append(len(above) > 2 and last != 0 and math.isclose(sum(above), last))
     is_named = not labels or (any(labels) and not any(map(_ALL.search, labels)))
@@ -193,13 +202,12 @@ def _holds_code(column: _Cells) -> bool:
     return is_only and is_named and all(map(_CODE.fullmatch, column.present))
 
 
-def _doubt_cells(pairs: Iterable[tuple[_Cells, CellType]], signs: Signs) -> tuple[list[str], str]:
+def _doubt_cells(pairs: Iterable[tuple[_Cells, CellType]]) -> tuple[list[str], str]:
     """Return why cells may be missing, or may not, and the code of the other reading for that."""
     reasons, after = [], ""
     for column, found in pairs:
         if found.is_number:
-            cells = [*map(signs.normalize, column.present)]
-            numbers = find_sentinels(cells)
+            numbers = find_sentinels([*map(column.signs.normalize, column.present)])
             if numbers:
                 reasons.append(in_columns(f"{str(numbers)[1:-1]} may mean missing", [column.name]))
                 after += f".replace({{{column.name!r}: {numbers}}}, float('nan'))"

@@ -21,6 +21,8 @@ _TOTAL = re.compile(
     r"|.+ sub-?totals?|\S+ total",
     re.I,
 )
+_TOTAL_STEMS = ("tot", "sum", "som", "gesamt")
+"""Parts of these words: most tables have none, which is quick to see."""
 _STATISTIC = re.compile(
     r"\W*(?:averages?|avg|mean|median|std(?: ?dev)?|min|max|all|overall|mittelwert|durchschnitt"
     r"|moyenne|media|promedio)\W*",
@@ -64,7 +66,7 @@ def is_comment(row: Row) -> bool:
 
 def is_rule(row: Row) -> bool:
     """Return whether a row only draws a line below the header."""
-    return is_filled(row) and all(_RULE.fullmatch(cell) for cell in row if cell.strip())
+    return all(_RULE.fullmatch(cell) for cell in row if cell.strip()) and is_filled(row)
 
 
 def list_values_below(data: Sequence[Row]) -> list[bool]:
@@ -102,7 +104,10 @@ def continues_header(names: Sequence[object], row: Row) -> bool:
 
 def find_totals(data: Sequence[Row]) -> list[int]:
     """Return the numbers of rows that may be totals; statistics may stand at the end."""
-    words = set(filter(_TOTAL.fullmatch, set(chain.from_iterable(data))))
+    cells = set(chain.from_iterable(data))
+    text = "\n".join(cells).casefold()
+    may_be = any(stem in text for stem in _TOTAL_STEMS)
+    words = set(filter(_TOTAL.fullmatch, cells)) if may_be else set()
     found = {n for n, row in enumerate(data) if words and not words.isdisjoint(row)}
     labels = [next(filter(str.strip, row), "") for row in data]
     for n in reversed(range(len(data))):
