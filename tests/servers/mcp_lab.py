@@ -45,9 +45,10 @@ class MCPLab:
         patience = {"connect_timeout": 5, "execute_timeout": 5, **more}
         return MCPServerConfig(name=name, command=command, args=args, **patience)
 
-    def sdk(self, name: str = "demo", **more: Any) -> MCPServerConfig:
+    def sdk(self, name: str = "demo", what: str = "", **more: Any) -> MCPServerConfig:
         """The SDK's own, as a program."""
-        return MCPServerConfig(name=name, command=sys.executable, args=[str(SDK)], **more)
+        args = [str(SDK), *filter(None, [what])]
+        return MCPServerConfig(name=name, command=sys.executable, args=args, **more)
 
     def servers(self, *configs: MCPServerConfig) -> MCPServers:
         """All servers of a kernel that is new to the folder."""

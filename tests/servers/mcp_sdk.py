@@ -20,8 +20,8 @@ PIXEL = base64.b64decode(
 )
 
 
-def server() -> Any:
-    """One that has some of everything."""
+def server(what: str = "") -> Any:
+    """One that has some of everything; "bare": tools alone, "templates": those of resources too."""
     from mcp.server import MCPServer
     from mcp.server.mcpserver import Image
     from mcp_types import ToolAnnotations
@@ -42,6 +42,14 @@ def server() -> Any:
     def fail() -> str:
         """Fail."""
         raise ValueError("no such city")
+
+    def diary(day: str) -> str:
+        return f"nothing on {day}"
+
+    if what == "templates":
+        made.resource("note://{day}")(diary)
+    if what in ("bare", "templates"):
+        return made
 
     @made.resource("note://one")
     def note() -> str:
@@ -101,7 +109,7 @@ if __name__ == "__main__":
         case ["sse"]:
             app = server().sse_app()
         case _:
-            server().run("stdio")
+            server(*sys.argv[1:]).run("stdio")
             sys.exit()
     with served(app) as address:
         print(f"{address}/{'mcp' if sys.argv[1] == 'http' else 'sse'}", flush=True)

@@ -49,7 +49,7 @@ async def test_a_server_is_added_used_switched_off_and_on_and_removed(
     assert await tools() == ["mcp_files_echo"]
     assert place.heard("good")[0]["SOME_API_KEY"] == "sk-canary-7"
     (row,) = run(book(servers), "list").splitlines()
-    assert row.split()[:4] == ["files", "connected", "1", "tools"]
+    assert row.split()[:4] == ["files", "connected", "1", "tool"]
     assert line in row
     run(book(servers), "deactivate files")
     assert await tools() == []
@@ -57,7 +57,7 @@ async def test_a_server_is_added_used_switched_off_and_on_and_removed(
     assert await tools_of(place) == []
     run(book(servers), "activate files")
     assert await tools() == ["mcp_files_echo"]
-    assert "connected and offers 1 tools" in run(book(servers), "refresh")
+    assert "connected and offers 1 tool" in run(book(servers), "refresh")
     run(book(servers), f"{remove} files")
     assert await tools() == []
     assert run(book(servers), "list").startswith("no MCP servers")

@@ -56,6 +56,15 @@ async def test_a_program_that_fails_says_why_and_is_not_started_again(place: MCP
     assert len(place.heard("dies")) == 1
 
 
+async def test_of_a_program_that_crashes_the_error_is_told_without_the_frames(
+    place: MCPLab,
+) -> None:
+    _, (notice,) = await place.servers(place.raw("crashes")).tools()
+    assert "its last output: Traceback (most recent call last):" in notice
+    assert "JSONDecodeError: Expecting value: line 1 column 1 (char 0)" in notice
+    assert "File" not in notice
+
+
 @pytest.mark.parametrize("command", ["no-such-program", "./nothing", "/"])
 async def test_a_missing_program_is_named(place: MCPLab, command: str) -> None:
     config = place.raw("good").model_copy(update={"command": command})
@@ -95,7 +104,7 @@ async def test_a_server_that_dies_is_restarted_twice_and_then_the_user_is_asked(
     assert tools == []
     assert "`%agent mcp refresh raw` tries again" in notice
     assert len(place.heard("dies-on-call", "initialize")) == 3
-    assert "1 tools" in await asyncio.to_thread(servers.refresh, "raw")
+    assert "1 tool" in await asyncio.to_thread(servers.refresh, "raw")
     assert len((await servers.tools())[0]) == 1
 
 

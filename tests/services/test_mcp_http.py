@@ -250,7 +250,7 @@ async def test_a_server_that_was_away_is_reconnected(place: MCPLab) -> None:
     with pytest.raises(MCPError, match="the MCP server web: "):
         await ping.function()
     with served(Plain().app, int(address.rpartition(":")[2])):
-        assert "connected and offers 1 tools" in await asyncio.to_thread(servers.refresh, "web")
+        assert "connected and offers 1 tool" in await asyncio.to_thread(servers.refresh, "web")
         assert (await ping.function()).output == "pong"
 
 

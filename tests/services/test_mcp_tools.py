@@ -227,6 +227,17 @@ async def test_numbers_images_resources_and_prompts_of_a_server_made_with_the_sd
     assert "Say hello to Ada." in await said("get_prompt", name="greet", arguments={"name": "Ada"})
 
 
+async def test_resources_and_prompts_are_offered_where_there_are_any(place: MCPLab) -> None:
+    """Servers of the SDK announce both, whether they have any or not."""
+    tools = await place.tools(place.sdk("bare", "bare"), place.sdk("made", "templates"))
+    added = {"mcp_made_read_resource"}
+    assert {name for name in tools if "resource" in name or "prompt" in name} == added
+    read = tools["mcp_made_read_resource"]
+    assert "note://{day}" in (await read.function(**read.check_arguments({}))).output
+    told = await read.function(**read.check_arguments({"uri": "note://monday"}))
+    assert "nothing on monday" in told.output
+
+
 async def test_requests_of_a_server_are_declined(place: MCPLab) -> None:
     tools = await place.tools(place.raw("asks"))
     assert (await tools["mcp_raw_echo"].function(text="hi")).output == "hi"

@@ -32,6 +32,7 @@ from pydantic import BaseModel, ValidationError
 from ipyagent.config import MCPServerConfig
 from ipyagent.errors import MCPConnectionError, MCPToolCallError
 from ipyagent.plaintext import strip_escapes
+from ipyagent.services.mcp import content
 from ipyagent.services.mcp.content import TRACE_ID
 from ipyagent.services.mcp.message_filter import (
     MAX_TOOLS,
@@ -159,6 +160,8 @@ LOST = "it ended the connection"
 _SESSION_ENDED = (INVALID_REQUEST, "Session terminated")
 """The SDK's report that the server has forgotten the session."""
 
+_LAST_LINES, _LAST_CHARACTERS = 6, 1_000
+"""What is told of a server's last output."""
 _NO_MESSAGE = "Server returned an error response"
 
 _Result = TypeVar("_Result", bound=BaseModel)
@@ -239,9 +242,23 @@ class Connection:
                 f"it offers more than {MAX_TOOLS} tools or {MAX_PAGES} pages of them; the first "
                 "are used"
             )
-        return Listing(
-            tuple(tools), bool(capabilities.resources), bool(capabilities.prompts), tuple(problems)
+        # Servers of newer SDKs announce both, whether they have any or not.
+        resources = bool(capabilities.resources) and (
+            await self._has_any("resources", *content.list_resources())
+            or await self._has_any("resource_templates", *content.list_resource_templates())
         )
+        prompts = bool(capabilities.prompts) and (
+            await self._has_any("prompts", *content.list_prompts())
+        )
+        return Listing(tuple(tools), resources, prompts, tuple(problems))
+
+    async def _has_any(self, name: str, request: Any, result_type: type[BaseModel]) -> bool:
+        """Return whether the list of that name holds anything; one that is refused is empty."""
+        try:
+            page = await self.ask(request, result_type, self.config.connect_timeout)
+        except MCPToolCallError:
+            return False
+        return bool(getattr(page, name))
 
     async def ask(self, request: Any, result_type: type[_Result], seconds: float) -> _Result:
         """Return the server's answer; raises MCPToolCallError for a refusal or a timeout.
@@ -403,7 +420,13 @@ class Connection:
             case Program(problem=str(own_problem)):
                 return own_problem
             case Program(stderr_tail=tail) if tail:
-                return f"{problem}; its last output: {strip_escapes(tail)[-1000:]}"
+                return f"{problem}; its last output: {_without_frames(strip_escapes(tail))}"
             case LimitedTransport(status=int(status)):
                 return f"{problem} (HTTP {status})"
         return problem
+
+
+def _without_frames(output: str) -> str:
+    """Return the last lines of an output that are not indented, as frames of a traceback are."""
+    lines = [line for line in output.splitlines() if line.strip() and not line[0].isspace()]
+    return ("\n".join(lines[-_LAST_LINES:]) or output.strip())[-_LAST_CHARACTERS:]

@@ -35,6 +35,12 @@ def list_resources() -> tuple[Any, type[types.ListResourcesResult]]:
     ), types.ListResourcesResult
 
 
+def list_resource_templates() -> tuple[Any, type[types.ListResourceTemplatesResult]]:
+    """Return a request for the first page of its templates of resources."""
+    first = types.PaginatedRequestParams()
+    return types.ListResourceTemplatesRequest(params=first), types.ListResourceTemplatesResult
+
+
 def read_resource(uri: str) -> tuple[Any, type[types.ReadResourceResult]]:
     """Return a request for the content of a resource."""
     params = types.ReadResourceRequestParams(uri=uri)

@@ -12,7 +12,7 @@ from ipyagent.config import MCPServerConfig
 from ipyagent.config.mcp_json import ListedServer
 from ipyagent.errors import ConfigError, MCPError
 from ipyagent.json_types import JsonDict
-from ipyagent.phrases import join_some
+from ipyagent.phrases import join_some, plural
 from ipyagent.plaintext import cite
 from ipyagent.services import notebook_note
 from ipyagent.services.mcp.server import Server, ServersThread
@@ -253,7 +253,7 @@ class MCPServers:
         """Describe a server's tools and their changes; approve the changes if `accept`."""
         now, pins = server.descriptions, server.pins
         changed = pins.changed_tools(now)
-        text = f"{cite(server.name)} is connected and offers {len(now)} tools"
+        text = f"{cite(server.name)} is connected and offers {plural(len(now), 'tool')}"
         if not changed:
             return text
         seen = self._seen_descriptions.get(server.name)
@@ -274,7 +274,7 @@ class MCPServers:
             state = "off"
         else:
             state = server.state if server else "not started"
-        count = f"{len(server.listing.tools)} tools" if server and server.listing else ""
+        count = plural(len(server.listing.tools), "tool") if server and server.listing else ""
         failure = f"\n    {server.failure}" if server and server.failure else ""
         here = self._notebook_switches().get(f"mcp:{each.name}") if each.trusted else None
         source = ", ".join([each.source, *notebook_note(here if here == is_on else None)])

@@ -5,6 +5,7 @@ Their names are `mcp_{server}_{tool}`, in characters that every model accepts.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections import Counter
@@ -144,7 +145,12 @@ def offer_resources(server: Server) -> ToolOffer:
         if uri := arguments.get("uri"):
             return content.convert_resource(await server.ask(*content.read_resource(uri)))
         page = await server.ask(*content.list_resources())
-        return _list_result(f"{each.uri}: {each.title or each.name}" for each in page.resources)
+        lines = [f"{each.uri}: {each.title or each.name}" for each in page.resources]
+        with contextlib.suppress(MCPToolCallError):  # servers need not know templates
+            more = await server.ask(*content.list_resource_templates())
+            templates = more.resource_templates
+            lines += [f"{each.uri_template}: {each.title or each.name}" for each in templates]
+        return _list_result(lines)
 
     return ToolOffer(
         server,
