@@ -11,7 +11,15 @@ from asking import EVENTS, ask, client_of, failed
 
 from ipyagent.errors import ContextOverflowError, ModelError, ModelUnavailableError
 from ipyagent.llm.client import ModelRequest
-from ipyagent.schema import Message, Role, TextContent, ThinkingContent, TokenUsage, ToolCall
+from ipyagent.schema import (
+    Message,
+    Role,
+    TextContent,
+    ThinkingContent,
+    TokenUsage,
+    ToolCall,
+    ToolResultContent,
+)
 from servers.model_server import ModelServer, Reply, sse
 
 MODEL = "openai/responses/gpt-x"
@@ -127,3 +135,104 @@ async def test_a_failure_in_the_midst_keeps_what_was_said(
     assert isinstance(error, ModelError)
     assert said.message().text.startswith("Let me ")
     assert "exploded" in str(error) or name == "cut"
+
+
+PATCH = {"type": "custom_tool_call", "id": "ctc_1", "call_id": "call_p", "name": "apply_patch"}
+PIECES = [
+    {"type": "response.custom_tool_call_input.delta", "output_index": 0, "delta": '*** "Begin'},
+    {"type": "response.custom_tool_call_input.delta", "output_index": 0, "delta": " Patch\n"},
+]
+WHOLE_PATCH = PATCH | {"input": '*** "Begin Patch\n'}
+END = {"type": "response.completed", "response": {"usage": USAGE}}
+UNASKED: dict[str, list[dict[str, Any]]] = {
+    "all": [
+        {"type": "response.output_item.added", "output_index": 0, "item": PATCH | {"input": ""}},
+        *PIECES,
+        {"type": "response.custom_tool_call_input.done", "output_index": 0,
+         "input": WHOLE_PATCH["input"]},
+        {"type": "response.output_item.done", "output_index": 0, "item": WHOLE_PATCH},
+        {"type": "response.completed", "response": {"output": [WHOLE_PATCH]}},
+    ],
+    "pieces": [{"type": "response.output_item.added", "output_index": 0, "item": PATCH},
+               *PIECES, END],
+    "item": [{"type": "response.output_item.done", "output_index": 0, "item": WHOLE_PATCH}, END],
+    "end": [{"type": "response.completed", "response": {"output": [WHOLE_PATCH]}}],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("way", UNASKED)
+async def test_a_call_of_a_tool_that_takes_a_text_is_answered_as_any_other(
+    way: str, request_: ModelRequest
+) -> None:
+    with ModelServer([streamed(*UNASKED[way]), streamed(*STREAM)]) as server:
+        client = client_of(server, MODEL)
+        said = await ask(client, request_)
+        (call,) = said.message().tool_calls
+        assert (call.id, call.name) == ("call_p", "apply_patch")
+        assert call.arguments == {"input": '*** "Begin Patch\n'}
+        assert said.finish_reason == "tool_calls"
+        result = ToolResultContent(tool_use_id=call.id, content=(TextContent(text="no such tool"),))
+        more = (*request_.messages, said.message(), Message(role=Role.USER, content=(result,)))
+        await ask(client, replace(request_, messages=more))
+        sent, answered = server.requests[1].body["input"][-2:]
+    assert (sent["type"], sent["call_id"], sent["name"]) == (
+        "function_call", "call_p", "apply_patch",
+    )  # fmt: skip
+    assert json.loads(sent["arguments"]) == call.arguments
+    assert (answered["type"], answered["call_id"]) == ("function_call_output", "call_p")
+
+
+@pytest.mark.parametrize(
+    ("item", "arguments"),
+    [
+        ({"type": "local_shell_call", "action": {"command": ["ls"]}}, {"command": ["ls"]}),
+        ({"type": "apply_patch_call", "operation": {"path": "a"}}, {"path": "a"}),
+    ],
+)
+async def test_no_call_that_wants_an_answer_is_lost(
+    item: dict[str, Any], arguments: dict[str, Any], request_: ModelRequest
+) -> None:
+    hosted = {"type": "web_search_call", "id": "ws_1", "status": "completed"}
+    done = {"type": "response.completed", "response": {"output": [hosted, item | {"call_id": "c"}]}}
+    with ModelServer([streamed(done)]) as server:
+        said = await ask(client_of(server, MODEL), request_)
+    (call,) = said.message().tool_calls
+    assert (call.id, call.name, call.arguments) == ("c", item["type"], arguments)
+
+
+def replied(status: str, *items: dict[str, Any]) -> dict[str, Any]:
+    return {"object": "response", "output": list(items)} | ({"status": status} if status else {})
+
+
+OPEN = "in_progress"
+STATUSES: list[tuple[dict[str, Any], str]] = [
+    (replied("completed", MESSAGE), "stop"),
+    (replied("", MESSAGE), "stop"),
+    (replied("", MESSAGE | {"status": "completed"}), "stop"),
+    (replied("completed", MESSAGE | {"status": OPEN}), "stop"),
+    (replied(OPEN, MESSAGE), "pause_turn"),
+    (replied("queued", MESSAGE), "pause_turn"),
+    (replied("", MESSAGE | {"status": OPEN}), "pause_turn"),
+    (replied(OPEN, MESSAGE | {"status": "completed"}), "pause_turn"),
+    (replied(OPEN, CALL), ""),
+    (replied("", CALL | {"status": OPEN}), ""),
+    (replied("queued"), ""),
+]
+"""Replies, and how they end; "" if they are not to be used."""
+
+
+@pytest.mark.parametrize(("body", "end"), STATUSES)
+@pytest.mark.parametrize("stream", [True, False])
+async def test_a_reply_in_progress_is_not_complete(
+    body: dict[str, Any], end: str, stream: bool, request_: ModelRequest
+) -> None:
+    whole = Reply((json.dumps(body).encode(),), headers={"Content-Type": "application/json"})
+    events = streamed({"type": "response.completed", "response": body})
+    with ModelServer([events if stream else whole]) as server:
+        client = client_of(server, MODEL, stream=stream)
+        if end:
+            assert (await ask(client, request_)).finish_reason == end
+            return
+        error, _ = await failed(client, request_)
+    assert type(error) is ModelUnavailableError
+    assert "in progress" in str(error)

@@ -28,6 +28,7 @@ from ipyagent.llm.reply_parts import update_tokens
 from ipyagent.llm.service_error import ServiceError
 from ipyagent.llm.wire import is_sent, legal_name, to_openai, tools_to_openai
 from ipyagent.schema import (
+    PAUSED,
     Block,
     Message,
     Role,
@@ -122,6 +123,16 @@ _ENDS = {"response.completed", "response.incomplete", "response.done"}
 _FAILURES = {"response.failed", "response.cancelled"}
 
 
+_OPEN = {"in_progress", "queued"}
+"""Statuses of a reply, or of the last item of one that has none, that is not complete."""
+
+
+def _is_call(item: JsonDict) -> bool:
+    """Return whether an item wants an answer: also calls of what was not offered, as of a shell."""
+    kind = text_of(item.get("type"))
+    return kind == "function_call" or (kind.endswith("_call") and bool(item.get("call_id")))
+
+
 class ResponsesReader(Reader):
     """Reads one reply in OpenAI's Responses format.
 
@@ -136,6 +147,8 @@ class ResponsesReader(Reader):
         self._signed: set[str] = set()
         self._calls: dict[str, int] = {}
         """The number of each call by its id."""
+        self._inputs: dict[int, str] = {}
+        """The texts of calls that are no JSON, by number."""
 
     def _read(self, event: JsonDict) -> Iterator[StreamChunk]:
         """Yield the chunks of an event."""
@@ -154,6 +167,9 @@ class ResponsesReader(Reader):
             yield from self._text(place, text)
         elif stem == "response.function_call_arguments":
             yield from self._arguments(index, event.get("delta"), event.get("arguments"))
+        elif stem == "response.custom_tool_call_input":
+            known = self._inputs.get(index, "") + text_of(event.get("delta"))
+            self._inputs[index] = text_of(event.get("input")) or known
         elif kind == "response.content_part.done":
             part = object_of(event.get("part"))
             yield from self._parts([part], "content", index, count_of(event.get("content_index")))
@@ -202,10 +218,10 @@ class ResponsesReader(Reader):
             yield from self._text(place, self._join.rest(place, text))
 
     def _begin_call(self, item: JsonDict, index: int) -> Iterator[StreamChunk]:
-        if item.get("type") == "function_call":
+        if _is_call(item):
             id_ = text_of(item.get("call_id")) or text_of(item.get("id"))
             self._calls.setdefault(id_, index)
-            name = well_formed(text_of(item.get("name")))
+            name = well_formed(text_of(item.get("name")) or text_of(item.get("type")))
             yield StreamChunk(type="tool_call", index=index, id=well_formed(id_), name=name)
 
     def _arguments(self, index: int, piece: object, whole: object) -> Iterator[StreamChunk]:
@@ -221,11 +237,6 @@ class ResponsesReader(Reader):
         match item.get("type"):
             case "message":
                 yield from self._parts(item.get("content"), "content", index)
-            case "function_call":
-                id_ = text_of(item.get("call_id")) or text_of(item.get("id"))
-                index = self._calls.get(id_, index)
-                yield from self._begin_call(item, index)
-                yield from self._arguments(index, None, item.get("arguments"))
             case "reasoning":
                 yield from self._parts(item.get("summary"), "summary", index)
                 yield from self._parts(item.get("content"), "thinking", index)
@@ -233,14 +244,34 @@ class ResponsesReader(Reader):
                 if data and data not in self._signed:
                     self._signed.add(data)
                     yield StreamChunk(type="signature", data=data, name="encrypted", id=id_)
+            case _ if _is_call(item):
+                id_ = text_of(item.get("call_id")) or text_of(item.get("id"))
+                index = self._calls.get(id_, index)
+                yield from self._begin_call(item, index)
+                yield from self._arguments(index, None, self._find_arguments(item, index))
+
+    def _find_arguments(self, item: JsonDict, index: int) -> object:
+        """Return the arguments of a call; those of a tool that takes a text have one name."""
+        if text := text_of(item.get("input")) or self._inputs.get(index, ""):
+            return {"input": text}
+        return item.get("arguments") or item.get("action") or item.get("operation")
 
     def _finish(self, response: JsonDict, word: str) -> Iterator[StreamChunk]:
         for number, item in enumerate(objects_of(response.get("output"))):
             yield from self._end_item(item, self._indices.get(text_of(item.get("id")), number))
+        for index, text in self._inputs.items():  # where no item came at its end
+            yield from self._arguments(index, None, {"input": text})
         if not self.has_words:  # some gateways send nothing but the text
             yield from self._parts(response.get("output_text"), "content", 0)
         if usage := object_of(response.get("usage")):
             self.usage = update_tokens(self.usage, usage)
+        last = objects_of(response.get("output"))[-1:]
+        statuses = (text_of(each.get("status")) for each in (response, *last))
+        if next(filter(None, statuses), "") in _OPEN:
+            if self._calls or not self.has_words:
+                message = "the service ended the reply while it was in progress"
+                raise ServiceError.in_stream({"message": message, "type": "server_error"})
+            word = PAUSED
         self.is_finished = self.is_over = True
         reason = text_of(object_of(response.get("incomplete_details")).get("reason"))
         if word == "stop" and self._calls:
