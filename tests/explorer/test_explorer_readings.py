@@ -311,6 +311,16 @@ DATA = [["city", "amount"], ["Oslo", 1], ["Rome", 2]]
         ({"A": [["n", "twice"], [1, "=A2*2"]]}, "mean of twice", "formulas have no results"),
         ({"A": [["n", "twice"], [1, "=A2*2"], [2, 3]]}, "mean of n", "**1.5**"),
         ({"A": DATA}, "mean of amount", "_`t.xlsx` is loaded as `t`._"),
+        (
+            {"A": [["city", 2023, 2024], ["Oslo", 1, 2], ["Rome", 2, 4]]},
+            "mean of `2023`",
+            "**1.5**",
+        ),
+        (
+            {"A": DATA, "B": [["n", "amount", "a"], [1, 9, 1], [2, 8, 1]]},
+            "mean of amount",
+            "(sheet `A`)",
+        ),
     ],
 )
 def test_the_sheet_of_a_workbook_is_said_and_no_number_where_it_is_in_doubt(

@@ -438,8 +438,11 @@ def test_sheets_with_the_same_columns_are_a_doubt(
 
 def test_sheets_with_other_columns_are_no_doubt(tmp_path: Path) -> None:
     path = tmp_path / "t.xlsx"
-    save(path, MONTH, [["city", "country"], ["Oslo", "NO"]], [["amount"], [1]])
+    save(path, MONTH, [["city", "people"], ["Oslo", 7], ["Rome", 8]], [["amount"], [1]])
     assert "in doubt" not in describe(path)
+    assert written(describe(path)) == "pd.read_excel('t.xlsx', sheet_name='S0')", "it is named"
+    save(path, MONTH, [["Source: Census"]])
+    assert written(describe(path)) == "", "notes are no other table"
 
 
 RESULTS: list[tuple[str, list[str], bool]] = [

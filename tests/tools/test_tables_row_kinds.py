@@ -77,6 +77,7 @@ MEANS: dict[str, float | None] = {
     "answer,v\nYES,80\nNA,2\nNO,62\n": 48,
     "name,v\na,1\nb,k.A.\nc,3\n": 2,
     "name,v\na,1\nb,..\nc,3\n": 2,
+    "name,v\na,1\nb,:\nc,3\n": 2,
     "name,v\na,1\nb,\\N\nc,3\n": 2,
     "name,v\na,1\nb,#DIV/0!\nc,3\n": 2,
     # days of which either the day or the month may come first

@@ -45,7 +45,9 @@ def load_line(path: str, name: str, workspace: Workspace) -> str:
     ending = _ending(path)
     known = workspace.readings.get(path)
     reader = (known and known.code) or _READERS[ending].format(literal(path))
-    if "header=None" in reader:
+    columns = workspace.profiles.get(path, Table("")).columns or {}
+    numbered = ending == "xlsx" and any(name[:1].isdigit() for name in columns)
+    if numbered or "header=None" in reader:
         reader += ".rename(columns=str)"
     return f"{name} = {reader}"
 

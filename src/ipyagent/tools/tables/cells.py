@@ -211,7 +211,7 @@ MISSING = frozenset(
 )
 """Cells that table libraries take as missing."""
 _ALSO_MISSING = frozenset({
-    *("-", "--", "?", ".", "..", "...", "…", "*", "/", "na", "none", "nil", "missing", "NaT"),
+    *("-", "--", "?", ":", ".", "..", "...", "…", "*", "/", "na", "none", "nil", "missing", "NaT"),
     *("NAN", "n.a.", "N.A.", "k.A.", "k. A.", "n.d.", "N.D.", "ND", "n/d", "\\N"),
     *("#REF!", "#VALUE!", "#DIV/0!", "#NAME?", "#NUM!"),
 })  # fmt: skip

@@ -54,7 +54,8 @@ def read_workbook(source: Source) -> list[Sample]:
         others = {"sheet_name": alike[0].name, **alike[0].reading.options}
         reading = reading.with_doubt(f"{len(alike) + 1} sheets have the same columns: {names}")
         reading = replace(reading, others=others, after="")
-    is_named = alike or first.name != book.first_sheet
+    has_more = len(found) > 1 and not found[1].is_cover
+    is_named = has_more or first.name != book.first_sheet
     reading = reading.with_options("read_excel", {"sheet_name": first.name} if is_named else {})
     hidden = ", ".join(map(repr, map(one_line, book.hidden[:_SHEETS])))
     facts = [*reading.facts(source.path), *first.sample.facts]
