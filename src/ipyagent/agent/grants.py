@@ -7,14 +7,18 @@ own directory.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+
+from pydantic import ValidationError
 
 from ipyagent.config.sources import UserDataFile, folder_key
 from ipyagent.digests import digest_json
 from ipyagent.errors import ConfigError
+from ipyagent.json_types import JsonDict
+from ipyagent.schema import Model
 from ipyagent.tools.base import Tool
 from ipyagent.tools.static_analysis import Effects, describe_coverage
 
@@ -91,8 +95,18 @@ class Grants:
         return len(self._tools)
 
 
-Entry = dict[str, Any]
-"""A stored permission: the tool's identity, and what its calls may touch."""
+class _Permission(Model):
+    """A stored permission: the tool's identity, and what its calls may touch."""
+
+    tool: str
+    touches: tuple[str, ...] | None = None
+    subject: str = ""
+
+    @property
+    def grant(self) -> Grant:
+        """Return the reach of the permission."""
+        return Grant(None if self.touches is None else frozenset(self.touches), self.subject)
+
 
 _PERMISSIONS = UserDataFile("permissions.json")
 
@@ -110,10 +124,10 @@ class FolderPermissions:
 
     def grant_for(self, tool: Tool) -> Grant | None:
         """Return the user's permissions for this tool here."""
-        entry = self._cached_grants[0].get(tool.name)
-        if entry is None or entry["tool"] != tool_identity(tool):
+        found = self._cached_grants[0].get(tool.name)
+        if found is None or found.tool != tool_identity(tool):
             return None
-        grant = _parse_grant(entry)
+        grant = found.grant
         # Permissions from before static analysis covered everything that code may do.
         return grant if (grant.kinds is None) == (tool.effects is None) else None
 
@@ -125,10 +139,9 @@ class FolderPermissions:
         """Allow a tool from now on; raises ConfigError if that cannot be saved."""
         old = self.grant_for(tool)
         grant = old.with_effects(effects) if old else grant_for_reach(effects)
-        entry: Entry = {"tool": tool_identity(tool)}
-        if grant.kinds is not None:
-            entry |= {"touches": sorted(grant.kinds), "subject": grant.subject}
-        self._store({tool.name: entry})
+        touches = None if grant.kinds is None else tuple(sorted(grant.kinds))
+        permission = _Permission(tool=tool_identity(tool), touches=touches, subject=grant.subject)
+        self._store({tool.name: permission})
 
     def revoke(self, name: str | None = None) -> list[str]:
         """Revoke the permission of one tool, or of all; return the names of those revoked."""
@@ -143,26 +156,26 @@ class FolderPermissions:
 
     def describe_grant(self, name: str) -> str:
         """Describe the allowed calls of the tool with that name; "" for all of them."""
-        entry = self._cached_grants[0].get(name)
-        return str(_parse_grant(entry)) if entry else ""
+        found = self._cached_grants[0].get(name)
+        return str(found.grant) if found else ""
 
     def notices(self) -> tuple[str, ...]:
         """Return the notice that the user's permissions cannot be read, if so."""
         return self._cached_grants[1]
 
-    def _store(self, tools: Mapping[str, Entry | None]) -> None:
-        def update_folder(folders: dict[str, Any]) -> dict[str, Any]:
-            now = {**_valid_entries(folders.get(self._folder)), **tools}
-            kept = {name: _compact_entry(entry) for name, entry in now.items() if entry is not None}
+    def _store(self, tools: Mapping[str, _Permission | None]) -> None:
+        def update_folder(folders: JsonDict) -> JsonDict:
+            now = {**_read_permissions(folders.get(self._folder)), **tools}
+            kept = {name: each.to_dict(exclude_none=True) for name, each in now.items() if each}
             return {**folders, self._folder: kept}
 
         _PERMISSIONS.update(update_folder)
         self.__dict__.pop("_cached_grants", None)  # to be read anew
 
     @cached_property
-    def _cached_grants(self) -> tuple[dict[str, Entry], tuple[str, ...]]:
+    def _cached_grants(self) -> tuple[dict[str, _Permission], tuple[str, ...]]:
         try:
-            return _valid_entries(_PERMISSIONS.read().get(self._folder)), ()
+            return _read_permissions(_PERMISSIONS.read().get(self._folder)), ()
         except ConfigError as error:
             return {}, (f"No tool is allowed in this folder for good, because {error}.",)
 
@@ -173,30 +186,12 @@ def tool_identity(tool: Tool) -> str:
     return digest_json([*origin, tool.description, tool.arguments.schema])
 
 
-def _valid_entries(stored: Any) -> dict[str, Entry]:
+def _read_permissions(stored: object) -> dict[str, _Permission]:
     """Return the stored permissions of a folder, without invalid ones."""
-    if not isinstance(stored, dict):
-        return {}
-    read = {
-        name: {"tool": each} if isinstance(each, str) else each for name, each in stored.items()
-    }
-    return {name: each for name, each in read.items() if _is_entry(each)}
-
-
-def _is_entry(stored: Any) -> bool:
-    match stored:
-        case {"tool": str(), "touches": list(kinds), "subject": str()}:
-            return all(isinstance(kind, str) for kind in kinds)
-        case {"tool": str(), **rest}:
-            return not rest
-    return False
-
-
-def _parse_grant(entry: Entry) -> Grant:
-    if "touches" not in entry:
-        return Grant()
-    return Grant(frozenset(entry["touches"]), entry["subject"])
-
-
-def _compact_entry(entry: Entry) -> Entry | str:
-    return entry if "touches" in entry else str(entry["tool"])
+    found = {}
+    for name, each in stored.items() if isinstance(stored, dict) else ():
+        with suppress(ValidationError):
+            found[name] = _Permission.model_validate(
+                {"tool": each} if isinstance(each, str) else each
+            )
+    return found
