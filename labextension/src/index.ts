@@ -3,7 +3,7 @@ import type { JupyterFrontEndPlugin } from '@jupyterlab/application';
 
 import { notify } from './lab/approvals/notify';
 import { remind } from './lab/approvals/reminder';
-import { focus, provideWidget, undoing } from './lab/cards';
+import { focus, provideWidget, requests } from './lab/cards';
 import { completion } from './lab/cells/completion';
 import { errors } from './lab/cells/errorActions';
 import { toCells } from './lab/cells/insertBelow';
@@ -26,7 +26,7 @@ const plugins: JupyterFrontEndPlugin<unknown>[] = [
   commands,
   errors,
   editing,
-  undoing,
+  requests,
   toCells,
   panel,
   status,

@@ -321,3 +321,34 @@ def press_setting(page: Page, name: str) -> None:
     with page.expect_response(lambda answer: "/api/settings/ipyagent" in answer.url):
         page.locator(".jp-SettingsForm").get_by_role("checkbox", name=name).click()
     page.evaluate("() => window.jupyterapp.shell.currentWidget.close()")
+
+
+def test_the_model_of_the_next_prompts_is_chosen_in_the_card_and_the_panel(
+    folder: Any, notebook: Callable[..., Any]
+):
+    option = script(folder, "picked", "From a script.")
+    name = option.removeprefix("-m ")
+    book = notebook(LOAD, f"%agent model {name}", f"%%agent {option}\nSay something.")
+    side = Side(book.page).open()
+    book.start_all()
+    book.expect_state(2, "done")
+    card = book.run(2)
+    side.press("model", card)
+    models = card.locator("[data-ipyagent=models]")
+    expect(models).to_be_focused()
+    expect(models.locator("option")).to_have_count(2)
+    book.shot("models")
+    models.press("ArrowDown")
+    models.press("Enter")
+    expect(card.get_by_text("The next prompts go to offline/explorer")).to_be_visible()
+    expect(card.locator("[data-ipyagent=model]")).to_be_focused()
+    expect(card.locator("[data-ipyagent=model]")).to_have_text(name)
+    expect(side.find("model")).to_have_text("offline/explorer")
+    line = card.locator("[data-ipyagent=follow-up]")
+    line.fill("What can you do?")
+    line.press("Enter")
+    expect(book.run(3)).to_contain_text("deterministic data explorer")
+    side.press("model")
+    side.find("models").locator(f"option[value='{name}']").click()
+    expect(side.find("model")).to_have_text(name)
+    book.shot("models-panel")

@@ -219,3 +219,23 @@ def test_a_request_of_a_page_does_not_create_a_journal(fresh: Kernel, tmp_path: 
     run(fresh, "1", tab)
     assert tab.value(1) is None
     assert not (tmp_path / ".ipyagent").exists()
+
+
+def test_a_page_asks_for_the_models_and_chooses_one(fresh: Kernel) -> None:
+    tab = Tab(fresh, "one")
+    run(fresh, "%agent model scripted/typed.json", tab)
+    requests: list[str | None] = [None, "scripted/chosen.json"]
+    for number, model in enumerate(requests):
+        tab.say({"type": "ask", "id": number, "what": "models", "model": model})
+        fresh.listen(tab, lambda: tab.types().count("reply") > number)  # noqa: B023
+    assert next(iter(tab.value(0)["models"])) == tab.value(0)["current"] == "scripted/typed.json"
+    assert [*tab.value(1)["models"]][:2] == ["scripted/chosen.json", "scripted/typed.json"]
+    assert run(fresh, "%agent model", tab).startswith("scripted/chosen.json")
+
+
+def test_a_page_is_told_why_no_model_answers(fresh: Kernel) -> None:
+    tab = Tab(fresh, "one")
+    run(fresh, "%agent config llm.api_base=http://localhost:1/v1", tab)
+    tab.say({"type": "ask", "id": 1, "what": "models", "model": None})
+    fresh.listen(tab, lambda: "reply" in tab.types())
+    assert "set llm.model too" in tab.value(1)["problem"]

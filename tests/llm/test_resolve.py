@@ -9,7 +9,7 @@ import pytest
 from ipyagent.config import LLMConfig, from_environment, resolve_config
 from ipyagent.errors import ConfigError
 from ipyagent.llm.litellm import warmup
-from ipyagent.llm.resolve import OFFLINE, Probe, fetch, offers, resolve
+from ipyagent.llm.resolve import OFFLINE, Probe, fetch, list_models, offers, resolve
 from ipyagent.providers import default_models
 from servers.model_server import ModelServer
 
@@ -148,6 +148,22 @@ def test_every_server_is_offered_by_name() -> None:
         "%agent model lm_studio/m",
         "%agent model llamafile/m",
     ]
+
+
+def test_the_models_of_settings_keys_and_servers_can_be_chosen() -> None:
+    configs = LLMConfig(model="openai/mine"), LLMConfig(model="xai/grok-4.7")
+    found = list_models(*configs, environ={"ANTHROPIC_API_KEY": "k"}, probe=pages(OLLAMA))
+    claude = KEYS["ANTHROPIC_API_KEY"]
+    assert [*found] == ["openai/mine", "xai/grok-4.7", claude, "ollama/qwen3:8b", OFFLINE]
+    assert found[claude] == "ANTHROPIC_API_KEY is set"
+
+
+def test_no_other_providers_model_is_listed_where_all_would_be_asked_at_one_service() -> None:
+    mine = LLMConfig(model="openai/mine", api_base="http://localhost:1/v1")
+    environ = {"ANTHROPIC_API_KEY": "k"}
+    before = mine.model_copy(update={"model": None})
+    found = list_models(mine, before, environ=environ, probe=pages(OLLAMA))
+    assert [*found] == ["openai/mine", OFFLINE]
 
 
 def test_whatever_else_answers_on_8080_is_not_offered() -> None:

@@ -52,6 +52,7 @@ const actions = {
   stop: vi.fn(),
   jump: vi.fn(),
   resume: vi.fn(),
+  models: vi.fn(),
   add: vi.fn(),
   notify: vi.fn()
 };

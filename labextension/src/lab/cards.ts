@@ -2,9 +2,11 @@
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { INotebookTracker, NotebookActions } from '@jupyterlab/notebook';
 
+import { host } from '../view/host';
 import { UNDO, UndoRequest } from '../view/undo';
 import { WIDGET_HASH } from '../widgetHash';
 import { widgetModules } from '../widgetModules';
+import type { Link } from './kernel/link';
 import { ILinks } from './kernel/links';
 
 /** Everything of ours in a cell: its card, proposals. */
@@ -93,19 +95,24 @@ export const provideWidget: JupyterFrontEndPlugin<void> = {
   }
 };
 
-export const undoing: JupyterFrontEndPlugin<void> = {
-  id: 'ipyagent:undoing',
-  description: 'Takes back what a run changed, when its card asks for it.',
+/** Return the connection to the kernel of a card. */
+function linkOf(links: ILinks, card: Node): Link | null {
+  const panel = links.notebooks().find(({ node }) => node.contains(card));
+  const link = links.of(panel ?? null);
+  return link?.overview ? link : null;
+}
+
+export const requests: JupyterFrontEndPlugin<void> = {
+  id: 'ipyagent:requests',
+  description: 'Asks the kernel when a card wants to take back what a run changed, or for models.',
   autoStart: true,
   requires: [ILinks],
   activate: (_: JupyterFrontEnd, links: ILinks) => {
     document.addEventListener(UNDO, event => {
       const { target, detail } = event as CustomEvent<UndoRequest>;
-      const panel = links.notebooks().find(({ node }) => node.contains(target as Node));
-      const link = links.of(panel ?? null);
-      if (link?.overview) {
-        detail.answer = link.requestUndo(detail.runId, detail.isDry);
-      }
+      detail.answer = linkOf(links, target as Node)?.requestUndo(detail.runId, detail.isDry);
     });
+    host.models = (from, chosen) =>
+      linkOf(links, from)?.requestModels(chosen) ?? Promise.resolve(undefined);
   }
 };

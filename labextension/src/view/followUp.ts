@@ -9,6 +9,9 @@ const SINGLE = /^Next: “(.+)”\.$/;
 
 /** The line below a run that is over; it runs an agent cell below. */
 export class FollowUpView {
+  /** False once the user has chosen another model than that of the cell. */
+  isModelKept = true;
+
   readonly element = h('div', {
     class: 'ipyagent-say ipyagent-follow-up',
     'data-lm-suppress-shortcuts': 'true'
@@ -65,7 +68,7 @@ export class FollowUpView {
 
   /** Ask in a cell below; return whether that worked. */
   private ask(prompt: string): boolean {
-    const problem = host.askBelow?.(this.element, prompt) ?? null;
+    const problem = host.askBelow?.(this.element, prompt, this.isModelKept) ?? null;
     setText(this.problem, problem ?? '');
     return problem === null;
   }

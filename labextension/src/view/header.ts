@@ -2,6 +2,8 @@
 import type { Header } from '../protocol';
 import { Child, h, setText, Slot } from './dom';
 import { button } from './form';
+import { host } from './host';
+import { ModelPicker } from './modelPicker';
 import { reveal } from './reveal';
 
 /** A header, and the end of its run. */
@@ -23,11 +25,20 @@ export class HeaderView {
   private controls = new Slot(h('span', { 'data-lm-suppress-shortcuts': 'true' }));
   private start: number | null = null;
   private timer: number | null = null;
+  private picker: ModelPicker;
 
-  /** `stop` is null in a saved run. */
-  constructor(private stop: (() => void) | null) {
+  /** `stop` is null in a saved run; `chooseModel` is called once the user has chosen a model. */
+  constructor(
+    private stop: (() => void) | null,
+    chooseModel: () => void = () => undefined
+  ) {
+    this.picker = new ModelPicker(
+      chosen => host.models?.(this.element, chosen) ?? Promise.resolve(undefined),
+      chooseModel
+    );
     const facts = [this.facts.element, this.clock];
     this.element.append(this.title.element, this.chip, ...facts, this.controls.element);
+    this.element.append(this.picker.drawer);
   }
 
   /** Draw a run; null before its first snapshot. */
@@ -35,7 +46,9 @@ export class HeaderView {
     const header = item?.header ?? null;
     const isLive = this.stop !== null && item?.isOver !== true;
     setText(this.chip, header?.state_text ?? BEGINNING);
-    this.title.show([header?.model, header?.badge], () => title(header));
+    const picker = host.models === null ? null : this.picker;
+    const key = [header?.model, header?.badge, picker === null];
+    this.title.show(key, () => title(header, picker));
     this.facts.show(header?.facts, () => (header?.facts ?? []).map(fact => h('span', {}, fact)));
     this.controls.show(isLive, () => (isLive ? [this.stopButton()] : []));
     this.tick(header, isLive);
@@ -77,13 +90,15 @@ export class HeaderView {
   }
 }
 
-function title(header: Header | null): Child[] {
+function title(header: Header | null, picker: ModelPicker | null): Child[] {
+  if (header === null) {
+    return [h('b', {}, 'ipyagent')];
+  }
+  picker?.update(header.model);
   return [
     h('b', {}, 'ipyagent'),
-    header === null ? null : h('span', { class: 'ipyagent-model' }, reveal(header.model)),
-    header === null || header.badge === ''
-      ? null
-      : h('span', { class: 'ipyagent-badge ipyagent-yolo' }, header.badge)
+    picker?.element ?? h('span', { class: 'ipyagent-model' }, reveal(header.model)),
+    header.badge === '' ? null : h('span', { class: 'ipyagent-badge ipyagent-yolo' }, header.badge)
   ];
 }
 

@@ -5,8 +5,16 @@ interface Host {
   keys: Readonly<Partial<Record<string, string>>>;
   /** Inserts cells below the one with this element; returns null, or why it cannot. */
   insertCells: ((from: Element, sources: readonly string[]) => string | null) | null;
-  /** Runs an agent cell below the one with this element; returns null, or why it cannot. */
-  askBelow: ((from: Element, prompt: string) => string | null) | null;
+  /**
+   * Runs an agent cell below the one with this element, with the model that its options name if that
+   * is kept; returns null, or why it cannot.
+   */
+  askBelow: ((from: Element, prompt: string, isModelKept: boolean) => string | null) | null;
+  /**
+   * Asks the kernel of the notebook with this element for the models, after it has chosen one if one
+   * is named; undefined without a connection.
+   */
+  models: ((from: Element, chosen: string | null) => Promise<unknown>) | null;
 }
 
-export const host: Host = { keys: {}, insertCells: null, askBelow: null };
+export const host: Host = { keys: {}, insertCells: null, askBelow: null, models: null };

@@ -53,7 +53,10 @@ export class RunView {
   constructor(actions: Actions | null, before: Before = keepHtml, isInLab = false) {
     this.canAsk = actions !== null || isInLab;
     this.parts = new Views(this.stepList, () => new PartView(before));
-    this.header = new HeaderView(actions && (() => actions.stop()));
+    const chooseModel = (): void => {
+      this.followUp.isModelKept = false;
+    };
+    this.header = new HeaderView(actions && (() => actions.stop()), chooseModel);
     this.decide = actions && ((id, answer) => actions.decide(id, answer));
     this.plan = new PlanView(this.decide, before);
     this.userTexts = new UserTextsView(actions);

@@ -9,6 +9,7 @@ port.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +24,9 @@ OFFLINE = f"{BUILT_IN}explorer"
 SCRIPTED = "scripted/"
 
 ANSWER_SECONDS = 0.3
+
+MOST_MODELS = 50
+"""Models of one server that are listed."""
 
 Probe = Callable[[str], Any]
 """Returns the JSON at a URL, or None if there is no useful answer soon."""
@@ -65,7 +69,30 @@ def resolve(
 
 def offers(probe: Probe) -> list[str]:
     """Return one line for each model server on this machine: how to use it."""
-    return [line for ask in (_ollama, _lm_studio, _llama_cpp) if (line := ask(probe))]
+    return [_describe_server(server) for server in _find_servers(probe)]
+
+
+def list_models(
+    *configs: LLMConfig, environ: Mapping[str, str], probe: Probe | None = None
+) -> dict[str, str]:
+    """Return the models that can answer, and why; those of `configs` come first, in their order.
+
+    Where the first names a service, every model would be asked there: others are not listed.
+    """
+    found: dict[str, str] = {}
+    for config in configs:
+        with suppress(ConfigError):  # a service without a model, until one was chosen
+            resolved = resolve(config, environ)
+            found.setdefault(resolved.model, resolved.why)
+    if not _of_a_service(configs[0]):
+        for name, model in default_models().items():
+            if environ.get(name, "").strip():
+                found.setdefault(model, f"{name} is set")
+        for server in _find_servers(probe) if probe else ():
+            for each in server.models[:MOST_MODELS]:
+                found.setdefault(f"{server.provider}/{each}", f"{server.name} on this machine")
+    found[OFFLINE] = "follows fixed rules, not a language model"
+    return found
 
 
 def fetch(url: str) -> Any:
@@ -116,36 +143,44 @@ def _offline(offered: list[str]) -> Resolved:
     return Resolved(OFFLINE, "no model was chosen, no key and no server found", (what, way))
 
 
-def _ollama(probe: Probe) -> str | None:
-    names = _names(probe("http://127.0.0.1:11434/api/tags"), "models", "name")
-    return _offer("Ollama", "ollama", names)
+@dataclass(frozen=True)
+class _Server:
+    """A model server on this machine, and its models."""
+
+    name: str
+    provider: str
+    models: list[str]
+    warning: str = ""
 
 
-def _lm_studio(probe: Probe) -> str | None:
-    names = _names(probe("http://127.0.0.1:1234/v1/models"), "data", "id")
-    return _offer("LM Studio", "lm_studio", names)
-
-
-def _llama_cpp(probe: Probe) -> str | None:
+def _find_servers(probe: Probe) -> list[_Server]:
+    found = []
+    if (names := _names(probe("http://127.0.0.1:11434/api/tags"), "models", "name")) is not None:
+        found.append(_Server("Ollama", "ollama", names))
+    if (names := _names(probe("http://127.0.0.1:1234/v1/models"), "data", "id")) is not None:
+        found.append(_Server("LM Studio", "lm_studio", names))
     # Port 8080 is anybody's: /props tells that it is llama.cpp.
     props = probe("http://127.0.0.1:8080/props")
     if not isinstance(props, dict) or "chat_template" not in props:
-        return None
-    names = _names(probe("http://127.0.0.1:8080/v1/models"), "data", "id")
-    offer = _offer("llama.cpp", "llamafile", names)
-    caps = props.get("chat_template_caps")
-    if offer and isinstance(caps, dict) and caps.get("supports_tools") is False:
-        offer += " Its chat template drops tools, so it cannot work on your data: start it with "
-        offer += "another template (--jinja --chat-template-file)."
-    return offer
+        return found
+    if (names := _names(probe("http://127.0.0.1:8080/v1/models"), "data", "id")) is not None:
+        caps = props.get("chat_template_caps")
+        drops_tools = isinstance(caps, dict) and caps.get("supports_tools") is False
+        found.append(_Server("llama.cpp", "llamafile", names, _DROPS_TOOLS if drops_tools else ""))
+    return found
 
 
-def _offer(server: str, provider: str, names: list[str] | None) -> str | None:
-    if names is None:
-        return None
-    if not names:
-        return f"{server} is running here, but has no model yet."
-    return f"{server} is running here: use it with `%agent model {provider}/{names[0]}`."
+_DROPS_TOOLS = (
+    " Its chat template drops tools, so it cannot work on your data: start it with "
+    "another template (--jinja --chat-template-file)."
+)
+
+
+def _describe_server(server: _Server) -> str:
+    if not server.models:
+        return f"{server.name} is running here, but has no model yet.{server.warning}"
+    model = f"{server.provider}/{server.models[0]}"
+    return f"{server.name} is running here: use it with `%agent model {model}`.{server.warning}"
 
 
 def _names(listing: Any, key: str, field: str) -> list[str] | None:

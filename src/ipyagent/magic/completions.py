@@ -22,7 +22,7 @@ from ipyagent.agent.prompts import MENTION
 from ipyagent.kernel.describe import brief
 from ipyagent.kernel.describe.safe_inspect import one_line, type_name
 from ipyagent.kernel.namespace import ShellNamespace, rank_names
-from ipyagent.llm.resolve import OFFLINE, SCRIPTED, resolve
+from ipyagent.llm.resolve import SCRIPTED, list_models
 from ipyagent.magic import api_commands, commands, mcp_commands, session_commands
 from ipyagent.magic.notebook import Notebook, notebook
 from ipyagent.magic.options import OptionInfo, list_options
@@ -197,11 +197,10 @@ def _models(book: Notebook, typed: str) -> Iterator[SimpleCompletion]:
         path = typed.removeprefix(SCRIPTED)
         yield from _files(book, path, SCRIPTED, endings=(*YAML, ".json"))
         return
-    resolved = resolve(book.settings.config.llm, os.environ)
-    why = dict.fromkeys((*resolved.others, OFFLINE), "model") | {resolved.model: resolved.why}
-    for name in (resolved.model, *(each for each in why if each != resolved.model), SCRIPTED):
+    models = list_models(book.settings.config.llm, environ=os.environ)
+    for name, why in {**models, SCRIPTED: "a script of replies"}.items():
         if _begins(name, typed):
-            yield _describe_name(name, why.get(name, "a script of replies"))
+            yield _describe_name(name, why)
 
 
 def _tools(book: Notebook, typed: str) -> Iterator[SimpleCompletion]:

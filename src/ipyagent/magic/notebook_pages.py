@@ -12,7 +12,7 @@ from ipyagent.agent.session.sessions import find_ongoing
 from ipyagent.config import Config
 from ipyagent.errors import AgentError
 from ipyagent.json_types import JsonDict
-from ipyagent.kernel.pages import Pages
+from ipyagent.kernel.pages import Message, Pages
 from ipyagent.llm.resolve import resolve
 from ipyagent.magic.notebook_sessions import NotebookSessions
 from ipyagent.magic.notebook_settings import NotebookSettings
@@ -42,7 +42,8 @@ class NotebookPages:
         root: Callable[[Config], Path],
         undo: Callable[[str, bool], UndoReport],
     ) -> None:
-        self.desk = PageBridge(pages, self._describe, self._bundle, self._take_back)
+        answers = {"undo": self._take_back, "models": self._choose_model}
+        self.desk = PageBridge(pages, self._describe, self._bundle, answers)
         self._undo = undo
         self._settings, self._sessions, self._root = settings, sessions, root
         self._overview = OverviewBuilder()
@@ -91,13 +92,27 @@ class NotebookPages:
                 return static_html.saved_bundle(run)
         return None
 
-    def _take_back(self, run_id: str, dry_run: bool) -> JsonDict:
+    def _take_back(self, message: Message) -> JsonDict:
         """Take a run back, or say what that would do."""
         try:
-            report = self._undo(run_id, dry_run)
+            report = self._undo(str(message.get("run_id")), message.get("dry_run") is not False)
         except AgentError as error:
             return {"restored": [], "skipped": [str(error)]}
+        self.desk.publish_soon()
         return {"restored": [*report.restored], "skipped": [*report.skipped]}
+
+    def _choose_model(self, message: Message) -> JsonDict:
+        """Use a model from now on, if one is named; return those that can answer."""
+        chosen = message.get("model")
+        try:
+            if isinstance(chosen, str):
+                self._settings.set(f"llm.model={chosen}")
+                self._around = None
+                self.desk.publish_soon()
+            current = resolve(self._settings.config.llm, os.environ).model
+            return {"current": current, "models": self._settings.list_models(), "problem": ""}
+        except AgentError as error:
+            return {"current": "", "models": {}, "problem": str(error)}
 
     def _open_earlier(self) -> Session | None:
         """Return the session of an earlier kernel, its runs ended; starts none."""

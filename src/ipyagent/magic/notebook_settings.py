@@ -7,13 +7,13 @@ from contextlib import suppress
 from pathlib import Path
 
 from ipyagent import config
-from ipyagent.config import Config, Layer, Settings
+from ipyagent.config import Config, Layer, LLMConfig, Settings
 from ipyagent.config.settings import Snapshot, snapshot
 from ipyagent.errors import AgentError
 from ipyagent.json_types import JsonDict
 from ipyagent.llm.destinations import dotenv_warning
 from ipyagent.llm.environment import start_environ
-from ipyagent.llm.resolve import resolve
+from ipyagent.llm.resolve import fetch, list_models, resolve
 from ipyagent.wiring import warm_up
 
 REMEMBERED = 2
@@ -30,6 +30,7 @@ class NotebookSettings:
         self.home = home
         self._made = Layer("%agent", {})
         self._read: tuple[Snapshot, tuple[Layer, ...]] | None = None
+        self._listed: list[LLMConfig] = []
         self._resolved: list[tuple[object, Settings]] = []
         """The newest, with their sources."""
 
@@ -54,6 +55,16 @@ class NotebookSettings:
         values: JsonDict = config.merge(self._made.values, layer.values)
         self._made = Layer("%agent", values)
         self.prepare_model()
+
+    def list_models(self) -> dict[str, str]:
+        """Return the models that can answer, and why; asks servers on this machine.
+
+        Those that were current when this was called before, or are named in files, stay listed.
+        """
+        current = self.config.llm
+        self._listed = [current, *(each for each in self._listed if each != current)]
+        before = config.resolve_layers(*self._layers()[:-1]).config.llm
+        return list_models(*self._listed, before, environ=os.environ, probe=fetch)
 
     def prepare_model(self) -> None:
         """Start to import the current model's dependencies."""

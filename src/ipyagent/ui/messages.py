@@ -342,14 +342,16 @@ class SayToRun(Model):
 class Ask(Model):
     """The page asks for a run as it is saved in an output: by id, or the cell's newest.
 
-    Or it asks to take a run back; with `dry_run`, only what that would do.
+    Or it asks to take a run back; with `dry_run`, only what that would do. Or for the models, once
+    `model` answers the next prompts.
     """
 
     type: Literal["ask"] = "ask"
     id: int
-    what: Literal["bundle", "undo"] = "bundle"
+    what: Literal["bundle", "undo", "models"] = "bundle"
     run_id: str | None = None
     cell_id: str | None = None
+    model: str | None = None
     dry_run: bool = False
 
 

@@ -11,13 +11,16 @@ page → kernel   {type: "follow", run_id}              draw this run too, from 
                 {type: "ask", id, what: "undo", run_id, dry_run}
                                                       take it back, or say what that would do:
                                                       {restored, skipped}
+                {type: "ask", id, what: "models", model}
+                                                      use this model from now on, if one is named:
+                                                      {current, models: {name: why}, problem}
 """
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -37,7 +40,7 @@ class PageBridge:
     """Connects the pages of a kernel with its runs.
 
     `overview` describes the notebook's runs and sessions; `bundle` finds a run by its id or by its
-    cell's, as it is saved in an output; `undo` takes a run back, or says what that would do.
+    cell's, as it is saved in an output; `answers` has the functions that answer other requests.
     """
 
     def __init__(
@@ -45,10 +48,10 @@ class PageBridge:
         pages: Pages,
         overview: Callable[[list[Feed]], JsonDict],
         bundle: Callable[[str | None, str | None], JsonDict | None],
-        undo: Callable[[str, bool], JsonDict] = lambda run_id, dry_run: {},
+        answers: Mapping[str, Callable[[Message], JsonDict]] | None = None,
     ) -> None:
         self.pages = pages
-        self._overview, self._bundle, self._undo = overview, bundle, undo
+        self._overview, self._bundle, self._answers = overview, bundle, answers or {}
         self._feeds: list[Feed] = []
         self.drawn: list[Feed] = []
         self._timer: asyncio.TimerHandle | None = None
@@ -86,17 +89,16 @@ class PageBridge:
             case {"type": "ask", "id": number, "what": "bundle"}:
                 value = self._send_bundle(message.get("run_id"), message.get("cell_id"))
                 page.send({"type": "reply", "id": number, "value": value})
-            case {"type": "ask", "id": number, "what": "undo", "run_id": str(run_id)}:
-                job = partial(self._send_undo, page, number, run_id, message.get("dry_run"))
-                # It may ask this page about cells: the answer comes on this thread.
-                threading.Thread(target=job, name="ipyagent-undo", daemon=True).start()
+            case {"type": "ask", "id": number, "what": str(what)} if what in self._answers:
+                job = partial(self._answer, page, number, message)
+                # It may ask this page about cells, for whose reply this thread is needed.
+                threading.Thread(target=job, name="ipyagent-answer", daemon=True).start()
             case {"type": "bye"}:
                 self._forget(page)
 
-    def _send_undo(self, page: Page, number: int, run_id: str, dry_run: object) -> None:
-        value = self._undo(run_id, dry_run is not False)
+    def _answer(self, page: Page, number: int, message: Message) -> None:
+        value = self._answers[message["what"]](message)
         page.send({"type": "reply", "id": number, "value": value})
-        self.publish_soon()
 
     def _send_bundle(self, run_id: str | None, cell_id: str | None) -> JsonDict | None:
         feed = self._feed(run_id) if run_id else None

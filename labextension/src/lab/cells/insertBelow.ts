@@ -55,15 +55,23 @@ function insertBelow(
   return null;
 }
 
+const MODEL = /^\s(?:-m|--model)\b/;
+
 /** Run a prompt in an agent cell below, with the options of the one above that last. */
-function askBelow(tracker: INotebookTracker, from: Element, prompt: string): string | null {
+function askBelow(
+  tracker: INotebookTracker,
+  from: Element,
+  prompt: string,
+  isModelKept: boolean
+): string | null {
   const below = findBelow(tracker, from);
   if (typeof below === 'string') {
     return below;
   }
   const { panel, cell, index } = below;
   const [, options = ''] = /^%%agent(.*)$/m.exec(cell.model.sharedModel.getSource()) ?? [];
-  const first = `%%agent${(options.match(LASTING) ?? []).join('')}`;
+  const lasting = options.match(LASTING) ?? [];
+  const first = `%%agent${lasting.filter(each => isModelKept || !MODEL.test(each)).join('')}`;
   void runBelow({ panel, index: index - 1 }, `${first}\n${prompt}`);
   return null;
 }
@@ -75,6 +83,6 @@ export const toCells: JupyterFrontEndPlugin<void> = {
   requires: [INotebookTracker],
   activate: (_: JupyterFrontEnd, tracker: INotebookTracker) => {
     host.insertCells = (from, sources) => insertBelow(tracker, from, sources);
-    host.askBelow = (from, prompt) => askBelow(tracker, from, prompt);
+    host.askBelow = (from, prompt, isModelKept) => askBelow(tracker, from, prompt, isModelKept);
   }
 };

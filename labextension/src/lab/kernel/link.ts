@@ -103,6 +103,11 @@ export class Link {
     return this.request('undo', { run_id: runId, dry_run: isDry });
   }
 
+  /** Request the models, once the named one was chosen; undefined if the connection was lost. */
+  requestModels(chosen: string | null): Promise<unknown> {
+    return this.request('models', { model: chosen });
+  }
+
   /** Report the open notebooks of this kernel. */
   reportNotebooks(): void {
     this.send({ type: 'shows', ...this.listNotebooks() });
@@ -137,7 +142,8 @@ export class Link {
     const id = ++this.requestCount;
     return new Promise(resolve => {
       this.answers.set(id, resolve);
-      this.send({ type: 'ask', id, what, run_id: null, cell_id: null, dry_run: false, ...about });
+      const none = { run_id: null, cell_id: null, model: null, dry_run: false };
+      this.send({ type: 'ask', id, what, ...none, ...about });
     });
   }
 

@@ -78,6 +78,10 @@ class Controller implements PanelActions {
     }
   }
 
+  models(chosen: string | null): Promise<unknown> {
+    return this.current.link?.requestModels(chosen) ?? Promise.resolve(undefined);
+  }
+
   add(): void {
     void this.app.commands.execute(ADD);
   }

@@ -69,6 +69,8 @@ export interface PanelActions {
   stop(runId: string): void;
   jump(cellId: string): void;
   resume(sessionId: string): void;
+  /** Ask the kernel for the models, once the named one was chosen. */
+  models(chosen: string | null): Promise<unknown>;
   add(): void;
   notify(): void;
 }

@@ -2,6 +2,7 @@
 import type { Overview } from '../../protocol';
 import { Child, h, Slot } from '../../view/dom';
 import { button } from '../../view/form';
+import { ModelPicker } from '../../view/modelPicker';
 import { reveal } from '../../view/reveal';
 import { keepHtml, Before } from '../../view/sanitize';
 import { ApprovalsSection } from './approvals';
@@ -14,6 +15,7 @@ export class PanelView {
   readonly element: HTMLElement;
 
   private head = new Slot(h('div', { class: 'ipyagent-panel-head' }));
+  private picker: ModelPicker;
   private empty = new Slot(h('div', { class: 'ipyagent-panel-empty' }));
   private foot = new Slot(h('div', { class: 'ipyagent-panel-foot' }));
   private sections: { readonly element: HTMLElement; update(state: PanelState): void }[];
@@ -23,6 +25,7 @@ export class PanelView {
     private actions: PanelActions,
     before: Before = keepHtml
   ) {
+    this.picker = new ModelPicker(chosen => actions.models(chosen));
     this.sections = [
       new ApprovalsSection(actions, before),
       new PlanSection(),
@@ -42,13 +45,23 @@ export class PanelView {
 
   update(state: PanelState): void {
     const { notebook, overview, canAdd } = state;
-    this.head.show([notebook, overview?.model], () => headOf(notebook, overview));
+    this.head.show([notebook, overview?.model], () => this.headOf(notebook, overview?.model ?? ''));
     const isEmpty = overview === null || overview.runs.length === 0;
     this.empty.element.hidden = !isEmpty;
     this.empty.show([notebook === null, overview === null, canAdd], () => this.welcome(state));
     this.sections.forEach(section => section.update(state));
     this.foot.element.hidden = overview === null || overview.usage.length === 0;
     this.foot.show(overview?.usage, () => (overview === null ? [] : costOf(overview)));
+  }
+
+  private headOf(notebook: string | null, model: string): Child[] {
+    this.picker.update(model);
+    const { element, drawer } = this.picker;
+    return [
+      h('h2', {}, reveal(notebook ?? 'ipyagent')),
+      model === '' ? null : h('p', { class: 'ipyagent-note' }, 'Next answers: ', element),
+      model === '' ? null : drawer
+    ];
   }
 
   /** Return the first steps for a new user. */
@@ -70,16 +83,6 @@ export class PanelView {
       h('p', { class: 'ipyagent-note' }, before, h('code', {}, how), after)
     ];
   }
-}
-
-function headOf(notebook: string | null, overview: Overview | null): Child[] {
-  const model = overview?.model ?? '';
-  return [
-    h('h2', {}, reveal(notebook ?? 'ipyagent')),
-    model === ''
-      ? null
-      : h('p', { class: 'ipyagent-note', title: model }, 'Next answers: ', reveal(model))
-  ];
 }
 
 /** Return the cost of the session. */

@@ -106,6 +106,32 @@
   unicode-bidi: isolate;
 }
 
+.ipyagent-run .ipyagent-button-model {
+  padding: 0 4px;
+  border-color: transparent;
+  font-size: inherit;
+}
+
+.ipyagent-button-model::after {
+  content: ' ▾';
+}
+
+.ipyagent-models {
+  flex-basis: 100%;
+}
+
+.ipyagent-models select {
+  display: block;
+  width: 100%;
+  max-width: 60em;
+  margin: 2px 0 4px;
+  border: 1px solid var(--ipyagent-line);
+  border-radius: 4px;
+  background: var(--jp-layout-color1, canvas);
+  color: var(--ipyagent-text);
+  font: inherit;
+}
+
 .ipyagent-facts {
   display: flex;
   flex-wrap: wrap;
