@@ -164,6 +164,10 @@ def test_only_what_a_column_in_doubt_touches_is_not_said(
     if said:
         assert said in text
         assert f" in {column!r}" in text, "what is in doubt is named"
+        one, other = of_context(kernel.context()).readings["t.csv"].choices
+        assert one in kernel.code[-1]
+        code = kernel.code[-1].replace(one, other)
+        assert Kernel(tmp_path).run_python(code) == Kernel(tmp_path).run_python(kernel.code[-1])
     else:
         assert "I loaded nothing" in text or not kernel.code
     assert "t" not in kernel.namespace, "no variable keeps what is in doubt"
