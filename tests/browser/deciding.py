@@ -11,7 +11,7 @@ from patience import wait_until
 
 APPROVE, DENY = "Control+Shift+Enter", "Control+Shift+Backspace"
 
-LATER = ("undo", "to-cell", "keep-cells", "copy", "request")
+LATER = ("model", "undo", "to-cell", "keep-cells", "copy", "request")
 """Buttons that decide on nothing: they are there when a run is over."""
 DECISIONS = f"button:not({', '.join(f'[data-ipyagent={name}]' for name in LATER)})"
 """The buttons of a card that is on; the one to take it back comes when it has ended."""
