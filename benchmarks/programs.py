@@ -158,8 +158,8 @@ class Noting:
 spent = []
 shell = InteractiveShell.instance()
 shell.run_line_magic("load_ext", "ipyagent")
-from ipyagent.magic import cells
-cells.client_for = lambda *args, **kwargs: Noting()
+from ipyagent.wiring import environment
+environment.client_for = lambda *args, **kwargs: Noting()
 for _ in range(int(os.environ["PROMPTS"])):
     begun = time.process_time()
     with capture_output():
