@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ipyagent.config import from_file, resolve_config, user_file
-from ipyagent.config.yaml_lines import describe_lines
+from ipyagent.config.sources import describe_lines
 from ipyagent.errors import ConfigError
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import platformdirs
 from pydantic import ValidationError
@@ -29,6 +30,7 @@ from ipyagent.config.sections import Config
 from ipyagent.config.workspace_limits import PINNED_KEYS, limit_key
 from ipyagent.errors import ConfigError
 from ipyagent.json_types import JsonDict, JsonMapping
+from ipyagent.phrases import join_words
 from ipyagent.plaintext import visible
 
 MAX_BYTES = 250_000  # YAML is slow to read
@@ -202,20 +204,42 @@ def validate_layer(layer: Layer) -> Config:
         config = Config.model_validate(dict(layer.values), context=PARTIAL)
     except ValidationError as error:
         keys = [each["loc"] for each in error.errors(include_context=False)]
-        where = _describe_lines(layer, keys)
+        where = describe_lines(layer.text, keys)
         raise ConfigError(f"{layer.source}{where}: {explain_error(error)}") from None
     for key, _ in iter_settings(config, only_set=True):
         if key in MISPLACED:
-            where = _describe_lines(layer, [key])
+            where = describe_lines(layer.text, [key])
             raise ConfigError(f"{layer.source}{where}: {misplaced_message(key)}")
     return config
 
 
-def _describe_lines(layer: Layer, keys: Iterable[tuple[object, ...]]) -> str:
-    """Return where in the layer's text the settings are."""
-    from ipyagent.config.yaml_lines import describe_lines
+def describe_lines(text: bytes, keys: Iterable[tuple[object, ...]]) -> str:
+    """Return ", line 3" or ", lines 3 and 5" for settings in a YAML text; "" for none."""
+    import yaml
 
-    return describe_lines(layer.text, keys)
+    try:
+        root = yaml.compose(text.decode("utf-8"), yaml.SafeLoader)
+    except (yaml.YAMLError, ValueError, RecursionError):
+        return ""
+    lines = sorted({line for key in keys if (line := _find_line(root, key))})
+    if not lines:
+        return ""
+    return f", {'lines' if len(lines) > 1 else 'line'} {join_words(map(str, lines))}"
+
+
+def _find_line(node: Any, key: tuple[object, ...]) -> int | None:
+    """Return the line of the last existing part of a key, counted from 1."""
+    line = None
+    for part in key:
+        kind, entries = getattr(node, "id", ""), []
+        if kind == "mapping":
+            entries = [pair for pair in node.value if pair[0].value == str(part)]
+        elif kind == "sequence" and isinstance(part, int):
+            entries = [(each, each) for each in node.value[part : part + 1]]
+        if not entries:
+            break
+        line, node = entries[0][0].start_mark.line + 1, entries[0][1]
+    return line
 
 
 def merge(below: Mapping[str, object], above: Mapping[str, object]) -> JsonDict:
