@@ -663,12 +663,12 @@ export interface SayToRun {
  * The page asks for a run as it is saved in an output: by id, or the cell's newest.
  *
  * Or it asks to take a run back; with `dry_run`, only what that would do. Or for the models, once
- * `model` answers the next prompts.
+ * `model` answers the next prompts; or for requests that fit the variables and files.
  */
 export interface Ask {
   type: 'ask';
   id: number;
-  what: 'bundle' | 'undo' | 'models';
+  what: 'bundle' | 'undo' | 'models' | 'requests';
   run_id: string | null;
   cell_id: string | null;
   model: string | null;

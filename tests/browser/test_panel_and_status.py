@@ -352,3 +352,20 @@ def test_the_model_of_the_next_prompts_is_chosen_in_the_card_and_the_panel(
     side.find("models").locator(f"option[value='{name}']").click()
     expect(side.find("model")).to_have_text(name)
     book.shot("models-panel")
+
+
+def test_a_notebook_without_runs_has_prompts_that_fit_its_data(
+    folder: Any, notebook: Callable[..., Any]
+):
+    book = notebook(LOAD, "import pandas as pd\nsales = pd.DataFrame({'a': [1.5, 2.5]})", "")
+    side = Side(book.page).open()
+    book.start(0)
+    example = side.find("example")
+    request = side.find("request").first
+    expect(example.or_(request)).to_be_visible()
+    book.start(1)
+    expect(request).to_have_text("Profile sales")
+    book.shot("start")
+    request.click()
+    expect(book.run(3)).to_contain_text("sales")
+    expect(request).to_have_count(0)

@@ -239,3 +239,19 @@ def test_a_page_is_told_why_no_model_answers(fresh: Kernel) -> None:
     tab.say({"type": "ask", "id": 1, "what": "models", "model": None})
     fresh.listen(tab, lambda: "reply" in tab.types())
     assert "set llm.model too" in tab.value(1)["problem"]
+
+
+def test_a_page_is_told_what_fits_the_variables_and_files(fresh: Kernel, tmp_path: Path) -> None:
+    (tmp_path / "a.ipynb").write_text("{}")
+    tab = Tab(fresh, "one")
+    steps = [
+        "1",
+        "open('a.csv', 'w').write('x,y\\n1,2\\n')",
+        "import pandas as p; t = p.DataFrame()",
+    ]
+    for number, step in enumerate(steps):
+        run(fresh, step, tab)
+        tab.say({"type": "ask", "id": number, "what": "requests"})
+        fresh.listen(tab, lambda: tab.types().count("reply") > number)  # noqa: B023
+    requests = [tab.value(number)["requests"] for number in range(3)]
+    assert [each[:1] for each in requests] == [[], ["Load `a.csv`"], ["Profile `t`"]]

@@ -54,6 +54,8 @@ const actions = {
   resume: vi.fn(),
   models: vi.fn(),
   add: vi.fn(),
+  ask: vi.fn(),
+  insertExample: vi.fn(),
   notify: vi.fn()
 };
 let view: PanelView;
@@ -76,6 +78,7 @@ const show = (overview: Partial<Overview> | null, changes: Partial<PanelState> =
     overview: overview && { ...NONE, ...overview },
     isReachable: true,
     cells: new Set(['cell-1', 'cell-2']),
+    prompts: null,
     canAdd: false,
     canNotify: false,
     ...changes
@@ -122,6 +125,22 @@ describe('a newcomer', () => {
     for (const name of ['runs', 'plan', 'variables', 'sessions']) {
       expect(isShown(name), name).toBe(false);
     }
+  });
+
+  it('has prompts to try that fit the data, each a click', () => {
+    show({}, { prompts: ['Profile `sales`', 'Plot <b>'] });
+    expect(all('request').map(each => each.textContent)).toEqual(['Profile sales', 'Plot <b>']);
+    all('request')[0].click();
+    expect(actions.ask).toHaveBeenCalledWith('Profile `sales`');
+    show({ runs: [DONE] }, { prompts: ['Profile `sales`'] });
+    expect(all('request')).toHaveLength(0);
+  });
+
+  it('without data is told so, and can insert an example', () => {
+    show({}, { prompts: [] });
+    expect(said()).toContain('no variables and no files');
+    find('example').click();
+    expect(actions.insertExample).toHaveBeenCalledOnce();
   });
 
   it('is not told any more when there is a run', () => {

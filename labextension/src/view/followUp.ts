@@ -2,6 +2,7 @@
 import { h, setText } from './dom';
 import { button, field } from './form';
 import { host } from './host';
+import { withInlineCode } from './reveal';
 
 /** The explorer's words above a list of requests, and around a single one. */
 const ABOVE_LIST = /(?:Try one of these:|Did you mean)$/;
@@ -63,7 +64,7 @@ export class FollowUpView {
   }
 
   private requestButton(prompt: string): HTMLElement {
-    return button('request', prompt, `Ask in a cell below: ${prompt}`, () => this.ask(prompt));
+    return requestButton(prompt, () => this.ask(prompt));
   }
 
   /** Ask in a cell below; return whether that worked. */
@@ -72,4 +73,9 @@ export class FollowUpView {
     setText(this.problem, problem ?? '');
     return problem === null;
   }
+}
+
+/** Return a button that asks in an agent cell below. */
+export function requestButton(prompt: string, ask: () => void): HTMLElement {
+  return button('request', withInlineCode(prompt), `Ask in a cell below: ${prompt}`, ask);
 }

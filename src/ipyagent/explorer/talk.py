@@ -9,7 +9,7 @@ from importlib.resources import files
 
 from ipyagent.explorer.frame import Frame
 from ipyagent.explorer.markdown import code, codes
-from ipyagent.explorer.workspace import Say, Workspace
+from ipyagent.explorer.workspace import Say, Workspace, of_context
 from ipyagent.providers import default_models
 
 _ABOUT = """\
@@ -53,8 +53,19 @@ def _suggest_model() -> str:
     )
 
 
+def suggest_for(context: str) -> list[str]:
+    """Return three requests that fit a context block; none if it has nothing to ask about."""
+    workspace = of_context(context)
+    has_data = workspace.variables or any(not each.endswith(".ipynb") for each in workspace.files)
+    return _suggest(workspace) if has_data else []
+
+
 def list_suggestions(workspace: Workspace) -> str:
     """Return three requests that can be understood in this workspace, as a Markdown list."""
+    return "\n".join(f"- {each}" for each in _suggest(workspace))
+
+
+def _suggest(workspace: Workspace) -> list[str]:
     made = ["List files", "What variables are there?", "What can you do?"]
     if table := next(iter(workspace.tables.values()), None):
         name, numbers, texts = code(table.name), table.of_kind("number"), table.of_kind("text")
@@ -69,7 +80,7 @@ def list_suggestions(workspace: Workspace) -> str:
             f"{do} {code(workspace.table_files[0])}"
             for do in ("Load", "Profile", "Missing values in")
         ]
-    return "\n".join(f"- {each}" for each in made)
+    return made
 
 
 def help_out(frame: Frame | None, workspace: Workspace) -> Say:

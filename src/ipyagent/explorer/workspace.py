@@ -258,7 +258,8 @@ def _only_reads(code: str, path: str) -> bool:
 
 
 def _sections(context: str) -> dict[str, str]:
-    parts = re.split(r"^(Variables|Files|Mentioned with @|Tables):\n", context, flags=re.MULTILINE)
+    inner = context.removesuffix("\n</context>")
+    parts = re.split(r"^(Variables|Files|Mentioned with @|Tables):\n", inner, flags=re.MULTILINE)
     # The first of a name counts: a cell of a table can look like a heading.
     return dict(reversed([*zip(parts[1::2], parts[2::2], strict=True)]))
 

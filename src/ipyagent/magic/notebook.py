@@ -75,7 +75,12 @@ class Notebook:
         self.pages: NotebookPages | None = None
         if pages is not None:
             self.pages = NotebookPages(
-                pages, self.settings, self.sessions, self.root, self._undo_for_page
+                pages,
+                self.settings,
+                self.sessions,
+                self.root,
+                self._undo_for_page,
+                self._suggest_for_page,
             )
 
     @cached_property
@@ -113,6 +118,12 @@ class Notebook:
         if not state_of(self.shell).idle.wait(ENDING_SECONDS):
             raise BusyError("a cell is running; try again when it is done")
         return self.undo(run_id, dry_run=dry_run)
+
+    def _suggest_for_page(self) -> list[str]:
+        """Return requests that fit the variables and files; none without any."""
+        from ipyagent.explorer.talk import suggest_for  # only for a notebook without runs
+
+        return suggest_for(self.environment.describe())
 
     def root(self, config: Config) -> Path:
         """Return the workspace's folder by these settings."""

@@ -31,7 +31,7 @@ class NotebookPages:
     """Describes a notebook to its pages, and finds its saved runs.
 
     `root` returns the workspace's folder by the settings; `undo` takes a run back, or says what
-    that would do.
+    that would do; `suggest` returns requests to begin with.
     """
 
     def __init__(
@@ -41,10 +41,15 @@ class NotebookPages:
         sessions: NotebookSessions,
         root: Callable[[Config], Path],
         undo: Callable[[str, bool], UndoReport],
+        suggest: Callable[[], list[str]],
     ) -> None:
-        answers = {"undo": self._take_back, "models": self._choose_model}
+        answers = {
+            "undo": self._take_back,
+            "models": self._choose_model,
+            "requests": self._suggest_requests,
+        }
         self.desk = PageBridge(pages, self._describe, self._bundle, answers)
-        self._undo = undo
+        self._undo, self._suggest = undo, suggest
         self._settings, self._sessions, self._root = settings, sessions, root
         self._overview = OverviewBuilder()
         self._around: tuple[Session | None, OverviewContext] | None = None
@@ -113,6 +118,12 @@ class NotebookPages:
             return {"current": current, "models": self._settings.list_models(), "problem": ""}
         except AgentError as error:
             return {"current": "", "models": {}, "problem": str(error)}
+
+    def _suggest_requests(self, message: Message) -> JsonDict:
+        try:
+            return {"requests": self._suggest()}
+        except AgentError:  # the next cell reports it
+            return {"requests": []}
 
     def _open_earlier(self) -> Session | None:
         """Return the session of an earlier kernel, its runs ended; starts none."""

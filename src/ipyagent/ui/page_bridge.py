@@ -14,6 +14,7 @@ page → kernel   {type: "follow", run_id}              draw this run too, from 
                 {type: "ask", id, what: "models", model}
                                                       use this model from now on, if one is named:
                                                       {current, models: {name: why}, problem}
+                {type: "ask", id, what: "requests"}     to begin with: {requests}; none without data
 """
 
 from __future__ import annotations

@@ -238,6 +238,10 @@ class Environment:
         self._known_notices.update(new)
         return new
 
+    def describe(self) -> str:
+        """Return the context of a prompt that names nothing."""
+        return context_block(digest(self.namespace.variables()), self.workspace.overview(), [])
+
     def prompt_context(
         self,
         prompt: str,

@@ -108,6 +108,12 @@ export class Link {
     return this.request('models', { model: chosen });
   }
 
+  /** Request prompts that fit the variables and files; empty without any. */
+  async requestPrompts(): Promise<string[]> {
+    const reply = (await this.request('requests', {})) as { requests?: string[] } | undefined;
+    return reply?.requests ?? [];
+  }
+
   /** Report the open notebooks of this kernel. */
   reportNotebooks(): void {
     this.send({ type: 'shows', ...this.listNotebooks() });

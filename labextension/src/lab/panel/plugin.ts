@@ -1,7 +1,7 @@
 /** The side panel of the current notebook. */
 import { ILayoutRestorer, JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { ICommandPalette, Notification } from '@jupyterlab/apputils';
-import { INotebookTracker } from '@jupyterlab/notebook';
+import { INotebookTracker, NotebookActions } from '@jupyterlab/notebook';
 import { IRenderMimeRegistry } from '@jupyterlab/rendermime';
 import type { Kernel, KernelMessage } from '@jupyterlab/services';
 import { Widget } from '@lumino/widgets';
@@ -10,7 +10,10 @@ import type { WaitingPlan } from '../../protocol';
 import { NOTIFY } from '../approvals/notify';
 import { agentIcon } from '../cells/agentCell';
 import { cellIds, goTo, placeOf, Place, runBelow } from '../cells/cellLocations';
+import type { Link } from '../kernel/link';
 import { ILinks } from '../kernel/links';
+import { sharedNotebook } from '../proposals/documents';
+import { insertCells } from '../proposals/sharedCells';
 import { countWaiting } from './approvals';
 import { CurrentNotebook } from './currentNotebook';
 import { PanelActions, PanelState } from './section';
@@ -21,8 +24,22 @@ const SHOW = 'ipyagent:show-panel';
 const ADD = 'ipyagent:add-cell';
 const CAPTION = 'Agent: runs, approvals and sessions';
 
+const EXAMPLE = [
+  `import pandas as pd
+
+sales = pd.DataFrame({
+    "region": ["North", "South", "East"] * 2,
+    "year": [2024] * 3 + [2025] * 3,
+    "revenue": [84.2, 61.5, 47.0, 91.3, 58.8, 52.6],
+})`,
+  '%%agent\nPlot revenue by region'
+];
+
 /** Provides the panel's state, and carries out its actions. */
 class Controller implements PanelActions {
+  /** The prompts that the kernel proposed to begin with. */
+  private proposed: { readonly link: Link; readonly prompts: string[] } | null = null;
+
   constructor(
     private app: JupyterFrontEnd,
     private links: ILinks,
@@ -30,16 +47,46 @@ class Controller implements PanelActions {
   ) {}
 
   state(): PanelState {
-    const { panel, overview, isReachable } = this.current;
+    const { panel, link, overview, isReachable } = this.current;
     const { commands } = this.app;
     return {
       notebook: panel?.title.label ?? null,
       overview,
       isReachable,
+      prompts: this.proposed !== null && this.proposed.link === link ? this.proposed.prompts : null,
       cells: new Set(this.notebooks().flatMap(cellIds)),
       canAdd: commands.hasCommand(ADD) && commands.isEnabled(ADD),
       canNotify: commands.hasCommand(NOTIFY) && commands.isEnabled(NOTIFY)
     };
+  }
+
+  /** Ask the kernel for prompts where there is no run yet; call `done` with the reply in `state`. */
+  async propose(done: () => void): Promise<void> {
+    const { link, overview } = this.current;
+    if (link !== null && overview?.runs.length === 0) {
+      this.proposed = { link, prompts: await link.requestPrompts() };
+      done();
+    }
+  }
+
+  /** Return whether a kernel without runs was not asked for prompts yet. */
+  get isNew(): boolean {
+    const { link, overview } = this.current;
+    return overview?.runs.length === 0 && this.proposed?.link !== link;
+  }
+
+  ask(prompt: string): void {
+    const { panel } = this.current;
+    if (panel !== null) {
+      void runBelow({ panel, index: panel.content.activeCellIndex }, `%%agent\n${prompt}`);
+    }
+  }
+
+  insertExample(): void {
+    const { panel } = this.current;
+    if (panel !== null) {
+      insertCells(sharedNotebook(panel), panel.content.activeCellIndex + 1, 'code', EXAMPLE);
+    }
   }
 
   decide: PanelActions['decide'] = (runId, approvalId, answer) =>
@@ -121,8 +168,12 @@ class Panel extends Widget {
     this.node.setAttribute('aria-label', 'ipyagent');
     this.view = new PanelView(controller, html => rendermime?.sanitizer.sanitize(html) ?? html);
     this.node.append(this.view.element);
+    NotebookActions.executed.connect(() => this.propose());
     current.changed.connect(() => {
       this.update();
+      if (controller.isNew) {
+        this.propose();
+      }
       const { overview, isReachable } = current;
       this.showCount(overview !== null && isReachable ? countWaiting(overview) : 0);
     });
@@ -141,6 +192,13 @@ class Panel extends Widget {
 
   protected onAfterShow(): void {
     this.update();
+    this.propose();
+  }
+
+  private propose(): void {
+    if (this.isVisible) {
+      void this.controller.propose(() => this.update());
+    }
   }
 
   protected onUpdateRequest(): void {

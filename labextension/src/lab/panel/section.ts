@@ -56,6 +56,8 @@ export interface PanelState {
   readonly isReachable: boolean;
   /** The cells of the kernel's open notebooks. */
   readonly cells: ReadonlySet<string>;
+  /** Prompts that fit the variables and files; null while the kernel has not said them. */
+  readonly prompts: readonly string[] | null;
   /** False where no agent cell can be added. */
   readonly canAdd: boolean;
   /** True if the user has not decided on notifications yet. */
@@ -72,5 +74,9 @@ export interface PanelActions {
   /** Ask the kernel for the models, once the named one was chosen. */
   models(chosen: string | null): Promise<unknown>;
   add(): void;
+  /** Run a prompt in a new cell. */
+  ask(prompt: string): void;
+  /** Insert cells with a small table and a prompt about it. */
+  insertExample(): void;
   notify(): void;
 }

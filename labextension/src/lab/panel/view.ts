@@ -1,6 +1,7 @@
 /** The side panel: approvals, plan, runs, variables and sessions of the current notebook. */
 import type { Overview } from '../../protocol';
 import { Child, h, Slot } from '../../view/dom';
+import { requestButton } from '../../view/followUp';
 import { button } from '../../view/form';
 import { ModelPicker } from '../../view/modelPicker';
 import { reveal } from '../../view/reveal';
@@ -44,14 +45,34 @@ export class PanelView {
   }
 
   update(state: PanelState): void {
-    const { notebook, overview, canAdd } = state;
+    const { notebook, overview, prompts, canAdd } = state;
     this.head.show([notebook, overview?.model], () => this.headOf(notebook, overview?.model ?? ''));
     const isEmpty = overview === null || overview.runs.length === 0;
     this.empty.element.hidden = !isEmpty;
-    this.empty.show([notebook === null, overview === null, canAdd], () => this.welcome(state));
+    const key = [notebook === null, overview === null, prompts, canAdd];
+    this.empty.show(isEmpty && key, () => (isEmpty ? this.welcome(state) : []));
     this.sections.forEach(section => section.update(state));
     this.foot.element.hidden = overview === null || overview.usage.length === 0;
     this.foot.show(overview?.usage, () => (overview === null ? [] : costOf(overview)));
+  }
+
+  /** Return prompts to try, or without data an example. */
+  private startWith(prompts: readonly string[]): Child[] {
+    if (prompts.length > 0) {
+      const items = prompts.map(each =>
+        h(
+          'li',
+          {},
+          requestButton(each, () => this.actions.ask(each))
+        )
+      );
+      return [h('p', {}, 'Try one of these:'), h('ul', {}, ...items)];
+    }
+    const hint = 'Insert two cells: a small table, and a question about it';
+    return [
+      h('p', {}, 'There are no variables and no files to ask about: load data, or begin with '),
+      button('example', 'an example', hint, () => this.actions.insertExample())
+    ];
   }
 
   private headOf(notebook: string | null, model: string): Child[] {
@@ -65,16 +86,18 @@ export class PanelView {
   }
 
   /** Return the first steps for a new user. */
-  private welcome({ notebook, overview, canAdd }: PanelState): Child[] {
+  private welcome({ notebook, overview, prompts, canAdd }: PanelState): Child[] {
     if (notebook === null) {
       return [h('p', {}, 'Open a notebook: what its agent does is shown here.')];
     }
     const what = overview === null ? 'No agent yet: add an agent cell.' : 'No runs yet.';
+    const start = overview === null || prompts === null ? [] : this.startWith(prompts);
     const how = overview === null ? '%load_ext ipyagent' : '%%agent';
     const before = overview === null ? 'Or run ' : 'Write a cell that begins with ';
     const after = overview === null ? ' in a cell of this notebook.' : ', and what you want below.';
     return [
       h('p', {}, what),
+      ...start,
       canAdd
         ? button('add-cell', 'Add an agent cell', 'Add an agent cell to this notebook', () =>
             this.actions.add()

@@ -1560,6 +1560,14 @@
   border-top: 1px solid var(--ipyagent-line);
 }
 
+.ipyagent-panel-empty ul {
+  display: grid;
+  gap: 6px;
+  margin: 0;
+  padding: 0;
+  list-style: none;
+}
+
 .ipyagent-panel-empty code,
 .ipyagent-panel-variable code {
   padding: 0 3px;
