@@ -44,6 +44,12 @@ function read(text: string, size: number): number {
 
 afterEach(() => vi.restoreAllMocks());
 
+it('has tables in boxes that the keyboard can scroll, and that are named', () => {
+  const box = renderMarkdown(PART).querySelector('table')?.parentElement;
+  const [role, label] = ['role', 'aria-label'].map(name => box?.getAttribute(name));
+  expect([role, label, box?.tabIndex]).toEqual(['region', 'Table', 0]);
+});
+
 describe('Markdown that grows', () => {
   it.each([2, 16, 100])(
     'comes to the same in pieces of %i as at once',

@@ -37,11 +37,11 @@ const inserted = () => insertCells.mock.calls.map(([, sources]) => sources);
 
 describe('code of an answer', () => {
   const text =
-    '```python\nx = 1\ny = 2\n```\n\n```bash\nls\n```\n\n```sql\nSELECT 1\n```\n\n```\nz\n```\n';
+    '```python\nx = 1\ny = 2\n```\n\n```bash\nls\n```\n\n```sql\nSELECT 1\n```\n\n```json\n{}\n```\n\n```\nz\n```\n';
 
   it('becomes a cell where a cell can run it', () => {
     const find = drawn({ text, is_answer: true });
-    expect(find('copy')).toHaveLength(4);
+    expect(find('copy')).toHaveLength(5);
     find('to-cell').forEach(button => button.click());
     expect(inserted()).toEqual([['x = 1\ny = 2'], ['%%bash\nls'], ['z']]);
   });
@@ -64,7 +64,7 @@ describe('code of an answer', () => {
     host.insertCells = null;
     const find = drawn({ text, is_answer: true, calls: [ran('x = 1')] });
     expect([...find('to-cell'), ...find('keep-cells')]).toEqual([]);
-    expect(find('copy')).toHaveLength(4);
+    expect(find('copy')).toHaveLength(5);
   });
 });
 

@@ -1,7 +1,7 @@
 /** Draws a call in full, as it is approved. */
 import type { Argument, CallRequest, Preview } from '../protocol';
 import { diffOf } from './diff';
-import { Child, h } from './dom';
+import { Child, h, textBox } from './dom';
 import { highlight } from './highlight';
 import { hiddenAsEscapes, reveal, revealWithin } from './reveal';
 
@@ -25,7 +25,7 @@ function exactly(given: Record<string, unknown>): HTMLElement {
     'details',
     { class: 'ipyagent-exact' },
     h('summary', {}, 'exactly what is sent'),
-    h('pre', { class: 'ipyagent-pre', tabindex: '0' }, reveal(json))
+    textBox(reveal(json))
   );
 }
 
@@ -39,21 +39,12 @@ function previewOf(preview: Preview): HTMLElement {
 }
 
 function codeOf({ text, language }: Preview): HTMLElement {
-  return h(
-    'pre',
-    { class: 'ipyagent-pre', tabindex: '0' },
-    revealWithin(h('code', {}, highlight(text, language)))
-  );
+  return textBox(revealWithin(h('code', {}, highlight(text, language))));
 }
 
 function argumentList(shown: readonly Argument[]): HTMLElement {
   const rows = shown.map(({ name, value }) =>
-    h(
-      'div',
-      {},
-      h('dt', {}, reveal(name)),
-      h('dd', {}, h('pre', { class: 'ipyagent-pre', tabindex: '0' }, reveal(value)))
-    )
+    h('div', {}, h('dt', {}, reveal(name)), h('dd', {}, textBox(reveal(value))))
   );
   return h('dl', { class: 'ipyagent-arguments' }, ...rows);
 }

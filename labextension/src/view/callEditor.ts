@@ -1,7 +1,7 @@
 /** An editor for a call that waits: its code as text, or else its arguments as JSON. */
 import type { CallRequest } from '../protocol';
 import { h } from './dom';
-import { parseArguments } from './editor';
+import { readArguments } from './editor';
 import { button } from './form';
 import { hiddenAsEscapes } from './reveal';
 
@@ -62,10 +62,8 @@ export class CallEditor {
     } else if (this.code !== null) {
       done({ ...this.request.arguments, [this.code]: value });
     } else {
-      const given = parseArguments(value);
-      if (typeof given === 'string') {
-        this.error.textContent = given;
-        this.field.setAttribute('aria-invalid', 'true');
+      const given = readArguments(this.field, this.error);
+      if (given === null) {
         this.field.focus();
       } else {
         done({ ...given });

@@ -1,6 +1,6 @@
 /** Draws the rich output of tools: figures, tables, text. */
 import type { Display, Image } from '../protocol';
-import { h } from './dom';
+import { h, textBox } from './dom';
 import { renderMarkdown } from './markdown';
 import { maths } from './maths';
 import { reveal } from './reveal';
@@ -69,15 +69,11 @@ function prose(markdown: string | undefined, before: Before): HTMLElement | null
 }
 
 function formula(tex: string | undefined): HTMLElement | null {
-  return tex === undefined
-    ? null
-    : scrollable(maths(tex, true) ?? h('pre', { class: 'ipyagent-pre', tabindex: '0' }, tex));
+  return tex === undefined ? null : scrollable(maths(tex, true) ?? textBox(tex));
 }
 
 function text(content: string | undefined): HTMLElement | null {
-  return content === undefined
-    ? null
-    : scrollable(h('pre', { class: 'ipyagent-pre', tabindex: '0' }, reveal(content)));
+  return content === undefined ? null : scrollable(textBox(reveal(content)));
 }
 
 /** Focusable, so that the keyboard can scroll it. */

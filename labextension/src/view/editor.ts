@@ -118,10 +118,8 @@ class StepEditor {
 
   /** Return the edited step; if its JSON is invalid, show why and return null. */
   read(): EditedStep | null {
-    const given = parseArguments(this.field.value);
-    this.error.textContent = typeof given === 'string' ? given : '';
-    this.field.setAttribute('aria-invalid', `${typeof given === 'string'}`);
-    return typeof given === 'string' ? null : toEditedStep(this.step, given);
+    const given = readArguments(this.field, this.error);
+    return given && toEditedStep(this.step, given);
   }
 }
 
@@ -129,8 +127,17 @@ function toEditedStep({ id, name, note }: PlanStep, given: object): EditedStep {
   return { call: { id, name, arguments: { ...given } }, note };
 }
 
+/** Return the arguments in a field; null without any, with the problem shown. */
+export function readArguments(field: HTMLTextAreaElement, error: HTMLElement): object | null {
+  const given = parseArguments(field.value);
+  const problem = typeof given === 'string' ? given : '';
+  error.textContent = problem;
+  field.setAttribute('aria-invalid', `${problem !== ''}`);
+  return typeof given === 'string' ? null : given;
+}
+
 /** Parse a JSON object; return the problem as a string. */
-export function parseArguments(text: string): object | string {
+function parseArguments(text: string): object | string {
   try {
     const given: unknown = JSON.parse(text);
     const isObject = typeof given === 'object' && given !== null && !Array.isArray(given);

@@ -1,6 +1,6 @@
 /** The last line of a run: how long it took, with what is folded behind that. */
 import type { Fold, Footer } from '../protocol';
-import { Child, h, setText, Slot } from './dom';
+import { Child, h, setText, Slot, textBox } from './dom';
 import { reveal } from './reveal';
 
 export class FooterView {
@@ -26,7 +26,7 @@ export class FooterView {
 }
 
 function foldOf({ title, text, is_open }: Fold): HTMLElement {
-  const body = h('pre', { class: 'ipyagent-pre', tabindex: '0' }, reveal(text));
+  const body = textBox(reveal(text));
   const details = h('details', { class: 'ipyagent-context' }, h('summary', {}, title), body);
   details.open = is_open;
   return details;

@@ -12,7 +12,7 @@ const APPROVING = ['approve', 'always', 'folder', 'accept']
 /** The boxes with the call's text; exact arguments and effects need not be unfolded. */
 const BOX = 'pre:not(.ipyagent-exact *, .ipyagent-effects *)';
 
-const REASON = 'Active once all of what is asked has been in sight';
+const REASON = 'active once all of what is asked has been in sight';
 
 /** The elements of a call: its first line, its text, and its buttons. */
 interface Places {
@@ -124,9 +124,9 @@ export class Gate {
         title
       };
       this.labels.set(element, label);
-      const name = isClosed ? `${label.name} (${REASON.toLowerCase()})` : label.name;
+      const name = isClosed ? `${label.name} (${REASON})` : label.name;
       element.setAttribute('aria-label', name);
-      element.title = isClosed ? REASON : label.title;
+      element.title = isClosed ? `${label.title} · ${REASON}` : label.title;
       if (isClosed) {
         element.setAttribute('aria-disabled', 'true');
       } else {

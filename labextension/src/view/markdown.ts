@@ -22,11 +22,21 @@ outline.core.ruler.enableOnly(['normalize', 'block']);
 /** Return `text` as nodes; too long texts stay plain. */
 export function renderMarkdown(text: string, before: Before = keepHtml): DocumentFragment {
   if (text.length <= MAX_HTML) {
-    return revealProseWithin(sanitize(parser.render(text), before));
+    const fragment = sanitize(parser.render(text), before);
+    fragment.querySelectorAll('table').forEach(makeScrollable);
+    return revealProseWithin(fragment);
   }
   const fragment = document.createDocumentFragment();
   fragment.append(h('div', { class: 'ipyagent-plain' }, revealProse(text)));
   return fragment;
+}
+
+/** Put a table into a box, which the keyboard can scroll. */
+function makeScrollable(table: Element): void {
+  const attributes = { role: 'region', 'aria-label': 'Table', tabindex: '0' };
+  const box = h('div', { class: 'ipyagent-table', ...attributes });
+  table.replaceWith(box);
+  box.append(table);
 }
 
 /** A block of code between fences. */

@@ -1,7 +1,7 @@
 /** A proposed change of a notebook, with buttons to accept or reject it. */
 import type { Call } from '../protocol';
 import { changesOf } from './diff';
-import { h } from './dom';
+import { h, textBox } from './dom';
 import { answerForm, button, Decide, markApproval, reasonField } from './form';
 import { Gate } from './gate';
 import { highlight } from './highlight';
@@ -95,7 +95,7 @@ function content(call: Call): HTMLElement {
     return h('p', { class: 'ipyagent-note' }, 'It is empty.');
   }
   const code = highlight(source, preview?.language ?? '');
-  return h('pre', { class: 'ipyagent-pre', tabindex: '0' }, revealWithin(h('code', {}, code)));
+  return textBox(revealWithin(h('code', {}, code)));
 }
 
 function sourceOf({ request }: Call): string {

@@ -4,7 +4,7 @@ import type { Call, Fold, Late, Result } from '../protocol';
 import { wholeCall } from './call';
 import { CallEditor } from './callEditor';
 import { media } from './displays';
-import { Child, h, Slot } from './dom';
+import { Child, h, Slot, textBox } from './dom';
 import { effectsOf } from './effects';
 import { approvalForm, Decide, markApproval } from './form';
 import { ApprovalGate } from './gate';
@@ -167,11 +167,7 @@ export function glyph({ glyph, status_text }: Pick<Call, 'glyph' | 'status_text'
 
 /** Return the last lines of a running call's output. */
 function tailOf(text: string): HTMLElement {
-  return h(
-    'pre',
-    { class: 'ipyagent-pre ipyagent-output ipyagent-tail', tabindex: '0' },
-    reveal(text)
-  );
+  return textBox(reveal(text), 'ipyagent-output ipyagent-tail');
 }
 
 /** Return a note on what the code touches, shown above it. */
@@ -226,16 +222,14 @@ function textForModel({ title, text, is_open }: Fold): HTMLElement {
     'details',
     { class: 'ipyagent-for-model', ...(is_open ? { open: '' } : {}) },
     h('summary', {}, title),
-    h('pre', { class: 'ipyagent-pre ipyagent-output', tabindex: '0' }, reveal(text))
+    textBox(reveal(text), 'ipyagent-output')
   );
 }
 
 function texts({ output, error, tone }: Result): Child[] {
   const failed = tone === 'error';
-  const name = failed
-    ? 'ipyagent-pre ipyagent-output ipyagent-error'
-    : 'ipyagent-pre ipyagent-output';
-  const box = (text: string): Child => h('pre', { class: name, tabindex: '0' }, reveal(text));
+  const name = failed ? 'ipyagent-output ipyagent-error' : 'ipyagent-output';
+  const box = (text: string): Child => textBox(reveal(text), name);
   // A failure without output shows its error there.
   const all = output === '' ? error : output;
   return [

@@ -193,16 +193,17 @@ _STEPS = TypeAdapter(tuple[PlanStep, ...])
 
 def parse_click(given: object, about: ToolExecution | Run) -> Answer | None:
     """Return the answer in a click; None if it is no answer to the question."""
+    asks = None if isinstance(about, Run) else about.question is not None
     match given:
         case {"decision": "deny", **rest}:
             reason = str(rest.get("reason") or "").strip() or None
             return Answer(Decision.DENIED, DecidedBy.BUTTON, reason)
-        case {"decision": "answer", "text": str(text)} if _asks(about) and text.strip():
+        case {"decision": "answer", "text": str(text)} if asks and text.strip():
             return Answer(Decision.APPROVED, DecidedBy.BUTTON, text=text.strip())
-        case {"decision": "edit", "plan": list(plan)} if isinstance(about, Run):
+        case {"decision": "edit", "plan": list(plan)} if asks is None:
             steps = _steps(plan)
             return Answer(Decision.APPROVED, DecidedBy.BUTTON, plan=steps) if steps else None
-        case {"decision": "edit_call", "arguments": dict(given)} if _may_edit(about):
+        case {"decision": "edit_call", "arguments": dict(given)} if asks is False:
             return Answer(Decision.APPROVED, DecidedBy.BUTTON, arguments=given)
         case {"decision": str(word)} if _SCOPES.get(word) in _offered_scopes(about):
             return Answer(Decision.APPROVED, DecidedBy.BUTTON, scope=_SCOPES[word])
@@ -214,14 +215,6 @@ def _offered_scopes(about: ToolExecution | Run) -> tuple[Scope, ...]:
     if isinstance(about, Run):
         return (Scope.ONCE,)
     return () if about.question else (Scope.ONCE, *about.scopes)
-
-
-def _may_edit(about: ToolExecution | Run) -> bool:
-    return isinstance(about, ToolExecution) and about.question is None
-
-
-def _asks(about: ToolExecution | Run) -> bool:
-    return isinstance(about, ToolExecution) and about.question is not None
 
 
 def _steps(plan: list[Any]) -> tuple[PlanStep, ...]:

@@ -4,6 +4,7 @@ import type { INotebookTracker } from '@jupyterlab/notebook';
 
 import type { PendingApproval } from '../../protocol';
 import type { ILinks } from '../kernel/links';
+import { Poll } from './poll';
 import { CardParts, scrollToPart, Visibility } from './visibility';
 import { askingCell, findCard } from './waiting';
 
@@ -16,14 +17,16 @@ const PRESS_MILLISECONDS = 400;
 /** The oldest approval of the current notebook, and which parts of its card were visible. */
 export class Decisions {
   private visibility = new Visibility('');
-  private timer: number | null = null;
+  private poll = new Poll(() => this.recordVisibility(), POLL_MILLISECONDS);
   private lastPress = -PRESS_MILLISECONDS;
 
   constructor(
     private tracker: INotebookTracker,
     private links: ILinks
   ) {
-    const update = (): void => this.update();
+    const update = (): void => {
+      this.poll.isOn = this.pending !== null;
+    };
     links.changed.connect(update);
     tracker.currentChanged.connect(update);
   }
@@ -52,15 +55,6 @@ export class Decisions {
     } else {
       scrollToPart(card, unseen);
       Notification.info(`Read what is asked, then ${word} again.`, { autoClose: 4_000 });
-    }
-  }
-
-  private update(): void {
-    if (this.pending === null && this.timer !== null) {
-      window.clearInterval(this.timer);
-      this.timer = null;
-    } else if (this.pending !== null && this.timer === null) {
-      this.timer = window.setInterval(() => this.recordVisibility(), POLL_MILLISECONDS);
     }
   }
 

@@ -4,6 +4,7 @@ import { Notification } from '@jupyterlab/apputils';
 import { INotebookTracker, NotebookActions } from '@jupyterlab/notebook';
 
 import { ILinks } from '../kernel/links';
+import { Poll } from './poll';
 import { isInSight } from './visibility';
 import { describeWaiting, facesOf, listWaiting, showWaiting, Waiting } from './waiting';
 
@@ -20,7 +21,7 @@ const INPUTS = ['wheel', 'touchmove', 'pointerdown', 'keydown'];
  * but run cells and decide, it scrolls to them instead: Run All leaves the view at its last cell.
  */
 class Reminder {
-  private timer: number | null = null;
+  private poll = new Poll(() => this.checkPage(), POLL_MILLISECONDS);
   /** The number of looks at which an approval was out of sight; Infinity once it was seen. */
   private looks = new Map<string, number>();
   private toast: { readonly id: string; readonly text: string } | null = null;
@@ -51,12 +52,7 @@ class Reminder {
     const waiting = listWaiting(this.links);
     const keys = waiting.map(({ key }) => key);
     [...this.looks.keys()].filter(key => !keys.includes(key)).forEach(k => this.looks.delete(k));
-    if (waiting.length > 0) {
-      this.timer ??= window.setInterval(() => this.checkPage(), POLL_MILLISECONDS);
-    } else if (this.timer !== null) {
-      window.clearInterval(this.timer);
-      this.timer = null;
-    }
+    this.poll.isOn = waiting.length > 0;
     this.remind(waiting);
   }
 

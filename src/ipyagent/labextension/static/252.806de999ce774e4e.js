@@ -414,11 +414,19 @@
   border-radius: 8px;
 }
 
+.ipyagent-table {
+  overflow-x: auto;
+  margin-block: 1em;
+}
+
+.ipyagent-markdown .ipyagent-table > table {
+  width: max-content;
+  max-width: none;
+}
+
 .ipyagent-markdown table {
-  display: block;
   max-width: 100%;
   border-collapse: collapse;
-  overflow-x: auto;
   font-size: 0.92em;
   font-variant-numeric: tabular-nums;
 }
@@ -1566,6 +1574,10 @@
   margin: 0;
   padding: 0;
   list-style: none;
+}
+
+.ipyagent-panel .ipyagent-panel-empty button code {
+  font-size: inherit;
 }
 
 .ipyagent-panel-empty code,
