@@ -21,6 +21,10 @@ const HEAD = new RegExp(
     'aria-label="Copy this code" title="Copy this code">Copy</button></span></div>$'
 );
 
+/** Around a table, and around nothing else. */
+const TABLE_BOX =
+  '<div class="ipyagent-table" role="region" aria-label="Table" tabindex="0"></div>';
+
 /** Everything in `root` that could run, fetch, submit, or pass for something else. */
 export function harm(root: ParentNode, ours: string[] = [], controls: string[] = []): string[] {
   return [...root.querySelectorAll('*')]
@@ -32,8 +36,13 @@ export function harm(root: ParentNode, ours: string[] = [], controls: string[] =
       if (element.closest('.ipyagent-listing-head') !== null) {
         return harmOfHead(element);
       }
-      return harmOfHtml(element, ours);
+      return isTableBox(element) ? [] : harmOfHtml(element, ours);
     });
+}
+
+function isTableBox(element: Element): boolean {
+  const isAroundTable = [...element.children].every(each => each.localName === 'table');
+  return isAroundTable && (element.cloneNode() as Element).outerHTML === TABLE_BOX;
 }
 
 function harmOfHtml(element: Element, ours: string[]): string[] {
