@@ -17,13 +17,14 @@ import nbformat
 import pytest
 import yaml
 from deciding import await_active
-from PIL import Image
+from PIL import Image, ImageDraw
 from playwright.sync_api import Locator, expect
 
 ROOT = Path(__file__).parents[2]
 WIDTH, HEIGHT, SCALE = 1000, 1500, 1.5
 PATIENCE = 90_000
 MAX_BYTES = 150_000
+MAX_ANIMATED = 400_000
 THEMES = {"light": "JupyterLab Light", "dark": "JupyterLab Dark"}
 
 SELECT_FIRST = "() => { window.jupyterapp.shell.currentWidget.content.activeCellIndex = 0 }"
@@ -107,6 +108,72 @@ def test_transcript(stage: Stage) -> None:
     expect(book.run(3).locator("[data-ipyagent=effects]")).to_be_visible(timeout=PATIENCE)
     await_active(book.run(3).locator("[data-ipyagent=approve]"))
     stage.take(book, "transcript", book.cell(2), book.cell(3))
+
+
+def test_approval(stage: Stage) -> None:
+    """An approval, as an animation: a cell is run, its call is approved, and it is done."""
+    if stage.theme == "dark":
+        return
+    book = stage.open(
+        f"{LOAD}\n{TABLE}",
+        "%%agent\nList the files in data",
+        "%%agent\nAdd a column bill_ratio = bill_length_mm / bill_depth_mm",
+    )
+    book.start(0)
+    book.start(1)
+    book.expect_state(1, "done")
+    frames = Frames(book, book.cell(2))
+    frames.take(1.5)
+    book.start(2)
+    approve = book.run(2).locator("[data-ipyagent=approve]")
+    expect(book.run(2).locator("[data-ipyagent=effects]")).to_be_visible(timeout=PATIENCE)
+    await_active(approve)
+    frames.take(2.5)
+    approve.hover()
+    frames.take(1.0, point=approve)
+    approve.click()
+    book.expect_state(2, "done")
+    frames.take(3.5)
+    frames.save(ROOT / "docs" / "approval.png")
+
+
+class Frames:
+    """The frames of an animation of one cell, each with the seconds for which it is seen."""
+
+    def __init__(self, book: Any, cell: Locator) -> None:
+        self.book, self.cell = book, cell
+        self.shots: list[tuple[Image.Image, float]] = []
+
+    def take(self, seconds: float, point: Locator | None = None) -> None:
+        """Take a frame; `point` is where the mouse is drawn, which pictures leave out."""
+        self.book.page.evaluate(SELECT_FIRST)
+        if point is None:
+            self.book.page.mouse.move(WIDTH - 2, 2)
+        self.cell.scroll_into_view_if_needed()
+        box = self.cell.bounding_box()
+        shot = Image.open(io.BytesIO(self.book.page.screenshot(clip=box))).convert("RGB")
+        if point is not None:
+            at = point.bounding_box()
+            x, y = (at["x"] + at["width"] / 2 - box["x"], at["y"] + at["height"] / 2 - box["y"])
+            arrow = [(0, 0), (0, 17), (4, 13), (7, 19), (10, 18), (7, 12), (12, 12)]
+            corners = [((x + dx) * SCALE, (y + dy) * SCALE) for dx, dy in arrow]
+            ImageDraw.Draw(shot).polygon(corners, fill="black", outline="white")
+        self.shots.append((shot, seconds))
+
+    def save(self, path: Path) -> None:
+        """Save them as an animated PNG: all of one size, with one palette."""
+        width, height = (max(shot.size[side] for shot, _ in self.shots) for side in (0, 1))
+        whole = Image.new("RGB", (width, height * len(self.shots)), "white")
+        for number, (shot, _) in enumerate(self.shots):
+            whole.paste(shot, (0, height * number))
+        flat = whole.quantize(256, dither=Image.Dither.NONE)
+        first, *others = (
+            flat.crop((0, height * number, width, height * (number + 1)))
+            for number in range(len(self.shots))
+        )
+        durations = [round(seconds * 1_000) for _, seconds in self.shots]
+        first.save(path, save_all=True, append_images=others, duration=durations, loop=0)
+        assert path.stat().st_size < MAX_ANIMATED, f"{path.name} has {path.stat().st_size:,} bytes"
 
 
 def test_plan(stage: Stage) -> None:
