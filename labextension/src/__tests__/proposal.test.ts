@@ -123,8 +123,8 @@ describe('a proposal', () => {
     const label = (element: Element) => element.getAttribute('aria-label');
     const view = edit({}, '\nx = 1\ny = 2');
     expect([...view.element.querySelectorAll('button')].map(label)).toEqual([
-      'Accept the change of the cell “x = 1”',
-      'Reject the change of the cell “x = 1”'
+      'Approve the change of the cell “x = 1”',
+      'Deny the change of the cell “x = 1”'
     ]);
     expect(label(edit({}, '').element)).toBe('the change of the cell without text');
     expect(label(insert({ source: 'plot()' }).element)).toBe('the new code cell “plot()”');

@@ -1,4 +1,4 @@
-/** A proposed change of a notebook, with buttons to accept or reject it. */
+/** A proposed change of a notebook, with buttons to approve or deny it. */
 import type { Call } from '../protocol';
 import { changesOf } from './diff';
 import { h, textBox } from './dom';
@@ -24,7 +24,7 @@ export class ProposalView {
   private outdated = h(
     'p',
     { class: 'ipyagent-concern', role: 'status', hidden: '' },
-    '⚠ You have changed this cell since. Accepting would fail and leave your text as it is.'
+    '⚠ You have changed this cell since. Approving would fail and leave your text as it is.'
   );
 
   constructor(proposed: Proposed, decide: Decide) {
@@ -66,8 +66,8 @@ function decision(what: string, decide: Decide): HTMLElement {
     const press = (word: 'approve' | 'deny') => () =>
       send({ decision: word, reason: reason.value.trim() });
     return [
-      button('accept', 'Accept', `Accept ${what}`, press('approve')),
-      button('reject', 'Reject', `Reject ${what}`, press('deny')),
+      button('accept', 'Approve', `Approve ${what}`, press('approve')),
+      button('reject', 'Deny', `Deny ${what}`, press('deny')),
       reason
     ];
   });
