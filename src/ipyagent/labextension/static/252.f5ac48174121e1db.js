@@ -416,7 +416,6 @@
 
 .ipyagent-table {
   overflow-x: auto;
-  margin-block: 1em;
 }
 
 .ipyagent-markdown .ipyagent-table > table {
