@@ -47,7 +47,7 @@ afterEach(() => vi.restoreAllMocks());
 it('has tables in boxes that the keyboard can scroll, and that are named', () => {
   const box = renderMarkdown(PART).querySelector('table')?.parentElement;
   const [role, label] = ['role', 'aria-label'].map(name => box?.getAttribute(name));
-  expect([role, label, box?.tabIndex]).toEqual(['region', 'Table', 0]);
+  expect([role, label, box?.tabIndex]).toEqual(['group', 'Table', 0]);
 });
 
 describe('Markdown that grows', () => {

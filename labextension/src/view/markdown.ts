@@ -33,7 +33,7 @@ export function renderMarkdown(text: string, before: Before = keepHtml): Documen
 
 /** Put a table into a box, which the keyboard can scroll. */
 function makeScrollable(table: Element): void {
-  const attributes = { role: 'region', 'aria-label': 'Table', tabindex: '0' };
+  const attributes = { role: 'group', 'aria-label': 'Table', tabindex: '0' };
   const box = h('div', { class: 'ipyagent-table', ...attributes });
   table.replaceWith(box);
   box.append(table);
