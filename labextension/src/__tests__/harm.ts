@@ -22,8 +22,7 @@ const HEAD = new RegExp(
 );
 
 /** Around a table, and around nothing else. */
-const TABLE_BOX =
-  '<div class="ipyagent-table" role="group" aria-label="Table" tabindex="0"></div>';
+const TABLE_BOX = '<div class="ipyagent-table" role="group" aria-label="Table" tabindex="0"></div>';
 
 /** Everything in `root` that could run, fetch, submit, or pass for something else. */
 export function harm(root: ParentNode, ours: string[] = [], controls: string[] = []): string[] {
