@@ -281,6 +281,68 @@ RESPONSE: dict[str, list[Any]] = {
 }  # fmt: skip
 
 
+def begun(call_id: str, arguments: str = "") -> dict[str, Any]:
+    """A call as llama.cpp begins it: with neither a number nor an id of the item."""
+    item = {"type": "function_call", "call_id": call_id, "name": "read_file"}
+    return of("output_item.added", None, item=item | {"arguments": arguments})
+
+
+def arguments(kind: str, text: str, **fields: Any) -> dict[str, Any]:
+    return of(f"function_call_arguments.{kind}", None, **fields) | {
+        "delta" if kind == "delta" else "arguments": text}  # fmt: skip
+
+
+UNNUMBERED = {
+    "begun together": [
+        begun("a"), begun("b"), arguments("delta", P, item_id="a"),
+        arguments("delta", Q, item_id="b")],
+    "begun together, in pieces": [
+        begun("a"), begun("b"), arguments("delta", P[:5], item_id="a"),
+        arguments("delta", Q[:5], item_id="b"), arguments("delta", P[5:], item_id="a"),
+        arguments("delta", Q[5:], item_id="b")],
+    "one after the other": [
+        begun("a"), arguments("delta", P, item_id="a"), begun("b"),
+        arguments("delta", Q, item_id="b")],
+    "ends of arguments without any id": [
+        begun("a"), begun("b"), arguments("done", P), arguments("done", Q)],
+    "no ids, one after the other": [
+        begun("a"), arguments("delta", P), begun("b"), arguments("delta", Q[:5]),
+        arguments("delta", Q[5:])],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", UNNUMBERED)
+@pytest.mark.parametrize("comes_again", [False, True])
+async def test_arguments_without_numbers_belong_to_the_call_of_their_id(
+    name: str, comes_again: bool, request_: ModelRequest
+) -> None:
+    items = [begun("a", P)["item"], begun("b", Q)["item"]] * comes_again
+    ends = [of("output_item.done", None, item=item) for item in items]
+    end = of("completed", None, response={"status": "completed", "output": items})
+    with ModelServer([streamed(*UNNUMBERED[name], *ends, end)]) as server:
+        said = await ask(client_of(server, RESPONSES), request_)
+    assert [(c.id, c.name, c.arguments, c.parse_error) for c in said.message().tool_calls] == [
+        ("a", "read_file", NOTES, None), ("b", "read_file", B, None),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("is_whole", [False, True])
+async def test_calls_of_one_number_in_messages_keep_their_arguments(
+    is_whole: bool, request_: ModelRequest
+) -> None:
+    events = []
+    for id_, given in (("a", NOTES), ("b", B)):
+        block = {"type": "tool_use", "id": id_, "name": "read_file"}
+        block["input"] = given if is_whole else {}
+        events.append({"type": "content_block_start", "index": 0, "content_block": block})
+        rest = {"type": "input_json_delta", "partial_json": json.dumps(given)}
+        events += [{"type": "content_block_delta", "index": 0, "delta": rest}] * (not is_whole)
+        events.append({"type": "content_block_stop", "index": 0})
+    with ModelServer([streamed(START, *events, STOP, LAST)]) as server:
+        said = await ask(client_of(server, MESSAGES), request_)
+    assert [(c.id, c.arguments) for c in said.message().tool_calls] == [("a", NOTES), ("b", B)]
+
+
 @pytest.mark.parametrize("name", RESPONSE)
 async def test_responses_are_taken_from_where_they_come_first_and_once(
     name: str, request_: ModelRequest

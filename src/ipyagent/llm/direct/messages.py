@@ -173,6 +173,8 @@ class MessagesReader(Reader):
         """Blocks whose signature has come."""
         self._foreign: set[int] = set()
         """Blocks of the service's own tools, whose calls it runs itself."""
+        self._calls: dict[int, str] = {}
+        """The id of the newest call of an index: some services number every block alike."""
 
     def _read(self, event: JsonDict) -> Iterator[StreamChunk]:
         """Yield the chunks of an event."""
@@ -221,10 +223,11 @@ class MessagesReader(Reader):
                 self._foreign.discard(index)
                 given = block.get("input")
                 text = text_of(given) or (dump(object_of(given)).decode() if given else "")
-                known = self._join.has(("call", index))
+                self._calls[index] = text_of(block.get("id"))
+                place = ("call", index, self._calls[index])
                 yield StreamChunk(
                     type="tool_call",
-                    data="" if known else self._join(("call", index), text),
+                    data="" if self._join.has(place) else self._join(place, text),
                     index=index,
                     id=well_formed(text_of(block.get("id"))),
                     name=well_formed(text_of(block.get("name"))),
@@ -251,7 +254,7 @@ class MessagesReader(Reader):
             case "input_json_delta" if index not in self._foreign:
                 given = delta.get("partial_json")
                 text = dump(given).decode() if isinstance(given, dict) else text_of(given)
-                text = self._join(("call", index), text)
+                text = self._join(("call", index, self._calls.get(index)), text)
                 yield StreamChunk(type="tool_call", data=text, index=index)
 
     def _text(

@@ -194,11 +194,16 @@ class ResponsesReader(Reader):
 
     def _index(self, event: JsonDict) -> int:
         """Return the number of the event's item; without one, of the item of that id."""
-        index = count_of(event.get("output_index"))
-        id_ = text_of(event.get("item_id")) or text_of(object_of(event.get("item")).get("id"))
-        if index is None:
-            return self._indices.setdefault(id_, len(self._indices)) if id_ else 0
-        return self._indices.setdefault(id_, index) if id_ else index
+        index, item = count_of(event.get("output_index")), object_of(event.get("item"))
+        ids = (event.get("item_id"), item.get("id"), item.get("call_id"))
+        id_ = next(filter(None, map(text_of, ids)), "")
+        if id_:
+            return self._indices.setdefault(id_, len(self._indices) if index is None else index)
+        if index is not None or "arguments" not in text_of(event.get("type")):
+            return index or 0
+        # Whole arguments belong to the first call that lacks them, pieces to the last one.
+        begun = [*self._calls.values()][0 if "arguments" in event else -1 :] or [0]
+        return next((n for n in begun if not self._join.has(("call", n))), begun[-1])
 
     def _text(self, place: tuple[str, int, int], text: str) -> Iterator[StreamChunk]:
         if text:
