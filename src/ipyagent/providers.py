@@ -228,7 +228,20 @@ PROVIDERS: dict[str, Provider] = dict(_fill_names(_ROWS))
 ALIASES = {"ollama_chat": "ollama", "cohere": "cohere_chat"}
 
 _TOO_LONG_ELSEWHERE = (
-    "longer than the maximum model length",  # vLLM
+    "longer than the (maximum model|model's context) length",  # vLLM, SGLang
+    "max_(completion_)?tokens must be at least 1, got -",  # vLLM
+    "provide a shorter input",  # LM Studio
+    "max_new_tokens` must be <=|`inputs` must have less than",  # Hugging Face
+    r"prompt token count of [\d,]+ exceeds|max_prompt_tokens_exceeded",  # Copilot
+    "Request body too large for .{1,80} model",  # GitHub
+    "context window exceeds limit",  # MiniMax
+    "exceeded model token limit",  # Moonshot
+    "tokens in request more than max tokens|Prompt exceeds max length|Prompt 超长",  # Z.ai
+    "Range of input length should be",  # Alibaba
+    "tokens in the prompt cannot exceed",  # Cohere
+    r"input tokens [\d,]+ cannot exceed the total tokens limit",  # watsonx
+    "exceed(s|ed)? (the |this |its )?(model('s)? )?(max(imum)? )?context (length|window)",
+    "model_context_window_exceeded",
     "ContextWindowExceeded|Context Window exceeded",  # LiteLLM, and its proxy
 )
 

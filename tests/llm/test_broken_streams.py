@@ -4,11 +4,12 @@ import json
 import threading
 
 import pytest
-from asking import EVENTS, HELLO, KEY, ONLY_LITELLM, ask, client_of, failed
+from asking import EVENTS, HELLO, KEY, ONLY_DIRECT, ONLY_LITELLM, ask, client_of, failed
 
 from ipyagent.errors import ContextOverflowError, ModelRefusedError, ModelUnavailableError
 from ipyagent.llm.client import ModelRequest
 from ipyagent.llm.litellm import warmup
+from ipyagent.providers import is_too_long
 from servers.model_server import (
     Cut,
     ModelServer,
@@ -177,6 +178,41 @@ async def test_other_limits_are_not_taken_for_that(
     with ModelServer([reply]) as server:
         error, _ = await failed(client_of(server), request_)
     assert type(error).__name__ == f"Model{kind}Error"
+
+
+TOO_LONG_WORDS = [
+    "Trying to keep the first 5000 tokens when context the overflows. However, the model is loaded "
+    "with context length of only 4096 tokens, which is not enough. Try to load the model with a "
+    "larger context length, or provide a shorter input",
+    "`inputs` tokens + `max_new_tokens` must be <= 8192. Given: 9000 `inputs` tokens and 100",
+    "Input validation error: `inputs` must have less than 4095 tokens. Given: 9000",
+    "prompt token count of 130000 exceeds the limit of 128000",
+    "Request body too large for gpt-4o model. Max size: 8000 tokens.",
+    "invalid params, context window exceeds limit (2013)",
+    "Invalid request: Your request exceeded model token limit: 262144 (requested: 300000)",
+    "tokens in request more than max tokens allowed",
+    "<400> InternalError.Algo.InvalidParameter: Range of input length should be [1, 98304]",
+    "The input (9000 tokens) is longer than the model's context length (8192 tokens).",
+    "max_tokens must be at least 1, got -1000.",
+    "too many tokens: total number of tokens in the prompt cannot exceed 8192 - received 9000",
+    "the number of input tokens 9000 cannot exceed the total tokens limit 8192 for this model",
+    "Input exceeds the model's context length",
+    "model_context_window_exceeded",
+]
+OTHER_LIMITS = [
+    "Request too large for model `x` on tokens per minute (TPM): Limit 6000, Requested 8000",
+    "This request would exceed your account's rate limit of 40,000 input tokens per minute",
+    "max_tokens is too large: 32000. This model supports at most 16384 completion tokens",
+    "max_tokens must be at least 1, got 0",
+    "image exceeds 5 MB maximum",
+    "tools[0].function.description: string too long. Expected a maximum length of 1024",
+]
+
+
+@ONLY_DIRECT
+def test_services_say_in_many_words_that_a_conversation_is_too_long() -> None:
+    assert [words for words in TOO_LONG_WORDS if not is_too_long(words)] == []
+    assert [words for words in OTHER_LIMITS if is_too_long(words)] == []
 
 
 async def test_a_quota_that_is_used_up_is_final(request_: ModelRequest) -> None:

@@ -116,7 +116,7 @@ HELLO = {
     RESPONSES: [TEXT_DELTA, {"type": "response.completed", "response": {}}],
 }
 WORDS = {
-    **dict.fromkeys(("MAX_TOKENS", "max_output_tokens"), "length"),
+    **dict.fromkeys(("MAX_TOKENS", "max_output_tokens", "LENGTH", "max_output_reached"), "length"),
     **dict.fromkeys(("SAFETY", "sensitive", "content_filter: RECITATION"), "content_filter"),
     **dict.fromkeys(("network_error", "insufficient_system_resource", "abort", "error"), None),
 }
@@ -138,6 +138,49 @@ async def test_half_an_answer_is_known_by_the_word_that_ends_it(
     assert type(error) is ModelUnavailableError
     assert word in str(error)
     assert said.message().text == "Hello"
+
+
+@pytest.mark.parametrize("word", ["null", "None", "FINISH_REASON_UNSPECIFIED"])
+async def test_a_word_for_no_reason_is_no_end(word: str, request_: ModelRequest) -> None:
+    """A reply that is cut off after it would be taken for a complete one."""
+    thought = [delta(content=c, finish_reason=word) for c in ("<thi", "nk>Hm.</th", "ink>")]
+    begin = delta(content="Hel", finish_reason=word)
+    rest = [delta(content="lo", finish_reason="stop"), DONE]
+    with ModelServer([streamed(*thought, begin, *rest), streamed(begin)]) as server:
+        said = await ask(client_of(server), request_)
+        assert (said.message().text, said.finish_reason) == ("Hello", "stop")
+        error, _ = await failed(client_of(server), request_)
+    assert type(error) is ModelUnavailableError
+
+
+COUNTED = {"choices": [], "usage": {"prompt_tokens": 10, "completion_tokens": 5}}
+NO_REASONS = {
+    CHAT: [delta(content="Hello"), COUNTED],
+    MESSAGES: [BLOCK, {"type": "message_delta", "delta": {"stop_reason": None}},
+               {"type": "message_stop"}],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("model", NO_REASONS)
+@pytest.mark.parametrize("end", [[], [DONE]])
+async def test_a_reply_that_was_counted_or_ended_in_order_is_complete_without_a_reason(
+    model: str, end: list[Any], request_: ModelRequest
+) -> None:
+    events = NO_REASONS[model]
+    replies = [streamed(*events, *end), streamed(events[0], *end), streamed(events[-1], *end)]
+    with ModelServer(replies) as server:
+        said = await ask(client_of(server, model), request_)
+        assert (said.message().text, said.finish_reason) == ("Hello", "stop")
+        for _ in range(2):
+            error, _ = await failed(client_of(server, model), request_)
+            assert type(error) is ModelUnavailableError
+
+
+async def test_a_count_amid_a_reply_does_not_end_it(request_: ModelRequest) -> None:
+    events = [delta(content="Hel"), COUNTED, delta(content="lo"), delta(finish_reason="length")]
+    with ModelServer([streamed(*events, COUNTED, DONE)]) as server:
+        said = await ask(client_of(server), request_)
+    assert (said.message().text, said.finish_reason) == ("Hello", "length")
 
 
 async def test_an_incomplete_answer_without_a_reason_was_cut(request_: ModelRequest) -> None:

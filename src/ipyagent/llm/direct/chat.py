@@ -279,7 +279,10 @@ class ChatReader(Reader):
         if faults or "error" in (event.get("object"), event.get("type")):
             raise ServiceError.in_stream(faults[0] if faults else event)
         usages = [each.get("usage") for each in (event, *choices)]
-        self._count(next(filter(None, usages), None) or _other_usage(event))
+        usage = next(filter(None, usages), None) or _other_usage(event)
+        self._count(usage)
+        # Only a reply that is complete is counted in an event of its own.
+        self.may_end = bool(usage) and not choices and self.has_words
         for at, choice in enumerate(choices):
             offset = (count_of(choice.get("index")) or at) * _OFFSET
             if delta := object_of(choice.get("delta")):
@@ -310,8 +313,9 @@ class ChatReader(Reader):
     def _finish(self, word: str) -> Iterator[StreamChunk]:
         if _MALFORMED.search(word):  # Gemini
             raise ServiceError.in_stream({"message": f"the reply ended as {word}", "code": word})
-        yield from self.end()
-        yield from self._finish_by(word)
+        if finish := [*self._finish_by(word)]:
+            yield from self.end()
+            yield from finish
 
     def _rest_of(self, message: JsonDict, offset: int) -> JsonDict:
         """Return what has not come in pieces of a message that comes whole, maybe at the end."""

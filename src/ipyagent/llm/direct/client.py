@@ -222,7 +222,9 @@ class DirectClient(ServiceClient):
                 if events := splitter.feed(data):
                     yield deadline.renew_by(read_chunks(events, reader))
             yield read_chunks(splitter.end(), reader)
-        if not reader.was_finished:
+        if reader.may_end and not reader.was_finished:
+            yield [StreamChunk(type="finish", data="stop")]
+        elif not reader.was_finished:
             text = beginning.decode("utf-8", "replace")
             is_bounded = kind != _EVENTS or not _LENGTHS.isdisjoint(response.headers)
             if not text.strip() and not is_bounded:

@@ -26,7 +26,7 @@ from ipyagent.schema import Message, Role, StreamChunk, TokenUsage
 
 _FINISHES = {
     "tool_calls": re.compile("tool_use|function_call"),
-    "length": re.compile("max.*tokens|model_length|model_context_window_exceeded"),
+    "length": re.compile("length|max.*tokens|max_output|model_length|model_context_window_ex"),
     "content_filter": re.compile(
         "content_filter|refusal|safety|sensitive|recitation|prohibited|blocklist|guardrail"
     ),
@@ -34,6 +34,9 @@ _FINISHES = {
 """Other words for OpenAI's reasons to end a reply."""
 _BROKEN = re.compile("error|abort|cancel|interrupt|insufficient")
 """Words that stand for no end: the service gave the reply up."""
+
+_NONE = {"null", "none", "finish_reason_unspecified"}
+"""Words that say, with each piece of a reply, that it goes on."""
 
 LENGTH = "max_tokens"
 """The name under which a length limit is omitted, whatever a format calls it."""
@@ -93,6 +96,8 @@ class Reader(ABC):
         """True once the service said why the reply ended: without that it is cut off."""
         self.was_finished = False
         """True once it said so, whatever came then."""
+        self.may_end = False
+        """True if a reply that ends in order here is complete, also without a reason."""
         self.is_counted = False
         """True once tokens were counted after the finish: nothing else is waited for."""
         self.is_over = False
@@ -128,6 +133,8 @@ class Reader(ABC):
     def _finish_by(self, word: str) -> Iterator[StreamChunk]:
         """Yield a service's reason to end the reply in OpenAI's words; raises for none."""
         plain = word.lower()
+        if plain in _NONE:
+            return
         if _BROKEN.search(plain):
             told = {"message": f"the service ended the reply as {word!r}", "type": "server_error"}
             raise ServiceError.in_stream(self.reason or told)

@@ -199,6 +199,8 @@ class MessagesReader(Reader):
                 delta = object_of(event.get("delta"))
                 yield from self._finish(delta.get("stop_reason") or event.get("stop_reason"))
         self.is_over = self.is_over or kind == "message_stop"
+        if kind == "message_stop" and self.has_words and not self.is_finished:
+            yield from self._finish("end_turn")
 
     def read_whole(self, body: JsonDict) -> Iterator[StreamChunk] | None:
         """Return the chunks of a reply that came in one piece."""
