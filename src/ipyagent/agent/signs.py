@@ -57,9 +57,15 @@ def writes_calls(text: str, offered: AbstractSet[str]) -> bool:
         *_, after = _CALL_END.split(prose[mark.start() :])
         before = prose[: mark.start()].strip()
         return not before or (len(before) < _END and not after.strip())
-    if call := _PYTHONIC.fullmatch(text.strip()) or _AS_TAG.match(text):
+    text = text.strip()
+    if call := _PYTHONIC.fullmatch(text):
         return call[1] in offered
-    return _is_call_in_json(text.strip(), offered)
+    if call := _AS_TAG.search(text):
+        return call[1] in offered and (not call.start() or text.endswith(f"</{call[1]}>"))
+    named = (call for call in _NAMED_CALL.finditer(prose) if call[1] in offered)
+    if (call := next(named, None)) and call.start() < _END:
+        return prose.rstrip().endswith(("}", "})", "})]", "|>"))
+    return _is_call_in_json(text, offered)
 
 
 def _is_call_in_json(text: str, offered: AbstractSet[str]) -> bool:
@@ -72,7 +78,8 @@ def _is_call_in_json(text: str, offered: AbstractSet[str]) -> bool:
         value, end = json.JSONDecoder().raw_decode(text)
     except (ValueError, RecursionError):
         return False
-    return text[end:].strip()[:1] in ("", "{", ";") and _is_call(value, offered)
+    rest = text[end:].strip()
+    return (rest[:1] in ("", "{", ";") or rest[:2] == "</") and _is_call(value, offered)
 
 
 def _is_call(value: object, offered: AbstractSet[str]) -> bool:
@@ -80,6 +87,8 @@ def _is_call(value: object, offered: AbstractSet[str]) -> bool:
         return bool(value) and all(_is_call(each, offered) for each in value)
     if not isinstance(value, dict):
         return False
+    if len(value) == 1 and isinstance(next(iter(value.values())), dict):
+        return next(iter(value)) in offered
     inner = value.get("tool_calls") or value.get("function")
     if isinstance(inner, (dict, list)):
         return _is_call(inner, offered)
@@ -131,15 +140,18 @@ def _list_headings(lines: list[str]) -> Iterator[str]:
 _FENCE = re.compile(r"(?ms)^[ \t]*(```|~~~).*?(?:^[ \t]*\1[ \t]*$|\Z)")
 _INLINE = re.compile(r"`[^`\n]*`")
 _WRITTEN_CALL = re.compile(
-    r"""(?mx)^[ \t]*(?:
-      <tool_call>\s*(?:\{|\[|<function|<invoke|[\w.-]+\s*(?:<arg_key|\{|\())
-    | <function=[\w.:-]+ | <(?:\w+:)?(?:function_calls?|tool_calls?)>\s*(?:<|\{|\[)
+    r"""(?mx)(?:^[ \t]*|(?<=[.:!?][ ]))(?:
+      (?i:<tool_?(?:call|use)>)\s*(?:\{|\[|<function|<invoke|[\w.-]+\s*(?:<arg_key|\{|\(|</))
+    | <function[=(][\w.:-]+[)>{\s]
+    | <(?:\w+:)?(?:function_calls?|tool_calls?)>\s*(?:<|\{|\[|\w+\()
     | <(?:\w+:)?invoke\s+name= | <tool_code>\s*\S | <start_function_call>\s*\S
     | \[TOOL_CALLS\]\s*(?:[\[{]|[\w.-]+\s*(?:\[|\{)) | \[TOOL_REQUEST\]\s*\{
     | <\|python_tag\|>\s*(?:\{|\[|[\w.]+\() | <\|START_ACTION\|>\s*[\[{]
     | <[|\uff5c](?:\w+[|\uff5c])?(?:tool|function)[_▁]calls?[\w▁]*[|\uff5c]?>\s*\S
     | <\w+_tool_call>\s*\S | <tools>\s*[\[{] | Action:\ *[\w.]+\s*\n\s*Action\ Input:
-    | <\|channel\|>commentary\ to= | (?:assistant)?commentary\ to=functions\.
+    | <\|tools_prefix\|>\s*\[ | <\|action_start\|>\s*\S | functools\[\s*\{ | &lt;tool_call&gt;\s*\{
+    | (?:<\|start\|>assistant)?(?:<\|channel\|>commentary\ to=|\ to=functions\.)
+    | (?:[^\n]{0,2000}?assistant)?commentary\ to=functions\.
     )"""
 )
 """How models write calls where a line begins: Qwen, GLM, Llama, Mistral, DeepSeek, Kimi, …"""
@@ -147,9 +159,16 @@ _CALL_END = re.compile(
     r"</[\w:]+>|<[|\uff5c][^\n<>]{0,40}[|\uff5c]>|\[END_TOOL_REQUEST\]"
     r"|[}\])](?=\s*$)"
 )
-_PYTHONIC = re.compile(r"(?s)(?:```tool_\w+\s)?\[?\s*(\w+)\(.{0,4000}\)\s*\]?(?:\s*```)?")
-_AS_TAG = re.compile(r"\s*<(\w+)>\s*<\w+>")
-_JSON_AT_END = re.compile(r"(?s)[^`\n]{0,200}\s*```\w*[ \t]*\n(.*)```")
+_PYTHONIC = re.compile(
+    r"(?s)(?:```tool_\w+\s)?\[?\s*(?:print\()?(?:default_api\.)?(\w+)\(.{0,4000}\)\s*\]?(?:\s*```)?"
+)
+_AS_TAG = re.compile(r"(?m)^[ \t]*<(\w+)>\s*<\w+>")
+_NAMED_CALL = re.compile(
+    r"(?mi)^[ \t]*(?:>>>|to=|call:|\[(?:calling tool|tool[ _]call): ?)?"
+    r"(?:(?:functions|default_api)[.:])?(\w+)(?::\d+)?(?:\[ARGS\]|\]|<\|\w+\|>|\()?\s*\{"
+)
+"""A tool's name and an object: Functionary, Kimi, Mistral and Gemini without their marks."""
+_JSON_AT_END = re.compile(r"(?s)(?:[^`\n]{0,200}|[^`]{0,2000}\nAction:)\s*```\w*[ \t]*\n(.*)```")
 _NAMES = ("name", "tool", "tool_name", "function", "action")
 _ARGUMENTS = ("arguments", "parameters", "args", "input", "tool_input", "action_input")
 
