@@ -224,7 +224,7 @@ def test_swagger_2_is_supported() -> None:
         ),
         (
             {"nullable": True, "allOf": [{"type": "string"}]},
-            {"anyOf": [{"allOf": [{"type": "string"}]}, {"type": "null"}]},
+            {"anyOf": [{"type": "string"}, {"type": "null"}]},
         ),
         (
             {"type": "integer", "minimum": 1, "exclusiveMinimum": True},

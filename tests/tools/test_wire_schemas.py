@@ -143,6 +143,32 @@ def test_combinations_are_words_and_are_still_checked(case: str, trusted: bool) 
     assert [each for each in bad if not refuses(arguments, each)] == []
 
 
+def argument(given: Any, **defs: Any) -> Any:
+    """Return an argument as it is sent."""
+    whole = top(properties={"a": given}, **({"$defs": defs} if defs else {}))
+    return arguments_of(whole).schema["properties"]["a"]
+
+
+def test_parts_that_all_hold_are_one_schema_also_deep_down() -> None:
+    """Gemini takes no `allOf`, in which pydantic 1 and others put what has a description."""
+    kind = {"type": "string", "enum": ["x", "y"], "default": "x", "description": "A kind."}
+    by_reference = [{"$ref": "#/$defs/K"}]
+    sent = argument({"allOf": by_reference, "description": "Mine.", "default": "y"}, K=kind)
+    assert sent == kind | {"description": "Mine.", "default": "y"}
+    assert argument({"allOf": by_reference}, K=kind) == kind
+    parts = [top(properties={"b": TEXT}, required=["b"]), top(properties={"c": NUMBER})]
+    joined = top(properties={"b": TEXT, "c": NUMBER}, required=["b"])
+    assert argument({"allOf": parts}) == joined
+    listed = argument({"type": "array", "items": {"allOf": [{"allOf": parts}]}})
+    assert listed == {"type": "array", "items": joined}
+    apart = [{"enum": ["x", "y"]}, {"enum": ["y", "z"]}]
+    assert argument({"type": "string", "allOf": apart}) == {
+        "type": "string", "enum": ["x", "y"], "allOf": [{"enum": ["y", "z"]}],
+    }  # fmt: skip
+    checked = arguments_of(top(properties={"a": {"type": "string", "allOf": apart}}))
+    assert (refuses(checked, {"a": "y"}), refuses(checked, {"a": "x"})) == (False, True)
+
+
 def test_the_words_stand_in_the_tools_description() -> None:
     class Navigate(BaseTool):
         name, description, parameters = "navigate", "Go.", COMBINED["anyOf of required"][0]

@@ -311,6 +311,10 @@ def _entries(value: object) -> list[tuple[str, Any]]:
     return [*value.items()] if isinstance(value, Mapping) else []
 
 
+_MERGED = {"properties", "required", "description", "default"}
+"""Keywords that parts of an `allOf` may have in common, and still be one schema."""
+
+
 class Converter:
     """Converts schemas of one document, together at most as many as its limits say.
 
@@ -390,7 +394,13 @@ class Converter:
             new["additionalProperties"] = extra
         elif isinstance(extra, dict):
             new["additionalProperties"] = self.convert(extra)
-        return new | combined
+        apart = []
+        for part in combined.pop("allOf", ()):
+            if any(new.get(key, part[key]) != part[key] for key in part.keys() - _MERGED):
+                apart.append(part)
+            else:
+                new = merge(part, new)
+        return new | combined | ({"allOf": apart} if apart else {})
 
     def _convert_properties(self, schema: Schema) -> Schema:
         offered = (
