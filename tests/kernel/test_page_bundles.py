@@ -250,10 +250,24 @@ FOLIUM = (
 )
 
 
+ANIMATION = """\
+<link rel="stylesheet" href="https://example.com/icons.css">
+<script>function Animation(frames) {}</script><style>.animation {}</style>
+<div class="animation"><img id="_anim_img1"><div><input type="range" min="0" max="1">
+<button title="Play"><i class="fa fa-play"></i></button>
+<form><input type="radio" name="state"><label>Once</label><input type="radio"><label>Loop</label>
+</form></div></div>
+<script>frames[0] = "data:image/png;base64,AAAA"</script>"""
+"""As `FuncAnimation.to_jshtml` has it."""
+
+
 @pytest.mark.parametrize(
     ("html", "is_run"),
     [
         (FOLIUM, False),
+        (ANIMATION, False),
+        ("<script>draw()</script><img alt='a' src='https://example.com/a.png'>", True),
+        ("<script>draw()</script><img\nsrc='data:image/png;base64,AAAA'>", True),
         ('<iframe width="400" src="https://example.com/video"></iframe>', False),
         ("<div id='v'></div><SCRIPT>draw()</SCRIPT>", False),
         ('<video src="https://example.com/v.mp4" controls></video>', False),

@@ -103,6 +103,8 @@ def explain_absence(kind: str) -> str:
 
 _RUNS = re.compile(r"<(?:iframe|script|object|embed|video|audio|canvas)\b", re.IGNORECASE)
 _DRAWN = {"img", "table"}
+_TO_BE_FILLED = re.compile(r"<img\b(?![^>]{0,1000}\ssrc\s*=)[^>]{0,1000}>", re.IGNORECASE)
+"""A picture that a script puts in, as the frames of an animation of Matplotlib."""
 _FEW = 200
 """Characters that stand beside a frame, such as the advice to trust the notebook."""
 NOT_RUN = (
@@ -117,7 +119,8 @@ def only_runs(html: str) -> bool:
         return False
     import nh3
 
-    left = nh3.clean(html, tags=_DRAWN, clean_content_tags={"script", "style", "iframe", "object"})
+    hidden = {"script", "style", "iframe", "object"}
+    left = nh3.clean(_TO_BE_FILLED.sub("", html), tags=_DRAWN, clean_content_tags=hidden)
     return "<" not in left and len(left.strip()) <= _FEW
 
 
