@@ -188,6 +188,16 @@ def test_a_call_as_text_is_answered_once_and_the_call_that_follows_runs(
     assert (run.output, run.outcome, run.notes) == ("None there.", Outcome.SUCCESS, ())
 
 
+def test_a_call_in_a_thought_is_asked_for_again(lab: Lab, server: ModelServer) -> None:
+    """Servers that read Qwen's thoughts and not its calls take all before `</think>` for one."""
+    thought = answer(thinking=f"{'I look. ' * 1_000}\n{TAGGED}\n")
+    run = asked(lab, server, thought, LIST, answer("None there."))
+    assert nudges(lab) == [CALL_PROPERLY]
+    assert (run.output, run.outcome) == ("None there.", Outcome.SUCCESS)
+    run = asked(lab, server, answer("None there.", thinking=f"I could call:\n{TAGGED}"))
+    assert (run.output, len(server.requests)) == ("None there.", 4)
+
+
 @pytest.mark.parametrize("text", [TAGGED, DEEPSEEK, f"```json\n{CALL}\n```"])
 def test_a_call_that_stays_text_is_no_success_and_never_runs(
     text: str, lab: Lab, server: ModelServer

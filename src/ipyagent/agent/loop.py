@@ -76,6 +76,9 @@ _REPEATS = {GO_ON: 5}
 MOST_MALFORMED = 2
 """Calls in a row that no service could read, and that the model is asked to write again."""
 
+_THOUGHT = 4_000
+"""Characters at the end of a thought without an answer in which a call may stand."""
+
 _INCONCLUSIVE = {StopReason.FINISHED, StopReason.EMPTY}
 """Stop reasons that matter less than that nobody was there to approve a call."""
 
@@ -295,7 +298,10 @@ class AgentLoop(StepMachine):
         return REMINDER.format(form=missing)
 
     def _writes_calls(self, reply: StreamedReply) -> bool:
-        return writes_calls(reply.message.text if reply.message else "", self._offered_names())
+        """Return whether a reply is a call as text, which some servers take for a thought."""
+        message = reply.message
+        text = (message.text.strip() or message.thinking[-_THOUGHT:]) if message else ""
+        return writes_calls(text, self._offered_names())
 
     def _offered_names(self) -> set[str]:
         return {tool.name for tool in self.context.toolbox.offered_tools()}
