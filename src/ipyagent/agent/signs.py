@@ -151,7 +151,7 @@ _WRITTEN_CALL = re.compile(
     | <\w+_tool_call>\s*\S | <tools>\s*[\[{] | Action:\ *[\w.]+\s*\n\s*Action\ Input:
     | <\|tools_prefix\|>\s*\[ | <\|action_start\|>\s*\S | functools\[\s*\{ | &lt;tool_call&gt;\s*\{
     | (?:<\|start\|>assistant)?(?:<\|channel\|>commentary\ to=|\ to=functions\.)
-    | (?:(?:analysis[^\n]{0,1000}?)?assistant)?commentary\ to=functions\.
+    | (?:(?:analysis[^\n]{0,300}?)?assistant)?commentary\ to=functions\.
     )"""
 )
 """How models write calls where a line begins: Qwen, GLM, Llama, Mistral, DeepSeek, Kimi, …"""
