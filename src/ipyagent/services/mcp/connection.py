@@ -161,7 +161,7 @@ _SESSION_ENDED = (INVALID_REQUEST, "Session terminated")
 """The SDK's report that the server has forgotten the session."""
 
 _LAST_LINES, _LAST_CHARACTERS = 6, 1_000
-"""What is told of a server's last output."""
+"""The end of a server's last output that is told, in lines and in characters."""
 _NO_MESSAGE = "Server returned an error response"
 
 _Result = TypeVar("_Result", bound=BaseModel)
