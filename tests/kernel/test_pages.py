@@ -255,3 +255,30 @@ def test_a_page_is_told_what_fits_the_variables_and_files(fresh: Kernel, tmp_pat
         fresh.listen(tab, lambda: tab.types().count("reply") > number)  # noqa: B023
     requests = [tab.value(number)["requests"] for number in range(3)]
     assert [each[:1] for each in requests] == [[], ["Load `a.csv`"], ["Profile `t`"]]
+
+
+def test_prompts_to_begin_with_fit_what_a_running_cell_leaves(
+    fresh: Kernel, tmp_path: Path
+) -> None:
+    tab = Tab(fresh, "one", subshell=fresh.create_subshell())
+
+    def ask(*what: str) -> None:
+        for number, each in enumerate(what):
+            tab.say({"type": "ask", "id": number, "what": each})
+
+    def listen(message: Message) -> None:
+        """Ask in the midst of the cell, which goes on once the later request is answered."""
+        tab(message)
+        if message["msg_type"] == "stream" and message["content"]["text"].strip() == "begun":
+            tab.heard.clear()
+            ask("requests", "models")
+        if any(m["type"] == "reply" and m["id"] == 1 for m in tab.heard):
+            (tmp_path / "go").touch()
+
+    run(fresh, "import pathlib, time, pandas; t = pandas.DataFrame()", tab)
+    ask("requests")
+    fresh.listen(tab, lambda: "reply" in tab.types())
+    wait = "print('begun', flush=True)\nwhile not pathlib.Path('go').exists(): time.sleep(0.01)\n"
+    fresh.run(f"{wait}t, u = 1, pandas.DataFrame()", page=listen)
+    fresh.listen(tab, lambda: tab.types().count("reply") == 2)
+    assert tab.value(0)["requests"][0] == "Profile `u`"

@@ -93,6 +93,7 @@ class Extension(ShellState):
     """The parts that loading adds to a shell, and unloading removes."""
 
     _depth = 0
+    _has_lock = False
 
     def add(self) -> None:
         """Register magics, transformer and completion, and start to import their dependencies."""
@@ -150,17 +151,19 @@ class Extension(ShellState):
         return bool(self.shell.autoawait) and runs_asyncio and self._depth == 0
 
     def _enter(self, info: object) -> None:
+        if self._depth == 0:
+            self._has_lock = self.cell_lock.acquire()
         self._depth += 1
         if self._depth == 1:
             self.notes.enter(info)
-        self.idle.clear()
 
     def _leave(self, result: object) -> None:
         if self._depth == 1:
             self.notes.leave(result)
         self._depth = max(0, self._depth - 1)
-        if self._depth == 0:
-            self.idle.set()
+        if self._depth == 0 and self._has_lock:
+            self._has_lock = False
+            self.cell_lock.release()
 
 
 def load(shell: Shell) -> None:

@@ -115,15 +115,20 @@ class Notebook:
             return undo.run(dry_run=dry_run)
 
     def _undo_for_page(self, run_id: str, dry_run: bool) -> UndoReport:
-        if not state_of(self.shell).idle.wait(ENDING_SECONDS):
+        between_cells = state_of(self.shell).cell_lock
+        if not between_cells.acquire(timeout=ENDING_SECONDS):
             raise BusyError("a cell is running; try again when it is done")
-        return self.undo(run_id, dry_run=dry_run)
+        try:
+            return self.undo(run_id, dry_run=dry_run)
+        finally:
+            between_cells.release()
 
     def _suggest_for_page(self) -> list[str]:
         """Return requests that fit the variables and files; none without any."""
         from ipyagent.explorer.talk import suggest_for  # only for a notebook without runs
 
-        return suggest_for(self.environment.describe())
+        with state_of(self.shell).cell_lock:
+            return suggest_for(self.environment.describe())
 
     def root(self, config: Config) -> Path:
         """Return the workspace's folder by these settings."""

@@ -35,9 +35,8 @@ class ShellState:
         self.folder = _working_folder()
         self.notes = CellNotes(shell)
         """The notes of what the user's own cells changed."""
-        self.idle = threading.Event()
-        """Set while no cell is running."""
-        self.idle.set()
+        self.cell_lock = threading.Lock()
+        """Held while a cell is running, and while a page's request needs the variables."""
 
     @property
     def home(self) -> Path:

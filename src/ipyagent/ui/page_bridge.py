@@ -20,6 +20,7 @@ page → kernel   {type: "follow", run_id}              draw this run too, from 
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -29,6 +30,8 @@ from ipyagent.json_types import JsonDict
 from ipyagent.kernel.pages import Message, Page, Pages
 from ipyagent.ui import static_html
 from ipyagent.ui.feed import Feed
+
+log = logging.getLogger("ipyagent")
 
 INTERVAL = 0.15
 """Seconds within which changes are sent once."""
@@ -98,8 +101,13 @@ class PageBridge:
                 self._forget(page)
 
     def _answer(self, page: Page, number: int, message: Message) -> None:
-        value = self._answers[message["what"]](message)
-        page.send({"type": "reply", "id": number, "value": value})
+        value = None
+        try:
+            value = self._answers[message["what"]](message)
+        except Exception:
+            log.exception("a page's request for %s failed", message["what"])
+        finally:
+            page.send({"type": "reply", "id": number, "value": value})
 
     def _send_bundle(self, run_id: str | None, cell_id: str | None) -> JsonDict | None:
         feed = self._feed(run_id) if run_id else None
