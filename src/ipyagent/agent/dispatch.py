@@ -85,7 +85,9 @@ class Look:
         finding = self.finding
         if finding is None or finding.result is None:
             return None
-        return Answer(Decision.AUTO, DecidedBy.REHEARSAL, _REASONS[finding.rehearsal.outcome])
+        reason, left = _REASONS[finding.rehearsal.outcome], ", ".join(finding.rehearsal.left)
+        reason += f"; left there: {left}" if left else ""
+        return Answer(Decision.AUTO, DecidedBy.REHEARSAL, reason)
 
     async def wait(self) -> None:
         """Wait until it has ended, as long as a question may wait for it."""

@@ -306,9 +306,11 @@ class ToolResult(ForeignModel):
         text = (self.output if self.for_model is None else self.for_model) or "(no output)"
         return (TextContent(text=f"{text} {self.advice}".rstrip(" ")), *self.images)
 
-    def with_note(self, note: str) -> ToolResult:
+    def with_note(self, note: str, *, only_model: bool = False) -> ToolResult:
         """Return the result with a note below its output, for user and model."""
         texts = {"output": self.output, "for_model": self.for_model}
+        if only_model:
+            texts = {"for_model": self.output if self.for_model is None else self.for_model}
         notes = {
             name: "\n".join(filter(None, (text, note)))
             for name, text in texts.items()
@@ -405,8 +407,9 @@ class Rehearsal(Model):
     """The effects of a call's code on a copy of the kernel, where it can change nothing.
 
     `reason` is why it was not rehearsed. `texts` say what else would change beside variables and
-    files, and what the code attempted that its isolation refused. `result` is what the copy put
-    out, until the call itself has run. `duration` is in seconds.
+    files, and what the code attempted that its isolation refused. `left` names what a look has left
+    on the copy. `result` is what the copy put out, until the call itself has run. `duration` is in
+    seconds.
     """
 
     outcome: RehearsalOutcome
@@ -414,6 +417,7 @@ class Rehearsal(Model):
     variables: tuple[VariableChange, ...] = ()
     files: tuple[FileEffect, ...] = ()
     texts: tuple[Text, ...] = ()
+    left: tuple[Text, ...] = Field(default=(), exclude_if=not_)
     result: ToolResult | None = Field(default=None, exclude_if=not_)
     duration: Amount = 0.0
 

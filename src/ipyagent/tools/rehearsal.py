@@ -19,6 +19,8 @@ import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
+from functools import partial
+from importlib.machinery import PathFinder
 from pathlib import Path
 from types import ModuleType
 from typing import Any, get_args
@@ -33,9 +35,11 @@ from ipyagent.kernel.main_thread import without_interrupts
 from ipyagent.kernel.rehearsal.confinement import Confinement, Limits, Way
 from ipyagent.kernel.rehearsal.memory import describe_shared_memory, signing_keys
 from ipyagent.kernel.rehearsal.performance import list_names, start_rehearsal
-from ipyagent.kernel.rehearsal.plain_data import NotPlainError, read_all
+from ipyagent.kernel.rehearsal.plain_data import read_all
+from ipyagent.kernel.rehearsal.plain_parts import NotPlainError
 from ipyagent.kernel.rehearsal.probe import Probe
 from ipyagent.kernel.rehearsal.rehearser import NotRehearsedError, Rehearsing, load_libraries
+from ipyagent.kernel.rehearsal.surroundings import PASSING
 from ipyagent.schema import (
     Display,
     FileEffect,
@@ -69,6 +73,10 @@ _PLAIN_ERRORS = {
 """Errors that can hardly come from the isolation."""
 
 UNKEPT = "(Tried on a copy of the kernel: nothing that it did before the error was kept.)"
+_LEFT = (
+    "(Tried on a copy of the kernel, where this was left: {}. If it is needed here, send the same "
+    "code again: the user is then asked.)"
+)
 
 
 def judge_report(
@@ -76,13 +84,17 @@ def judge_report(
     buffers: Sequence[memoryview],
     workspace: Workspace,
     existing: Mapping[str, object],
+    *,
+    may_leave: bool = False,
 ) -> Rehearsed:
     """Return what a report means; raises NotRehearsedError if it makes no sense.
 
-    `existing` are the variables that its data may refer to.
+    `existing` are the variables that its data may refer to. `may_leave`: changes that code makes
+    for its own output may stay on the copy.
     """
     try:
         result = _read_result(report["result"])
+        passing = {*map(str, report["passing"])}
         attempts, around = report["attempts"], report["around"]
         found = Rehearsal(
             outcome=RehearsalOutcome.CHANGES,
@@ -93,24 +105,52 @@ def judge_report(
         )
     except (KeyError, TypeError, ValueError, AttributeError, ValidationError):
         raise NotRehearsedError("its report makes no sense") from None
-    is_clean = not (found.variables or found.files or found.texts)
+    kept = _leave_passing(found, passing) if may_leave and _shows(result) else found
+    is_clean = not (kept.variables or kept.files or kept.texts)
     if not result.success:
-        if attempts or (result.error or "").partition(":")[0] not in _PLAIN_ERRORS:
+        if attempts or not _is_of_code(result.error or ""):
             return Rehearsed(found)
         failed = Rehearsal(outcome=RehearsalOutcome.FAILED)
         return Rehearsed(failed, result if is_clean else result.with_note(UNKEPT))
     if is_clean:
-        return Rehearsed(Rehearsal(outcome=RehearsalOutcome.LOOKED), result)
-    nodes, new = report.get("adoption"), {each.name for each in found.variables}
-    is_new = all(each.change == "created" and is_bindable(each.name) for each in found.variables)
-    if found.files or found.texts or not is_new or type(nodes) is not dict or nodes.keys() != new:
+        return Rehearsed(Rehearsal(outcome=RehearsalOutcome.LOOKED, left=kept.left), result)
+    nodes, new = report.get("adoption"), {each.name for each in kept.variables}
+    is_new = all(each.change == "created" and is_bindable(each.name) for each in kept.variables)
+    if kept.files or kept.texts or not is_new or type(nodes) is not dict or nodes.keys() != new:
         return Rehearsed(found)
     try:
         adoption = read_all(nodes, buffers, existing)
     except NotPlainError:
         return Rehearsed(found)
-    adopted = found.model_copy(update={"outcome": RehearsalOutcome.ADOPTED, "result": None})
+    adopted = kept.model_copy(update={"outcome": RehearsalOutcome.ADOPTED, "result": None})
     return Rehearsed(adopted, result, adoption)
+
+
+def _is_of_code(error: str) -> bool:
+    """Return whether code would fail with this error outside of the isolation, too."""
+    kind, _, text = error.partition(":")
+    if kind != "ModuleNotFoundError":
+        return kind in _PLAIN_ERRORS
+    name = text.partition("'")[2].partition("'")[0].partition(".")[0]
+    return bool(name) and PathFinder.find_spec(name) is None
+
+
+def _shows(result: ToolResult) -> bool:
+    """Return whether there is something to look at: else the changes are what code is for."""
+    return bool(result.output.strip() or result.images or result.displays)
+
+
+def _leave_passing(found: Rehearsal, passing: Collection[str]) -> Rehearsal:
+    """Return the rehearsal without what its code has made for its own output, which is named."""
+    new = [e.name for e in found.variables if e.change == "created" and e.name in passing]
+    settings = [PASSING[text] for text in found.texts if text in PASSING]
+    return found.model_copy(
+        update={
+            "variables": tuple(each for each in found.variables if each.name not in new),
+            "texts": tuple(each for each in found.texts if each not in PASSING),
+            "left": (*new, *settings),
+        }
+    )
 
 
 def _read_result(data: JsonDict) -> ToolResult:
@@ -263,15 +303,17 @@ class CodeRehearser:
             if not starting.cancel():
                 starting.add_done_callback(_stop)
             raise
-        namespace, found = self._namespace.plain, []
+        namespace, found, left = self._namespace.plain, [], self._namespace.left
         for code, (report, buffers) in zip(codes, reports, strict=False):
             if type(written := report.get("written")) is list and written:
                 namespace.written[code] = {*map(str, written)}
             existing = namespace.bindings()
-            judging = threads(
-                context.threads, judge_report, report, buffers, self._workspace, existing
-            )
-            judged = await judging
+            may_leave = len(codes) == 1 and code not in left
+            judge = partial(judge_report, may_leave=may_leave)
+            given = report, buffers, self._workspace, existing
+            judged = await threads(context.threads, judge, *given)
+            if judged.rehearsal.left:
+                left.add(code)
             found.append(judged if context.adopts_new else judged.as_asked())
         return found, problem
 
@@ -308,7 +350,9 @@ class CodeRehearser:
         Raises AgentError if its new names cannot be adopted any more.
         """
         assert rehearsed.result is not None  # noqa: S101 - only then it is asked for
-        return self._namespace.take_over(code, rehearsed.result, rehearsed.adoption)
+        result = self._namespace.take_over(code, rehearsed.result, rehearsed.adoption)
+        left = rehearsed.rehearsal.left
+        return result.with_note(_LEFT.format(", ".join(left)), only_model=True) if left else result
 
 
 def _check_process() -> None:

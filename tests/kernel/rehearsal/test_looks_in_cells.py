@@ -164,6 +164,59 @@ def test_a_figure_is_drawn_on_the_copy(shared: Kernel, folder: Path) -> None:
     assert found["result"]["images"], found
 
 
+LEFT = {
+    "fig, ax = plt.subplots()\nax.plot(df.a)\nplt.show()": "fig, ax",
+    "fig, axes = plt.subplots(1, 2)\naxes[0].hist(df.a)\nplt.show()": "fig, axes",
+    "counts, edges, bars = plt.hist(df.a)\nplt.show()": "bars",
+    "ax = df.plot()": "ax",
+    "groups = df.groupby('a')\ngroups.size()": "groups",
+    "plt.style.use('ggplot')\ndf.plot()": "settings of modules",
+    "pd.set_option('display.max_columns', None)\ndf": "settings of modules",
+    "import warnings\nwarnings.filterwarnings('ignore')\ndf": "how warnings are shown",
+    "np.random.seed(0)\nnp.random.random()": "the state of random numbers",
+}
+
+
+@pytest.mark.parametrize("code", LEFT)
+def test_what_code_makes_for_its_own_output_is_left_on_the_copy(
+    shared: Kernel, folder: Path, code: str
+) -> None:
+    shared.run("import numpy as np, matplotlib.pyplot as plt, warnings")
+    state = (
+        "(warnings.filters, pd.options.display.max_columns, plt.rcParams['axes.facecolor'],"
+        " np.random.get_state()[1][:3], {'fig', 'ax', 'axes', 'bars', 'groups'} & globals().keys())"
+    )
+    before = shared.value(state)
+    found = look(shared, folder, code)
+    assert found["decided_by"] == "rehearsal", found
+    assert found["reason"].endswith(f"; left there: {LEFT[code]}")
+    assert found["result"]["for_model"].count(f"where this was left: {LEFT[code]}.") == 1
+    assert shared.value(state) == before
+
+
+def test_what_was_left_on_the_copy_is_asked_about_if_the_code_comes_again(
+    shared: Kernel, folder: Path
+) -> None:
+    code = "groups = df.groupby('a', sort=False)\ngroups.size()"
+    assert look(shared, folder, code)["decided_by"] == "rehearsal"
+    found = look(shared, folder, code)
+    assert found["status"] == "denied"
+    assert [each["name"] for each in found["rehearsal"]["variables"]] == ["groups"]
+
+
+@pytest.mark.parametrize("code", ["pd.set_option('display.max_rows', 7)", "g = df.groupby('a')"])
+def test_code_that_shows_nothing_is_for_what_it_changes(
+    shared: Kernel, folder: Path, code: str
+) -> None:
+    assert look(shared, folder, code)["status"] == "denied"
+
+
+def test_a_library_that_is_not_there_is_no_question(shared: Kernel, folder: Path) -> None:
+    found = look(shared, folder, "from nowhere_to_be_found.deep import model\nmodel")
+    assert (found["status"], found["decided_by"]) == ("failed", "rehearsal"), found
+    assert found["result"]["error"].startswith("ModuleNotFoundError: No module named")
+
+
 @pytest.mark.parametrize("code", ["!ls", "%precision 2", "%time len(df)"])
 def test_what_only_ipython_understands_is_asked_about(
     shared: Kernel, folder: Path, code: str

@@ -5,7 +5,13 @@ from __future__ import annotations
 import datetime
 import math
 import sys
+from collections import Counter, OrderedDict, defaultdict, deque
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
 from typing import Any
+from uuid import UUID
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pandas as pd
@@ -13,7 +19,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ipyagent.kernel.rehearsal.plain_data import NotPlainError, read_all, write_all
+from ipyagent.kernel.rehearsal.plain_data import read_all, write_all
+from ipyagent.kernel.rehearsal.plain_parts import NotPlainError
 
 TABLE = pd.DataFrame(
     {
@@ -41,6 +48,16 @@ PLAIN: list[Any] = [
     pd.DataFrame(), pd.DataFrame(index=[1, 2]), TABLE[["a", "b"]].describe(),
     TABLE.d.value_counts(),
     pd.DataFrame([[1, 2]], columns=["a", "a"]), pd.RangeIndex(2, 9, 3, name="r"),
+    Path("a/b"), datetime.date(2020, 2, 29), datetime.time(1, 2), datetime.timedelta(-1, 2, 3),
+    datetime.datetime(2020, 1, 1, 2, 3, 4, 5, datetime.UTC), Decimal("1.10"), Fraction(1, 3),
+    UUID(int=7), range(1, 9, 2), Counter("abca"), OrderedDict(b=1, a=2), deque([1], 3),
+    defaultdict(list, a=[1]), pd.Timestamp("2020-01-01 01:02", tz="Europe/Berlin"),
+    pd.Timestamp("2020").as_unit("s"), pd.Timedelta("3h"), pd.Period("2020-03", "M"),
+    pd.Interval(1, 2, "left"), TABLE.b.set_axis(pd.period_range("2020", periods=3, freq="M")),
+    pd.Series(TABLE.f.dt.date), pd.cut(TABLE.a, 2), pd.interval_range(0, 3),
+    TABLE.b.set_axis(TABLE.h), pd.timedelta_range("1h", periods=3, freq="2h"),
+    pd.Series(pd.arrays.IntervalArray.from_breaks([0, 1, 2])),
+    pd.Series([pd.Timestamp("2020"), pd.NaT, pd.NA, "x"]),
 ]  # fmt: skip
 
 
@@ -125,7 +142,8 @@ class Own:
 @pytest.mark.parametrize(
     "value",
     [Own(), [Own()], lambda: 0, np.array([Own()]), pd.Series([Own()]), iter([]), np.arange(9)[:3],
-     pd.period_range("2020", periods=2, freq="M")],
+     datetime.datetime(2020, 10, 25, 2, fold=1), datetime.time(1, tzinfo=ZoneInfo("Asia/Tokyo")),
+     defaultdict(lambda: 0), Decimal("1" * 9_999), np.random.Generator(np.random.MT19937(1))],
     ids=lambda value: type(value).__name__,
 )  # fmt: skip
 def test_what_is_not_plain_is_refused(value: Any) -> None:
@@ -145,6 +163,12 @@ HOSTILE: list[Any] = [
     ["categories", ["array", "<i8", [1], "C", 0], ["range", 0, 0, 1, ["none"]], False],
     ["zoned", ["array", "<i8", [1], "C", 0], "datetime64[ns, UTC]"],
     ["zoned", ["array", "<M8[ns]", [1], "C", 0], "object"], ["float", "x" * 99],
+    ["Decimal", ["plain", "1" * 9_999]], ["Decimal", ["plain", "x"]], ["PosixPath", ["int", "0x5"]],
+    ["defaultdict", ["member", "os", "abort"], ["tuple", []]], ["Counter", ["plain", "ab"]],
+    ["Fraction", ["int", "0x1"], ["int", "0x0"]], ["Fraction", ["plain", "1e9"], ["plain", None]],
+    ["range", ["int", "0x1"], ["int", "0x1"], ["int", "0x0"]], ["missing", "os", "environ"],
+    ["generator", ["dict", []], ["int", "0x1"], ["tuple", []], ["int", "0x0"]],
+    ["periods", ["array", "<f8", [1], "C", 0], ["plain", "period[M]"]],
 ]  # fmt: skip
 
 
@@ -162,3 +186,18 @@ def test_endless_nesting_is_refused() -> None:
         node = ["list", [node]]
     with pytest.raises(NotPlainError):
         read_all({"x": node}, [], {})
+
+
+def test_a_generator_of_random_numbers_goes_on_where_it_was() -> None:
+    given = np.random.default_rng(7)
+    given.random(5)
+    again = through(given)
+    assert again.random(3).tolist() == given.random(3).tolist()
+    assert again.spawn(1)[0].random() == given.spawn(1)[0].random()
+
+
+def test_what_holds_a_variable_holds_that_very_variable() -> None:
+    holders = [deque([TABLE]), OrderedDict(a=TABLE), defaultdict(list, a=TABLE), Counter(a=TABLE)]
+    first, *others = through(holders, {"table": TABLE})
+    assert first[0] is TABLE
+    assert all(each["a"] is TABLE for each in others)

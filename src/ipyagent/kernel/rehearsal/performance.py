@@ -11,17 +11,19 @@ import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from ipyagent.json_types import JsonDict
 from ipyagent.kernel.describe import kind
+from ipyagent.kernel.describe.safe_inspect import ancestors, module_name
 from ipyagent.kernel.namespace import Namespace
 from ipyagent.kernel.outputs import Outputs
 from ipyagent.kernel.rehearsal.attempts import Attempts
 from ipyagent.kernel.rehearsal.confinement import Confinement, Limits
 from ipyagent.kernel.rehearsal.isolation import CACHE, SHARED, TEMPORARY, UPPER
 from ipyagent.kernel.rehearsal.memory import drop_signing_keys
-from ipyagent.kernel.rehearsal.plain_data import NotPlainError, write_all
+from ipyagent.kernel.rehearsal.plain_data import write_all
+from ipyagent.kernel.rehearsal.plain_parts import NotPlainError
 from ipyagent.kernel.rehearsal.rehearser import Act, Rehearsing, Report, start_isolated
 from ipyagent.kernel.rehearsal.surroundings import (
     Surroundings,
@@ -38,6 +40,8 @@ _RESULT = {"success", "output", "error", "for_model", "images", "displays", "tru
 _BY_SHELL = re.compile(r"_{1,3}|_i{1,3}|_i?[0-9]+|_oh|_dh|_ih|_exit_code|In|Out")
 """Names that the shell binds anew; what they hold are objects that others hold, too."""
 _BY_PYTHON = frozenset({"__builtins__", "__warningregistry__", "__annotations__"})
+_PASSING = re.compile(r"(matplotlib|mpl_toolkits|pandas\.core\.(groupby|window|resample))(\.|$)")
+"""Modules whose objects serve the code that makes them: figures and their parts, groups of rows."""
 _MOST_FILES, _LARGEST = 100, 50_000
 """Files that are reported, and bytes of one whose text is."""
 
@@ -76,11 +80,13 @@ def _perform(namespace: Namespace, code: str, attempts: Attempts, *, may_adopt: 
     inside = {*watched.list_changed(), *written}
     changes = [*list_changes(before, after, inside, told)]
     new = {each.name: after[each.name] for each in changes if each.change == "created"}
+    passing = [name for name, value in new.items() if _is_passing(value)]
     adoption: JsonDict | None = None
     buffers: list[memoryview] = []
     with contextlib.suppress(NotPlainError):
         if may_adopt:
-            adoption, buffers = write_all(new, before, watched.is_old)
+            kept = {name: value for name, value in new.items() if name not in passing}
+            adoption, buffers = write_all(kept, before, watched.is_old)
     past = [f"writes into the memory of {name}, past pandas" for name in written]
     unclear = [f"may change {name}, in which is a {what}" for name, what in watched.unseen.items()]
     special = [] if is_python else ["IPython makes other code of it"]
@@ -88,6 +94,7 @@ def _perform(namespace: Namespace, code: str, attempts: Attempts, *, may_adopt: 
     lasting = dict.fromkeys(list_lasting_effects(code, before))
     return {
         "adoption": adoption,
+        "passing": passing,
         "result": result.model_dump(mode="json", include=_RESULT),
         "variables": [each.to_dict() for each in changes],
         "around": [*around.list_changes(), *past, *unclear, *lasting, *special],
@@ -95,6 +102,16 @@ def _perform(namespace: Namespace, code: str, attempts: Attempts, *, may_adopt: 
         "attempts": attempts.texts(),
         "files": [*list_written_files(attempts.confinement, written_before)][:_MOST_FILES],
     }, buffers
+
+
+def _is_passing(value: Any, depth: int = 3) -> bool:
+    """Return whether a value is a drawing, a group of rows, or some of them."""
+    numpy: Any = sys.modules.get("numpy")
+    if numpy is not None and type(value) is numpy.ndarray and value.dtype.hasobject:
+        value = value.ravel().tolist()
+    if isinstance(value, list | tuple) and value and depth:
+        return all(_is_passing(each, depth - 1) for each in value)
+    return any(_PASSING.match(module_name(each)) for each in ancestors(type(value)))
 
 
 def _be_quiet() -> None:

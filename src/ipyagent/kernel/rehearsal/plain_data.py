@@ -2,8 +2,6 @@
 
 The reader trusts nothing: it makes objects of Python, numpy and pandas from checked parts, and runs
 no code but theirs. Nothing is unpickled, nothing is imported.
-
-Tables, columns and indexes of pandas are taken apart into plain values and put together again.
 """
 
 from __future__ import annotations
@@ -16,129 +14,7 @@ from functools import partial
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
 
-
-class NotPlainError(Exception):
-    """Raised for a value that is not plain data, and for data that makes no sense."""
-
-
-_MASKED = frozenset(
-    {f"{sign}Int{bits}" for sign in ("", "U") for bits in (8, 16, 32, 64)}
-    | {"Float32", "Float64", "boolean"}
-)
-_SCALARS = frozenset({type(None), bool, int, float, complex, str, bytes})
-
-
-def take_apart(value: Any) -> tuple[Any, ...]:
-    """Return the kind of a table, column or index, and its parts; raises NotPlainError."""
-    pandas: Any = sys.modules.get("pandas")
-    if pandas is not None and type(value) in (pandas.DataFrame, pandas.Series):
-        if value.attrs or not value.flags.allows_duplicate_labels:
-            raise NotPlainError
-        if type(value) is pandas.Series:
-            return "column", _take_values(value), value.index, value.name
-        columns = [_take_values(value.iloc[:, i]) for i in range(value.shape[1])]
-        return "table", columns, value.columns, value.index
-    if pandas is None or not isinstance(value, pandas.Index):
-        raise NotPlainError
-    names = [*value.names]
-    if type(value) is pandas.RangeIndex:
-        return "range", value.start, value.stop, value.step, names
-    if type(value) is pandas.MultiIndex:
-        return "levels", [*value.levels], [*value.codes], names
-    if type(value) not in (pandas.Index, pandas.DatetimeIndex, pandas.CategoricalIndex):
-        raise NotPlainError
-    return "index", _take_values(value), names, getattr(value, "freqstr", None)
-
-
-def put_together(kind: str, parts: list[Any]) -> Any:
-    """Return the table, column or index of such parts, which may be anything.
-
-    Raises NotPlainError, or what pandas raises.
-    """
-    pandas = sys.modules["pandas"]
-    match kind, parts:
-        case "table", [list(columns), pandas.Index() as names, pandas.Index() as index]:
-            arrays = [_put_values(each) for each in columns]
-            if len(arrays) != len(names) or any(len(each) != len(index) for each in arrays):
-                raise NotPlainError
-            table = pandas.DataFrame(dict(enumerate(arrays)), index=index, copy=False)
-            table.columns = names
-            return table
-        case "column", [values, pandas.Index() as index, label]:
-            array = _put_values(values)
-            if len(array) != len(index):
-                raise NotPlainError
-            name = _check_label(label)
-            return pandas.Series(array, index=index, name=name, dtype=array.dtype, copy=False)
-        case "range", [int(start), int(stop), int(step), list(names)] if step:
-            index = pandas.RangeIndex(start, stop, step)
-        case "levels", [list(levels), list(codes), list(names)]:
-            index = pandas.MultiIndex(levels, codes)
-        case "index", [values, list(names), (None | str()) as freq]:
-            array = _put_values(values)
-            index = pandas.Index(array, dtype=array.dtype, copy=False)
-            index = index if freq is None else pandas.DatetimeIndex(index, freq=freq)
-        case _:
-            raise NotPlainError
-    index.names = [_check_label(each) for each in names]
-    return index
-
-
-def _take_values(column: Any) -> Any:
-    """Return the values of a column or an index as an array, or as their kind and parts."""
-    array, dtype, kind = column.array, column.dtype, type(column.dtype).__name__
-    pandas: Any = sys.modules["pandas"]
-    if kind == "CategoricalDtype":
-        return "categories", array.codes, array.categories, bool(array.ordered)
-    if kind == "StringDtype":
-        missing = "NA" if dtype.na_value is pandas.NA else "nan"
-        texts = [each if type(each) is str else None for each in array.tolist()]
-        return "texts", dtype.storage, missing, texts
-    if kind == "DatetimeTZDtype":
-        return "zoned", pandas.DatetimeIndex(array).tz_convert(None).to_numpy(), str(dtype)
-    if str(dtype) in _MASKED:
-        mask, values = array.isna(), array.to_numpy(dtype.numpy_dtype, na_value=0)
-        return "masked", str(dtype), values, mask
-    if not isinstance(dtype, sys.modules["numpy"].dtype):
-        raise NotPlainError
-    plain = column.to_numpy()
-    return ("objects", plain.tolist()) if dtype.hasobject else plain
-
-
-def _put_values(values: Any) -> Any:
-    pandas, numpy = sys.modules["pandas"], sys.modules["numpy"]
-    match values:
-        case numpy.ndarray():
-            return values
-        case ("categories", numpy.ndarray() as codes, pandas.Index() as categories, bool(ordered)):
-            return pandas.Categorical.from_codes(codes, categories, ordered)
-        case ("masked", str(name), numpy.ndarray() as data, numpy.ndarray() as mask):
-            if name in _MASKED:
-                return type(pandas.array([], dtype=name))(data, mask)
-        case ("texts", ("python" | "pyarrow") as storage, ("nan" | "NA") as missing, list(texts)):
-            if any(type(each) is not str for each in texts if each is not None):
-                raise NotPlainError
-            value = float("nan") if missing == "nan" else pandas.NA
-            return pandas.array(texts, dtype=pandas.StringDtype(storage, na_value=value))
-        case ("objects", list(items)):
-            made = numpy.empty(len(items), object)
-            made[:] = [_check_label(each) for each in items]
-            return made
-        case ("zoned", numpy.ndarray() as instants, str(name)) if name.startswith("datetime64["):
-            if instants.dtype.kind == "M":
-                return pandas.DatetimeIndex(instants).tz_localize("UTC").astype(name).array
-    raise NotPlainError
-
-
-def _check_label(label: Any) -> Any:
-    """Return a scalar, or a tuple of them; raises NotPlainError for any other label."""
-    kind = type(label)
-    if kind is tuple:
-        return tuple(map(_check_label, label))
-    if kind not in _SCALARS and kind is not getattr(sys.modules["numpy"], kind.__name__, None):
-        raise NotPlainError
-    return label
-
+from ipyagent.kernel.rehearsal.plain_parts import HOLDERS, NotPlainError, put_together, take_apart
 
 Node = list[Any]
 """A value as JSON: its kind, then its parts."""
@@ -152,6 +28,8 @@ _CONTAINERS: Mapping[str, Callable[[list[Any]], Any]] = {
     each.__name__: each for each in (list, tuple, set, frozenset)
 }
 _KINDS = {make: name for name, make in _CONTAINERS.items()}
+_MISSING = (("math", "nan"), ("numpy", "nan"), ("pandas", "NaT"), ("pandas", "NA"))
+"""Missing values, which code compares by identity, as `in` does."""
 _MEMBERS = (FunctionType, BuiltinFunctionType, type)
 """Types of values that are referred to by the module that defines them."""
 _DTYPE = re.compile(r"[<>|][biufcSUmM]\d{1,5}(\[\d{0,4}[a-zA-Z]{1,2}\])?")
@@ -233,15 +111,16 @@ class _Writer:
         if numpy is not None and kind is numpy.ndarray:
             return self._write_array(value, numpy, is_part=is_part)
         name, *parts = take_apart(value)
-        return [name, *(self.write(each, depth - 1, is_part=True) for each in parts)]
+        is_part = kind not in HOLDERS
+        return [name, *(self.write(each, depth - 1, is_part=is_part) for each in parts)]
 
     def _write_scalar(self, value: Any) -> Node | None:
         kind, numpy = type(value), sys.modules.get("numpy")
         if value is None or kind is bool or kind is str:
             return ["plain", value]
-        for home in ("math", "numpy"):  # which code compares by identity, as `in` does
-            if kind is float and value is getattr(sys.modules.get(home), "nan", None):
-                return ["missing", home]
+        for home, name in _MISSING:
+            if home in sys.modules and value is vars(sys.modules[home])[name]:
+                return ["missing", home, name]
         if kind in (int, float, complex):
             return [kind.__name__, hex(value) if kind is int else repr(value)]
         if kind is bytes:
@@ -288,8 +167,8 @@ class _Reader:
                 return value
             case [("int" | "float" | "complex") as kind, str(text)] if len(text) < 100_000:
                 return _NUMBERS[kind](text)
-            case ["missing", ("math" | "numpy") as home]:
-                return sys.modules[home].nan
+            case ["missing", str(home), str(name)] if (home, name) in _MISSING:
+                return getattr(sys.modules[home], name)
             case ["bytes", int(number)]:
                 return bytes(self._buffers[number])
             case ["scalar", str(dtype), str(text)]:

@@ -293,6 +293,7 @@ def _list_imports(code: str) -> Iterator[str]:
             yield from (each.name for each in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             yield node.module
+            yield from (f"{node.module}.{each.name}" for each in node.names)
 
 
 def _is_installed(name: str) -> bool:

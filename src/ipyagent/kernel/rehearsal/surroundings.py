@@ -54,6 +54,12 @@ _SETTINGS = {
     "leaves a figure open": "matplotlib._pylab_helpers.Gcf.figs",
 }
 """Words for a change, and where it is read: attributes, and functions that are called."""
+PASSING = {
+    "changes how warnings are shown": "how warnings are shown",
+    "advances random numbers": "the state of random numbers",
+    "changes the settings of a module": "settings of modules",
+}
+"""Changes that code makes for its own output: what it shows on a copy stays true without them."""
 _LOADED_LATE = re.compile(r"flags=\[.*?\]|'?backend'?: \S+")
 """Parts that change by themselves: the flags of decimal, the backend of a first figure."""
 _LIMITS = tuple(getattr(resource, each) for each in dir(resource) if each[:7] == "RLIMIT_")

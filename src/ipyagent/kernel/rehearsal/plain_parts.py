@@ -1,0 +1,275 @@
+"""Values taken apart into plain parts, and put together again.
+
+Tables, columns and indexes of pandas, its moments and spans of time, and what the standard library
+has of numbers, times and containers.
+"""
+
+from __future__ import annotations
+
+import builtins
+import sys
+from collections import Counter, OrderedDict, defaultdict, deque
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+
+class NotPlainError(Exception):
+    """Raised for a value that is not plain data, and for data that makes no sense."""
+
+
+_MASKED = frozenset(
+    {f"{sign}Int{bits}" for sign in ("", "U") for bits in (8, 16, 32, 64)}
+    | {"Float32", "Float64", "boolean"}
+)
+_TEXTS: Mapping[type, Callable[[str], object]] = {
+    type(Path()): Path,
+    date: date.fromisoformat,
+    time: time.fromisoformat,
+    datetime: datetime.fromisoformat,
+    Decimal: Decimal,
+    UUID: UUID,
+}
+"""Types of values that a text says wholly, and how it is read."""
+HOLDERS = frozenset({Counter, OrderedDict, defaultdict, deque})
+"""Types whose parts are others' objects, too."""
+_SPANS = ("Timestamp", "Timedelta", "Period", "Interval")
+"""Moments and spans of time in pandas."""
+_INDEXES = ("Index", "CategoricalIndex", "IntervalIndex", "PeriodIndex")
+_SCALARS = frozenset(
+    {type(None), bool, int, float, complex, str, bytes, timedelta, Fraction, *_TEXTS}
+)
+_LONGEST = 5_000
+"""Characters of a text that a value is made of."""
+
+
+def take_apart(value: Any) -> tuple[object, ...]:
+    """Return the kind of a value, and its parts; raises NotPlainError for what is not plain."""
+    kind, pandas = type(value), sys.modules.get("pandas")
+    if kind in _TEXTS:
+        return kind.__name__, _spell(value)
+    if kind is timedelta:
+        return "timedelta", value.days, value.seconds, value.microseconds
+    if kind is Fraction:
+        return "Fraction", value.numerator, value.denominator
+    if kind is range:
+        return "range", value.start, value.stop, value.step
+    if kind is Counter or kind is OrderedDict:
+        return kind.__name__, tuple(value.items())
+    if kind is defaultdict:
+        return "defaultdict", value.default_factory, tuple(value.items())
+    if kind is deque:
+        return "deque", tuple(value), value.maxlen
+    if kind.__module__ == "numpy.random._generator":
+        return "generator", *_take_generator(value)
+    if pandas is None:
+        raise NotPlainError
+    if kind in map(vars(pandas).get, _SPANS):
+        return kind.__name__, *_take_span(value, pandas)
+    return _take_table(value, pandas)
+
+
+def _spell(value: Any) -> str:
+    """Return a value's text; raises NotPlainError if there is more to it."""
+    if not hasattr(value, "isoformat"):
+        return str(value)
+    zone = getattr(value, "tzinfo", None)
+    if getattr(value, "fold", 0) or not (zone is None or zone is UTC):
+        raise NotPlainError
+    return str(value.isoformat())
+
+
+def _make_counter(items: Iterable[tuple[object, int]]) -> object:
+    return Counter(dict(items))
+
+
+def _make_defaults(factory: object, items: Iterable[tuple[object, object]]) -> object:
+    if factory is None:
+        return defaultdict(None, items)
+    if isinstance(factory, type) and vars(builtins).get(factory.__name__) is factory:
+        return defaultdict(factory, items)
+    raise NotPlainError  # it is called for each key that is missing
+
+
+def _take_generator(value: Any) -> tuple[object, ...]:
+    """Return the state of numpy's usual generator of random numbers, and what it was seeded by."""
+    bits, numpy = value.bit_generator, sys.modules["numpy"]
+    seed = bits.seed_seq
+    if type(bits) is not numpy.random.PCG64 or type(seed) is not numpy.random.SeedSequence:
+        raise NotPlainError
+    return bits.state, seed.entropy, seed.spawn_key, seed.n_children_spawned
+
+
+def _make_generator(state: object, entropy: object, spawn_key: object, spawned: object) -> object:
+    random: Any = sys.modules["numpy.random"]
+    seed = random.SeedSequence(entropy, spawn_key=spawn_key, n_children_spawned=spawned)
+    bits = random.PCG64(seed)
+    bits.state = state
+    return random.Generator(bits)
+
+
+def _take_span(value: Any, pandas: Any) -> tuple[object, ...]:
+    """Return the parts of a moment or span of time in pandas."""
+    match type(value).__name__:
+        case "Timestamp":
+            zone = None if value.tz is None else str(value.tz)
+            if pandas.Timestamp(0, tz=zone).tz is not value.tz:
+                raise NotPlainError
+            return value.asm8, zone
+        case "Timedelta":
+            return (value.asm8,)
+        case "Period":
+            return value.ordinal, value.freqstr
+    return value.left, value.right, value.closed
+
+
+def _make_timestamp(moment: object, zone: str | None) -> object:
+    stamp = sys.modules["pandas"].Timestamp(moment)
+    return stamp if zone is None else stamp.tz_localize("UTC").tz_convert(zone)
+
+
+def _take_table(value: Any, pandas: Any) -> tuple[object, ...]:
+    """Return the kind of a table, column or index, and its parts; raises NotPlainError."""
+    if type(value) in (pandas.DataFrame, pandas.Series):
+        if value.attrs or not value.flags.allows_duplicate_labels:
+            raise NotPlainError
+        if type(value) is pandas.Series:
+            return "column", _take_values(value), value.index, value.name
+        columns = [_take_values(value.iloc[:, i]) for i in range(value.shape[1])]
+        return "table", columns, value.columns, value.index
+    if pandas is None or not isinstance(value, pandas.Index):
+        raise NotPlainError
+    names = [*value.names]
+    if type(value) is pandas.RangeIndex:
+        return "row numbers", value.start, value.stop, value.step, names
+    if type(value) is pandas.MultiIndex:
+        return "levels", [*value.levels], [*value.codes], names
+    has_steps = type(value) in (pandas.DatetimeIndex, pandas.TimedeltaIndex)
+    if not has_steps and type(value) not in map(vars(pandas).get, _INDEXES):
+        raise NotPlainError
+    return "index", _take_values(value), names, value.freqstr if has_steps else None
+
+
+def put_together(kind: str, parts: list[Any]) -> Any:
+    """Return the value of such parts, which may be anything.
+
+    Raises NotPlainError, or what its type raises.
+    """
+    if kind in _MAKERS and not any(isinstance(e, str) and len(e) > _LONGEST for e in parts):
+        return _MAKERS[kind](*parts)
+    pandas = sys.modules["pandas"]
+    match kind, parts:
+        case "Timedelta", [length]:
+            return pandas.Timedelta(length)
+        case "Period", [int(ordinal), str(freq)]:
+            return pandas.Period(ordinal=ordinal, freq=freq)
+        case "Interval", [left, right, str(closed)]:
+            return pandas.Interval(left, right, closed)
+        case "table", [list(columns), pandas.Index() as names, pandas.Index() as index]:
+            arrays = [_put_values(each) for each in columns]
+            if len(arrays) != len(names) or any(len(each) != len(index) for each in arrays):
+                raise NotPlainError
+            table = pandas.DataFrame(dict(enumerate(arrays)), index=index, copy=False)
+            table.columns = names
+            return table
+        case "column", [values, pandas.Index() as index, label]:
+            array = _put_values(values)
+            if len(array) != len(index):
+                raise NotPlainError
+            name = _check_label(label)
+            return pandas.Series(array, index=index, name=name, dtype=array.dtype, copy=False)
+        case "row numbers", [int(start), int(stop), int(step), list(names)] if step:
+            index = pandas.RangeIndex(start, stop, step)
+        case "levels", [list(levels), list(codes), list(names)]:
+            index = pandas.MultiIndex(levels, codes)
+        case "index", [values, list(names), (None | str()) as freq]:
+            array = _put_values(values)
+            index = pandas.Index(array, dtype=array.dtype, copy=False)
+            index = index if freq is None else type(index)(index, freq=freq)
+        case _:
+            raise NotPlainError
+    index.names = [_check_label(each) for each in names]
+    return index
+
+
+_MAKERS: Mapping[str, Callable[..., object]] = {
+    **{kind.__name__: read for kind, read in _TEXTS.items()},
+    **{kind.__name__: kind for kind in (timedelta, range, OrderedDict, deque)},
+    "Fraction": lambda over, under: over / Fraction(1) / under,
+    "Counter": _make_counter,
+    "defaultdict": _make_defaults,
+    "generator": _make_generator,
+    "Timestamp": _make_timestamp,
+}
+"""Functions that make a value of its parts."""
+
+
+def _take_values(column: Any) -> Any:
+    """Return the values of a column or an index as an array, or as their kind and parts."""
+    array, dtype, kind = column.array, column.dtype, type(column.dtype).__name__
+    pandas: Any = sys.modules["pandas"]
+    if kind == "CategoricalDtype":
+        return "categories", array.codes, array.categories, bool(array.ordered)
+    if kind == "StringDtype":
+        missing = "NA" if dtype.na_value is pandas.NA else "nan"
+        texts = [each if type(each) is str else None for each in array.tolist()]
+        return "texts", dtype.storage, missing, texts
+    if kind == "PeriodDtype":
+        return "periods", array.asi8, str(dtype)
+    if kind == "IntervalDtype":
+        return "intervals", array.left, array.right, array.closed
+    if kind == "DatetimeTZDtype":
+        return "zoned", pandas.DatetimeIndex(array).tz_convert(None).to_numpy(), str(dtype)
+    if str(dtype) in _MASKED:
+        mask, values = array.isna(), array.to_numpy(dtype.numpy_dtype, na_value=0)
+        return "masked", str(dtype), values, mask
+    if not isinstance(dtype, sys.modules["numpy"].dtype):
+        raise NotPlainError
+    plain = column.to_numpy()
+    return ("objects", plain.tolist()) if dtype.hasobject else plain
+
+
+def _put_values(values: Any) -> Any:
+    pandas, numpy = sys.modules["pandas"], sys.modules["numpy"]
+    match values:
+        case numpy.ndarray():
+            return values
+        case ("categories", numpy.ndarray() as codes, pandas.Index() as categories, bool(ordered)):
+            return pandas.Categorical.from_codes(codes, categories, ordered)
+        case ("masked", str(name), numpy.ndarray() as data, numpy.ndarray() as mask):
+            if name in _MASKED:
+                return type(pandas.array([], dtype=name))(data, mask)
+        case ("texts", ("python" | "pyarrow") as storage, ("nan" | "NA") as missing, list(texts)):
+            if any(type(each) is not str for each in texts if each is not None):
+                raise NotPlainError
+            value = float("nan") if missing == "nan" else pandas.NA
+            return pandas.array(texts, dtype=pandas.StringDtype(storage, na_value=value))
+        case ("periods", numpy.ndarray() as ordinals, str(name)) if ordinals.dtype == "i8":
+            return pandas.arrays.PeriodArray(ordinals, dtype=pandas.PeriodDtype(name))
+        case ("intervals", pandas.Index() as left, pandas.Index() as right, str(closed)):
+            return pandas.arrays.IntervalArray.from_arrays(left, right, closed)
+        case ("objects", list(items)):
+            made = numpy.empty(len(items), object)
+            made[:] = [_check_label(each) for each in items]
+            return made
+        case ("zoned", numpy.ndarray() as instants, str(name)) if name.startswith("datetime64["):
+            if instants.dtype.kind == "M":
+                return pandas.DatetimeIndex(instants).tz_localize("UTC").astype(name).array
+    raise NotPlainError
+
+
+def _check_label(label: Any) -> Any:
+    """Return a scalar, or a tuple of them; raises NotPlainError for any other label."""
+    kind, name = type(label), type(label).__name__
+    if kind is tuple:
+        return tuple(map(_check_label, label))
+    pandas, numpy = sys.modules["pandas"], sys.modules["numpy"]
+    is_missing = label is pandas.NaT or label is pandas.NA
+    is_span = name in _SPANS and kind is getattr(pandas, name)
+    if not (kind in _SCALARS or is_missing or is_span or kind is getattr(numpy, name, None)):
+        raise NotPlainError
+    return label
