@@ -364,3 +364,14 @@ def test_the_sample_reads_the_same_with_every_level():
         louder = sample_run().model_copy(update={"verbose": verbose})
         assert "Revenue fell in" in render(louder)
         assert not controls(render(louder))
+
+
+@pytest.mark.parametrize("output", ["", "epoch 1\nepoch 2"])
+def test_what_a_stopped_call_has_put_out_stays_in_sight(output: str) -> None:
+    stopped = ToolExecution(
+        call=call("call-8", "look", {"path": "a.csv"}),
+        status=ToolStatus.CANCELLED,
+        result=ToolResult(success=False, output=output, error="stopped by the user after 3 s"),
+    )
+    (drawn,) = transcribe(run(steps=(Step(number=1, executions=(stopped,)),))).steps[0].calls
+    assert drawn.is_open == bool(output)

@@ -167,7 +167,7 @@ def transcribe_call(
     out.
     """
     is_asked = execution.status is ToolStatus.AWAITING_APPROVAL
-    badge = call_badge(execution, context)
+    badge, result = call_badge(execution, context), _new_result(execution)
     dry, question = execution.dry_run, execution.question
     glyph, status_text = call_glyph(execution)
     return transcript.Call(
@@ -182,10 +182,11 @@ def transcribe_call(
         verdict=_verdict(execution, context),
         decision=decision_text(execution, context.confirm_mode),
         duration="" if execution.duration is None else seconds(execution.duration),
-        # To be seen is all that a dry run is for.
         is_open=(is_asked and context.is_live)
         or context.verbose >= OPEN
-        or (dry and not context.is_planned),
+        or (dry and not context.is_planned)  # to be seen is all that a dry run is for
+        # What it had put out by then was seen, and is the reason for the stop.
+        or (execution.status is ToolStatus.CANCELLED and bool(result and result.output)),
         is_dry=dry,
         is_sensitive=execution.sensitive,
         was_asked=is_asked or _was_asked(execution),
@@ -196,7 +197,7 @@ def transcribe_call(
         question=_question(question) if question else None,
         request=transcribe_request(execution),
         remarks=_remarks(execution, context, badge),
-        result=_new_result(execution),
+        result=result,
         facts=(*_result_facts(execution), *_call_facts(execution, context.verbose)),
         approval=_approval(execution, approval_id) if is_asked and approval_id else None,
         late=late,
