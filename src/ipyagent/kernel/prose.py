@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import sys
 import types
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 from ipyagent.kernel.describe.safe_inspect import ancestors, is_a, module_name, type_name
@@ -63,6 +63,11 @@ def is_prose(piece: str) -> bool:
         return True
     spaced = len(piece.split())
     return spaced >= _FEW and (min(spaced, len(words)) >= _MANY or len(piece) > _LONG)
+
+
+def name_source(paths: Sequence[str]) -> str:
+    """Return the source that the prose in names of files is."""
+    return f"the name of {paths[0]}" if len(paths) == 1 else "names of files"
 
 
 def holds_prose(text: str, own: Iterable[str] = ()) -> bool:

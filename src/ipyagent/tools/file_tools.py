@@ -20,7 +20,7 @@ from typing import Annotated, BinaryIO, cast
 from pydantic import Field
 
 from ipyagent.errors import InvalidArgumentsError, PathValidationError
-from ipyagent.kernel.prose import is_prose
+from ipyagent.kernel.prose import is_prose, name_source
 from ipyagent.phrases import limit_lines
 from ipyagent.plaintext import spell
 from ipyagent.schema import ToolResult
@@ -245,11 +245,11 @@ class FileReadTools:
         lines = limit_lines(lines, MAX_LINES, "… and {:,} more; narrow path or pattern")
         if budget.exhausted:
             lines.append("… stopped early, the tree is large; narrow path")
-        names_of = (
-            ["names of files"] if any(is_prose(each.path) for each in matching_entries) else []
-        )
+        prose = [spell(each.path) for each in matching_entries if is_prose(each.path)]
         output = "\n".join(lines) or "(empty)"
-        return with_sources(ToolResult(output=output, value=output), names_of)
+        return with_sources(
+            ToolResult(output=output, value=output), [name_source(prose)] if prose else []
+        )
 
     def read_file(
         self,

@@ -19,7 +19,7 @@ from pydantic import JsonValue
 
 from ipyagent.agent.budgets import CHARACTERS_PER_TOKEN, message_length, tools_length
 from ipyagent.errors import SessionError
-from ipyagent.kernel.prose import is_prose, prose_in, prose_of_line
+from ipyagent.kernel.prose import is_prose, name_source, prose_in, prose_of_line
 from ipyagent.schema import (
     Compacted,
     Event,
@@ -98,14 +98,14 @@ def _prose_in_context(text: str) -> Iterator[tuple[str, frozenset[str]]]:
             source, prose = prose_of_line(line)
             if prose:
                 yield source, prose
-        elif part == "Files:" and is_prose(line.removeprefix("- ").rpartition("  ")[0]):
-            files.append(line)
+        elif part == "Files:" and is_prose(path := line.removeprefix("- ").rpartition("  ")[0]):
+            files.append(path)
         elif part == "Tables:":
             tables.append(line)
         elif part == "Mentioned with @:":
             mentions.append(line)
     if files:
-        yield "names of files", frozenset(files)
+        yield name_source(files), frozenset(files)
     if prose := prose_in("\n".join(mentions)):
         yield "values that the prompt mentions", prose
     if prose := prose_in("\n".join(tables)):
