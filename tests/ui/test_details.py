@@ -366,12 +366,22 @@ def test_the_sample_reads_the_same_with_every_level():
         assert not controls(render(louder))
 
 
-@pytest.mark.parametrize("output", ["", "epoch 1\nepoch 2"])
-def test_what_a_stopped_call_has_put_out_stays_in_sight(output: str) -> None:
+def test_the_last_lines_of_a_stopped_call_stay_in_sight_without_the_reason() -> None:
+    why, lines = "stopped by the user after 3 s", [f"epoch {n}" for n in range(30)]
+    output = "\n".join([f"{why}. Output so far:", *lines])
     stopped = ToolExecution(
         call=call("call-8", "look", {"path": "a.csv"}),
         status=ToolStatus.CANCELLED,
-        result=ToolResult(success=False, output=output, error="stopped by the user after 3 s"),
+        result=ToolResult(success=False, output=output, error=why),
     )
     (drawn,) = transcribe(run(steps=(Step(number=1, executions=(stopped,)),))).steps[0].calls
-    assert drawn.is_open == bool(output)
+    assert drawn.live.split("\n") == lines[-10:]
+    assert drawn.result is not None
+    assert (drawn.result.output.split("\n"), drawn.result.error) == (lines, why)
+
+
+@pytest.mark.parametrize("arguments", [{"text": "x = 1", "path": "a.py"}, {"path": "a.py"}])
+def test_a_path_is_told_first_in_whatever_order_it_was_sent(arguments: dict[str, object]) -> None:
+    made = ToolExecution(call=call("call-9", "look", arguments), status=ToolStatus.SUCCESS)
+    (drawn,) = transcribe(run(steps=(Step(number=1, executions=(made,)),))).steps[0].calls
+    assert drawn.summary.startswith("a.py")

@@ -104,7 +104,7 @@ export class ToolView {
     const { effects } = call;
     this.effects.show(effects, () => (effects === null ? [] : [effectsOf(effects, this.before)]));
     // A saved run goes on no more.
-    const tail = decide === null ? '' : call.live;
+    const tail = decide === null && call.status === 'running' ? '' : call.live;
     this.tail.show(tail, () => (tail === '' ? [] : [tailOf(tail)]));
     this.result.show(
       [concern, call.remarks, result && { ...result, media: [] }, call.facts],

@@ -20,6 +20,7 @@ from ipyagent.kernel.main_thread import MainThread, Post
 from ipyagent.kernel.outputs import PartialOutput
 from ipyagent.kernel.request_logs import logs_of
 from ipyagent.schema import STANDARD, Rehearsal, ToolExecution, ToolResult, ToolStatus
+from ipyagent.schema.results import SO_FAR
 from ipyagent.tools.base import Tool, Toolbox, Where, is_built_in
 from ipyagent.tools.rehearsed import RehearsalContext
 from ipyagent.tools.result_conversion import as_result, error_result, truncate_result
@@ -111,9 +112,7 @@ class ToolTask:
     ) -> ToolResult:
         """Return its output so far, and why there is no more."""
         partial = result or self._partial.result()
-        output = (
-            f"{note}. Output so far:\n{partial.output}" if partial.output.strip() else f"{note}."
-        )
+        output = f"{note}{SO_FAR}{partial.output}" if partial.output.strip() else f"{note}."
         return ToolResult(
             success=False,
             error=note,

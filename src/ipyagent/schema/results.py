@@ -241,6 +241,10 @@ class FileChange(Model):
     after: str | None = None
 
 
+SO_FAR = ". Output so far:\n"
+"""Between the reason why a call was stopped and what it had put out."""
+
+
 class ToolResult(ForeignModel):
     """A tool's result.
 
@@ -305,6 +309,12 @@ class ToolResult(ForeignModel):
         """The blocks that the model gets."""
         text = (self.output if self.for_model is None else self.for_model) or "(no output)"
         return (TextContent(text=f"{text} {self.advice}".rstrip(" ")), *self.images)
+
+    @property
+    def so_far(self) -> str:
+        """What a call had put out until it was stopped; "" for others."""
+        begin = f"{self.error}{SO_FAR}"
+        return self.output.removeprefix(begin) if self.output.startswith(begin) else ""
 
     def with_note(self, note: str, *, only_model: bool = False) -> ToolResult:
         """Return the result with a note below its output, for user and model."""

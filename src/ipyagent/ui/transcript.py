@@ -173,7 +173,7 @@ class Call(Model):
     `concern` is why the user is asked beside the tool itself. `decision` is how it was decided,
     `was_asked` whether the user was asked, `is_sensitive` whether it may change something, and
     `position` the plan's step that it carries out. `live` are the last lines of its output while
-    it runs.
+    it runs, and once it was stopped.
     """
 
     id: str

@@ -35,10 +35,15 @@ _IN_DIFF = {
 """Arguments that a diff shows already."""
 
 
+def in_order(call: ToolCall) -> list[tuple[str, object]]:
+    """Return the arguments, the path first: models send them in any order."""
+    return sorted(call.arguments.items(), key=lambda each: each[0] != "path")
+
+
 def summarize_arguments(call: ToolCall) -> str:
     """Return the arguments in one line: the first bare, the others named."""
-    named = call.arguments.items()
-    parts = [_in_line(v) if i == 0 else f"{k}={_in_line(v)}" for i, (k, v) in enumerate(named)]
+    named = enumerate(in_order(call))
+    parts = [_in_line(v) if i == 0 else f"{k}={_in_line(v)}" for i, (k, v) in named]
     return shorten(", ".join(parts), SUMMARY)
 
 

@@ -167,7 +167,7 @@ def transcribe_call(
     out.
     """
     is_asked = execution.status is ToolStatus.AWAITING_APPROVAL
-    badge, result = call_badge(execution, context), _new_result(execution)
+    badge = call_badge(execution, context)
     dry, question = execution.dry_run, execution.question
     glyph, status_text = call_glyph(execution)
     return transcript.Call(
@@ -184,9 +184,8 @@ def transcribe_call(
         duration="" if execution.duration is None else seconds(execution.duration),
         is_open=(is_asked and context.is_live)
         or context.verbose >= OPEN
-        or (dry and not context.is_planned)  # to be seen is all that a dry run is for
-        # What it had put out by then was seen, and is the reason for the stop.
-        or (execution.status is ToolStatus.CANCELLED and bool(result and result.output)),
+        # To be seen is all that a dry run is for.
+        or (dry and not context.is_planned),
         is_dry=dry,
         is_sensitive=execution.sensitive,
         was_asked=is_asked or _was_asked(execution),
@@ -197,7 +196,7 @@ def transcribe_call(
         question=_question(question) if question else None,
         request=transcribe_request(execution),
         remarks=_remarks(execution, context, badge),
-        result=result,
+        result=_new_result(execution),
         facts=(*_result_facts(execution), *_call_facts(execution, context.verbose)),
         approval=_approval(execution, approval_id) if is_asked and approval_id else None,
         late=late,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ipyagent.agent.live_output import CHARS, LINES
 from ipyagent.phrases import plural
 from ipyagent.plaintext import strip_escapes
 from ipyagent.schema import Display, ImageContent, ToolResult, TruncatedOutput
@@ -17,9 +18,10 @@ _SHOWN = ("image/png", "image/jpeg", "text/html", "text/markdown", "text/plain")
 def transcribe_result(result: ToolResult, name: str) -> transcript.Result:
     """Return a result as it is drawn; `name` is its tool's."""
     text, displays = _text_and_displays(result)
-    has_own_output = result.output.strip() != (result.error or "").strip()
+    own = result.so_far or result.output
+    has_own_output = own.strip() != (result.error or "").strip()
     return transcript.Result(
-        output=text if result.success else _bare(result.output) if has_own_output else "",
+        output=text if result.success else _bare(own) if has_own_output else "",
         error="" if result.success else text,
         tone="plain" if result.success else "error",
         media=tuple(_transcribe_media(result, displays, f"Figure from {name}")),
@@ -36,6 +38,11 @@ def result_facts(result: ToolResult) -> list[str]:
 def output_text(result: ToolResult) -> str:
     """Return the tool's output, or why it failed, without terminal escapes."""
     return _bare(result.output if result.success else result.error or result.output)
+
+
+def last_lines(result: ToolResult) -> str:
+    """Return the last lines that a call had put out until it was stopped; "" for others."""
+    return "\n".join(_bare(result.so_far).split("\n")[-LINES:])[-CHARS:]
 
 
 def truncation_text(cut: TruncatedOutput) -> str:

@@ -26,6 +26,7 @@ from ipyagent.ui.reveal import reveal
 from ipyagent.ui.transcribe.arguments import mask_call_arguments, mask_execution
 from ipyagent.ui.transcribe.call import OPEN, CallContext, transcribe_call
 from ipyagent.ui.transcribe.plan import count_begun, position_of, transcribe_plan
+from ipyagent.ui.transcribe.result import last_lines
 from ipyagent.ui.transcribe.step import (
     StepContext,
     cost_text,
@@ -360,4 +361,6 @@ def _calls(
             position = position_of(run, execution)
             call = transcribe_call(masked, context, approval_id, late, position)
         output = live.outputs.get(execution.call.id, "") if live else ""
+        if execution.status is ToolStatus.CANCELLED and execution.result:
+            output = last_lines(execution.result)
         yield call if call.live == output else call.model_copy(update={"live": output})

@@ -8,7 +8,7 @@ import re
 from ipyagent.phrases import plural
 from ipyagent.schema import Preview, ToolExecution, ToolResult
 from ipyagent.ui.reveal import LINE, first_line, shorten
-from ipyagent.ui.transcribe.arguments import SUMMARY, summarize_arguments
+from ipyagent.ui.transcribe.arguments import SUMMARY, in_order, summarize_arguments
 from ipyagent.ui.transcribe.result import output_text
 
 _MAX_PARSED = 20_000
@@ -22,7 +22,7 @@ _SHOWING = {"print", "show", "close", "tight_layout"}
 def summarize_call(execution: ToolExecution) -> str:
     """Return the arguments of a call: a file with its changed lines, the gist of code, or all."""
     call, preview = execution.call, execution.preview
-    first = next(iter(call.arguments.values()), None)
+    first = next(iter(in_order(call)), ("", None))[1]
     if preview is not None and preview.kind == "diff":
         return shorten(f"{first} {_count_changes(preview)}", SUMMARY)
     if [*call.arguments] == ["code"] and isinstance(first, str):
