@@ -163,7 +163,7 @@ def test_parts_that_all_hold_are_one_schema_also_deep_down() -> None:
     assert listed == {"type": "array", "items": joined}
     apart = [{"enum": ["x", "y"]}, {"enum": ["y", "z"]}]
     assert argument({"type": "string", "allOf": apart}) == {
-        "type": "string", "enum": ["x", "y"], "allOf": [{"enum": ["y", "z"]}],
+        "type": "string", "enum": ["x", "y"], "allOf": [{"type": "string", "enum": ["y", "z"]}],
     }  # fmt: skip
     checked = arguments_of(top(properties={"a": {"type": "string", "allOf": apart}}))
     assert (refuses(checked, {"a": "y"}), refuses(checked, {"a": "x"})) == (False, True)
@@ -270,7 +270,7 @@ def test_references_are_resolved_for_the_wire_and_for_the_check(case: str, trust
         ({"anyOf": [NUMBER], "nullable": True},
          {"anyOf": [{"anyOf": [NUMBER]}, {"type": "null"}]}, None, "x"),
         ({"type": "string", "default": None}, TEXT, "a", None),
-        ({"const": "x"}, {"enum": ["x"]}, "x", "y"),
+        ({"const": "x"}, {"type": "string", "enum": ["x"]}, "x", "y"),
         ({"enum": []}, {}, "x", ...),
         ({"enum": "a"}, {}, "x", ...),
         ({"enum": ["a", "a", 1, True, None]}, {"enum": ["a", 1, True, None]}, None, "b"),
@@ -514,3 +514,32 @@ def test_long_bounds_are_words() -> None:
         "description": "(maxItems: 10000)",
     }
     assert schema["properties"]["b"] == {**TEXT, "maxLength": 20}
+
+
+# Moonshot refuses each request with a tool that has the type beside its alternatives.
+TYPED_BESIDE = [
+    (
+        {"type": "array", "items": {"type": "object", "properties": {"id": TEXT}, "anyOf": [
+            {"required": ["id"]}, {"properties": {"name": TEXT}, "required": ["name"]}]}},
+        {"type": "array", "items": {"properties": {"id": TEXT}, "anyOf": [
+            {"type": "object"},
+            {"type": "object", "properties": {"name": TEXT}, "required": ["name"]}]}},
+    ),
+    (
+        {"type": "string", "oneOf": [{"const": "day"}, {"const": "week", "title": "A week"}]},
+        {"anyOf": [{"type": "string", "enum": ["day"]}, {"type": "string", "enum": ["week"]}]},
+    ),
+    (
+        {"type": ["string", "null"], "anyOf": [{"minLength": 3}, {"type": "null"}]},
+        {"anyOf": [{"type": ["string", "null"], "minLength": 3}, {"type": "null"}]},
+    ),
+    ({"enum": [1, 2]}, {"type": "integer", "enum": [1, 2]}),
+    ({"enum": [1, "two"]}, {"enum": [1, "two"]}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("given", "sent"), TYPED_BESIDE)
+def test_each_alternative_has_its_type_and_choices_of_one_kind_have_theirs(
+    given: dict[str, Any], sent: dict[str, Any]
+) -> None:
+    assert arguments_of(top(properties={"a": given})).schema["properties"]["a"] == sent

@@ -22,6 +22,7 @@ from ipyagent.plaintext import clean_text, excerpt
 _WIDTH = 200  # characters of a condition that has no words
 _MOST = 10  # parts of a condition
 _DEPTH = 3
+_NAMES = {str: "string", bool: "boolean", int: "integer", float: "number"}
 _COMBINED = {"anyOf": "Give at least one of", "oneOf": "Give exactly one of"}
 
 
@@ -383,6 +384,9 @@ class Converter:
             key: schema[key] for key in _BOUNDS if key in schema and not _is_long(key, schema)
         }
         new |= self._convert_constants(schema)
+        kinds = {_NAMES.get(type(each)) for each in new.get("enum", ())}
+        if "type" not in new and len(kinds) == 1 and None not in kinds:
+            new["type"] = kinds.pop()
         combined = self._combine(schema)
         if words := self._describe(schema, combined):
             new["description"] = words
@@ -400,6 +404,9 @@ class Converter:
                 apart.append(part)
             else:
                 new = merge(part, new)
+        if "anyOf" in combined and "type" in new:  # Moonshot wants it in each part, and only there
+            own = {"type": new.pop("type")}
+            combined["anyOf"] = [own | each for each in combined["anyOf"]]
         return new | combined | ({"allOf": apart} if apart else {})
 
     def _convert_properties(self, schema: Schema) -> Schema:
