@@ -49,7 +49,7 @@ def main() -> None:
 def count_bytes(root: Path, occasion: Occasion) -> Mapping[str, int]:
     """Return the bytes of the system prompt and of each tool as OpenAI's format has them."""
     environment = Environment(runtime().workspace(root), PlainNamespace({}))
-    toolbox = offer_tools(environment.build_toolbox(Config()), Config(), occasion)
+    toolbox = offer_tools(environment.toolset.build(Config()), Config(), occasion)
     prompt = len(system_prompt(installed_packages()).encode())
     tools = {each.name: len(write_tool(each)) for each in toolbox.definitions()}
     return {"system prompt": prompt, **tools}

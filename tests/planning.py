@@ -102,7 +102,7 @@ class PlanLab(Lab):
         said = self.session.conversation
         policy = Policy(config.agent.confirm_mode, self.session.grants, said.sources)
         context = ToolContext(
-            toolbox=self.environment.build_toolbox(config, self.tools),
+            toolbox=self.environment.toolset.build(config, self.tools),
             policy=self.judge or policy,
             approvals=self.environment.approvals,
             asker=view,

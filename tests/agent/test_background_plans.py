@@ -143,7 +143,7 @@ def test_a_plan_that_needs_the_main_thread_runs_in_its_cell(lab: PlanLab, gate: 
     waiting = lab.plan([TIED], tools=gate.tools)
     assert "because step 2 (live) works with" in waiting.notes[0]
     with pytest.raises(SessionError, match=r"step 2 \(live\).*`%agent approve"):
-        check_background_plan(lab.environment.build_toolbox(Config(), gate.tools), waiting)
+        check_background_plan(lab.environment.toolset.build(Config(), gate.tools), waiting)
 
 
 def test_after_the_cell_nothing_waits_for_the_main_thread(lab: PlanLab, gate: Gate) -> None:

@@ -119,7 +119,7 @@ def test_a_script_is_read_when_it_runs_by_its_name(tmp_path: Path) -> None:
 def tool_named(root: Path, name: str) -> Tool:
     from ipyagent.config import Config
 
-    return Lab(root).environment.build_toolbox(Config()).get(name)
+    return Lab(root).environment.toolset.build(Config()).get(name)
 
 
 def test_a_shell_permission_is_for_one_program(tmp_path: Path) -> None:

@@ -344,4 +344,4 @@ def test_groups_of_tools_can_be_switched_off_and_the_shell_has_to_be_switched_on
 
 
 def toolbox(environment: Environment, **flags: bool) -> Toolbox:
-    return environment.build_toolbox(Config(tools=ToolsConfig(**flags)))
+    return environment.toolset.build(Config(tools=ToolsConfig(**flags)))

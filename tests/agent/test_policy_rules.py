@@ -107,7 +107,7 @@ def test_a_denied_folder_is_reached_under_no_name(tmp_path: Path, path: str, nam
     (tmp_path / "file.txt").symlink_to("private/a.txt")
     (tmp_path / "x/up").symlink_to("..")
     given = {"path": spelled} | ({"content": "lost"} if name == "write_file" else {})
-    tool = lab.environment.build_toolbox(resolve_config()).get(name)
+    tool = lab.environment.toolset.build(resolve_config()).get(name)
     policy = Policy("yolo", rules=[rule("deny", path="private/")], root=tmp_path)
     verdict = policy.evaluate(tool, tool.check_arguments(given))
     assert verdict.effect is Effect.DENY
@@ -299,7 +299,7 @@ def test_a_command_may_be_denied_by_a_pattern() -> None:
 
 
 def test_the_arguments_that_are_run_are_those_that_the_tools_name(lab: Lab) -> None:
-    found = {each.name: each.command for each in lab.environment.build_toolbox(resolve_config())}
+    found = {each.name: each.command for each in lab.environment.toolset.build(resolve_config())}
     assert found["run_python"] == COMMANDS["run_python"]
     for name, command in found.items():
         assert command == COMMANDS.get(name)

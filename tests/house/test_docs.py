@@ -45,7 +45,7 @@ def test_every_option_and_command_that_a_page_names_exists(page: str) -> None:
 def test_every_built_in_tool_is_described(tmp_path: Path) -> None:
     settings = {"tools": {"shell": True}, "workspace": {"allow_delete": True}}
     environment = Environment(Workspace(tmp_path), PlainNamespace({}))
-    toolbox = environment.build_toolbox(Config.model_validate(settings))
+    toolbox = environment.toolset.build(Config.model_validate(settings))
     table = TEXTS["reference/tools.md"].partition("The preview")[0]
     assert {tool.name for tool in toolbox.definitions()} <= set(re.findall(r"`([a-z_]+)`", table))
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from ipyagent.config import MCPServerConfig
 from ipyagent.services.mcp.servers import MCPServers
+from ipyagent.services.mcp.sources import ServerSources
 from ipyagent.tools.base import Tool
 
 HERE = Path(__file__).parent
@@ -53,7 +54,7 @@ class MCPLab:
     def servers(self, *configs: MCPServerConfig) -> MCPServers:
         """All servers of a kernel that is new to the folder."""
         self.configured = configured = list(configs)
-        made = MCPServers(self.home, self.home, self.environ, configured)
+        made = MCPServers(ServerSources(self.home, self.home, self.environ, configured))
         self._made.append(made)
         return made
 

@@ -17,11 +17,12 @@ import asyncio, os, sys
 from pathlib import Path
 from ipyagent.config import MCPServerConfig
 from ipyagent.services.mcp.servers import MCPServers
+from ipyagent.services.mcp.sources import ServerSources
 raw, log, home, *hows = sys.argv[1:]
 configs = [
     MCPServerConfig(name=how, command=sys.executable, args=["-IS", raw, how, log]) for how in hows
 ]
-servers = MCPServers(Path(home), Path(home), os.environ, configs)
+servers = MCPServers(ServerSources(Path(home), Path(home), os.environ, configs))
 tools, notices = asyncio.run(servers.tools())
 print(len(tools), *notices, flush=True)
 """
@@ -82,8 +83,9 @@ def test_nothing_heavy_is_imported_before_a_server_is_needed(tmp_path: Path) -> 
 import asyncio, os, sys
 from pathlib import Path
 from ipyagent.services.mcp.servers import MCPServers
+from ipyagent.services.mcp.sources import ServerSources
 here = Path.cwd()
-assert asyncio.run(MCPServers(here, here, os.environ).tools()) == ([], [])
+assert asyncio.run(MCPServers(ServerSources(here, here, os.environ)).tools()) == ([], [])
 print(sorted({"mcp", "mcp_types", "httpx2", "jsonschema", "anyio"} & sys.modules.keys()))
 """
     environ = {**os.environ, "XDG_DATA_HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path)}

@@ -10,6 +10,7 @@ import pytest
 
 from ipyagent.config import MCPServerConfig, distrust, trust
 from ipyagent.services.mcp.servers import MCPServers
+from ipyagent.services.mcp.sources import ServerSources
 from servers.mcp_lab import MCPLab, named
 
 
@@ -138,7 +139,7 @@ async def test_choices_belong_to_one_folder_and_are_stored_with_the_user(
     assert "npx x" in place.servers().describe_servers()
     other = place.root / "other"
     other.mkdir()
-    assert "npx" not in MCPServers(other, other, os.environ).describe_servers()
+    assert "npx" not in MCPServers(ServerSources(other, other, os.environ)).describe_servers()
     file = own_folders / "data" / "ipyagent" / "mcp-servers.json"
     file.write_text("{")
     servers = place.servers(place.raw("good"))  # it may have been switched off
@@ -158,7 +159,7 @@ def test_the_sources_are_read_again_only_after_a_change(
     write(place.home / "mcp.json", b=program(place, "good"))
     trust(place.home)
     configured: list[MCPServerConfig] = []
-    servers = MCPServers(place.home, place.home, os.environ, configured)
+    servers = MCPServers(ServerSources(place.home, place.home, os.environ, configured))
     before, _ = servers.sources.collect()
     match changed:
         case "own":

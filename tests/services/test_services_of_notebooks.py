@@ -36,7 +36,7 @@ class Book:
         self.sessions = SimpleNamespace(get=lambda: session)
 
     async def tools(self) -> set[str]:
-        tools, _ = await self.services.load_tools(Config())
+        tools, _ = await self.services.load_tools(self.services.find_servers(Config()))
         return {each.name for each in tools}
 
     def api(self, line: str) -> str:
@@ -208,7 +208,7 @@ def notebooks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Kernels:
 
 
 async def tools_in(book: Notebook) -> set[str]:
-    tools, _ = await book.services.load_tools(book.settings.config)
+    tools, _ = await book.services.load_tools(book.services.find_servers(book.settings.config))
     return {each.name for each in tools}
 
 

@@ -31,7 +31,7 @@ GROUPS = {
 
 
 def offered(tmp_path: Path, config: Config) -> set[str]:
-    return {tool.name for tool in Lab(tmp_path).environment.build_toolbox(config)}
+    return {tool.name for tool in Lab(tmp_path).environment.toolset.build(config)}
 
 
 @pytest.mark.spec("M08")
@@ -84,10 +84,10 @@ def test_the_redactor_and_tools_of_a_run_serve_the_next_one(
     tmp_path: Path, variables: dict[str, Any]
 ) -> None:
     lab = Lab(tmp_path, variables)
-    first, second = (lab.environment.redactor({"hunter22hunter22"}) for _ in range(2))
+    first, second = (lab.environment.toolset.redactor({"hunter22hunter22"}) for _ in range(2))
     assert first is second
     boxes = [
-        lab.environment.build_toolbox(Config(), redactor=first, session=lab.session)
+        lab.environment.toolset.build(Config(), redactor=first, session=lab.session)
         for _ in range(2)
     ]
     for name in ("read_file", "write_file", "run_python", "python_script", "record_note"):
@@ -102,8 +102,8 @@ def test_a_run_has_tools_and_a_redactor_of_its_own_after_a_change(
 ) -> None:
     lab = Lab(tmp_path, {"api_key": "a1b2c3d4e5f6"})
     environment, config, session = lab.environment, Config(), lab.session
-    redactor = environment.redactor({"hunter22hunter22"})
-    before = environment.build_toolbox(config, redactor=redactor, session=session)
+    redactor = environment.toolset.redactor({"hunter22hunter22"})
+    before = environment.toolset.build(config, redactor=redactor, session=session)
     secret = "hunter22hunter22"
     match changed:
         case "settings":
@@ -116,8 +116,8 @@ def test_a_run_has_tools_and_a_redactor_of_its_own_after_a_change(
             lab.variables["password"] = "tr0ub4dor&3"
         case "variable that is gone":
             del lab.variables["api_key"]
-    after_change = environment.redactor({secret})
-    after = environment.build_toolbox(config, redactor=after_change, session=session)
+    after_change = environment.toolset.redactor({secret})
+    after = environment.toolset.build(config, redactor=after_change, session=session)
     assert after.get("write_file") is not before.get("write_file")
     assert (after_change is redactor) is (changed in ("settings", "session"))
     assert secret not in after_change.text(f"It is {secret}.")
@@ -128,10 +128,10 @@ def test_a_run_has_tools_and_a_redactor_of_its_own_after_a_change(
 def test_what_an_earlier_run_previewed_does_not_bind_a_later_one(tmp_path: Path) -> None:
     """Kept tools that remembered it would refuse: the files are other ones by then."""
     lab, file = Lab(tmp_path), tmp_path / "a.txt"
-    redactor = lab.environment.redactor(())
+    redactor = lab.environment.toolset.redactor(())
 
     def begin_run() -> Toolbox:
-        return lab.environment.build_toolbox(Config(), redactor=redactor, session=lab.session)
+        return lab.environment.toolset.build(Config(), redactor=redactor, session=lab.session)
 
     first = begin_run()
     script = asyncio.run(first.get("python_script")(action="create", content="print(1)")).value

@@ -36,7 +36,7 @@ def offered(lab: Lab, prompt: str = "Go on.", **settings: object) -> list[str]:
 
 
 def choose(lab: Lab, occasion: Occasion, *earlier: str) -> list[ToolDefinition]:
-    toolbox = lab.environment.build_toolbox(Config())
+    toolbox = lab.environment.toolset.build(Config())
     return list(offer_tools(toolbox, Config(), occasion, earlier).definitions())
 
 
@@ -68,18 +68,18 @@ def test_they_do_so_where_a_page_can_run_cells_too(lab: Lab, tmp_path: Path) -> 
 
 
 def test_all_tools_would_cost_more(lab: Lab) -> None:
-    assert count_bytes(list(lab.environment.build_toolbox(Config()).definitions())) > 6_000
+    assert count_bytes(list(lab.environment.toolset.build(Config()).definitions())) > 6_000
 
 
 def test_a_schema_holds_nothing_that_a_model_can_do_without(lab: Lab) -> None:
-    for each in lab.environment.build_toolbox(Config()).definitions():
+    for each in lab.environment.toolset.build(Config()).definitions():
         text = json.dumps(each.input_schema)
         for boilerplate in ("null", "$defs", "$ref", '"title"', "additionalProperties"):
             assert boilerplate not in text, each.name
 
 
 def test_twelve_tools_are_offered_at_most_and_six_to_a_small_model(lab: Lab) -> None:
-    assert set(offered(lab)) == CORE & {e.name for e in lab.environment.build_toolbox(Config())}
+    assert set(offered(lab)) == CORE & {e.name for e in lab.environment.toolset.build(Config())}
     assert len(CORE) <= 12
     assert set(offered(lab, tools={"offer": "small"})) <= SMALL
     assert len(SMALL) <= 7
@@ -121,7 +121,7 @@ def test_a_tool_that_settings_name_is_always_offered(
     lab: Lab, settings: dict[str, object], name: str
 ) -> None:
     config = resolve_config(Layer("the test", settings))
-    toolbox = lab.environment.build_toolbox(config).select(config.agent.allowed_tools)
+    toolbox = lab.environment.toolset.build(config).select(config.agent.allowed_tools)
     found = offer_tools(toolbox, config, Occasion(model_is_small=name == "recall_notes"))
     assert name in {each.name for each in found.offered_tools()}
     assert name not in {each.name for each in choose(lab, Occasion())}

@@ -205,7 +205,7 @@ def _models(book: Notebook, typed: str) -> Iterator[SimpleCompletion]:
 
 def _tools(book: Notebook, typed: str) -> Iterator[SimpleCompletion]:
     """Yield the tools that are known without asking a server."""
-    tools = [*book.environment.build_toolbox(book.settings.config), *book.services.openapi.tools()]
+    tools = [*book.environment.toolset.build(book.settings.config), *book.services.openapi.tools()]
     for each in tools:
         if _begins(each.name, typed):
             yield _describe_name(each.name, each.description)

@@ -61,7 +61,7 @@ def _list_permissions(book: Notebook) -> list[Permission]:
 def _lines(book: Notebook) -> Iterator[str]:
     settings, session = book.settings.resolve(), book.sessions.get()
     standing = FolderPermissions(book.environment.workspace.root)
-    tools = [tool.name for tool in book.environment.build_toolbox(settings.config)]
+    tools = [tool.name for tool in book.environment.toolset.build(settings.config)]
     origin = settings.origins["agent.confirm_mode"]
     yield _line("confirm", f"{settings.config.agent.confirm_mode} ({origin})")
     rules = settings.config.policy.rules

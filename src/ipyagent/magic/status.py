@@ -97,7 +97,7 @@ def _record(session: Session) -> str:
 
 
 def _sandbox(book: Notebook) -> str:
-    sandbox = book.environment.sandbox
+    sandbox = book.environment.toolset.sandbox
     if sandbox.unavailable_reason:
         return f"none: {sandbox.unavailable_reason}"
     return f"holds, but {sandbox.unfiltered_reason}" if sandbox.unfiltered_reason else "holds"

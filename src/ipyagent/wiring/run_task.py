@@ -34,6 +34,7 @@ from ipyagent.kernel.error_hints import installed_packages
 from ipyagent.kernel.main_thread import without_interrupts
 from ipyagent.kernel.rehearsal.confinement import Limits
 from ipyagent.llm.client import Client, ModelSize
+from ipyagent.llm.local_servers import size_of
 from ipyagent.redaction import Redactor, known_secrets, mask_arguments
 from ipyagent.schema import Decision, Run, RunStatus, StopReason, runs
 from ipyagent.schema.state import Listener
@@ -45,7 +46,6 @@ from ipyagent.tools.file_rendering import decode_utf8
 from ipyagent.tools.notes import has_notes
 from ipyagent.tools.rehearsed import RehearsalContext
 from ipyagent.tools.result_conversion import OutputStore
-from ipyagent.tools.tracked_namespace import TrackedNamespace
 from ipyagent.tools.workspace import Workspace
 from ipyagent.ui.views import View
 from ipyagent.wiring.environment import Environment
@@ -129,6 +129,7 @@ class RunTask:
         self.client, self.cell, self.show = client, cell, open_view
         config, workspace = request.config, environment.workspace
         self.services = environment.services_for_run(config)
+        self.servers = self.services.find_servers(config)
         runtime().enter(environment)
         environment.limit_undo(config.undo.memory)
         self.folder_permissions = FolderPermissions(workspace.root)
@@ -137,13 +138,13 @@ class RunTask:
         self.instructions, self.notes = _load_instructions(config, workspace)
         self.skills = Skills(workspace, personal_folder()) if config.tools.skills else None
         own = [*own_tools, *self._load_skills()]
-        self.toolbox = environment.build_toolbox(
+        self.toolbox = environment.toolset.build(
             config, own, self.redactor, cell.main.post, session
         )
         self.size = ModelSize()
         self.page_is_open = environment.page_is_open
         self.prompt = self.redactor.text(request.prompt)
-        self.notes += environment.take_new_notices(self.toolbox)
+        self.notes += self.toolbox.notices
 
     def may_read(self, path: str) -> bool:
         """Return whether read_file would read this file without asking."""
@@ -196,9 +197,9 @@ class RunTask:
         )
 
     async def _load_services(self) -> None:
-        tools, notes = await self.services.load_tools(self.request.config)
+        tools, notes = await self.services.load_tools(self.servers)
         config, settings = self.request.config, self.request.config.agent
-        self.size = await self.environment.size_of(self.client)
+        self.size = await asyncio.to_thread(size_of, self.client)
         lenient = has_profile_tools(self.request.agent, settings)
         merged = self.toolbox.merge_services(tools)
         self.toolbox = offer_tools(
@@ -207,7 +208,7 @@ class RunTask:
             self._describe_occasion(),
             [each.name for each in self.session.conversation.tools],
         )
-        self.notes += (*notes, *self.environment.take_new_notices(merged))
+        self.notes += (*notes, *merged.notices)
         if self._has_small_set and config.tools.offer == "auto":
             self.notes += (describe_small_set(self.client.model, self.size),)
 
@@ -227,8 +228,8 @@ class RunTask:
         """Return a redactor that knows the secrets of variables, environment and settings."""
         config = self.request.config
         key = config.llm.api_key.get_secret_value() if config.llm.api_key else ""
-        servers = self.services.secrets() if config.tools.mcp else ()
-        return self.environment.redactor({*known_secrets(os.environ), key, *servers})
+        secrets = {*known_secrets(os.environ), key, *self.services.secrets(self.servers)}
+        return self.environment.toolset.redactor(secrets)
 
     def _load_skills(self) -> list[Tool]:
         """Tell the model which skills there are, if any; return the tool that reads them."""
@@ -283,7 +284,7 @@ class RunTask:
             threads=runtime().tool_threads,
             save_output=OutputStore(self.environment.workspace).save,
             dry_run=DRY_RUN if self.request.dry_run else None,
-            watch=TrackedNamespace(self.environment.namespace, self.environment.provenance).watch,
+            watch=self.environment.toolset.track().watch,
             rehearsal=self._create_rehearsal_context(),
             max_chars=SHORT_RESULT if self._has_small_set or self.size.has_short_window else None,
         )

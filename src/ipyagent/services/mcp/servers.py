@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import TimeoutError as TooLate
-from pathlib import Path
 from typing import Any
 
-from ipyagent.config import MCPServerConfig
 from ipyagent.config.mcp_json import ListedServer
 from ipyagent.errors import ConfigError, MCPError
 from ipyagent.json_types import JsonDict
@@ -16,7 +14,7 @@ from ipyagent.phrases import join_some, plural
 from ipyagent.plaintext import cite
 from ipyagent.services import notebook_note
 from ipyagent.services.mcp.server import Server, ServersThread
-from ipyagent.services.mcp.sources import ADDED, NamedServer, ServerSources
+from ipyagent.services.mcp.sources import ADDED, NamedServer, NamedServers, ServerSources
 from ipyagent.services.mcp.tool_adapter import (
     GET_PROMPT,
     READ_RESOURCE,
@@ -35,32 +33,28 @@ _SLACK = 1.0  # seconds over a server's own limit, for a loop that is busy
 class MCPServers:
     """The servers named by the settings, the user or a trusted folder.
 
-    `folder` is the key of the user's choices, `home` the folder whose mcp.json counts and in which
-    programs are started; `here` returns the switches of this notebook alone, such as `mcp:files`.
+    `here` returns the switches of this notebook alone, such as `mcp:files`.
     The servers that are `connected`, and the descriptions that the user has `seen`, last longer.
     """
 
     def __init__(
         self,
-        folder: Path,
-        home: Path,
-        environ: Mapping[str, str],
-        configured: Iterable[MCPServerConfig] = (),
+        sources: ServerSources,
         here: Callable[[], Mapping[str, bool]] = dict,
         connected: dict[str, Server] | None = None,
         seen: dict[str, JsonDict] | None = None,
     ) -> None:
         self._notebook_switches = here
-        self.sources = ServerSources(folder, home, environ, configured)
+        self.sources = sources
         self._servers = {} if connected is None else connected
         self._seen_descriptions = {} if seen is None else seen
 
-    async def tools(self) -> tuple[list[Tool], list[str]]:
-        """Connect servers as necessary; return their tools, and notices for the user.
+    async def tools(self, found: NamedServers | None = None) -> tuple[list[Tool], list[str]]:
+        """Connect the servers that were found as necessary; return their tools, and notices.
 
         It takes no longer than the longest `connect_timeout`, and no server waits for another.
         """
-        servers, notices = self._active()
+        servers, notices = self._active(found or self.sources.collect())
         if not servers:
             return [], notices
         if problem := await asyncio.to_thread(_missing_sdk):
@@ -136,7 +130,7 @@ class MCPServers:
 
     def refresh(self, name: str | None = None, *, accept: bool = False) -> str:
         """Reconnect and show what changed; `accept` approves it."""
-        servers, notices = self._active()
+        servers, notices = self._active(self.sources.collect())
         if name is not None:
             self._find(name)
             servers = [each for each in servers if each.name == name]
@@ -158,9 +152,9 @@ class MCPServers:
         for name in list(self._servers):
             self._disconnect(name)
 
-    def _active(self) -> tuple[list[Server], list[str]]:
+    def _active(self, found: NamedServers) -> tuple[list[Server], list[str]]:
         """Return the servers in use, and notices about the others."""
-        named, notices = self.sources.collect()
+        named, notices = found.named, [*found.notices]
         if (switches := self._read_switches()) is None:
             return [], notices
         used = {}

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from ipyagent.config import MCPServerConfig
 from ipyagent.config.mcp_json import ListedServer, parse_servers
@@ -90,6 +91,13 @@ class ServerChoices:
         self._file.update(apply_change)
 
 
+class NamedServers(NamedTuple):
+    """The servers by name, and notices for the user about what their sources name besides."""
+
+    named: Mapping[str, NamedServer]
+    notices: Sequence[str]
+
+
 @dataclass
 class ServerSources:
     """All sources of servers, in order of precedence."""
@@ -101,24 +109,20 @@ class ServerSources:
 
     def __post_init__(self) -> None:
         self.choices = ServerChoices(self.folder)
-        self._collected: tuple[object, dict[str, NamedServer], list[str]] | None = None
+        self._collected: tuple[object, NamedServers] | None = None
 
-    def collect(self) -> tuple[dict[str, NamedServer], list[str]]:
-        """Return the servers by name, and notices for the user about the others.
-
-        Files are read again only when one of them has changed.
-        """
+    def collect(self) -> NamedServers:
+        """Return the servers; files are read again only when one of them has changed."""
         now = (
             snapshot(self.environ, self.home),
             stamp_files((self.choices.path, own_file())),
             tuple(self.configured),
         )
         if self._collected is None or self._collected[0] != now:
-            self._collected = now, *self._read_sources()
-        _, servers, notices = self._collected
-        return dict(servers), list(notices)
+            self._collected = now, self._read_sources()
+        return self._collected[1]
 
-    def _read_sources(self) -> tuple[dict[str, NamedServer], list[str]]:
+    def _read_sources(self) -> NamedServers:
         notices: list[str] = []
         servers: dict[str, NamedServer] = {}
         for each in self._iter_servers(notices):
@@ -129,7 +133,7 @@ class ServerSources:
                     f"{cite(each.source)}: the MCP server {cite(each.name)} is left out, because "
                     f"{cite(first.source)} names one of the same name."
                 )
-        return servers, notices
+        return NamedServers(servers, notices)
 
     def _iter_servers(self, notices: list[str]) -> Iterator[NamedServer]:
         for config in self.configured:
