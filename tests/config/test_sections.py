@@ -56,7 +56,6 @@ DEFAULTS = {
     "agent.adopt_new": True,
     "agent.rehearse_seconds": 2.0,
     "agent.plan": False,
-    "agent.check_form": True,
     "context.token_limit": 80_000,
     "chat.max_messages": 50,
     "chat.persist": True,

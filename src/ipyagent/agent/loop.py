@@ -30,9 +30,7 @@ from ipyagent.agent.prompts import (
 )
 from ipyagent.agent.reply_stream import StreamedReply, stream_reply
 from ipyagent.agent.signs import (
-    REMINDER,
     announces_actions,
-    find_missing_form,
     writes_calls,
 )
 from ipyagent.agent.step_machine import RunEnding, RunTimeoutError, StepMachine, run_lifecycle
@@ -67,7 +65,6 @@ CALLS_AS_TEXT = (
 
 STILL_PAUSED = "The service paused before the end of the answer. Ask it to go on."
 
-ASKED_AGAIN = "The answer lacked the form asked for ({form}), so the model was asked once more."
 
 _BUDGET_LABELS = {StopReason.MAX_STEPS: "number of steps", StopReason.MAX_SECONDS: "time"}
 
@@ -111,7 +108,6 @@ class AgentLoop(StepMachine):
     window: int | None = None
     _unfinished: StreamedReply | None = field(default=None, init=False)
     _unattended: list[str] = field(default_factory=list, init=False)
-    _is_reminded: bool = field(default=False, init=False)
     _problem: str | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
@@ -276,26 +272,12 @@ class AgentLoop(StepMachine):
     def _nudge_after(self, reply: StreamedReply) -> str | None:
         """Return the nudge, given once, after a reply that is not an answer yet."""
         if reply.is_truncated:
-            self._is_reminded = True  # the form of an answer in pieces is not known
             return CONTINUE
         if reply.is_paused:
             return GO_ON
         if reply.lacks_calls or self._writes_calls(reply):
             return CALL_PROPERLY
-        return CALL_NOW if self._announces_calls(reply) else self._remind_of_form(reply)
-
-    def _remind_of_form(self, reply: StreamedReply) -> str | None:
-        """Return the one reminder of a run that the answer lacks the form asked for."""
-        unchecked = self.planning or self._is_reminded or not self.config.agent.check_form
-        if unchecked or getattr(self.client, "gives_up", False):
-            return None
-        text = reply.message.text if reply.message else ""
-        missing = find_missing_form(self.stream.run.prompt, text)
-        if missing is None:
-            return None
-        self._is_reminded = True
-        self.stream.emit(Notice(text=ASKED_AGAIN.format(form=missing)))
-        return REMINDER.format(form=missing)
+        return CALL_NOW if self._announces_calls(reply) else None
 
     def _writes_calls(self, reply: StreamedReply) -> bool:
         """Return whether a reply is a call as text, which some servers take for a thought."""

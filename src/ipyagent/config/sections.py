@@ -161,8 +161,6 @@ class AgentConfig(Section):
     """Time limit in seconds for trying code on a copy of the kernel; 0: it is never tried."""
     plan: bool = False
     """Whether the model proposes a plan first, as with `--plan`."""
-    check_form: bool = True
-    """Whether an answer without the form that the prompt asks for is asked for once more."""
 
     @model_validator(mode="after")
     def _check_single_prompt(self) -> AgentConfig:
