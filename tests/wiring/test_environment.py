@@ -8,6 +8,7 @@ import pytest
 
 from harness import Lab, new_session
 from ipyagent.config import Config, Layer, resolve_config
+from ipyagent.services.mcp.sources import NamedServers, ServerSources
 from ipyagent.tools.base import Toolbox
 
 FILES = {
@@ -68,6 +69,22 @@ def test_skills_and_servers_are_left_alone_where_they_are_switched_off(tmp_path:
         assert ("get_skill" in {tool.name for tool in request.tools}) is on
         assert ("Do one thing." in request.messages[0].text) is on
         assert any("gone" in note for note in run.notes) is on
+
+
+def test_the_sources_of_servers_are_read_once_a_prompt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads, collect = list[ServerSources](), ServerSources.collect
+
+    def count(sources: ServerSources) -> NamedServers:
+        reads.append(sources)
+        return collect(sources)
+
+    monkeypatch.setattr(ServerSources, "collect", count)
+    server = {"name": "gone", "url": "http://127.0.0.1:1/mcp"}
+    run = Lab(tmp_path).run(["Hello."], settings={"mcp": {"servers": [server]}})
+    assert any("gone" in note for note in run.notes)
+    assert len(reads) == 1
 
 
 @pytest.mark.spec("M23")
