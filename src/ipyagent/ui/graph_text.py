@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from ipyagent.phrases import plural
 from ipyagent.redaction import mask_arguments
@@ -33,17 +34,28 @@ HEAD = "◀ head"
 FIRST, LAST = 8, 200
 """The number of nodes shown of either end of a long graph."""
 
-_SIGNS = {
-    "system": "▲",
-    "tools": "▲",
-    "user": "●",
-    "note": "○",
-    "summary": "◇",
-    "assistant": "■",
-    "call": "◆",
-    "results": "○",
-    "end": "▬",
-    "unknown": "○",
+
+class _Look(NamedTuple):
+    """The sign of a kind of node in text; its color and its brackets in Mermaid."""
+
+    sign: str
+    color: str
+    begin: str = "("
+    end: str = ")"
+
+
+# Strokes that can be seen on white and on black; the theme chooses the ground and the text.
+_LOOKS = {
+    "system": _Look("▲", "#9a62d8", "[/", "/]"),
+    "tools": _Look("▲", "#9a62d8", "[/", "/]"),
+    "user": _Look("●", "#3b7dd8", "([", "])"),
+    "note": _Look("○", "#7d858f"),
+    "summary": _Look("◇", "#7d858f"),
+    "assistant": _Look("■", "#2c9160", "[", "]"),
+    "call": _Look("◆", "#c4741a", "{{", "}}"),
+    "results": _Look("○", "#c4741a"),
+    "end": _Look("▬", "#d9463c", "[[", "]]"),
+    "unknown": _Look("○", "#7d858f"),
 }
 
 
@@ -73,7 +85,7 @@ def _line(node: Node, above: str, head: str | None) -> str:
     parents = [shorten(handle(each)) for each in node.parent_ids if each != above]
     origin = f"  ← {', '.join(parents)}" if parents else ""
     mark = f"  {HEAD}" if node.id == head else ""
-    name = f"{_SIGNS[kind]}  {kind:9}  {shorten(handle(node.id)):8}"
+    name = f"{_LOOKS[kind].sign}  {kind:9}  {shorten(handle(node.id)):8}"
     return f"{name}  {shorten(node_text(node))}{origin}{mark}"
 
 
@@ -134,30 +146,6 @@ def _message_text(message: Message) -> str:
 MAX_LENGTH, MAX_ARROWS = 90_000, 450
 """JupyterLab draws no Mermaid text of more than 100,000 characters, or more than 500 arrows."""
 
-_SHAPES = {
-    "system": ("[/", "/]"),
-    "tools": ("[/", "/]"),
-    "user": ("([", "])"),
-    "assistant": ("[", "]"),
-    "call": ("{{", "}}"),
-    "end": ("[[", "]]"),
-}
-_ROUNDED = ("(", ")")
-
-# Strokes that can be seen on white and on black; the theme chooses the ground and the text.
-_COLORS = {
-    "system": "#9a62d8",
-    "tools": "#9a62d8",
-    "user": "#3b7dd8",
-    "note": "#7d858f",
-    "summary": "#7d858f",
-    "assistant": "#2c9160",
-    "call": "#c4741a",
-    "results": "#c4741a",
-    "end": "#d9463c",
-    "unknown": "#7d858f",
-}
-
 _SPECIAL = re.compile(r"[^\w\s]", re.ASCII)
 # Mermaid looks for icons (`fa:fa-car`) and formulas (`$$`) after it has read the numbers.
 _ICON_OR_FORMULA = re.compile(r"\bfa[bklrs]?:(?=fa-)|\$(?=\$)")
@@ -181,18 +169,19 @@ def _mermaid_lines(graph: Graph, arrows: list[tuple[str, str]], head: str | None
         yield names[node.id] + _node(node, head)
     for parent, child in arrows:
         yield f"{names[parent]} --> {names[child]}"
-    for kind, color in _COLORS.items():
-        yield f"classDef {kind}_ stroke:{color},stroke-width:2px"
+    for kind, look in _LOOKS.items():
+        yield f"classDef {kind}_ stroke:{look.color},stroke-width:2px"
     if head in names:
         yield f"style {names[head]} stroke-width:5px"
 
 
 def _node(node: Node, head: str | None) -> str:
     kind = node_kind(node)
-    begin, end = _SHAPES.get(kind, _ROUNDED)
+    look = _LOOKS[kind]
     facts = [kind, shorten(handle(node.id)), HEAD if node.id == head else ""]
     title = " · ".join(filter(None, facts))
-    return f'{begin}"{_escape(title)}<br/>{_escape(shorten(node_text(node)))}"{end}:::{kind}_'
+    text = f"{_escape(title)}<br/>{_escape(shorten(node_text(node)))}"
+    return f'{look.begin}"{text}"{look.end}:::{kind}_'
 
 
 def _escape(text: str) -> str:

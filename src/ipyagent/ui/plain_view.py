@@ -8,7 +8,6 @@ import os
 import shutil
 import sys
 import time
-import unicodedata
 from collections.abc import Callable, Mapping
 
 from ipyagent.agent.approvals import Approval, Approvals
@@ -59,7 +58,7 @@ from ipyagent.ui.transcribe.step import (
     transcribe_user_texts,
 )
 from ipyagent.ui.transcript import Call, Todo
-from ipyagent.ui.transcript_text import plan_effects_text, plan_text
+from ipyagent.ui.transcript_text import plan_effects_text, plan_text, wrap
 
 
 class EscapeFilter:
@@ -292,7 +291,7 @@ class _LiveLines:
             return
         size = shutil.get_terminal_size()
         lines = [line for text in outputs.values() for line in visible(text).split("\n")]
-        lines = [_fit(f"  {line.expandtabs()}", size.columns - 1) for line in lines]
+        lines = [next(wrap(f"  {line.expandtabs()}", size.columns - 1)) for line in lines]
         lines = lines[-max(1, size.lines - 2) :]
         for line in lines:
             self._out.line(line or " ", "dim")
@@ -303,15 +302,6 @@ class _LiveLines:
         if self._height:
             self._out.write(f"\x1b[{self._height}A\r\x1b[J")
             self._height = 0
-
-
-def _fit(line: str, columns: int) -> str:
-    """Return as much of a line as fits into so many columns."""
-    for end, char in enumerate(line):
-        columns -= 2 if unicodedata.east_asian_width(char) in "WF" else 1
-        if columns < 0:
-            return line[:end]
-    return line
 
 
 def _call(run: Run, execution: ToolExecution, *, was_asked: bool = False) -> Call:

@@ -233,11 +233,11 @@ def _arguments(request: CallRequest) -> str:
 def _indent_with_rule(text: str, *, color: bool = False) -> str:
     """Return the text behind a rule; long lines continue behind another, never at the margin."""
     width = shutil.get_terminal_size((_WIDTH, 0)).columns - len(_RULE) if color else _WIDTH
-    rows = [(i, part) for line in text.split("\n") for i, part in enumerate(_wrap(line, width))]
+    rows = [(i, part) for line in text.split("\n") for i, part in enumerate(wrap(line, width))]
     return "\n".join(f"{_RULE_ON if i else _RULE}{part}" for i, part in rows) if text else ""
 
 
-def _wrap(line: str, width: int) -> Iterator[str]:
+def wrap(line: str, width: int) -> Iterator[str]:
     """Yield the line in parts of at most `width` cells; our own colors take none."""
     if len(line) <= width // 2:
         yield line
