@@ -217,9 +217,8 @@ def test_the_command_takes_permissions_back(book: Notebook) -> None:
         with pytest.raises(ConfigError, match=f"you allowed nothing that {unknown} stands for"):
             policy_commands.run(book, f"revoke {unknown}")
     assert policy_commands.run(book, "revoke all") == "asked about again: mcp_s_send"
-    for word in ("revoke all", "forget"):
-        with pytest.raises(ConfigError, match="you allowed nothing"):
-            policy_commands.run(book, word)
+    with pytest.raises(ConfigError, match="you allowed nothing"):
+        policy_commands.run(book, "revoke all")
 
 
 def test_a_permission_is_taken_back_by_its_number(book: Notebook) -> None:
@@ -231,7 +230,7 @@ def test_a_permission_is_taken_back_by_its_number(book: Notebook) -> None:
     assert [*book.sessions.get().grants] == ["edit_file"]
 
 
-@pytest.mark.parametrize("rest", ["forget a b", "remember", "revoke", "revoke 1 2"])
+@pytest.mark.parametrize("rest", ["forget", "remember", "revoke", "revoke 1 2"])
 def test_the_command_says_what_it_takes(book: Notebook, rest: str) -> None:
     with pytest.raises(ConfigError, match=r"usage: .*revoke N\|TOOL\|all"):
         policy_commands.run(book, rest)

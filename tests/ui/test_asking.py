@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 from collections.abc import Callable
 
 import pytest
@@ -13,7 +12,7 @@ from ipyagent.agent.approvals import Answer, Approval, Approvals
 from ipyagent.errors import NoFrontendError
 from ipyagent.kernel.drivers import Cell, drive_sync
 from ipyagent.schema import Decision, PlanStep, Question, Run, Scope, ToolExecution
-from ipyagent.ui.questions import InputAsker, NoAsker, ask_about_plan, parse_answer, parse_reply
+from ipyagent.ui.questions import InputAsker, NoAsker, parse_answer, parse_reply
 from ipyagent.ui.transcript_text import request_text
 
 BOTH = (Scope.SESSION, Scope.FOLDER)
@@ -172,41 +171,6 @@ def test_a_plan_is_shown_whole_and_approved_or_denied(monkeypatch: pytest.Monkey
     assert (answer.decision, answer.reason) == (Decision.DENIED, "too much")
 
 
-def test_a_plan_is_edited_step_by_step() -> None:
-    ask, seen = typing("e", "9", "1", "{", "[1]", '{"path": "b.csv"}', "2", "remove", "")
-    answer = ask_about_plan(ask, PLAN)
-    assert answer is not None
-    assert answer.plan is not None
-    (only,) = answer.plan
-    assert (only.call.id, only.call.arguments, only.note) == ("p1", {"path": "b.csv"}, PLAN[0].note)
-    assert '1 read_file {"path": "a.csv"}' in seen[1]
-    assert "That is not it: Expecting" in seen[4]
-    assert "arguments are a JSON object" in seen[5]
-
-
-@pytest.mark.parametrize(
-    "lines", [("e", ""), ("e", "1", "", ""), ("e", "1", '{"path": "a.csv"}', "")]
-)
-def test_a_plan_that_was_not_changed_is_asked_about_again(lines: tuple[str, ...]) -> None:
-    ask, _ = typing(*lines)
-    assert ask_about_plan(ask, PLAN) is None
-
-
-@pytest.mark.parametrize("text", ['{"n": NaN}', "[" * 100_000, '{"a": ' * 100_000])
-def test_arguments_that_are_no_json_leave_the_step_as_it_is(text: str) -> None:
-    ask, seen = typing("e", "1", text, "", "")
-    assert ask_about_plan(ask, PLAN) is None
-    assert "That is not it" in seen[3]
-
-
-def test_a_plan_keeps_one_step() -> None:
-    ask, seen = typing("e", "1", "remove", "1", "remove", "", "")
-    answer = ask_about_plan(ask, PLAN)
-    assert answer is not None
-    assert answer.plan == PLAN[1:]
-    assert "at least one step" in seen[5]
-
-
 async def declined(about: ToolExecution | Run) -> str:
     with pytest.raises(NoFrontendError) as raised:
         await NoAsker().ask(Approval("a1", about, "digest"))
@@ -228,11 +192,3 @@ async def test_where_nobody_is_there_only_ways_out_that_work_are_named() -> None
 async def test_a_question_and_a_plan_say_that_nobody_is_there() -> None:
     assert await declined(ASK) == "nobody can be asked here"
     assert "nobody can be asked here" in await declined(DRAFT)
-
-
-def test_the_edited_plan_can_be_told_as_json() -> None:
-    ask, _ = typing("e", "2", '{"code": "2", "n": [1, null]}', "")
-    answer = ask_about_plan(ask, PLAN)
-    assert answer is not None
-    assert answer.plan is not None
-    assert json.loads(json.dumps([step.to_dict() for step in answer.plan]))

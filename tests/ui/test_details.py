@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from datetime import UTC, datetime, timedelta, timezone
 
@@ -13,17 +12,14 @@ from pictures import render, run_html
 from sample import NOON, call, done, run, said, sample_run, text
 
 from harness import Follower
-from ipyagent.plaintext import strip_escapes
 from ipyagent.schema import (
     DecidedBy,
     Decision,
     Event,
     Message,
-    Notice,
     RetryScheduled,
     Role,
     Run,
-    RunFinished,
     RunStarted,
     RunStatus,
     Step,
@@ -302,61 +298,11 @@ def test_secrets_are_shown_in_a_terminal_only_where_a_person_decides():
     assert story.count("api_key") == 2
 
 
-async def test_a_retry_is_counted_down_in_place_on_a_terminal_that_can(
-    monkeypatch: pytest.MonkeyPatch,
-):
-    parts: list[str] = []
-    view = Follower(PlainView(parts.append, color=True))
-    ticked = asyncio.Event()
-    later = asyncio.get_running_loop().call_later
-
-    def soon(_delay: float, callback: object, *args: object) -> asyncio.TimerHandle:
-        ticked.set()
-        return later(0.01, callback, *args)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(asyncio.get_running_loop(), "call_later", soon)
-    view(BEGUN)
-    view(StepStarted(step=1))
-    view(RetryScheduled(step=1, attempt=1, of=2, delay=3, reason="Busy."))
-    while len(parts) < 8:
-        ticked.clear()
-        await ticked.wait()
-    view(Notice(text="Go."))
-    shown = "".join(parts)
-    assert "Busy. Retry 1/2 in 3.0 s." in shown
-    assert shown.count("\r\x1b[K\x1b[2m  trying again in 3 s\x1b[0m") >= 2
-    assert shown.endswith("\r\x1b[K\x1b[33mGo.\x1b[0m\n")
-    before = len(parts)
-    await asyncio.sleep(0.03)
-    assert len(parts) == before
-    assert not controls(strip_escapes(shown))
-
-
-def test_without_colour_a_retry_is_one_line():
+def test_a_retry_is_one_line():
     retry = RetryScheduled(step=1, attempt=1, of=2, delay=3, reason="Busy.")
     out = written(BEGUN, StepStarted(step=1), retry)
     assert out.endswith("\nBusy. Retry 1/2 in 3.0 s.\n")
     assert "\r" not in out
-
-
-def test_a_stop_ends_the_countdown():
-    stop = RunFinished(status=RunStatus.CANCELLED, stop_reason=StopReason.INTERRUPTED, duration=1.0)
-
-    async def stopped() -> str:
-        parts: list[str] = []
-        view = Follower(PlainView(parts.append, color=True))
-        for event in (
-            BEGUN,
-            StepStarted(step=1),
-            RetryScheduled(step=1, attempt=1, of=2, delay=60, reason="Busy."),
-            stop,
-        ):
-            view(event)
-        return "".join(parts)
-
-    shown = asyncio.run(stopped())
-    assert "trying again in 60 s" in shown
-    assert strip_escapes(shown.rpartition("\r")[2]).startswith("cancelled · ")
 
 
 def test_the_sample_reads_the_same_with_every_level():

@@ -19,17 +19,8 @@ def run(book: Notebook, rest: str) -> str:
     match rest.split():
         case []:
             return "\n".join(_lines(book))
-        case ["revoke", "all"] | ["forget"]:
-            return _revoke(book, _list_permissions(book), "any tool")
-        case ["revoke", number] if number.isdecimal():
-            every = _list_permissions(book)
-            return _revoke(
-                book, every[int(number) - 1 : int(number)] if int(number) else [], number
-            )
-        case ["revoke" | "forget", tool]:
-            return _revoke(
-                book, [each for each in _list_permissions(book) if each.tool == tool], tool
-            )
+        case ["revoke", reference]:
+            return _revoke(book, reference)
     raise ConfigError("usage: %agent policy, or %agent policy revoke N|TOOL|all")
 
 
@@ -87,7 +78,10 @@ def _line(label: str, text: str) -> str:
     return f"{label:<{LABEL}}{text}"
 
 
-def _revoke(book: Notebook, chosen: list[Permission], reference: str) -> str:
+def _revoke(book: Notebook, reference: str) -> str:
+    """Take back the permissions with this number, or for this tool, or all of them."""
+    numbered = enumerate(_list_permissions(book), 1)
+    chosen = [each for n, each in numbered if reference in (str(n), each.tool, "all")]
     if not chosen:
         raise ConfigError(
             f"you allowed nothing that {reference} stands for; "

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import math
 import os
 import shutil
 import sys
@@ -127,13 +125,11 @@ class PlainView:
         self._plan: tuple[PlanStep, ...] = ()
         self._todos: tuple[Todo, ...] = ()
         self._stream = _Stream(self._out)
-        self._countdown = _Countdown(self._out)
         self._live = _LiveLines(self._out)
 
     def __call__(self, event: Event, state: RunState) -> None:
         """Show an event."""
         self._run = run = state.run
-        self._countdown.stop()
         self._live.erase()
         match event:
             case PlanProposed() | RunStarted():
@@ -152,7 +148,6 @@ class PlainView:
             case RetryScheduled():
                 self._stream.close()
                 self._out.line(reveal(run.steps[-1].notes[-1]), "yellow")
-                self._countdown.start(event.delay)
             case StepFinished():
                 self._out.line(step_facts(run.steps[-1], run.verbose), "dim")
             case Notice(text=text):
@@ -249,33 +244,6 @@ class _Stream:
             self._out.put(rest if self._shows_thinking else took, "dim")
         self._out.line("")
         return bool(kind)
-
-
-class _Countdown:
-    """A line that counts the seconds until the next try, if it can be overwritten."""
-
-    def __init__(self, out: TextPrinter) -> None:
-        self._out = out
-        self._timer: asyncio.TimerHandle | None = None
-
-    def start(self, seconds: float) -> None:
-        """Start counting."""
-        if self._out.color:
-            self._tick(time.monotonic() + seconds)
-
-    def stop(self) -> None:
-        """Remove the line."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-            self._out.write("\r\x1b[K")
-
-    def _tick(self, until: float) -> None:
-        left = math.ceil(until - time.monotonic())
-        if left > 0:
-            text = self._out.paint(f"  trying again in {left} s", "dim")
-            self._out.write(f"\r\x1b[K{text}")
-            self._timer = asyncio.get_running_loop().call_later(1, self._tick, until)
 
 
 class _LiveLines:

@@ -26,7 +26,6 @@ from ipyagent.schema import (
     Question,
     Run,
     Scope,
-    ToolCall,
     ToolExecution,
 )
 from ipyagent.ui.reveal import reveal
@@ -129,7 +128,7 @@ def _ask_once(approval: Approval, ask: Ask) -> Answer | None:
     about = approval.subject
     try:
         if isinstance(about, Run):
-            return ask_about_plan(ask, about.plan)
+            return parse_answer(ask("Run this plan? [y]es, [n]o, or n and a reason: "), ())
         if about.question:
             return parse_reply(ask("Your answer, or Enter to decline: "), about.question)
         covers = f" ({reveal(about.covers)})" if about.covers and about.scopes else ""
@@ -165,17 +164,6 @@ def parse_reply(text: str, question: Question) -> Answer:
     number = int(text) if text.isdecimal() else 0
     chosen = question.choices[number - 1] if 1 <= number <= len(question.choices) else text
     return Answer(Decision.APPROVED, DecidedBy.PROMPT, text=chosen)
-
-
-def ask_about_plan(ask: Ask, plan: tuple[PlanStep, ...]) -> Answer | None:
-    """Ask about a plan: yes, no, or other steps in its place."""
-    text = ask("Run this plan? [y]es, [e]dit, [n]o, or n and a reason: ")
-    if text.strip().lower() not in {"e", "edit"}:
-        return parse_answer(text, ())
-    changed = edit_plan(ask, plan)
-    if changed == plan:
-        return None
-    return Answer(Decision.APPROVED, DecidedBy.PROMPT, plan=changed)
 
 
 def choose(question: str, choices: Sequence[str]) -> str:
@@ -222,48 +210,3 @@ def _steps(plan: list[Any]) -> tuple[PlanStep, ...]:
         return _STEPS.validate_python(plan)
     except ValidationError:
         return ()
-
-
-def edit_plan(ask: Callable[[str], str], plan: tuple[PlanStep, ...]) -> tuple[PlanStep, ...]:
-    """Return the plan as the user edited it; it keeps at least one step."""
-    steps = list(plan)
-    while True:
-        rows = "\n".join(f"  {number} {_row(step)}" for number, step in enumerate(steps, 1))
-        text = ask(f"{rows}\nNumber of the step to change, or Enter when done: ").strip()
-        if not text:
-            return tuple(steps)
-        if text.isdecimal() and 1 <= int(text) <= len(steps):
-            _change(ask, steps, int(text) - 1)
-
-
-def _change(ask: Callable[[str], str], steps: list[PlanStep], index: int) -> None:
-    """Change or remove one step; Enter leaves it as it is."""
-    problem, name = "", reveal(steps[index].call.name)
-    while text := ask(f"{problem}Arguments of {name} as JSON, or remove: ").strip():
-        if text.lower() != "remove":
-            try:
-                steps[index] = _with_arguments(steps[index], text)
-            except (ValueError, RecursionError) as error:
-                problem = f"That is not it: {error}\n"
-                continue
-        elif len(steps) == 1:
-            problem = "A plan has at least one step; answer n to deny it.\n"
-            continue
-        else:
-            del steps[index]
-        return
-
-
-def _with_arguments(step: PlanStep, text: str) -> PlanStep:
-    """Return the step with other arguments; raises ValueError for anything but an object."""
-    arguments: Any = json.loads(text)
-    if not isinstance(arguments, dict):
-        raise ValueError('arguments are a JSON object, such as {"path": "data.csv"}')
-    changed = {"arguments": arguments, "parse_error": None}
-    call = ToolCall.model_validate(step.call.to_dict() | changed)
-    return step.model_copy(update={"call": call})
-
-
-def _row(step: PlanStep) -> str:
-    arguments = json.dumps(step.call.arguments, ensure_ascii=False)
-    return reveal(f"{step.call.name} {arguments}")

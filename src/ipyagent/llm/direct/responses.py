@@ -133,6 +133,10 @@ def _is_call(item: JsonDict) -> bool:
     return kind == "function_call" or (kind.endswith("_call") and bool(item.get("call_id")))
 
 
+def _call_id(item: JsonDict) -> str:
+    return text_of(item.get("call_id")) or text_of(item.get("id"))
+
+
 class ResponsesReader(Reader):
     """Reads one reply in OpenAI's Responses format.
 
@@ -224,7 +228,7 @@ class ResponsesReader(Reader):
 
     def _begin_call(self, item: JsonDict, index: int) -> Iterator[StreamChunk]:
         if _is_call(item):
-            id_ = text_of(item.get("call_id")) or text_of(item.get("id"))
+            id_ = _call_id(item)
             self._calls.setdefault(id_, index)
             name = well_formed(text_of(item.get("name")) or text_of(item.get("type")))
             yield StreamChunk(type="tool_call", index=index, id=well_formed(id_), name=name)
@@ -250,8 +254,7 @@ class ResponsesReader(Reader):
                     self._signed.add(data)
                     yield StreamChunk(type="signature", data=data, name="encrypted", id=id_)
             case _ if _is_call(item):
-                id_ = text_of(item.get("call_id")) or text_of(item.get("id"))
-                index = self._calls.get(id_, index)
+                index = self._calls.get(_call_id(item), index)
                 yield from self._begin_call(item, index)
                 yield from self._arguments(index, None, self._find_arguments(item, index))
 
