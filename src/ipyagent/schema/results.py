@@ -312,7 +312,7 @@ class ToolResult(ForeignModel):
 
     @property
     def so_far(self) -> str:
-        """What a call had put out until it was stopped; "" for others."""
+        """The output of a call until it was stopped; "" for others."""
         begin = f"{self.error}{SO_FAR}"
         return self.output.removeprefix(begin) if self.output.startswith(begin) else ""
 
