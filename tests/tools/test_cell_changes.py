@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness import Lab
-from ipyagent.wiring import Environment
+from ipyagent.wiring.toolset import Toolset
 from ipyagent.wiring.undo import find_undo
 from open_notebooks import MemoryPage, cell, desktop
 
@@ -69,7 +69,7 @@ def test_an_open_notebook_goes_back_in_its_page(
 ) -> None:
     page = MemoryPage({None: [cell("c0", "x = 1"), cell("agent", "%%agent\nGo on.")]})
     around = desktop(page)
-    monkeypatch.setattr(Environment, "_open_notebooks", lambda self: around)
+    monkeypatch.setattr(Toolset, "open_notebooks", lambda self: around)
     lab = Lab(tmp_path)
     lab.run([{"calls": in_notebook(None)}, "Done."], settings=YOLO)
     book = page.books[None]
@@ -85,7 +85,7 @@ def test_a_cell_that_the_user_changed_since_is_left(
 ) -> None:
     page = MemoryPage({None: [cell("c0", "x = 1"), cell("agent", "%%agent\nGo on.")]})
     around = desktop(page)
-    monkeypatch.setattr(Environment, "_open_notebooks", lambda self: around)
+    monkeypatch.setattr(Toolset, "open_notebooks", lambda self: around)
     lab = Lab(tmp_path)
     lab.run([{"calls": in_notebook(None)}, "Done."], settings=YOLO)
     page.books[None][0]["source"] = "x = 'mine'"

@@ -74,7 +74,7 @@ def test_a_locked_cell_is_refused_before_anybody_is_asked(tmp_path: Path):
         {None: [cell("agent", "%%agent\nGo on."), cell("kept", "x = 1", locked=True)]}
     )
     lab = Lab(tmp_path)
-    lab.environment._open_notebooks = lambda: desktop(page, folder=tmp_path)
+    lab.environment.toolset.open_notebooks = lambda: desktop(page, folder=tmp_path)
     edit = call("edit_cell", cell="kept", source="x = 2")
     # Nobody answers: a question would wait.
     (done,) = lab.run([{"calls": [edit]}, "Done."], answer=lambda _approval: None).executions
@@ -263,7 +263,7 @@ def test_no_path_leads_out_of_the_workspace(tools: NotebookTools):
 def play(root: Path, where: OpenNotebooks, *calls: Any, answer: Any = YES, **more: Any) -> Run:
     """A run whose model makes these calls."""
     lab = Lab(root)
-    lab.environment._open_notebooks = lambda: where
+    lab.environment.toolset.open_notebooks = lambda: where
     return lab.run([{"calls": list(calls)}, "Done."], answer=answer, **more)
 
 

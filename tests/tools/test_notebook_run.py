@@ -38,7 +38,7 @@ class Book(Lab):
 
     def __init__(self, root: Path, where: OpenNotebooks) -> None:
         super().__init__(root)
-        self.environment._open_notebooks = lambda: where
+        self.environment.toolset.open_notebooks = lambda: where
 
     def play(self, *calls: Any, answer: Any = YES, **more: Any) -> Run:
         return self.run([{"calls": list(calls)}, "Done."], answer=answer, **more)

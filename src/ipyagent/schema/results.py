@@ -243,6 +243,10 @@ class FileChange(Model):
 
 SO_FAR = ". Output so far:\n"
 """Between the reason why a call was stopped and what it had put out."""
+_INTERRUPTED = re.compile(
+    r"(^|\n)Traceback \(most recent call last\):\n(  .*\n)+KeyboardInterrupt\s*$"
+)
+"""The end of an output that tells only how its code was stopped."""
 
 
 class ToolResult(ForeignModel):
@@ -314,7 +318,8 @@ class ToolResult(ForeignModel):
     def so_far(self) -> str:
         """The output of a call until it was stopped; "" for others."""
         begin = f"{self.error}{SO_FAR}"
-        return self.output.removeprefix(begin) if self.output.startswith(begin) else ""
+        found = self.output.removeprefix(begin) if self.output.startswith(begin) else ""
+        return _INTERRUPTED.sub("", found)
 
     def with_note(self, note: str, *, only_model: bool = False) -> ToolResult:
         """Return the result with a note below its output, for user and model."""
