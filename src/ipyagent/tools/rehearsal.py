@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import builtins
 import keyword
+import mimetypes
 import stat
 import sys
 import time
@@ -24,6 +25,7 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 from types import ModuleType
 from typing import Any, get_args
+from unicodedata import normalize
 
 from pydantic import ValidationError
 
@@ -34,7 +36,7 @@ from ipyagent.kernel.images import as_image
 from ipyagent.kernel.main_thread import without_interrupts
 from ipyagent.kernel.rehearsal.confinement import Confinement, Limits, Way
 from ipyagent.kernel.rehearsal.memory import describe_shared_memory, signing_keys
-from ipyagent.kernel.rehearsal.performance import list_names, start_rehearsal
+from ipyagent.kernel.rehearsal.performance import digest_file, list_names, start_rehearsal
 from ipyagent.kernel.rehearsal.plain_data import read_all
 from ipyagent.kernel.rehearsal.plain_parts import NotPlainError
 from ipyagent.kernel.rehearsal.probe import Probe
@@ -190,6 +192,8 @@ def _read_files(entries: list[JsonDict], workspace: Workspace) -> Iterator[FileE
         if kind == "folder" and exists and path.is_dir():
             if stat.S_IMODE(entry["mode"]) == stat.S_IMODE(path.stat().st_mode):
                 continue
+        elif kind == "file" and exists and _is_same_file(entry, path):
+            continue  # it was only opened for writing, as databases are
         elif kind == "deleted" and not exists:
             continue  # an overlay has it for what is in it, or it was made there before
         change: Any = "deleted" if kind == "deleted" else "changed" if exists else "created"
@@ -197,6 +201,12 @@ def _read_files(entries: list[JsonDict], workspace: Workspace) -> Iterator[FileE
         diff = _diff(str(name), entry.get("text"), workspace, is_new=not exists)
         end = "/" if kind in ("folder", "new folder") else ""
         yield FileEffect(path=f"{name}{end}", change=change, diff=diff)
+
+
+def _is_same_file(entry: JsonDict, path: Path) -> bool:
+    status, digest = path.lstat(), entry["digest"]
+    is_alike = (entry["mode"], entry["time"]) == (status.st_mode, status.st_mtime_ns)
+    return is_alike and digest is not None and digest == digest_file(path)
 
 
 def _diff(path: str, text: object, workspace: Workspace, *, is_new: bool) -> str:
@@ -211,8 +221,10 @@ def _diff(path: str, text: object, workspace: Workspace, *, is_new: bool) -> str
 
 
 def is_bindable(name: str) -> bool:
-    """Return whether a name may be bound to data: none that hides a part of the language."""
-    return name.isidentifier() and not keyword.iskeyword(name) and not hasattr(builtins, name)
+    """Return whether a name may be bound to data: none that hides or is a part of the language."""
+    is_special = name.startswith("__") or keyword.iskeyword(name) or hasattr(builtins, name)
+    # Another spelling of a name, which Python reads as that one, would not be the one shown.
+    return name.isidentifier() and not is_special and normalize("NFKC", name) == name
 
 
 _CPU_LIMITS = ("cpu.max", "cpu.cfs_quota_us", "cpu.cfs_period_us")
@@ -226,6 +238,7 @@ def machine_facts(groups: str) -> Iterator[str]:
     `groups` is the text of `/proc/self/cgroup`.
     """
     yield "/sys/devices/system/cpu"
+    yield from map(str, mimetypes.knownfiles)  # by which files' kinds are told
     for line in groups.splitlines():
         _, controllers, group = line.split(":", 2)
         for controller in {"", "cpu", "memory"} & {*controllers.split(",")}:

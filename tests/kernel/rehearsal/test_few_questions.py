@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import mmap
+import sqlite3
+import sys
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -11,7 +13,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from ipyagent.kernel.rehearsal import rehearser
 from ipyagent.kernel.rehearsal.memory import find_numeric_memory, list_mapped
+from ipyagent.kernel.variables.tables import copies_on_write
+from ipyagent.tools.rehearsal import judge_report
+from ipyagent.tools.workspace import Workspace
 from rehearsal_trial import rehearse
 
 # The process that runs the tests is what is forked: other tests would leave threads in it.
@@ -71,3 +77,92 @@ def test_memory_that_was_listed_and_is_gone_is_not_searched() -> None:
     assert [*list_mapped(start + 8, end - 3)] == there
     for first, count in ((0, 1), (2, 2), (5, 1)):
         unmap(first, count)
+
+
+AGAIN = [
+    "table = pd.read_csv('t.csv')", "table = table.copy()", "rate = float('0.05')",
+    "with open('t.csv') as file: len(file.read())", "day = pd.Timestamp('2020-01-01')",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("code", AGAIN)
+def test_to_make_the_same_data_once_more_is_no_change(tmp_path: Path, code: str) -> None:
+    (tmp_path / "t.csv").write_text("a,b\n1,x\n2,y\n")
+    given = {"pd": pd, "table": pd.read_csv(tmp_path / "t.csv"), "rate": 0.05}
+    given["day"] = pd.Timestamp("2020-01-01")
+    code = code.replace("t.csv", str(tmp_path / "t.csv"))
+    report = rehearse(code, given, tmp_path)
+    assert (report["variables"], report["around"], report["attempts"]) == ([], [], []), report
+
+
+@pytest.mark.parametrize(
+    "code", ["table = table.assign(a=[1, 3])", "table = table[::-1]", "rate = -0.0", "items = [1]"]
+)
+def test_to_make_other_data_is_a_change(tmp_path: Path, code: str) -> None:
+    given = {"table": pd.DataFrame({"a": [1, 2]}), "rate": 0.0, "items": [1]}
+    assert rehearse(code, given, tmp_path)["variables"], "not noticed"
+
+
+def test_a_new_name_for_data_that_was_made_once_more_is_that_of_the_old(tmp_path: Path) -> None:
+    given = {"table": pd.DataFrame({"a": [1, 2]})}
+    report = rehearse("table = table.copy()\nother = table", given, tmp_path)
+    assert report["adoption"] == {"other": ["variable", "table"]}
+
+
+def test_a_process_may_read_about_itself(tmp_path: Path) -> None:
+    """As libraries do to find out how many threads others have started."""
+    report = rehearse("len(open('/proc/self/maps').read()) > 9", {}, tmp_path)
+    assert (report["result"]["output"], report["attempts"]) == ("True", []), report
+    report = rehearse("open('/proc/self/environ').read()", {}, tmp_path)
+    assert report["attempts"], "not noticed"
+
+
+def test_the_kinds_of_files_may_be_looked_up(tmp_path: Path) -> None:
+    code = "import mimetypes\nmimetypes.read_mime_types('/etc/httpd/mime.types')"
+    assert rehearse(code, {}, tmp_path)["attempts"] == []
+
+
+def test_a_database_that_is_only_read_is_no_change_of_its_file(tmp_path: Path) -> None:
+    with sqlite3.connect(tmp_path / "shop.db") as database:
+        database.execute("create table t as select 1 as a")
+    database.close()
+    path = str(tmp_path / "shop.db")
+    code = f"import sqlite3\ndb = sqlite3.connect({path!r})\n{{}}\ndb.close()\ndel db, sqlite3"
+    queries = {
+        "db.execute('select * from t').fetchall()": [],
+        "db.execute('insert into t values (2)'); db.commit()": ["shop.db"],
+    }
+    for query, files in queries.items():
+        report = rehearse(code.format(query), {}, tmp_path)
+        judged = judge_report(report, [], Workspace(tmp_path), {})
+        assert [each.path for each in judged.rehearsal.files] == files
+
+
+def test_parts_of_libraries_are_loaded_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("xml", "xml.dom", "xml.dom.minidom"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    monkeypatch.setattr(rehearser, "_LIBRARIES", frozenset({"xml"}))
+    rehearser.load_libraries("from xml.dom import minidom, nothing")
+    assert "xml.dom.minidom" in sys.modules
+
+
+def test_a_point_in_time_does_not_change(tmp_path: Path) -> None:
+    given = {
+        "day": pd.Timestamp("2020-01-01"),
+        "span": pd.Timedelta("1h"),
+        "month": pd.Period("2020-01"),
+        "bin": pd.Interval(0, 1),
+        "kind": np.dtype("f8"),
+    }
+    report = rehearse("str([day, span, month, bin, kind])", given, tmp_path)
+    assert report["around"] == [], report
+
+
+@pytest.mark.parametrize(
+    "code", ["x = table['a']", "x = table.copy(); y = x['a']", "x = table.head(2)"]
+)
+def test_a_table_that_others_would_see_change_is_not_adopted(tmp_path: Path, code: str) -> None:
+    """Before pandas 3, a part of a table is written together with the table."""
+    given = {"table": pd.DataFrame({"a": [1, 2, 3], "b": [4, 5, 6]})}
+    report = rehearse(code, given, tmp_path)
+    assert bool(report["adoption"]) == copies_on_write(), report

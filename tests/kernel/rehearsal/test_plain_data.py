@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime
 import math
+import re
+import struct
 import sys
 from collections import Counter, OrderedDict, defaultdict, deque
 from decimal import Decimal
@@ -21,6 +23,7 @@ from hypothesis import strategies as st
 
 from ipyagent.kernel.rehearsal.plain_data import read_all, write_all
 from ipyagent.kernel.rehearsal.plain_parts import NotPlainError
+from ipyagent.kernel.variables.tables import copies_on_write
 
 TABLE = pd.DataFrame(
     {
@@ -58,6 +61,8 @@ PLAIN: list[Any] = [
     TABLE.b.set_axis(TABLE.h), pd.timedelta_range("1h", periods=3, freq="2h"),
     pd.Series(pd.arrays.IntervalArray.from_breaks([0, 1, 2])),
     pd.Series([pd.Timestamp("2020"), pd.NaT, pd.NA, "x"]),
+    TABLE.groupby(pd.cut(TABLE.a, [0, 1, 3]), observed=False).b.mean(), pd.qcut(TABLE.a, 2),
+    pd.period_range("2020", periods=2, freq="Q"), re.compile("a+", re.I), OrderedDict(a=[1], b={}),
 ]  # fmt: skip
 
 
@@ -125,6 +130,50 @@ def test_one_object_stays_one_object() -> None:
     assert again[0] is again
 
 
+def test_missing_numbers_keep_their_bits_and_their_identity() -> None:
+    odd = struct.unpack("<d", bytes.fromhex("230100000000f8ff"))[0]
+    first, second = through([[odd, math.nan], [odd, np.nan]])
+    assert struct.pack("<d", first[0]) == struct.pack("<d", odd)
+    assert first[0] is second[0]
+    assert first == [first[0], math.nan]
+    assert second[1] is np.nan
+
+
+@pytest.mark.parametrize("made", [np.zeros(3), np.asfortranarray(np.ones((2, 3)))])
+def test_an_array_has_its_own_memory(made: Any) -> None:
+    assert through(made).flags.owndata
+
+
+def test_what_shares_memory_that_others_can_write_is_refused() -> None:
+    array = np.arange(6.0)
+    for value in (
+        [array, array[:3]],
+        [array, pd.Series(array, copy=False)],
+        [pd.Series(array, copy=False), array],
+        [pd.DataFrame(array.reshape(2, 3), copy=False), array],
+    ):
+        with pytest.raises(NotPlainError):
+            through(value)
+    for kept in (pd.Series(array, copy=False), pd.DataFrame(array.reshape(2, 3), copy=False)):
+        with pytest.raises(NotPlainError):
+            write_all({"x": kept}, {}, lambda each: each is array)
+
+
+@pytest.mark.skipif(not copies_on_write(), reason="pandas 2 writes both: it is refused")
+def test_columns_that_share_memory_until_one_is_written_do_so_still() -> None:
+    table = pd.DataFrame({"a": pd.array([1, 2], dtype="Int64"), "b": [3, 4]})
+    again, *columns = through([table, table["a"], table["b"]])
+    for column in columns:
+        column.iloc[0] = 9
+    pd.testing.assert_frame_equal(again, table)
+
+
+def test_a_frequency_of_which_the_text_does_not_say_all_is_refused() -> None:
+    holidays = pd.offsets.CustomBusinessDay(holidays=["2020-01-01"])
+    with pytest.raises(NotPlainError):
+        through(pd.date_range("2020-01-06", periods=3, freq=holidays))
+
+
 def test_existing_variables_and_modules_are_referred_to() -> None:
     table = TABLE
     assert through([table], {"table": table})[0] is table
@@ -169,6 +218,9 @@ HOSTILE: list[Any] = [
     ["range", ["int", "0x1"], ["int", "0x1"], ["int", "0x0"]], ["missing", "os", "environ"],
     ["generator", ["dict", []], ["int", "0x1"], ["tuple", []], ["int", "0x0"]],
     ["periods", ["array", "<f8", [1], "C", 0], ["plain", "period[M]"]],
+    ["missing", "os"], ["missing", "00"], ["date", "x"], ["pattern", "(", 0], ["pattern", "a", "b"],
+    ["time", ["plain", "now"]],
+    ["intervals", ["plain", 1], ["plain", 2], ["plain", "left"], ["list", [["plain", None]]]],
 ]  # fmt: skip
 
 

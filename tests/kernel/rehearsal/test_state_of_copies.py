@@ -23,7 +23,9 @@ from hypothesis import strategies as st
 
 from ipyagent import imports
 from ipyagent.kernel.namespace import PlainNamespace
-from ipyagent.tools.rehearsal import machine_facts
+from ipyagent.schema import RehearsalOutcome
+from ipyagent.tools.rehearsal import is_bindable, judge_report, machine_facts
+from ipyagent.tools.workspace import Workspace
 from rehearsal_trial import rehearse
 from sampling import cases
 
@@ -125,7 +127,9 @@ CHANGES = [
     "v = column.to_numpy(); v.flags.writeable = True; v[0] = 9; del v", "column.array[0] = 9",
     "import signal; signal.setitimer(signal.ITIMER_VIRTUAL, 100)",
     "import weakref; weakref.finalize(own, print)",
-    "a, *table.attrs['b'] = 1, 2",
+    "a, *table.attrs['b'] = 1, 2", "import gc; gc.disable()", "np.sctypeDict['mine'] = int",
+    "import matplotlib; matplotlib.use('svg')", "import faulthandler; faulthandler.enable()",
+    "import multiprocessing; multiprocessing.set_start_method('spawn', force=True)",
 ]  # fmt: skip
 
 
@@ -141,6 +145,10 @@ def test_a_change_is_noticed(tmp_path: Path, code: str) -> None:
         "resource",
         "signal",
         "weakref",
+        "gc",
+        "matplotlib",
+        "faulthandler",
+        "multiprocessing",
     }
     assert set(found) - imported, "not noticed"
 
@@ -430,6 +438,7 @@ def test_a_change_outside_is_told_even_if_its_failure_is_passed_over(
 
 
 ASKS = {
+    "import shutil\nshutil.disk_usage('.').free": "asks how much space there is",
     "try: input('?')\nexcept EOFError: pass": "asks for input",
     "os.environ.get('WORD_OF_MINE')": (
         "reads the environment variable WORD_OF_MINE, which is hidden from it"
@@ -450,3 +459,12 @@ def test_a_hidden_file_of_a_workspace_among_temporary_files_is_hidden(tmp_path: 
     (tmp_path / ".env").write_text("KEY=1")
     program = f"try: open({str(tmp_path / '.env')!r})\nexcept OSError: pass"
     assert rehearse(program, {}, tmp_path)["attempts"], "not noticed"
+
+
+def test_a_name_by_which_python_itself_asks_is_not_adopted(tmp_path: Path) -> None:
+    """It would run with the next attribute that somebody misses."""
+    report = rehearse("from os import system as __getattr__", {}, tmp_path)
+    judged = judge_report(report, [], Workspace(tmp_path), {})
+    assert judged.rehearsal.outcome == RehearsalOutcome.CHANGES
+    assert not any(map(is_bindable, ["__getattr__", "\uff4e\uff50", "print", "lambda", "a b"]))
+    assert all(map(is_bindable, ["table", "_rest", "größe"]))

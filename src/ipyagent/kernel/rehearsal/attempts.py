@@ -18,7 +18,7 @@ from typing import Any
 
 from ipyagent import imports
 from ipyagent.kernel.rehearsal.confinement import ALIKE, Confinement, is_in
-from ipyagent.kernel.rehearsal.isolation import CACHE, SHARED, TEMPORARY
+from ipyagent.kernel.rehearsal.isolation import CACHE, OWN_FACTS, SHARED, TEMPORARY
 
 _MOST = 20
 _NETWORK = ("connect", "sendto", "sendmsg", "bind", "getaddrinfo", "gethostbyname", "gethostbyaddr")
@@ -45,7 +45,7 @@ _ASKED = ("stat", "lstat", "access", "readlink")
 _FINDERS = ("<frozen importlib._bootstrap_external>", imports.__file__)
 _PATHS = os.path.realpath.__code__.co_filename
 # The name of a cell's code is that of a file which nobody writes, but tracebacks look for.
-_OWN = ("/proc/self/", "/proc/thread-self/", f"{TEMPORARY}/ipykernel_")
+_UNWRITTEN = f"{TEMPORARY}/ipykernel_"
 
 
 def find_hidden_modules(confinement: Confinement) -> frozenset[str]:
@@ -68,6 +68,7 @@ class Attempts:
         self._hidden_modules = find_hidden_modules(confinement)
         self._home = os.path.expanduser("~")  # noqa: PTH111
         self._root = confinement.root
+        self._alike: tuple[str, ...] = (_UNWRITTEN, f"{CACHE}/")
         own = (self._root, TEMPORARY, SHARED, "/proc/self", "/proc/thread-self")
         self._has_own_files = confinement.way == "namespaces"
         self._writable = (*ALIKE, *(own if self._has_own_files else ()))
@@ -83,6 +84,9 @@ class Attempts:
         sys.addaudithook(self._hear)
         for name in _ASKED:
             setattr(os, name, self._with_check(getattr(os, name)))
+        # By the number of this process.
+        self._alike += tuple(f"{os.path.realpath(each)}/" for each in OWN_FACTS)
+        os.statvfs = self._with_check(os.statvfs, "asks how much space there is")
         builtins.input = self._refuse_input
         sys.meta_path.insert(0, self)
         self._watch_variables()
@@ -126,13 +130,13 @@ class Attempts:
         elif text := _EVENTS.get(event):
             self._add(text)
 
-    def _with_check(self, function: Callable[..., object]) -> Callable[..., object]:
-        """Return a function of `os` that records questions about hidden files."""
+    def _with_check(self, function: Callable[..., Any], text: str = "") -> Callable[..., Any]:
+        """Return a function of `os` that records `text`, or questions about hidden files."""
 
         def ask(path: object, *args: object, **kwargs: object) -> object:
             frame = inspect.currentframe()
             if self._is_active and not _is_import(frame and frame.f_back):
-                self._check_path(path)
+                self._add(text) if text else self._check_path(path)
             return function(path, *args, **kwargs)
 
         return ask
@@ -160,7 +164,7 @@ class Attempts:
         return not any(is_in(real, each) for each in self._writable)
 
     def _is_as_outside(self, real: str, *, creates: bool, lists: bool) -> bool:
-        if self.confinement.sees(real) or f"{real}/".startswith((*_OWN, f"{CACHE}/")):
+        if self.confinement.sees(real) or f"{real}/".startswith(self._alike):
             return True
         if real.startswith(f"{self._home}/."):
             return True  # where libraries look for settings

@@ -144,7 +144,7 @@ def _finish() -> None:
 _OLDEST_LANDLOCK = 3
 """The first version that denies truncation; what later ones add, the filter denies, too."""
 _WRITE, _READ, _LIST = 1 << 1, 1 << 2, 1 << 3
-_OWN = tuple(
+OWN_FACTS = tuple(
     f"/proc/self/{name}" for name in ("cgroup", "fd", "maps", "pagemap", "stat", "statm", "status")
 )
 """Files about the process itself, which it may read."""
@@ -165,7 +165,7 @@ def restrict_files(confinement: Confinement) -> None:
     rules = calls.make_ruleset(files, tcp, scopes)
     for path in ALIKE:
         _allow(rules, path, _READ | _WRITE)
-    for path in _OWN:
+    for path in OWN_FACTS:
         _allow(rules, path, _READ | _LIST)
     hidden = {"/proc", *confinement.hidden_paths}
     above = {str(parent) for path in hidden for parent in Path(path).parents}
@@ -200,7 +200,7 @@ def _allow(rules: int, path: str, rights: int) -> None:
         rights &= ~_LIST
     if rights:
         calls.allow(rules, opened, rights)
-    if path not in _OWN:  # which are known only as long as they are open
+    if path not in OWN_FACTS:  # which are known only as long as they are open
         os.close(opened)
 
 

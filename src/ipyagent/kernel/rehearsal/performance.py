@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
+from ipyagent.digests import digest_content
 from ipyagent.json_types import JsonDict
 from ipyagent.kernel.describe import kind
 from ipyagent.kernel.describe.safe_inspect import ancestors, module_name
@@ -22,7 +23,7 @@ from ipyagent.kernel.rehearsal.attempts import Attempts
 from ipyagent.kernel.rehearsal.confinement import Confinement, Limits
 from ipyagent.kernel.rehearsal.isolation import CACHE, SHARED, TEMPORARY, UPPER
 from ipyagent.kernel.rehearsal.memory import drop_signing_keys
-from ipyagent.kernel.rehearsal.plain_data import write_all
+from ipyagent.kernel.rehearsal.plain_data import is_same_data, write_all
 from ipyagent.kernel.rehearsal.plain_parts import NotPlainError
 from ipyagent.kernel.rehearsal.rehearser import Act, Rehearsing, Report, start_isolated
 from ipyagent.kernel.rehearsal.surroundings import (
@@ -42,8 +43,8 @@ _BY_SHELL = re.compile(r"_{1,3}|_i{1,3}|_i?[0-9]+|_oh|_dh|_ih|_exit_code|In|Out"
 _BY_PYTHON = frozenset({"__builtins__", "__warningregistry__", "__annotations__"})
 _PASSING = re.compile(r"(matplotlib|mpl_toolkits|pandas\.core\.(groupby|window|resample))(\.|$)")
 """Modules whose objects serve the code that makes them: figures and their parts, groups of rows."""
-_MOST_FILES, _LARGEST = 100, 50_000
-"""Files that are reported, and bytes of one whose text is."""
+_MOST_FILES, _LARGEST, _DIGESTED = 100, 50_000, 64 << 20
+"""Files that are reported, and bytes of one whose text is, or a digest."""
 
 
 def start_rehearsal(
@@ -79,6 +80,7 @@ def _perform(namespace: Namespace, code: str, attempts: Attempts, *, may_adopt: 
     written = watched.list_written()
     inside = {*watched.list_changed(), *written}
     changes = [*list_changes(before, after, inside, told)]
+    known = {name: after.get(name, value) for name, value in before.items()}
     new = {each.name: after[each.name] for each in changes if each.change == "created"}
     passing = [name for name, value in new.items() if _is_passing(value)]
     adoption: JsonDict | None = None
@@ -86,7 +88,7 @@ def _perform(namespace: Namespace, code: str, attempts: Attempts, *, may_adopt: 
     with contextlib.suppress(NotPlainError):
         if may_adopt:
             kept = {name: value for name, value in new.items() if name not in passing}
-            adoption, buffers = write_all(kept, before, watched.is_old)
+            adoption, buffers = write_all(kept, known, watched.is_old)
     past = [f"writes into the memory of {name}, past pandas" for name in written]
     unclear = [f"may change {name}, in which is a {what}" for name, what in watched.unseen.items()]
     special = [] if is_python else ["IPython makes other code of it"]
@@ -132,13 +134,14 @@ def list_names(code: str, variables: Mapping[str, object]) -> list[str]:
 
 
 def list_changes(
-    before: Mapping[str, object],
-    after: Mapping[str, object],
+    before: Mapping[str, Any],
+    after: Mapping[str, Any],
     inside: set[str],
     told: Mapping[str, VariableChange],
 ) -> Iterator[VariableChange]:
-    """Yield the variables that are new, hold another object, were changed inside, or are gone.
+    """Yield the variables that are new, hold something else, were changed inside, or are gone.
 
+    To read the same table once more is no change, and a file that was closed is none to keep.
     `told` are the changes that a snapshot has noticed, with what is different in words.
     """
     change: Literal["created", "changed", "deleted"]
@@ -148,6 +151,10 @@ def list_changes(
             continue
         is_kept = name in before and name in after and before[name] is value
         if (is_kept or _BY_SHELL.fullmatch(name)) and name not in noticed:
+            continue
+        if name in before and name not in inside and is_same_data(before[name], after.get(name)):
+            continue
+        if name not in before and module_name(type(value)) == "_io" and value.closed:
             continue
         change = "created" if name not in before else "changed" if name in after else "deleted"
         found = told.get(name) or VariableChange(name=name, change=change, type=kind(value))
@@ -180,9 +187,19 @@ def list_written_files(
                     kind = "deleted" if stat.S_ISCHR(status.st_mode) else "file"
                 text = _read_text(entry.path, status)
                 found = {"path": path, "kind": kind, "text": text, "mode": status.st_mode}
+                found |= {"time": status.st_mtime_ns, "digest": digest_file(Path(entry.path))}
                 if found not in known:
                     yield found
                 waiting += [entry.path] if is_folder else []
+
+
+def digest_file(path: Path) -> str | None:
+    """Return the digest of a regular file that is not too large; None for anything else."""
+    with contextlib.suppress(OSError):
+        status = path.lstat()
+        if stat.S_ISREG(status.st_mode) and status.st_size <= _DIGESTED:
+            return digest_content(path.read_bytes())
+    return None
 
 
 def _is_opaque(folder: str) -> bool:

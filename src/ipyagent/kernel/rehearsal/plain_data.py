@@ -8,13 +8,18 @@ from __future__ import annotations
 
 import json
 import re
+import struct
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
 
 from ipyagent.kernel.rehearsal.plain_parts import HOLDERS, NotPlainError, put_together, take_apart
+from ipyagent.kernel.variables.arrays import find_owner, is_array
+from ipyagent.kernel.variables.columns import PANDAS, find_memory, kind_of
+from ipyagent.kernel.variables.tables import copies_on_write
 
 Node = list[Any]
 """A value as JSON: its kind, then its parts."""
@@ -64,6 +69,17 @@ def read_all(
         raise NotPlainError from None
 
 
+def is_same_data(one: object, other: object) -> bool:
+    """Return whether two objects are the same plain data, and hold nothing that can be changed."""
+    if type(one) is not type(other) or type(one) in {dict, *_KINDS, *HOLDERS}:
+        return False
+    writers = [_Writer({}, lambda value: False) for _ in range(2)]
+    with suppress(NotPlainError):
+        nodes = [writer.write(each) for writer, each in zip(writers, (one, other), strict=True)]
+        return nodes[0] == nodes[1] and writers[0].buffers == writers[1].buffers
+    return False
+
+
 class _Writer:
     """Writes values as nodes and buffers."""
 
@@ -75,8 +91,8 @@ class _Writer:
         self._known |= {id(value): ["variable", name] for name, value in existing.items()}
         self._written: dict[int, tuple[int, object]] = {}
         """The places of values, which are kept: no other gets their place in memory."""
-        self._owners: set[int] = set()
-        """The arrays whose memory was written: two that share it would be two copies."""
+        self._owners: dict[int, int] = {}
+        """The arrays whose memory was written, and for whom: two that share it would be copies."""
         self._count = 0
 
     def write(self, value: Any, depth: int = _DEPTH, *, is_part: bool = False) -> Node:
@@ -99,6 +115,8 @@ class _Writer:
             raise NotPlainError  # it is a part of what is there
         self._written[id(value)] = len(self._written), value
         kind = type(value)
+        if kind is float:
+            return ["missing", struct.pack("<d", value).hex()]
         if kind is dict:
             pairs = [[self.write(each, depth - 1) for each in pair] for pair in value.items()]
             return ["dict", pairs]
@@ -111,6 +129,8 @@ class _Writer:
         if numpy is not None and kind is numpy.ndarray:
             return self._write_array(value, numpy, is_part=is_part)
         name, *parts = take_apart(value)
+        if "pandas" in sys.modules and (not is_part or copies_on_write()):
+            self._claim_memory(value)
         is_part = kind not in HOLDERS
         return [name, *(self.write(each, depth - 1, is_part=is_part) for each in parts)]
 
@@ -121,6 +141,10 @@ class _Writer:
         for home, name in _MISSING:
             if home in sys.modules and value is vars(sys.modules[home])[name]:
                 return ["missing", home, name]
+        if kind is float and value != value:
+            return None
+        if kind is re.Pattern and type(value.pattern) is str and not value.flags & re.DEBUG:
+            return ["pattern", value.pattern, value.flags]
         if kind in (int, float, complex):
             return [kind.__name__, hex(value) if kind is int else repr(value)]
         if kind is bytes:
@@ -131,16 +155,28 @@ class _Writer:
         return ["scalar", value.dtype.str, value.tobytes().hex()] if is_plain else None
 
     def _write_array(self, array: Any, numpy: Any, *, is_part: bool) -> Node:
-        flags, owner = array.flags, array if array.base is None else array.base
-        is_of_old = type(owner) is not type(array) or (owner is not array and self._is_old(owner))
-        is_own = flags.writeable and not is_of_old and id(owner) not in self._owners
-        if not (is_part or is_own) or not _DTYPE.fullmatch(array.dtype.str):
+        flags, owner = array.flags, find_owner(array)
+        if not is_part:
+            if not flags.writeable or not is_array(owner):
+                raise NotPlainError
+            self._claim(owner, id(array))
+        if not _DTYPE.fullmatch(array.dtype.str):
             raise NotPlainError
-        self._owners.add(id(owner))
         order = "F" if flags.f_contiguous and not flags.c_contiguous else "C"
         data = numpy.ascontiguousarray(array.T if order == "F" else array)
         raw = memoryview(data.reshape(-1).view("u1")) if data.nbytes else memoryview(b"")
         return ["array", array.dtype.str, list(array.shape), order, self._add_buffer(raw)]
+
+    def _claim_memory(self, value: Any) -> None:
+        """Refuse a table that shares memory which others can see: with arrays, before pandas 3."""
+        is_seen = kind_of(value) in PANDAS and not copies_on_write()
+        for each in find_memory(value):
+            if is_array(owner := find_owner(each)):
+                self._claim(owner, id(value) if is_seen else 0)
+
+    def _claim(self, owner: object, holder: int) -> None:
+        if self._is_old(owner) or self._owners.setdefault(id(owner), holder) != holder:
+            raise NotPlainError
 
     def _add_buffer(self, view: memoryview) -> int:
         self.buffers.append(view)
@@ -169,6 +205,11 @@ class _Reader:
                 return _NUMBERS[kind](text)
             case ["missing", str(home), str(name)] if (home, name) in _MISSING:
                 return getattr(sys.modules[home], name)
+            case ["missing", str(text)]:
+                self._made.append(struct.unpack("<d", bytes.fromhex(text))[0])
+                return self._made[-1]
+            case ["pattern", str(text), int(flags)] if len(text) < 5_000:
+                return re.compile(text, flags & ~re.DEBUG)
             case ["bytes", int(number)]:
                 return bytes(self._buffers[number])
             case ["scalar", str(dtype), str(text)]:
@@ -197,7 +238,7 @@ class _Reader:
             return made
         if kind == "array":
             dtype, shape, order, number = parts
-            made = _make_array(dtype, shape, order, bytearray(self._buffers[number]))
+            made = _make_array(dtype, shape, order, self._buffers[number])
         else:
             listed = parts[0] if kind in _CONTAINERS else parts
             made.extend(self.read(each, depth) for each in listed)
@@ -208,13 +249,14 @@ class _Reader:
         return made
 
 
-def _make_array(dtype: str, shape: list[int], order: str, raw: bytes | bytearray) -> Any:
+def _make_array(dtype: str, shape: list[int], order: str, raw: bytes | memoryview) -> Any:
     """Return an array of all of these bytes."""
     if not _DTYPE.fullmatch(dtype) or any(type(each) is not int or each < 0 for each in shape):
         raise NotPlainError
     numpy = sys.modules["numpy"]
     cells = numpy.frombuffer(raw, dtype) if raw else numpy.empty(0, dtype)
-    return cells.reshape(shape, order="F" if order == "F" else "C")
+    # A copy has its own memory, as what code makes: it can be resized.
+    return cells.reshape(shape, order="F" if order == "F" else "C").copy(order="K")
 
 
 def _place_in_module(value: object) -> tuple[str, str] | None:

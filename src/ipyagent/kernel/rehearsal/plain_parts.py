@@ -10,6 +10,7 @@ import builtins
 import sys
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from fractions import Fraction
@@ -148,10 +149,20 @@ def _take_table(value: Any, pandas: Any) -> tuple[object, ...]:
         return "row numbers", value.start, value.stop, value.step, names
     if type(value) is pandas.MultiIndex:
         return "levels", [*value.levels], [*value.codes], names
-    has_steps = type(value) in (pandas.DatetimeIndex, pandas.TimedeltaIndex)
-    if not has_steps and type(value) not in map(vars(pandas).get, _INDEXES):
+    dated = type(value) in (pandas.DatetimeIndex, pandas.TimedeltaIndex)
+    frequency = value.freq if dated else None
+    if not dated and type(value) not in map(vars(pandas).get, _INDEXES):
         raise NotPlainError
-    return "index", _take_values(value), names, value.freqstr if has_steps else None
+    if frequency is not None and not _is_plain_frequency(frequency, pandas):
+        raise NotPlainError
+    return "index", _take_values(value), names, frequency and frequency.freqstr
+
+
+def _is_plain_frequency(frequency: Any, pandas: Any) -> bool:
+    """Return whether its text says all about it: not which days are holidays."""
+    with suppress(ValueError):
+        return bool(pandas.tseries.frequencies.to_offset(frequency.freqstr) == frequency)
+    return False
 
 
 def put_together(kind: str, parts: list[Any]) -> Any:
@@ -225,7 +236,8 @@ def _take_values(column: Any) -> Any:
     if kind == "DatetimeTZDtype":
         return "zoned", pandas.DatetimeIndex(array).tz_convert(None).to_numpy(), str(dtype)
     if str(dtype) in _MASKED:
-        mask, values = array.isna(), array.to_numpy(dtype.numpy_dtype, na_value=0)
+        # Views, as those of other columns are: what was written once is not written "again".
+        mask, values = array.isna().view(), array.to_numpy(dtype.numpy_dtype, na_value=0).view()
         return "masked", str(dtype), values, mask
     if not isinstance(dtype, sys.modules["numpy"].dtype):
         raise NotPlainError

@@ -269,12 +269,15 @@ def _explain(error: BaseException) -> str:
 _LIBRARIES = frozenset(
     {
         *("numpy", "pandas", "scipy", "matplotlib", "seaborn", "sklearn", "statsmodels", "pyarrow"),
+        *("openpyxl", "sqlite3"),
         *("bisect", "calendar", "collections", "copy", "csv", "dataclasses", "datetime", "decimal"),
         *("enum", "fractions", "functools", "glob", "heapq", "io", "itertools", "json", "math"),
         *("operator", "os", "pathlib", "pprint", "random", "re", "statistics", "string", "sys"),
         *("textwrap", "time", "typing", "unicodedata", "warnings", "zipfile", "zoneinfo"),
     }
 )
+_READERS = {"read_excel": "openpyxl", "ExcelFile": "openpyxl", "read_parquet": "pyarrow.parquet"}
+"""Functions of pandas, and what each imports first."""
 _PACKAGES = ("site-packages", "dist-packages")
 
 
@@ -292,8 +295,9 @@ def _list_imports(code: str) -> Iterator[str]:
         if isinstance(node, ast.Import):
             yield from (each.name for each in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            yield node.module
-            yield from (f"{node.module}.{each.name}" for each in node.names)
+            yield from (node.module, *(f"{node.module}.{each.name}" for each in node.names))
+        elif isinstance(node, ast.Attribute) and node.attr in _READERS:
+            yield _READERS[node.attr]
 
 
 def _is_installed(name: str) -> bool:

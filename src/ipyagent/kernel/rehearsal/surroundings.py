@@ -71,6 +71,8 @@ _LASTING = frozenset(
         *("finalize", "manual_seed", "set_asyncgen_hooks", "captureWarnings", "tzset"),
         *("putenv", "unsetenv", "nice", "setpriority", "sched_setaffinity", "pthread_sigmask"),
         *("dup2", "closerange", "raise_signal", "pidfd_send_signal"),
+        *("setxattr", "removexattr", "enable", "disable", "disable_max_rows", "use"),
+        *("switch_backend", "set_start_method"),
     }
 )
 """Names whose use lasts beyond the code."""
@@ -196,25 +198,25 @@ def list_lasting_effects(code: str, variables: Mapping[str, object]) -> Iterator
     imports = [node for node in nodes if isinstance(node, ast.alias)]
     imported = {each.asname or each.name.partition(".")[0] for each in imports}
     for node in nodes:
-        if isinstance(node, ast.Attribute) and _sets_shared(node, variables, imported):
+        if _sets_shared(node, variables, imported):
             yield f"sets {ast.unparse(node)}"
         name = getattr(node, "attr", None) or getattr(node, "id", None) or ""
         name = node.name.rpartition(".")[2] if isinstance(node, ast.alias) else name
+        if name == "use" and "style" in ast.unparse(node).split("."):
+            continue  # it sets what is compared
         if name in _LASTING or name.startswith("register"):
             yield f"uses {name}, which lasts"
 
 
-def _sets_shared(
-    node: ast.Attribute, variables: Mapping[str, object], imported: Collection[str]
-) -> bool:
-    """Return whether it sets an attribute of what other code may use: a module, a class."""
-    root: ast.expr = node
-    if isinstance(node.ctx, ast.Load):
+def _sets_shared(node: ast.AST, variables: Mapping[str, object], imported: Collection[str]) -> bool:
+    """Return whether it sets a part of what other code may use: a module, a class."""
+    if not isinstance(node, ast.Attribute | ast.Subscript) or isinstance(node.ctx, ast.Load):
         return False
+    root: ast.expr = node
     while isinstance(root, ast.Subscript) or (
         isinstance(root, ast.Attribute) and root.attr != "__class__"
     ):
         root = root.value
     if not isinstance(root, ast.Name):
-        return True
+        return isinstance(node, ast.Attribute)
     return root.id in imported or is_a(variables.get(root.id), types.ModuleType)

@@ -31,12 +31,13 @@ from ipyagent.kernel.describe.safe_inspect import (
     own_attributes,
     type_name,
 )
-from ipyagent.kernel.variables.arrays import views_of_same_memory
-from ipyagent.kernel.variables.captures import FIXED, Allowance
+from ipyagent.kernel.variables.arrays import find_owner, views_of_same_memory
+from ipyagent.kernel.variables.captures import FIXED, Allowance, is_atom
 from ipyagent.kernel.variables.checkpoint import capture
 from ipyagent.kernel.variables.columns import PANDAS, find_memory, kind_of
+from ipyagent.kernel.variables.containers import MADE_BY_STATEMENT
 from ipyagent.kernel.variables.reach import names_in, parse_nodes
-from ipyagent.kernel.variables.tables import TableCapture
+from ipyagent.kernel.variables.tables import TableCapture, copies_on_write
 
 _PAGE = mmap.PAGESIZE
 _SMALL = 8 * _PAGE
@@ -107,8 +108,8 @@ _LEADING = frozenset(
 _INSTALLED = ("site-packages", "dist-packages")
 _HEADS = ("__name__", "__qualname__", "__bases__")
 _CACHES = ("__abstractmethods__", "_abc_impl", "__weakref__", "__dict__")
-_MADE_BY_STATEMENT, _WEAK_BEFORE, _DICT_BEFORE = 1 << 9, 1 << 3, 1 << 4
-"""Flags of classes; the last two: what lies before an object's own memory."""
+_WEAK_BEFORE, _DICT_BEFORE = 1 << 3, 1 << 4
+"""Flags of classes: what lies before an object's own memory."""
 _ANYTHING = frozenset(
     {
         *("globals", "locals", "vars", "exec", "gc", "inspect", "importlib", "ctypes", "builtins"),
@@ -266,6 +267,9 @@ class WatchedValues:
             self._states[name].append(state)
             if module_name(type(one)).partition(".")[0] == "pandas":
                 self._memory += [(name, each, _read(each)) for each in find_memory(one)]
+                if kind_of(one) in PANDAS and not copies_on_write():
+                    owners = map(find_owner, find_memory(one))
+                    self._known |= {id(each): each for each in owners}
             waiting += state.children
 
 
@@ -297,8 +301,6 @@ def _capture_data(value: Any) -> State | None:
     library: Any = sys.modules.get(home)
     if home == "pyarrow" and kind.__name__.endswith(("Array", "Table", "Type", "Schema", "Field")):
         return State(list)  # they never change
-    if home == "numpy" and is_a(value, library.generic):
-        return State(list)
     if home == "numpy" and kind is library.ndarray:
         return State(lambda: _read_array(value, library))
     if kind_of(value) in PANDAS:
@@ -316,6 +318,8 @@ def _capture_data(value: Any) -> State | None:
         levels = [*value.levels] if hasattr(value, "levels") else []
         children = [*(levels or _list_objects(value))]
         return State(lambda: [*value.names, getattr(value, "freqstr", None)], children)
+    if home in ("numpy", "pandas") and is_atom(value):
+        return State(list)
     if home == "polars" and kind_of(value):
         table = _capture_table(value)
         return State(lambda: [table.is_changed(value)], [])
@@ -431,7 +435,7 @@ def _capture_instance(value: Any) -> State | None:
 def _has_only_slots(cls: type) -> bool:
     """Return whether objects of a class hold only slots and a dictionary, nothing in C."""
     members, flags = class_dict(cls), cls.__flags__
-    if not flags & _MADE_BY_STATEMENT or cls.__base__ is None:
+    if not flags & MADE_BY_STATEMENT or cls.__base__ is None:
         return False
     slots = [type(each) is types.MemberDescriptorType for each in members.values()]
     slots.append("__weakref__" in members and not flags & _WEAK_BEFORE)

@@ -31,17 +31,18 @@ def views_of_same_memory(
     values: Iterable[object], others: Iterable[tuple[str, object]]
 ) -> Iterator[str]:
     """Yield the names of arrays that are views of the memory of an array among the values."""
-    owners = {_memory_owner(each) for each in values if is_array(each)}
+    owners = {id(find_owner(each)) for each in values if is_array(each)}
     if owners:
         for name, value in others:
-            if is_array(value) and _memory_owner(value) in owners:
+            if is_array(value) and id(find_owner(value)) in owners:
                 yield name
 
 
-def _memory_owner(array: Any) -> int:
+def find_owner(array: Any) -> Any:
+    """Return the array, or other object, that owns the memory of an array."""
     while is_array(array) and array.base is not None:
         array = array.base
-    return id(array)
+    return array
 
 
 class ArrayChecksum(Capture):
@@ -84,8 +85,10 @@ class ArrayCapture(Capture):
 
     @override
     def restore(self, live: Live, problems: list[str]) -> object:
-        # The array was not referred to: at its address is it, or another one.
-        array = live.get(self.identity.address)
+        # The array was not referred to: at its address is it, or its views' owner, or another.
+        address = self.identity.address
+        owners = (find_owner(each) for each in live.values() if is_array(each))
+        array = live.get(address, next((each for each in owners if id(each) == address), None))
         is_put_back = is_array(array) and (
             not self.is_changed(array) or (self.is_inside and self._put_back(array))
         )
@@ -124,6 +127,8 @@ def _summarize_arrays(before: Any, after: Any) -> str:
         parts.append(f"{one_line(str(before.dtype))} → {one_line(str(after.dtype))}")
     if not parts and (count := count_differences(before, after)) != 0:
         parts.append(f"{count_values(count)} changed")
+    if before.flags.writeable != after.flags.writeable:
+        parts.append("made writable" if after.flags.writeable else "made read-only")
     return " · ".join(parts)
 
 

@@ -49,6 +49,7 @@ _LIBRARY_ATOMS = {
     "numpy": {"generic", "dtype"},
     "pandas": {
         "Index", "BaseOffset", "ExtensionDtype", "Timestamp", "Timedelta", "NaTType", "NAType",
+        "Period", "Interval",
     },
     "polars": {"LazyFrame", "Expr", "DataType"},
     "pyarrow": {"_Weakrefable", "_PandasConvertible"},

@@ -43,6 +43,10 @@ NAMES = 5
 """Keys that a summary names."""
 
 _DICTS = (dict, collections.OrderedDict, collections.Counter, collections.defaultdict)
+_GETTERS = (types.GetSetDescriptorType, types.MemberDescriptorType)
+_WITH_ATTRIBUTES = ("__main__", "collections")
+MADE_BY_STATEMENT = 1 << 9
+"""A flag of classes that are written in Python: their objects hold nothing else."""
 _KNOWN = set(map(id, (list, set, collections.deque, bytearray, tuple, *_DICTS)))
 
 
@@ -56,18 +60,22 @@ def is_container(value: object) -> bool:
 
 
 def _attributes(value: object) -> dict[str, Any] | None:
-    """Return the attributes of a dataclass's object; None if it is none, or guards them.
+    """Return the attributes of an object that consists of them; None for others, or if guarded.
 
-    Sparse arrays of scipy likewise consist of their attributes.
+    Such are those of dataclasses, of classes of the notebook's, and sparse arrays of scipy.
     """
     cls = type(value)
     is_sparse = module_name(cls).startswith("scipy.sparse.") and is_of_module(cls)
-    if "__dataclass_fields__" not in class_dict(cls) and not is_sparse:
+    is_own = module_name(cls) in _WITH_ATTRIBUTES and all(
+        base.__flags__ & MADE_BY_STATEMENT for base in ancestors(cls)[:-1]
+    )
+    is_simple = is_own or is_sparse or cls is types.SimpleNamespace
+    if "__dataclass_fields__" not in class_dict(cls) and not is_simple:
         return None
     if slots(cls) or closes_itself(cls):
         return None
     getter = next(class_dict(b)["__dict__"] for b in ancestors(cls) if "__dict__" in class_dict(b))
-    found = getter.__get__(value) if type(getter) is types.GetSetDescriptorType else None
+    found = getter.__get__(value) if type(getter) in _GETTERS else None
     return found if type(found) is dict else None
 
 
