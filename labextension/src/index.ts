@@ -1,6 +1,7 @@
 /** The plugins of the JupyterLab extension. */
 import type { JupyterFrontEndPlugin } from '@jupyterlab/application';
 
+import { faces } from './lab/approvals/faces';
 import { notify } from './lab/approvals/notify';
 import { remind } from './lab/approvals/reminder';
 import { focus, provideWidget, requests } from './lab/cards';
@@ -30,6 +31,7 @@ const plugins: JupyterFrontEndPlugin<unknown>[] = [
   toCells,
   panel,
   status,
+  faces,
   notify,
   remind,
   restore,

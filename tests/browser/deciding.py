@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from playwright.sync_api import Locator, expect
+from playwright.sync_api import Locator, Page, expect
 
 from patience import wait_until
 
 APPROVE, DENY = "Control+Shift+Enter", "Control+Shift+Backspace"
 
-LATER = ("model", "undo", "to-cell", "keep-cells", "copy", "request")
+LATER = ("model", "show-question", "undo", "to-cell", "keep-cells", "copy", "request")
 """Buttons that decide on nothing: they are there when a run is over."""
 DECISIONS = f"button:not({', '.join(f'[data-ipyagent={name}]' for name in LATER)})"
 """The buttons of a card that is on; the one to take it back comes when it has ended."""
@@ -56,6 +56,11 @@ def press(button: Locator) -> None:
     """Click it, as a user does who has read what it is about."""
     await_active(button)
     button.click()
+
+
+def where_asked(page: Page, name: str = "approve") -> Locator:
+    """The button of that name at the face that has the buttons now."""
+    return page.locator(f"[data-ipyagent={name}]:visible").first
 
 
 def press_until(book: Any, keys: str, card: Any, state: str) -> None:

@@ -57,7 +57,7 @@ class Book:
 
     def see(self) -> Locator:
         """Bring the proposal into sight; return the button that accepts it."""
-        accept = self.proposals().locator("[data-ipyagent=accept]")
+        accept = self.proposals().locator("[data-ipyagent=approve]")
         await_active(accept)
         return accept
 

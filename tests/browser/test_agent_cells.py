@@ -254,11 +254,12 @@ def test_stop_while_a_tool_blocks_the_main_thread(folder: Path, cells: Make) -> 
 
 def test_a_call_is_approved_in_the_panel(folder: Path, cells: Make) -> None:
     option = writing(folder, "panel")
-    book = cells(LOAD, f"%%agent {option}\nMake something.", "print(made)")
+    book = cells(LOAD, f"%%agent {option}\nMake something.", "print(made)", LONG, LONG)
     side = Side(book.page).open()
     book.start_all()
     book.expect_state(1, "waiting")
     expect(side.approvals).to_have_count(1)
+    scroll_away(book, 4)
     expect(side.approvals).to_contain_text("made = 'made in panel'")
     expect(side.find("panel-plan")).to_contain_text("1 of 2 done")
     expect(side.status).to_have_text("ipyagent: scripted/panel.yaml · waiting for you")

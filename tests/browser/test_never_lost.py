@@ -8,7 +8,7 @@ from typing import Any
 
 import nbformat
 import pytest
-from deciding import APPROVE, press, press_until
+from deciding import APPROVE, press, press_until, where_asked
 from playwright.sync_api import Page, expect
 from scripts import LOAD, call, plan, python, script
 from side_panel import HOLD, LONG, Side, scroll_away, writing
@@ -134,8 +134,9 @@ def test_axe_finds_nothing_while_a_run_waits(jupyterlab: Any, notebook: Any, the
     book.start_all()
     # The second inserts a cell below itself; the plan has a card of its own.
     for index in (1, 2, 4):
-        approve = book.run(index).last.locator("[data-ipyagent=approve]")
-        expect(approve).to_be_visible()
+        expect(book.run(index).last).to_have_attribute("data-state", "waiting")
+        approve = where_asked(book.page)
+        expect(approve).to_have_count(1)
         assert violations(book.page) == []
         press(approve)
         book.expect_done(index)

@@ -7,7 +7,7 @@ from typing import Any
 
 import nbformat
 import pytest
-from deciding import press
+from deciding import press, where_asked
 from playwright.sync_api import expect
 from proposing import BETTER, CELLS, PLOT, Book
 from reloading import PANEL
@@ -31,7 +31,7 @@ def test_a_rejected_edit_leaves_the_cell_and_says_why(book: Any) -> None:
     here = book([call("edit_cell", cell="2", source="x = 2")], "x = 1").ask()
     here.waits()
     here.proposals().locator("[data-ipyagent=reason]").fill("x is one")
-    here.proposals().locator("[data-ipyagent=reject]").click()
+    here.proposals().locator("[data-ipyagent=deny]").click()
     expect(here.proposals()).to_have_count(0)
     here.book.expect_state(1, "done")
     expect(here.book.run(1)).to_contain_text("denied by you: x is one")
@@ -127,7 +127,7 @@ def test_a_proposal_vanishes_wherever_it_is_decided_and_when_nobody_asks_any_mor
     edits = [call("edit_cell", cell=2, source=f"x = {number}") for number in range(2, 5)]
     here = book(edits, "x = 1").ask()
     here.waits()
-    here.book.run(1).locator("[data-ipyagent=deny]").click()
+    where_asked(here.page, "deny").click()
     expect(here.proposals()).to_contain_text("x = 3")
     here.book.run(1).locator("[data-ipyagent=stop]").click()
     expect(here.proposals()).to_have_count(0)
@@ -282,7 +282,7 @@ def test_a_proposal_in_the_dark_is_reached_by_the_keyboard(book: Any) -> None:
     here.book.shot("edit-proposed-dark")
     accept.focus()
     here.page.keyboard.press("Tab")
-    expect(here.proposals().locator("[data-ipyagent=reject]")).to_be_focused()
+    expect(here.proposals().locator("[data-ipyagent=deny]")).to_be_focused()
     here.page.keyboard.press("Shift+Tab")
     here.page.keyboard.press("Enter")
     here.expect_sources(BETTER)

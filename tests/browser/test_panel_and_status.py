@@ -9,6 +9,7 @@ from typing import Any
 
 import nbformat
 import pytest
+from deciding import press, where_asked
 from playwright.sync_api import Page, expect
 from scripts import LOAD, call, plan, script
 from side_panel import Side, writing
@@ -49,7 +50,6 @@ def test_what_is_decided_in_the_card_vanishes_from_the_panel(
     side = Side(book.page).open()
     book.start_all()
     expect(side.approvals).to_have_count(1)
-    side.approvals.locator("[data-ipyagent=reason]").fill("half a thou")
     book.run(1).locator("[data-ipyagent=deny]").click()
     expect(side.approvals).to_have_count(0)
     book.expect_state(1, "done")
@@ -88,12 +88,12 @@ def test_the_panel_follows_the_notebook_that_is_current(folder: Any, notebook: C
     first.start_all()
     expect(side.approvals).to_contain_text("made in two")
     expect(page).to_have_title(re.compile(r"^\(2\) "))
-    side.press("approve", side.approvals)
+    press(where_asked(page))
     expect(side.status).to_have_text("ipyagent: scripted/two.yaml · done")
     bring_up(page, first.name)
     expect(side.approvals).to_contain_text("made in one")
     expect(side.status).to_have_text("ipyagent: scripted/one.yaml · waiting for you")
-    side.press("approve", side.approvals)
+    press(where_asked(page))
     expect(side.status).to_have_text("ipyagent: scripted/one.yaml · done")
     expect(side.runs).to_contain_text("Make one.")
 
@@ -166,7 +166,7 @@ def test_a_plan_in_the_background_is_followed_and_stopped_while_other_cells_run(
     for index in range(4):
         book.start(index)
     expect(side.approvals).to_have_count(1)
-    side.press("approve", side.approvals)
+    press(where_asked(book.page))
     book.expect_done(2)
     expect(book.output(3)).to_contain_text("meanwhile 42")
     card = book.run(2).nth(1)
@@ -182,7 +182,7 @@ def test_a_plan_in_the_background_is_followed_and_stopped_while_other_cells_run(
     expect(side.status).to_contain_text("done")
     (folder / "go.txt").unlink()
     book.start(4)
-    side.press("approve", side.approvals)
+    press(where_asked(book.page))
     book.expect_done(4)
     stopped = book.run(4).nth(1)
     expect(stopped).to_have_attribute("data-state", "running")
@@ -277,7 +277,7 @@ def test_a_notification_tells_of_an_approval_while_the_page_is_in_the_background
     side.press("enable-notifications")
     expect(side.find("enable-notifications")).to_be_hidden()
     assert titles(page) == []
-    approve = side.approvals.locator("[data-ipyagent=approve]")
+    approve = where_asked(page)
     expect(approve).to_be_enabled()
     with in_the_background(page):
         approve.evaluate("button => button.click()")
@@ -286,7 +286,7 @@ def test_a_notification_tells_of_an_approval_while_the_page_is_in_the_background
     expect(book.cell(2)).to_have_class(ACTIVE)
     page.evaluate("() => window.told[0].self.onclick()")
     expect(book.cell(1)).to_have_class(ACTIVE)
-    side.press("approve", side.approvals)
+    press(where_asked(page))
     book.expect_state(1, "done")
     assert titles(page) == [f"ipyagent asks: run_python in {book.name}"]
     assert page.evaluate("() => window.told[0].closed")

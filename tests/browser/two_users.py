@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from deciding import press
+from deciding import press, where_asked
 from playwright.sync_api import Browser, expect
 from scripts import LOAD, call, python, script
 
@@ -91,7 +91,7 @@ def test_a_run_is_brought_to_its_end_when_the_user_who_began_it_has_left(
 def test_a_cell_of_the_agent_is_inserted_once(jupyterlab: Lab, first: Make, visit: Visit) -> None:
     insert = {"calls": [call("insert_cell", source="new = 1")]}
     books = begin(jupyterlab, first, visit, insert, "Done.")
-    press(books[1].run(1).locator("[data-ipyagent=approve]"))
+    press(where_asked(books[1].page))
     for book in books:
         expect_one_card(book, "done")
         expect(book.page.locator(".jp-InputArea .cm-content", has_text="new = 1")).to_have_count(1)

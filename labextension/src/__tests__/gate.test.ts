@@ -5,7 +5,7 @@ import type { Call } from '../protocol';
 import { host } from '../view/host';
 import { ProposalView } from '../view/proposal';
 import { RunView } from '../view/run';
-import { asking, EFFECTS, plan, PLOT, request, TRANSCRIPT, withCall, withPlan } from './story';
+import { asking, EFFECTS, plan, request, TRANSCRIPT, withCall, withPlan } from './story';
 
 const EVIL = 'evil()';
 const many = (text: string, times: number) => text.repeat(times);
@@ -261,16 +261,16 @@ describe('the same holds', () => {
   it('for a proposed cell', () => {
     const decide = vi.fn();
     const given = request({ arguments: { source: honest }, preview: code(honest) });
-    const call = { ...PLOT, name: 'insert_cell', concern: '', request: given };
+    const call = { ...waiting(honest), name: 'insert_cell', concern: '', request: given };
     const view = new ProposalView({ call, before: null, asking: null }, decide);
-    const accept = find(view.element, 'accept');
+    const approve = find(view.element, 'approve');
     tell(true, isHead);
     look();
-    accept.click();
+    approve.click();
     expect(decide).not.toHaveBeenCalled();
     tell(true, isEnd);
     look();
-    accept.click();
+    approve.click();
     expect(decide).toHaveBeenCalledOnce();
     view.dispose();
   });

@@ -1,14 +1,22 @@
 import { beforeEach, describe, expect, it, vi } from 'vitest';
 
-import type { Call } from '../protocol';
+import type { Approval, Call, Choice } from '../protocol';
 import { changesOf, diffOf } from '../view/diff';
 import { ProposalView } from '../view/proposal';
 import { CALL, request } from './story';
 
+const choice = (answer: Choice['answer'], label: string): Choice => ({ answer, label });
+const APPROVAL: Approval = {
+  id: 'a1',
+  question: 'May edit_cell run?',
+  choices: [choice('approve', 'Approve'), choice('always', 'Always'), choice('deny', 'Deny')],
+  covers: ''
+};
 const call = (name: string, given: object, changes: Partial<Call> = {}): Call => ({
   ...CALL,
   name,
   request: request({ arguments: { ...given } }),
+  approval: APPROVAL,
   ...changes
 });
 const diff = (...lines: string[]): HTMLElement =>
@@ -107,24 +115,32 @@ describe('a proposal', () => {
   const find = ({ element }: ProposalView, name: string): HTMLInputElement =>
     element.querySelectorAll<HTMLInputElement>(`[data-ipyagent="${name}"]`)[0];
 
-  it.each([
-    ['accept', 'approve'],
-    ['reject', 'deny']
-  ])('%s says %s, once, with the reason', (name, decision) => {
+  it.each(['approve', 'always', 'deny'])('says %s, once, with the reason', decision => {
     const view = edit();
     find(view, 'reason').value = ' because ';
-    find(view, name).click();
-    find(view, 'accept').click();
+    find(view, decision).click();
+    find(view, 'approve').click();
     expect(decide.mock.calls).toEqual([[{ decision, reason: 'because' }]]);
-    expect(find(view, 'reject').disabled).toBe(true);
+    expect(find(view, 'deny').disabled).toBe(true);
+  });
+
+  it('can be edited in its place', () => {
+    const view = edit();
+    find(view, 'edit-call').click();
+    find(view, 'changed').value = '{"cell": 2, "source": "x = 3"}';
+    find(view, 'change').click();
+    const changed = { cell: 2, source: 'x = 3' };
+    expect(decide.mock.calls).toEqual([[{ decision: 'edit_call', arguments: changed }]]);
   });
 
   it('names its cell in every label', () => {
     const label = (element: Element) => element.getAttribute('aria-label');
     const view = edit({}, '\nx = 1\ny = 2');
     expect([...view.element.querySelectorAll('button')].map(label)).toEqual([
-      'Approve the change of the cell “x = 1”',
-      'Deny the change of the cell “x = 1”'
+      'Approve: the change of the cell “x = 1”',
+      'Always: the change of the cell “x = 1”',
+      'Edit the change of the cell “x = 1”',
+      'Deny: the change of the cell “x = 1”'
     ]);
     expect(label(edit({}, '').element)).toBe('the change of the cell without text');
     expect(label(insert({ source: 'plot()' }).element)).toBe('the new code cell “plot()”');

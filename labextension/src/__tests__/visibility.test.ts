@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 
-import { CardParts, scrollToPart, Visibility } from '../lab/approvals/visibility';
+import { Face, scrollToPart, Visibility } from '../lab/approvals/visibility';
 import { h } from '../view/dom';
 
 /** A page of 100 pixels on which parts stand at places; jsdom lays nothing out. */
@@ -18,7 +18,7 @@ function place(element: HTMLElement, top: number, bottom: number): void {
     }) as DOMRect;
 }
 
-function asked(): CardParts & { pre: HTMLElement; details: HTMLElement } {
+function asked(): Face & { pre: HTMLElement; details: HTMLElement } {
   const form = h('div', {}, h('button'));
   const pre = h('pre');
   const details = h('details', { class: 'ipyagent-tool-details', open: '' }, pre);
@@ -31,7 +31,7 @@ function asked(): CardParts & { pre: HTMLElement; details: HTMLElement } {
   return { card, form, pre, details };
 }
 
-function looked(parts: CardParts, ...moments: number[]): Visibility {
+function looked(parts: Face, ...moments: number[]): Visibility {
   const sight = new Visibility('a');
   moments.forEach(now => sight.record(parts, now));
   return sight;

@@ -7,6 +7,7 @@ import { CommandRegistry } from '@lumino/commands';
 
 import { host } from '../view/host';
 import { Decisions } from './approvals/decisions';
+import { Faces, IFaces } from './approvals/faces';
 import { addAgentCell, agentIcon, isPython } from './cells/agentCell';
 import { askAbout } from './cells/errorActions';
 import { Failure, failureOf, fixPrompt, explainPrompt } from './cells/failures';
@@ -18,9 +19,9 @@ const CATEGORY = 'ipyagent';
 
 /** The buttons that commands press, by command. */
 const BUTTONS = {
-  'ipyagent:approve': ['approve', 'accept'],
-  'ipyagent:deny': ['deny', 'reject'],
-  'ipyagent:stop': ['stop']
+  'ipyagent:approve': 'approve',
+  'ipyagent:deny': 'deny',
+  'ipyagent:stop': 'stop'
 };
 
 interface Command {
@@ -36,9 +37,10 @@ class Commands {
 
   constructor(
     private tracker: INotebookTracker,
-    private links: ILinks
+    private links: ILinks,
+    faces: Faces
   ) {
-    this.decisions = new Decisions(tracker, links);
+    this.decisions = new Decisions(tracker, links, faces);
   }
 
   get all(): Record<string, Command> {
@@ -136,10 +138,9 @@ class Commands {
 
 /** Return the keys of buttons, as the user has set them. */
 function keysOf(registry: CommandRegistry): typeof host.keys {
-  const pairs = Object.entries(BUTTONS).flatMap(([id, names]) => {
+  const pairs = Object.entries(BUTTONS).map(([id, name]) => {
     const keys = registry.keyBindings.findLast(({ command }) => command === id)?.keys;
-    const text = keys && CommandRegistry.formatKeystroke(keys);
-    return names.map((name): [string, string | undefined] => [name, text]);
+    return [name, keys && CommandRegistry.formatKeystroke(keys)] as const;
   });
   return Object.fromEntries(pairs);
 }
@@ -148,15 +149,16 @@ export const commands: JupyterFrontEndPlugin<void> = {
   id: 'ipyagent:commands',
   description: 'Adds the commands.',
   autoStart: true,
-  requires: [INotebookTracker, ILinks],
+  requires: [INotebookTracker, ILinks, IFaces],
   optional: [ICommandPalette],
   activate: (
     { commands: registry, serviceManager }: JupyterFrontEnd,
     tracker: INotebookTracker,
     links: ILinks,
+    faces: Faces,
     palette: ICommandPalette | null
   ) => {
-    const all = new Commands(tracker, links);
+    const all = new Commands(tracker, links, faces);
     for (const [id, { label, ...command }] of Object.entries(all.all)) {
       registry.addCommand(id, {
         ...command,

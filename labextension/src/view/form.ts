@@ -100,24 +100,21 @@ export function field(
 
 type Control = HTMLButtonElement | HTMLInputElement | HTMLTextAreaElement;
 
-/**
- * Return a form with a button for each choice, one to `edit` the call, and a reason; `name` is the
- * tool's.
- */
+/** Return a form with a button for each choice, one to `edit` the call `about`, and a reason. */
 export function approvalForm(
   approval: Approval,
-  name: string,
+  about: string,
   decide: Decide,
   edit: () => void
 ): HTMLElement {
   return answerForm(approval.question, decide, send => {
-    const reason = reasonField(name);
+    const reason = reasonField(about);
     const buttons = approval.choices.map(({ answer, label }) =>
-      button(answer, label, `${label}: ${name}`, () =>
+      button(answer, label, `${label}: ${about}`, () =>
         send({ decision: answer, reason: reason.value.trim() })
       )
     );
-    buttons.splice(-1, 0, button('edit-call', 'Edit', `Edit this call of ${name}`, edit));
+    buttons.splice(-1, 0, button('edit-call', 'Edit', `Edit ${about}`, edit));
     const { covers } = approval;
     const note = covers === '' ? null : h('p', { class: 'ipyagent-covers' }, reveal(covers));
     return [...buttons, reason, note];

@@ -5,9 +5,7 @@ import { h } from './dom';
 /** Milliseconds on screen that count as visible, so that a call that just appeared does not. */
 export const GLANCE = 500;
 
-const APPROVING = ['approve', 'always', 'folder', 'accept']
-  .map(name => `[data-ipyagent="${name}"]`)
-  .join();
+const APPROVING = ['approve', 'always', 'folder'].map(name => `[data-ipyagent="${name}"]`).join();
 
 /** The boxes with the call's text; exact arguments and effects need not be unfolded. */
 const BOX = 'pre:not(.ipyagent-exact *, .ipyagent-effects *)';

@@ -1,8 +1,9 @@
 /** A proposed change of a notebook, with buttons to approve or deny it. */
 import type { Call } from '../protocol';
+import { ApprovalView } from './approval';
 import { changesOf } from './diff';
 import { h, textBox } from './dom';
-import { answerForm, button, Decide, markApproval, reasonField } from './form';
+import type { Decide } from './form';
 import { Gate } from './gate';
 import { highlight } from './highlight';
 import { reveal, revealWithin } from './reveal';
@@ -35,8 +36,8 @@ export class ProposalView {
     const attributes = { 'data-ipyagent': 'proposal', 'data-tool': call.name, role: 'group' };
     const head = h('p', { class: 'ipyagent-proposal-title' }, reveal(`${agent} proposes ${what}`));
     const about = h('div', { class: 'ipyagent-proposal-content' }, content(call));
-    const form = decision(describe(proposed), decide);
-    markApproval(form, call.approval?.id ?? null);
+    const approval = new ApprovalView();
+    approval.update(call, (_, answer) => decide(answer), describe(proposed));
     this.element = h(
       'div',
       { ...attributes, class: 'ipyagent-run ipyagent-proposal', 'aria-label': describe(proposed) },
@@ -44,9 +45,9 @@ export class ProposalView {
       about,
       concern === '' ? null : h('p', { class: 'ipyagent-concern' }, reveal(concern)),
       this.outdated,
-      form
+      approval.element
     );
-    this.gate = new Gate({ head, about, form });
+    this.gate = new Gate({ head, about, form: approval.element });
   }
 
   /** Warn if the cell has changed since the proposal. */
@@ -58,19 +59,6 @@ export class ProposalView {
   dispose(): void {
     this.gate.dispose();
   }
-}
-
-function decision(what: string, decide: Decide): HTMLElement {
-  return answerForm(`Decision on ${what}`, decide, send => {
-    const reason = reasonField(what);
-    const press = (word: 'approve' | 'deny') => () =>
-      send({ decision: word, reason: reason.value.trim() });
-    return [
-      button('accept', 'Approve', `Approve ${what}`, press('approve')),
-      button('reject', 'Deny', `Deny ${what}`, press('deny')),
-      reason
-    ];
-  });
 }
 
 /** Describe the change for screen readers. */

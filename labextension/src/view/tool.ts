@@ -1,14 +1,13 @@
 /** Draws a tool call: a summary line, and all details behind it. */
 import type { Answer } from '../channel';
 import type { Call, Fold, Late, Result } from '../protocol';
+import { ApprovalView } from './approval';
 import { wholeCall } from './call';
-import { CallEditor } from './callEditor';
 import { media } from './displays';
 import { Child, h, Slot, textBox } from './dom';
 import { effectsOf } from './effects';
-import { approvalForm, Decide, markApproval } from './form';
 import { ApprovalGate } from './gate';
-import { questionForm, questionText } from './question';
+import { questionText } from './question';
 import { reveal } from './reveal';
 import type { Before } from './sanitize';
 import { ranBy, toCells } from './toCell';
@@ -31,8 +30,7 @@ export class ToolView {
   private tail = new Slot(h('div'));
   private effects = new Slot(h('div'));
   private concern = new Slot(h('div'));
-  private editing = h('div');
-  private approval = new Slot(h('div'));
+  private approval = new ApprovalView();
   private late = new Slot(h('div', { class: 'ipyagent-late', role: 'status' }));
   private media = new Slot(h('div', { class: 'ipyagent-media' }));
   private drawn: Call | null = null;
@@ -59,11 +57,10 @@ export class ToolView {
       this.effects,
       this.concern,
       this.approval,
-      this.editing,
       this.late,
       this.media
     ];
-    const drawn = parts.map(part => (part instanceof Slot ? part.element : part));
+    const drawn = parts.map(part => (part instanceof HTMLElement ? part : part.element));
     this.element = h('div', { class: 'ipyagent-tool', 'data-ipyagent': 'tool' }, ...drawn);
   }
 
@@ -119,43 +116,10 @@ export class ToolView {
       this.isOpen = call.is_open;
       this.details.open = call.is_open;
     }
-    const { approval, concern, question } = call;
+    const { concern } = call;
     const warns = asked && decide !== null && concern !== '';
     this.concern.show(warns && concern, () => (warns ? [concernNote(concern)] : []));
-    const offered = decide === null ? null : approval;
-    markApproval(this.approval.element, offered?.id ?? null);
-    this.approval.show(offered, () => {
-      this.closeEditor();
-      if (offered === null) {
-        return [];
-      }
-      const send: Decide = answer => decide?.(offered.id, answer);
-      return [
-        question === null
-          ? approvalForm(offered, call.name, send, () => this.edit(call, send))
-          : questionForm(question, send)
-      ];
-    });
-  }
-
-  /** Show an editor in place of the buttons; the kernel asks about the changed call anew. */
-  private edit({ name, request }: Call, send: Decide): void {
-    const editor = new CallEditor(name, request, given => {
-      this.closeEditor();
-      if (given === null) {
-        this.approval.element.querySelector<HTMLElement>('[data-ipyagent=edit-call]')?.focus();
-      } else {
-        send({ decision: 'edit_call', arguments: given });
-      }
-    });
-    this.approval.element.hidden = true;
-    this.editing.replaceChildren(editor.element);
-    editor.field.focus();
-  }
-
-  private closeEditor(): void {
-    this.editing.replaceChildren();
-    this.approval.element.hidden = false;
+    this.approval.update(call, decide);
   }
 }
 

@@ -3,16 +3,12 @@ import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/applica
 import { Notification } from '@jupyterlab/apputils';
 import { INotebookTracker, NotebookActions } from '@jupyterlab/notebook';
 
-import { ILinks } from '../kernel/links';
-import { Poll } from './poll';
+import { Faces, IFaces } from './faces';
 import { isInSight } from './visibility';
-import { describeWaiting, facesOf, listWaiting, showWaiting, Waiting } from './waiting';
-
-/** Milliseconds between two looks at the page while something waits. */
-const POLL_MILLISECONDS = 400;
+import { describeWaiting, showWaiting, Waiting } from './waiting';
 
 /** Looks before an approval counts as out of sight: its card may still be drawn. */
-const LOOKS = 2;
+const LOOKS = 8;
 
 const INPUTS = ['wheel', 'touchmove', 'pointerdown', 'keydown'];
 
@@ -21,7 +17,6 @@ const INPUTS = ['wheel', 'touchmove', 'pointerdown', 'keydown'];
  * but run cells and decide, it scrolls to them instead: Run All leaves the view at its last cell.
  */
 class Reminder {
-  private poll = new Poll(() => this.checkPage(), POLL_MILLISECONDS);
   /** The number of looks at which an approval was out of sight; Infinity once it was seen. */
   private looks = new Map<string, number>();
   private toast: { readonly id: string; readonly text: string } | null = null;
@@ -31,9 +26,9 @@ class Reminder {
   constructor(
     private app: JupyterFrontEnd,
     private tracker: INotebookTracker,
-    private links: ILinks
+    private faces: Faces
   ) {
-    links.changed.connect(() => this.update());
+    faces.looked.connect((_, waiting) => this.update(waiting));
     NotebookActions.executionScheduled.connect((_, { cell }) => this.fresh.add(cell.model.id));
     // Before JupyterLab handles it: a key may run cells.
     INPUTS.forEach(type => window.addEventListener(type, this.onInput, { capture: true }));
@@ -48,29 +43,26 @@ class Reminder {
     }
   };
 
-  private update(): void {
-    const waiting = listWaiting(this.links);
+  private update(waiting: readonly Waiting[]): void {
     const keys = waiting.map(({ key }) => key);
     [...this.looks.keys()].filter(key => !keys.includes(key)).forEach(k => this.looks.delete(k));
-    this.poll.isOn = waiting.length > 0;
+    if (document.visibilityState === 'visible') {
+      this.countLooks(waiting);
+    }
     this.remind(waiting);
   }
 
-  private checkPage(): void {
-    if (document.visibilityState !== 'visible') {
-      return;
-    }
-    const waiting = listWaiting(this.links);
+  private countLooks(waiting: readonly Waiting[]): void {
     waiting.forEach(each => {
       const looks = (this.looks.get(each.key) ?? 0) + 1;
-      this.looks.set(each.key, this.isSeen(each) ? Infinity : looks);
+      const isSeen = looks === Infinity || this.faces.list(each).some(isInSight);
+      this.looks.set(each.key, isSeen ? Infinity : looks);
     });
     const left = waiting.find(each => this.isOutOfSight(each) && this.isLeftBehind(each));
     if (left !== undefined) {
       this.looks.set(left.key, Infinity);
       void showWaiting(left, this.app);
     }
-    this.remind(waiting);
   }
 
   /** Show, change or remove the toast; one that the user has closed stays away. */
@@ -99,14 +91,6 @@ class Reminder {
     return looks >= LOOKS && looks < Infinity;
   }
 
-  /** Return whether a card, a proposed cell or the side panel shows it. */
-  private isSeen({ approval, link }: Waiting): boolean {
-    const isCurrent = this.links.of(this.tracker.currentWidget) === link;
-    const panel = isCurrent ? document.querySelector('[data-ipyagent="panel"]') : null;
-    const places = [...this.links.notebooks().map(({ node }) => node), panel];
-    return places.some(place => place !== null && facesOf(place, approval).some(isInSight));
-  }
-
   /** Return whether running cells alone has moved the view away from it. */
   private isLeftBehind({ approval, panel }: Waiting): boolean {
     const isHere = panel === this.tracker.currentWidget && panel.content.mode === 'command';
@@ -120,8 +104,8 @@ export const remind: JupyterFrontEndPlugin<void> = {
   id: 'ipyagent:remind',
   description: 'Leads to approvals that wait out of sight.',
   autoStart: true,
-  requires: [INotebookTracker, ILinks],
-  activate: (app: JupyterFrontEnd, tracker: INotebookTracker, links: ILinks) => {
-    new Reminder(app, tracker, links);
+  requires: [INotebookTracker, IFaces],
+  activate: (app: JupyterFrontEnd, tracker: INotebookTracker, faces: Faces) => {
+    new Reminder(app, tracker, faces);
   }
 };

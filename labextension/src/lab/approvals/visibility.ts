@@ -7,21 +7,23 @@ const INSET = 6;
 /** Closed details, which show a line of the call instead of the call. */
 const FOLDED = '.ipyagent-tool-details:not([open]), [data-ipyagent="plan-step"] > :not([open])';
 
-/** A card that shows a call, and the form with its buttons. */
-export interface CardParts {
+const CARD = '.ipyagent-tool, .ipyagent-plan, .ipyagent-proposal';
+
+/** A place that asks: a card that shows the call, and the form with its buttons. */
+export interface Face {
   readonly card: HTMLElement;
   readonly form: HTMLElement;
 }
 
-/** Records which parts of one approval's card were visible, by repeated checks. */
+/** Records which parts of one approval's faces were visible, by repeated checks. */
 export class Visibility {
   private since = new WeakMap<Element, number>();
   private seen = new WeakSet<Element>();
 
-  constructor(readonly approvalId: string) {}
+  constructor(readonly approvalKey: string) {}
 
   /** Record which parts are on screen now. */
-  record({ card, form }: CardParts, now = performance.now()): void {
+  record({ card, form }: Face, now = performance.now()): void {
     this.recordPart(card, folds(card).length === 0 && isPainted(card, 'top'), now);
     scrollers(card).forEach(each =>
       this.recordPart(each, isAtEnd(each) && isPainted(each, 'bottom'), now)
@@ -30,7 +32,7 @@ export class Visibility {
   }
 
   /** Return the first part that was not visible; the buttons have to be visible now. */
-  firstUnseen({ card, form }: CardParts): HTMLElement | null {
+  firstUnseen({ card, form }: Face): HTMLElement | null {
     const isThere = this.since.has(form) && this.seen.has(form);
     const unseen = [card, ...scrollers(card)].find(each => !this.seen.has(each));
     return unseen ?? (isThere ? null : form);
@@ -50,7 +52,7 @@ export class Visibility {
 }
 
 /** Scroll to a part of a card; a part that scrolls itself moves on by a page. */
-export function scrollToPart({ card }: CardParts, part: HTMLElement): void {
+export function scrollToPart({ card }: Face, part: HTMLElement): void {
   folds(card).forEach(each => each.setAttribute('open', ''));
   if (part === card) {
     const fits = card.offsetHeight < window.innerHeight / 2;
@@ -61,10 +63,32 @@ export function scrollToPart({ card }: CardParts, part: HTMLElement): void {
   }
 }
 
-/** Return whether an end of the card that contains `face` is visible. */
-export function isInSight(face: HTMLElement): boolean {
-  const card = face.closest('.ipyagent-tool, .ipyagent-plan, .ipyagent-proposal') ?? face;
-  return isPainted(card, 'top') || isPainted(face, 'top') || isPainted(face, 'bottom');
+/** Return the face with this part of its form. */
+export function faceOf(form: HTMLElement): Face {
+  return { card: form.closest<HTMLElement>(CARD) ?? form, form };
+}
+
+/** Scroll to a face. */
+export function scrollToFace(face: Face): void {
+  scrollToPart(face, face.card);
+  face.form.scrollIntoView({ block: 'nearest' });
+}
+
+/** Focus a face's card: shortcuts do nothing in its form. */
+export function focusCard({ card }: Face): void {
+  card.tabIndex = -1;
+  card.addEventListener('blur', () => card.removeAttribute('tabindex'), { once: true });
+  card.focus({ preventScroll: true });
+}
+
+/** Return whether an end of the card is visible. */
+export function isInSight({ card, form }: Face): boolean {
+  return isPainted(card, 'top') || areButtonsInSight({ card, form });
+}
+
+/** Return whether an end of the form is visible. */
+export function areButtonsInSight({ form }: Face): boolean {
+  return isPainted(form, 'top') || isPainted(form, 'bottom');
 }
 
 function folds(card: Element): Element[] {

@@ -1,6 +1,5 @@
-/** The approvals that wait in open notebooks, and the cards that ask for them. */
+/** The approvals that wait in open notebooks, and the way to them. */
 import type { JupyterFrontEnd } from '@jupyterlab/application';
-import { CodeCell } from '@jupyterlab/cells';
 import type { NotebookPanel } from '@jupyterlab/notebook';
 
 import { approvalKey } from '../../model';
@@ -9,7 +8,13 @@ import { revealText } from '../../view/reveal';
 import { goTo, placeOf } from '../cells/cellLocations';
 import type { Link } from '../kernel/link';
 import type { ILinks } from '../kernel/links';
-import { CardParts, scrollToPart } from './visibility';
+import { faceOf, scrollToFace } from './visibility';
+
+/** The id of the side panel. */
+export const PANEL = 'ipyagent-panel';
+
+/** The place of cards in a notebook. */
+export const OUTPUT = '.jp-OutputArea';
 
 /** Maximal length of the call's description. */
 const ABOUT = 80;
@@ -44,43 +49,24 @@ export function describeWaiting({ approval, panel }: Waiting): string {
   return `ipyagent asks: ${what} in ${panel.title.label}`;
 }
 
-/** Return the places in a document that ask for an approval. */
-export function facesOf(within: ParentNode, { approval_id }: PendingApproval): HTMLElement[] {
-  return [...within.querySelectorAll<HTMLElement>(`[data-approval="${CSS.escape(approval_id)}"]`)];
+/** Return a selector of the forms that ask for an approval. */
+export function formOf({ approval_id }: PendingApproval): string {
+  return `[data-approval="${CSS.escape(approval_id)}"]`;
 }
 
-/** Return the cell that asks; null if it is gone. */
-export function askingCell(
-  panel: NotebookPanel | null,
-  approval: PendingApproval | null
-): CodeCell | null {
-  const cell = panel?.content.widgets.find(({ model }) => model.id === approval?.cell_id);
-  return cell instanceof CodeCell ? cell : null;
-}
-
-/** Return the card in the cell that asks; null while it is not drawn. */
-export function findCard(
-  panel: NotebookPanel | null,
-  approval: PendingApproval | null
-): CardParts | null {
-  const cell = askingCell(panel, approval);
-  const form = cell && approval && facesOf(cell.outputArea.node, approval).at(0);
-  const card = form?.closest<HTMLElement>('.ipyagent-tool, .ipyagent-plan');
-  return form && card ? { card, form } : null;
-}
-
-/** Select the cell that asks, and scroll to its card. */
+/** Select the cell that asks, and scroll to its card; without a cell, show the side panel. */
 export async function showWaiting(
   { approval, panel }: Waiting,
   app: JupyterFrontEnd
 ): Promise<void> {
   const place = placeOf(approval.cell_id, [panel]);
-  if (place !== null) {
-    await goTo(place, app);
-    const card = findCard(panel, approval);
-    if (card !== null) {
-      scrollToPart(card, card.card);
-      card.form.scrollIntoView({ block: 'nearest' });
-    }
+  if (place === null) {
+    app.shell.activateById(PANEL);
+    return;
+  }
+  await goTo(place, app);
+  const form = panel.node.querySelector<HTMLElement>(`${OUTPUT} ${formOf(approval)}`);
+  if (form !== null) {
+    scrollToFace(faceOf(form));
   }
 }

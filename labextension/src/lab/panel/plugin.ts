@@ -8,6 +8,7 @@ import { Widget } from '@lumino/widgets';
 
 import type { WaitingPlan } from '../../protocol';
 import { NOTIFY } from '../approvals/notify';
+import { PANEL } from '../approvals/waiting';
 import { agentIcon } from '../cells/agentCell';
 import { cellIds, goTo, placeOf, Place, runBelow } from '../cells/cellLocations';
 import type { Link } from '../kernel/link';
@@ -19,7 +20,6 @@ import { CurrentNotebook } from './currentNotebook';
 import { PanelActions, PanelState } from './section';
 import { PanelView } from './view';
 
-export const PANEL = 'ipyagent-panel';
 const SHOW = 'ipyagent:show-panel';
 const ADD = 'ipyagent:add-cell';
 const CAPTION = 'Agent: runs, approvals and sessions';

@@ -6,11 +6,10 @@ import { Widget } from '@lumino/widgets';
 
 import { h, setText } from '../../view/dom';
 import { revealText } from '../../view/reveal';
-import { listWaiting, showWaiting } from '../approvals/waiting';
+import { listWaiting, PANEL, showWaiting } from '../approvals/waiting';
 import { ILinks } from '../kernel/links';
 import { countWaiting } from './approvals';
 import { CurrentNotebook } from './currentNotebook';
-import { PANEL } from './plugin';
 
 /** A button with one line of text. */
 class Status extends Widget {

@@ -68,6 +68,7 @@ export class Proposal {
     const before = this.changed?.before ?? null;
     const { call, asking, decide } = this.waiting;
     this.view ??= new ProposalView({ call, before, asking }, decide);
+    this.view.element.dataset.key = this.waiting.id;
     this.view.update(before !== null && before !== source);
     if (this.widget?.parent !== cell || this.side !== side) {
       this.remove();

@@ -1,0 +1,236 @@
+"""A question has its buttons in one place at a time; its other faces lead there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deciding import APPROVE, DENY, press, where_asked
+from patience import wait_until
+from playwright.sync_api import Locator, Page, expect
+from proposing import Book
+from scripts import call, script
+from side_panel import LONG, Side, scroll_away
+
+from conftest import Make
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.same_page]
+
+PROPOSAL, CARD, SIDE = "at the proposed change", "in the agent’s cell", "in the side panel"
+
+INSERT = call("insert_cell", source="x = 1")
+
+EDIT = call("edit_cell", cell=4, source="y = 2")
+
+CELLS = [LONG, LONG, "y = 1", LONG, LONG]
+"""Those below the agent's, of which the third is the one to change."""
+
+QUESTION = call("ask_user", question="Which year?", choices=["2023", "2024"])
+
+
+class Faces:
+    """The faces of the question of a notebook whose second cell asks."""
+
+    def __init__(self, page: Page) -> None:
+        self.page = page
+        self.proposal = page.locator("[data-ipyagent=proposal]")
+        self.card = page.locator(".jp-OutputArea .ipyagent-tool:has([data-approval])")
+        self.panel = page.locator("#ipyagent-panel .ipyagent-tool")
+
+    def expect(self, asks: Locator, place: str, *others: Locator) -> None:
+        """Only one has buttons; the others say where that is, with a button that leads there."""
+        expect(asks.locator("[data-ipyagent=deny]")).to_be_visible()
+        for each in others:
+            expect(each.locator(".ipyagent-elsewhere")).to_have_text(f"Asked {place}Show")
+            expect(each.get_by_role("button", name="Show where it is asked")).to_be_visible()
+        expect(self.page.locator("[data-ipyagent=deny]:visible")).to_have_count(1)
+        expect(self.page.locator("[data-approval] input:visible")).to_have_count(1)
+
+
+@pytest.fixture
+def book(jupyterlab: Any, notebook: Make, request: pytest.FixtureRequest) -> Callable[..., Book]:
+    """Make a notebook that asks once, with much below its agent's cell."""
+
+    def make(*calls: Any) -> Book:
+        name = request.node.name[:40]
+        return Book(jupyterlab, notebook, name, [*calls], *CELLS)
+
+    return make
+
+
+def test_a_proposed_cell_in_sight_asks_and_the_card_and_the_panel_lead_there(book: Any) -> None:
+    here = book(INSERT)
+    side = Side(here.page).open()
+    here.ask().waits()
+    faces = Faces(here.page)
+    expect(side.approvals).to_have_count(1)
+    faces.expect(faces.proposal, PROPOSAL, faces.card, faces.panel)
+    here.book.shot("one-face-proposal")
+    faces.panel.get_by_role("button", name="Show where it is asked").click()
+    expect(faces.proposal).to_be_focused()
+    here.accept()
+    here.book.expect_state(1, "done")
+    expect(here.page.locator(".ipyagent-elsewhere")).to_have_count(0)
+
+
+def test_the_card_asks_while_the_proposed_cell_is_out_of_sight(book: Any) -> None:
+    here = book(EDIT)
+    here.ask().waits()
+    faces = Faces(here.page)
+    faces.expect(faces.card, CARD)
+    here.scroll_to(4)
+    expect(faces.proposal).to_be_in_viewport()
+    faces.expect(faces.proposal, PROPOSAL)
+    here.scroll_to(1)
+    faces.expect(faces.card, CARD)
+
+
+def test_the_panel_asks_while_nothing_else_is_in_sight_and_then_leads_back(book: Any) -> None:
+    here = book(INSERT)
+    here.ask().waits()
+    scroll_away(here.book, 6)
+    faces, side = Faces(here.page), Side(here.page).open()
+    faces.expect(faces.panel, SIDE)
+    here.book.shot("one-face-panel")
+    press(faces.panel.locator("[data-ipyagent=approve]"))
+    here.book.expect_state(1, "done")
+    expect(side.approvals).to_have_count(0)
+
+
+def test_with_nothing_in_sight_a_toast_leads_to_the_face_that_asks(book: Any) -> None:
+    here = book(INSERT)
+    side = Side(here.page).open()
+    here.ask().waits()
+    scroll_away(here.book, 6)
+    faces = Faces(here.page)
+    faces.expect(faces.panel, SIDE)
+    here.page.evaluate("() => window.jupyterapp.shell.collapseRight()")
+    expect(side.element).to_be_hidden()
+    side.status.locator("button").click()
+    faces.expect(faces.proposal, PROPOSAL, faces.card)
+
+
+def test_a_question_is_answered_in_the_card_and_in_the_panel_when_that_is_out_of_sight(
+    book: Any,
+) -> None:
+    here = book(QUESTION)
+    side = Side(here.page).open()
+    here.ask()
+    faces = Faces(here.page)
+    expect(side.approvals).to_have_count(1)
+    faces.expect(faces.card, CARD, faces.panel)
+    expect(here.page.locator("[data-ipyagent=choice]:visible")).to_have_count(2)
+    scroll_away(here.book, 6)
+    faces.expect(faces.panel, SIDE)
+    faces.panel.locator("[data-ipyagent=choice]").first.click()
+    here.book.expect_state(1, "done")
+
+
+def test_a_face_that_is_pointed_at_or_written_in_keeps_its_buttons(book: Any) -> None:
+    here = book(EDIT)
+    side = Side(here.page).open()
+    here.ask().waits()
+    faces = Faces(here.page)
+    scroll_away(here.book, 6)
+    faces.expect(faces.panel, SIDE)
+    faces.panel.locator("[data-ipyagent=deny]").hover()
+    here.scroll_to(1)
+    faces.expect(faces.panel, SIDE, faces.card)
+    here.page.mouse.move(0, 0)
+    faces.expect(faces.card, CARD, faces.panel)
+    faces.card.locator("[data-ipyagent=reason]").fill("why not")
+    here.page.locator(".jp-Notebook .jp-CodeCell .cm-content").nth(1).click()
+    here.scroll_to(4)
+    faces.expect(faces.card, CARD, faces.proposal)
+    faces.proposal.get_by_role("button", name="Show where it is asked").click()
+    expect(faces.card.locator("[data-ipyagent=reason]")).to_be_in_viewport()
+    faces.card.locator("[data-ipyagent=reason]").fill("")
+    faces.card.locator("[data-ipyagent=edit-call]").click()
+    here.scroll_to(4)
+    faces.proposal.get_by_role("button", name="Show where it is asked").click()
+    faces.card.locator("[data-ipyagent=cancel-edit]").click()
+    faces.expect(faces.card, CARD, faces.panel)
+    expect(side.approvals).to_have_count(1)
+
+
+def test_the_keys_decide_at_the_proposed_cell_and_in_the_panel(book: Any) -> None:
+    here = book(INSERT, call("insert_cell", source="y = 2"))
+    side = Side(here.page).open()
+    here.ask().waits()
+    faces = Faces(here.page)
+    faces.expect(faces.proposal, PROPOSAL, faces.card, faces.panel)
+    press_while(here, APPROVE, faces.proposal, "x = 1")
+    expect(faces.proposal).to_contain_text("y = 2")
+    scroll_away(here.book, 6)
+    faces.expect(faces.panel, SIDE)
+    press_while(here, DENY, faces.panel, "y = 2")
+    here.book.expect_state(1, "done")
+    expect(side.approvals).to_have_count(0)
+    assert here.sources()[0] == "x = 1"
+
+
+def press_while(here: Any, keys: str, face: Locator, text: str) -> None:
+    """As a user does who is told to read first."""
+    wanted = face.filter(has_text=text)
+
+    def is_decided() -> bool:
+        here.page.keyboard.press(keys)
+        here.page.wait_for_timeout(500)
+        return wanted.count() == 0
+
+    wait_until(is_decided)
+
+
+def test_a_proposed_cell_is_changed_in_its_place_and_allowed_for_longer(book: Any) -> None:
+    here = book(INSERT, call("insert_cell", source="y = 2"))
+    here.ask().waits()
+    here.see()
+    here.proposals().locator("[data-ipyagent=edit-call]").click()
+    here.proposals().locator("[data-ipyagent=changed]").fill("x = 10")
+    here.proposals().locator("[data-ipyagent=change]").click()
+    expect(here.proposals()).to_contain_text("x = 10")
+    here.see()
+    here.proposals().locator("[data-ipyagent=always]").click()
+    here.book.expect_state(1, "done")
+    assert here.sources()[:2] == ["x = 10", "y = 2"]
+
+
+def test_of_two_views_of_a_notebook_one_asks(book: Any) -> None:
+    here = book(INSERT)
+    here.ask().waits()
+    here.page.evaluate(
+        """async () => {
+            const { commands, shell } = window.jupyterapp;
+            await commands.execute('docmanager:clone');
+            shell.add(shell.currentWidget, 'main', { mode: 'split-right' });
+        }"""
+    )
+    faces = Faces(here.page)
+    expect(faces.proposal).to_have_count(2)
+    views = here.page.locator(".jp-NotebookPanel")
+    for index in (1, 0, 1):
+        views.nth(index).locator(".jp-InputPrompt").first.click()
+        asks = views.nth(index).locator("[data-ipyagent=proposal]")
+        faces.expect(asks, PROPOSAL, views.nth(1 - index).locator("[data-ipyagent=proposal]"))
+    press(where_asked(here.page))
+    expect(faces.proposal).to_have_count(0)
+
+
+def test_in_notebook_seven_the_proposed_cell_asks_and_the_card_out_of_its_sight(
+    notebook_seven: Any, seventh: Make
+) -> None:
+    option = script(notebook_seven.folder, "faces", {"calls": [EDIT]}, "Done.")
+    book = seventh("%load_ext ipyagent", f"%%agent {option}\nOne.", *CELLS)
+    book.start(0)
+    book.start(1)
+    faces = Faces(book.page)
+    faces.expect(faces.card, CARD)
+    expect(faces.proposal).to_have_count(1)
+    scroll = "() => window.jupyterapp.shell.currentWidget.content.scrollToItem(4, 'center')"
+    book.page.evaluate(scroll)
+    faces.expect(faces.proposal, PROPOSAL)
+    press(faces.proposal.locator("[data-ipyagent=approve]"))
+    book.expect_state(1, "done")
