@@ -12,7 +12,7 @@ from deciding import APPROVE, DENY, press, where_asked
 from patience import wait_until
 from playwright.sync_api import Locator, Page, expect
 from proposing import Book
-from scripts import call, script
+from scripts import LOAD, call, plan, script
 from side_panel import LONG, Side, scroll_away
 
 from conftest import Make
@@ -129,6 +129,28 @@ def test_a_question_is_answered_in_the_card_and_in_the_panel_when_that_is_out_of
     here.book.expect_state(1, "done")
 
 
+def test_a_plan_is_decided_on_in_its_card_and_in_the_panel_when_that_is_out_of_sight(
+    jupyterlab: Any, notebook: Make
+) -> None:
+    option = script(jupyterlab.folder, "one-plan", plan("one-plan"))
+    book = notebook(LOAD, f"%%agent {option} --plan\nSummarise.", *[LONG] * 3)
+    side = Side(book.page).open()
+    book.start(0)
+    book.start(1)
+    expect(side.approvals).to_have_count(1)
+    faces = Faces(book.page)
+    card, panel = (
+        book.page.locator(f"{place} .ipyagent-plan:has([data-approval])")
+        for place in (".jp-OutputArea", "#ipyagent-panel")
+    )
+    faces.expect(card, CARD, panel)
+    scroll_away(book, 4)
+    faces.expect(panel, SIDE)
+    press(panel.locator("[data-ipyagent=approve]"))
+    expect(side.approvals).to_have_count(0)
+    book.expect_done(1)
+
+
 def test_a_face_that_is_pointed_at_or_written_in_keeps_its_buttons(book: Any) -> None:
     here = book(EDIT)
     side = Side(here.page).open()
@@ -148,7 +170,7 @@ def test_a_face_that_is_pointed_at_or_written_in_keeps_its_buttons(book: Any) ->
     faces.proposal.get_by_role("button", name="Show where it is asked").click()
     expect(faces.card.locator("[data-ipyagent=reason]")).to_be_in_viewport()
     faces.card.locator("[data-ipyagent=reason]").fill("")
-    faces.card.locator("[data-ipyagent=edit-call]").click()
+    faces.card.locator("[data-ipyagent=edit]").click()
     here.scroll_to(4)
     faces.proposal.get_by_role("button", name="Show where it is asked").click()
     faces.card.locator("[data-ipyagent=cancel-edit]").click()
@@ -188,7 +210,7 @@ def test_a_proposed_cell_is_changed_in_its_place_and_allowed_for_longer(book: An
     here = book(INSERT, call("insert_cell", source="y = 2"))
     here.ask().waits()
     here.see()
-    here.proposals().locator("[data-ipyagent=edit-call]").click()
+    here.proposals().locator("[data-ipyagent=edit]").click()
     here.proposals().locator("[data-ipyagent=changed]").fill("x = 10")
     here.proposals().locator("[data-ipyagent=change]").click()
     expect(here.proposals()).to_contain_text("x = 10")

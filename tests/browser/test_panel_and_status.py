@@ -306,7 +306,7 @@ def test_notifications_are_a_setting(folder: Any, notebook: Callable[..., Any]):
             assert titles(page) == []
     finally:
         press_setting(page, "Notify me")
-    side.press("deny", side.approvals)
+    press(where_asked(page, "deny"))
     book.expect_state(1, "done")
     with in_the_background(page):
         book.start_all()

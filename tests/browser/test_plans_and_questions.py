@@ -19,6 +19,7 @@ def test_an_edited_plan_is_shown_again_before_it_runs(jupyterlab: Any, notebook:
     book.start_all()
     card = the_plan(book, 1)
     card.locator("[data-ipyagent=edit]").click()
+    expect(card.locator("[data-ipyagent=plan]")).to_be_hidden()
     field = card.locator("[data-ipyagent=arguments]").first
     field.fill('{"path": "edited.md", "content": "three little words"}')
     book.shot("plan-editing")
@@ -41,7 +42,7 @@ def test_an_edited_call_is_shown_again_and_runs_as_it_was_edited(
     book.start_all()
     book.expect_state(1, "waiting")
     card = book.run(1)
-    card.locator("[data-ipyagent=edit-call]").click()
+    card.locator("[data-ipyagent=edit]").click()
     expect(card.locator("[data-ipyagent=changed]")).to_be_focused()
     card.locator("[data-ipyagent=changed]").fill("n = 1 + 1\nn")
     book.shot("call-editing")

@@ -34,7 +34,7 @@ describe('an approval', () => {
 
   it('has a button for each way to decide, a reason, and what more than once covers', () => {
     view.update(waiting({ approval }));
-    expect(names()).toEqual(['approve', 'always', 'edit-call', 'deny', 'reason']);
+    expect(names()).toEqual(['approve', 'always', 'edit', 'deny', 'reason']);
     expect(find('always')?.textContent).toBe('Say always');
     expect(find('always')?.getAttribute('aria-label')).toContain('Say always: run_python');
     expect(view.element.querySelector('.ipyagent-covers')?.textContent).toBe(
@@ -67,7 +67,7 @@ describe('a call that waits', () => {
     });
   const edit = (call: Partial<Call>, to?: string) => {
     view.update(waiting({ approval, ...call }));
-    find('edit-call')?.click();
+    find('edit')?.click();
     const changed = find('changed') as HTMLTextAreaElement;
     const before = changed.value;
     changed.value = to ?? before;
@@ -102,12 +102,12 @@ describe('a call that waits', () => {
     edit({ request: code('x = 1') });
     expect([sent(), find('changed')]).toEqual([[], null]);
     expect(find('approve')?.closest<HTMLElement>('[hidden]')).toBeNull();
-    expect(document.activeElement).toBe(find('edit-call'));
+    expect(document.activeElement).toBe(find('edit'));
   });
 
   it('loses its editor when another question takes its place', () => {
     view.update(waiting({ approval, request: code('x = 1') }));
-    find('edit-call')?.click();
+    find('edit')?.click();
     view.update(waiting({ approval: approval && { ...approval, id: 'a9' }, request: code('y') }));
     expect(find('changed')).toBeNull();
     expect(find('approve')?.closest<HTMLElement>('[hidden]')).toBeNull();

@@ -55,15 +55,7 @@ describe.each(ALL.filter((_, index) => index % SHARE === 0))('with %j in every f
     view.dispose();
     expect(harm(view.element, LIVE, CONTROLS)).toEqual([]);
     const names = decisions(view.element);
-    expect(names).toEqual([
-      'stop',
-      'approve',
-      'always',
-      'folder',
-      'edit-call',
-      'deny',
-      'take-back'
-    ]);
+    expect(names).toEqual(['stop', 'approve', 'always', 'folder', 'edit', 'deny', 'take-back']);
     expect(view.element.querySelectorAll('[data-approval]')).toHaveLength(1);
     expect(view.element.querySelectorAll('[data-ipyagent="tool"]')).toHaveLength(4);
     expect(view.element.querySelectorAll('[data-ipyagent="run"]')).toHaveLength(0);
@@ -92,7 +84,7 @@ describe.each(ALL.filter((_, index) => index % SHARE === 0))('with %j in every f
     view.element.querySelector<HTMLElement>('[data-ipyagent="edit"]')?.click();
     view.dispose();
     expect(names()).toBe(
-      'stop up down remove up down remove save cancel-edit approve edit deny take-back'
+      'stop approve edit deny up down remove up down remove save cancel-edit take-back'
     );
     const editable = [...LIVE, 'aria-invalid', 'spellcheck', 'rows'];
     expect(harm(view.element, editable, [...CONTROLS, 'textarea'])).toEqual([]);

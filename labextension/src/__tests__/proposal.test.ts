@@ -126,7 +126,7 @@ describe('a proposal', () => {
 
   it('can be edited in its place', () => {
     const view = edit();
-    find(view, 'edit-call').click();
+    find(view, 'edit').click();
     find(view, 'changed').value = '{"cell": 2, "source": "x = 3"}';
     find(view, 'change').click();
     const changed = { cell: 2, source: 'x = 3' };

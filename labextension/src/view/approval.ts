@@ -1,11 +1,19 @@
-/** Asks for the decision on a call: a form, and the editor that may take its place. */
+/** Asks for a decision: by a form, and the editor that may take its place. */
 import type { Answer } from '../channel';
-import type { Call } from '../protocol';
+import type { Approval, Call, Plan, Question } from '../protocol';
 import { CallEditor } from './callEditor';
 import { h, Slot } from './dom';
+import { PlanEditor } from './editor';
 import { approvalForm, Decide, markApproval } from './form';
 import { questionForm } from './question';
 
+/** Decides on the approval with that id. */
+export type DecideOn = (approvalId: string, answer: Answer) => void;
+
+/** Opens an editor of what is asked about; `done` gets null without a change. */
+type Open = (done: (answer: Answer | null) => void) => { element: HTMLElement; focus(): void };
+
+/** The form is made anew for another approval. Saved runs have none: `decide` is null there. */
 export class ApprovalView {
   readonly element = h('div');
 
@@ -16,41 +24,58 @@ export class ApprovalView {
     this.element.append(this.form.element, this.editing);
   }
 
-  /** Ask about a call that waits; `decide` is null in a saved run, `about` describes the call. */
-  update(
-    call: Call,
-    decide: ((approvalId: string, answer: Answer) => void) | null,
-    about = call.name
+  /** Ask about a call; its description is for screen readers. */
+  askCall(call: Call, decide: DecideOn | null, description = call.name): void {
+    const { approval, name, question, request } = call;
+    const open: Open = done =>
+      new CallEditor(name, request, given =>
+        done(given && { decision: 'edit_call', arguments: given })
+      );
+    this.ask(approval, decide, description, open, question);
+  }
+
+  askPlan({ approval, steps }: Plan, decide: DecideOn | null): void {
+    const open: Open = done =>
+      new PlanEditor(steps, plan => done(plan && { decision: 'edit', plan }));
+    this.ask(approval, decide, 'this plan', open, null);
+  }
+
+  private ask(
+    approval: Approval | null,
+    decide: DecideOn | null,
+    about: string,
+    open: Open,
+    question: Question | null
   ): void {
-    const offered = decide === null ? null : call.approval;
-    markApproval(this.element, offered?.id ?? null);
-    this.form.show(offered, () => {
+    const asked = decide === null ? null : approval;
+    markApproval(this.element, asked?.id ?? null);
+    this.form.show(asked, () => {
       this.closeEditor();
-      if (offered === null) {
+      if (asked === null) {
         return [];
       }
-      const send: Decide = answer => decide?.(offered.id, answer);
+      const send: Decide = answer => decide?.(asked.id, answer);
       return [
-        call.question === null
-          ? approvalForm(offered, about, send, () => this.edit(call, send))
-          : questionForm(call.question, send)
+        question === null
+          ? approvalForm(asked, about, send, once => this.edit(open, once))
+          : questionForm(question, send)
       ];
     });
   }
 
-  /** Show an editor in place of the buttons; the kernel asks about the changed call anew. */
-  private edit({ name, request }: Call, send: Decide): void {
-    const editor = new CallEditor(name, request, given => {
+  /** Show an editor in place of the buttons; the kernel asks about what it makes anew. */
+  private edit(open: Open, send: Decide): void {
+    const editor = open(answer => {
       this.closeEditor();
-      if (given === null) {
-        this.form.element.querySelector<HTMLElement>('[data-ipyagent=edit-call]')?.focus();
+      if (answer === null) {
+        this.form.element.querySelector<HTMLElement>('[data-ipyagent="edit"]')?.focus();
       } else {
-        send({ decision: 'edit_call', arguments: given });
+        send(answer);
       }
     });
     this.form.element.hidden = true;
     this.editing.replaceChildren(editor.element);
-    editor.field.focus();
+    editor.focus();
   }
 
   private closeEditor(): void {

@@ -9,13 +9,13 @@ import { hiddenAsEscapes } from './reveal';
 type Done = (given: Record<string, unknown> | null) => void;
 
 export class CallEditor {
-  readonly field = h('textarea', {
+  readonly element: HTMLElement;
+
+  private field = h('textarea', {
     class: 'ipyagent-pre',
     spellcheck: 'false',
     'data-ipyagent': 'changed'
   });
-  readonly element: HTMLElement;
-
   private error = h('p', { class: 'ipyagent-error', role: 'alert' });
   /** The argument that is code; null where all are edited as JSON. */
   private code: string | null;
@@ -47,6 +47,10 @@ export class CallEditor {
       this.error,
       h('div', { class: 'ipyagent-approval' }, ...buttons)
     );
+  }
+
+  focus(): void {
+    this.field.focus();
   }
 
   private textOf(given: Record<string, unknown>): string {

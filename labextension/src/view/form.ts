@@ -100,12 +100,12 @@ export function field(
 
 type Control = HTMLButtonElement | HTMLInputElement | HTMLTextAreaElement;
 
-/** Return a form with a button for each choice, one to `edit` the call `about`, and a reason. */
+/** Return a form with a button for each choice, one to `edit` (null for none), and a reason. */
 export function approvalForm(
   approval: Approval,
   about: string,
   decide: Decide,
-  edit: () => void
+  edit: ((send: Decide) => void) | null
 ): HTMLElement {
   return answerForm(approval.question, decide, send => {
     const reason = reasonField(about);
@@ -114,7 +114,13 @@ export function approvalForm(
         send({ decision: answer, reason: reason.value.trim() })
       )
     );
-    buttons.splice(-1, 0, button('edit-call', 'Edit', `Edit ${about}`, edit));
+    if (edit !== null) {
+      buttons.splice(
+        -1,
+        0,
+        button('edit', 'Edit', `Edit ${about}`, () => edit(send))
+      );
+    }
     const { covers } = approval;
     const note = covers === '' ? null : h('p', { class: 'ipyagent-covers' }, reveal(covers));
     return [...buttons, reason, note];
@@ -122,6 +128,6 @@ export function approvalForm(
 }
 
 /** Return a field for an optional reason. */
-export function reasonField(about: string): HTMLInputElement {
+function reasonField(about: string): HTMLInputElement {
   return field('reason', 'Reason (optional)', `Reason for the decision on ${about} (optional)`);
 }

@@ -1,11 +1,9 @@
 /** Draws a plan with its approval and progress, and the tasks of a run. */
-import type { Answer } from '../channel';
-import type { Approval, Plan, PlanStep, Todo } from '../protocol';
+import type { Plan, PlanStep, Todo } from '../protocol';
+import { ApprovalView, DecideOn } from './approval';
 import { wholeCall } from './call';
 import { Child, h, Slot, Views } from './dom';
-import { PlanEditor } from './editor';
 import { effectsOf } from './effects';
-import { answerForm, button, Decide, markApproval, reasonField } from './form';
 import { ApprovalGate } from './gate';
 import { reveal } from './reveal';
 import type { Before } from './sanitize';
@@ -24,23 +22,25 @@ export class PlanView {
   private heading = new Slot(h('div', { class: 'ipyagent-plan-heading' }));
   private list = h('ol', { class: 'ipyagent-plan-steps', 'data-ipyagent': 'plan' });
   private steps = new Views<PlanItem, PlanStepView>(this.list, () => new PlanStepView(this.before));
-  private editing = h('div');
-  private form = new Slot(h('div'));
+  private approval = new ApprovalView();
+  private hint = new Slot(h('div'));
   private late = new Slot(h('div', { class: 'ipyagent-late', role: 'status' }));
-  private gate = this.gateFor(this.form.element);
+  private gate = this.gateFor(this.approval.element);
 
   /** `decide` is null for a saved run. */
   constructor(
-    private decide: ((approvalId: string, answer: Answer) => void) | null,
+    private decide: DecideOn | null,
     private before: Before
   ) {
-    const parts = [this.heading.element, this.list, this.editing, this.form.element];
     this.element = h(
       'section',
       { class: 'ipyagent-plan', role: 'group', 'aria-label': 'Plan' },
-      ...parts
+      this.heading.element,
+      this.list,
+      this.approval.element,
+      this.hint.element,
+      this.late.element
     );
-    this.element.append(this.late.element);
   }
 
   /** Draw a plan and the state of its run; null without a plan. */
@@ -52,51 +52,16 @@ export class PlanView {
     this.list.dataset.state = state;
     this.heading.show([plan.goal, plan.title, plan.hash], () => heading(plan));
     this.steps.update(plan.steps.map((step, index) => ({ step, number: index + 1 })));
-    const approval = this.decide === null ? null : plan.approval;
-    markApproval(this.form.element, approval?.id ?? null);
-    this.form.show([approval, plan.hint], () => {
-      this.closeEditor();
-      return approval === null ? hint(plan) : [this.buttons(plan, approval)];
-    });
+    const asked = this.decide === null ? null : plan.approval;
+    this.approval.askPlan(plan, this.decide);
+    this.hint.show(asked === null && plan.hint, () => (asked === null ? hint(plan) : []));
     this.late.show(plan.late, () => lateNote(plan.late));
-    this.gate.update(approval?.id ?? null);
+    this.gate.update(asked?.id ?? null);
   }
 
   /** Keep the buttons in `form` inactive until all steps were visible. */
   gateFor(form: HTMLElement): ApprovalGate {
     return new ApprovalGate({ head: this.heading.element, about: this.list, form });
-  }
-
-  private buttons(plan: Plan, { id, question, choices }: Approval): HTMLElement {
-    const decide: Decide = said => this.decide?.(id, said);
-    return answerForm(question, decide, send => {
-      const reason = reasonField('the plan');
-      const [approve, deny] = choices.map(({ answer, label }) =>
-        button(answer, label, `${label} this plan`, () =>
-          send({ decision: answer, reason: reason.value.trim() })
-        )
-      );
-      const edit = button('edit', 'Edit', 'Edit this plan', () => this.edit(plan, send));
-      return [approve, edit, deny, reason];
-    });
-  }
-
-  private edit(plan: Plan, send: Decide): void {
-    const editor = new PlanEditor(plan.steps, steps => {
-      this.closeEditor();
-      if (steps !== null) {
-        send({ decision: 'edit', plan: steps });
-      }
-      this.form.element.querySelector<HTMLElement>('[data-ipyagent="edit"]')?.focus();
-    });
-    this.list.hidden = this.form.element.hidden = true;
-    this.editing.replaceChildren(editor.element);
-    editor.focus();
-  }
-
-  private closeEditor(): void {
-    this.editing.replaceChildren();
-    this.list.hidden = this.form.element.hidden = false;
   }
 }
 

@@ -37,7 +37,7 @@ export class ProposalView {
     const head = h('p', { class: 'ipyagent-proposal-title' }, reveal(`${agent} proposes ${what}`));
     const about = h('div', { class: 'ipyagent-proposal-content' }, content(call));
     const approval = new ApprovalView();
-    approval.update(call, (_, answer) => decide(answer), describe(proposed));
+    approval.askCall(call, (_, answer) => decide(answer), describe(proposed));
     this.element = h(
       'div',
       { ...attributes, class: 'ipyagent-run ipyagent-proposal', 'aria-label': describe(proposed) },

@@ -44,7 +44,6 @@ export class RunView {
   /** The number of folded steps. */
   private folded = 0;
   private decide: StepItem['decide'];
-  private runId: string | null = null;
 
   /**
    * `actions` is null for a saved run. `before` sanitizes HTML before our sanitizer does. `isInLab`
@@ -92,8 +91,8 @@ export class RunView {
       return;
     }
     const { run_id, notes, plan, header, ending, footer } = transcript;
-    if (this.runId !== run_id) {
-      this.runId = run_id;
+    if (this.element.dataset.run !== run_id) {
+      this.element.dataset.run = run_id;
       this.folded = foldedOf(transcript.steps.length);
       this.parts.update([]);
     }

@@ -1,7 +1,6 @@
 /** Draws a tool call: a summary line, and all details behind it. */
-import type { Answer } from '../channel';
 import type { Call, Fold, Late, Result } from '../protocol';
-import { ApprovalView } from './approval';
+import { ApprovalView, DecideOn } from './approval';
 import { wholeCall } from './call';
 import { media } from './displays';
 import { Child, h, Slot, textBox } from './dom';
@@ -15,7 +14,7 @@ import { ranBy, toCells } from './toCell';
 /** A call, and the function that decides on it (null in a saved run). */
 export interface ToolItem {
   readonly call: Call;
-  readonly decide: ((approvalId: string, answer: Answer) => void) | null;
+  readonly decide: DecideOn | null;
 }
 
 /** A tool card. While it waits for a decision it is open and shows the whole call. */
@@ -119,7 +118,7 @@ export class ToolView {
     const { concern } = call;
     const warns = asked && decide !== null && concern !== '';
     this.concern.show(warns && concern, () => (warns ? [concernNote(concern)] : []));
-    this.approval.update(call, decide);
+    this.approval.askCall(call, decide);
   }
 }
 

@@ -13,12 +13,12 @@ import { formOf, listWaiting, OUTPUT, PANEL, Waiting } from './waiting';
 /** Milliseconds between two looks at the page while something waits. */
 const LOOK_MILLISECONDS = 100;
 
-/** The places of faces, as the other faces call them. */
-const PLACES = {
-  '.ipyagent-proposal': 'at the proposed change',
-  [OUTPUT]: 'in the agent’s cell',
-  [`#${PANEL}`]: 'in the side panel'
-};
+/** The places of faces, the preferred first, and how other faces call them. */
+const PLACES = [
+  ['.ipyagent-proposal', 'at the proposed change'],
+  [OUTPUT, 'in the agent’s cell'],
+  [`#${PANEL}`, 'in the side panel']
+];
 
 /** The line in place of buttons. */
 const LINE = 'ipyagent-elsewhere';
@@ -46,21 +46,15 @@ export class Faces {
     return this.choices.get(key) ?? null;
   }
 
-  /** List the faces that are displayed, the preferred first. */
-  list({ key, approval, link }: Waiting): Face[] {
-    const current = this.tracker.currentWidget;
-    const notebooks = this.links.notebooks(link);
-    const here = notebooks.filter(panel => panel === current);
-    const form = formOf(approval);
-    const places: [ParentNode[], string][] = [
-      [[...(current ? [current.node] : []), document], `[data-key="${CSS.escape(key)}"] ${form}`],
-      [[...here, ...notebooks].map(({ node }) => node), `${OUTPUT} ${form}`],
-      [here.length > 0 ? [document] : [], `#${PANEL} ${form}`]
-    ];
-    const forms = places.flatMap(([within, selector]) =>
-      within.flatMap(place => [...place.querySelectorAll<HTMLElement>(selector)])
-    );
-    return [...new Set(forms)].map(faceOf).filter(({ card }) => card.getClientRects().length > 0);
+  /** List the faces that are displayed, the preferred first, and first in the current notebook. */
+  list({ approval }: Waiting): Face[] {
+    const { currentWidget: current } = this.tracker;
+    const rank = ({ card }: Face): number =>
+      2 * placeOf(card) + (current?.node.contains(card) === true ? 0 : 1);
+    return [...document.querySelectorAll<HTMLElement>(formOf(approval))]
+      .map(faceOf)
+      .filter(({ card }) => placeOf(card) >= 0 && card.getClientRects().length > 0)
+      .sort((one, other) => rank(one) - rank(other));
   }
 
   /** Choose by what is in sight now. */
@@ -93,6 +87,11 @@ export class Faces {
   }
 }
 
+/** Return the index of a card's place. */
+function placeOf(card: HTMLElement): number {
+  return PLACES.findIndex(([selector]) => card.closest(selector) !== null);
+}
+
 /** A face in use keeps its buttons; else they are at the first face that shows them. */
 function choose(faces: readonly Face[], before: HTMLElement | undefined): Face | null {
   const last = faces.find(({ form }) => form === before);
@@ -112,8 +111,7 @@ function isInUse({ card, form }: Face): boolean {
 /** Show where the buttons are in place of a face's own. */
 function lead({ form }: Face, choice: Face): HTMLElement {
   const line = form.querySelector<HTMLElement>(`.${LINE}`) ?? addLine(form);
-  const place = Object.entries(PLACES).find(([selector]) => choice.card.closest(selector) !== null);
-  setText(line.children[0] as HTMLElement, `Asked ${place?.[1]}`);
+  setText(line.children[0] as HTMLElement, `Asked ${PLACES[placeOf(choice.card)][1]}`);
   line.onclick = () => {
     scrollToFace(choice);
     focusCard(choice);

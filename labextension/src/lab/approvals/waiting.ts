@@ -50,8 +50,8 @@ export function describeWaiting({ approval, panel }: Waiting): string {
 }
 
 /** Return a selector of the forms that ask for an approval. */
-export function formOf({ approval_id }: PendingApproval): string {
-  return `[data-approval="${CSS.escape(approval_id)}"]`;
+export function formOf({ run_id, approval_id }: PendingApproval): string {
+  return `[data-run="${CSS.escape(run_id)}"] [data-approval="${CSS.escape(approval_id)}"]`;
 }
 
 /** Select the cell that asks, and scroll to its card; without a cell, show the side panel. */

@@ -1,9 +1,9 @@
 /** The approvals, questions and plans that wait for the user. */
 import type { Answer } from '../../channel';
 import { approvalKey } from '../../model';
-import type { Overview, PendingApproval, WaitingPlan } from '../../protocol';
+import type { Approval, Overview, PendingApproval, WaitingPlan } from '../../protocol';
 import { h, Slot } from '../../view/dom';
-import { answerForm, button, reasonField } from '../../view/form';
+import { approvalForm, button } from '../../view/form';
 import { PlanView } from '../../view/plan';
 import { reveal } from '../../view/reveal';
 import type { Before } from '../../view/sanitize';
@@ -14,12 +14,24 @@ import { PanelActions, PanelState, Section } from './section';
 /** The state of a run whose plan waits. */
 const WAITING = 'waiting';
 
+/** What is asked about a plan for which no cell waits. */
+const DRAFT: Approval = {
+  id: '',
+  question: 'May this plan run?',
+  choices: [
+    { answer: 'approve', label: 'Approve' },
+    { answer: 'deny', label: 'Deny' }
+  ],
+  covers: ''
+};
+
 /** An approval that a cell waits for, or a draft plan. */
 type Item =
   | { readonly kind: 'asked'; readonly approval: PendingApproval; readonly about: About }
   | { readonly kind: 'waiting'; readonly plan: WaitingPlan; readonly about: About };
 
 interface About {
+  readonly runId: string;
   readonly prompt: string;
   /** Null if the cell was deleted. */
   readonly cellId: string | null;
@@ -86,7 +98,8 @@ class Card {
     this.element.append(this.head.element, ...parts);
   }
 
-  update(label: string, { prompt, cellId }: About): void {
+  update(label: string, { runId, prompt, cellId }: About): void {
+    this.element.dataset.run = runId;
     this.element.setAttribute('aria-label', label);
     this.head.show([prompt, cellId], () => [
       h('span', { class: 'ipyagent-panel-prompt' }, reveal(prompt)),
@@ -154,16 +167,7 @@ function draftForm(waiting: WaitingPlan, actions: PanelActions): HTMLElement {
       actions.decidePlan(waiting, answer.decision, answer.reason);
     }
   };
-  return answerForm('May this plan run?', decide, send => {
-    const reason = reasonField('the plan');
-    const press = (decision: 'approve' | 'deny') => () =>
-      send({ decision, reason: reason.value.trim() });
-    return [
-      button('approve', 'Approve', 'Approve this plan: run it in a new cell', press('approve')),
-      button('deny', 'Deny', 'Deny this plan', press('deny')),
-      reason
-    ];
-  });
+  return approvalForm(DRAFT, 'this plan, which runs in a new cell', decide, null);
 }
 
 function keyOf(item: Item): string {
@@ -174,6 +178,7 @@ function itemsOf(overview: Overview, cells: ReadonlySet<string>): Item[] {
   const { approvals, waiting, runs } = overview;
   const prompts = new Map(runs.map(run => [run.id, run.title]));
   const about = ({ run_id, cell_id }: { run_id: string; cell_id: string | null }): About => ({
+    runId: run_id,
     prompt: prompts.get(run_id) ?? '',
     cellId: cell_id !== null && cells.has(cell_id) ? cell_id : null
   });

@@ -11,6 +11,7 @@ import { placeOf, Place } from './placement';
 /** A waiting call, and its context. */
 export interface Waiting {
   readonly id: string;
+  readonly runId: string;
   readonly call: Call;
   /** The path of the notebook to change. */
   readonly path: string;
@@ -68,7 +69,7 @@ export class Proposal {
     const before = this.changed?.before ?? null;
     const { call, asking, decide } = this.waiting;
     this.view ??= new ProposalView({ call, before, asking }, decide);
-    this.view.element.dataset.key = this.waiting.id;
+    this.view.element.dataset.run = this.waiting.runId;
     this.view.update(before !== null && before !== source);
     if (this.widget?.parent !== cell || this.side !== side) {
       this.remove();

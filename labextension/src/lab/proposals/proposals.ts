@@ -59,7 +59,7 @@ class Proposals {
       const decide = (answer: Answer): void =>
         link.sendToRun(runId, { type: 'decide', approval_id: approval.approval_id, answer });
       const inserted = this.inserted.by(runId);
-      return [{ id: approvalKey(approval), call, path, asking, cellId, inserted, decide }];
+      return [{ id: approvalKey(approval), runId, call, path, asking, cellId, inserted, decide }];
     });
   }
 
