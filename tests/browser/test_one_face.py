@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 from deciding import APPROVE, DENY, press, where_asked
-from patience import wait_until
 from playwright.sync_api import Locator, Page, expect
 from proposing import Book
 from scripts import LOAD, call, plan, script
 from side_panel import LONG, Side, scroll_away
 
 from conftest import Make
+from patience import wait_until
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.same_page]
 

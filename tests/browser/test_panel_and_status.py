@@ -295,7 +295,7 @@ def test_a_notification_tells_of_an_approval_while_the_page_is_in_the_background
 def test_notifications_are_a_setting(folder: Any, notebook: Callable[..., Any]):
     option = script(folder, "quiet", {"calls": [call("run_python", code="c = 3")]}, "Done.")
     book = notebook(LOAD, f"%%agent {option}\nBegin.")
-    page, side = book.page, Side(book.page).open()
+    page = book.page
     page.evaluate(STUB)
     page.evaluate("() => window.Notification.requestPermission()")
     press_setting(page, "Notify me")
