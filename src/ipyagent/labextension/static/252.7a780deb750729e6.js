@@ -15,6 +15,11 @@
   --ipyagent-bad-text: color-mix(in srgb, var(--ipyagent-bad) 60%, var(--ipyagent-text));
   --ipyagent-warn-text: color-mix(in srgb, var(--ipyagent-warn) 50%, var(--ipyagent-text));
   --ipyagent-accent-text: color-mix(in srgb, var(--ipyagent-accent) 65%, var(--ipyagent-text));
+  --ipyagent-chosen: color-mix(
+    in srgb,
+    var(--jp-accept-color-normal, var(--ipyagent-accent)) 85%,
+    #000
+  );
   --ipyagent-mono: var(--jp-code-font-family, ui-monospace, menlo, consolas, monospace);
   --ipyagent-small: 0.86em;
   --ipyagent-code-keyword: var(--jp-mirror-editor-keyword-color, #8250df);
@@ -130,6 +135,12 @@
   background: var(--jp-layout-color1, canvas);
   color: var(--ipyagent-text);
   font: inherit;
+}
+
+/* As strong as Approve in both themes; browsers fix the colours of the chosen line otherwise. */
+.ipyagent-models option:checked {
+  background: linear-gradient(var(--ipyagent-chosen), var(--ipyagent-chosen));
+  -webkit-text-fill-color: #fff;
 }
 
 .ipyagent-facts {
@@ -895,7 +906,7 @@
 .ipyagent-button-save:hover:enabled,
 .ipyagent-button-approve:hover:enabled {
   border-color: transparent;
-  background: color-mix(in srgb, var(--jp-accept-color-normal, var(--ipyagent-accent)) 85%, #000);
+  background: var(--ipyagent-chosen);
   color: #fff;
 }
 
@@ -1006,6 +1017,10 @@
   border: 1px solid var(--ipyagent-line);
   border-radius: 4px;
   list-style: none;
+}
+
+.ipyagent-plan:has(.ipyagent-editor) > .ipyagent-plan-steps {
+  display: none;
 }
 
 .ipyagent-plan-steps[data-state='waiting'] {
@@ -1917,13 +1932,6 @@
   border-style: dashed;
 }
 
-.ipyagent-proposal .ipyagent-button-accept,
-.ipyagent-proposal .ipyagent-button-accept:hover:enabled {
-  border-color: transparent;
-  background: var(--jp-accept-color-normal, var(--ipyagent-accent));
-  color: #fff;
-}
-
 .ipyagent-diff-word {
   border-radius: 2px;
   background: transparent;
@@ -1937,6 +1945,30 @@
 
 .ipyagent-diff-removed .ipyagent-diff-word {
   background: color-mix(in srgb, var(--ipyagent-bad) 32%, transparent);
+}
+
+/* A question that has its buttons elsewhere; a screen reader tells of it once, by its card. */
+
+.ipyagent-approval > .ipyagent-elsewhere {
+  display: flex;
+  gap: 8px;
+  align-items: baseline;
+  color: var(--ipyagent-muted);
+  font-size: var(--ipyagent-small);
+}
+
+.ipyagent-elsewhere .ipyagent-button {
+  padding: 0 8px;
+}
+
+.ipyagent-approval > .ipyagent-elsewhere ~ *,
+:is(.ipyagent-proposal, .ipyagent-panel) [data-approval] .ipyagent-unseen {
+  display: none;
+}
+
+:is(.ipyagent-tool, .ipyagent-plan, .ipyagent-proposal):focus {
+  outline: 2px solid var(--ipyagent-accent);
+  outline-offset: -2px;
 }
 
 /* A cell that has just been changed. */
@@ -1964,4 +1996,4 @@
     animation: none;
   }
 }
-`,""]),t.d(a,{},{A:o})},6314(e){e.exports=function(e){var a=[];return a.toString=function(){return this.map(function(a){var t="",n=void 0!==a[5];return a[4]&&(t+="@supports (".concat(a[4],") {")),a[2]&&(t+="@media ".concat(a[2]," {")),n&&(t+="@layer".concat(a[5].length>0?" ".concat(a[5]):""," {")),t+=e(a),n&&(t+="}"),a[2]&&(t+="}"),a[4]&&(t+="}"),t}).join("")},a.i=function(e,t,n,i,r){"string"==typeof e&&(e=[[null,e,void 0]]);var o={};if(n)for(var p=0;p<this.length;p++){var l=this[p][0];null!=l&&(o[l]=!0)}for(var g=0;g<e.length;g++){var d=[].concat(e[g]);n&&o[d[0]]||(void 0!==r&&(void 0===d[5]||(d[1]="@layer".concat(d[5].length>0?" ".concat(d[5]):""," {").concat(d[1],"}")),d[5]=r),t&&(d[2]&&(d[1]="@media ".concat(d[2]," {").concat(d[1],"}")),d[2]=t),i&&(d[4]?(d[1]="@supports (".concat(d[4],") {").concat(d[1],"}"),d[4]=i):d[4]="".concat(i)),a.push(d))}},a}},1601(e){e.exports=function(e){return e[1]}},5072(e){var a=[];function t(e){for(var t=-1,n=0;n<a.length;n++)if(a[n].identifier===e){t=n;break}return t}function n(e,n){for(var i={},r=[],o=0;o<e.length;o++){var p=e[o],l=n.base?p[0]+n.base:p[0],g=i[l]||0,d="".concat(l," ").concat(g);i[l]=g+1;var s=t(d),y={css:p[1],media:p[2],sourceMap:p[3],supports:p[4],layer:p[5]};if(-1!==s)a[s].references++,a[s].updater(y);else{var c=function(e,a){var t=a.domAPI(a);return t.update(e),function(a){a?(a.css!==e.css||a.media!==e.media||a.sourceMap!==e.sourceMap||a.supports!==e.supports||a.layer!==e.layer)&&t.update(e=a):t.remove()}}(y,n);n.byIndex=o,a.splice(o,0,{identifier:d,updater:c,references:1})}r.push(d)}return r}e.exports=function(e,i){var r=n(e=e||[],i=i||{});return function(e){e=e||[];for(var o=0;o<r.length;o++){var p=t(r[o]);a[p].references--}for(var l=n(e,i),g=0;g<r.length;g++){var d=t(r[g]);0===a[d].references&&(a[d].updater(),a.splice(d,1))}r=l}}},7659(e){var a={};e.exports=function(e,t){var n=function(e){if(void 0===a[e]){var t=document.querySelector(e);if(window.HTMLIFrameElement&&t instanceof window.HTMLIFrameElement)try{t=t.contentDocument.head}catch(e){t=null}a[e]=t}return a[e]}(e);if(!n)throw Error("Couldn't find a style target. This probably means that the value for the 'insert' parameter is invalid.");n.appendChild(t)}},540(e){e.exports=function(e){var a=document.createElement("style");return e.setAttributes(a,e.attributes),e.insert(a,e.options),a}},5056(e,a,t){e.exports=function(e){var a=t.nc;a&&e.setAttribute("nonce",a)}},7825(e){e.exports=function(e){if("u"<typeof document)return{update:function(){},remove:function(){}};var a=e.insertStyleElement(e);return{update:function(t){var n,i,r;n="",t.supports&&(n+="@supports (".concat(t.supports,") {")),t.media&&(n+="@media ".concat(t.media," {")),(i=void 0!==t.layer)&&(n+="@layer".concat(t.layer.length>0?" ".concat(t.layer):""," {")),n+=t.css,i&&(n+="}"),t.media&&(n+="}"),t.supports&&(n+="}"),(r=t.sourceMap)&&"u">typeof btoa&&(n+="\n/*# sourceMappingURL=data:application/json;base64,".concat(btoa(unescape(encodeURIComponent(JSON.stringify(r))))," */")),e.styleTagTransform(n,a,e.options)},remove:function(){var e;null===(e=a).parentNode||e.parentNode.removeChild(e)}}}},1113(e){e.exports=function(e,a){if(a.styleSheet)a.styleSheet.cssText=e;else{for(;a.firstChild;)a.removeChild(a.firstChild);a.appendChild(document.createTextNode(e))}}},4663(e,a,t){var n=t(5072),i=t.n(n),r=t(7825),o=t.n(r),p=t(7659),l=t.n(p),g=t(5056),d=t.n(g),s=t(540),y=t.n(s),c=t(1113),m=t.n(c),u=t(8475),h={};h.styleTagTransform=m(),h.setAttributes=d(),h.insert=l().bind(null,"head"),h.domAPI=o(),h.insertStyleElement=y(),i()(u.A,h),u.A&&u.A.locals&&u.A.locals;var f=t(9033),x={};x.styleTagTransform=m(),x.setAttributes=d(),x.insert=l().bind(null,"head"),x.domAPI=o(),x.insertStyleElement=y(),i()(f.A,x),f.A&&f.A.locals&&f.A.locals;var b=t(2926),v={};v.styleTagTransform=m(),v.setAttributes=d(),v.insert=l().bind(null,"head"),v.domAPI=o(),v.insertStyleElement=y(),i()(b.A,v),b.A&&b.A.locals&&b.A.locals;var w=t(5724),k={};k.styleTagTransform=m(),k.setAttributes=d(),k.insert=l().bind(null,"head"),k.domAPI=o(),k.insertStyleElement=y(),i()(w.A,k),w.A&&w.A.locals&&w.A.locals;var j=t(2679),z={};z.styleTagTransform=m(),z.setAttributes=d(),z.insert=l().bind(null,"head"),z.domAPI=o(),z.insertStyleElement=y(),i()(j.A,z),j.A&&j.A.locals&&j.A.locals}}]);
+`,""]),t.d(a,{},{A:o})},6314(e){e.exports=function(e){var a=[];return a.toString=function(){return this.map(function(a){var t="",n=void 0!==a[5];return a[4]&&(t+="@supports (".concat(a[4],") {")),a[2]&&(t+="@media ".concat(a[2]," {")),n&&(t+="@layer".concat(a[5].length>0?" ".concat(a[5]):""," {")),t+=e(a),n&&(t+="}"),a[2]&&(t+="}"),a[4]&&(t+="}"),t}).join("")},a.i=function(e,t,n,i,r){"string"==typeof e&&(e=[[null,e,void 0]]);var o={};if(n)for(var p=0;p<this.length;p++){var l=this[p][0];null!=l&&(o[l]=!0)}for(var g=0;g<e.length;g++){var s=[].concat(e[g]);n&&o[s[0]]||(void 0!==r&&(void 0===s[5]||(s[1]="@layer".concat(s[5].length>0?" ".concat(s[5]):""," {").concat(s[1],"}")),s[5]=r),t&&(s[2]&&(s[1]="@media ".concat(s[2]," {").concat(s[1],"}")),s[2]=t),i&&(s[4]?(s[1]="@supports (".concat(s[4],") {").concat(s[1],"}"),s[4]=i):s[4]="".concat(i)),a.push(s))}},a}},1601(e){e.exports=function(e){return e[1]}},5072(e){var a=[];function t(e){for(var t=-1,n=0;n<a.length;n++)if(a[n].identifier===e){t=n;break}return t}function n(e,n){for(var i={},r=[],o=0;o<e.length;o++){var p=e[o],l=n.base?p[0]+n.base:p[0],g=i[l]||0,s="".concat(l," ").concat(g);i[l]=g+1;var d=t(s),y={css:p[1],media:p[2],sourceMap:p[3],supports:p[4],layer:p[5]};if(-1!==d)a[d].references++,a[d].updater(y);else{var c=function(e,a){var t=a.domAPI(a);return t.update(e),function(a){a?(a.css!==e.css||a.media!==e.media||a.sourceMap!==e.sourceMap||a.supports!==e.supports||a.layer!==e.layer)&&t.update(e=a):t.remove()}}(y,n);n.byIndex=o,a.splice(o,0,{identifier:s,updater:c,references:1})}r.push(s)}return r}e.exports=function(e,i){var r=n(e=e||[],i=i||{});return function(e){e=e||[];for(var o=0;o<r.length;o++){var p=t(r[o]);a[p].references--}for(var l=n(e,i),g=0;g<r.length;g++){var s=t(r[g]);0===a[s].references&&(a[s].updater(),a.splice(s,1))}r=l}}},7659(e){var a={};e.exports=function(e,t){var n=function(e){if(void 0===a[e]){var t=document.querySelector(e);if(window.HTMLIFrameElement&&t instanceof window.HTMLIFrameElement)try{t=t.contentDocument.head}catch(e){t=null}a[e]=t}return a[e]}(e);if(!n)throw Error("Couldn't find a style target. This probably means that the value for the 'insert' parameter is invalid.");n.appendChild(t)}},540(e){e.exports=function(e){var a=document.createElement("style");return e.setAttributes(a,e.attributes),e.insert(a,e.options),a}},5056(e,a,t){e.exports=function(e){var a=t.nc;a&&e.setAttribute("nonce",a)}},7825(e){e.exports=function(e){if("u"<typeof document)return{update:function(){},remove:function(){}};var a=e.insertStyleElement(e);return{update:function(t){var n,i,r;n="",t.supports&&(n+="@supports (".concat(t.supports,") {")),t.media&&(n+="@media ".concat(t.media," {")),(i=void 0!==t.layer)&&(n+="@layer".concat(t.layer.length>0?" ".concat(t.layer):""," {")),n+=t.css,i&&(n+="}"),t.media&&(n+="}"),t.supports&&(n+="}"),(r=t.sourceMap)&&"u">typeof btoa&&(n+="\n/*# sourceMappingURL=data:application/json;base64,".concat(btoa(unescape(encodeURIComponent(JSON.stringify(r))))," */")),e.styleTagTransform(n,a,e.options)},remove:function(){var e;null===(e=a).parentNode||e.parentNode.removeChild(e)}}}},1113(e){e.exports=function(e,a){if(a.styleSheet)a.styleSheet.cssText=e;else{for(;a.firstChild;)a.removeChild(a.firstChild);a.appendChild(document.createTextNode(e))}}},4663(e,a,t){var n=t(5072),i=t.n(n),r=t(7825),o=t.n(r),p=t(7659),l=t.n(p),g=t(5056),s=t.n(g),d=t(540),y=t.n(d),c=t(1113),m=t.n(c),u=t(8475),h={};h.styleTagTransform=m(),h.setAttributes=s(),h.insert=l().bind(null,"head"),h.domAPI=o(),h.insertStyleElement=y(),i()(u.A,h),u.A&&u.A.locals&&u.A.locals;var f=t(9033),x={};x.styleTagTransform=m(),x.setAttributes=s(),x.insert=l().bind(null,"head"),x.domAPI=o(),x.insertStyleElement=y(),i()(f.A,x),f.A&&f.A.locals&&f.A.locals;var b=t(2926),v={};v.styleTagTransform=m(),v.setAttributes=s(),v.insert=l().bind(null,"head"),v.domAPI=o(),v.insertStyleElement=y(),i()(b.A,v),b.A&&b.A.locals&&b.A.locals;var w=t(5724),k={};k.styleTagTransform=m(),k.setAttributes=s(),k.insert=l().bind(null,"head"),k.domAPI=o(),k.insertStyleElement=y(),i()(w.A,k),w.A&&w.A.locals&&w.A.locals;var j=t(2679),z={};z.styleTagTransform=m(),z.setAttributes=s(),z.insert=l().bind(null,"head"),z.domAPI=o(),z.insertStyleElement=y(),i()(j.A,z),j.A&&j.A.locals&&j.A.locals}}]);
