@@ -77,7 +77,7 @@ export class Decisions {
     const index = content?.widgets.findIndex(({ model }) => model.id === cellId) ?? -1;
     if (this.face === null && index >= 0) {
       await content?.scrollToItem(index);
-      this.faces.look();
+      this.faces.chooseFaces();
     }
     return this.face;
   }

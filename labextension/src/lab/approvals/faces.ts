@@ -58,7 +58,7 @@ export class Faces {
   }
 
   /** Choose by what is in sight now. */
-  look(): void {
+  chooseFaces(): void {
     const waiting = listWaiting(this.links);
     const before = this.choices;
     this.choices = new Map();
@@ -78,11 +78,11 @@ export class Faces {
 
   private update(): void {
     if (listWaiting(this.links).length > 0) {
-      this.timer ??= window.setInterval(() => this.look(), LOOK_MILLISECONDS);
+      this.timer ??= window.setInterval(() => this.chooseFaces(), LOOK_MILLISECONDS);
     } else if (this.timer !== null) {
       window.clearInterval(this.timer);
       this.timer = null;
-      this.look();
+      this.chooseFaces();
     }
   }
 }

@@ -14,7 +14,7 @@ import { PanelActions, PanelState, Section } from './section';
 /** The state of a run whose plan waits. */
 const WAITING = 'waiting';
 
-/** What is asked about a plan for which no cell waits. */
+/** The approval of a plan for which no cell waits. */
 const DRAFT: Approval = {
   id: '',
   question: 'May this plan run?',
