@@ -281,9 +281,12 @@ def test_a_proposal_in_the_dark_is_reached_by_the_keyboard(book: Any) -> None:
     accept = here.see()
     here.book.shot("edit-proposed-dark")
     accept.focus()
-    here.page.keyboard.press("Tab")
-    expect(here.proposals().locator("[data-ipyagent=deny]")).to_be_focused()
-    here.page.keyboard.press("Shift+Tab")
+    buttons = ["always", "folder", "edit", "deny"]
+    for name in buttons:
+        here.page.keyboard.press("Tab")
+        expect(here.proposals().locator(f"[data-ipyagent={name}]")).to_be_focused()
+    for _ in buttons:
+        here.page.keyboard.press("Shift+Tab")
     here.page.keyboard.press("Enter")
     here.expect_sources(BETTER)
 
