@@ -289,6 +289,27 @@ def test_a_write_past_pandas_is_asked_about_told_and_taken_back(tmp_path: Path) 
     assert lab.variables["table"].a.tolist() == [1, 2, 3]
 
 
+def test_what_only_the_rehearsal_saw_is_named_by_the_undo(tmp_path: Path) -> None:
+    def counter() -> Callable[[], int]:
+        count = 0
+
+        def step() -> int:
+            nonlocal count
+            count += 1
+            return count
+
+        return step
+
+    lab = Lab(tmp_path, {"numbers": [1], "step": counter()})
+    code = "numbers.append(step())"
+    run = lab.run([{"calls": [call("run_python", code=code)]}, "Done."], answer=YES, **ON)
+    report = find_undo(lab.environment, [run], "").run(dry_run=False)
+    assert lab.variables["numbers"] == [1]
+    assert lab.variables["step"]() == 2
+    (skipped,) = report.skipped
+    assert skipped.startswith("step stays as it is: it was changed inside")
+
+
 SLOW = "import time\ntime.sleep(1.5)\n"
 """Longer than a question waits where a page is open."""
 

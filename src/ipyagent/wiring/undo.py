@@ -17,6 +17,7 @@ from ipyagent.wiring.environment import Environment
 from ipyagent.wiring.undo_history import CallRecord
 
 NOTHING = "{} changed files, variables or cells that can be taken back; nothing to undo"
+INSIDE = "{} stays as it is: it was changed inside, as the trial on a copy had shown"
 FORGOTTEN = "what variables held before {} is no longer kept: it took too much memory"
 
 
@@ -30,6 +31,8 @@ class Undo:
     """The same in words for the model."""
     records: Sequence[CallRecord]
     """The calls, oldest first."""
+    unseen: Sequence[str] = ()
+    """Variables that were changed in a way that only their rehearsal has seen."""
 
     @property
     def is_done(self) -> bool:
@@ -73,6 +76,7 @@ class Undo:
             if record.variables or record.cells or record.files:
                 name = self.environment.undo.add_undo(record)
                 self._tell_model(record)
+        skipped += (INSIDE.format(one_line(each)) for each in self.unseen)
         return UndoReport(tuple(lines), (*skipped, *undone.skipped.values()), name)
 
     def _find_variables(self, *, dry_run: bool = True) -> tuple[dict[str, str], list[str]]:
@@ -116,6 +120,7 @@ def _undo_of_calls(
     environment: Environment, run: Run, calls: Iterable[ToolExecution], title: str, subject: str
 ) -> Undo:
     records = []
+    unseen: dict[str, None] = {}
     for each in calls:
         record = environment.undo.find(run.id, each.call.id)
         files = each.result.files if each.result else ()
@@ -124,7 +129,18 @@ def _undo_of_calls(
         record.files = files
         if record.variables or record.cells or files:
             records.append(record)
-    return Undo(environment, title, subject, records)
+        unseen |= dict.fromkeys(_list_unseen(each))
+    return Undo(environment, title, subject, records, [*unseen])
+
+
+def _list_unseen(call: ToolExecution) -> Iterator[str]:
+    """Yield the variables that a call changed as its rehearsal showed, and its diff did not."""
+    if call.rehearsal is None or call.result is None or call.started_at is None:
+        return
+    known = {each.name for each in call.result.variables}
+    for each in call.rehearsal.variables:
+        if each.change == "changed" and not each.summary and each.name not in known:
+            yield each.name
 
 
 def find_undo(environment: Environment, runs: Sequence[Run], reference: str) -> Undo:
