@@ -169,6 +169,7 @@ LEFT = {
     "fig, axes = plt.subplots(1, 2)\naxes[0].hist(df.a)\nplt.show()": "fig, axes",
     "counts, edges, bars = plt.hist(df.a)\nplt.show()": "bars",
     "ax = df.plot()": "ax",
+    "from scipy import stats\nresult = stats.ttest_1samp(df.a, 1)\nresult": "result",
     "groups = df.groupby('a')\ngroups.size()": "groups",
     "plt.style.use('ggplot')\ndf.plot()": "settings of modules",
     "pd.set_option('display.max_columns', None)\ndf": "settings of modules",
@@ -181,7 +182,7 @@ LEFT = {
 def test_what_code_makes_for_its_own_output_is_left_on_the_copy(
     shared: Kernel, folder: Path, code: str
 ) -> None:
-    shared.run("import numpy as np, matplotlib.pyplot as plt, warnings")
+    shared.run("import numpy as np, matplotlib.pyplot as plt, warnings, scipy.stats")
     state = (
         "(warnings.filters, pd.options.display.max_columns, plt.rcParams['axes.facecolor'],"
         " np.random.get_state()[1][:3], {'fig', 'ax', 'axes', 'bars', 'groups'} & globals().keys())"
@@ -192,6 +193,15 @@ def test_what_code_makes_for_its_own_output_is_left_on_the_copy(
     assert found["reason"].endswith(f"; left there: {LEFT[code]}")
     assert found["result"]["for_model"].count(f"where this was left: {LEFT[code]}.") == 1
     assert shared.value(state) == before
+
+
+def test_a_generator_is_adopted_where_numpy_has_not_loaded_it_yet(tmp_path: Path) -> None:
+    code = "import numpy as np\nrng = np.random.default_rng(42)\nrng.normal(size=3).round(3)"
+    with kernel(tmp_path, **LOOKS) as started:
+        found = look(started, tmp_path, code)
+        assert found["rehearsal"]["outcome"] == "adopted", found["rehearsal"]
+        again = "[r := np.random.default_rng(42), r.normal(size=3), r.random()][-1]"
+        assert started.value(f"rng.random() == {again}") == "True"
 
 
 def test_what_was_left_on_the_copy_is_asked_about_if_the_code_comes_again(

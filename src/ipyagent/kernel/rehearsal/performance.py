@@ -41,8 +41,10 @@ _RESULT = {"success", "output", "error", "for_model", "images", "displays", "tru
 _BY_SHELL = re.compile(r"_{1,3}|_i{1,3}|_i?[0-9]+|_oh|_dh|_ih|_exit_code|In|Out")
 """Names that the shell binds anew; what they hold are objects that others hold, too."""
 _BY_PYTHON = frozenset({"__builtins__", "__warningregistry__", "__annotations__"})
-_PASSING = re.compile(r"(matplotlib|mpl_toolkits|pandas\.core\.(groupby|window|resample))(\.|$)")
-"""Modules whose objects serve the code that makes them: figures and their parts, groups of rows."""
+_PASSING = re.compile(
+    r"(matplotlib|mpl_toolkits|seaborn|scipy\.stats|pandas\.core\.(groupby|window|resample))(\.|$)"
+)
+"""Modules whose objects serve the code that makes them: drawings, groups of rows, statistics."""
 _MOST_FILES, _LARGEST, _DIGESTED = 100, 50_000, 64 << 20
 """Files that are reported, and bytes of one whose text is, or a digest."""
 
@@ -107,13 +109,14 @@ def _perform(namespace: Namespace, code: str, attempts: Attempts, *, may_adopt: 
 
 
 def _is_passing(value: Any, depth: int = 3) -> bool:
-    """Return whether a value is a drawing, a group of rows, or some of them."""
+    """Return whether a value is a drawing, a group of rows, a statistic, or some of them."""
+    if any(_PASSING.match(module_name(each)) for each in ancestors(type(value))):
+        return True
     numpy: Any = sys.modules.get("numpy")
     if numpy is not None and type(value) is numpy.ndarray and value.dtype.hasobject:
         value = value.ravel().tolist()
-    if isinstance(value, list | tuple) and value and depth:
-        return all(_is_passing(each, depth - 1) for each in value)
-    return any(_PASSING.match(module_name(each)) for each in ancestors(type(value)))
+    is_filled = isinstance(value, list | tuple) and value and depth
+    return bool(is_filled) and all(_is_passing(each, depth - 1) for each in value)
 
 
 def _be_quiet() -> None:

@@ -106,7 +106,7 @@ def _take_generator(value: Any) -> tuple[object, ...]:
 
 
 def _make_generator(state: object, entropy: object, spawn_key: object, spawned: object) -> object:
-    random: Any = sys.modules["numpy.random"]
+    random: Any = sys.modules["numpy"].random  # which numpy loads late
     seed = random.SeedSequence(entropy, spawn_key=spawn_key, n_children_spawned=spawned)
     bits = random.PCG64(seed)
     bits.state = state
