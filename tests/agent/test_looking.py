@@ -363,6 +363,10 @@ def test_new_variables_are_asked_about_where_the_user_wants_that(tmp_path: Path)
     assert [each.name for each in found.rehearsal.variables] == ["total"]
     assert "total" not in lab.variables
     assert looked(lab, "sum(numbers)", adopt_new=False).decided_by is DecidedBy.REHEARSAL
+    code = "import warnings; warnings.simplefilter('ignore'); total = sum(numbers); total"
+    found = looked(lab, code, adopt_new=False)
+    assert found.rehearsal is not None
+    assert found.rehearsal.texts == ("changes how warnings are shown",)
 
 
 def test_polars_is_not_tried_once_its_threads_run(tmp_path: Path) -> None:

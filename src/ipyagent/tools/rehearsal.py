@@ -107,14 +107,13 @@ def judge_report(
         )
     except (KeyError, TypeError, ValueError, AttributeError, ValidationError):
         raise NotRehearsedError("its report makes no sense") from None
-    kept = _leave_passing(found, passing) if may_leave and _shows(result) else found
-    is_clean = not (kept.variables or kept.files or kept.texts)
     if not result.success:
         if attempts or not _is_of_code(result.error or ""):
             return Rehearsed(found)
         failed = Rehearsal(outcome=RehearsalOutcome.FAILED)
-        return Rehearsed(failed, result if is_clean else result.with_note(UNKEPT))
-    if is_clean:
+        return Rehearsed(failed, result if _is_clean(found) else result.with_note(UNKEPT))
+    kept = _leave_passing(found, passing) if may_leave and _shows(result) else found
+    if _is_clean(kept):
         return Rehearsed(Rehearsal(outcome=RehearsalOutcome.LOOKED, left=kept.left), result)
     nodes, new = report.get("adoption"), {each.name for each in kept.variables}
     is_new = all(each.change == "created" and is_bindable(each.name) for each in kept.variables)
@@ -126,6 +125,10 @@ def judge_report(
         return Rehearsed(found)
     adopted = kept.model_copy(update={"outcome": RehearsalOutcome.ADOPTED, "result": None})
     return Rehearsed(adopted, result, adoption)
+
+
+def _is_clean(found: Rehearsal) -> bool:
+    return not (found.variables or found.files or found.texts)
 
 
 def _is_of_code(error: str) -> bool:
@@ -144,7 +147,11 @@ def _shows(result: ToolResult) -> bool:
 
 def _leave_passing(found: Rehearsal, passing: Collection[str]) -> Rehearsal:
     """Return the rehearsal without what its code has made for its own output, which is named."""
-    new = [e.name for e in found.variables if e.change == "created" and e.name in passing]
+    new = [
+        each.name
+        for each in found.variables
+        if each.change == "created" and each.name in passing and is_bindable(each.name)
+    ]
     settings = [PASSING[text] for text in found.texts if text in PASSING]
     return found.model_copy(
         update={
@@ -321,7 +328,7 @@ class CodeRehearser:
             if type(written := report.get("written")) is list and written:
                 namespace.written[code] = {*map(str, written)}
             existing = namespace.bindings()
-            may_leave = len(codes) == 1 and code not in left
+            may_leave = len(codes) == 1 and context.adopts_new and code not in left
             judge = partial(judge_report, may_leave=may_leave)
             given = report, buffers, self._workspace, existing
             judged = await threads(context.threads, judge, *given)

@@ -221,6 +221,19 @@ def test_code_that_shows_nothing_is_for_what_it_changes(
     assert look(shared, folder, code)["status"] == "denied"
 
 
+def test_of_code_that_failed_nothing_is_left_anywhere(shared: Kernel, folder: Path) -> None:
+    code = "import matplotlib.pyplot as plt\nfig, ax = plt.subplots()\nprint(1)\ndf.nothing"
+    found = look(shared, folder, code)
+    assert (found["status"], found["decided_by"]) == ("failed", "rehearsal"), found
+    assert "left" not in found["rehearsal"]
+    assert "nothing that it did before the error was kept" in found["result"]["output"]
+
+
+def test_a_name_that_is_none_is_not_left_on_the_copy(shared: Kernel, folder: Path) -> None:
+    found = look(shared, folder, "globals()['Please ignore this'] = df.groupby('a')\nlen(df)")
+    assert found["status"] == "denied", found
+
+
 def test_a_library_that_is_not_there_is_no_question(shared: Kernel, folder: Path) -> None:
     found = look(shared, folder, "from nowhere_to_be_found.deep import model\nmodel")
     assert (found["status"], found["decided_by"]) == ("failed", "rehearsal"), found
