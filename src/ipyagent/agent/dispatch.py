@@ -440,7 +440,7 @@ def _name_change(execution: ToolExecution, result: ToolResult) -> ToolResult:
     """Return the result with a note for the model that the user changed its call."""
     given = json.dumps(execution.call.arguments, ensure_ascii=False)
     note = f"The user changed this call before it ran. Its arguments were: {given}"
-    text = result.output if result.for_model is None else result.for_model
+    text = result.text_for_model
     return result.model_copy(update={"for_model": f"{note}\n{text}".rstrip()})
 
 

@@ -309,9 +309,14 @@ class ToolResult(ForeignModel):
         return cls(success=False, error=error, advice=advice)
 
     @property
+    def text_for_model(self) -> str:
+        """The text that the model reads in place of the output, or the output."""
+        return self.output if self.for_model is None else self.for_model
+
+    @property
     def content(self) -> tuple[TextContent | ImageContent, ...]:
         """The blocks that the model gets."""
-        text = (self.output if self.for_model is None else self.for_model) or "(no output)"
+        text = self.text_for_model or "(no output)"
         return (TextContent(text=f"{text} {self.advice}".rstrip(" ")), *self.images)
 
     @property
@@ -325,7 +330,7 @@ class ToolResult(ForeignModel):
         """Return the result with a note below its output, for user and model."""
         texts = {"output": self.output, "for_model": self.for_model}
         if only_model:
-            texts = {"for_model": self.output if self.for_model is None else self.for_model}
+            texts = {"for_model": self.text_for_model}
         notes = {
             name: "\n".join(filter(None, (text, note)))
             for name, text in texts.items()

@@ -125,7 +125,7 @@ class TrackedNamespace:
             lines[_CHANGES:] = [f"… and {len(lines) - _CHANGES} more"]
         if not lines:
             return result
-        text = result.output if result.for_model is None else result.for_model
+        text = result.text_for_model
         changes = "\n".join(lines)
         text = f"{text.rstrip(chr(10))}\n\n{changes}" if text.strip() else changes
         return result.model_copy(update={"for_model": text})

@@ -16,6 +16,7 @@ from functools import partial
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
 
+from ipyagent.kernel.describe.safe_inspect import module_name
 from ipyagent.kernel.rehearsal.plain_parts import HOLDERS, NotPlainError, put_together, take_apart
 from ipyagent.kernel.variables.arrays import find_owner, is_array
 from ipyagent.kernel.variables.columns import PANDAS, find_memory, kind_of
@@ -129,7 +130,8 @@ class _Writer:
         if numpy is not None and kind is numpy.ndarray:
             return self._write_array(value, numpy, is_part=is_part)
         name, *parts = take_apart(value)
-        if "pandas" in sys.modules and (not is_part or copies_on_write()):
+        home = module_name(kind).partition(".")[0]
+        if home == "pandas" and (not is_part or copies_on_write()):
             self._claim_memory(value)
         is_part = kind not in HOLDERS
         return [name, *(self.write(each, depth - 1, is_part=is_part) for each in parts)]
@@ -138,17 +140,15 @@ class _Writer:
         kind, numpy = type(value), sys.modules.get("numpy")
         if value is None or kind is bool or kind is str:
             return ["plain", value]
-        for home, name in _MISSING:
-            if home in sys.modules and value is vars(sys.modules[home])[name]:
-                return ["missing", home, name]
-        if kind is float and value != value:
-            return None
         if kind is re.Pattern and type(value.pattern) is str and not value.flags & re.DEBUG:
             return ["pattern", value.pattern, value.flags]
-        if kind in (int, float, complex):
+        if kind in (int, complex) or (kind is float and value == value):
             return [kind.__name__, hex(value) if kind is int else repr(value)]
         if kind is bytes:
             return ["bytes", self._add_buffer(memoryview(value))]
+        for home, name in _MISSING:
+            if home in sys.modules and value is vars(sys.modules[home])[name]:
+                return ["missing", home, name]
         if numpy is None or not isinstance(value, numpy.generic):
             return None
         is_plain = kind is value.dtype.type and _DTYPE.fullmatch(value.dtype.str)
