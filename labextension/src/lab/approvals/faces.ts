@@ -50,10 +50,10 @@ export class Faces {
   list({ approval }: Waiting): Face[] {
     const { currentWidget: current } = this.tracker;
     const rank = ({ card }: Face): number =>
-      2 * placeOf(card) + (current?.node.contains(card) === true ? 0 : 1);
+      2 * preferenceOf(card) + (current?.node.contains(card) === true ? 0 : 1);
     return [...document.querySelectorAll<HTMLElement>(formOf(approval))]
       .map(faceOf)
-      .filter(({ card }) => placeOf(card) >= 0 && card.getClientRects().length > 0)
+      .filter(({ card }) => preferenceOf(card) >= 0 && card.getClientRects().length > 0)
       .sort((one, other) => rank(one) - rank(other));
   }
 
@@ -87,8 +87,8 @@ export class Faces {
   }
 }
 
-/** Return the index of a card's place. */
-function placeOf(card: HTMLElement): number {
+/** Return the rank of a card's place, 0 for the preferred one; -1 without a place. */
+function preferenceOf(card: HTMLElement): number {
   return PLACES.findIndex(([selector]) => card.closest(selector) !== null);
 }
 
@@ -111,7 +111,7 @@ function isInUse({ card, form }: Face): boolean {
 /** Show where the buttons are in place of a face's own. */
 function lead({ form }: Face, choice: Face): HTMLElement {
   const line = form.querySelector<HTMLElement>(`.${LINE}`) ?? addLine(form);
-  setText(line.children[0] as HTMLElement, `Asked ${PLACES[placeOf(choice.card)][1]}`);
+  setText(line.children[0] as HTMLElement, `Asked ${PLACES[preferenceOf(choice.card)][1]}`);
   line.onclick = () => {
     scrollToFace(choice);
     focusCard(choice);
