@@ -240,6 +240,13 @@ _TOO_LONG_ELSEWHERE = (
     "Range of input length should be",  # Alibaba
     "tokens in the prompt cannot exceed",  # Cohere
     r"input tokens [\d,]+ cannot exceed the total tokens limit",  # watsonx
+    # Baidu, Volcengine, and gateways in China
+    "the max (length of current question|input characters) is",
+    r"((total|input|prompt|message) )+tokens?( count| length)?( of [\w ]{1,30})? exceed(s|ed)? "
+    "(the )?(max|model|limit)",
+    "(输入|上下文|提示词|prompt|(?<![_a-z])tokens?)[^,。图频参额]{0,24}"
+    "(过长|超长|超限|已满|超[过出][^。图频参额]{0,12}(长度|限制|上限|token|上下文|窗口))",
+    "入力が長すぎ|コンテキスト長を超え",
     "exceed(s|ed)? (the |this |its )?(model('s)? )?(max(imum)? )?context (length|window)",
     "model_context_window_exceeded",
     "ContextWindowExceeded|Context Window exceeded",  # LiteLLM, and its proxy

@@ -93,6 +93,17 @@ WRITTEN = [
     '```tool_code\nprint(default_api.list_files(path="."))\n```',
     'print(default_api.list_files(path="."))',
     "I look at the files.\n\n<list_files>\n<path>.</path>\n</list_files>",
+    '```python\nlist_files(path=".")\n```',
+    'function<｜tool▁sep｜>list_files\n```json\n{"path": "."}\n```',
+    "analysis I look.<|end|><|start|>assistant<|channel|>commentary to=functions.list_files"
+    '<|message|>{"path": "."}<|call|>',
+    'Thought: I look.\nAction: list_files\nAction Input: {"path": "."}\nObservation: a.txt\n'
+    "Final Answer: there is one file.",
+    '{"recipient_name": "functions.list_files", "parameters": {"path": "."}}',
+    '{"tool_uses": [{"recipient_name": "functions.list_files", "parameters": {"path": "."}}]}',
+    f'{{"tool_call": {CALL}}}',
+    "<|tool_call:begin|>a<|tool_call:name|>list_files<|tool_call:args|>{}<|tool_call:end|>",
+    '<tool_use><name>list_files</name><arguments>{"path": "."}</arguments></tool_use>',
 ]
 ANSWERS = [
     "Forty-two.",
@@ -125,6 +136,9 @@ ANSWERS = [
     "Action: less cost.\nAction Input: to be found.\nMore follows.",
     "<table>\n<tr><td>1</td></tr>\n</table>",
     "```tool_code\nprint(1)\n```",
+    "```python\nprint(1)\n```",
+    '```python\nfiles = list_files(".")\nprint(files)\n```',
+    '{"tool_call": {"city": "Oslo"}}',
     "",
 ]
 

@@ -198,6 +198,17 @@ TOO_LONG_WORDS = [
     "the number of input tokens 9000 cannot exceed the total tokens limit 8192 for this model",
     "Input exceeds the model's context length",
     "model_context_window_exceeded",
+    "the max length of current question is 11200",
+    "Total tokens of image and text exceed max message tokens",
+    "total message token length exceed model limit",
+    "The number of input tokens exceeds the limit of 8192",
+    "输入长度超过模型最大上下文长度",
+    "prompt tokens 超出限制，最大 32768",
+    "您的输入过长，请缩短",
+    "上下文长度超限",
+    "请求的 token 数超过了模型的最大长度",
+    "模型上下文窗口已满",
+    "入力が長すぎます",
 ]
 OTHER_LIMITS = [
     "Request too large for model `x` on tokens per minute (TPM): Limit 6000, Requested 8000",
@@ -206,6 +217,10 @@ OTHER_LIMITS = [
     "max_tokens must be at least 1, got 0",
     "image exceeds 5 MB maximum",
     "tools[0].function.description: string too long. Expected a maximum length of 1024",
+    "max_tokens 超过最大限制",
+    "输入图片大小超过限制",
+    "输入参数 temperature 超出限制",
+    "token 额度已超过上限",
 ]
 
 

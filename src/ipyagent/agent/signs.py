@@ -81,13 +81,13 @@ def _is_call(value: object, offered: AbstractSet[str]) -> bool:
         return bool(value) and all(_is_call(each, offered) for each in value)
     if not isinstance(value, dict):
         return False
-    if len(value) == 1 and isinstance(next(iter(value.values())), dict):
-        return next(iter(value)) in offered
-    inner = value.get("tool_calls") or value.get("function")
+    inner = next(filter(None, map(value.get, _CALLS)), None)
     if isinstance(inner, (dict, list)):
         return _is_call(inner, offered)
+    if len(value) == 1 and isinstance(next(iter(value.values())), dict):
+        return next(iter(value)) in offered
     name = next((value[key] for key in _NAMES if isinstance(value.get(key), str)), "")
-    return name in offered and any(key in value for key in _ARGUMENTS)
+    return name.removeprefix("functions.") in offered and any(key in value for key in _ARGUMENTS)
 
 
 def _ends_of(text: str) -> str:
@@ -134,14 +134,15 @@ def _list_headings(lines: list[str]) -> Iterator[str]:
 _FENCE = re.compile(r"(?ms)^[ \t]*(```|~~~).*?(?:^[ \t]*\1[ \t]*$|\Z)")
 _INLINE = re.compile(r"`[^`\n]*`")
 _WRITTEN_CALL = re.compile(
-    r"""(?mx)(?:^[ \t]*|(?<=[.:!?][ ]))(?:
-      (?i:<tool_?(?:call|use)>)\s*(?:\{|\[|<function|<invoke|[\w.-]+\s*(?:<arg_key|\{|\(|</))
+    r"""(?mx)(?:^[ \t]*|(?<=[.:!?][ ])|(?<=<\|end\|>))(?:
+      (?i:<tool_?(?:call|use)>)\s*(?:\{|\[|<function|<invoke|<name>|[\w.-]+\s*(?:<arg_key|\{|\(|</))
     | <function[=(][\w.:-]+[)>{\s]
     | <(?:\w+:)?(?:function_calls?|tool_calls?)>\s*(?:<|\{|\[|\w+\()
     | <(?:\w+:)?invoke\s+name= | <tool_code>\s*\S | <start_function_call>\s*\S
     | \[TOOL_CALLS\]\s*(?:[\[{]|[\w.-]+\s*(?:\[|\{)) | \[TOOL_REQUEST\]\s*\{
     | <\|python_tag\|>\s*(?:\{|\[|[\w.]+\() | <\|START_ACTION\|>\s*[\[{]
-    | <[|\uff5c](?:\w+[|\uff5c])?(?:tool|function)[_▁]calls?[\w▁]*[|\uff5c]?>\s*\S
+    | <[|\uff5c](?:\w+[|\uff5c])?(?:tool|function)[_▁]calls?[\w▁:]*[|\uff5c]?>\s*\S
+    | function<[|\uff5c]tool▁sep[|\uff5c]>\w
     | <\w+_tool_call>\s*\S | <tools>\s*[\[{] | Action:\ *[\w.]+\s*\n\s*Action\ Input:
     | <\|tools_prefix\|>\s*\[ | <\|action_start\|>\s*\S | functools\[\s*\{ | &lt;tool_call&gt;\s*\{
     | (?:<\|start\|>assistant)?(?:<\|channel\|>commentary\ to=|\ to=functions\.)
@@ -151,10 +152,11 @@ _WRITTEN_CALL = re.compile(
 """How models write calls where a line begins: Qwen, GLM, Llama, Mistral, DeepSeek, Kimi, …"""
 _CALL_END = re.compile(
     r"</[\w:]+>|<[|\uff5c][^\n<>]{0,40}[|\uff5c]>|\[END_TOOL_REQUEST\]"
-    r"|[}\])](?=\s*$)"
+    r"|[}\])](?=\s*$)|\nObservation:[\s\S]*"
 )
 _PYTHONIC = re.compile(
-    r"(?s)(?:```tool_\w+\s)?\[?\s*(?:print\()?(?:default_api\.)?(\w+)\(.{0,4000}\)\s*\]?(?:\s*```)?"
+    r"(?s)(?:```(?:tool_\w+|python|py)\s)?\[?\s*(?:print\()?(?:default_api\.)?"
+    r"(\w+)\(.{0,4000}\)\s*\]?(?:\s*```)?"
 )
 _AS_TAG = re.compile(r"(?m)^[ \t]*<(\w+)>\s*<\w+>")
 _NAMED_CALL = re.compile(
@@ -163,7 +165,8 @@ _NAMED_CALL = re.compile(
 )
 """A tool's name and an object: Functionary, Kimi, Mistral and Gemini without their marks."""
 _JSON_AT_END = re.compile(r"(?s)(?:[^`\n]{0,200}|[^`]{0,2000}\nAction:)\s*```\w*[ \t]*\n(.*)```")
-_NAMES = ("name", "tool", "tool_name", "function", "action")
+_CALLS = ("tool_calls", "function", "tool_call", "tool_uses")
+_NAMES = ("name", "recipient_name", "tool", "tool_name", "function", "action")
 _ARGUMENTS = ("arguments", "parameters", "args", "input", "tool_input", "action_input")
 
 _QUOTED = re.compile(

@@ -140,6 +140,42 @@ async def test_half_an_answer_is_known_by_the_word_that_ends_it(
     assert said.message().text == "Hello"
 
 
+@pytest.mark.parametrize(
+    ("fields", "finish"),
+    [
+        ({"finish_reason": 1}, "stop"),
+        ({"finish_reason": 2}, "length"),
+        ({"finish_reason": 3}, "content_filter"),
+        ({"finish_reason": 9}, "9"),
+        ({"finish_reason": None, "stop_reason": "stop"}, "stop"),
+        ({"finishReason": "STOP"}, "STOP"),
+    ],
+)
+async def test_a_reason_may_be_a_number_or_have_another_name(
+    fields: dict[str, Any], finish: str, request_: ModelRequest
+) -> None:
+    going_on = {"choices": [{"index": 0, "delta": {"content": "Hel"}, "finish_reason": 0}]}
+    end = {"choices": [{"index": 0, "delta": {"content": "lo"}, **fields}]}
+    with ModelServer([streamed(going_on, end, DONE)]) as server:
+        said = await ask(client_of(server, CHAT), request_)
+    assert (said.message().text, said.finish_reason) == ("Hello", finish)
+
+
+async def test_an_error_within_a_delta_is_the_error(request_: ModelRequest) -> None:
+    broken = delta(error={"message": "the upstream is overloaded", "code": 529})
+    with ModelServer([streamed(HELLO[CHAT][0], broken)]) as server:
+        error, said = await failed(client_of(server, CHAT), request_)
+    assert "the upstream is overloaded" in str(error)
+    assert said.message().text == "Hello"
+
+
+async def test_a_field_that_is_named_twice_is_read(request_: ModelRequest) -> None:
+    frames = [b"data: " + sse(each) for each in (*HELLO[CHAT], "[DONE]")]
+    with ModelServer([streamed(*frames)]) as server:
+        said = await ask(client_of(server, CHAT), request_)
+    assert (said.message().text, said.finish_reason) == ("Hello", "stop")
+
+
 @pytest.mark.parametrize("word", ["null", "None", "FINISH_REASON_UNSPECIFIED"])
 async def test_a_word_for_no_reason_is_no_end(word: str, request_: ModelRequest) -> None:
     """A reply that is cut off after it would be taken for a complete one."""

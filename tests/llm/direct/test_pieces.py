@@ -28,6 +28,13 @@ def piece(arguments: Any = "", name: str | None = None, **fields: Any) -> dict[s
     return {k: v for k, v in made.items() if not (k == "index" and v is None)}
 
 
+def custom(text: str, name: str | None = None, **fields: Any) -> dict[str, Any]:
+    """A piece of a call that OpenAI calls custom."""
+    called = {"input": text} | ({} if name is None else {"name": name})
+    made = piece(type="custom", custom=called, **fields)
+    return {key: value for key, value in made.items() if key != "function"}
+
+
 P, Q = '{"path": "notes.txt"}', '{"path": "b.txt"}'
 NOTES, B = {"path": "notes.txt"}, {"path": "b.txt"}
 READ = [("read_file", NOTES)]
@@ -119,6 +126,14 @@ CALLS: dict[str, tuple[list[Any], list[tuple[str, Any]]]] = {
                                  READ),
     "name and arguments beside the id": (
         [{"index": 0, "id": "a", "name": "read_file", "arguments": P}], READ),
+    "a text in place of arguments": (
+        [custom("", "run_sql", id="a"), custom("SELECT"), custom(" 1")],
+        [("run_sql", {"input": "SELECT 1"})]),
+    "an object as such a text, without a number": (
+        [custom(P[:5], "read_file", id="a", index=None), custom(P[5:], index=None)], READ),
+    "two such texts": (
+        [custom("x", "f", id="a"), custom("y", "g", id="b", index=1)],
+        [("f", {"input": "x"}), ("g", {"input": "y"})]),
 }  # fmt: skip
 
 

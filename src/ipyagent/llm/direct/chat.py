@@ -257,6 +257,7 @@ _THOUGHTS = ("reasoning_content", "reasoning", "reasoning_text", "thinking")
 """DeepSeek and most servers; OpenRouter, Groq and newer vLLM; Copilot; Ollama's own."""
 
 _MALFORMED = re.compile(r"(?i)malformed_function_call|unexpected_tool_call")
+_NUMBERED = {0: "", 1: "stop", 2: "length", 3: "safety", 4: "recitation"}
 _OFFSET = 1_000
 """Numbers of calls between those of one choice and the next."""
 
@@ -271,11 +272,14 @@ class ChatReader(Reader):
         """The number of each call with an id."""
         self._last_by_choice: dict[int, int] = {}
         """The number of the last call of each choice."""
+        self._inputs: dict[int, str] = {}
+        """The texts so far of calls with a text in the place of arguments, by number."""
 
     def _read(self, event: JsonDict) -> Iterator[StreamChunk]:
         """Yield the chunks of an event."""
         choices = objects_of(event.get("choices")) or _native_choice(event)
-        faults = [each.get("error") for each in (event, *choices) if each.get("error")]
+        deltas = (object_of(each.get("delta")) for each in choices)
+        faults = [*filter(None, (each.get("error") for each in (event, *choices, *deltas)))]
         if faults or "error" in (event.get("object"), event.get("type")):
             raise ServiceError.in_stream(faults[0] if faults else event)
         usages = [each.get("usage") for each in (event, *choices)]
@@ -290,7 +294,7 @@ class ChatReader(Reader):
             yield from self._read_text(text_of(choice.get("text")), offset)  # older completions
             if message := object_of(choice.get("message")):
                 yield from self._read_delta(self._rest_of(message, offset), offset)
-            if word := text_of(choice.get("finish_reason")):
+            if word := _reason(choice):
                 yield from self._finish(word)
 
     def read_whole(self, body: JsonDict) -> Iterator[StreamChunk] | None:
@@ -305,6 +309,10 @@ class ChatReader(Reader):
         """Yield the chunks held back."""
         for kind, text in self._tags.end():
             yield StreamChunk(type=kind, data=text)
+        for index, text in self._inputs.items():
+            data = text if text.startswith("{") else json.dumps({"input": text})
+            yield StreamChunk(type="tool_call", data=data, index=index)
+        self._inputs.clear()
 
     def _count(self, usage: object) -> None:
         if isinstance(usage, dict) and usage:
@@ -385,10 +393,13 @@ class ChatReader(Reader):
             yield StreamChunk(type="thinking", data=self._join(("thinking",), text))
 
     def _read_call(self, call: JsonDict, number: int, offset: int) -> Iterator[StreamChunk]:
-        function = object_of(call.get("function")) or call
+        custom = object_of(call.get("custom"))
+        function = object_of(call.get("function")) or custom or call
         id_ = well_formed(text_of(call.get("id")))
         index = self._index_of(call, id_, number + offset, offset)
         arguments = function.get("arguments")
+        if custom:
+            self._inputs[index] = self._inputs.get(index, "") + text_of(custom.get("input"))
         # Some servers send the object itself instead of its text.
         is_text = arguments is None or isinstance(arguments, str)
         text = text_of(arguments) if is_text else json.dumps(arguments)
@@ -409,7 +420,11 @@ class ChatReader(Reader):
         index = count_of(call.get("index"))
         if index is not None:
             index += offset
-        elif id_ or object_of(call.get("function")).get("name") or number > offset:
+        elif (
+            id_
+            or (object_of(call.get("function")) or object_of(call.get("custom"))).get("name")
+            or number > offset
+        ):
             index = self._indices.get(id_, number)
         else:
             index = self._last_by_choice.get(offset, number)
@@ -417,6 +432,15 @@ class ChatReader(Reader):
             self._indices.setdefault(id_, index)
         self._last_by_choice[offset] = index
         return index
+
+
+def _reason(choice: JsonDict) -> str:
+    """Return a choice's reason to end; Gemini's gateways send its number, some another name."""
+    word = choice.get("finish_reason")
+    if word is None:
+        word = choice.get("finishReason", choice.get("stop_reason"))
+        return text_of(word)
+    return _NUMBERED.get(word, str(word)) if type(word) is int else text_of(word)
 
 
 def _parts(content: object) -> list[JsonDict]:

@@ -82,7 +82,8 @@ class EventSplitter:
             self._data, self._size, self._is_error = [], 0, False
             return [each.decode("utf-8", "replace") for each in event]
         if line.startswith(b"data:"):
-            self._data.append(line[6:] if line.startswith(b"data: ") else line[5:])
+            text = line[6:] if line.startswith(b"data: ") else line[5:]
+            self._data.append(text.removeprefix(b"data:"))  # some servers name the field twice
         elif line.startswith(b"error:"):
             self._data.append(_as_error(line[6:]))
         elif line.startswith(b"event:"):
