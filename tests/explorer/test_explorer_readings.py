@@ -302,6 +302,8 @@ def test_a_workbook_is_loaded_from_its_visible_sheet_and_its_header(tmp_path: Pa
 
 
 DATA = [["city", "amount"], ["Oslo", 1], ["Rome", 2]]
+OTHER = [["city", "amount"], ["Oslo", 10], ["Rome", 20]]
+NUMBERS = [[1, 2, 3], [4, 5, 6], [7, 8, 9]]
 
 
 @pytest.mark.parametrize(
@@ -320,6 +322,14 @@ DATA = [["city", "amount"], ["Oslo", 1], ["Rome", 2]]
             "mean of `2023`",
             "**1.5**",
         ),
+        ({"Jan": DATA, "Feb": OTHER}, "mean of amount in sheet Feb", "**15**"),
+        ({"Jan": DATA, "Feb": OTHER}, "mean of amount from the Jan sheet", "**1.5**"),
+        ({"2023": DATA, "2024": OTHER}, 'mean of amount in t.xlsx, sheet "2024"', "**15**"),
+        ({"2023": DATA, "2024": OTHER}, "mean of amount on the 2024 tab", "**15**"),
+        ({"2023": DATA, "2024": OTHER}, "load sheet 2024 of t.xlsx", "(sheet `2024`)"),
+        ({"2023": DATA, "2024": OTHER}, "mean of amount in sheet 2025", "2 sheets have the same"),
+        ({"Cover": NUMBERS, "Data": DATA}, "mean of amount", "'Cover' has none, 'Data' has one"),
+        ({"Cover": NUMBERS, "Data": DATA}, "mean of amount in the Data sheet", "**1.5**"),
         (
             {"A": DATA, "B": [["n", "amount", "a"], [1, 9, 1], [2, 8, 1]]},
             "mean of amount",
@@ -339,4 +349,4 @@ def test_the_sheet_of_a_workbook_is_said_and_no_number_where_it_is_in_doubt(
     book.save(tmp_path / "t.xlsx")
     kernel = Kernel(tmp_path)
     assert said in kernel.ask(prompt).text
-    assert bool(kernel.code) == ("have" not in said)
+    assert bool(kernel.code) == ("have" not in said and "has none" not in said)

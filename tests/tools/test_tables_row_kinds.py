@@ -59,7 +59,13 @@ MEANS: dict[str, float | None] = {
     "Table 1\ncity,v\nOslo,1\nRome,2\n\nTable 2\ncity,v\nBonn,10\nUlm,20\n": DOUBT,
     "Station:,Bonn\nUnit:,mm\n\nday,v,wind\n2024-01-01,1,1\n2024-01-02,2,3\n": 1.5,
     "city,v\nOslo,1\n\nRome,2\n": 1.5,
+    # lines that are quoted as a whole
+    '"id,name,v"\n"1,Ann,10"\n"2,Bob,20"\n': 15,
+    '"id;v"\n"1;1,5"\n"2;2,5"\n': 2,
+    '"city","v"\n"Oslo","1"\n"Rome","2"\n': 1.5,
     # sentinels and codes
+    "id,v\n" + "".join(f"{i},{i % 7}\n" for i in range(60_000)) + "60000,-9999\n": DOUBT,
+    "id,v\n" + "".join(f"{i},{i}.5\n" for i in range(120_000)): 59_999.5 + 0.5,
     "city,v\nA,10\nB,-9999\nC,12\nD,14\n": DOUBT,
     "city,v\nA,10.5\nB,-999.0\nC,12\nD,14\n": DOUBT,
     "city;v\nA;10,5\nB;-999,0\nC;12,5\nD;14\n": DOUBT,

@@ -18,6 +18,7 @@ from ipyagent.explorer.query import Query
 from ipyagent.explorer.rendering import render
 from ipyagent.explorer.snippets import literal, script
 from ipyagent.explorer.workspace import (
+    SHEET,
     FileReading,
     Look,
     MisfitError,
@@ -72,7 +73,7 @@ def load_code(path: str, name: str, workspace: Workspace) -> str:
 def name_source(path: str, workspace: Workspace) -> str:
     """Return the name of a file, and the sheet that is read of it, if that is named."""
     known = workspace.readings.get(path, FileReading())
-    sheet = re.search(r"sheet_name=(['\"])(.+?)\1[,)]", known.code)
+    sheet = SHEET.search(known.code)
     return code(path) + (f" (sheet {code(sheet[2])})" if sheet else "")
 
 

@@ -13,7 +13,7 @@ from ipyagent.explorer import files
 from ipyagent.explorer.markdown import UnreadableError, code, fence
 from ipyagent.explorer.snippets import spare_names_in
 from ipyagent.explorer.understanding import next_step
-from ipyagent.explorer.workspace import Look, Say, Step, Task, Workspace, of_context
+from ipyagent.explorer.workspace import Look, Say, Step, Task, Workspace, choose_sheets, of_context
 
 MAX_CALLS = 6
 
@@ -67,6 +67,7 @@ def reply(messages: list[dict[str, Any]], tools: list[dict[str, Any]]) -> Explor
     prompts = [_CONTEXT.sub("", each).strip() for each in newest]
     contexts = [found and found[1] for found in map(_CONTEXT.search, newest)]
     workspace = of_context(contexts[0] or "", *filter(None, contexts[1:]))
+    prompts[0], workspace = choose_sheets(prompts[0], workspace)
     unseen = [] if contexts[0] is not None else [files.at_variables, files.at_files]
     for done in calls[:MAX_CALLS]:
         step = _step(prompts, workspace, unseen)

@@ -40,6 +40,7 @@ _READING = re.compile(
 )
 _DOUBTED = re.compile(rf".+ in (?P<names>{_QUOTED}(?:, {_QUOTED})*)")
 _LITERAL = (ast.Constant, ast.Dict, ast.List, ast.Name, ast.Load, ast.Call)
+SHEET = re.compile(r"sheet_name=(['\"])(.+?)\1[,)]")
 _SAME = re.compile(r"same columns as (?P<name>\w+)")
 
 
@@ -187,7 +188,8 @@ def _profile(path: str, block: str) -> Table | None:
     keys, dates = set[str](), set[str]()
     for cells in _read_listing(block):
         name, dtype = _plain(cells["column"]), cells["dtype"].partition(" ")[0].rstrip(",")
-        columns[name] = _PROFILE_TYPES.get(dtype, dtype)
+        is_written = " with " in cells["dtype"]  # with a sign that the library does not read
+        columns[name] = "str" if is_written else _PROFILE_TYPES.get(dtype, dtype)
         unique, listed = cells.get("unique", "").replace(",", ""), cells.get("values", "")
         each = listed.split(", ")
         if dtype == "text" and unique == str(len(each)):
@@ -235,6 +237,26 @@ def _reading(path: str, line: str) -> FileReading:
         return FileReading(doubt=doubt, choices=choices)
     names = (name for each in named if each for name in re.findall(_QUOTED, each["names"]))
     return FileReading(choices[0], doubt, choices, frozenset(map(_plain, names)))
+
+
+def choose_sheets(prompt: str, workspace: Workspace) -> tuple[str, Workspace]:
+    """Return the workspace with the sheets that a prompt names, and the prompt without them."""
+    for path, reading in workspace.readings.items():
+        sheets = {found[2]: c for c in reading.choices if (found := SHEET.search(c))}
+        if len(sheets) != len(reading.choices) or ";" in reading.doubt:
+            continue
+        for name, chosen in sheets.items():
+            said = rf"['\"`“]?\b{re.escape(name)}\b['\"`”]?"
+            words = rf"(?i)(?:[,\s]*\b(?:in|on|of|from)\b)?(?: the)?[,\s]*(?:(?:sheet|tab)\s+{said}"
+            rest = re.sub(rf"{words}|{said}\s+(?:sheet|tab)\b)", "", prompt)
+            if rest != prompt and _only_reads(chosen, path):
+                readings = workspace.readings | {path: FileReading(chosen)}
+                known = workspace.profiles.items()
+                profiles = {
+                    p: each for p, each in known if p != path or chosen == reading.choices[0]
+                }
+                return rest.strip(), replace(workspace, readings=readings, profiles=profiles)
+    return prompt, workspace
 
 
 def _only_reads(code: str, path: str) -> bool:

@@ -11,7 +11,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import IO, Any
 
@@ -60,6 +60,9 @@ _OTHER_CONTENT = {
     "a Git LFS pointer, not the data": re.compile(r"version https://git-lfs"),
     "JSON": re.compile(r"\s*(?:\{\s*\"|\[\s*[\[{])"),
 }
+_WHOLE_QUOTED = re.compile(r'(?:"[^"\r\n]*"[ \t]*(?:[\r\n]+|\Z)){2,}')
+_FAR_MARKS = (b"999", b"-99", b"-32768", b"-2147483648")
+_MOST_FAR = 5_000
 _SINGLE_QUOTED = re.compile(r"\s*'[^'\n]*'(?:[,;|\t]'[^'\n]*')+\s*[\r\n]")
 _ONE_COLUMN = re.compile(r"[^\d,;\r\n]+[\r\n]+(?:[+-]?\d+,\d+[\r\n]+)+")
 """A name above numbers with decimal commas, which separate nothing."""
@@ -98,8 +101,10 @@ def read_delimited(source: Source) -> Sample:
     for content, pattern in _OTHER_CONTENT.items():
         if pattern.match(head.text):
             raise NotTableError(f"it holds {content}")
-    layout, notes = _parse(head, source.ending)
+    inner = _WHOLE_QUOTED.fullmatch(head.text) and _unquote_lines(head.text)
+    layout, notes = _parse(replace(head, text=inner or head.text), source.ending)
     grid = arrange(layout.rows, whole=head.whole, last=_read_last_rows(source, head, layout))
+    grid = replace(grid, far=_find_far_marks(source, head, layout))
     if not grid.names:
         raise NotTableError("its cells are empty")
     columns, reading = grid.describe(commas=layout.separator == ",")
@@ -111,6 +116,11 @@ def read_delimited(source: Source) -> Sample:
         "encoding_errors": remark == _MIXED and "replace",
         **layout.dialect,
     }
+    if inner:
+        cut = f'^"|{re.escape(layout.separator)}|"$'
+        names = [*map(str, grid.names)]
+        options |= {"sep": cut, "engine": "python", "quoting": csv.QUOTE_NONE, "usecols": names}
+        notes.append("each of its lines is quoted as a whole")
     reading = reading.with_options("read_csv", {k: v for k, v in options.items() if v})
     repeated = count_repeated(grid, whole=head.whole)
     noted = (*reading.facts(source.path), head.note, remark, *notes, *grid.facts, repeated)
@@ -251,6 +261,35 @@ def _parse(head: Head, ending: str) -> tuple[_Layout, list[str]]:
     if not head.whole and len(rows) > 1:
         rows.pop()  # its last cell may go on behind a line end
     return _Layout(separator, rows, dialect), notes
+
+
+def _unquote_lines(text: str) -> str | None:
+    """Return lines that are quoted as a whole without quotes; None if their cells are texts."""
+    inner = text.replace('"', "")
+    rows = list(_cut(inner, _sniff(inner)))
+    is_table = len(rows) > 1 and len(rows[0]) > 1 and len({len(row) for row in rows if row}) == 1
+    is_prose = any(cell[:1].isspace() for row in rows for cell in row)
+    return inner if is_table and not is_prose and not any(map(is_value, rows[0])) else None
+
+
+def _find_far_marks(source: Source, head: Head, layout: _Layout) -> list[Row]:
+    """Return rows below the sample that may hold marks of missing values, and their neighbours."""
+    is_unread = head.whole or source.is_packed or head.is_wide
+    if is_unread or source.size > source.effort.count_bytes:
+        return []
+    rows: list[Row] = []
+    source.file.seek(head.size)
+    source.file.readline()  # its beginning may be in the sample
+    while (chunk := source.file.read(_CHUNK) + source.file.readline()) and len(rows) < _MOST_FAR:
+        for mark in _FAR_MARKS:
+            at = chunk.find(mark)
+            while at >= 0 and len(rows) < _MOST_FAR:
+                start = chunk.rfind(b"\n", 0, max(chunk.rfind(b"\n", 0, at), 0)) + 1
+                end = chunk.find(b"\n", chunk.find(b"\n", at) + 1)
+                lines = chunk[start : end if end > at else None].decode(head.encoding, "replace")
+                rows += _cut("\n".join(_BREAKS.split(lines)), layout.separator)
+                at = chunk.find(mark, end) if end > at else -1
+    return rows
 
 
 def _read_last_rows(source: Source, head: Head, layout: _Layout) -> list[Row]:

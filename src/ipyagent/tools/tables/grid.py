@@ -69,6 +69,8 @@ class Grid:
     """True if the first cell of each row is its label."""
     last_row: Mapping[str, object] = field(default_factory=dict)
     """The options that leave out the last row, if all rows are here."""
+    far: Sequence[Row] = ()
+    """Rows below these that may hold marks of missing values, with those beside them."""
 
     @property
     def width(self) -> int:
@@ -83,7 +85,11 @@ class Grid:
         """
         labels = [None, *self.names] if self.has_index else self.names
         columns = [
-            _Cells(name, [row[n] if n < len(row) else "" for row in self.rows])
+            _Cells(
+                name,
+                [row[n] if n < len(row) else "" for row in self.rows],
+                [row[n] for row in self.far if n < len(row)],
+            )
             for n, name in enumerate(islice(labels, COLUMNS))
         ]
         signs, *doubtful = find_signs((each.present for each in columns), commas=commas)
@@ -122,6 +128,7 @@ class _Cells:
 
     name: object
     cells: Sequence[str]
+    far: Sequence[str] = ()
     signs: Signs = PLAIN
 
     @cached_property
@@ -207,7 +214,9 @@ def _doubt_cells(pairs: Iterable[tuple[_Cells, CellType]]) -> tuple[list[str], s
     reasons, after = [], ""
     for column, found in pairs:
         if found.is_number:
-            numbers = find_sentinels([*map(column.signs.normalize, column.present)])
+            present = map(column.signs.normalize, column.present)
+            far = filter(PLAIN.single_pattern.fullmatch, map(column.signs.normalize, column.far))
+            numbers = find_sentinels([*present, *far])
             if numbers:
                 reasons.append(in_columns(f"{str(numbers)[1:-1]} may mean missing", [column.name]))
                 after += f".replace({{{column.name!r}: {numbers}}}, float('nan'))"

@@ -49,10 +49,17 @@ def read_workbook(source: Source) -> list[Sample]:
     found.sort(key=lambda each: each.is_cover)
     first, *further = found
     reading = first.reading
-    if alike := [each for each in further if first.has_columns_of(each)]:
+    alike = [each for each in further if first.has_columns_of(each)]
+    headed = [] if first.has_header else [e for e in further if e.has_header and not e.is_cover]
+    if alike:
         names = ", ".join(repr(one_line(each.name)) for each in (first, *alike))
         others = {"sheet_name": alike[0].name, **alike[0].reading.options}
         reading = reading.with_doubt(f"{len(alike) + 1} sheets have the same columns: {names}")
+        reading = replace(reading, others=others, after="")
+    elif headed and not first.is_cover:
+        names = f"{one_line(first.name)!r} has none, {one_line(headed[0].name)!r} has one"
+        others = {"sheet_name": headed[0].name, **headed[0].reading.options}
+        reading = reading.with_doubt(f"the table may be in the sheet that has a header, {names}")
         reading = replace(reading, others=others, after="")
     has_more = len(found) > 1 and not found[1].is_cover
     is_named = has_more or first.name != book.first_sheet
@@ -71,6 +78,7 @@ class _ReadSheet:
     sample: Sample
     reading: Reading
     is_cover: bool
+    has_header: bool
 
     def has_columns_of(self, other: _ReadSheet) -> bool:
         """Return whether the columns of one sheet are all in the other."""
@@ -116,7 +124,7 @@ def _read_sheet(book: _Workbook, name: str, part: str) -> _ReadSheet | None:
     is_short = len(grid.rows) < 2 or "header" in grid.options
     is_cover = max(map(count_filled, grid.rows), default=0) < 3 and (is_short or not has_numbers)
     sample = Sample(kind, columns, grid.width, total, len(grid.rows), whole, facts)
-    return _ReadSheet(name, sample, reading, is_cover)
+    return _ReadSheet(name, sample, reading, is_cover, "header" not in grid.options)
 
 
 @dataclass
