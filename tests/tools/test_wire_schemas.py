@@ -10,6 +10,7 @@ from ipyagent.errors import ConfigError, InvalidArgumentsError
 from ipyagent.schema import ToolDefinition
 from ipyagent.tools.argument_schema import JsonArgumentSchema
 from ipyagent.tools.base import BaseTool, Tool, Toolbox, tool
+from ipyagent.tools.wire_schemas import WireSchema
 from service_rules import broken_rules
 
 TEXT = {"type": "string"}
@@ -335,6 +336,19 @@ def test_other_arguments_are_told_if_there_may_be_any() -> None:
     assert numbers.schema == top(properties={}, additionalProperties=told)
     assert numbers.validate({"a": [1]}) == {"a": [1]}
     assert refuses(numbers, {"a": ["x"]})
+
+
+def test_names_that_match_a_pattern_are_not_forbidden_on_the_wire() -> None:
+    inner = {
+        "type": "object",
+        "patternProperties": {"^x-": {"type": "string"}},
+        "additionalProperties": False,
+    }
+    wire = WireSchema(inner | {"properties": {"labels": inner}}).schema
+    assert "additionalProperties" not in wire
+    assert "additionalProperties" not in wire["properties"]["labels"]
+    closed = WireSchema({"type": "object", "additionalProperties": False}).schema
+    assert closed["additionalProperties"] is False
 
 
 def test_names_are_legal_on_the_wire_and_come_back_as_they_were() -> None:

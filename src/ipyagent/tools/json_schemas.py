@@ -204,6 +204,15 @@ class References:
         return node if pointer.startswith("/") or not pointer else None
 
 
+def others_of(schema: Schema) -> object:
+    """Return what an object takes besides its properties; None if nothing is said of it.
+
+    With patterns of names, which are not sent, `false` would forbid the names that match.
+    """
+    others = schema.get("additionalProperties")
+    return None if others is False and schema.get("patternProperties") else others
+
+
 def merge(first: Schema, second: Schema) -> Schema:
     """Return a schema with the keywords of both; those of the second win."""
     merged = {**first, **second}
@@ -393,7 +402,7 @@ class Converter:
         if isinstance(schema.get("properties"), dict):
             new |= self._convert_properties(schema)
         new |= self._convert_items(schema)
-        extra = schema.get("additionalProperties")
+        extra = others_of(schema)
         if isinstance(extra, bool) and len(new.get("properties", ())) < self.limits.choices:
             new["additionalProperties"] = extra
         elif isinstance(extra, dict):

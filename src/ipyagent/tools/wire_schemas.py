@@ -25,6 +25,7 @@ from ipyagent.tools.json_schemas import (
     Schema,
     clean,
     merge,
+    others_of,
 )
 
 MAX_SCHEMA = 100_000
@@ -67,7 +68,7 @@ class WireSchema:
         kept = {key: root[key] for key in _KEPT if key in root}
         if text := clean_text(root.get("description", "")):
             kept["description"] = text
-        extra = root.get("additionalProperties")
+        extra = others_of(root)
         for depth in _DEPTHS:
             limits = Limits(depth, _MAX_SCHEMAS, _MAX_TEXT, choices=_MAX_SCHEMAS)
             converter = Converter(self.references, limits, self._names.to_wire)
