@@ -48,6 +48,19 @@ def test_our_own_requests_are_not_in_the_users_log(
 
 
 @pytest.mark.kernel
+def test_a_failure_that_the_card_tells_is_not_in_the_users_log(fresh: Kernel) -> None:
+    fresh.run(LOGGED.format(level="INFO"))
+    try:
+        reply = fresh.run("%%agent -m nosuch\nBegin.")
+        assert reply.run["status"] == "error"
+        assert "not a model" in reply.run["error"]
+        assert "INFO" not in reply.stderr
+        assert "Traceback" not in reply.stderr
+    finally:
+        fresh.run("logging.basicConfig(level=logging.WARNING, force=True)")
+
+
+@pytest.mark.kernel
 def test_the_users_own_requests_are_logged_as_they_set_it(
     asking_kernel: Kernel, server: ModelServer
 ) -> None:

@@ -96,7 +96,7 @@ def _ending_for(error: BaseException, run_id: str) -> RunEnding:
         case LimitReachedError():
             return RunEnding(RunStatus.DONE, error.reason, str(error) or None)
         case AgentError():
-            log.info("run %s failed", run_id, exc_info=error)
+            log.debug("run %s failed: %s", run_id, error)
             return RunEnding(RunStatus.ERROR, StopReason.ERROR, descriptors.describe(error))
     log.error("run %s failed", run_id, exc_info=error)
     if isinstance(error, Exception) and descriptors.has_none_left(error):

@@ -63,7 +63,7 @@ def _warm() -> None:
             asyncio.run(_mock_call(module))
     except Exception:
         # The first real call will meet the same trouble and can tell the user.
-        log.info("warming up litellm failed", exc_info=True)
+        log.debug("warming up litellm failed", exc_info=True)
 
 
 async def _mock_call(module: Any) -> None:
