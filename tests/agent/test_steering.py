@@ -13,9 +13,9 @@ from ipyagent.agent.approvals import ALREADY_SENT, NO_RUN
 from ipyagent.errors import AgentError, SessionError
 from ipyagent.llm.wire import to_openai
 from ipyagent.schema import Event, Run, StopReason
-from ipyagent.schema.replay import events_from_run
 from ipyagent.store.journal import Journal
 from ipyagent.tools.base import Tool, tool
+from replayed import events_from_run
 
 
 def say(lab: Lab, text: str) -> None:

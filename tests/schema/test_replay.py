@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from ipyagent import schema as s
 from ipyagent.errors import SessionError
 from ipyagent.schema import fold
-from ipyagent.schema.replay import events_from_run
 from ipyagent.schema.saved_images import RUN_MIME
 from ipyagent.store.graph_file import runs_in_notebook
+from replayed import events_from_run
 from schema.strategies import runs
 from stories import PLAN, called, whole_run
 

@@ -35,9 +35,9 @@ from ipyagent.schema import (
     ToolStarted,
     ToolStatus,
 )
-from ipyagent.schema.replay import events_from_run
 from ipyagent.schema.state import plan_index
 from ipyagent.ui.plain_view import PlainView
+from replayed import events_from_run
 
 LONG = "\n".join(f"line_{n}()" for n in range(200))
 PLAN = (

@@ -14,7 +14,6 @@ from pydantic import TypeAdapter
 
 from ipyagent.agent.approvals import Approvals
 from ipyagent.schema import Event, Run, advance
-from ipyagent.schema.replay import events_from_run
 from ipyagent.schema.saved_images import fill_from_html
 from ipyagent.ui import static_html
 from ipyagent.ui.feed import Feed
@@ -24,6 +23,7 @@ from ipyagent.ui.transcribe.arguments import mask_run
 from ipyagent.ui.transcribe.run import Live, Transcriber, transcribe
 from ipyagent.ui.transcript import find_changes
 from page_transcript import PageTranscript
+from replayed import events_from_run
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "schema"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "labextension"))

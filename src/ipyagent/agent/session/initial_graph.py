@@ -21,7 +21,7 @@ from ipyagent.agent.session.conversation import Conversation
 from ipyagent.errors import SessionError
 from ipyagent.plaintext import visible
 from ipyagent.schema import Node
-from ipyagent.schema.replay import events_from_run
+from ipyagent.schema.replay import conversation_events
 from ipyagent.store import graph_file
 
 SERVICES = "services"
@@ -108,7 +108,7 @@ def load_initial_graph(path: Path) -> tuple[list[Node], InitialGraph]:
     conversation = Conversation()
     # By id: a cell that was copied brings its run along.
     for run in {each.id: each for each in graph_file.runs_in_notebook(path)}.values():
-        for event in events_from_run(run):
+        for event in conversation_events(run):
             conversation.add(event)
     if conversation.head is None:
         raise SessionError(f"{path} holds no agent runs")
