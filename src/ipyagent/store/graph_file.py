@@ -14,10 +14,10 @@ import heapq
 import json
 import time
 import warnings
-from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Any
 
@@ -314,36 +314,27 @@ def _parents(path: Path, name: str, shape: dict[str, Any]) -> set[str]:
 
 def _parents_first(path: Path, parents: dict[str, set[str]]) -> list[str]:
     """Return the ids in the order of the file, as far as parents come before their children."""
-    names = list(parents)
-    places = {name: place for place, name in enumerate(names)}
-    children: defaultdict[str, list[str]] = defaultdict(list)
     for name, each in parents.items():
         if missing := sorted(parent for parent in each if parent not in parents):
             raise SessionError(f"{path}, node {name!r}: it follows {missing[0]!r}, not in the file")
-        for parent in each:
-            children[parent].append(name)
-    waits = {name: len(each) for name, each in parents.items()}
-    ready = [places[name] for name in names if not waits[name]]
-    order = []
-    while ready:
+    sorter = TopologicalSorter(parents)
+    try:
+        sorter.prepare()
+    except CycleError as error:
+        name = error.args[1][0]
+        raise SessionError(
+            f"{path}, node {name!r}: it follows itself, directly or through others"
+        ) from None
+    names = list(parents)
+    places = {name: place for place, name in enumerate(names)}
+    ready: list[int] = []
+    order: list[str] = []
+    while sorter.is_active():
+        for name in sorter.get_ready():
+            heapq.heappush(ready, places[name])
         order.append(names[heapq.heappop(ready)])
-        for child in children[order[-1]]:
-            waits[child] -= 1
-            if not waits[child]:
-                heapq.heappush(ready, places[child])
-    if len(order) < len(names):
-        name = _in_circle(parents, next(name for name in names if waits[name]), waits)
-        raise SessionError(f"{path}, node {name!r}: it follows itself, directly or through others")
+        sorter.done(order[-1])
     return order
-
-
-def _in_circle(parents: dict[str, set[str]], name: str, waits: dict[str, int]) -> str:
-    """Follow parents from a node that waits forever, until one repeats; return that one."""
-    seen = set()
-    while name not in seen:
-        seen.add(name)
-        name = next(parent for parent in sorted(parents[name]) if waits[parent])
-    return name
 
 
 def _json(path: Path) -> dict[str, Any]:

@@ -19,9 +19,8 @@ from ipyagent.llm.client import ModelRequest
 from ipyagent.llm.direct.formats import (
     LENGTH,
     Demand,
-    EncodedHistory,
+    Format,
     Reader,
-    Target,
     count_of,
     join_body,
     object_of,
@@ -46,15 +45,10 @@ _UNSIGNED = "skip_thought_signature_validator"
 must have one. Source: https://ai.google.dev/gemini-api/docs/thought-signatures."""
 
 
-class ChatFormat:
+class ChatFormat(Format):
     """OpenAI's chat format for one model, with its provider's deviations."""
 
     path = "/chat/completions"
-    headers: dict[str, str] = {}  # noqa: RUF012 - a protocol's attribute
-
-    def __init__(self, target: Target) -> None:
-        self._target = target
-        self._history = EncodedHistory(self._encode_messages, target)
 
     def encode(self, request: ModelRequest, *, stream: bool, omitted: frozenset[str]) -> bytes:
         """Return the body: first all that stays the same, the messages, then changing settings."""

@@ -128,7 +128,7 @@ class DirectClient(ServiceClient):
                 self._refused,
                 self._demands,
             )
-            kind: type[ChatFormat | MessagesFormat | ResponsesFormat] = ChatFormat
+            kind: type[Format] = ChatFormat
             if target.provider.format == "messages":
                 kind = MessagesFormat
             elif insists_on_responses(self._route, where.base, self._facts):

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import Any, Protocol
+from typing import Any, ClassVar
 
 from ipyagent.digests import digest_text
 from ipyagent.json_types import JsonDict
@@ -151,21 +151,32 @@ class Reader(ABC):
         yield from ()
 
 
-class Format(Protocol):
-    """A wire format, for one model."""
+class Format(ABC):
+    """A wire format, for one model, with its provider's deviations."""
 
-    path: str
+    path: ClassVar[str]
     """The path of its requests, behind the provider's address."""
-    headers: dict[str, str]
+    headers: ClassVar[dict[str, str]] = {}
     """Headers besides the key's."""
 
-    def encode(self, request: ModelRequest, *, stream: bool, omitted: frozenset[str]) -> bytes:
-        """Return the body of a request; `omitted` are settings that the service refuses."""
-        ...
+    def __init__(self, target: Target) -> None:
+        self._target = target
+        self._history = EncodedHistory(self._encode_messages, target)
 
+    @abstractmethod
+    def encode(self, request: ModelRequest, *, stream: bool, omitted: frozenset[str]) -> bytes:
+        """Return the body: first all that stays the same, the messages, then changing settings.
+
+        `omitted` are settings that the service refuses.
+        """
+
+    @abstractmethod
     def reader(self) -> Reader:
         """Return a reader for the reply."""
-        ...
+
+    @abstractmethod
+    def _encode_messages(self, messages: Sequence[Message]) -> Iterable[JsonDict]:
+        """Return the wire form of messages."""
 
 
 def text_of(value: object) -> str:

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, groupby
-from typing import Literal
+from typing import ClassVar, Literal
 
 from ipyagent.json_types import JsonDict, well_formed
 from ipyagent.llm.client import ModelRequest
 from ipyagent.llm.direct.formats import (
     LENGTH,
-    EncodedHistory,
+    Format,
     Reader,
     Target,
     count_of,
@@ -46,7 +46,7 @@ SHORT = 4_096
 _CACHE: JsonDict = {"cache_control": {"type": "ephemeral"}}
 
 
-class MessagesFormat:
+class MessagesFormat(Format):
     """Anthropic's format for one model.
 
     The service is asked to cache tools and system prompt by a mark on the latter, and the
@@ -54,11 +54,7 @@ class MessagesFormat:
     """
 
     path = "/v1/messages"
-    headers: dict[str, str] = {"anthropic-version": "2023-06-01"}  # noqa: RUF012 - a protocol's
-
-    def __init__(self, target: Target) -> None:
-        self._target = target
-        self._history = EncodedHistory(self._encode_messages, target)
+    headers: ClassVar[dict[str, str]] = {"anthropic-version": "2023-06-01"}
 
     def encode(self, request: ModelRequest, *, stream: bool, omitted: frozenset[str]) -> bytes:
         """Return the body: first all that stays the same, the messages, then changing settings."""

@@ -15,7 +15,7 @@ from ipyagent.json_types import JsonDict, well_formed
 from ipyagent.llm.client import ModelRequest
 from ipyagent.llm.direct.formats import (
     LENGTH,
-    EncodedHistory,
+    Format,
     Reader,
     Target,
     count_of,
@@ -39,15 +39,10 @@ from ipyagent.schema import (
 )
 
 
-class ResponsesFormat:
+class ResponsesFormat(Format):
     """OpenAI's Responses format for one model."""
 
     path = "/responses"
-    headers: dict[str, str] = {}  # noqa: RUF012 - a protocol's attribute
-
-    def __init__(self, target: Target) -> None:
-        self._target = target
-        self._history = EncodedHistory(self._encode_messages, target)
 
     def encode(self, request: ModelRequest, *, stream: bool, omitted: frozenset[str]) -> bytes:
         """Return the body: first all that stays the same, the messages, then changing settings."""
