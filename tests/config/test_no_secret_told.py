@@ -19,9 +19,9 @@ from ipyagent.config import (
     from_file,
     resolve_layers,
     setting_rows,
-    values_by_name,
     workspace_layers,
 )
+from ipyagent.config.keys import iter_settings
 from ipyagent.errors import ConfigError
 
 SECRET = "sk-canary-0123456789"
@@ -54,7 +54,7 @@ def test_settings_with_secrets_show_none() -> None:
         json.dumps(config.to_dict()),
         config.model_dump_json(),
         repr(config.model_dump()),
-        repr(values_by_name(config)),
+        repr([*iter_settings(config)]),
         repr(setting_rows(settings)),
         repr(copy.deepcopy(config)),
         repr(from_environment({"IPYAGENT_LLM__API_KEY": SECRET})),

@@ -21,8 +21,8 @@ from ipyagent.config import (
     Rule,
     ToolsConfig,
     WorkspaceConfig,
-    values_by_name,
 )
+from ipyagent.config.keys import iter_settings
 
 SECTIONS = [AgentConfig, ChatConfig, Config, LLMConfig, LoggingConfig, MCPConfig, MCPServerConfig]
 SECTIONS += [PolicyConfig, RetryConfig, Rule, ToolsConfig, WorkspaceConfig]
@@ -88,7 +88,8 @@ DEFAULTS = {
 @pytest.mark.spec("A05", "A06", "A07", "A08", "A09", "A10", "A11", "A12", "A13", "A14", "A16")
 @pytest.mark.spec("A17", "A18", "A24", "H21", "M04", "M05", "M06", "M08", "M09", "M10")
 def test_without_any_key_every_setting_has_its_default() -> None:
-    assert values_by_name(Config()) == DEFAULTS
+    settings = iter_settings(Config())
+    assert {".".join(key): value for key, value in settings} == DEFAULTS
     assert AppConfig is Config
     assert Config().agents == {}
 

@@ -15,8 +15,8 @@ from ipyagent.config import (
     resolve_layers,
     setting_rows,
     user_file,
-    values_by_name,
 )
+from ipyagent.config.keys import SETTING_NAMES, iter_settings
 from ipyagent.errors import AgentNotFoundError, ConfigError
 
 
@@ -57,7 +57,7 @@ def test_each_source_wins_over_those_below_it(folder: Path, tmp_path: Path) -> N
     assert (last.config.llm.timeout, last.origins["llm.timeout"]) == (4, layers[4].source)
     assert (last.config.agent.max_tokens, last.config.agent.max_usd) == (1, 2)
     assert last.origins["agent.max_seconds"] == "default"
-    assert set(last.origins) == set(values_by_name(last.config))
+    assert set(last.origins) == {".".join(key) for key, _ in iter_settings(last.config)}
     assert last.notices == ()
 
 
@@ -202,7 +202,7 @@ def test_the_settings_are_shown_with_their_sources() -> None:
     assert rows["mcp.servers"] == ("one", "s1")
     assert rows["agents.r.max_steps"] == ("1", "s1")
     assert rows["llm.model"] == ("not set", "default")
-    assert set(values_by_name(Config())) <= set(rows)
+    assert set(SETTING_NAMES) <= set(rows)
 
 
 def test_what_is_shown_stays_on_its_line() -> None:

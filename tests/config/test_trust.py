@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ipyagent.config import distrust, is_trusted, resolve_layers, trust, workspace_layers
+from ipyagent.config import is_trusted, resolve_layers, trust, workspace_layers
 from ipyagent.config.trust import trust_file
 from ipyagent.errors import ConfigError
 
@@ -36,9 +36,6 @@ def test_a_trusted_folder_may_loosen_until_its_settings_change(loose: Path) -> N
     assert mode(loose) == "confirm-sensitive"
     (loose / "ipyagent.yaml").write_text(LOOSE)
     assert mode(loose) == "yolo"
-    distrust(loose)
-    assert mode(loose) == "confirm-sensitive"
-    distrust(loose)
 
 
 def test_of_pyproject_only_our_table_counts(folder: Path) -> None:
@@ -148,7 +145,6 @@ def test_a_list_that_cannot_be_written_is_said_and_nothing_changes(
 def _trust_again_and_again(folder: Path) -> None:
     for _ in range(15):
         trust(folder)
-        distrust(folder)
 
 
 @pytest.mark.slow

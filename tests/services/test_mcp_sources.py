@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from ipyagent.config import MCPServerConfig, distrust, trust
+from ipyagent.config import MCPServerConfig, trust
+from ipyagent.config.trust import trust_file
 from ipyagent.services.mcp.servers import MCPServers
 from ipyagent.services.mcp.sources import ServerSources
 from servers.mcp_lab import MCPLab, named
@@ -169,7 +170,7 @@ def test_the_sources_are_read_again_only_after_a_change(
         case "folder":
             write(place.home / "mcp.json", b=program(place, "dies"))
         case "trust":
-            distrust(place.home)
+            trust_file().unlink()
         case "settings":
             configured.append(place.raw("good", "d"))
     after, _ = servers.sources.collect()

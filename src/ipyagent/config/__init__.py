@@ -1,6 +1,5 @@
 """Settings: their keys, sources, precedence and trust."""
 
-from ipyagent.config.keys import values_by_name
 from ipyagent.config.rules import Example, Examples, PolicyConfig, Rule, Subject
 from ipyagent.config.sections import (
     AgentConfig,
@@ -35,7 +34,7 @@ from ipyagent.config.sources import (
     user_file,
     user_layer,
 )
-from ipyagent.config.trust import distrust, is_trusted, trust, workspace_layers
+from ipyagent.config.trust import is_trusted, trust, workspace_layers
 
 __all__ = [
     "AgentConfig",
@@ -59,7 +58,6 @@ __all__ = [
     "ToolsConfig",
     "WorkspaceConfig",
     "base_layers",
-    "distrust",
     "from_assignment",
     "from_environment",
     "from_file",
@@ -73,6 +71,5 @@ __all__ = [
     "trust",
     "user_file",
     "user_layer",
-    "values_by_name",
     "workspace_layers",
 ]

@@ -54,11 +54,6 @@ SETTING_NAMES = [".".join(key) for key in DEFAULTS]
 SECTIONS = sorted({name.rpartition(".")[0] for name in SETTING_NAMES} | {"agents"})
 
 
-def values_by_name(settings: Config) -> JsonDict:
-    """Return all settings by dotted key."""
-    return {".".join(key): value for key, value in iter_settings(settings)}
-
-
 def nest(values: Iterable[tuple[Key, object]]) -> JsonDict:
     """Return the settings as nested sections."""
     sections: JsonDict = {}

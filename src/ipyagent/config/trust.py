@@ -143,13 +143,6 @@ def trust(folder: Path) -> str:
     )
 
 
-def distrust(folder: Path) -> None:
-    """Remove the folder from the list."""
-    name = folder_key(folder)
-    if name in _trusted_folders()[0]:
-        _TRUST_FILE.update(lambda listed: {k: v for k, v in listed.items() if k != name})
-
-
 def _tool_table(data: bytes) -> JsonDict:
     try:
         table = tomllib.loads(data.decode("utf-8"))
