@@ -223,7 +223,7 @@ def test_chunks_fold_into_blocks_in_their_order() -> None:
 @pytest.mark.spec("A26", "M17")
 def test_a_reply_has_its_count_and_its_end() -> None:
     builder = ReplyBuilder()
-    assert (builder.response().message, builder.response().content) == (None, None)
+    assert builder.message() is None
     usage = TokenUsage(prompt_tokens=3, completion_tokens=4)
     for chunk in (
         call('{"a": 1}', ref="x", name="f"),
@@ -231,7 +231,12 @@ def test_a_reply_has_its_count_and_its_end() -> None:
         StreamChunk(type="usage", usage=usage, cost_usd=0.5),
     ):
         builder.add(chunk)
-    response = builder.response()
+    response = LLMResponse(
+        message=builder.message(),
+        finish_reason=builder.finish_reason,
+        usage=builder.usage,
+        cost_usd=builder.cost_usd,
+    )
     assert (response.content, response.text) == (None, "")
     assert response.tool_calls == (ToolCall(id="x", name="f", arguments={"a": 1}),)
     assert (response.finish_reason, response.usage, response.cost_usd) == ("stop", usage, 0.5)

@@ -17,7 +17,6 @@ from ipyagent.phrases import ellipsize
 from ipyagent.schema import (
     Block,
     ImageContent,
-    LLMResponse,
     Message,
     OpaqueContent,
     Role,
@@ -102,8 +101,9 @@ def tools_to_openai(definitions: Iterable[ToolDefinition]) -> list[dict[str, Any
 def _assistant(message: Message) -> dict[str, Any]:
     text = well_formed(message.text) if message.text.strip() else None
     wired: dict[str, Any] = {"role": "assistant", "content": text}
-    if thinking := [*_thinking(message)]:
-        wired["thinking_blocks"] = thinking
+    thoughts = [block for block in message.content if isinstance(block, ThinkingContent)]
+    if verifiable := [each.to_anthropic() for each in thoughts if _is_verifiable(each)]:
+        wired["thinking_blocks"] = verifiable
     if message.tool_calls:
         wired["tool_calls"] = [_call(call) for call in message.tool_calls]
     return wired
@@ -117,14 +117,9 @@ def legal_name(name: str) -> str:
     return _BAD_START.sub("_", _NOT_IN_NAMES.sub("_", name))[:_LONGEST_NAME]
 
 
-def _thinking(message: Message) -> Iterator[dict[str, Any]]:
-    """Yield thinking that its provider can verify; those that sign refuse unsigned thinking."""
-    for block in message.content:
-        match block:
-            case ThinkingContent(encrypted_content=data, id="") if data:
-                yield {"type": "redacted_thinking", "data": data}
-            case ThinkingContent(thinking=text, signature=signature) if signature:
-                yield {"type": "thinking", "thinking": text, "signature": signature}
+def _is_verifiable(thought: ThinkingContent) -> bool:
+    """Return whether its provider can verify it; those that sign refuse unsigned thinking."""
+    return bool(thought.signature or (thought.encrypted_content and not thought.id))
 
 
 def _call(call: ToolCall) -> dict[str, Any]:
@@ -150,12 +145,12 @@ def _user(blocks: Iterable[Block], vision: bool) -> Iterator[dict[str, Any]]:
                     "content": _result_text(block, vision),
                 }
                 if vision:
-                    parts += [_image(b) for b in block.content if isinstance(b, ImageContent)]
+                    parts += [b.to_openai() for b in block.content if isinstance(b, ImageContent)]
             case TextContent(text=text):
                 parts.append({"type": "text", "text": well_formed(text)})
             case ImageContent():
                 note = {"type": "text", "text": describe_image(block, vision=False)}
-                parts.append(_image(block) if vision else note)
+                parts.append(block.to_openai() if vision else note)
     if all(part["type"] == "text" for part in parts):
         if content := "\n".join(part["text"] for part in parts):
             yield {"role": "user", "content": content}
@@ -174,11 +169,6 @@ def _result_text(result: ToolResultContent, vision: bool) -> str:
     text = "\n".join(lines)
     text = text if text.strip() else "(no output)"
     return f"Error: {text}" if result.is_error and not text.startswith("Error") else text
-
-
-def _image(image: ImageContent) -> dict[str, Any]:
-    url = f"data:{image.media_type};base64,{image.data}"
-    return {"type": "image_url", "image_url": {"url": url}}
 
 
 def describe_image(image: ImageContent, vision: bool) -> str:
@@ -267,15 +257,6 @@ class ReplyBuilder:
         if not any(not isinstance(b, TextContent) or b.text.strip() for b in content):
             return None
         return Message(role=Role.ASSISTANT, content=content, maker=self.maker)
-
-    def response(self) -> LLMResponse:
-        """Return the reply so far with its token count and finish reason."""
-        return LLMResponse(
-            message=self.message(),
-            finish_reason=self.finish_reason,
-            usage=self.usage,
-            cost_usd=self.cost_usd,
-        )
 
     def _add_text(self, text: str) -> None:
         last = self._blocks[-1] if self._blocks else None

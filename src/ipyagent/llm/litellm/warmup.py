@@ -48,14 +48,6 @@ def warm_up() -> None:
             _thread.start()
 
 
-def wait_until_loaded(timeout: float | None = 0.0) -> bool:
-    """Return whether the warm-up has ended, after waiting up to `timeout` seconds (None: ever)."""
-    if _thread is None:
-        return False
-    _thread.join(timeout)
-    return not _thread.is_alive()
-
-
 def _warm() -> None:
     try:
         module = litellm()
