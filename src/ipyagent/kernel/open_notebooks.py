@@ -15,15 +15,15 @@ which stands for that client's notebook of this kernel.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from ipyagent.errors import PageError
 from ipyagent.json_types import JsonDict
 from ipyagent.kernel.frontend import detect
-from ipyagent.kernel.pages import Pages
+from ipyagent.kernel.pages import Page, Pages
 from ipyagent.kernel.protocols import Shell, kernel_of
 
 Kind = Literal["code", "markdown", "raw"]
@@ -44,31 +44,11 @@ class NotebookCell:
     """True if the user locked it against changes."""
 
 
-class PageClient(Protocol):
-    """A page, as far as requests are sent to it here."""
-
-    @property
-    def clients(self) -> Sequence[str]:
-        """The client names in its requests to run cells."""
-        ...
-
-    @property
-    def notebooks(self) -> Sequence[str]:
-        """The notebooks of this kernel that it shows."""
-        ...
-
-    def request(
-        self, what: str, *, path: str | None = None, client: str | None = None, **details: object
-    ) -> Any:
-        """Ask and wait for the answer, not on the main thread; raises PageError."""
-        ...
-
-
 @dataclass(frozen=True)
 class OpenNotebook:
     """A notebook that a page has open; `path` is the server's, None: the kernel's own."""
 
-    page: PageClient
+    page: Page
     path: str | None = None
     client: str | None = None
     """The client that asked for the running cell: several notebooks can share a kernel."""
@@ -108,7 +88,7 @@ class OpenNotebook:
 class OpenNotebooks:
     """The notebooks around a run: the kernel's own, and others that pages have open."""
 
-    pages: Callable[[], list[PageClient]] = list
+    pages: Callable[[], list[Page]] = list
     folder: Path = Path()
     """The folder of the kernel's own notebook."""
     saved: Path | None = None
@@ -155,7 +135,7 @@ class OpenNotebooks:
         """Return whether that is the kernel's own notebook."""
         return self.saved is not None and _is_same(self.saved, file)
 
-    def _pages(self) -> list[PageClient]:
+    def _pages(self) -> list[Page]:
         """Return the page that asked for the running cell, then the others, newest first."""
         return sorted(self.pages(), key=lambda page: self.client in page.clients)[::-1]
 

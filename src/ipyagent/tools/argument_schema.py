@@ -10,12 +10,12 @@ from __future__ import annotations
 import inspect
 import re
 import warnings
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
 from functools import cache
 from itertools import islice
 from types import CodeType, MappingProxyType, SimpleNamespace
-from typing import Annotated, Any, NotRequired, Protocol, get_type_hints
+from typing import Annotated, Any, NotRequired, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, with_config
 from pydantic.errors import PydanticUserError
@@ -158,19 +158,6 @@ _BOILERPLATE = frozenset(
 _own_schemas: dict[CodeType, TypedArgumentSchema] = {}
 
 
-class ArgumentSchema(Hashable, Protocol):
-    """A tool's arguments; undeclared names are errors, in nested objects too."""
-
-    schema: JsonDict
-    """A JSON Schema of type object, as `WireSchema` makes it."""
-    conditions: str
-    """Sentences for the model about what the schema cannot say."""
-
-    def validate(self, arguments: JsonDict) -> JsonDict:
-        """Return the arguments as the function takes them; raises InvalidArgumentsError."""
-        ...
-
-
 class TypedArgumentSchema:
     """Arguments described by Python types. Missing ones get their defaults."""
 
@@ -236,6 +223,9 @@ class JsonArgumentSchema:
         if problems:
             raise InvalidArgumentsError(problems)
         return given
+
+
+ArgumentSchema = TypedArgumentSchema | JsonArgumentSchema
 
 
 def _list_problems(schema: JsonDict, arguments: object) -> str:

@@ -9,7 +9,7 @@ import json
 import time
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, Protocol
 
 import anyio
 from mcp.shared.exceptions import MCPError as ProtocolError
@@ -25,44 +25,19 @@ from ipyagent.tools.json_schemas import clean
 
 ReceivedItem = SessionMessage | Exception
 
-_Received = TypeVar("_Received", covariant=True)
-_Sent = TypeVar("_Sent", contravariant=True)
 
+class ReceiveStream(Protocol):
+    """A stream that messages are read from."""
 
-class _Stream(Protocol):
-    """A stream that closes with its context."""
+    async def receive(self) -> ReceivedItem:
+        """Return the next message; raise EndOfStream where there is no more."""
 
     async def aclose(self) -> None:
         """Close it."""
 
-    async def __aenter__(self) -> Self: ...
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc_val: BaseException | None,
-        exc_tb: TracebackType | None,
-    ) -> bool | None: ...
 
-
-class ReceiveStream(_Stream, Protocol[_Received]):
-    """A stream that items are read from."""
-
-    async def receive(self) -> _Received:
-        """Return the next item; raise EndOfStream where there is no more."""
-
-    def __aiter__(self) -> ReceiveStream[_Received]: ...
-    async def __anext__(self) -> _Received: ...
-
-
-class SendStream(_Stream, Protocol[_Sent]):
-    """A stream that items are written to."""
-
-    async def send(self, item: _Sent, /) -> None:
-        """Write one item."""
-
-
-TransportStreams = tuple[ReceiveStream[ReceivedItem], SendStream[SessionMessage]]
-
+TransportStreams = tuple[ReceiveStream, Any]
+"""The stream to read from, and the SDK's to write to."""
 
 MAX_TOOLS = 200
 """The maximum number of tools of one server; no model reads more."""
@@ -92,7 +67,7 @@ class FilteredMessages:
     because each becomes a task; those over the limit are dropped. `on_end` is called at the end.
     """
 
-    def __init__(self, stream: ReceiveStream[ReceivedItem], on_end: Callable[[], None]) -> None:
+    def __init__(self, stream: ReceiveStream, on_end: Callable[[], None]) -> None:
         self._stream, self._on_end = stream, on_end
         self._message_limit, self._request_limit = RateLimit(2000, 2000), RateLimit(100, 1)
         self.last_activity = time.monotonic()

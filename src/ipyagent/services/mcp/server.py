@@ -12,7 +12,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import wait
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakSet
 
 from ipyagent.config import MCPServerConfig
@@ -32,23 +32,13 @@ T = TypeVar("T")
 _EXIT_SECONDS = 3.0  # seconds that servers get to end by themselves when the kernel ends
 
 
-class Closable(Protocol):
-    """An object that must be closed when the kernel ends."""
-
-    async def close(self) -> None:
-        """End it; called in the thread's loop."""
-
-    def kill(self) -> None:
-        """End it at once, from any thread."""
-
-
 class ServersThread(LoopThread):
     """The thread of all connections; `connections` are those to close when it ends."""
 
     thread_name = "ipyagent-mcp"
 
     def __init__(self) -> None:
-        self.connections: WeakSet[Closable] = WeakSet()
+        self.connections: WeakSet[Connection] = WeakSet()
         super().__init__()
         atexit.register(self._close)
 

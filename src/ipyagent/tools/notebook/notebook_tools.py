@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import replace
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -50,25 +50,7 @@ def check_not_open(workspace: Workspace, desktop: OpenNotebooks, path: str) -> N
         )
 
 
-class Document(Protocol):
-    """A notebook, open or closed."""
-
-    @property
-    def name(self) -> str:
-        """Its name in messages."""
-        ...
-
-    def cells(self) -> list[NotebookCell]:
-        """Return the cells."""
-        ...
-
-    def insert(self, index: int, kind: str, source: str) -> str:
-        """Insert a cell; return its id."""
-        ...
-
-    def replace(self, cell: NotebookCell, source: str) -> None:
-        """Replace the source of a cell, if it has not changed since it was read."""
-        ...
+Document = OpenNotebook | NotebookFile
 
 
 class NotebookTools:
