@@ -232,7 +232,6 @@ def test_verbosity_is_a_number_and_true_is_one() -> None:
     assert [LoggingConfig.model_validate({"verbose": v}).verbose for v in given] == [
         0, 1, 0, 1, 3, 9, 2,
     ]  # fmt: skip
-    assert ChatConfig(verbose=True).verbose == 1
     for level in ("debug", "info", "warn", "error"):
         assert LoggingConfig.model_validate({"level": level}).level == level
 
@@ -307,17 +306,10 @@ def test_groups_of_tools_are_switched_by_either_name(ours: str, theirs: str) -> 
         ToolsConfig.model_validate({ours: "perhaps"})
 
 
-@pytest.mark.spec("H20", "H21")
-def test_an_agents_file_is_there_and_is_a_file(tmp_path: Path) -> None:
-    path = tmp_path / "agent.yaml"
-    with pytest.raises(ValidationError, match="not found"):
-        ChatConfig(agent_config_path=path)
-    with pytest.raises(ValidationError, match="not a file"):
-        ChatConfig(agent_config_path=tmp_path)
-    path.touch()
-    config = ChatConfig(agent_config_path=path)
-    assert config.agent_config_path == path
-    assert (config.verbose, config.enable_observability, config.max_messages) == (0, False, 50)
+@pytest.mark.spec("H21")
+def test_a_conversation_is_observed_only_if_that_is_wanted() -> None:
+    config = ChatConfig()
+    assert (config.enable_observability, config.max_messages) == (False, 50)
     assert ChatConfig(max_messages=1).max_messages == 1
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from ipyagent.config.field_types import PARTIAL
-from ipyagent.config.keys import MISPLACED, Key, explain_error, iter_settings, misplaced_message
+from ipyagent.config.keys import Key, explain_error
 from ipyagent.config.sections import Config
 from ipyagent.config.sources import Layer
 
@@ -29,7 +29,7 @@ def drop_invalid(layer: Layer) -> Layer:
     problems: list[str] = []
     for _ in range(_MAX_ROUNDS):
         try:
-            config = Config.model_validate(values, context=PARTIAL)
+            Config.model_validate(values, context=PARTIAL)
         except ValidationError as error:
             problems.append(explain_error(error))
             values = _drop_errors(values, error)
@@ -38,10 +38,6 @@ def drop_invalid(layer: Layer) -> Layer:
             problems.append("it cannot be read")
             values = {}
             continue
-        misplaced = [key for key, _ in iter_settings(config, only_set=True) if key in MISPLACED]
-        problems += map(misplaced_message, misplaced)
-        for key in misplaced:
-            values = _drop_key(values, key)
         break
     else:
         values = {}

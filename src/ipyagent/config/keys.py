@@ -17,7 +17,7 @@ from ipyagent.plaintext import cite
 Key = tuple[str, ...]
 """The names on the path to a setting; the name of an agent may contain dots."""
 
-MISPLACED: Mapping[Key, str] = {
+_MISPLACED: Mapping[Key, str] = {
     ("chat", "agent_config_path"): "--config PATH",
     ("chat", "verbose"): "logging.verbose",
 }
@@ -39,7 +39,7 @@ def iter_settings(
                 yield from iter_settings(profile, (*key, agent), only_set=True)
                 if not profile.model_fields_set:
                     yield (*key, agent), {}
-        elif only_set or key not in MISPLACED:
+        else:
             yield key, value
 
 
@@ -75,8 +75,8 @@ def explain_error(error: ValidationError) -> str:
     errors = error.errors(include_input=False, include_url=False, include_context=False)
     for each in errors[:MAX_PROBLEMS]:
         key = tuple(str(part) for part in each["loc"])
-        if key in MISPLACED:
-            problems.append(misplaced_message(key))
+        if key in _MISPLACED:
+            problems.append(f"{'.'.join(key)} is not a setting; use {_MISPLACED[key]}")
         elif each["type"] in {"extra_forbidden", "invalid_key"}:
             problems.append(unknown_message(key))
         else:
@@ -85,11 +85,6 @@ def explain_error(error: ValidationError) -> str:
     if len(errors) > MAX_PROBLEMS:
         problems.append(f"and {len(errors) - MAX_PROBLEMS} more")
     return "; ".join(problems)
-
-
-def misplaced_message(key: Key) -> str:
-    """Return the message that this is no setting, and what to use instead."""
-    return f"{'.'.join(key)} is not a setting; use {MISPLACED[key]}"
 
 
 def unknown_message(key: Key) -> str:

@@ -296,19 +296,6 @@ class ChatConfig(Section):
     """Functions that check each prompt first, as `package.module:function`."""
     enable_observability: bool = False
     """Whether runs are traced with OpenTelemetry."""
-    agent_config_path: Path | None = None
-    """Refused when set, except by `--config PATH`."""
-    verbose: NonNegativeInt = 0
-    """Refused when set: it is `logging.verbose`."""
-
-    @field_validator("agent_config_path")
-    @classmethod
-    def _check_is_file(cls, path: Path | None) -> Path | None:
-        if path is not None and not path.exists():
-            raise ValueError(f"the agent's configuration is not found: {path}")
-        if path is not None and not path.is_file():
-            raise ValueError(f"the agent's configuration is not a file: {path}")
-        return path
 
 
 class UndoConfig(Section):

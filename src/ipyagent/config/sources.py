@@ -20,10 +20,7 @@ from pydantic import ValidationError
 from ipyagent.atomic_files import lock_file, replace_file
 from ipyagent.config.field_types import PARTIAL
 from ipyagent.config.keys import (
-    MISPLACED,
     explain_error,
-    iter_settings,
-    misplaced_message,
     put_value,
 )
 from ipyagent.config.sections import Config
@@ -201,16 +198,11 @@ def _restore_statement(name: str, start: Mapping[str, str]) -> str:
 def validate_layer(layer: Layer) -> Config:
     """Validate a layer on its own; raises ConfigError, which names its source."""
     try:
-        config = Config.model_validate(dict(layer.values), context=PARTIAL)
+        return Config.model_validate(dict(layer.values), context=PARTIAL)
     except ValidationError as error:
         keys = [each["loc"] for each in error.errors(include_context=False)]
         where = describe_lines(layer.text, keys)
         raise ConfigError(f"{layer.source}{where}: {explain_error(error)}") from None
-    for key, _ in iter_settings(config, only_set=True):
-        if key in MISPLACED:
-            where = describe_lines(layer.text, [key])
-            raise ConfigError(f"{layer.source}{where}: {misplaced_message(key)}")
-    return config
 
 
 def describe_lines(text: bytes, keys: Iterable[tuple[object, ...]]) -> str:
