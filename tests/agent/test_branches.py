@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from harness import Lab
+from ipyagent.agent.session.conversation import Conversation
 from ipyagent.agent.session.session import Session
 from ipyagent.agent.session.sessions import Sessions
 from ipyagent.errors import SessionError
@@ -169,7 +170,7 @@ def test_a_summary_stands_only_for_its_own_branch(lab: Lab) -> None:
     merged = trunk.merge(branches)
     lab.session = merged
     lab.run(["Both."], "So?")
-    for messages in (merged.messages, merged.graph.to_messages(str(merged.head))):
+    for messages in (merged.messages, Conversation(merged.graph, str(merged.head)).messages):
         sent = [message.text for message in messages if not message.synthetic]
         assert sent[:2] == ["How? train", "By train."]
         assert sent[-4:] == ["How? boat", "By boat.", "So?", "Both."]

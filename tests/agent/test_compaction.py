@@ -200,7 +200,7 @@ def test_a_summarised_conversation_is_read_back_as_it_was(lab: Lab) -> None:
         assert (other.messages, other.node_ids) == (said.messages, said.node_ids)
         assert (other.token_count, other.since_summary) == (said.token_count, 2)
     assert said.head is not None
-    assert list(said.graph.to_messages(said.head)) == said.messages
+    assert Conversation(said.graph, said.head).messages == said.messages
 
 
 def test_where_nothing_is_old_enough_the_person_is_told(lab: Lab) -> None:

@@ -104,10 +104,10 @@ def test_a_run_adds_what_is_new_and_not_its_instructions_again(lab: Lab) -> None
 def test_the_graph_and_the_conversation_agree_on_what_is_sent(lab: Lab) -> None:
     lab.run([{"calls": [call("list_files")]}, "Done."])
     said = lab.session.conversation
-    assert said.head is not None
-    assert list(said.graph.to_messages(said.head)) == said.messages
-    assert said.graph.system_prompt(said.head) == said.system_prompt
-    assert said.graph.tools(said.head) == said.tools
+    again = Conversation(said.graph, said.head)
+    assert again.messages == said.messages
+    assert again.system_prompt == said.system_prompt
+    assert again.tools == said.tools
 
 
 def test_a_conversation_of_its_nodes_equals_the_one_of_its_events(lab: Lab) -> None:
@@ -204,7 +204,7 @@ def test_instructions_of_a_run_hold_for_that_run_alone(lab: Lab) -> None:
     assert review == f"{usual}\n\nYou review."
     assert again == usual
     said = lab.session.conversation
-    assert said.graph.system_prompt(said.head or "") == usual
+    assert Conversation(said.graph, said.head or "").system_prompt == usual
 
 
 def test_a_conversation_without_nodes_is_empty() -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
+from ipyagent.agent.session.conversation import Conversation
 from ipyagent.schema import (
     Graph,
     Message,
@@ -37,7 +39,7 @@ def message_node(each: str, *parents: str, role: str = "user") -> Node:
     return node(each, *parents, role=role, content=f"<{each}>")
 
 
-def texts(messages: tuple[Message, ...]) -> list[str]:
+def texts(messages: Iterable[Message]) -> list[str]:
     return [message.text.strip("<>") for message in messages]
 
 
@@ -151,11 +153,11 @@ def test_prompts_are_joined_and_the_newest_tools_count() -> None:
             node("v", "q", type="tool_definitions", **tools[1]),
         ]
     )
-    assert graph.system_prompt("v") == "Be brief.\n\nBe kind."
-    assert graph.system_prompt("u") == "Be brief."
-    assert [tool.name for tool in graph.tools("v")] == ["g"]
-    assert [tool.name for tool in graph.tools("u")] == ["f"]
-    assert Graph([message_node("x")]).tools("x") == ()
+    assert Conversation(graph, "v").system_prompt == "Be brief.\n\nBe kind."
+    assert Conversation(graph, "u").system_prompt == "Be brief."
+    assert [tool.name for tool in Conversation(graph, "v").tools] == ["g"]
+    assert [tool.name for tool in Conversation(graph, "u").tools] == ["f"]
+    assert Conversation([message_node("x")], "x").tools == ()
 
 
 @pytest.mark.spec("N12", "H22")
@@ -172,7 +174,7 @@ def test_executions_are_never_sent() -> None:
             node("n", "s", type="new", text="secret"),
         ]
     )
-    sent = graph.to_messages("n")
+    sent = Conversation(graph, "n").messages
     assert [message.role for message in sent] == [Role.USER, Role.ASSISTANT, Role.USER]
     assert "secret" not in str(sent)
     assert graph.heads == ("n",)
@@ -188,7 +190,7 @@ def test_a_branch_has_only_its_ancestors() -> None:
             message_node("e", "c"),
         ]
     )
-    assert texts(graph.to_messages("e")) == ["a", "c", "e"]
+    assert texts(Conversation(graph, "e").messages) == ["a", "c", "e"]
     assert [each.id for each in graph.ancestors("d")] == ["a", "b", "c", "d"]
     assert graph.heads == ("d", "e")
     assert len(graph) == 5
@@ -207,8 +209,8 @@ def test_a_summary_replaces_the_messages_that_it_summarizes() -> None:
         ]
     )
     graph.add(message_node("e", "s"))
-    assert texts(graph.to_messages("e")) == ["a", "s", "d", "e"]
-    assert texts(graph.to_messages("d")) == ["a", "b", "c", "d"]
+    assert texts(Conversation(graph, "e").messages) == ["a", "s", "d", "e"]
+    assert texts(Conversation(graph, "d").messages) == ["a", "b", "c", "d"]
 
 
 def test_a_graph_refuses_duplicate_ids_and_missing_parents() -> None:
@@ -223,7 +225,7 @@ def test_a_graph_refuses_duplicate_ids_and_missing_parents() -> None:
             graph.add(wrong)
     assert len(graph) == 1
     with pytest.raises(ValueError, match="no node 'x'"):
-        graph.to_messages("x")
+        Conversation(graph, "x")
     with pytest.raises(ValidationError):
         Node(id="", data=SystemPrompt(content="x"))
 
@@ -241,7 +243,7 @@ def test_a_long_conversation_needs_no_deep_stack() -> None:
     sys.setrecursionlimit(300)
     try:
         graph = Graph.from_dict({"nodes": nodes})
-        sent = graph.to_messages(f"n{count - 1}")
+        sent = Conversation(graph, f"n{count - 1}").messages
     finally:
         sys.setrecursionlimit(limit)
     assert len(sent) == len(graph) == count

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from ipyagent import schema as s
+from ipyagent.agent.session.conversation import Conversation
 from ipyagent.errors import SessionError
 from ipyagent.schema.graph import COMPACTED
 from ipyagent.store.graph_file import load, save
@@ -98,7 +99,7 @@ def test_a_graph_survives_saving_and_loading(tmp_path: Path) -> None:
     assert (loaded.heads, loaded.session_id) == (("stop",), "s1")
     assert loaded.metadata == {"name": "one"}
     assert loaded.created_at is not None
-    assert loaded.graph.to_messages("stop") == graph.to_messages("stop")
+    assert Conversation(loaded.graph, "stop").messages == Conversation(graph, "stop").messages
     save(path, loaded.graph)
     assert load(path).heads == graph.heads == ("wait", "stop", "odd")
 
@@ -270,9 +271,9 @@ def test_we_read_files_of_nano_agent(tmp_path: Path) -> None:
     assert (loaded.heads, loaded.session_id) == (("n9",), "session_1a2b3c4d")
     assert loaded.metadata == {"task": "greeting"}
     graph = loaded.graph
-    assert graph.system_prompt("n9") == "You are helpful."
-    assert [tool.name for tool in graph.tools("n9")] == ["Bash"]
-    ask, reply, results, answer = graph.to_messages("n9")
+    assert Conversation(graph, "n9").system_prompt == "You are helpful."
+    assert [tool.name for tool in Conversation(graph, "n9").tools] == ["Bash"]
+    ask, reply, results, answer = Conversation(graph, "n9").messages
     assert (ask.text, answer.text) == ("What files are here?", "One.")
     assert (
         ask.timestamp == graph.nodes["n3"].timestamp == datetime(2025, 3, 1, 9, 30, 0, 250_000, UTC)
@@ -309,7 +310,7 @@ def test_empty_messages_are_kept_and_never_sent(content: Any, tmp_path: Path) ->
     change_node(path, "n8", data={"role": "assistant", "content": content})
     graph = load(path).graph
     assert len(graph) == 9
-    assert len(graph.to_messages("n9")) == 3
+    assert len(Conversation(graph, "n9").messages) == 3
     save(path, graph)
     assert list(load(path).graph) == list(graph)
 
@@ -317,7 +318,7 @@ def test_empty_messages_are_kept_and_never_sent(content: Any, tmp_path: Path) ->
 def test_a_message_longer_than_the_limit_for_typing_is_kept_whole(tmp_path: Path) -> None:
     path, long = tmp_path / "nano.json", "x" * (s.MAX_TYPED + 1)
     change_node(path, "n3", data={"role": "user", "content": long})
-    assert load(path).graph.to_messages("n9")[0].text == long
+    assert Conversation(load(path).graph, "n9").messages[0].text == long
 
 
 @pytest.mark.spec("N28")
@@ -329,7 +330,7 @@ def test_unknown_keys_are_kept_with_a_warning(tmp_path: Path) -> None:
     change_node(path, "n3", data=data, colour="red")
     with pytest.warns(UserWarning, match=r"nano.json .*: cache_control, colour, extra, mood"):
         loaded = load(path)
-    assert loaded.graph.to_messages("n9")[0].text == "Hi."
+    assert Conversation(loaded.graph, "n9").messages[0].text == "Hi."
     save(path, loaded.graph)
     saved = json.loads(path.read_text())["nodes"]["n3"]
     assert saved["data"] == data
@@ -467,7 +468,7 @@ def test_a_chain_of_ten_thousand_nodes_needs_no_recursion_in_any_order(
     sys.setrecursionlimit(200)
     try:
         loaded = load(path)
-        messages = loaded.graph.to_messages(loaded.heads[0])
+        messages = Conversation(loaded.graph, loaded.heads[0]).messages
         save(path, loaded.graph)
     finally:
         sys.setrecursionlimit(before)

@@ -275,37 +275,6 @@ class Graph:
         reached = self.ancestor_ids(*heads)
         return [self._nodes[each] for each in self._parents if each in reached]
 
-    def to_messages(self, head: str) -> tuple[Message, ...]:
-        """Return the messages sent to a model at `head`: a summary replaces what it summarizes."""
-        nodes: list[Node] = []
-        for node in self.ancestors(head):
-            if not isinstance(node.data, Message):
-                continue
-            match node.metadata.get(COMPACTED):
-                case {"before": list(before), "after": list(after)}:
-                    # A merged branch is not part of the summarized messages.
-                    covered = self.ancestor_ids(node.id)
-                    nodes = [each for each in nodes if each.id not in covered]
-                    nodes += [*map(self._node, before), node, *map(self._node, after)]
-                case _:
-                    nodes.append(node)
-        return tuple(node.data for node in nodes if isinstance(node.data, Message))
-
-    def system_prompt(self, head: str) -> str:
-        """Return the system prompt in force at `head`, joined by blank lines."""
-        prompts: tuple[Node, ...] = ()
-        for node in self.ancestors(head):
-            prompts = with_prompt(prompts, node)
-        return text_of_prompts(prompts)
-
-    def tools(self, head: str) -> tuple[ToolDefinition, ...]:
-        """Return the tools available at `head`: the newest definitions count."""
-        definitions: tuple[ToolDefinition, ...] = ()
-        for node in self.ancestors(head):
-            if isinstance(node.data, ToolDefinitions):
-                definitions = node.data.tools
-        return definitions
-
     def to_dict(self) -> JsonDict:
         """Return the nodes by id, parents first, and the heads."""
         nodes = {each: node.to_dict() for each, node in self.nodes.items()}
@@ -315,9 +284,6 @@ class Graph:
     def from_dict(cls, data: JsonMapping) -> Graph:
         """Return the graph that `to_dict` described; raises ValueError otherwise."""
         return cls(map(Node.from_dict, data["nodes"].values()))
-
-    def _node(self, each: object) -> Node:
-        return self.nodes[str(each)]
 
     def __iter__(self) -> Iterator[Node]:
         return iter(self.nodes.values())
