@@ -127,14 +127,8 @@ class Agent:
         """
         cell = Cell()
         with stoppable(cell), ExitStack() as turn:
-            try:
-                turn.enter_context(self._hold_session())
-                engine = self._engine(cell, prompt, plan, dry_run, trace_id)
-            except BusyError:
-                raise
-            except AgentError as error:
-                return self._refuse(prompt, error)
-            return drive_sync(cell, engine)
+            begun = self._begin(turn, cell, prompt, plan, dry_run, trace_id)
+            return begun if isinstance(begun, Run) else drive_sync(cell, begun)
 
     async def aask(
         self,
@@ -149,16 +143,12 @@ class Agent:
         In a notebook, an interrupt cancels a task that awaits this; a cell that awaits it raises
         AgentInterrupted.
         """
+        cell = Cell()
         with ExitStack() as turn:
-            cell = Cell()
-            try:
-                turn.enter_context(self._hold_session())
-                engine = self._engine(cell, prompt, plan, dry_run, trace_id)
-            except BusyError:
-                raise
-            except AgentError as error:
-                return self._refuse(prompt, error)
-            return await drive_async_in_any_task(cell, engine)
+            begun = self._begin(turn, cell, prompt, plan, dry_run, trace_id)
+            if isinstance(begun, Run):
+                return begun
+            return await drive_async_in_any_task(cell, begun)
 
     def save(self, path: str | Path) -> None:
         """Write the conversation to a JSON file, as a graph."""
@@ -171,6 +161,24 @@ class Agent:
     def _sessions(self) -> Sessions:
         persist = self.config.chat.persist
         return Sessions(runtime().journal(self.environment.workspace, persist=persist))
+
+    def _begin(
+        self,
+        turn: ExitStack,
+        cell: Cell,
+        prompt: str,
+        plan: bool | None,
+        dry_run: bool,
+        trace_id: str | None,
+    ) -> RunFunction | Run:
+        """Hold the session for a `turn`; return what answers, or the run of a refused prompt."""
+        try:
+            turn.enter_context(self._hold_session())
+            return self._engine(cell, prompt, plan, dry_run, trace_id)
+        except BusyError:
+            raise
+        except AgentError as error:
+            return self._refuse(prompt, error)
 
     def _engine(
         self, cell: Cell, prompt: str, plan: bool | None, dry_run: bool, trace_id: str | None

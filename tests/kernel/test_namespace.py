@@ -608,9 +608,9 @@ def test_tables_come_first_then_data_then_code_then_modules():
     assert text.endswith("- modules: np (numpy), os")
 
 
-def test_private_names_and_hidden_ones_are_left_out():
-    names = {"_": 1, "_1": 2, "__x": 3, "In": [], "shown": 4, 5: 6}
-    assert digest(names, hidden={"In"}) == "- shown: int = 4"
+def test_private_names_are_left_out():
+    names = {"_": 1, "_1": 2, "__x": 3, "shown": 4, 5: 6}
+    assert digest(names) == "- shown: int = 4"
 
 
 def test_a_scripts_public_variables():

@@ -272,18 +272,16 @@ _TABLE, _DATA, _CODE, _MODULE = range(4)
 _CODE_TYPES = (types.FunctionType, types.BuiltinFunctionType, type)
 
 
-def digest(
-    namespace: Mapping[str, object], *, hidden: Collection[str] = (), limit: int = LINES
-) -> str:
+def digest(namespace: Mapping[str, object]) -> str:
     """Return the variables, one line each: tables, other data, code, then modules on one line.
 
-    The newest of each kind comes first; beyond `limit` lines the rest is only counted.
+    The newest of each kind comes first; beyond LINES the rest is only counted.
     """
-    groups = _by_kind(namespace, hidden)
+    groups = _by_kind(namespace)
     names = groups[_TABLE] + groups[_DATA] + groups[_CODE]
-    lines = [f"- {line}" for line in _describe_each(names[:limit], namespace)]
-    if len(names) > limit:
-        lines.append(f"… and {len(names) - limit:,} more variables")
+    lines = [f"- {line}" for line in _describe_each(names[:LINES], namespace)]
+    if len(names) > LINES:
+        lines.append(f"… and {len(names) - LINES:,} more variables")
     if groups[_MODULE]:
         lines.append(_modules(namespace, groups[_MODULE]))
     return "\n".join(lines)
@@ -330,14 +328,14 @@ def is_data(value: object) -> bool:
 
 def rank_names(namespace: Mapping[str, object]) -> list[str]:
     """Return the names in the order of a digest: tables first, newest of each kind first."""
-    return [name for group in _by_kind(namespace, ()) for name in group]
+    return [name for group in _by_kind(namespace) for name in group]
 
 
-def _by_kind(namespace: Mapping[str, object], hidden: Collection[str]) -> list[list[str]]:
+def _by_kind(namespace: Mapping[str, object]) -> list[list[str]]:
     groups: list[list[str]] = [[], [], [], []]
     kinds: dict[int, int] = {}  # each type is looked at once, however many variables have it
     for name in reversed(list(namespace)):
-        if type(name) is str and name[:1] != "_" and name not in hidden:
+        if type(name) is str and name[:1] != "_":
             cls = type(namespace[name])
             if id(cls) not in kinds:
                 kinds[id(cls)] = _kind(cls)

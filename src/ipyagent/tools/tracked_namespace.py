@@ -55,20 +55,20 @@ class TrackedNamespace:
         """Return the user's variables by name."""
         return self._namespace.variables()
 
-    def analyze(self, code: str, subject: str = "code") -> Effects:
+    def analyze(self, code: str) -> Effects:
         """Return what code would touch among the variables as they are now, from any thread."""
-        effects = self._analyze_text(code, subject)
+        effects = self._analyze_text(code)
         if UNKNOWN_EFFECTS in effects.touches or self._namespace.runs_as_written(code):
             return effects
-        return Effects({UNKNOWN_EFFECTS: "IPython makes other code of it"}, subject=subject)
+        return Effects({UNKNOWN_EFFECTS: "IPython makes other code of it"})
 
-    def _analyze_text(self, code: str, subject: str) -> Effects:
+    def _analyze_text(self, code: str) -> Effects:
         for _ in range(_TRIES):
             try:
-                return analyze_code(code, self.variables(), subject)
+                return analyze_code(code, self.variables())
             except RuntimeError:  # a thread of the user's defines variables meanwhile
                 continue
-        return Effects({UNKNOWN_EFFECTS: "the variables change all the time"}, subject=subject)
+        return Effects({UNKNOWN_EFFECTS: "the variables change all the time"})
 
     def label_description(self, name: str, result: ToolResult) -> ToolResult:
         """Return the description of a variable, labelled if its values hold prose."""

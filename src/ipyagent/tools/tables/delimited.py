@@ -400,10 +400,10 @@ def count_lines(source: Source, head: Head, *, quotes: bool = True) -> int | Non
     return count + 1
 
 
-def shorten_cells(text: str, path: str, most: int = CELL) -> str:
+def shorten_cells(text: str, path: str) -> str:
     """Return the lines of a table with its long cells cut."""
     ending = path.lower().rpartition(".")[2]
     sniffed = "\t" if ending in _TABBED else _sniff(text)
     separator = "," if sniffed in _BLANKS else re.escape(sniffed)
-    long_cell = re.compile(rf'"(?:[^"\n]|""){{{most},}}"|[^\n"{separator}]{{{most + 1},}}')
-    return long_cell.sub(lambda match: ellipsize(match[0], most), text)
+    long_cell = re.compile(rf'"(?:[^"\n]|""){{{CELL},}}"|[^\n"{separator}]{{{CELL + 1},}}')
+    return long_cell.sub(lambda match: ellipsize(match[0], CELL), text)

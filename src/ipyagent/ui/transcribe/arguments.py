@@ -112,12 +112,9 @@ def _text(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
 
 
-def mask_run(run: Run, *, asking: bool = False) -> Run:
-    """Return the run with masked arguments, in its messages, its plan and its calls.
-
-    With `asking`, the calls that wait for the user's decision stay whole.
-    """
-    steps = tuple(_step(step, asking) for step in run.steps)
+def mask_run(run: Run) -> Run:
+    """Return the run with masked arguments, in its messages, its plan and its calls."""
+    steps = tuple(map(_step, run.steps))
     plan = tuple(p.model_copy(update={"call": _call(p.call)}) for p in run.plan)
     return run.model_copy(update={"steps": steps, "plan": plan})
 
@@ -129,9 +126,9 @@ def mask_execution(execution: ToolExecution) -> ToolExecution:
     return execution if asking else mask_call_arguments(execution)
 
 
-def _step(step: Step, asking: bool) -> Step:
+def _step(step: Step) -> Step:
     message = step.message and _message(step.message)
-    executions = tuple(map(mask_execution if asking else mask_call_arguments, step.executions))
+    executions = tuple(map(mask_call_arguments, step.executions))
     return step.model_copy(update={"message": message, "executions": executions})
 
 
