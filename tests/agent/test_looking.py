@@ -343,6 +343,7 @@ def test_settings_rules_and_modes_switch_looks_off(tmp_path: Path) -> None:
     for settings in (
         {"look_freely": False},
         {"confirm_mode": "confirm-all"},
+        {"rehearse_seconds": 0},
         {"settings": {"policy": {"rules": [{"tool": "run_python", "effect": "ask"}]}}},
         # Code could read what the rules keep from being read, or from being read unasked.
         {"settings": {"policy": {"rules": [{"effect": "deny", "path": "patients/**"}]}}},

@@ -142,7 +142,7 @@ STRICTER: list[tuple[str, Any]] = [
     ("agent.max_usd", 0.5),
     ("agent.look_freely", False),
     ("agent.adopt_new", False),
-    ("agent.rehearse_seconds", 0.5),
+    ("agent.rehearse_seconds", 0.0),
     ("agent.system_prompt_path", "docs/house.md"),
     ("agent.system_prompt", "Speak French."),
     ("workspace.root", "inner"),

@@ -157,8 +157,8 @@ class AgentConfig(Section):
     adopt_new: bool = True
     """True: new variables of plain data that code makes on the copy are taken from there, unasked;
     False: they are asked about."""
-    rehearse_seconds: PositiveFloat = 2.0
-    """Time limit in seconds for trying code on a copy of the kernel."""
+    rehearse_seconds: NonNegativeFloat = 2.0
+    """Time limit in seconds for trying code on a copy of the kernel; 0: it is never tried."""
     plan: bool = False
     """Whether the model proposes a plan first, as with `--plan`."""
 

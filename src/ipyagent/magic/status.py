@@ -110,8 +110,9 @@ def _looking(settings: Settings) -> str:
         return "not needed: nothing is asked about"
     if agent.confirm_mode == "confirm-all":
         return "asked about: agent.confirm_mode is confirm-all"
-    if not agent.look_freely:
-        return "asked about: agent.look_freely is off"
+    if not agent.look_freely or not agent.rehearse_seconds:
+        name = "rehearse_seconds is 0" if agent.look_freely else "look_freely is off"
+        return f"asked about: agent.{name}"
     isolation = runtime().isolation
     if isolation.problem == UNTRIED:
         how = "if a copy of the kernel can be isolated here, tried with the first code"

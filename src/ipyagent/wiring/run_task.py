@@ -291,7 +291,7 @@ class RunTask:
 
     def _create_rehearsal_context(self) -> RehearsalContext | None:
         agent = self.request.config.agent
-        if not agent.look_freely:
+        if not agent.rehearse_seconds or not agent.look_freely:
             return None
         patience = PATIENCE if self.page_is_open else agent.rehearse_seconds + SETUP
         return RehearsalContext(
