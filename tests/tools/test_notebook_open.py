@@ -64,7 +64,7 @@ def test_cells_go_below_the_agents_own_in_the_order_in_which_they_were_inserted(
     first = tools.insert_cell("a = 1")
     tools.insert_cell("## b", kind="markdown")
     assert isinstance(first, ToolResult)
-    assert first.output == "inserted a code cell as [3] (id=new1) in this notebook; it was not run"
+    assert first.output == "inserted a code cell as [3] in this notebook; it was not run (id=new1)"
     assert sources(page)[2:] == ["%%agent\nGo on.", "a = 1", "## b", "df['year']"]
     assert page.books[None][4]["kind"] == "markdown"
 

@@ -229,7 +229,7 @@ describe('hidden characters', () => {
       '.ipyagent-choices li',
       '.ipyagent-concern',
       '.ipyagent-goal',
-      '.ipyagent-plan-heading code',
+      '.ipyagent-plan-title code',
       '.ipyagent-plan-note',
       '.ipyagent-todo-text'
     ]) {

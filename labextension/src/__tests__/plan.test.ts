@@ -54,6 +54,18 @@ describe('a plan that waits (P28)', () => {
     expect(all('plan-step')[1].contains(find('effects'))).toBe(true);
   });
 
+  it('folds its steps once the calls that were carried out stand below, not before', () => {
+    const fold = find('plan')?.parentElement as HTMLDetailsElement;
+    const shown = ['waiting', 'running', 'done'].map(state => {
+      view.update({ ...draft, header: { ...draft.header, state } as typeof draft.header });
+      return fold.open;
+    });
+    expect(shown).toEqual([true, true, false]);
+    fold.open = true;
+    view.update({ ...draft, header: { ...draft.header, state: 'done' } });
+    expect(fold.open).toBe(true);
+  });
+
   it('says in its attributes that it waits', () => {
     expect(view.element.dataset.state).toBe('waiting');
     expect(find('plan')?.dataset.state).toBe('waiting');

@@ -19,8 +19,10 @@ interface PlanItem {
 export class PlanView {
   readonly element: HTMLElement;
 
-  private heading = new Slot(h('div', { class: 'ipyagent-plan-heading' }));
+  private goal = new Slot(h('p', { class: 'ipyagent-goal' }));
+  private title = new Slot(h('summary', { class: 'ipyagent-note ipyagent-plan-title' }));
   private list = h('ol', { class: 'ipyagent-plan-steps', 'data-ipyagent': 'plan' });
+  private fold = h('details', { open: '' }, this.title.element, this.list);
   private steps = new Views<PlanItem, PlanStepView>(this.list, () => new PlanStepView(this.before));
   private approval = new ApprovalView();
   private hint = new Slot(h('div'));
@@ -35,8 +37,8 @@ export class PlanView {
     this.element = h(
       'section',
       { class: 'ipyagent-plan', role: 'group', 'aria-label': 'Plan' },
-      this.heading.element,
-      this.list,
+      this.goal.element,
+      this.fold,
       this.approval.element,
       this.hint.element,
       this.late.element
@@ -49,8 +51,12 @@ export class PlanView {
     if (plan === null) {
       return;
     }
+    if (state === 'done' && this.list.dataset.state !== state) {
+      this.fold.open = false; // the calls that were carried out say all of it
+    }
     this.list.dataset.state = state;
-    this.heading.show([plan.goal, plan.title, plan.hash], () => heading(plan));
+    this.goal.show(plan.goal, () => [reveal(plan.goal)]);
+    this.title.show([plan.title, plan.hash], () => titleOf(plan));
     this.steps.update(plan.steps.map((step, index) => ({ step, number: index + 1 })));
     const asked = this.decide === null ? null : plan.approval;
     this.approval.askPlan(plan, this.decide);
@@ -61,7 +67,7 @@ export class PlanView {
 
   /** Keep the buttons in `form` inactive until all steps were visible. */
   gateFor(form: HTMLElement): ApprovalGate {
-    return new ApprovalGate({ head: this.heading.element, about: this.list, form });
+    return new ApprovalGate({ head: this.title.element, about: this.list, form });
   }
 }
 
@@ -91,17 +97,8 @@ class PlanStepView {
   }
 }
 
-function heading({ goal, title, hash }: Plan): Child[] {
-  const isKnown = hash !== '';
-  return [
-    h('p', { class: 'ipyagent-goal' }, reveal(goal)),
-    h(
-      'p',
-      { class: 'ipyagent-note' },
-      isKnown ? `${title} · hash ` : title,
-      isKnown ? h('code', {}, reveal(hash)) : null
-    )
-  ];
+function titleOf({ title, hash }: Plan): Child[] {
+  return hash === '' ? [title] : [`${title} · hash `, h('code', {}, reveal(hash))];
 }
 
 function line({ step, number }: PlanItem): Child[] {

@@ -5,7 +5,13 @@ import { GLANCE } from '../../view/gate';
 const INSET = 6;
 
 /** Closed details, which show a line of the call instead of the call. */
-const FOLDED = '.ipyagent-tool-details:not([open]), [data-ipyagent="plan-step"] > :not([open])';
+const FOLDED = [
+  '.ipyagent-tool-details',
+  '.ipyagent-plan > details',
+  '[data-ipyagent="plan-step"] > *'
+]
+  .map(each => `${each}:not([open])`)
+  .join();
 
 const CARD = '.ipyagent-tool, .ipyagent-plan, .ipyagent-proposal';
 

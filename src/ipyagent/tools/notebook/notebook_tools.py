@@ -119,7 +119,7 @@ class NotebookTools:
         cell_id = document.insert(place, kind, source)
         self._inserted.setdefault(document.name, set()).add(cell_id)
         id_text = f" (id={cell_id})" if cell_id else ""
-        output = f"inserted a {kind} cell as [{place}]{id_text} in {document.name}; it was not run"
+        output = f"inserted a {kind} cell as [{place}] in {document.name}; it was not run{id_text}"
         change = CellChange(path, document.name, place, cell_id, kind, None, source)
         return _with_undo(output, document, change)
 
