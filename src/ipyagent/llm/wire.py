@@ -41,6 +41,17 @@ _END_OF_THOUGHT = re.compile(
 )
 """The end of a thought; text about the tag goes on in its line."""
 
+_BEGIN_OF_ANSWER = re.compile(
+    r"\A\s*(?:(?:<\|start\|>assistant)?<\|channel\|>final<\|message\|>|<\|START_RESPONSE\|>)"
+)
+_ENDS_OF_TURN = re.compile(
+    r"(?:(?:<\|(?:im_end|eot_id|eom_id|endoftext|end_of_text|return|end|END_RESPONSE)\|>"
+    r"|<end_of_turn>|<[|\uff5c]end▁of▁sentence[|\uff5c]>|(?<![^\s.!?])</s>)\s*)+\Z"
+)
+"""Marks of templates around an answer, which servers that do not know a template pass on."""
+_TAIL = 1_000
+"""Characters at the end of an answer among which such marks are looked for."""
+
 _DECODER = json.JSONDecoder()
 _EMPTY: tuple[object, ...] = ({}, None, "")
 
@@ -402,7 +413,8 @@ def _split_thought(text: str) -> Iterator[Block]:
             if thought.strip():
                 yield ThinkingContent(thinking=thought.strip())
             text = text[end.end() :]
-    if text:
+    text = _BEGIN_OF_ANSWER.sub("", text)
+    if text := text[:-_TAIL] + _ENDS_OF_TURN.sub("", text[-_TAIL:]):
         yield TextContent(text=text)
 
 

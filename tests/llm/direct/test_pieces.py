@@ -9,7 +9,8 @@ import pytest
 from asking import EVENTS, ask, client_of
 
 from ipyagent.llm.client import ModelRequest
-from ipyagent.schema import TextContent, ThinkingContent, ToolCall
+from ipyagent.llm.wire import ReplyBuilder
+from ipyagent.schema import StreamChunk, TextContent, ThinkingContent, ToolCall
 from servers.model_server import ModelServer, Reply, delta, sse
 
 CHAT, MESSAGES, RESPONSES = "openai/x", "anthropic/claude-sonnet-4-5", "openai/responses/gpt-x"
@@ -478,6 +479,12 @@ CHANNELS = [
     "<|channel>thought\nHm.<channel|>Hello world.",
     "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>final<|message|>"
     "Hello world.",
+    "<|start|>assistant<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>final"
+    "<|message|>Hello world.<|return|>",
+    "<|START_THINKING|>Hm.<|END_THINKING|><|START_RESPONSE|>Hello world.<|END_RESPONSE|>",
+    "<reasoning>Hm.</reasoning>\nHello world.",
+    "<mm:think>Hm.</mm:think>Hello world.",
+    "<longcat_think>Hm.</longcat_think>Hello world.",
 ]
 
 
@@ -489,6 +496,33 @@ async def test_a_thought_between_the_marks_of_a_template_is_a_thought(
     chat = streamed(*(delta(content=part) for part in parts), delta(finish_reason="stop"))
     with ModelServer([chat]) as server:
         assert (await ask(client_of(server), request_)).message().content == (HM, HELLO)
+
+
+END = "Hello world."
+MARKED = {
+    **{END + mark: END for mark in ("<|im_end|>", "<|eot_id|>", "<|endoftext|>\n", "</s>")},
+    **{END + mark: END for mark in ("<end_of_turn>", "<｜end▁of▁sentence｜>", "</s>\n")},
+    f"<|channel|>final<|message|>{END}": END,
+    f"<|start|>assistant<|channel|>final<|message|>{END}": END,
+    **{text: text for text in (
+        "A turn ends in `<|im_end|>`", "Write <s>wrong</s>", "The mark <|im_end|> ends it.",
+        "It begins with <|channel|>final<|message|>.", "```\n<|im_end|>\n```",
+    )},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", MARKED)
+def test_marks_of_a_template_around_an_answer_are_no_part_of_it(text: str) -> None:
+    builder = ReplyBuilder()
+    for at in range(0, len(text), 3):
+        builder.add(StreamChunk(data=text[at : at + 3]))
+    assert builder.message().text == MARKED[text]
+
+
+def test_an_answer_of_nothing_but_marks_is_empty() -> None:
+    builder = ReplyBuilder()
+    builder.add(StreamChunk(data="<|im_end|>"))
+    assert builder.message() is None
 
 
 async def test_arguments_that_came_before_their_pieces_are_taken_once(

@@ -178,12 +178,20 @@ def _convert_inside(key: str, value: Any) -> Any:
 Kind = Literal["content", "thinking"]
 Piece = tuple[Kind, str]
 
+_NAMES = (
+    *("think", "thinking", "thought", "reasoning"),
+    *("seed:think", "mm:think", "longcat_think"),
+)
 _TAGS = {
-    **{f"<{name}>": f"</{name}>" for name in ("think", "thinking", "thought", "seed:think")},
+    **{f"<{name}>": f"</{name}>" for name in _NAMES},
     "[THINK]": "[/THINK]",  # Mistral
     "◁think▷": "◁/think▷",  # Kimi
-    "<|channel|>analysis<|message|>": "<|end|><|start|>assistant<|channel|>final<|message|>",  # GPT
+    **dict.fromkeys(  # GPT
+        ("<|channel|>analysis<|message|>", "<|start|>assistant<|channel|>analysis<|message|>"),
+        "<|end|><|start|>assistant<|channel|>final<|message|>",
+    ),
     "<|channel>thought": "<channel|>",  # Gemma
+    "<|START_THINKING|>": "<|END_THINKING|>",  # Cohere
 }
 _MOST_BLANKS = 4_096
 """Blanks that are held back for a tag: a reply of blanks that never ends has to be seen as one."""
