@@ -1005,7 +1005,7 @@
   unicode-bidi: isolate;
 }
 
-.ipyagent-plan-heading code {
+.ipyagent-plan-title code {
   background: none;
   color: inherit;
   font-family: var(--ipyagent-mono);
@@ -1019,7 +1019,7 @@
   list-style: none;
 }
 
-.ipyagent-plan:has(.ipyagent-editor) > .ipyagent-plan-steps {
+.ipyagent-plan:has(.ipyagent-editor) .ipyagent-plan-steps {
   display: none;
 }
 
@@ -1705,7 +1705,7 @@
   border: 0;
 }
 
-.ipyagent-panel .ipyagent-plan-heading code {
+.ipyagent-panel .ipyagent-plan-title code {
   font-size: inherit;
 }
 
