@@ -171,6 +171,11 @@ LEFT = {
     "ax = df.plot()": "ax",
     "from scipy import stats\nresult = stats.ttest_1samp(df.a, 1)\nresult": "result",
     "groups = df.groupby('a')\ngroups.size()": "groups",
+    "def double(x):\n    return 2 * x\ndf.a.map(double)": "double",
+    "double = lambda x: 2 * x\ndf.assign(c=double)": "double",
+    "class Row:\n    a = 1\nRow.a": "Row",
+    "import sqlite3\ncon = sqlite3.connect(':memory:')\ndf.to_sql('t', con)\n"
+    "pd.read_sql('select sum(a) from t', con)": "con",
     "plt.style.use('ggplot')\ndf.plot()": "settings of modules",
     "pd.set_option('display.max_columns', None)\ndf": "settings of modules",
     "import warnings\nwarnings.filterwarnings('ignore')\ndf": "how warnings are shown",
@@ -185,7 +190,8 @@ def test_what_code_makes_for_its_own_output_is_left_on_the_copy(
     shared.run("import numpy as np, matplotlib.pyplot as plt, warnings, scipy.stats")
     state = (
         "(warnings.filters, pd.options.display.max_columns, plt.rcParams['axes.facecolor'],"
-        " np.random.get_state()[1][:3], {'fig', 'ax', 'axes', 'bars', 'groups'} & globals().keys())"
+        " np.random.get_state()[1][:3],"
+        " {'fig', 'ax', 'axes', 'bars', 'groups', 'con', 'double', 'Row'} & globals().keys())"
     )
     before = shared.value(state)
     found = look(shared, folder, code)
@@ -214,8 +220,16 @@ def test_what_was_left_on_the_copy_is_asked_about_if_the_code_comes_again(
     assert [each["name"] for each in found["rehearsal"]["variables"]] == ["groups"]
 
 
-@pytest.mark.parametrize("code", ["pd.set_option('display.max_rows', 7)", "g = df.groupby('a')"])
-def test_code_that_shows_nothing_is_for_what_it_changes(
+@pytest.mark.parametrize(
+    "code",
+    [
+        "pd.set_option('display.max_rows', 7)",
+        "g = df.groupby('a')",
+        "def double(x):\n    return 2 * x",
+        "def double(x):\n    return 2 * x\nprint('defined')",
+    ],
+)
+def test_code_that_shows_nothing_of_it_is_for_what_it_changes(
     shared: Kernel, folder: Path, code: str
 ) -> None:
     assert look(shared, folder, code)["status"] == "denied"

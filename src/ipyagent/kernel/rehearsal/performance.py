@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import io
 import os
@@ -11,6 +12,7 @@ import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from types import FunctionType
 from typing import Any, Literal
 
 from ipyagent.digests import digest_content
@@ -32,7 +34,7 @@ from ipyagent.kernel.rehearsal.surroundings import (
     list_lasting_effects,
 )
 from ipyagent.kernel.rehearsal.watched_values import WatchedValues, is_dynamic, without_shell
-from ipyagent.kernel.variables.reach import reachable_names
+from ipyagent.kernel.variables.reach import parse_nodes, reachable_names
 from ipyagent.schema import ToolResult, VariableChange
 
 _RESULT = {"success", "output", "error", "for_model", "images", "displays", "truncated"}
@@ -42,9 +44,11 @@ _BY_SHELL = re.compile(r"_{1,3}|_i{1,3}|_i?[0-9]+|_oh|_dh|_ih|_exit_code|In|Out"
 """Names that the shell binds anew; what they hold are objects that others hold, too."""
 _BY_PYTHON = frozenset({"__builtins__", "__warningregistry__", "__annotations__"})
 _PASSING = re.compile(
-    r"(matplotlib|mpl_toolkits|seaborn|scipy\.stats|pandas\.core\.(groupby|window|resample))(\.|$)"
+    r"(matplotlib|mpl_toolkits|seaborn|scipy\.stats|pandas\.core\.(groupby|window|resample)"
+    r"|sqlite3|_?duckdb|sqlalchemy\.engine)(\.|$)"
 )
-"""Modules whose objects serve the code that makes them: drawings, groups of rows, statistics."""
+"""Modules whose objects serve the code that makes them: drawings, groups of rows, statistics, and
+connections to databases."""
 _MOST_FILES, _LARGEST, _DIGESTED = 100, 50_000, 64 << 20
 """Files that are reported, and bytes of one whose text is, or a digest."""
 
@@ -84,7 +88,12 @@ def _perform(namespace: Namespace, code: str, attempts: Attempts, *, may_adopt: 
     changes = [*list_changes(before, after, inside, told)]
     known = {name: after.get(name, value) for name, value in before.items()}
     new = {each.name: after[each.name] for each in changes if each.change == "created"}
-    passing = [name for name, value in new.items() if _is_passing(value)]
+    used = _list_used_names(code)
+    passing = [
+        name
+        for name, value in new.items()
+        if _is_passing(value) or (name in used and _is_defined_here(value))
+    ]
     adoption: JsonDict | None = None
     buffers: list[memoryview] = []
     with contextlib.suppress(NotPlainError):
@@ -109,7 +118,7 @@ def _perform(namespace: Namespace, code: str, attempts: Attempts, *, may_adopt: 
 
 
 def _is_passing(value: Any, depth: int = 3) -> bool:
-    """Return whether a value is a drawing, a group of rows, a statistic, or some of them."""
+    """Return whether a value is of such a module, or holds only values that are."""
     if any(_PASSING.match(module_name(each)) for each in ancestors(type(value))):
         return True
     numpy: Any = sys.modules.get("numpy")
@@ -117,6 +126,16 @@ def _is_passing(value: Any, depth: int = 3) -> bool:
         value = value.ravel().tolist()
     is_filled = isinstance(value, list | tuple) and value and depth
     return bool(is_filled) and all(_is_passing(each, depth - 1) for each in value)
+
+
+def _list_used_names(code: str) -> set[str]:
+    names = (each for each in parse_nodes(code) or [] if isinstance(each, ast.Name))
+    return {each.id for each in names if isinstance(each.ctx, ast.Load)}
+
+
+def _is_defined_here(value: Any) -> bool:
+    """Return whether a value is a function or class of the notebook's own."""
+    return type(value) in (FunctionType, type) and value.__module__ == "__main__"
 
 
 def _be_quiet() -> None:
