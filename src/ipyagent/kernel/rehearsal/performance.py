@@ -133,9 +133,9 @@ def _list_used_names(code: str) -> set[str]:
     return {each.id for each in names if isinstance(each.ctx, ast.Load)}
 
 
-def _is_defined_here(value: Any) -> bool:
+def _is_defined_here(value: object) -> bool:
     """Return whether a value is a function or class of the notebook's own."""
-    return type(value) in (FunctionType, type) and value.__module__ == "__main__"
+    return isinstance(value, FunctionType | type) and value.__module__ == "__main__"
 
 
 def _be_quiet() -> None:

@@ -31,6 +31,7 @@ from ipyagent.kernel.describe.safe_inspect import (
     own_attributes,
     type_name,
 )
+from ipyagent.kernel.rehearsal.opaque_values import find_reader, is_built_in
 from ipyagent.kernel.variables.arrays import find_owner, views_of_same_memory
 from ipyagent.kernel.variables.captures import FIXED, Allowance, is_atom
 from ipyagent.kernel.variables.checkpoint import capture
@@ -292,6 +293,8 @@ def _capture(value: Any, variables: Mapping[str, object]) -> State:
         return _capture_class(value)
     if (state := _capture_data(value) or _capture_instance(value)) is not None:
         return state
+    if (read := find_reader(value)) is not None:
+        return State(read)
     raise UnseenError(type_name(kind))
 
 
@@ -301,8 +304,9 @@ def _capture_data(value: Any) -> State | None:
     library: Any = sys.modules.get(home)
     if home == "pyarrow" and kind.__name__.endswith(("Array", "Table", "Type", "Schema", "Field")):
         return State(list)  # they never change
-    if home == "numpy" and kind is library.ndarray:
-        return State(lambda: _read_array(value, library))
+    if home == "numpy" and issubclass(kind, library.ndarray):
+        cells = library.ndarray.view(value, library.ndarray)
+        return State(lambda: [*_read_array(cells, library), *own_attributes(value).values()])
     if kind_of(value) in PANDAS:
         objects = [each for array in value._mgr.arrays for each in _list_objects(array)]
         before = _capture_table(value)
@@ -426,10 +430,22 @@ def _capture_class(cls: type) -> State:
 
 def _capture_instance(value: Any) -> State | None:
     """Return the state of an object whose class is written in Python; None if it is not."""
-    if not all(map(_has_only_slots, ancestors(type(value))[:-1])):
+    kind = type(value)
+    if not all(is_built_in(cls) or _has_only_slots(cls) for cls in ancestors(kind)):
         return None
     own_attributes(value)  # makes its dictionary, which is one of the things that it leads to
-    return State(lambda: [type(value), *gc.get_referents(value)])
+    home = module_name(kind)
+    if home == "builtins" or is_own_module(sys.modules.get(home)):
+        return State(lambda: [kind, *gc.get_referents(value)])
+
+    def read() -> dict[str, Any]:
+        held = getattr(value, "__dict__", None)
+        others = (each for each in gc.get_referents(value) if each is not held)
+        parts = own_attributes(value) | {f".{n}": each for n, each in enumerate(others)}
+        return {name: part for name, part in parts.items() if name != "_cache"}
+
+    # A library keeps there, under private names, what it has computed.
+    return State(read, grows=lambda name: name[:1] == "_")
 
 
 def _has_only_slots(cls: type) -> bool:

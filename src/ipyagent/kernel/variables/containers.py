@@ -54,6 +54,10 @@ class TooLargeError(Exception):
     """The containers hold more than a snapshot looks at, or keys of the user's classes."""
 
 
+_FOUND_OUT = ("_has_canonical_format", "_has_sorted_indices")
+"""Attributes in which scipy's sparse arrays keep what they found out about themselves."""
+
+
 def is_container(value: object) -> bool:
     """Return whether the value is exactly a built-in container, or a dataclass's object."""
     return id(type(value)) in _KNOWN or _attributes(value) is not None
@@ -91,7 +95,8 @@ class _Part:
         self.keys: list[Any] = []
         self.values: list[Any] = []
         if isinstance(self._target, dict):
-            self.keys, self.values = list(self._target), list(self._target.values())
+            held = {k: each for k, each in self._target.items() if k not in _FOUND_OUT}
+            self.keys, self.values = list(held), list(held.values())
         elif isinstance(self._target, set):
             self.keys = list(self._target)
         else:
