@@ -56,7 +56,8 @@ describe('what is unfolded (A16)', () => {
     const open = inStep(withCall({ is_open: true }), { thinking });
     const footer = { ...open.footer, folds: [context] };
     drawn({ ...open, footer });
-    const folds = [...view.element.querySelectorAll('details')];
+    const OUTSIDE_A_PLAN = 'details:not(.ipyagent-plan *)';
+    const folds = [...view.element.querySelectorAll<HTMLDetailsElement>(OUTSIDE_A_PLAN)];
     expect(folds.map(({ className }) => className)).toEqual([
       'ipyagent-thinking',
       'ipyagent-tool-details',
@@ -67,7 +68,8 @@ describe('what is unfolded (A16)', () => {
     const closed = new RunView(null);
     const shut = inStep(withCall({}), { thinking: { ...thinking, is_open: false } });
     drawn({ ...shut, footer: { ...footer, folds: [{ ...context, is_open: false }] } }, closed);
-    expect([...closed.element.querySelectorAll('details')].some(each => each.open)).toBe(false);
+    const shutFolds = [...closed.element.querySelectorAll<HTMLDetailsElement>(OUTSIDE_A_PLAN)];
+    expect(shutFolds.some(each => each.open)).toBe(false);
   });
 
   it('has the facts of a step below it', () => {
