@@ -1,6 +1,7 @@
 """The documentation names what exists: settings, options, commands, tools, files."""
 
 import ast
+import json
 import re
 from pathlib import Path
 
@@ -87,3 +88,11 @@ def test_docstrings_name_files_that_exist() -> None:
 def test_the_pictures_and_files_that_a_page_shows_are_there(page: str) -> None:
     for path in re.findall(r"!\[[^\]]*\]\(([^)]+)\)", TEXTS[page]):
         assert (DOCS / page).parent.joinpath(path).is_file(), path
+
+
+def test_the_documented_keys_are_those_of_the_front_end() -> None:
+    schema = json.loads((ROOT / "labextension/schema/settings.json").read_text())
+    page = TEXTS["reference/jupyterlab.md"]
+    bound = {" ".join(each["keys"]) for each in schema["jupyter.lab.shortcuts"]}
+    documented = set(re.findall(r"^\| `(Ctrl [^`]+)` \|", page, re.MULTILINE))
+    assert documented == {keys.replace("Accel", "Ctrl") for keys in bound}
