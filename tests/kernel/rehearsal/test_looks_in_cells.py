@@ -235,6 +235,16 @@ def test_code_that_shows_nothing_of_it_is_for_what_it_changes(
     assert look(shared, folder, code)["status"] == "denied"
 
 
+def test_a_file_that_is_read_and_closed_once_more_is_no_change(
+    shared: Kernel, folder: Path
+) -> None:
+    (folder / "lines.txt").write_text("one\ntwo\n")
+    code = "with open('lines.txt') as file:\n    print(file.readline())"
+    shared.run(code)
+    found = look(shared, folder, code)
+    assert found["rehearsal"]["outcome"] == "looked", found["rehearsal"]
+
+
 def test_of_code_that_failed_nothing_is_left_anywhere(shared: Kernel, folder: Path) -> None:
     code = "import matplotlib.pyplot as plt\nfig, ax = plt.subplots()\nprint(1)\ndf.nothing"
     found = look(shared, folder, code)

@@ -45,6 +45,8 @@ VALUES: dict[str, tuple[str, str]] = {
     "from functools import cached_property\nclass C:\n    @cached_property\n    def a(self):\n"
     "        return [1]\nx = C()\nx.a": ("x.a", "x.a.append(2)"),
     "from functools import lru_cache\nx = lru_cache(lambda n: [n])": ("x(1)", "x.a = 1"),
+    "import fnmatch; fnmatch.fnmatch('a', '*'); x = fnmatch.fnmatch": ("x('a', 'b*')", ""),
+    "x = open(__file__); x.close()": ("x.name", ""),
     "try:\n    1 / 0\nexcept ZeroDivisionError as e:\n    x = e": ("repr(x)", "x.add_note('a')"),
     "import pydantic\nclass M(pydantic.BaseModel):\n    a: list[int] = [1]\nx = M()": (
         "x.model_dump(), M(a=['2'])",
@@ -66,7 +68,7 @@ def _unfrozen() -> Iterator[None]:
 @pytest.mark.parametrize("made", VALUES)
 def test_reading_changes_nothing_and_each_change_is_noticed(made: str) -> None:
     reads, changes = VALUES[made]
-    scope: dict[str, object] = {"__name__": "__main__"}
+    scope: dict[str, object] = {"__name__": "__main__", "__file__": __file__}
     exec(made, scope)
     watched = WatchedValues(scope, ["x"])
     assert watched.unseen == {}

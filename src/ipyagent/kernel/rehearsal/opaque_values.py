@@ -73,8 +73,12 @@ def find_reader(value: Any) -> Reader | None:
         return list
     if (read := _READ.get(kind)) is not None:
         return partial(_try, read, value)
-    if kind is _CACHED and not value.cache_info().currsize:
-        return lambda: [*vars(value).values()]
+    if home == "_io" and value.closed:
+        return lambda: [str(value.closed)]
+    if kind is _CACHED:
+        is_own = value.__module__ == "__main__"
+        if not (is_own and value.cache_info().currsize):
+            return lambda: [*vars(value).values()]
     if home == "_thread":  # a lock, of which its text tells whether it is locked
         return lambda: [repr(value)]
     if home == "numpy" and kind.__name__ in _RANDOM:

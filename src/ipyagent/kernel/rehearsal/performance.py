@@ -176,11 +176,15 @@ def list_changes(
             continue
         if name in before and name not in inside and is_same_data(before[name], after.get(name)):
             continue
-        if name not in before and module_name(type(value)) == "_io" and value.closed:
+        if _is_closed_file(value) and (name not in before or _is_closed_file(before[name])):
             continue
         change = "created" if name not in before else "changed" if name in after else "deleted"
         found = told.get(name) or VariableChange(name=name, change=change, type=kind(value))
         yield found.model_copy(update={"change": change})
+
+
+def _is_closed_file(value: Any) -> bool:
+    return module_name(type(value)) == "_io" and bool(value.closed)
 
 
 def list_written_files(
