@@ -1,5 +1,5 @@
 /** The button on a finished card: first what taking the run back would do, then done. */
-import { beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it, vi } from 'vitest';
 
 import { UNDO, UndoRequest, UndoView } from '../view/undo';
 
@@ -58,6 +58,21 @@ describe('a run that can be taken back', () => {
     view.update('r1');
     await press('undo');
     expect(view.element.textContent).toContain('%agent undo r1');
+  });
+
+  it('says that it waits while the kernel runs something else', async () => {
+    vi.useFakeTimers();
+    view.update('r1');
+    let free: (report: unknown) => void = vi.fn();
+    answer(new Promise(resolve => (free = resolve)));
+    view.element.querySelector<HTMLElement>('[data-ipyagent=undo]')?.click();
+    await vi.advanceTimersByTimeAsync(1_000);
+    expect(view.element.textContent).toContain('waits until the kernel is free');
+    free({ restored: ['n would be as it was'], skipped: [] });
+    await vi.advanceTimersByTimeAsync(1_000);
+    vi.useRealTimers();
+    expect(view.element.textContent).toContain('n would be as it was');
+    expect(view.element.textContent).not.toContain('waits');
   });
 
   it('says that the connection was lost, and offers nothing to confirm', async () => {

@@ -6,6 +6,9 @@ import { reveal } from './reveal';
 /** The event of a card's request; whoever is connected to its kernel sets `answer`. */
 export const UNDO = 'ipyagent-undo';
 
+/** Milliseconds until a kernel that does not answer is said to be busy. */
+const PATIENCE = 500;
+
 export interface UndoRequest {
   runId: string;
   isDry: boolean;
@@ -51,7 +54,10 @@ export class UndoView {
       this.show([`Run %agent undo ${runId} in a cell: this page has no connection to its kernel.`]);
       return;
     }
+    const busy = 'This waits until the kernel is free: a cell is running.';
+    const waiting = window.setTimeout(() => this.show([busy]), PATIENCE);
     const report = reportIn(await detail.answer);
+    window.clearTimeout(waiting);
     this.show([...report.restored, ...report.skipped]);
     if (isDry && report.restored.length > 0) {
       this.element.append(
