@@ -83,6 +83,7 @@ CONTAINERS: list[tuple[Callable[[], Any], str]] = [
     (lambda: defaultdict(list), "x['a'].append(1)"),
     (lambda: Counter("aab"), "x['a'] += 1"),
     (lambda: {"a": 1, "b": 2}, "x['a'] = x.pop('a')"),
+    (lambda: {"_has_sorted_indices": 1, "a": 2}, "x.clear()"),
     (lambda: deque([1, 2], maxlen=2), "x.append(3)"),
     (lambda: {1, 2}, "x.add(3)"),
     (lambda: bytearray(b"abc"), "x.append(4)"),

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.sparse import csr_matrix
 
 from growth import LINEAR, growth
 from ipyagent.kernel.namespace import PlainNamespace
@@ -65,6 +66,28 @@ def test_changes_of_variables_are_reported(code: str, told: tuple[str, str, str]
 @pytest.mark.parametrize("code", ["x", "df.head()", "_hidden = 1", "hostile", "1/0", "x = x"])
 def test_code_that_only_reads_changes_nothing(code: str):
     assert changes_of(code, x=3, df=frame(), hostile=Hostile()) == []
+
+
+def test_a_sparse_array_that_is_read_has_not_changed():
+    assert changes_of("x.sum(), x.has_canonical_format", x=csr_matrix([[1, 0], [0, 2]])) == []
+
+
+def test_to_look_at_a_dict_neither_hashes_nor_compares_its_keys():
+    ran = []
+
+    class Key:
+        def __hash__(self) -> int:
+            ran.append("hashed")
+            return 1
+
+        def __eq__(self, other: object) -> bool:
+            ran.append("compared")
+            return self is other
+
+    x = {Key(): 1}
+    ran.clear()
+    assert changes_of("x", x=x) == []
+    assert ran == []
 
 
 def test_changes_by_failing_code_are_reported():

@@ -69,11 +69,10 @@ def _attributes(value: object) -> dict[str, Any] | None:
     Such are those of dataclasses, of classes of the notebook's, and sparse arrays of scipy.
     """
     cls = type(value)
-    is_sparse = module_name(cls).startswith("scipy.sparse.") and is_of_module(cls)
     is_own = module_name(cls) in _WITH_ATTRIBUTES and all(
         base.__flags__ & MADE_BY_STATEMENT for base in ancestors(cls)[:-1]
     )
-    is_simple = is_own or is_sparse or cls is types.SimpleNamespace
+    is_simple = is_own or _is_sparse(cls) or cls is types.SimpleNamespace
     if "__dataclass_fields__" not in class_dict(cls) and not is_simple:
         return None
     if slots(cls) or closes_itself(cls):
@@ -81,6 +80,10 @@ def _attributes(value: object) -> dict[str, Any] | None:
     getter = next(class_dict(b)["__dict__"] for b in ancestors(cls) if "__dict__" in class_dict(b))
     found = getter.__get__(value) if type(getter) in _GETTERS else None
     return found if type(found) is dict else None
+
+
+def _is_sparse(cls: type) -> bool:
+    return module_name(cls).startswith("scipy.sparse.") and is_of_module(cls)
 
 
 class _Part:
@@ -95,7 +98,9 @@ class _Part:
         self.keys: list[Any] = []
         self.values: list[Any] = []
         if isinstance(self._target, dict):
-            held = {k: each for k, each in self._target.items() if k not in _FOUND_OUT}
+            held = self._target
+            if attributes is not None and _is_sparse(type(container)):
+                held = {name: each for name, each in held.items() if name not in _FOUND_OUT}
             self.keys, self.values = list(held), list(held.values())
         elif isinstance(self._target, set):
             self.keys = list(self._target)
