@@ -395,12 +395,11 @@ class ChatReader(Reader):
             yield StreamChunk(type="thinking", data=self._join(("thinking",), text))
 
     def _read_call(self, call: JsonDict, number: int, offset: int) -> Iterator[StreamChunk]:
-        custom = object_of(call.get("custom"))
-        function = object_of(call.get("function")) or custom or call
+        function = _function_of(call) or call
         id_ = well_formed(text_of(call.get("id")))
         index = self._index_of(call, id_, number + offset, offset)
         arguments = function.get("arguments")
-        if custom:
+        if custom := object_of(call.get("custom")):
             self._inputs[index] = self._inputs.get(index, "") + text_of(custom.get("input"))
         # Some servers send the object itself instead of its text.
         is_text = arguments is None or isinstance(arguments, str)
@@ -422,11 +421,7 @@ class ChatReader(Reader):
         index = count_of(call.get("index"))
         if index is not None:
             index += offset
-        elif (
-            id_
-            or (object_of(call.get("function")) or object_of(call.get("custom"))).get("name")
-            or number > offset
-        ):
+        elif id_ or _function_of(call).get("name") or number > offset:
             index = self._indices.get(id_, number)
         else:
             index = self._last_by_choice.get(offset, number)
@@ -436,12 +431,16 @@ class ChatReader(Reader):
         return index
 
 
+def _function_of(call: JsonDict) -> JsonDict:
+    """Return the function of a call, or what takes a text in the place of arguments."""
+    return object_of(call.get("function")) or object_of(call.get("custom"))
+
+
 def _reason(choice: JsonDict) -> str:
     """Return a choice's reason to end; Gemini's gateways send its number, some another name."""
     word = choice.get("finish_reason")
     if word is None:
-        word = choice.get("finishReason", choice.get("stop_reason"))
-        return text_of(word)
+        return text_of(choice.get("finishReason", choice.get("stop_reason")))
     return _NUMBERED.get(word, str(word)) if type(word) is int else text_of(word)
 
 
