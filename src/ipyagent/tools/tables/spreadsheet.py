@@ -6,7 +6,7 @@ import datetime
 import re
 import zipfile
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from xml.parsers import expat
 
@@ -49,18 +49,10 @@ def read_workbook(source: Source) -> list[Sample]:
     found.sort(key=lambda each: each.is_cover)
     first, *further = found
     reading = first.reading
-    alike = [each for each in further if first.has_columns_of(each)]
-    headed = [] if first.has_header else [e for e in further if e.has_header and not e.is_cover]
-    if alike:
-        names = ", ".join(repr(one_line(each.name)) for each in (first, *alike))
-        others = {"sheet_name": alike[0].name, **alike[0].reading.options}
-        reading = reading.with_doubt(f"{len(alike) + 1} sheets have the same columns: {names}")
-        reading = replace(reading, others=others, after="")
-    elif headed and not first.is_cover:
-        names = f"{one_line(first.name)!r} has none, {one_line(headed[0].name)!r} has one"
-        others = {"sheet_name": headed[0].name, **headed[0].reading.options}
-        reading = reading.with_doubt(f"the table may be in the sheet that has a header, {names}")
-        reading = replace(reading, others=others, after="")
+    others, doubt = first.list_rivals(further)
+    if others:
+        options = {"sheet_name": others[0].name, **others[0].reading.options}
+        reading = replace(reading.with_doubt(doubt), others=options, after="")
     has_more = len(found) > 1 and not found[1].is_cover
     is_named = has_more or first.name != book.first_sheet
     reading = reading.with_options("read_excel", {"sheet_name": first.name} if is_named else {})
@@ -79,6 +71,17 @@ class _ReadSheet:
     reading: Reading
     is_cover: bool
     has_header: bool
+
+    def list_rivals(self, further: Sequence[_ReadSheet]) -> tuple[list[_ReadSheet], str]:
+        """Return the sheets that may be meant instead, and the words for the doubt."""
+        if alike := [each for each in further if self.has_columns_of(each)]:
+            names = ", ".join(repr(one_line(each.name)) for each in (self, *alike))
+            return alike, f"{len(alike) + 1} sheets have the same columns: {names}"
+        headed = [each for each in further if each.has_header and not each.is_cover]
+        if not headed or self.has_header or self.is_cover:
+            return [], ""
+        names = f"{one_line(self.name)!r} has none, {one_line(headed[0].name)!r} has one"
+        return headed, f"the table may be in the sheet that has a header, {names}"
 
     def has_columns_of(self, other: _ReadSheet) -> bool:
         """Return whether the columns of one sheet are all in the other."""
