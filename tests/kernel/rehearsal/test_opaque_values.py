@@ -30,7 +30,7 @@ VALUES: dict[str, tuple[str, str]] = {
     "import numpy; x = numpy.random.default_rng(0)": ("x.bit_generator.state", "x.random()"),
     "import numpy; x = numpy.random.RandomState(0)": ("x.get_state()", "x.rand()"),
     "import numpy; x = numpy.ma.masked_array([1, 2], [0, 1])": ("x.sum()", "x[0] = 3"),
-    "import numpy; x = numpy.ma.masked_array([1, 2], [0, 1]) ": ("x.mean()", "x.mask = False"),
+    "import numpy; x = numpy.ma.array([1, 2], mask=[0, 1])": ("x.mean()", "x.mask = False"),
     "import pandas; x = pandas.Categorical(['a', 'b'])": ("x.categories", "x[0] = 'b'"),
     "import pandas; x = pandas.DataFrame({'a': [1, 1], 'b': [2, 3]}).groupby('a')": (
         "x.b.mean(), x.size(), x.ngroups",
@@ -45,7 +45,6 @@ VALUES: dict[str, tuple[str, str]] = {
     "from functools import cached_property\nclass C:\n    @cached_property\n    def a(self):\n"
     "        return [1]\nx = C()\nx.a": ("x.a", "x.a.append(2)"),
     "from functools import lru_cache\nx = lru_cache(lambda n: [n])": ("x(1)", "x.a = 1"),
-    "import fnmatch; fnmatch.fnmatch('a', '*'); x = fnmatch.fnmatch": ("x('a', 'b*')", ""),
     "x = open(__file__); x.close()": ("x.name", ""),
     "try:\n    1 / 0\nexcept ZeroDivisionError as e:\n    x = e": ("repr(x)", "x.add_note('a')"),
     "import pydantic\nclass M(pydantic.BaseModel):\n    a: list[int] = [1]\nx = M()": (

@@ -53,10 +53,7 @@ _READ: Mapping[type, Callable[[Any], list[object]]] = {
 }
 _CACHED = type(lru_cache(abs))
 _UNCHANGING = frozenset(
-    {
-        *(re.Match, types.TracebackType, operator.itemgetter, operator.attrgetter),
-        _FieldOfTuple,
-    }
+    {re.Match, types.TracebackType, operator.itemgetter, operator.attrgetter, _FieldOfTuple}
 )
 """Types whose values never change, and lead to what code reaches by other names."""
 _RANDOM = {"Generator", "RandomState", "PCG64", "MT19937", "PCG64DXSM", "Philox", "SFC64"}
@@ -73,12 +70,10 @@ def find_reader(value: Any) -> Reader | None:
         return list
     if (read := _READ.get(kind)) is not None:
         return partial(_try, read, value)
-    if home == "_io" and value.closed:
+    if is_closed_file(value):
         return lambda: [str(value.closed)]
-    if kind is _CACHED:
-        is_own = value.__module__ == "__main__"
-        if not (is_own and value.cache_info().currsize):
-            return lambda: [*vars(value).values()]
+    if kind is _CACHED and not value.cache_info().currsize:
+        return lambda: [*vars(value).values()]
     if home == "_thread":  # a lock, of which its text tells whether it is locked
         return lambda: [repr(value)]
     if home == "numpy" and kind.__name__ in _RANDOM:
@@ -86,6 +81,11 @@ def find_reader(value: Any) -> Reader | None:
     if home == "pandas" and kind is sys.modules[home].Categorical:
         return lambda: [_digest(value.codes.tobytes()), value.dtype]
     return None
+
+
+def is_closed_file(value: Any) -> bool:
+    """Return whether a value is a file of Python's own that was closed."""
+    return module_name(type(value)) == "_io" and bool(value.closed)
 
 
 def _try(read: Callable[[Any], list[object]], value: object) -> list[object]:

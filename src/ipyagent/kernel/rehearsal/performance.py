@@ -25,6 +25,7 @@ from ipyagent.kernel.rehearsal.attempts import Attempts
 from ipyagent.kernel.rehearsal.confinement import Confinement, Limits
 from ipyagent.kernel.rehearsal.isolation import CACHE, SHARED, TEMPORARY, UPPER
 from ipyagent.kernel.rehearsal.memory import drop_signing_keys
+from ipyagent.kernel.rehearsal.opaque_values import is_closed_file
 from ipyagent.kernel.rehearsal.plain_data import is_same_data, write_all
 from ipyagent.kernel.rehearsal.plain_parts import NotPlainError
 from ipyagent.kernel.rehearsal.rehearser import Act, Rehearsing, Report, start_isolated
@@ -118,7 +119,7 @@ def _perform(namespace: Namespace, code: str, attempts: Attempts, *, may_adopt: 
 
 
 def _is_passing(value: Any, depth: int = 3) -> bool:
-    """Return whether a value is of such a module, or holds only values that are."""
+    """Return whether a value is of a module in `_PASSING`, or holds only values that are."""
     if any(_PASSING.match(module_name(each)) for each in ancestors(type(value))):
         return True
     numpy: Any = sys.modules.get("numpy")
@@ -176,15 +177,11 @@ def list_changes(
             continue
         if name in before and name not in inside and is_same_data(before[name], after.get(name)):
             continue
-        if _is_closed_file(value) and (name not in before or _is_closed_file(before[name])):
+        if is_closed_file(value) and (name not in before or is_closed_file(before[name])):
             continue
         change = "created" if name not in before else "changed" if name in after else "deleted"
         found = told.get(name) or VariableChange(name=name, change=change, type=kind(value))
         yield found.model_copy(update={"change": change})
-
-
-def _is_closed_file(value: Any) -> bool:
-    return module_name(type(value)) == "_io" and bool(value.closed)
 
 
 def list_written_files(
