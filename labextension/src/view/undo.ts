@@ -56,8 +56,7 @@ export class UndoView {
     }
     const busy = 'This waits until the kernel is free: a cell is running.';
     const waiting = window.setTimeout(() => this.show([busy]), PATIENCE);
-    const report = reportIn(await detail.answer);
-    window.clearTimeout(waiting);
+    const report = reportIn(await detail.answer.finally(() => window.clearTimeout(waiting)));
     this.show([...report.restored, ...report.skipped]);
     if (isDry && report.restored.length > 0) {
       this.element.append(
