@@ -530,7 +530,7 @@ TABLES_GONE = (
 
 def table_in(value: object) -> Any:
     """Return the table that a value is, or that it styles; None for anything else."""
-    kinds = [(each.__module__, each.__name__) for each in type(value).__mro__]
+    kinds = [(getattr(each, "__module__", ""), each.__name__) for each in type(value).__mro__]
     if any(name in _TABLES and home.partition(".")[0] in _LIBRARIES for home, name in kinds):
         return value
     return getattr(value, "data", None) if _STYLER in kinds else None

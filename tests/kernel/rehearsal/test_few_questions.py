@@ -16,6 +16,7 @@ import pytest
 from ipyagent.kernel.rehearsal import rehearser
 from ipyagent.kernel.rehearsal.memory import find_numeric_memory, list_mapped
 from ipyagent.kernel.variables.tables import copies_on_write
+from ipyagent.schema.results import table_in
 from ipyagent.tools.rehearsal import judge_report
 from ipyagent.tools.workspace import Workspace
 from rehearsal_trial import rehearse
@@ -40,6 +41,15 @@ def test_an_object_that_has_every_attribute_does_not_stop_rehearsals(tmp_path: P
     assert report["result"]["output"] == "3", report
     assert find_numeric_memory(given.values()) == []
     assert Obliging.asked == []
+
+
+def test_a_class_that_is_in_no_module_does_not_stop_rehearsals(tmp_path: Path) -> None:
+    """As those of arrays that ctypes makes."""
+    given: dict[str, Any] = {"old": (ctypes.c_int * 4)(1, 2)}
+    code = "import ctypes\nkind = ctypes.c_int * 3\nnew = kind(3)\nprint(list(old), list(new))"
+    report = rehearse(code, given, tmp_path)
+    assert report["result"]["output"].strip() == "[1, 2, 0, 0] [3, 0, 0]", report
+    assert table_in(given["old"]) is None
 
 
 def test_large_columns_of_numbers_are_found() -> None:

@@ -75,7 +75,10 @@ def type_name(cls: type) -> str:
 
 def module_name(cls: type) -> str:
     """Return the module in which the class was defined, or ""."""
-    module = _MODULE(cls)
+    try:
+        module = _MODULE(cls)
+    except AttributeError:  # it was made in C
+        return ""
     return one_line(module) if type(module) is str else ""
 
 

@@ -136,7 +136,7 @@ def _list_used_names(code: str) -> set[str]:
 
 def _is_defined_here(value: object) -> bool:
     """Return whether a value is a function or class of the notebook's own."""
-    return isinstance(value, FunctionType | type) and value.__module__ == "__main__"
+    return isinstance(value, FunctionType | type) and getattr(value, "__module__", "") == "__main__"
 
 
 def _be_quiet() -> None:

@@ -263,6 +263,6 @@ def _place_in_module(value: object) -> tuple[str, str] | None:
     """Return the module and name of a function or class that a module defines."""
     if not isinstance(value, _MEMBERS):
         return None
-    name, found = str(value.__module__), sys.modules.get(str(value.__module__))
+    found = sys.modules.get(name := str(getattr(value, "__module__", "")))
     is_there = type(found) is ModuleType and vars(found).get(value.__name__) is value
     return (name, value.__name__) if is_there else None

@@ -18,6 +18,8 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+from ipyagent.kernel.describe.safe_inspect import module_name
+
 
 class NotPlainError(Exception):
     """Raised for a value that is not plain data, and for data that makes no sense."""
@@ -65,7 +67,7 @@ def take_apart(value: Any) -> tuple[object, ...]:
         return "defaultdict", value.default_factory, tuple(value.items())
     if kind is deque:
         return "deque", tuple(value), value.maxlen
-    if kind.__module__ == "numpy.random._generator":
+    if module_name(kind) == "numpy.random._generator":
         return "generator", *_take_generator(value)
     if pandas is None:
         raise NotPlainError

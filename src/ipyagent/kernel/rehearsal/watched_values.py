@@ -399,7 +399,7 @@ def _capture_module(module: types.ModuleType) -> State:
         new = module.__dict__[name]
         if is_own or not (is_a(new, types.FunctionType) or is_a(new, type)):
             return name[:1] == "_"
-        return not is_own_module(sys.modules.get(new.__module__))
+        return not is_own_module(sys.modules.get(getattr(new, "__module__", "")))
 
     return State(read, children, grows)
 
