@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import mmap
 import os
 import resource
@@ -208,6 +209,19 @@ def test_hidden_files_are_not_read(scene: Scene, way: str) -> None:
     report = rehearse(READS[way], dict(scene.variables), scene.root)
     assert CANARY not in str(report)
     assert CANARY in run_in_fork(READS[way], scene.variables), "the naive version does not fail"
+
+
+@pytest.mark.parametrize("name", ["workspace/.env", "outside/private.txt"])
+def test_attributes_of_hidden_files_are_not_read(scene: Scene, name: str) -> None:
+    """Browsers note there where a file was downloaded from, with what was in its address."""
+    path = str(scene.folder / name)
+    os.setxattr(path, "user.origin", CANARY.encode())
+    code = "import os; print(os.getxattr(path, 'user.origin'))"
+    variables = scene.variables | {"path": path}
+    report = rehearse(code, dict(variables), scene.root)
+    assert CANARY not in str(report)
+    assert report["attempts"]
+    assert CANARY in run_in_fork(code, variables), "the naive version does not fail"
 
 
 @pytest.mark.parametrize(
@@ -416,6 +430,43 @@ def test_a_socket_of_a_pair_reaches_no_other(scene: Scene) -> None:
         assert listening.recv(10) == b"sent"
 
 
+def test_a_socket_in_a_readable_folder_is_out_of_reach(scene: Scene) -> None:
+    """A mount that is read-only lets whoever sees a socket send to it."""
+    folder = scene.root / ".ipyagent" / "outputs"
+    folder.mkdir()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as waiting:
+        waiting.bind(str(folder / "s"))
+        waiting.setblocking(False)
+        for made in ("socket.socket(1, 2)", "socket.socketpair(1, 2)[0]"):
+            code = f"import socket; {made}.sendto(b'sent', root + '/.ipyagent/outputs/s')"
+            rehearse(code, dict(scene.variables), scene.root)
+            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as next_one:
+                next_one.sendto(b"next", waiting.getsockname())
+            assert waiting.recv(10) == b"next"
+            run_in_fork(code, scene.variables)
+            assert waiting.recv(10) == b"sent", "the naive version does not fail"
+
+
+HINT_OF_FILE, SET_HINT_OF_FILE = 1035, 1036
+
+
+@pytest.mark.parametrize("name", ["kept.txt", ".ipyagent/outputs/kept.txt"])
+def test_no_hint_is_left_on_a_file(scene: Scene, name: str) -> None:
+    path = scene.root / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("kept")
+    code = (
+        "import fcntl, os\n"
+        f"fcntl.fcntl(os.open(path, os.O_RDONLY), {SET_HINT_OF_FILE}, bytes([5, *bytes(7)]))"
+    )
+    variables = scene.variables | {"path": str(path)}
+    with path.open() as opened:
+        rehearse(code, dict(variables), scene.root)
+        assert fcntl.fcntl(opened, HINT_OF_FILE, bytes(8)) == bytes(8)
+        run_in_fork(code, variables)
+        assert fcntl.fcntl(opened, HINT_OF_FILE, bytes(8)) != bytes(8)
+
+
 def test_a_database_of_the_kernels_keeps_its_rows(scene: Scene) -> None:
     path = scene.root / "data.db"
     with sqlite3.connect(path, isolation_level=None) as database:
@@ -615,6 +666,22 @@ def test_the_kernel_keeps_its_limits(
     assert read() == before
     run_in_fork(code, scene.variables)
     assert read() != before, "the naive version does not fail"
+
+
+@pytest.mark.parametrize("fork", ["first", "second"])
+def test_a_thread_that_a_fork_starts_prevents_it(scene: Scene, fork: str) -> None:
+    """It would keep its privileges, and code could have it do what it may not do itself."""
+    release = threading.Event()
+    active, kernel = [True], os.getpid()
+
+    def start() -> None:
+        if active and (os.getppid() == kernel) == (fork == "first"):
+            threading.Thread(target=release.wait, daemon=True).start()
+
+    os.register_at_fork(after_in_child=start)
+    report = rehearse("1", {}, scene.root)
+    active.clear()
+    assert "a library starts threads on the copy" in report["problem"]
 
 
 def test_the_signal_of_its_parents_end_stays(scene: Scene) -> None:

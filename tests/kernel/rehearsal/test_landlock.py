@@ -12,7 +12,7 @@ from ipyagent.kernel.namespace import PlainNamespace
 from ipyagent.kernel.rehearsal.confinement import Confinement, Limits
 from ipyagent.kernel.rehearsal.performance import start_rehearsal
 from ipyagent.tools.rehearsal import build_confinement
-from rehearsal_trial import SECONDS, rehearse
+from rehearsal_trial import SECONDS, rehearse, run_in_fork
 
 # The process that runs the tests is what is forked: other tests would leave threads in it.
 pytestmark = [
@@ -95,25 +95,19 @@ def test_code_can_read_nothing_else_about_processes(root: Path, name: str) -> No
     assert "PermissionError" in report["result"]["error"]
 
 
-def test_a_thread_that_a_fork_starts_prevents_it(root: Path) -> None:
-    """It would be where Landlock does not reach."""
-    import os
-    import threading
-
-    release = threading.Event()
-    active = [True]
-
-    def start() -> None:
-        if active:
-            threading.Thread(target=release.wait, daemon=True).start()
-
-    os.register_at_fork(after_in_child=start)
-    report = rehearse("1", {}, root)
-    active.clear()
-    assert "a library starts threads on the copy" in report["problem"]
-
-
-def test_a_socket_that_cannot_be_made_is_told(root: Path) -> None:
-    code = "import socket\ntry: socket.socket()\nexcept OSError: pass"
+@pytest.mark.parametrize("family", ["AF_INET", "AF_UNIX", "AF_NETLINK"])
+def test_a_socket_that_cannot_be_made_is_told(root: Path, family: str) -> None:
+    code = f"import socket\ntry: socket.socket(socket.{family}, 2)\nexcept OSError: pass"
     report = rehearse(code, {}, root)
     assert report["attempts"] == ["uses the network"]
+
+
+def test_what_is_mounted_is_not_listed(root: Path) -> None:
+    every, itself = (1 << 64) - 1, 24
+    code = (
+        "import ctypes, struct\n"
+        f"asked = ctypes.create_string_buffer(struct.pack('IIQQ', {itself}, 0, {every}, 0))\n"
+        "print('mounts', ctypes.CDLL(None).syscall(458, asked, (ctypes.c_uint64 * 512)(), 512, 0))"
+    )
+    assert rehearse(code, {}, root)["result"]["output"].strip() == "mounts -1"
+    assert "mounts -1" not in run_in_fork(code, {}), "the naive version does not fail"

@@ -80,6 +80,27 @@ def test_memory_is_limited(tmp_path: Path, code: str) -> None:
     assert "Error" in report["result"]["output"] or report["problem"].endswith(problems), report
 
 
+@pytest.mark.parametrize(
+    "code",
+    cases(
+        [
+            "import os\nd = [os.memfd_create('x') for _ in range(20)]\n"
+            "print('took', sum(os.write(each, bytes(1 << 26)) for each in d))",
+            "import ctypes\nlibc, p, taken = ctypes.CDLL(None), ctypes.c_void_p, 0\n"
+            "libc.shmat.restype, libc.shmdt.argtypes = p, [p]\n"
+            "for _ in range(20):\n"
+            "    place = libc.shmat(libc.shmget(0, 1 << 26, 0o600), None, 0)\n"
+            "    ctypes.memset(place, 1, 1 << 26); libc.shmdt(place); taken += 1 << 26\n"
+            "print('took', taken)",
+        ]
+    ),
+    ids=["descriptors", "System V"],
+)
+def test_memory_that_is_not_mapped_is_limited_too(tmp_path: Path, code: str) -> None:
+    report = rehearse(code, {}, tmp_path)
+    assert f"took {20 << 26}" not in report["result"]["output"], report
+
+
 def test_files_are_limited(tmp_path: Path) -> None:
     code = "with open('/tmp/big', 'wb') as f:\n    for _ in range(99): f.write(bytes(1 << 23))"
     report = rehearse(code, {}, tmp_path)

@@ -27,9 +27,9 @@ _EVENTS = {
     **dict.fromkeys((f"socket.{each}" for each in _NETWORK), "uses the network"),
     **dict.fromkeys(_PROCESSES, "starts a process"),
     **dict.fromkeys(("os.kill", "os.killpg", "signal.pthread_kill"), "sends a signal to a process"),
+    **dict.fromkeys(("os.getxattr", "os.listxattr"), "reads the extended attributes of files"),
     "sys.addaudithook": "adds an audit hook",
 }
-_LOCAL = (socket.AF_UNIX, socket.AF_NETLINK)
 _WRITES = frozenset(
     f"os.{each}"
     for each in (
@@ -125,8 +125,10 @@ class Attempts:
             frame = inspect.currentframe()
             if not _is_import(frame and frame.f_back):
                 self._check_path(arguments[0], lists=True)
-        elif event == "socket.__new__" and arguments[1] not in _LOCAL:
-            self._add("uses the network")
+        elif event == "socket.__new__":
+            frame = inspect.currentframe()
+            if arguments[1] != socket.AF_UNIX or not _is_made(frame and frame.f_back):
+                self._add("uses the network")
         elif text := _EVENTS.get(event):
             self._add(text)
 
@@ -204,3 +206,8 @@ def _is_import(frame: FrameType | None) -> bool:
     while frame is not None and frame.f_code.co_filename == _PATHS:
         frame = frame.f_back
     return frame is not None and frame.f_code.co_filename in _FINDERS
+
+
+def _is_made(frame: FrameType | None) -> bool:
+    """Return whether an object is made for a socket that there is, such as one of a pair."""
+    return frame is not None and frame.f_locals.get("fileno") is not None

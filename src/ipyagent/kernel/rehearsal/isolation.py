@@ -3,7 +3,7 @@
 It takes two processes. The first one leaves the namespaces and waits; the second is the first
 process of the new ones, and can start no other. Where there are none, Landlock and a stricter
 filter of system calls take their place: then nothing is mounted, and contents are hidden, but that
-a file is there, its size and its date can still be asked for.
+a file is there, its size, its date and where a link leads can still be asked for.
 
 Of the file system, what it may see is mounted anew, and nothing else is there. The workspace is
 covered by an overlay, whose upper layer collects what would change.
@@ -155,8 +155,6 @@ def restrict_files(confinement: Confinement) -> None:
 
     Before, new privileges must be forbidden.
     """
-    if len(os.listdir("/proc/self/task")) > 1:  # noqa: PTH208
-        raise OSError("a library starts threads on the copy, which Landlock would not reach")
     version = calls.find_landlock_version()
     if version < _OLDEST_LANDLOCK:
         raise OSError(f"Landlock is too old here (version {version}, {_OLDEST_LANDLOCK} is needed)")
@@ -221,12 +219,19 @@ def leave_kernel(kernel: int, report: int, way: Way) -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGCHLD, signal.SIGALRM):
         signal.signal(number, signal.SIG_DFL)
     os.setsid()  # an interrupt of the terminal is for the kernel
+    _check_alone()
     replace_descriptors({report})
     for stop in (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF):
         signal.setitimer(stop, 0)
     if way == "namespaces":
         _leave_namespaces()
     signal.pthread_sigmask(signal.SIG_BLOCK, _END)
+
+
+def _check_alone() -> None:
+    """Raise OSError if there is another thread: privileges, filters and Landlock are each one's."""
+    if len(os.listdir("/proc/self/task")) > 1:  # noqa: PTH208
+        raise OSError("a library starts threads on the copy, which would not be isolated")
 
 
 def _leave_namespaces() -> None:
@@ -284,6 +289,7 @@ def isolate(
     if poll.poll(0):
         os._exit(1)
     os.close(life)
+    _check_alone()
     if not confinement.call_filter:
         raise OSError("there is no filter of system calls for this machine")
     Path("/proc/self/oom_score_adj").write_text("1000")

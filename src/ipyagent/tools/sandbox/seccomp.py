@@ -26,13 +26,16 @@ _ALL = 0xFFFFFFFF
 _NAMESPACES = 0x7E020000  # the CLONE_NEW… flags
 _NEW_TIME = 0x80  # of unshare alone; in clone it belongs to the signal
 _THREAD = 0x10000  # CLONE_THREAD
-_FAMILIES = (1, 2, 10, 16)  # of sockets: AF_UNIX, AF_INET, AF_INET6, AF_NETLINK
+_FAMILIES = (2, 10, 16)  # of sockets: AF_INET, AF_INET6, AF_NETLINK
+_KIND, _CONNECTED = 15, (1, 5)  # of sockets: SOCK_STREAM, SOCK_SEQPACKET
 _TYPE_INTO_TERMINAL, _PASTE_INTO_TERMINAL = 0x5412, 0x541C  # TIOCSTI, TIOCLINUX
 _ASKING = (0x5401, 0x802C542A, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)
 """Requests to open files that change none: TCGETS, TCGETS2, TIOCGWINSZ, FIONREAD, FIONBIO, FIONCLEX
 and FIOCLEX. File systems have others, which need no right to write."""
-_DATAGRAMS = 2  # a bit of SOCK_DGRAM and SOCK_RAW: such a socket of a pair can send anywhere
-_TO_OTHERS = (8, 10, 15, 1024, 1026)  # F_SETOWN, F_SETSIG, F_SETOWN_EX, F_SETLEASE, F_NOTIFY
+_OF_DESCRIPTOR = (0, 1, 2, 3, 4, 1030, 1031, 1032, 1033, 1034)
+"""Commands of fcntl for a descriptor, a pipe or memory: to copy it, its flags, its size, its seals.
+Others send signals, or leave on a file a lease or a hint, which need no right to write."""
+_LOCKS = (5, 6, 7, 36, 37, 38)  # F_GETLK, F_SETLK, F_SETLKW, and those of open files
 _EXCLUSIVE = 2  # LOCK_EX
 _SIGNAL_OF_PARENT = 1  # PR_SET_PDEATHSIG
 _UNKNOWN = 468
@@ -50,14 +53,20 @@ _DENIED = """
     fsopen 430, fsconfig 431, fsmount 432, fspick 433, pidfd_getfd 438, mount_setattr 442
 """
 """Names of calls, with their numbers on x86_64 and aarch64, or that on both."""
-_STARTS = "fork 57 -, vfork 58 -, execve 59 221, execveat 322 281"
+_BEYOND_ONE = """
+    fork 57 -, vfork 58 -, execve 59 221, execveat 322 281,
+    memfd_create 319 279, memfd_secret 447, shmget 29 194
+"""
+"""Calls that start processes, and that take memory which no limit of one counts."""
 _SHARED = """
     chmod 90 -, fchmod 91 52, fchmodat 268 53, fchmodat2 452, chown 92 -, fchown 93 55,
     lchown 94 -, fchownat 260 54, utime 132 -, utimes 235 -, futimesat 261 -, utimensat 280 88,
     setxattr 188 5, lsetxattr 189 6, fsetxattr 190 7, setxattrat 463, removexattr 197 14,
     lremovexattr 198 15, fremovexattr 199 16, removexattrat 466, mknod 133 -, mknodat 259 33,
-    inotify_add_watch 254 27, open_tree_attr 467,
-    socket 41 198, bind 49 200, connect 42 203, shmget 29 194, shmat 30 196, shmctl 31 195,
+    getxattr 191 8, lgetxattr 192 9, fgetxattr 193 10, getxattrat 464, listxattr 194 11,
+    llistxattr 195 12, flistxattr 196 13, listxattrat 465,
+    inotify_add_watch 254 27, open_tree_attr 467, statmount 457, listmount 458,
+    socket 41 198, bind 49 200, connect 42 203, shmat 30 196, shmctl 31 195,
     semget 64 190, semop 65 193, semtimedop 220 192, semctl 66 191, msgget 68 186, msgsnd 69 189,
     msgrcv 70 188, msgctl 71 187, mq_open 240 180, mq_unlink 241 181,
     kill 62 129, tkill 200 130, tgkill 234 131, rt_sigqueueinfo 129 138, rt_tgsigqueueinfo 297 240,
@@ -117,7 +126,9 @@ def build_filter(machine: str = "", *, processes: bool = True, namespaces: bool 
     known = _ARCHITECTURES.get(machine or platform.machine())
     if known is None or sys.byteorder != "little":
         return b""
-    denied = _DENIED + ("" if processes else f",{_STARTS}") + ("" if namespaces else f",{_SHARED}")
+    denied = (
+        _DENIED + ("" if processes else f",{_BEYOND_ONE}") + ("" if namespaces else f",{_SHARED}")
+    )
     rules = _list_rules(processes=processes, namespaces=namespaces)
     beyond = known.beyond if namespaces else _UNKNOWN
     return b"".join(_instructions(known, known.numbers(denied).values(), rules, beyond))
@@ -130,15 +141,16 @@ def _list_rules(*, processes: bool, namespaces: bool) -> Iterator[_Rule]:
     else:
         yield _Rule("clone", _FIRST, _NAMESPACES | _THREAD, (_THREAD,))
         yield _Rule("prctl", _FIRST, _ALL, (_SIGNAL_OF_PARENT,), allowed=False)
-        # Sockets of a virtual machine to its host (AF_VSOCK) belong to no network namespace.
+        # Sockets of a virtual machine to its host (AF_VSOCK) belong to no network namespace, nor do
+        # those that have a place among files (AF_UNIX): one in a readable folder can be reached.
         yield _Rule("socket", _FIRST, _ALL, _FAMILIES)
+        yield _Rule("socketpair", _SECOND, _KIND, _CONNECTED)  # others can send anywhere
+        yield _Rule("fcntl", _SECOND, _ALL, _OF_DESCRIPTOR + _LOCKS)
     if namespaces:
         terminal = (_TYPE_INTO_TERMINAL, _PASTE_INTO_TERMINAL)
         yield _Rule("ioctl", _SECOND, _ALL, terminal, allowed=False)
     else:
         yield _Rule("ioctl", _SECOND, _ALL, _ASKING)
-        yield _Rule("fcntl", _SECOND, _ALL, _TO_OTHERS, allowed=False)
-        yield _Rule("socketpair", _SECOND, _DATAGRAMS, (0,))
         yield _Rule("prlimit64", _FIRST, _ALL, (0,))  # of this process
         yield _Rule("flock", _SECOND, _EXCLUSIVE, (0,))
 
