@@ -36,6 +36,13 @@ VALUES: dict[str, tuple[str, str]] = {
         "x.b.mean(), x.size(), x.ngroups",
         "x.obj.iloc[0, 0] = 9",
     ),
+    "from scipy import spatial; x = spatial.cKDTree([[0.0], [1.0]])": (
+        "x.query([0.4])",
+        "x.data[0] = 5",
+    ),
+    "import threading; x = threading.local(); x.a = [1]": ("x.a", "x.a.append(2)"),
+    "import struct; x = struct.Struct('<i')": ("x.size", ""),
+    "x = iter([1, 2])": ("x.__length_hint__()", "next(x)"),
     "import scipy.sparse; x = scipy.sparse.csr_matrix([[1, 0], [0, 2]])": (
         "x.sum(), x.T @ x, x.has_canonical_format",
         "x.data[0] = 9",
@@ -82,3 +89,14 @@ def test_what_a_cache_already_holds_cannot_be_seen() -> None:
     scope: dict[str, object] = {"__name__": "__main__"}
     exec("from functools import lru_cache\nx = lru_cache(lambda n: [n])\nx(1)", scope)
     assert WatchedValues(scope, ["x"]).unseen == {"x": "_lru_cache_wrapper"}
+
+
+def test_code_of_the_users_own_does_not_tell_what_is_in_c() -> None:
+    scope: dict[str, object] = {"__name__": "__main__", "__file__": __file__, "calls": []}
+    exec(
+        "import array\nclass C(array.array):\n    def __reduce_ex__(self, _):\n"
+        "        calls.append(1); return C, ('i',)\nx = C('i')",
+        scope,
+    )
+    assert WatchedValues(scope, ["x"]).unseen == {"x": "C"}
+    assert scope["calls"] == []

@@ -31,7 +31,12 @@ from ipyagent.kernel.describe.safe_inspect import (
     own_attributes,
     type_name,
 )
-from ipyagent.kernel.rehearsal.opaque_values import find_reader, is_built_in
+from ipyagent.kernel.rehearsal.opaque_values import (
+    find_reader,
+    is_built_in,
+    is_own_module,
+    read_pickled,
+)
 from ipyagent.kernel.variables.arrays import find_owner, views_of_same_memory
 from ipyagent.kernel.variables.captures import FIXED, Allowance, is_atom
 from ipyagent.kernel.variables.checkpoint import capture
@@ -106,7 +111,6 @@ _LEADING = frozenset(
     }
 )
 """Types whose values are no more than what they lead to."""
-_INSTALLED = ("site-packages", "dist-packages")
 _HEADS = ("__name__", "__qualname__", "__bases__")
 _CACHES = ("__abstractmethods__", "_abc_impl", "__weakref__", "__dict__")
 _WEAK_BEFORE, _DICT_BEFORE = 1 << 3, 1 << 4
@@ -404,19 +408,6 @@ def _capture_module(module: types.ModuleType) -> State:
     return State(read, children, grows)
 
 
-def is_own_module(module: object) -> bool:
-    """Return whether a module is the user's, not one of an installed library."""
-    if not is_a(module, types.ModuleType):
-        return False
-    members = module.__dict__
-    path = members.get("__file__")
-    if members.get("__name__") == "__main__":
-        return True
-    if type(path) is not str or any(f"/{each}/" in path for each in _INSTALLED):
-        return False
-    return not path.startswith((f"{sys.base_prefix}/lib", f"{sys.prefix}/lib"))
-
-
 def _capture_class(cls: type) -> State:
     def read() -> dict[str, Any]:
         heads = {f".{n}": type.__dict__[n].__get__(cls) for n in _HEADS}
@@ -437,6 +428,8 @@ def _capture_instance(value: Any) -> State | None:
     home = module_name(kind)
     if home == "builtins" or is_own_module(sys.modules.get(home)):
         return State(lambda: [kind, *gc.get_referents(value)])
+    if ctypes.c_void_p in map(type, own_attributes(value).values()):  # what it holds is elsewhere
+        return State(functools.partial(read_pickled, value))
 
     def read() -> dict[str, Any]:
         held = getattr(value, "__dict__", None)
