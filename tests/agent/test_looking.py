@@ -93,6 +93,26 @@ def test_what_a_system_refuses_for_one_way_does_not_prevent_the_other(
     assert runtime().isolation.way == "Landlock"
 
 
+def test_a_workspace_that_cannot_be_covered_is_looked_at_in_the_other_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, isolation_problems: dict[str, str | None]
+) -> None:
+    """An overlay does not take a folder in which another file system is mounted."""
+    if problem := isolation_problems["Landlock"]:
+        pytest.skip(problem)
+    mount = system_calls.mount
+
+    def mount_elsewhere(source: str, target: str, *rest: object, **more: object) -> None:
+        if source == "overlay" and target.endswith(str(tmp_path.resolve())):
+            raise OSError(22, "Invalid argument")
+        mount(source, target, *rest, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(system_calls, "mount", mount_elsewhere)
+    monkeypatch.setattr(runtime(), "isolation", Isolation())
+    found = looked(Lab(tmp_path, {"n": 1}), "n + 1")
+    assert found.decided_by is DecidedBy.REHEARSAL, found.rehearsal
+    assert runtime().isolation.way == "Landlock"
+
+
 def test_what_a_look_prints_is_its_result_and_nothing_before_it(tmp_path: Path) -> None:
     lab = Lab(tmp_path)
     found = looked(lab, "for i in range(3): print('epoch', i)")

@@ -40,7 +40,12 @@ from ipyagent.kernel.rehearsal.performance import digest_file, list_names, start
 from ipyagent.kernel.rehearsal.plain_data import read_all
 from ipyagent.kernel.rehearsal.plain_parts import NotPlainError
 from ipyagent.kernel.rehearsal.probe import Probe
-from ipyagent.kernel.rehearsal.rehearser import NotRehearsedError, Rehearsing, load_libraries
+from ipyagent.kernel.rehearsal.rehearser import (
+    NotRehearsedError,
+    Rehearsing,
+    load_libraries,
+    start_isolated,
+)
 from ipyagent.kernel.rehearsal.surroundings import PASSING
 from ipyagent.schema import (
     Display,
@@ -392,7 +397,13 @@ async def _probe(confinement: Confinement, context: RehearsalContext) -> str | N
     try:
         probe = await threads(context.threads, Probe, confinement)
         await asyncio.wrap_future(context.post(probe.start))
-        return await threads(context.threads, probe.finish)
+        if problem := await threads(context.threads, probe.finish):
+            return problem
+        # The probe has a workspace of its own; this one may hold what cannot be covered.
+        start = partial(start_isolated, (), confinement, Limits(seconds=1.0))
+        empty = await asyncio.wrap_future(context.post(start))
+        _, problem = await threads(context.threads, empty.finish, 0)
+        return problem or None
     except OSError as error:
         return f"it could not be tried: {error}"
 
