@@ -199,7 +199,8 @@ def test_names_and_roles_tell_what_is_seen(reopened: Any) -> None:
     steps = run.locator(".ipyagent-step").evaluate_all("all => all.map(one => one.ariaLabel)")
     assert steps == ["Step 1", "Step 2", "Step 3", "Step 4", "Answer"]
     nameless = """root => [...root.querySelectorAll('button, input, a, summary, [role=img], img')]
-        .filter(one => !one.closest('[hidden]') && !(one.ariaLabel || one.alt || one.textContent.trim()))"""
+        .filter(one => !one.closest('[hidden]'))
+        .filter(one => !(one.ariaLabel || one.alt || one.textContent.trim()))"""
     assert run.evaluate(f"root => ({nameless})(root).map(one => one.outerHTML.slice(0, 200))") == []
     # Text that streams in is not read out while it comes.
     assert run.locator("[aria-live] .ipyagent-markdown, .ipyagent-markdown[aria-live]").count() == 0

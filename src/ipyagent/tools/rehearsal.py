@@ -84,6 +84,7 @@ _LEFT = (
     "(Tried on a copy of the kernel, where this was left: {}. If it is needed here, send the same "
     "code again: the user is then asked.)"
 )
+_GONE = "({} was made on an earlier copy of the kernel and left there: make it in this code, too.)"
 
 
 def judge_report(
@@ -338,7 +339,8 @@ class CodeRehearser:
             given = report, buffers, self._workspace, existing
             judged = await threads(context.threads, judge, *given)
             if judged.rehearsal.left:
-                left.add(code)
+                left[code] = judged.rehearsal.left
+            judged = _remind(judged, set().union(*left.values()))
             found.append(judged if context.adopts_new else judged.as_asked())
         return found, problem
 
@@ -378,6 +380,16 @@ class CodeRehearser:
         result = self._namespace.take_over(code, rehearsed.result, rehearsed.adoption)
         left = rehearsed.rehearsal.left
         return result.with_note(_LEFT.format(", ".join(left)), only_model=True) if left else result
+
+
+def _remind(found: Rehearsed, left: Collection[str]) -> Rehearsed:
+    """Return what was found; where code lacks what was left on a copy, the model is told."""
+    error = (found.result and found.result.error) or ""
+    missing = [name for name in left if f"NameError: name '{name}' is not defined" in error]
+    if found.result is None or not missing:
+        return found
+    note = _GONE.format(*missing)
+    return replace(found, result=found.result.with_note(note, only_model=True))
 
 
 def _check_process() -> None:

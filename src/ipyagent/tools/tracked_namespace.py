@@ -48,8 +48,8 @@ class TrackedNamespace:
         """`description_of` returns the description of a file that the model has, or ""."""
         self._namespace, self._provenance = namespace, provenance
         self._description_of = description_of
-        self.left: set[str] = set()
-        """Codes of which something was left on a copy: sent again, they are asked about."""
+        self.left: dict[str, tuple[str, ...]] = {}
+        """What codes left on a copy: sent again, they are asked about."""
 
     def variables(self) -> Mapping[str, object]:
         """Return the user's variables by name."""

@@ -220,6 +220,17 @@ def test_what_was_left_on_the_copy_is_asked_about_if_the_code_comes_again(
     assert [each["name"] for each in found["rehearsal"]["variables"]] == ["groups"]
 
 
+def test_code_that_misses_what_was_left_on_a_copy_is_told_to_make_it(
+    shared: Kernel, folder: Path
+) -> None:
+    look(shared, folder, "per_value = df.groupby('a', observed=True)\nper_value.size()")
+    found = look(shared, folder, "per_value.mean()")["result"]
+    assert "(per_value was made on an earlier copy of the kernel and left" in found["for_model"]
+    assert "copy of the kernel" not in found["error"]
+    other = look(shared, folder, "per_values")["result"]
+    assert "copy of the kernel" not in (other["for_model"] or "")
+
+
 @pytest.mark.parametrize(
     "code",
     [
