@@ -102,7 +102,7 @@ def judge_report(
     """
     try:
         result = _read_result(report["result"])
-        passing = {*map(str, report["passing"])}
+        passing, loops = ({*map(str, report[each])} for each in ("passing", "loops"))
         attempts, around = report["attempts"], report["around"]
         found = Rehearsal(
             outcome=RehearsalOutcome.CHANGES,
@@ -118,7 +118,11 @@ def judge_report(
             return Rehearsed(found)
         failed = Rehearsal(outcome=RehearsalOutcome.FAILED)
         return Rehearsed(failed, result if _is_clean(found) else result.with_note(UNKEPT))
-    kept = _leave_passing(found, passing) if may_leave and _shows(result) else found
+    kept = found
+    if may_leave and _shows(result):
+        kept = _leave_passing(found, passing, loops, PASSING)
+    elif may_leave:
+        kept = _leave_passing(found, (), loops, {})
     if _is_clean(kept):
         return Rehearsed(Rehearsal(outcome=RehearsalOutcome.LOOKED, left=kept.left), result)
     nodes, new = report.get("adoption"), {each.name for each in kept.variables}
@@ -151,19 +155,27 @@ def _shows(result: ToolResult) -> bool:
     return bool(result.output.strip() or result.images or result.displays)
 
 
-def _leave_passing(found: Rehearsal, passing: Collection[str]) -> Rehearsal:
-    """Return the rehearsal without what its code has made for its own output, which is named."""
-    new = [
+def _leave_passing(
+    found: Rehearsal,
+    passing: Collection[str],
+    loops: Collection[str],
+    settings: Mapping[str, str],
+) -> Rehearsal:
+    """Return the rehearsal without what its code has made for its own output, which is named.
+
+    That is what is `passing`, names that `loops` bind anew, and `settings`, by their text.
+    """
+    may_go = {"created": passing, "changed": loops}
+    gone = [
         each.name
         for each in found.variables
-        if each.change == "created" and each.name in passing and is_bindable(each.name)
+        if each.name in may_go.get(each.change, ()) and is_bindable(each.name)
     ]
-    settings = [PASSING[text] for text in found.texts if text in PASSING]
     return found.model_copy(
         update={
-            "variables": tuple(each for each in found.variables if each.name not in new),
-            "texts": tuple(each for each in found.texts if each not in PASSING),
-            "left": (*new, *settings),
+            "variables": tuple(each for each in found.variables if each.name not in gone),
+            "texts": tuple(each for each in found.texts if each not in settings),
+            "left": (*gone, *(settings[text] for text in found.texts if text in settings)),
         }
     )
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import ast
 import inspect
-from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 
 from ipyagent.errors import AgentError
@@ -20,6 +18,7 @@ from ipyagent.kernel.namespace import (
 )
 from ipyagent.kernel.outputs import Outputs
 from ipyagent.kernel.prose import holds_prose, value_holds_prose
+from ipyagent.kernel.variables.reach import names_of_loops
 from ipyagent.plaintext import spell
 from ipyagent.schema import ToolResult, VariableChange
 from ipyagent.tools.static_analysis import UNKNOWN_EFFECTS, Effects, analyze_code
@@ -120,7 +119,7 @@ class TrackedNamespace:
 
         An empty line parts them from what the code printed, which may be a table.
         """
-        lines = list(self._describe_changes(result.variables, _passing_names(code), effects.paths))
+        lines = list(self._describe_changes(result.variables, names_of_loops(code), effects.paths))
         if len(lines) > _CHANGES:
             lines[_CHANGES:] = [f"… and {len(lines) - _CHANGES} more"]
         if not lines:
@@ -197,27 +196,6 @@ class TrackedNamespace:
         files = [spell(path) for path in effects.paths]
         beyond = (files or [CODE_OUTPUT]) if effects.touches else []
         return with_sources(result, [*origins, *beyond])
-
-
-def _passing_names(code: str) -> set[str]:
-    """Return the names that only loops and `with` assign; none for what is no plain Python."""
-    try:
-        nodes = list(ast.walk(ast.parse(code)))
-    except (SyntaxError, ValueError, RecursionError):
-        return set()
-    loops = [node.target for node in nodes if isinstance(node, ast.For | ast.AsyncFor)]
-    files = [node.optional_vars for node in nodes if isinstance(node, ast.withitem)]
-    passing = [
-        name for target in (*loops, *files) if target for name in _target_names(ast.walk(target))
-    ]
-    every = Counter(_target_names(nodes))
-    return {name for name, count in Counter(passing).items() if every[name] == count}
-
-
-def _target_names(nodes: Iterable[ast.AST]) -> Iterator[str]:
-    for node in nodes:
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            yield node.id
 
 
 def _output_and_error(result: ToolResult) -> str:

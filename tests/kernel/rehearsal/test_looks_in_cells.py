@@ -220,6 +220,46 @@ def test_what_was_left_on_the_copy_is_asked_about_if_the_code_comes_again(
     assert [each["name"] for each in found["rehearsal"]["variables"]] == ["groups"]
 
 
+@pytest.mark.parametrize(
+    ("code", "made"),
+    [
+        ("for item in df:\n    print(item)", {}),
+        ("for item, n in enumerate(df.a):\n    print(n)", {}),
+        ("total = 0\nfor item in df.a:\n    total += item", {"total": 6}),
+        ("last = item\nfor item in ([1], [2]):\n    pass", {}),
+        ("for item in ([1], [2]):\n    last = item", {"last": [2]}),
+    ],
+)
+def test_a_name_that_only_a_loop_binds_anew_is_left_as_it_is(
+    shared: Kernel, folder: Path, code: str, made: dict[str, object]
+) -> None:
+    shared.run(
+        "for each in ('last', 'total', 'n'):\n    globals().pop(each, None)\nitem = ['mine']"
+    )
+    found = look(shared, folder, code)
+    assert found["decided_by"] == "rehearsal", found
+    assert shared.value("item") == "['mine']"
+    for name, value in made.items():
+        assert shared.value(name) == repr(value)
+    if code.startswith("last"):
+        assert shared.value("last is item") == "True"
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "for item in range(3):\n    pass\nitem = 7",
+        "for item in [df]:\n    item['b'] = 1",
+        "item = [2]\nprint(item)",
+    ],
+)
+def test_a_name_that_is_bound_in_other_ways_or_changed_inside_is_asked_about(
+    shared: Kernel, folder: Path, code: str
+) -> None:
+    shared.run("item = ['mine']")
+    assert look(shared, folder, code)["status"] == "denied"
+
+
 def test_code_that_misses_what_was_left_on_a_copy_is_told_to_make_it(
     shared: Kernel, folder: Path
 ) -> None:

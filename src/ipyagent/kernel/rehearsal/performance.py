@@ -35,7 +35,7 @@ from ipyagent.kernel.rehearsal.surroundings import (
     list_lasting_effects,
 )
 from ipyagent.kernel.rehearsal.watched_values import WatchedValues, is_dynamic, without_shell
-from ipyagent.kernel.variables.reach import parse_nodes, reachable_names
+from ipyagent.kernel.variables.reach import names_of_loops, parse_nodes, reachable_names
 from ipyagent.schema import ToolResult, VariableChange
 
 _RESULT = {"success", "output", "error", "for_model", "images", "displays", "truncated"}
@@ -87,7 +87,10 @@ def _perform(namespace: Namespace, code: str, attempts: Attempts, *, may_adopt: 
     written = watched.list_written()
     inside = {*watched.list_changed(), *written}
     changes = [*list_changes(before, after, inside, told)]
+    loops = names_of_loops(code) - inside
+    again = [each.name for each in changes if each.change == "changed" and each.name in loops]
     known = {name: after.get(name, value) for name, value in before.items()}
+    known |= {name: before[name] for name in again}  # they may be left on the copy
     new = {each.name: after[each.name] for each in changes if each.change == "created"}
     used = _list_used_names(code)
     passing = [
@@ -109,6 +112,7 @@ def _perform(namespace: Namespace, code: str, attempts: Attempts, *, may_adopt: 
     return {
         "adoption": adoption,
         "passing": passing,
+        "loops": again,
         "result": result.model_dump(mode="json", include=_RESULT),
         "variables": [each.to_dict() for each in changes],
         "around": [*around.list_changes(), *past, *unclear, *lasting, *special],

@@ -7,6 +7,7 @@ import functools
 import gc
 import re
 import types
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -24,6 +25,24 @@ def parse_nodes(code: str) -> list[ast.AST] | None:
         return [*ast.walk(ast.parse(code))]
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
+
+
+def names_of_loops(code: str) -> set[str]:
+    """Return the names that only loops and `with` assign; none for what is no plain Python."""
+    nodes = parse_nodes(code) or []
+    loops = [node.target for node in nodes if isinstance(node, ast.For | ast.AsyncFor)]
+    files = [node.optional_vars for node in nodes if isinstance(node, ast.withitem)]
+    passing = [
+        name for target in (*loops, *files) if target for name in _target_names(ast.walk(target))
+    ]
+    every = Counter(_target_names(nodes))
+    return {name for name, count in Counter(passing).items() if every[name] == count}
+
+
+def _target_names(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    for node in nodes:
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id
 
 
 def reachable_names(
