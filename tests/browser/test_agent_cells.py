@@ -393,6 +393,26 @@ def test_fix_runs_in_a_cell_below_with_the_users_own_frames(cells: Make) -> None
     book.expect_state(3, "done")
 
 
+def test_a_prompt_that_a_failing_cell_kept_from_running_is_told_and_can_be_run(cells: Make) -> None:
+    wait = "import pathlib, time\nwhile not pathlib.Path('go').exists(): time.sleep(0.1)\n1 / 0"
+    book = cells("%load_ext ipyagent", "%%agent\nWhat can you do?", wait)
+    book.start(0)
+    book.start(1)
+    book.expect_state(1, "done")
+    book.start(2)
+    expect(book.prompt(2)).to_have_text("[*]:")
+    follow_up = book.run(1).locator("[data-ipyagent=follow-up]")
+    follow_up.fill("What can you do?")
+    follow_up.press("Enter")
+    expect(book.prompt(2)).to_have_text("[*]:")
+    (book.lab.folder / "go").touch()
+    toast = book.page.locator(".Toastify__toast", has_text="did not run")
+    expect(toast).to_contain_text("one that ran before it failed or was stopped")
+    expect(book.prompt(2)).to_have_text("[ ]:")
+    toast.get_by_role("button", name="Run it").click()
+    book.expect_state(2, "done")
+
+
 # Of the answer against what is under it; null while a card makes room for what is kept of it.
 CONTRAST = """() => {
     const element = document.querySelector('[data-ipyagent=answer]');

@@ -44,7 +44,11 @@ def test_an_edited_call_is_shown_again_and_runs_as_it_was_edited(
     card = book.run(1)
     card.locator("[data-ipyagent=edit]").click()
     expect(card.locator("[data-ipyagent=changed]")).to_be_focused()
-    card.locator("[data-ipyagent=changed]").fill("n = 1 + 1\nn")
+    book.page.keyboard.press("Control+A")
+    for line in ("n = 1 + 1", "n"):
+        book.page.keyboard.type(line)
+        book.page.keyboard.press("Enter")
+    expect(card.locator("[data-ipyagent=changed]")).to_have_value("n = 1 + 1\nn\n")
     book.shot("call-editing")
     card.locator("[data-ipyagent=change]").click()
     expect(card.locator("[data-ipyagent=changed]")).to_have_count(0)

@@ -2,7 +2,7 @@
 import type { CallRequest } from '../protocol';
 import { h } from './dom';
 import { readArguments } from './editor';
-import { button } from './form';
+import { button, textArea } from './form';
 import { hiddenAsEscapes } from './reveal';
 
 /** Called with the changed arguments; null without a change. */
@@ -11,11 +11,7 @@ type Done = (given: Record<string, unknown> | null) => void;
 export class CallEditor {
   readonly element: HTMLElement;
 
-  private field = h('textarea', {
-    class: 'ipyagent-pre',
-    spellcheck: 'false',
-    'data-ipyagent': 'changed'
-  });
+  private field: HTMLTextAreaElement;
   private error = h('p', { class: 'ipyagent-error', role: 'alert' });
   /** The argument that is code; null where all are edited as JSON. */
   private code: string | null;
@@ -27,9 +23,7 @@ export class CallEditor {
   ) {
     this.code = codeArgument(request);
     const what = this.code === null ? 'Arguments as JSON' : 'Code';
-    this.field.setAttribute('aria-label', `${what} of ${name}`);
-    this.field.value = this.textOf(request.arguments);
-    this.field.rows = Math.min(16, this.field.value.split('\n').length + 1);
+    this.field = textArea('changed', `${what} of ${name}`, this.textOf(request.arguments));
     const hint = 'Change this call; it is shown again, and asked about, before it runs';
     const buttons = [
       button('change', 'Change', hint, () => this.save(done)),

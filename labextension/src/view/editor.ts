@@ -1,7 +1,7 @@
 /** An editor for plans: arguments as JSON, steps that can be moved and removed. */
 import type { EditedStep, PlanStep } from '../protocol';
 import { Child, h } from './dom';
-import { button } from './form';
+import { button, textArea } from './form';
 import { hiddenAsEscapes, reveal } from './reveal';
 
 /** Called with the edited steps; null without a change. */
@@ -72,7 +72,7 @@ export class PlanEditor {
 
 /** One step: its arguments, and its place in the plan. */
 class StepEditor {
-  readonly field = h('textarea', { class: 'ipyagent-pre', spellcheck: 'false' });
+  readonly field: HTMLTextAreaElement;
   readonly element: HTMLElement;
 
   private number = h('span', { class: 'ipyagent-number' });
@@ -84,10 +84,8 @@ class StepEditor {
     plan: PlanEditor
   ) {
     const { name } = step;
-    this.field.setAttribute('aria-label', `Arguments of ${name} as JSON`);
-    this.field.dataset.ipyagent = 'arguments';
-    this.field.value = hiddenAsEscapes(JSON.stringify(step.request.arguments, null, 2));
-    this.field.rows = Math.min(16, this.field.value.split('\n').length + 1);
+    const given = hiddenAsEscapes(JSON.stringify(step.request.arguments, null, 2));
+    this.field = textArea('arguments', `Arguments of ${name} as JSON`, given);
     const press = (by: -1 | 1, at: number) => () => {
       plan.move(this, by);
       this.buttons[at].focus();

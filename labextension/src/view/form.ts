@@ -98,6 +98,26 @@ export function field(
   return element;
 }
 
+/** Return a field for code or JSON. */
+export function textArea(name: string, description: string, text: string): HTMLTextAreaElement {
+  const element = h('textarea', {
+    class: 'ipyagent-pre',
+    spellcheck: 'false',
+    'data-ipyagent': name,
+    'aria-label': description
+  });
+  element.value = text;
+  element.rows = Math.min(16, text.split('\n').length + 1);
+  // JupyterLab cancels each line break within a cell, which its editor handles itself.
+  const keepLineBreak = (event: InputEvent): void => {
+    if (event.inputType === 'insertLineBreak') {
+      event.stopImmediatePropagation();
+    }
+  };
+  element.addEventListener('beforeinput', keepLineBreak, { capture: true });
+  return element;
+}
+
 type Control = HTMLButtonElement | HTMLInputElement | HTMLTextAreaElement;
 
 /** Return a form with a button for each choice, one to `edit` (null for none), and a reason. */

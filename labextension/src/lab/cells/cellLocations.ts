@@ -1,5 +1,6 @@
 /** Finds cells of open notebooks, and brings the user there. */
 import type { JupyterFrontEnd } from '@jupyterlab/application';
+import { Notification } from '@jupyterlab/apputils';
 import type { ICellModel, ICodeCellModel } from '@jupyterlab/cells';
 import { NotebookActions, NotebookPanel } from '@jupyterlab/notebook';
 
@@ -56,11 +57,27 @@ export async function goTo({ panel, index }: Place, app: JupyterFrontEnd): Promi
 
 /** Insert a code cell below another one, and run it. */
 export async function runBelow({ panel, index }: Place, source: string): Promise<void> {
-  const { content, sessionContext } = panel;
+  const { content } = panel;
   content.model?.sharedModel.insertCell(index + 1, { cell_type: 'code', source });
   content.deselectAll();
   content.activeCellIndex = index + 1;
-  await NotebookActions.run(content, sessionContext);
+  await runCurrent(panel);
+}
+
+/** Run the current cell; tell if it was dropped, because a cell that it waited for failed. */
+export async function runCurrent({ content, sessionContext }: NotebookPanel): Promise<void> {
+  const { activeCell: cell } = content;
+  const hasRun = await NotebookActions.run(content, sessionContext);
+  if (!hasRun && cell !== null && !cell.isDisposed && wasDropped(cell.model)) {
+    const callback = (): void => void NotebookActions.runCells(content, [cell], sessionContext);
+    const run = { label: 'Run it', caption: 'Run the cell now', callback };
+    const text = 'The new cell did not run: one that ran before it failed or was stopped.';
+    Notification.warning(text, { autoClose: false, actions: [run] });
+  }
+}
+
+function wasDropped(cell: ICellModel): boolean {
+  return isCode(cell) && cell.executionCount === null;
 }
 
 /** Highlight a changed cell for a moment. */

@@ -1,13 +1,14 @@
 /** Buttons below a failed cell that ask the agent to fix or explain the error. */
 import type { JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { CodeCell } from '@jupyterlab/cells';
-import { INotebookTracker, NotebookActions, NotebookPanel } from '@jupyterlab/notebook';
+import { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
 import { PanelLayout, Widget } from '@lumino/widgets';
 
 import { h } from '../../view/dom';
 import { ILinks } from '../kernel/links';
 import { ISettings } from '../settings';
 import { addAgentCell, agentIcon, isPython } from './agentCell';
+import { runCurrent } from './cellLocations';
 import { Failure, failureOf, fixPrompt, explainPrompt } from './failures';
 
 type Prompt = (failure: Failure) => string;
@@ -24,7 +25,7 @@ export async function askAbout(
     const index = panel.content.widgets.indexOf(cell);
     const isNew = await addAgentCell(panel, links.of(panel), index, prompt(failure));
     if (isNew && cell.model.trusted) {
-      await NotebookActions.run(panel.content, panel.sessionContext);
+      await runCurrent(panel);
     }
   }
 }
