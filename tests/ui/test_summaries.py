@@ -7,6 +7,7 @@ import pytest
 from sample import call, done, figure
 
 from ipyagent.schema import Display, Preview, ToolExecution, ToolResult
+from ipyagent.tools.result_conversion import truncate_result
 from ipyagent.ui.transcribe.call import CallContext, transcribe_call
 from ipyagent.ui.transcribe.summaries import summarize_call, summarize_result
 
@@ -20,6 +21,7 @@ DIFF = """--- a/pipeline.py
 +x = 1
 """
 POLARS = Display(data={"text/html": "<small>shape: (1_200, 2)</small>"})
+LONG = truncate_result(ToolResult(output="row\n" * 3_000), tool="run_python", save=None)
 SMALL = pd.DataFrame({"a": [1, 2, 3], "b": ["x", "y", "z"]})
 
 
@@ -76,6 +78,7 @@ def test_a_change_is_told_by_its_lines() -> None:
         (ToolResult(output="42"), "42"),
         (ToolResult(output="a.csv\nb.csv"), "a.csv · b.csv"),
         (ToolResult(output="line\n" * 40), "40 lines"),
+        (LONG, "3,000 lines"),
         (ToolResult.failure("KeyError: 'a'\nmore"), "KeyError: 'a'"),
         (ToolResult(output=""), ""),
     ],

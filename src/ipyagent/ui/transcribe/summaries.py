@@ -43,6 +43,8 @@ def summarize_result(result: ToolResult) -> str:
         return found[-1]
     if result.images:
         return ""
+    if result.truncated:  # what is left of it has fewer
+        return plural(result.truncated.original_lines, "line")
     lines = [line for line in text.split("\n") if line.strip()]
     if series := _SERIES.search(text):
         above = [line for line in text[: series.start()].split("\n") if "  " in line.strip()]
