@@ -398,7 +398,9 @@ def test_the_line_magic_shows_help_and_status(shared: Kernel, script: Any) -> No
     )
     assert "%agent tools" in whole
     assert "workspace" in shared.run("%agent status").stdout
-    assert "* run_python" in shared.run("%agent tools").stdout
+    tools = shared.run("%agent tools").stdout
+    assert "* run_python" in tools
+    assert "Delete a file. (disabled: workspace.allow_delete)" in tools
     assert "Count me." in shared.run("%agent runs").stdout
     assert "did you mean tools" in shared.run("%agent tool").stdout
     assert "no call waits" in shared.run("%agent approve").stdout

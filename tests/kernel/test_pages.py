@@ -221,6 +221,21 @@ def test_a_request_of_a_page_does_not_create_a_journal(fresh: Kernel, tmp_path: 
     assert not (tmp_path / ".ipyagent").exists()
 
 
+@pytest.mark.spec("P42")
+def test_a_page_gets_and_takes_back_a_run_of_another_session(fresh: Kernel, tmp_path: Path) -> None:
+    code = {"name": "run_python", "arguments": {"code": "new = 1"}}
+    option = script(tmp_path, "aside", {"calls": [code]}, "Done.")
+    tab = Tab(fresh, "page")
+    run(fresh, f"%%agent {option} --confirm yolo --session aside\nMake it.", tab)
+    newest = fresh.value("__import__('ipyagent').last.id").strip("'")
+    tab.say({"type": "ask", "id": 1, "what": "bundle", "run_id": newest})
+    tab.say({"type": "ask", "id": 2, "what": "undo", "run_id": newest, "dry_run": True})
+    fresh.listen(tab, lambda: tab.types().count("reply") > 1)
+    assert tab.value(1)[RUN_JSON]["id"] == newest
+    assert tab.value(2)["skipped"] == []
+    assert "new would be as it was before" in tab.value(2)["restored"][0]
+
+
 def test_a_page_asks_for_the_models_and_chooses_one(fresh: Kernel) -> None:
     tab = Tab(fresh, "one")
     run(fresh, "%agent model scripted/typed.json", tab)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from kernels import kernel
+from kernels import Kernel, kernel
 
 pytestmark = pytest.mark.kernel
 
@@ -76,3 +76,23 @@ def test_a_runs_changes_of_variables_are_taken_back_and_put_back(tmp_path: Path)
         assert "usage: %agent undo" in started.run("%agent undo --all").stdout
         started.run("import ipyagent\nipyagent.last.undo()")
         assert started.value("n") == "1"
+
+
+@pytest.mark.spec("E03")
+def test_runs_of_other_sessions_are_listed_and_taken_back_too(
+    fresh: Kernel, tmp_path: Path
+) -> None:
+    for name in ("first", "second"):
+        code = {"name": "run_python", "arguments": {"code": f"{name} = 1"}}
+        (tmp_path / f"{name}.yaml").write_text(yaml.safe_dump([{"calls": [code]}, "Done."]))
+    fresh.run("%load_ext ipyagent")
+    fresh.run("%%agent -m scripted/first.yaml --confirm yolo\nMake first.")
+    fresh.run("%%agent -m scripted/second.yaml --confirm yolo --session aside\nMake second.")
+    mine, aside = fresh.run("%agent runs").stdout.splitlines()
+    assert mine.endswith("Make first.  [undo: first]")
+    assert aside.endswith("Make second.  [undo: second]  (session aside)")
+    assert fresh.run(f"%agent show {aside.split()[0]}").run["prompt"] == "Make second."
+    assert "created" in fresh.run("%agent blame second").stdout
+    assert "second is as it was" in fresh.run("%agent undo").stdout
+    assert fresh.value("('first' in dir(), 'second' in dir())") == "(True, False)"
+    assert "first is as it was" in fresh.run(f"%agent undo {mine.split()[0]}").stdout

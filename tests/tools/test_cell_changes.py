@@ -52,14 +52,14 @@ def test_a_closed_notebook_is_byte_for_byte_as_it_was(tmp_path: Path, sources: l
     run = lab.run([{"calls": in_notebook("other.ipynb")}, "Done."], settings=YOLO)
     after = path.read_bytes()
     assert after != before
-    undo = find_undo(lab.environment, lab.session.runs, "")
+    undo = find_undo(lab.environment, reversed(lab.session.runs), "")
     assert undo.run(dry_run=True).restored == (
         f"other.ipynb would be as it was before run {run.id}",
     )
     report = undo.run()
     assert path.read_bytes() == before
     assert report.skipped == ()
-    find_undo(lab.environment, lab.session.runs, report.id).run()
+    find_undo(lab.environment, reversed(lab.session.runs), report.id).run()
     book = json.loads(path.read_text())
     assert ["".join(each["source"]) for each in book["cells"]][:2] == ["x = 5", "y = 2"]
 
@@ -74,9 +74,9 @@ def test_an_open_notebook_goes_back_in_its_page(
     lab.run([{"calls": in_notebook(None)}, "Done."], settings=YOLO)
     book = page.books[None]
     assert [each["source"] for each in book] == ["x = 5", "y = 2", "%%agent\nGo on."]
-    report = find_undo(lab.environment, lab.session.runs, "").run()
+    report = find_undo(lab.environment, reversed(lab.session.runs), "").run()
     assert [each["source"] for each in book] == ["x = 1", "%%agent\nGo on."]
-    find_undo(lab.environment, lab.session.runs, report.id).run()
+    find_undo(lab.environment, reversed(lab.session.runs), report.id).run()
     assert [each["source"] for each in book] == ["x = 5", "y = 2", "%%agent\nGo on."]
 
 
@@ -89,6 +89,6 @@ def test_a_cell_that_the_user_changed_since_is_left(
     lab = Lab(tmp_path)
     lab.run([{"calls": in_notebook(None)}, "Done."], settings=YOLO)
     page.books[None][0]["source"] = "x = 'mine'"
-    report = find_undo(lab.environment, lab.session.runs, "").run()
+    report = find_undo(lab.environment, reversed(lab.session.runs), "").run()
     assert report.skipped == ("cell 0 of this notebook has changed since, so it is left as it is",)
     assert [each["source"] for each in page.books[None]] == ["x = 'mine'", "%%agent\nGo on."]

@@ -38,7 +38,7 @@ class Bench(Lab):
         return run
 
     def undo(self, reference: str = "", *, dry_run: bool = False) -> UndoReport:
-        undo = find_undo(self.environment, self.session.runs, reference)
+        undo = find_undo(self.environment, reversed(self.session.runs), reference)
         return undo.run(dry_run=dry_run)
 
 

@@ -132,21 +132,26 @@ def _tools(book: Notebook, _rest: str) -> str:
     tools, notices = EngineThread.current().wait_for(services)
     box = book.environment.toolset.build(settings).merge_services(tools)
     offered = box.select(settings.agent.allowed_tools)
+    disabled = set() if settings.workspace.allow_delete else {"delete_file"}
     rows = (
         f"{'*' if each.sensitive else ' '} {each.name:<20} {_first_line(each.description)}"
+        f"{' (disabled: workspace.allow_delete)' * (each.name in disabled)}"
         for each in offered
     )
     return "\n".join([*rows, *notices, *box.notices])
 
 
 def _runs(book: Notebook, _rest: str) -> str:
-    """list the runs of this session, and what of them can be taken back"""
+    """list the runs of this notebook, and what of them can be taken back"""
     from ipyagent.wiring.undo import describe_undo
 
     rows = []
-    for run in book.sessions.get().runs:
+    current = book.sessions.get()
+    names = {each.id: f"  (session {each.name})" for each in book.sessions.list_used()}
+    for run in reversed([*book.sessions.runs()]):
         undo = describe_undo(book.environment, run)
         kept = f"  [{undo}]" if undo else ""
+        kept += "" if run.session_id == current.id else names.get(run.session_id, "")
         rows.append(
             f"{run.id}  {run.outcome:<8} {plural(len(run.steps), 'step'):<8} "
             f"{run.duration or 0:6.1f} s  {_first_line(run.prompt)}{kept}"
@@ -156,7 +161,7 @@ def _runs(book: Notebook, _rest: str) -> str:
 
 def _show(book: Notebook, rest: str) -> str:
     """show a run again: RUN is an id of `%agent runs`, or its beginning; alone, the newest"""
-    show_run(detect(book.shell), book.sessions.find_runs(rest)[-1])
+    show_run(detect(book.shell), book.sessions.find_run(rest))
     return ""
 
 
@@ -191,7 +196,7 @@ def _blame(book: Notebook, rest: str) -> str:
     name, _, column = rest.partition(".")
     if not name.isidentifier():
         raise ConfigError("usage: %agent blame NAME[.COLUMN]")
-    found = find_authors(book.sessions.get().runs, state_of(book.shell).notes.notes, name, column)
+    found = find_authors(book.sessions.runs(), state_of(book.shell).notes.notes, name, column)
     if not found:
         known = name in book.shell.user_ns
         why = "before ipyagent was loaded, or not at all" if known else "there is no such variable"

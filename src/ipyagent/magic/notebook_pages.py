@@ -91,8 +91,9 @@ class NotebookPages:
 
     def _bundle(self, run_id: str | None, cell_id: str | None) -> JsonDict | None:
         """Return the newest run with that id or of that cell, as it is saved in an output."""
-        session = self._sessions.current or self._open_earlier()
-        for run in reversed(session.runs if session else []):
+        if self._sessions.current is None:
+            self._open_earlier()
+        for run in self._sessions.runs_so_far():
             if run.id == run_id or (cell_id and run.cell_id == cell_id):
                 return static_html.saved_bundle(run)
         return None
@@ -125,15 +126,14 @@ class NotebookPages:
         except AgentError:  # the next cell reports it
             return {"requests": []}
 
-    def _open_earlier(self) -> Session | None:
-        """Return the session of an earlier kernel, its runs ended; starts none."""
+    def _open_earlier(self) -> None:
+        """Open the session of an earlier kernel, its runs ended; starts none."""
         sessions = self._sessions
         try:
             if not sessions.is_recorded or not sessions.all.has_session_for(sessions.name):
-                return None
-            session = sessions.get()
+                return
+            sessions.get()
         except AgentError as error:
             log.warning("runs of earlier kernels cannot be shown: %s", error)
-            return None
+            return
         self.desk.publish_soon()
-        return session

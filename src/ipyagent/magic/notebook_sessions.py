@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import heapq
 import os
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from ipyagent.agent.session.initial_graph import NOTEBOOK, read_switches
@@ -91,16 +92,28 @@ class NotebookSessions:
         newest = next(mine, None)
         return read_switches(newest.metadata) if newest else {}
 
-    def find_runs(self, reference: str) -> list[Run]:
-        """Return the session's runs whose ids start so, oldest first; ConfigError for none."""
-        found = [
-            run
-            for run in self.get().runs
-            if run.id.startswith(reference) or (run.plan_id or "").startswith(reference or "-")
-        ]
-        if not found:
-            raise ConfigError(f"no run has the id {reference!r}; `%agent runs` lists them")
-        return found
+    def list_used(self) -> list[Session]:
+        """Return the notebook's session and others that this kernel used; begins none."""
+        used = [session for each in self._opened.values() for session in each.list_own()]
+        used += [self.current] if self.current else []
+        return [*{each.id: each for each in used}.values()]
+
+    def runs_so_far(self) -> Iterator[Run]:
+        """Return the runs of these sessions, newest first, each read when it is asked for."""
+        newest_first = (reversed(each.runs) for each in self.list_used())
+        return heapq.merge(*newest_first, key=lambda run: run.started_at, reverse=True)
+
+    def runs(self) -> Iterator[Run]:
+        """Return the same, with those of the notebook's session in an earlier kernel."""
+        self.get()
+        return self.runs_so_far()
+
+    def find_run(self, reference: str) -> Run:
+        """Return the newest run whose id starts so; raises ConfigError."""
+        for run in self.runs():
+            if run.id.startswith(reference) or (run.plan_id or "").startswith(reference or "-"):
+                return run
+        raise ConfigError(f"no run has the id {reference!r}; `%agent runs` lists them")
 
     def _get(self, name: str | None) -> Session:
         if name is not None:

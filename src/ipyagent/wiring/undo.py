@@ -143,13 +143,13 @@ def _list_unseen(call: ToolExecution) -> Iterator[str]:
             yield each.name
 
 
-def find_undo(environment: Environment, runs: Sequence[Run], reference: str) -> Undo:
+def find_undo(environment: Environment, runs: Iterable[Run], reference: str) -> Undo:
     """Return the undo of the run, call or undo with that id; "": of the newest run that can be.
 
-    Raises ConfigError if there is none.
+    `runs` are the newest first. Raises ConfigError if there is none.
     """
     if not reference:
-        undos = (undo_of_run(environment, run) for run in reversed(runs))
+        undos = (undo_of_run(environment, run) for run in runs)
         found = next((each for each in undos if each.records and not each.is_done), None)
         if found is None:
             raise ConfigError(NOTHING.format("no run"))
@@ -164,11 +164,13 @@ def find_undo(environment: Environment, runs: Sequence[Run], reference: str) -> 
     return found
 
 
-def _find_all(environment: Environment, runs: Sequence[Run], reference: str) -> Iterator[Undo]:
-    for run in reversed(runs):
+def _find_all(environment: Environment, runs: Iterable[Run], reference: str) -> Iterator[Undo]:
+    others = []
+    for run in runs:
+        others.append(run)
         if run.id.startswith(reference) or (run.plan_id or "").startswith(reference):
             yield undo_of_run(environment, run)
-    for run in reversed(runs):
+    for run in others:
         for call in run.executions:
             if call.call.id.startswith(reference):
                 title, subject = f"call {call.call.id}", f"your call of {call.call.name}"

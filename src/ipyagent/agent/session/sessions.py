@@ -54,6 +54,10 @@ class Sessions:
         self._own_sessions: list[Session] = []  # kept, with the user's permissions in them
         self._open_sessions = journal.open_sessions
 
+    def list_own(self) -> tuple[Session, ...]:
+        """Return the sessions that this kernel has used, some of them several times."""
+        return tuple(self._own_sessions)
+
     def records(self) -> list[schema.Session]:
         """Return all records, the newest activity first."""
         return self.journal.sessions()
