@@ -75,12 +75,18 @@ describe('a run that can be taken back', () => {
     expect(view.element.textContent).not.toContain('waits');
   });
 
-  it('says that the connection was lost, and offers nothing to confirm', async () => {
+  it.each([
+    [undefined, 'The connection to the kernel was lost.'],
+    [{ restored: [], skipped: ['a cell is running; try again'] }, 'a cell is running; try again']
+  ])('says why it cannot be now, and can be asked again', async (report, why) => {
     view.update('r1');
-    answer(undefined);
+    answer(report);
     await press('undo');
-    expect(view.element.textContent).toContain('connection to the kernel was lost');
-    expect(view.element.querySelector('button')).toBeNull();
+    expect(view.element.textContent).toBe(`${why}Undo…`);
+    answer({ restored: ['n would be as it was'], skipped: [] });
+    await press('undo');
+    expect(view.element.textContent).toContain('n would be as it was');
+    expect(view.element.querySelector('[data-ipyagent=undo-confirm]')).not.toBeNull();
   });
 });
 

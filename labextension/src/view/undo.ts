@@ -38,9 +38,12 @@ export class UndoView {
   }
 
   private offer(): void {
+    this.element.replaceChildren(...(this.runId === null ? [] : [this.undoButton()]));
+  }
+
+  private undoButton(): HTMLElement {
     const hint = 'Show what taking this run back would do';
-    const ask = button('undo', 'Undo…', hint, () => void this.ask(true));
-    this.element.replaceChildren(...(this.runId === null ? [] : [ask]));
+    return button('undo', 'Undo…', hint, () => void this.ask(true));
   }
 
   private async ask(isDry: boolean): Promise<void> {
@@ -58,7 +61,9 @@ export class UndoView {
     const waiting = window.setTimeout(() => this.show([busy]), PATIENCE);
     const report = reportIn(await detail.answer.finally(() => window.clearTimeout(waiting)));
     this.show([...report.restored, ...report.skipped]);
-    if (isDry && report.restored.length > 0) {
+    if (report.restored.length === 0) {
+      this.element.append(this.undoButton());
+    } else if (isDry) {
       this.element.append(
         button('undo-confirm', 'Take it back', 'Do this now', () => void this.ask(false)),
         button('undo-cancel', 'Leave it', 'Change nothing', () => this.offer())
