@@ -252,8 +252,7 @@ def test_what_was_not_seen_is_shown_and_not_approved(jupyterlab: Any, notebook: 
     book.page.wait_for_timeout(1_000)  # Time alone is no reading.
     hold_approve(book)
     expect(card.locator("[data-ipyagent=approve]")).to_be_in_viewport()
-    told = book.page.locator(".Toastify__toast")
-    expect(told.first).to_contain_text("Read what is asked, then approve again")
+    expect(card.locator(".ipyagent-sent")).to_have_text("Read it, then approve again.")
     expect(card).to_have_attribute("data-state", "awaiting_approval")
     press_until(book, APPROVE, card, "success")
 

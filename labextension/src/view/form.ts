@@ -13,7 +13,7 @@ export function answerForm(
   decide: Decide,
   build: (send: Decide) => Child[]
 ): HTMLElement {
-  const status = h('span', { class: 'ipyagent-sent' });
+  const status = h('span', { class: 'ipyagent-sent', role: 'status' });
   const form = h('div', {
     class: 'ipyagent-approval',
     role: 'group',

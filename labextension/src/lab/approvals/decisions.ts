@@ -47,7 +47,9 @@ export class Decisions {
       face.form.querySelector<HTMLButtonElement>(`[data-ipyagent="${word}"]`)?.click();
     } else {
       scrollToPart(face, unseen);
-      Notification.info(`Read what is asked, then ${word} again.`, { autoClose: 4_000 });
+      // A toast might cover the call.
+      const status = face.form.querySelector('.ipyagent-sent');
+      status?.replaceChildren(`Read it, then ${word} again.`);
     }
   }
 
