@@ -67,7 +67,7 @@ describe('a run that can be taken back', () => {
     answer(new Promise(resolve => (free = resolve)));
     view.element.querySelector<HTMLElement>('[data-ipyagent=undo]')?.click();
     await vi.advanceTimersByTimeAsync(1_000);
-    expect(view.element.textContent).toContain('waits until the kernel is free');
+    expect(view.element.textContent).toContain('A cell is running');
     free({ restored: ['n would be as it was'], skipped: [] });
     await vi.advanceTimersByTimeAsync(1_000);
     vi.useRealTimers();

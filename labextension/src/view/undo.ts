@@ -57,7 +57,7 @@ export class UndoView {
       this.show([`Run %agent undo ${runId} in a cell: this page has no connection to its kernel.`]);
       return;
     }
-    const busy = 'This waits until the kernel is free: a cell is running.';
+    const busy = 'A cell is running; this may have to wait for its end.';
     const waiting = window.setTimeout(() => this.show([busy]), PATIENCE);
     const report = reportIn(await detail.answer.finally(() => window.clearTimeout(waiting)));
     this.show([...report.restored, ...report.skipped]);
