@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
 
 from ipyagent.json_types import JsonDict, parse_arguments
 
@@ -18,7 +17,7 @@ _ARGUMENTS = ("arguments", "input", "args", "parameters")
 _BESIDE_CONTENT = {"tool_calls", "tool_call_id", "name", "thinking", "thinking_blocks"}
 
 
-def require_list(value: object, name: str) -> list[Any]:
+def require_list(value: object, name: str) -> list[object]:
     """Return the value as a list, None as an empty one; raises ValueError for anything else."""
     if value is None:
         return []
@@ -27,7 +26,7 @@ def require_list(value: object, name: str) -> list[Any]:
     return list(value)
 
 
-def convert_blocks(value: object) -> Any:
+def convert_blocks(value: object) -> object:
     """Return content as blocks: a text becomes one block, and so does each text in a list."""
     if value is None or value == "":
         return ()
@@ -48,7 +47,7 @@ def holds_image(block: Mapping[str, object]) -> bool:
     return block.get("type") == "image"
 
 
-def convert_image(data: object) -> Any:
+def convert_image(data: object) -> object:
     """Convert Anthropic's image source and OpenAI's data URL."""
     match data:
         case {"source": {"type": "base64", "media_type": media_type, "data": base64}, **rest}:
@@ -59,7 +58,7 @@ def convert_image(data: object) -> Any:
     return data
 
 
-def convert_thinking(data: object) -> Any:
+def convert_thinking(data: object) -> object:
     """Convert OpenAI's reasoning, and Anthropic's redacted thinking."""
     match data:
         case {"type": "reasoning", **rest}:
@@ -69,7 +68,7 @@ def convert_thinking(data: object) -> Any:
     return data
 
 
-def convert_call(data: object) -> Any:
+def convert_call(data: object) -> object:
     """Convert OpenAI's nested calls, Anthropic's names, and arguments given as JSON text."""
     if not isinstance(data, Mapping):
         return data
@@ -87,7 +86,7 @@ def convert_call(data: object) -> Any:
     return data
 
 
-def convert_message(data: object) -> Any:
+def convert_message(data: object) -> object:
     """Convert a message whose content, thinking, calls and results are not yet blocks."""
     if not isinstance(data, Mapping):
         return data
@@ -114,7 +113,7 @@ def convert_message(data: object) -> Any:
     return data
 
 
-def _take_thinking(data: JsonDict) -> list[Any]:
+def _take_thinking(data: JsonDict) -> list[object]:
     """Remove thinking given beside the content, and return it as blocks."""
     blocks = require_list(data.pop("thinking_blocks", None), "thinking_blocks")
     if thought := data.pop("thinking", None):
@@ -122,7 +121,7 @@ def _take_thinking(data: JsonDict) -> list[Any]:
     return blocks
 
 
-def _convert_separate_call(each: object, default_id: str) -> Any:
+def _convert_separate_call(each: object, default_id: str) -> object:
     """Convert a call given beside the content; only the call of an execution is used."""
     if not isinstance(each, Mapping):
         return getattr(each, "call", each)
@@ -138,7 +137,7 @@ def _convert_separate_call(each: object, default_id: str) -> Any:
     }
 
 
-def convert_response(data: object) -> Any:
+def convert_response(data: object) -> object:
     """Convert a reply of OpenAI or Anthropic whose parts are not yet a message."""
     if not isinstance(data, Mapping):
         return data
@@ -176,7 +175,7 @@ def block_text(block: object) -> str | None:
     return getattr(block, "text", None) if getattr(block, "type", None) == "text" else None
 
 
-def convert_definition(data: object) -> Any:
+def convert_definition(data: object) -> object:
     """Convert OpenAI's definition of a tool."""
     match data:
         case {"type": "function", "function": {**function}, **rest}:
@@ -196,7 +195,7 @@ _DETAILS = (
 )
 
 
-def convert_usage(data: object) -> Any:
+def convert_usage(data: object) -> object:
     """Convert OpenAI's, Anthropic's and LiteLLM's counts; a total must be the sum of its parts.
 
     Anthropic's `input_tokens` exclude cached tokens; all others' prompt tokens include them.

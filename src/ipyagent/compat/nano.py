@@ -254,7 +254,7 @@ class TodoItem(_Record):
 
 Todo = TodoItem
 
-_BLOCKS: dict[Any, type[_Record]] = {
+_BLOCKS: dict[object, type[_Record]] = {
     "text": TextContent,
     "thinking": ThinkingContent,
     "tool_use": ToolUseContent,
@@ -300,13 +300,13 @@ _SAME_FIELDS: dict[type[Model], type[_Record]] = {
 }
 
 
-def _blocks(blocks: Sequence[Model]) -> list[Any]:
+def _blocks(blocks: Sequence[Model]) -> list[object]:
     """Convert the blocks; those without a counterpart stay as they are."""
     own = (schema.ImageContent, schema.OpaqueContent)
     return [each if isinstance(each, own) else from_ipyagent(each) for each in blocks]
 
 
-def _to_json(value: object) -> Any:
+def _to_json(value: object) -> object:
     match value:
         case _Record():
             return value.to_dict()
@@ -319,7 +319,7 @@ def _to_json(value: object) -> Any:
     return value
 
 
-def _from_json(key: str, value: object) -> Any:
+def _from_json(key: str, value: object) -> object:
     """Return a field's value, converted from JSON types if necessary."""
     match key, value:
         case "role", str():

@@ -12,7 +12,7 @@ from ipyagent.json_types import JsonDict
 SILENT = "The tool failed and did not say why."
 
 
-def convert_result(data: Any) -> Any:
+def convert_result(data: Any) -> object:
     """Convert a result whose content is a list of blocks; a failure must have a message."""
     match data:
         case {"success": False} if not any(map(data.get, ("error", "output", "content"))):
@@ -23,14 +23,14 @@ def convert_result(data: Any) -> Any:
     return data
 
 
-def _split_blocks(content: Iterable[object]) -> tuple[str, tuple[Any, ...]]:
+def _split_blocks(content: Iterable[object]) -> tuple[str, tuple[object, ...]]:
     """Return the joined text of a list of blocks, and its other blocks."""
     texts = [(block_text(block), block) for block in content]
     joined = "\n".join(text for text, _ in texts if text is not None)
     return joined, tuple(block for text, block in texts if text is None)
 
 
-def convert_execution(data: object) -> Any:
+def convert_execution(data: object) -> object:
     """Convert a flat record of a call, whose result is not an object of its own."""
     if not isinstance(data, Mapping):
         return data
@@ -55,7 +55,7 @@ def convert_execution(data: object) -> Any:
     return data
 
 
-def _take_result(data: JsonDict) -> Any:
+def _take_result(data: JsonDict) -> object:
     """Remove the result from a flat record and return it."""
     result, error = data.pop("result", None), data.pop("error_message", None)
     is_error = _require_bool(data.pop("is_error", False), "is_error")
@@ -90,7 +90,7 @@ def _require_bool(value: object, key: str) -> bool:
     return value
 
 
-def convert_step(data: object) -> Any:
+def convert_step(data: object) -> object:
     """Convert a step with flat executions: each answers a call of the reply, in order."""
     if not isinstance(data, Mapping) or "tool_calls_made" not in data:
         return data
@@ -103,7 +103,7 @@ def convert_step(data: object) -> Any:
     return data
 
 
-def _match_call(open_calls: list[Any], record: object, number: int) -> Any:
+def _match_call(open_calls: list[Any], record: object, number: int) -> object:
     """Return the execution with the id of the first open call of its tool."""
     if not isinstance(record, Mapping) or "call" in record or record.get("tool_use_id"):
         return record
@@ -120,7 +120,7 @@ _OUTCOMES = {
 }
 
 
-def convert_run(data: object) -> Any:
+def convert_run(data: object) -> object:
     """Convert a run whose status is an outcome, whose plan is JSON, or whose prompt is a message.
 
     `messages` belong to the conversation: only the newest prompt is taken from them.
@@ -160,13 +160,13 @@ def _parse_plan(plan: object) -> JsonDict:
     return fields
 
 
-def _number_step(each: object, number: int) -> Any:
+def _number_step(each: object, number: int) -> object:
     if isinstance(each, Mapping) and "mcp_id" in each:
         return {"id": f"step_{number}", **each}
     return each
 
 
-def convert_plan_step(data: object) -> Any:
+def convert_plan_step(data: object) -> object:
     """Convert a request to a service to a call of `api_SERVICE`."""
     if not isinstance(data, Mapping) or "mcp_id" not in data:
         return data
@@ -177,7 +177,7 @@ def convert_plan_step(data: object) -> Any:
     return data | {"call": {"id": call_id, "name": name, "arguments": arguments}}
 
 
-def convert_session(data: object) -> Any:
+def convert_session(data: object) -> object:
     """Convert a session whose history is an object and whose agent is a configuration."""
     if not isinstance(data, Mapping):
         return data

@@ -90,11 +90,11 @@ class Model(BaseModel):
 class ForeignModel(Model):
     """A record that other formats have as well: `_convert` makes their data ours."""
 
-    _convert: ClassVar[Callable[[Any], Any]]
+    _convert: ClassVar[Callable[[object], object]]
 
     @model_validator(mode="before")
     @classmethod
-    def _accept(cls, data: object) -> Any:
+    def _accept(cls, data: object) -> object:
         return cls._convert(data)
 
 

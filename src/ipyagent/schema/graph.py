@@ -13,7 +13,7 @@ import re
 import uuid
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Annotated, Any, Generic, Literal, TypeVar
+from typing import Annotated, Generic, Literal, TypeVar
 from weakref import ReferenceType, ref
 
 from pydantic import ConfigDict, Discriminator, Field, Tag, model_validator
@@ -134,7 +134,7 @@ class Stop(Model):
 
     @model_validator(mode="before")
     @classmethod
-    def _accept(cls, data: object) -> Any:
+    def _accept(cls, data: object) -> object:
         match data:
             case {"reason": str(word), **rest} if word not in set(StopReason):
                 return rest | {"reason": _REASONS.get(word), "finish_reason": word}

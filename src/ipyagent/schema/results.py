@@ -46,11 +46,11 @@ def _names(value: object) -> Any:
     return re.findall(r"[^\s,]+", value) if isinstance(value, str) else value
 
 
-def _or_empty(value: object) -> Any:
+def _or_empty(value: object) -> object:
     return {} if value is None else value
 
 
-def _as_text(path: object) -> Any:
+def _as_text(path: object) -> object:
     return str(path) if isinstance(path, PurePath) else path
 
 
@@ -150,7 +150,7 @@ _CALM = re.compile(r"[^\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]*")
 """Text without escapes: matching it is a hundred times faster than looking for escapes."""
 
 
-def _strip_output(text: object) -> Any:
+def _strip_output(text: object) -> object:
     return strip_escapes(text) if isinstance(text, str) and not _CALM.fullmatch(text) else text
 
 
@@ -528,7 +528,7 @@ TABLES_GONE = (
 )
 
 
-def table_in(value: object) -> Any:
+def table_in(value: object) -> object:
     """Return the table that a value is, or that it styles; None for anything else."""
     kinds = [(getattr(each, "__module__", ""), each.__name__) for each in type(value).__mro__]
     if any(name in _TABLES and home.partition(".")[0] in _LIBRARIES for home, name in kinds):
@@ -536,6 +536,6 @@ def table_in(value: object) -> Any:
     return getattr(value, "data", None) if _STYLER in kinds else None
 
 
-def distinct(tables: Iterable[object]) -> tuple[Any, ...]:
+def distinct(tables: Iterable[object]) -> tuple[object, ...]:
     """Return the tables in order, each object once."""
     return tuple({id(each): each for each in tables}.values())

@@ -162,7 +162,7 @@ class Step(Model):
 
     @model_validator(mode="before")
     @classmethod
-    def _accept(cls, data: object) -> Any:
+    def _accept(cls, data: object) -> object:
         if isinstance(data, Mapping) and "llm_response" in data:
             data = _with_reply(**data)
         return convert_step(data)
@@ -254,7 +254,7 @@ class Run(Model):
 
     @model_validator(mode="before")
     @classmethod
-    def _accept(cls, data: object) -> Any:
+    def _accept(cls, data: object) -> object:
         data = convert_run(data)
         if isinstance(data, Mapping) and "final_output" in data:
             return _with_answer(**data)
@@ -417,7 +417,7 @@ def _success(execution: ToolExecution) -> bool | None:
     return None if succeeded and execution.dry_run else succeeded
 
 
-def _in_part(value: object) -> Any:
+def _in_part(value: object) -> object:
     """Return an argument, long text or data cut to the beginning."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return value if len(text) <= MAX_ARGUMENT else text[:MAX_ARGUMENT] + "…"

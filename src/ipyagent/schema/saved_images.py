@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 from ipyagent.json_types import JsonDict
 
@@ -33,7 +33,7 @@ def fill_from_html(run: object, html: str) -> None:
             holder[name] = images[int(found[1])]
 
 
-def _find_images(run: object) -> Iterator[tuple[dict[str, Any], str]]:
+def _find_images(run: object) -> Iterator[tuple[JsonDict, str]]:
     """Yield the objects that hold an image, with the field; arguments of calls hold none."""
     waiting = [run]
     while waiting:
