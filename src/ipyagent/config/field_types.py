@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict
@@ -22,7 +22,7 @@ PARTIAL = {"partial": True}
 """Validation context for a layer of settings, which need not be complete."""
 
 
-def _split_names(value: object) -> Any:
+def _split_names(value: object) -> object:
     if not isinstance(value, str):
         return value
     return [name.strip() for name in value.split(",") if name.strip()]

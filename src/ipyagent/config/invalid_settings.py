@@ -48,14 +48,14 @@ def drop_invalid(layer: Layer) -> Layer:
     return replace(layer, values=values, notices=(*layer.notices, notice))
 
 
-def _copy_values(values: Mapping[str, object]) -> Any:
+def _copy_values(values: Mapping[str, object]) -> object:
     try:
         return deepcopy(dict(values))
     except RecursionError:
         return {}
 
 
-def _drop_errors(values: object, error: ValidationError) -> Any:
+def _drop_errors(values: object, error: ValidationError) -> object:
     """Remove the values with errors; the last of a list first, so that indexes stay right."""
     errors = error.errors(include_input=False, include_url=False, include_context=False)
     keys = {_whole_item(_existing_key(values, each["loc"])) for each in errors}
@@ -64,12 +64,12 @@ def _drop_errors(values: object, error: ValidationError) -> Any:
     return values
 
 
-def _whole_item(key: tuple[object, ...]) -> tuple[Any, ...]:
+def _whole_item(key: tuple[object, ...]) -> tuple[object, ...]:
     """Return the path of the whole list item: half of a rule may mean something else."""
     return next((key[: at + 1] for at, part in enumerate(key) if isinstance(part, int)), key)
 
 
-def _existing_key(values: object, location: Iterable[object]) -> tuple[Any, ...]:
+def _existing_key(values: object, location: Iterable[object]) -> tuple[object, ...]:
     """Return as much of a path into the values as exists."""
     way: list[Any] = []
     for part in location:
@@ -87,7 +87,7 @@ def _existing_key(values: object, location: Iterable[object]) -> tuple[Any, ...]
     return tuple(way)
 
 
-def _drop_key(values: Any, key: tuple[Any, ...] | Key) -> Any:
+def _drop_key(values: Any, key: tuple[object, ...] | Key) -> object:
     """Return the values without one key; without a key, nothing."""
     if not key:
         return {}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
 
 from pydantic import ValidationError
 
@@ -26,7 +25,7 @@ _MISPLACED: Mapping[Key, str] = {
 
 def iter_settings(
     section: Section, prefix: Key = (), *, only_set: bool = False
-) -> Iterator[tuple[Key, Any]]:
+) -> Iterator[tuple[Key, object]]:
     """Yield each setting and its value; `only_set`: only those that were set (agents always so)."""
     for name in type(section).model_fields:
         if only_set and name not in section.model_fields_set:
@@ -47,7 +46,7 @@ UNSET = "not set"
 
 MAX_PROBLEMS = 5  # problems in one message
 
-DEFAULTS: Mapping[Key, Any] = dict(iter_settings(Config()))
+DEFAULTS: Mapping[Key, object] = dict(iter_settings(Config()))
 
 SETTING_NAMES = [".".join(key) for key in DEFAULTS]
 

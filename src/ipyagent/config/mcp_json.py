@@ -140,7 +140,7 @@ def _normalize_entry(entry: object) -> JsonDict:
     return values
 
 
-def _stringify_values(key: str, values: object) -> Any:
+def _stringify_values(key: str, values: object) -> object:
     """Return arguments, variables and headers as text; many files have numbers or true there."""
     if key in ("args", "env", "headers"):
         if isinstance(values, list):
@@ -150,7 +150,7 @@ def _stringify_values(key: str, values: object) -> Any:
     return values
 
 
-def _stringify(value: object) -> Any:
+def _stringify(value: object) -> object:
     if isinstance(value, bool):
         return str(value).lower()
     return str(value) if isinstance(value, int | float) else value
@@ -172,7 +172,7 @@ def _fill_variables(value: object, variables: Mapping[str, str]) -> Any:
     return _map_strings(value, substitute, 3)
 
 
-def _map_strings(value: object, function: Callable[[str], str], levels: int) -> Any:
+def _map_strings(value: object, function: Callable[[str], str], levels: int) -> object:
     if isinstance(value, str):
         return function(value)
     if levels and isinstance(value, list):

@@ -32,7 +32,7 @@ from dataclasses import dataclass, field
 from functools import cache, cached_property
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 from pydantic import (
     AfterValidator,
@@ -281,7 +281,7 @@ def _has_wildcard(pattern: str) -> bool:
     return not {"*", "?"}.isdisjoint(pattern)
 
 
-def _parse_rules(value: object) -> Any:
+def _parse_rules(value: object) -> object:
     """Parse a list given as text (environment, `%agent config`): YAML's short form, or JSON."""
     if not isinstance(value, str):
         return value

@@ -110,7 +110,7 @@ class LLMConfig(Section):
 
     @model_validator(mode="before")
     @classmethod
-    def _expand_retries(cls, values: object) -> Any:
+    def _expand_retries(cls, values: object) -> object:
         if not isinstance(values, Mapping) or "retries" not in values:
             return values
         values = dict(values)
@@ -335,7 +335,7 @@ class Config(Section):
 
     @model_validator(mode="before")
     @classmethod
-    def _move_workspace_dir(cls, values: Any) -> Any:
+    def _move_workspace_dir(cls, values: Any) -> object:
         """Accept `agent.workspace_dir` as another name of `workspace.root`."""
         agent = values.get("agent") if isinstance(values, Mapping) else None
         if not isinstance(agent, Mapping) or "workspace_dir" not in agent:

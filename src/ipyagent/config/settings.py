@@ -168,7 +168,7 @@ class _Resolution:
 
     values: dict[Key, Any] = field(default_factory=dict)
     sources: dict[Key, Layer] = field(default_factory=dict)
-    trusted: dict[Key, tuple[Layer, Any]] = field(default_factory=dict)
+    trusted: dict[Key, tuple[Layer, object]] = field(default_factory=dict)
     """The merged trusted layers alone."""
     notices: list[str] = field(default_factory=list)
 
@@ -228,7 +228,7 @@ class _Resolution:
                 self.trusted[key] = layer, value
         self.notices += _token_warnings(layer, values)
 
-    def _tighten(self, layer: Layer, values: dict[Key, Any]) -> None:
+    def _tighten(self, layer: Layer, values: dict[Key, object]) -> None:
         """Drop settings that an untrusted folder may not make, with a notice."""
         for key, limit in find_violations(values, self.values, layer.folder).items():
             rest = limit.allowed_part(values.pop(key))

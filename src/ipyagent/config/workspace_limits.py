@@ -9,7 +9,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ipyagent.config.field_types import Names
 from ipyagent.config.keys import DEFAULTS, Key
+from ipyagent.config.rules import Rule
 from ipyagent.phrases import word_set
 
 CONFIRM_MODES = ("yolo", "confirm-sensitive", "confirm-all")
@@ -23,18 +25,18 @@ class WorkspaceLimit(NamedTuple):
 
     allows: Callable[[Any, Any, Path | None], bool]
     reason: str
-    allowed_part: Callable[[Any], Any] = lambda value: None
+    allowed_part: Callable[[Any], object] = lambda value: None
 
 
 def _is_no_laxer(value: object, below: object, _folder: Path | None) -> bool:
     return CONFIRM_MODES.index(value) >= CONFIRM_MODES.index(below)
 
 
-def _is_subset(value: Any, below: Any, _folder: Path | None) -> bool:
+def _is_subset(value: Names, below: Names, _folder: Path | None) -> bool:
     return not below or (bool(value) and set(value) <= set(below))
 
 
-def _is_at_most(value: Any, below: Any, _folder: Path | None) -> bool:
+def _is_at_most(value: float | None, below: float | None, _folder: Path | None) -> bool:
     return below is None or (value is not None and bool(value <= below))
 
 
@@ -42,38 +44,38 @@ def _is_at_least(value: object, below: object, _folder: Path | None) -> bool:
     return bool(value) or not below
 
 
-def _is_inside(value: Any, below: Any, folder: Path | None) -> bool:
+def _is_inside(value: str | Path, below: str | Path, folder: Path | None) -> bool:
     if folder is None:
         return False
     try:
         home = folder.resolve()
-        target: Path = (home / value).resolve()
+        target = (home / value).resolve()
         return target.is_relative_to(home) and target.is_relative_to((home / below).resolve())
     except (OSError, RuntimeError, ValueError):  # a loop of links, a name that cannot be one
         return False
 
 
-def _is_folder_inside(value: Any, below: Any, folder: Path | None) -> bool:
+def _is_folder_inside(value: Path, below: Path, folder: Path | None) -> bool:
     return folder is not None and _is_inside(value, below, folder) and (folder / value).is_dir()
 
 
-def _is_file_inside(value: Any, _below: Any, folder: Path | None) -> bool:
+def _is_file_inside(value: str | Path | None, _below: object, folder: Path | None) -> bool:
     # Relative to the workspace's root, which may be another folder: so no way up at all.
     path = Path(value or "/")
     leads_out = path.is_absolute() or ".." in path.parts or str(path).startswith("~")
     return not leads_out and _is_inside(path, ".", folder)
 
 
-def _is_log_inside(value: Any, below: Any, folder: Path | None) -> bool:
+def _is_log_inside(value: Any, below: object, folder: Path | None) -> bool:
     # Lines are added to it: it must not be a file that is there for something else.
     return _is_file_inside(value, below, folder) and Path(value).suffix in {".jsonl", ".log"}
 
 
-def _restrictive_rules(rules: Any) -> tuple[Any, ...]:
+def _restrictive_rules(rules: tuple[Rule, ...]) -> tuple[Rule, ...]:
     return tuple(rule for rule in rules if rule.effect != "allow")
 
 
-def _only_restricts(value: Any, _below: Any, _folder: Path | None) -> bool:
+def _only_restricts(value: tuple[Rule, ...], _below: object, _folder: Path | None) -> bool:
     return len(_restrictive_rules(value)) == len(value)
 
 
@@ -151,6 +153,6 @@ def find_violations(
     return limits
 
 
-def _value_below(key: Key, below: Mapping[Key, object]) -> Any:
+def _value_below(key: Key, below: Mapping[Key, object]) -> object:
     general = ("agent", key[2]) if key[0] == "agents" and len(key) > 2 else key
     return below.get(key, below.get(general, DEFAULTS.get(general)))
