@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from ipaddress import ip_address
-from typing import Any, Literal
+from typing import Literal
 from urllib.parse import urlsplit
 
 from ipyagent.errors import (
@@ -348,7 +348,7 @@ def retry_after(headers: Mapping[str, str], now: datetime | None = None) -> floa
     return min(max(seconds, 0.0), MAX_WAIT) if seconds > float("-inf") else None
 
 
-def _status(error: BaseException, bodies: list[Any]) -> int:
+def _status(error: BaseException, bodies: list[object]) -> int:
     """Return the HTTP status; an error in mid-stream has only what its body says."""
     codes = [getattr(error, "status_code", None)]
     if _is_mid_stream(error) and not isinstance(error, ServiceError):

@@ -11,7 +11,6 @@ import json
 import re
 from functools import lru_cache
 from http.client import HTTPConnection, HTTPException
-from typing import Any
 from urllib.parse import urlsplit
 
 from ipyagent.llm.client import Client, ModelSize, Sized
@@ -21,7 +20,7 @@ CONNECT_SECONDS = 0.2
 
 def ask_server(
     url: str, body: object = None, *, seconds: float, most_bytes: int
-) -> tuple[int, Any] | None:
+) -> tuple[int, object] | None:
     """Return the status and the JSON at an http URL; None without a useful answer.
 
     A body is sent as JSON in a POST. `seconds` limits each wait for the answer.
@@ -74,7 +73,7 @@ def ask_ollama(address: str, name: str) -> ModelSize | None:
     return ModelSize(_parameters(info, details), _window(info, shown.get("parameters")))
 
 
-def _parameters(info: Any, details: Any) -> float | None:
+def _parameters(info: object, details: object) -> float | None:
     count = info.get("general.parameter_count") if isinstance(info, dict) else None
     if isinstance(count, int | float) and count > 0:
         return round(count / 1e9, 1)
@@ -83,7 +82,7 @@ def _parameters(info: Any, details: Any) -> float | None:
     return float(found[1]) / (1 if found[2] == "B" else 1000) if found else None
 
 
-def _window(info: Any, settings: Any) -> int | None:
+def _window(info: object, settings: object) -> int | None:
     """Return the context that the model is run with, if it is set, or else could have."""
     if isinstance(settings, str) and (found := _NUM_CTX.search(settings)):
         return int(found[1])
@@ -92,7 +91,7 @@ def _window(info: Any, settings: Any) -> int | None:
     return next((value for value in found_lengths if isinstance(value, int) and value > 0), None)
 
 
-def _post(url: str, body: dict[str, str]) -> Any:
+def _post(url: str, body: dict[str, str]) -> object:
     """Return the JSON answer of a local server, or None."""
     if urlsplit(url).scheme != "http":
         return None

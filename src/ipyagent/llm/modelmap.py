@@ -12,11 +12,11 @@ import sys
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
+from ipyagent.json_types import JsonMapping
 from ipyagent.schema import TokenUsage
 
-Facts = Mapping[str, Any]
+Facts = JsonMapping
 """A model's entry in the map; empty for a model that the map does not know."""
 
 _FILE = Path(__file__).with_name("models.json")

@@ -10,7 +10,6 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 from collections.abc import Set as AbstractSet
-from typing import Any
 
 from ipyagent.digests import digest_json
 from ipyagent.json_types import JsonDict
@@ -121,7 +120,7 @@ def _is_kept(part: JsonDict, items: list[JsonDict]) -> bool:
     return part is newest or any(part is each for each in _words(newest))
 
 
-def _words(item: JsonDict) -> list[Any]:
+def _words(item: JsonDict) -> list[object]:
     """Return the texts of a message."""
     content = item.get("content")
     if not isinstance(content, list):

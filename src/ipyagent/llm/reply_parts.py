@@ -14,7 +14,7 @@ _READ = ("cache_read_input_tokens", "prompt_cache_hit_tokens", "cached_tokens")
 """Anthropic's name for tokens read from a cache, DeepSeek's, and Moonshot's."""
 
 
-def count_tokens(usage: Any) -> TokenUsage:
+def count_tokens(usage: object) -> TokenUsage:
     """Return a service's count in ours: prompts include cached tokens, totals are recomputed.
 
     `usage` has OpenAI's names, as a mapping or as an object of LiteLLM's; its prompt tokens include
@@ -36,13 +36,13 @@ def count_tokens(usage: Any) -> TokenUsage:
     )
 
 
-def update_tokens(known: TokenUsage | None, usage: Any) -> TokenUsage | None:
+def update_tokens(known: TokenUsage | None, usage: object) -> TokenUsage | None:
     """Return the counts after another report: a later one may leave some out, or send zeroes."""
     counts = {name: n for name, n in count_tokens(usage).model_dump().items() if n}
     return TokenUsage(**{**(known.model_dump() if known else {}), **counts}) if counts else known
 
 
-def _field(source: Any, name: str) -> Any:
+def _field(source: object, name: str) -> object:
     return source.get(name) if isinstance(source, Mapping) else getattr(source, name, None)
 
 

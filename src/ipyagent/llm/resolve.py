@@ -28,7 +28,7 @@ ANSWER_SECONDS = 0.3
 MOST_MODELS = 50
 """Models of one server that are listed."""
 
-Probe = Callable[[str], Any]
+Probe = Callable[[str], object]
 """Returns the JSON at a URL, or None if there is no useful answer soon."""
 
 
@@ -95,7 +95,7 @@ def list_models(
     return found
 
 
-def fetch(url: str) -> Any:
+def fetch(url: str) -> object:
     """Return the JSON at an http URL on this machine, or None; takes at most half a second."""
     answer = ask_server(url, seconds=ANSWER_SECONDS, most_bytes=1_000_000)
     return None if answer is None else answer[1]

@@ -12,11 +12,12 @@ import inspect
 import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 from pydantic import Field, NonNegativeFloat, ValidationError
 
 from ipyagent.errors import ConfigError, ModelError, ModelRefusedError, ModelUnavailableError
+from ipyagent.json_types import JsonDict
 from ipyagent.llm.client import ModelRequest
 from ipyagent.schema import Model, StreamChunk, TokenUsage
 
@@ -25,7 +26,7 @@ class ScriptedCall(Model):
     """A tool call; arguments given as a string are sent unchanged, to play malformed JSON."""
 
     name: str
-    arguments: dict[str, Any] | str = Field(default_factory=dict)
+    arguments: JsonDict | str = Field(default_factory=dict)
     id: str | None = None
 
 
@@ -56,8 +57,8 @@ class ScriptedReply(Model):
     cost_usd: float | None = None
 
 
-Play = Callable[[ModelRequest], Any | Awaitable[Any]]
-Said = str | dict[str, Any] | ScriptedReply | Play
+Play = Callable[[ModelRequest], object | Awaitable[object]]
+Said = str | JsonDict | ScriptedReply | Play
 
 
 class Scripted:
@@ -164,7 +165,7 @@ class Scripted:
         return (text[start : start + size] for start in range(0, len(text), size))
 
 
-def _reply(value: Any, number: int) -> ScriptedReply:
+def _reply(value: object, number: int) -> ScriptedReply:
     if isinstance(value, ScriptedReply):
         return value
     if isinstance(value, str):

@@ -10,9 +10,8 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import accumulate, chain, groupby
-from typing import Any
 
-from ipyagent.json_types import parse_arguments, well_formed
+from ipyagent.json_types import JsonDict, parse_arguments, well_formed
 from ipyagent.phrases import ellipsize
 from ipyagent.schema import (
     Block,
@@ -58,7 +57,7 @@ _EMPTY: tuple[object, ...] = ({}, None, "")
 CUT = "the reply was cut at the model's length limit"
 
 
-def to_openai(messages: Iterable[Message], *, vision: bool) -> list[dict[str, Any]]:
+def to_openai(messages: Iterable[Message], *, vision: bool) -> list[JsonDict]:
     """Return the conversation in OpenAI's chat format; equal messages give equal bytes.
 
     Consecutive user messages become one: many chat templates insist on taking turns. Blocks of
@@ -66,7 +65,7 @@ def to_openai(messages: Iterable[Message], *, vision: bool) -> list[dict[str, An
     thinking, `item_id` of calls.
     """
     spoken = filter(is_sent, messages)
-    wired: list[dict[str, Any]] = []
+    wired: list[JsonDict] = []
     for role, turn in groupby(spoken, key=lambda message: message.role):
         if role is Role.USER:
             wired += _user(chain.from_iterable(message.content for message in turn), vision)
@@ -104,14 +103,14 @@ def _without_signatures(block: Block) -> Block:
     return block
 
 
-def tools_to_openai(definitions: Iterable[ToolDefinition]) -> list[dict[str, Any]]:
+def tools_to_openai(definitions: Iterable[ToolDefinition]) -> list[JsonDict]:
     """Return the tools in OpenAI's function format."""
     return [definition.to_openai() for definition in definitions]
 
 
-def _assistant(message: Message) -> dict[str, Any]:
+def _assistant(message: Message) -> JsonDict:
     text = well_formed(message.text) if message.text.strip() else None
-    wired: dict[str, Any] = {"role": "assistant", "content": text}
+    wired: JsonDict = {"role": "assistant", "content": text}
     thoughts = [block for block in message.content if isinstance(block, ThinkingContent)]
     if verifiable := [each.to_anthropic() for each in thoughts if _is_verifiable(each)]:
         wired["thinking_blocks"] = verifiable
@@ -133,7 +132,7 @@ def _is_verifiable(thought: ThinkingContent) -> bool:
     return bool(thought.signature or (thought.encrypted_content and not thought.id))
 
 
-def _call(call: ToolCall) -> dict[str, Any]:
+def _call(call: ToolCall) -> JsonDict:
     arguments = json.dumps(
         call.arguments, ensure_ascii=False, sort_keys=True, separators=(",", ":")
     )
@@ -144,9 +143,9 @@ def _call(call: ToolCall) -> dict[str, Any]:
     return wired
 
 
-def _user(blocks: Iterable[Block], vision: bool) -> Iterator[dict[str, Any]]:
+def _user(blocks: Iterable[Block], vision: bool) -> Iterator[JsonDict]:
     """Yield tool results first, each a message; then the rest, and the results' images."""
-    parts: list[dict[str, Any]] = []
+    parts: list[JsonDict] = []
     for block in blocks:
         match block:
             case ToolResultContent():

@@ -17,7 +17,6 @@ from collections.abc import (
     Coroutine,
     Generator,
     Iterator,
-    Mapping,
 )
 from contextlib import aclosing, suppress
 from copy import deepcopy
@@ -26,7 +25,7 @@ from functools import partial
 from typing import Any, TypeVar, cast
 
 from ipyagent.errors import ModelError, ModelRefusedError, ModelUnavailableError
-from ipyagent.json_types import well_formed
+from ipyagent.json_types import JsonDict, JsonMapping, well_formed
 from ipyagent.llm import modelmap, reply_parts
 from ipyagent.llm.client import ModelRequest
 from ipyagent.llm.destinations import Destination
@@ -42,8 +41,10 @@ from ipyagent.llm.wire import own_thoughts, to_openai, tools_to_openai
 from ipyagent.providers import PROXY, signs_calls, signs_thinking
 from ipyagent.schema import StreamChunk, TokenUsage
 
+T = TypeVar("T")
 
-def content_type(stream: Any) -> str:
+
+def content_type(stream: object) -> str:
     """Return the media type of the answer, without parameters; "" for none."""
     hidden = getattr(stream, "_hidden_params", None) or {}
     headers = hidden.get("additional_headers") or {}
@@ -51,10 +52,10 @@ def content_type(stream: Any) -> str:
     return content_type_header.partition(";")[0].strip().lower()
 
 
-async def body_of(stream: Any) -> str:
+async def body_of(stream: object) -> str:
     """Return the body, as far as it can be read here; a stream can still be read afterwards."""
     inner = getattr(stream, "completion_stream", None)
-    response: Any = getattr(inner, "response", None) or getattr(inner, "http_response", None)
+    response: object = getattr(inner, "response", None) or getattr(inner, "http_response", None)
     if hasattr(response, "aread"):
         return str((await response.aread())[:MOST_BODY].decode("utf-8", "replace"))
     lines: Any = getattr(inner, "streaming_response", None)
@@ -67,7 +68,7 @@ async def body_of(stream: Any) -> str:
     return read
 
 
-def completion_in(litellm: Any, body: str) -> Any | None:
+def completion_in(litellm: types.ModuleType, body: str) -> object:
     """Return a whole completion in OpenAI's format; None if the body is none."""
     with suppress(Exception):
         body_json = json.loads(body)
@@ -78,14 +79,14 @@ def completion_in(litellm: Any, body: str) -> Any | None:
     return None
 
 
-def response_of(stream: Any) -> Any:
+def response_of(stream: object) -> object:
     """Return the httpx response that a stream of LiteLLM's reads; None if it is hidden."""
     inner = getattr(stream, "completion_stream", None)
     known = getattr(inner, "response", None) or getattr(inner, "http_response", None)
     return known or _response_behind(getattr(inner, "streaming_response", None))
 
 
-def _response_behind(lines: Any, depth: int = 3) -> Any:
+def _response_behind(lines: object, depth: int = 3) -> object:
     """Return the response whose `aiter_lines()` or `aiter_text()` a chain of generators reads."""
     frame = getattr(lines, "ag_frame", None)
     if frame is None or not depth:
@@ -103,7 +104,7 @@ class Events:
         self._splitter, self._beginning = EventSplitter(), b""
         self._last: list[str] = []
 
-    def watch(self, stream: Any) -> None:
+    def watch(self, stream: object) -> None:
         """Let a reply of LiteLLM's end with EventTooLargeError if an event is too large."""
         response = response_of(stream)
         if hasattr(response, "aiter_bytes"):
@@ -112,7 +113,7 @@ class Events:
     def _watch(
         self, read: Callable[..., AsyncIterator[bytes]]
     ) -> Callable[..., AsyncIterator[bytes]]:
-        async def read_some(*args: Any, **kwargs: Any) -> AsyncGenerator[bytes, None]:
+        async def read_some(*args: object, **kwargs: object) -> AsyncGenerator[bytes, None]:
             async for piece in read(*args, **kwargs):
                 if not self._splitter.has_events and len(self._beginning) < MOST_BODY:
                     self._beginning += piece
@@ -168,7 +169,7 @@ class ReplyReader:
             counts = count_tokens(usage)
             yield StreamChunk(type="usage", usage=counts, cost_usd=self._price(counts))
 
-    def _thinking(self, delta: Any) -> Iterator[StreamChunk]:
+    def _thinking(self, delta: object) -> Iterator[StreamChunk]:
         blocks = getattr(delta, "thinking_blocks", None) or ()
         # Some providers send the same thought as a block too.
         if not any(block.get("thinking") for block in blocks):
@@ -221,7 +222,7 @@ class LiteLLMClient(ServiceClient):
                     yield chunk
 
     async def _read_reply(
-        self, litellm: Any, request: ModelRequest, provider: str, where: Destination
+        self, litellm: types.ModuleType, request: ModelRequest, provider: str, where: Destination
     ) -> AsyncGenerator[StreamChunk, None]:
         reader, events = ReplyReader(self._price(where)), Events()
         try:
@@ -252,7 +253,7 @@ class LiteLLMClient(ServiceClient):
         if failure is not None:
             raise failure
 
-    def _provider(self, litellm: Any) -> str:
+    def _provider(self, litellm: types.ModuleType) -> str:
         """Return LiteLLM's name of the provider; raises ModelRefusedError for an unknown model."""
         prefix, slash, _ = self._model.partition("/")
         if self._config.mode == "proxy":
@@ -270,7 +271,7 @@ class LiteLLMClient(ServiceClient):
 
     async def _open(
         self,
-        litellm: Any,
+        litellm: types.ModuleType,
         request: ModelRequest,
         provider: str,
         where: Destination,
@@ -288,9 +289,9 @@ class LiteLLMClient(ServiceClient):
         events.watch(brought)
         return await self._read_whole(litellm, brought, where.key)
 
-    def _settings(self, request: ModelRequest, provider: str, where: Destination) -> dict[str, Any]:
+    def _settings(self, request: ModelRequest, provider: str, where: Destination) -> JsonDict:
         """Return the arguments of the call: nothing is ever set on the module."""
-        settings: dict[str, Any] = {
+        settings: JsonDict = {
             "model": self._model,
             "messages": self._messages(request, provider, where),
             "stream": self._config.stream,
@@ -316,9 +317,7 @@ class LiteLLMClient(ServiceClient):
             settings["stream_options"] = {"include_usage": True}
         return settings
 
-    def _messages(
-        self, request: ModelRequest, provider: str, where: Destination
-    ) -> list[dict[str, Any]]:
+    def _messages(self, request: ModelRequest, provider: str, where: Destination) -> list[JsonDict]:
         own = own_thoughts(request.messages, self._signer_at(where))
         wired = _drop_unchecked_signatures(to_openai(own, vision=self.vision), provider)
         return [*leave_out(wired, self._refused)]
@@ -338,7 +337,7 @@ class LiteLLMClient(ServiceClient):
             raise ModelUnavailableError(f"{self._model}: {CUT_OFF}")
         return chunks
 
-    async def _read_whole(self, litellm: Any, stream: Any, key: str | None) -> Any:
+    async def _read_whole(self, litellm: types.ModuleType, stream: Any, key: str | None) -> object:
         """Return the reply if `stream` is none: a whole completion is as good an answer."""
         kind = content_type(stream)
         if reply_parts.may_be_stream(kind):
@@ -351,7 +350,7 @@ class LiteLLMClient(ServiceClient):
             return _Whole(whole)
         raise ModelRefusedError(f"{self._model} {reply_parts.describe(kind, body, key)}.")
 
-    async def _wait(self, where: Destination, pending: Awaitable[Any]) -> Any:
+    async def _wait(self, where: Destination, pending: Awaitable[T]) -> T:
         """Await `pending` within the time limit; all its failures become ours."""
         try:
             async with asyncio.timeout(self._config.timeout):
@@ -376,7 +375,7 @@ class _Whole:
         fields = getattr(choice, "provider_specific_fields", None) or {}
         self.received_finish_reason = fields.get("native_finish_reason") or choice.finish_reason
 
-    async def __anext__(self) -> Any:
+    async def __anext__(self) -> object:
         if not self._pieces:
             raise StopAsyncIteration
         return self._pieces.pop()
@@ -385,7 +384,7 @@ class _Whole:
         self._pieces.clear()
 
 
-def _is_chat(litellm: Any, settings: Mapping[str, Any]) -> bool:
+def _is_chat(litellm: types.ModuleType, settings: JsonMapping) -> bool:
     """Return whether LiteLLM will use chat completions, not the Responses API."""
     try:
         provider, _, name = settings["model"].partition("/")
@@ -400,7 +399,7 @@ def _is_chat(litellm: Any, settings: Mapping[str, Any]) -> bool:
     return bool(info.get("mode") != "responses")
 
 
-def _lighten(settings: dict[str, Any]) -> None:
+def _lighten(settings: JsonDict) -> None:
     """Send messages and tools as extra body: the same bytes, without the SDK's validation.
 
     With that validation a request takes seven times as long after 300 steps.
@@ -410,9 +409,7 @@ def _lighten(settings: dict[str, Any]) -> None:
     settings["messages"] = [{"role": "user", "content": ""}]
 
 
-def _drop_unchecked_signatures(
-    messages: list[dict[str, Any]], provider: str
-) -> list[dict[str, Any]]:
+def _drop_unchecked_signatures(messages: list[JsonDict], provider: str) -> list[JsonDict]:
     """Drop signatures that the provider does not check: it would refuse their keys."""
     for message in messages:
         if not signs_thinking(provider):
@@ -423,11 +420,10 @@ def _drop_unchecked_signatures(
     return messages
 
 
-T = TypeVar("T")
-
-
 @types.coroutine
-def close_if_given_up(call: Coroutine[Any, Any, T]) -> Generator[Any, Any, T]:
+def close_if_given_up(
+    call: Coroutine[asyncio.Future[object], None, T],
+) -> Generator[object, object, T]:
     """Return the result of `call`; after a cancellation, close the coroutine of its thread.
 
     A thread cannot be cancelled. LiteLLM's returns a coroutine, the request itself; if that were
@@ -437,7 +433,7 @@ def close_if_given_up(call: Coroutine[Any, Any, T]) -> Generator[Any, Any, T]:
     prepared = False
     while not prepared:
         try:
-            future: asyncio.Future[Any] = go_on()
+            future = go_on()
         except StopIteration as end:
             return cast("T", end.value)
         go_on = partial(call.send, None)
@@ -452,7 +448,7 @@ def close_if_given_up(call: Coroutine[Any, Any, T]) -> Generator[Any, Any, T]:
     return cast("T", (yield from call))
 
 
-def _close(future: asyncio.Future[Any]) -> None:
+def _close(future: asyncio.Future[object]) -> None:
     if future.cancelled() or future.exception() is not None:
         return
     if asyncio.iscoroutine(brought := future.result()):

@@ -15,6 +15,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from types import ModuleType
 from typing import Any, cast
 
 from ipyagent.llm.environment import prepare
@@ -58,7 +59,7 @@ def _warm() -> None:
         log.debug("warming up litellm failed", exc_info=True)
 
 
-async def _mock_call(module: Any) -> None:
+async def _mock_call(module: ModuleType) -> None:
     """Make one streamed call without a network: litellm imports much of itself only then."""
     function = {"name": "f", "parameters": {"type": "object", "properties": {}}}
     stream = await module.acompletion(
@@ -101,7 +102,7 @@ _ours: ContextVar[str | None] = ContextVar("ipyagent_asks", default=None)
 _silence_lock = threading.Lock()
 _depth = 0
 _before = False
-_filter: Any = None
+_filter: object = None
 
 
 def _discreet(record: logging.LogRecord) -> bool:
