@@ -19,7 +19,6 @@ from importlib.machinery import EXTENSION_SUFFIXES, ModuleSpec, PathFinder
 from itertools import islice
 from pathlib import Path
 from types import FrameType, ModuleType
-from typing import Any
 
 _SUFFIXES = (".py", ".pyc", *EXTENSION_SUFFIXES)
 _MOST = 1_000
@@ -163,7 +162,7 @@ def _is_installed(frame: FrameType) -> bool:
     )
 
 
-def _is_from_folder(module: Any) -> bool:
+def _is_from_folder(module: object) -> bool:
     """Return whether a module was imported from the working folder itself."""
     file = getattr(module, "__file__", None)
     if not isinstance(file, str):

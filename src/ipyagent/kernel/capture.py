@@ -114,7 +114,7 @@ def _dump_tree(code: str) -> str:
     return ast.dump(compile(code, "<code>", "exec", flags))
 
 
-def _execute(namespace: Variables, code: str) -> Any:
+def _execute(namespace: Variables, code: str) -> object:
     name = f"<code {next(_numbers)}>"
     # Tracebacks find the source here, even that of functions that outlive the run.
     linecache.cache[name] = (len(code), None, code.splitlines(True), name)
@@ -153,7 +153,7 @@ class _Cell(Recording):
                 transient = {"display_id": each.display_id} if each.display_id else {}
                 self._show(each.data, each.metadata, transient=transient)
 
-    def patches(self) -> Iterator[tuple[Any, str, Any]]:
+    def patches(self) -> Iterator[tuple[object, str, object]]:
         yield from super().patches()
         shell = self.shell
         hook = _DisplayHook(self, sys.displayhook)
@@ -222,7 +222,7 @@ class _Cell(Recording):
 class _DisplayHook:
     """Replaces `sys.displayhook`."""
 
-    def __init__(self, recording: _Cell, past: Callable[[Any], None]) -> None:
+    def __init__(self, recording: _Cell, past: Callable[[object], None]) -> None:
         self.recording, self.past = recording, past
 
     def __call__(self, value: object = None) -> None:
@@ -242,7 +242,7 @@ class _Publisher:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._past, name)
 
-    def publish(self, data: Any, metadata: Any = None, **how: Any) -> None:
+    def publish(self, data: JsonDict, metadata: JsonDict | None = None, **how: Any) -> None:
         """Record a display. An update of a display that the code did not make is passed on."""
         outputs, shown_as = self._recording.outputs, (how.get("transient") or {}).get("display_id")
         if not self._recording.mine():

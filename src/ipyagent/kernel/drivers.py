@@ -83,7 +83,7 @@ class Cell:
         return self._released is not None
 
 
-Engine = Callable[[], Coroutine[Any, Any, T]]
+Engine = Callable[[], Coroutine[object, object, T]]
 
 
 @contextlib.contextmanager

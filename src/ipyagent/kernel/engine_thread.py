@@ -12,7 +12,7 @@ import contextvars
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future, InvalidStateError
-from typing import Any, ClassVar, Generic, Self, TypeVar
+from typing import ClassVar, Generic, Self, TypeVar
 
 from ipyagent.kernel.request_logs import own_context
 
@@ -42,7 +42,7 @@ class LoopThread:
                 cls._current = instance
             return instance
 
-    def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+    def submit(self, work: Coroutine[object, object, T]) -> Future[T]:
         """Start a coroutine in the loop, from any thread."""
         return own_context().run(asyncio.run_coroutine_threadsafe, work, self.loop)
 
@@ -59,7 +59,7 @@ class EngineThread(LoopThread):
 
     thread_name = "ipyagent-engine"
 
-    def wait_for(self, coroutine: Coroutine[Any, Any, T]) -> T:
+    def wait_for(self, coroutine: Coroutine[object, object, T]) -> T:
         """Run a short coroutine in the loop, and block until it is done."""
         return self.submit(coroutine).result()
 
@@ -89,7 +89,7 @@ class EngineTask(Generic[T]):
         self._task: asyncio.Task[T] | None = None
         self._cancelled = False
 
-    def start(self, make: Callable[[], Coroutine[Any, Any, T]]) -> None:
+    def start(self, make: Callable[[], Coroutine[object, object, T]]) -> None:
         """Start the coroutine, in a copy of the caller's context."""
         context = own_context()
         self.engine.loop.call_soon_threadsafe(self._start, make, context)
@@ -115,7 +115,7 @@ class EngineTask(Generic[T]):
             self.engine.retire()
 
     def _start(
-        self, make: Callable[[], Coroutine[Any, Any, T]], context: contextvars.Context
+        self, make: Callable[[], Coroutine[object, object, T]], context: contextvars.Context
     ) -> None:
         self._task = self.engine.loop.create_task(make(), context=context)
         self._task.add_done_callback(self._complete)

@@ -8,10 +8,13 @@ import contextlib
 import io
 import sys
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ipyagent.kernel.request_logs import own_context
 from ipyagent.schema import ImageContent
+
+if TYPE_CHECKING:
+    from PIL import Image
 
 LONG_SIDE = 1568
 """Pixels; services scale larger images down themselves, but charge for the full size."""
@@ -40,13 +43,13 @@ def _read_image(media_type: str, data: bytes | str) -> ImageContent | None:
         return None
 
 
-def _scale_down(image: Any) -> Any:
+def _scale_down(image: Image.Image) -> Image.Image:
     small = image.copy()
     small.thumbnail((LONG_SIDE, LONG_SIDE))
     return small
 
 
-def _encode_image(image: Any, media_type: str) -> ImageContent:
+def _encode_image(image: Image.Image, media_type: str) -> ImageContent:
     buffer = io.BytesIO()
     image.save(buffer, media_type.removeprefix("image/").upper())
     return _content(buffer.getvalue(), media_type, image.size)
@@ -57,7 +60,7 @@ def _content(raw: bytes, media_type: str, size: tuple[int, int]) -> ImageContent
     return ImageContent(media_type=media_type, data=encoded, width=size[0], height=size[1])
 
 
-def open_figures() -> dict[int, Any]:
+def open_figures() -> dict[int, object]:
     """Return the open matplotlib figures by number, if nothing else shows and closes them."""
     pyplot = sys.modules.get("matplotlib.pyplot")
     if pyplot is None or "inline" in str(pyplot.get_backend()):
@@ -66,7 +69,7 @@ def open_figures() -> dict[int, Any]:
     return {number: manager.canvas.figure for number, manager in helpers.Gcf.figs.items()}
 
 
-def take_figures(before: dict[int, Any]) -> list[bytes]:
+def take_figures(before: dict[int, object]) -> list[bytes]:
     """Return the figures opened since `before` as PNG, and close them."""
     taken = []
     for number, figure in open_figures().items():

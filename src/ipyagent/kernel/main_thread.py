@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from types import CodeType, FrameType
 from typing import Any, TypeVar
 
-F = TypeVar("F", bound=Callable[..., Any])
+F = TypeVar("F", bound=Callable[..., object])
 
 _UNINTERRUPTIBLE: set[CodeType] = set()
 _NOT_REMINDED: set[CodeType] = set()
@@ -57,10 +57,10 @@ def is_not_reminded(frame: FrameType | None) -> bool:
     return False
 
 
-Job = Callable[[], Any]
+Job = Callable[[], object]
 Post = Callable[[Job], Future[Any]]
 """Runs a job on the main thread."""
-Outcome = tuple[Any, BaseException | None]
+Outcome = tuple[object, BaseException | None]
 
 CLOSED = "the cell that served the main thread has ended"
 
@@ -90,7 +90,7 @@ class MainThread:
     outer: MainThread | None = field(default_factory=lambda: _current.get(), repr=False)
     """The one in a job of which this run was started."""
     _jobs: deque[_Posted] = field(default_factory=deque)
-    _awaited: asyncio.Task[Any] | None = None
+    _awaited: asyncio.Task[object] | None = None
 
     def post(self, job: Job, *, alone: bool = True) -> Future[Any]:
         """Queue a job; the future gets its result or exception.
@@ -174,7 +174,7 @@ class MainThread:
         except BaseException as error:
             return None, error
 
-    def _call(self, job: Job) -> Any:
+    def _call(self, job: Job) -> object:
         # Checked here, so that an interrupt comes either before this check or out of the job.
         if self.stopped:
             raise KeyboardInterrupt
@@ -250,7 +250,7 @@ _turn = _Turn()
 _current: ContextVar[MainThread | None] = ContextVar("current", default=None)
 
 
-async def _awaiting(value: Awaitable[object]) -> Any:
+async def _awaiting(value: Awaitable[object]) -> object:
     return await value
 
 

@@ -55,7 +55,7 @@ _RICH = ("text/html", "text/markdown", "text/latex", "image/svg+xml", "applicati
 _IMAGES = ("image/png", "image/jpeg")
 
 
-class TableBundle(dict[str, Any]):
+class TableBundle(JsonDict):
     """The bundle of a displayed table, with the table itself."""
 
     def __init__(self, bundle: JsonDict, table: Any) -> None:
@@ -344,7 +344,7 @@ def _in_words(bundle: JsonDict, image: ImageContent | None, kind: str | None) ->
     return words or (f"[{', '.join(map(str, bundle))}]" if bundle and not kind else "")
 
 
-def _as_text(value: Any) -> str:
+def _as_text(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, default=repr)
 
 
@@ -431,7 +431,7 @@ class PartialOutput:
             _current.reset(token)
 
     def offer(
-        self, read: Callable[[], ToolResult], recent: Recent, job: Future[Any] | None
+        self, read: Callable[[], ToolResult], recent: Recent, job: Future[object] | None
     ) -> None:
         """Set how to read it."""
         self._read, self.recent, self.job = read, recent, job

@@ -137,7 +137,7 @@ def as_json(bundle: JsonDict) -> JsonDict:
     return {str(mime): _as_json(str(mime), value) for mime, value in bundle.items()}
 
 
-def _as_json(mime: str, value: object) -> Any:
+def _as_json(mime: str, value: object) -> object:
     if isinstance(value, bytes):
         return base64.b64encode(value).decode("ascii")
     # Kept as it is where nbformat allows that, if it is JSON at all.

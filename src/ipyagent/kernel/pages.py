@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
@@ -88,7 +88,7 @@ class Page:
     """It was pinged, and has sent nothing since."""
     _out: Comm = field(kw_only=True, repr=False)
     _in: Comm = field(kw_only=True, repr=False)
-    _numbers: Any = field(default_factory=lambda: itertools.count(1), repr=False)
+    _numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1), repr=False)
     _waiting: dict[int, Future[Any]] = field(default_factory=dict, repr=False)
 
     def send(self, message: Message) -> None:

@@ -141,7 +141,7 @@ def _any_prose(value: Any, budget: _Budget, depth: int) -> bool:
                 [kind.__iter__(value)], kind.__len__(value), budget, depth
             )
     if is_a(value, dict):
-        parts: list[Iterable[Any]] = [dict.keys(value), dict.values(value)]
+        parts: list[Iterable[object]] = [dict.keys(value), dict.values(value)]
         return depth == 0 or _items_prose(parts, 2 * dict.__len__(value), budget, depth)
     return _library_prose(value, budget, depth)
 
@@ -159,7 +159,7 @@ def _texts_prose(texts: Collection[str], budget: _Budget) -> bool:
     return too_long or any(is_prose(text[:_START]) or is_prose(text) for text in texts)
 
 
-def _items_prose(parts: list[Iterable[Any]], count: int, budget: _Budget, depth: int) -> bool:
+def _items_prose(parts: list[Iterable[object]], count: int, budget: _Budget, depth: int) -> bool:
     """Return whether the items of a container hold prose."""
     if not budget.spend(count // _QUICK):
         return True
@@ -217,7 +217,7 @@ def _column_prose(column: Any, budget: _Budget, depth: int) -> bool:
     return not budget.spend(len(column)) or _cells_prose(column.tolist(), budget, depth)
 
 
-def _cells_prose(cells: list[Any], budget: _Budget, depth: int) -> bool:
+def _cells_prose(cells: list[object], budget: _Budget, depth: int) -> bool:
     """Return whether a column's cells hold prose; repeated labels are inspected once."""
     texts = {cell for cell in cells if type(cell) is str}
     others = (cell for cell in cells if type(cell) not in _PLAIN)

@@ -177,7 +177,7 @@ class Recording:
                 self.outputs.show({"image/png": figure})
         return True
 
-    def patches(self) -> Iterator[tuple[Any, str, Any]]:
+    def patches(self) -> Iterator[tuple[object, str, object]]:
         """Yield the attributes replaced while the code runs: owner, name, value."""
         for channel in PRINTED:
             past = getattr(sys, channel)
@@ -204,13 +204,13 @@ class Recording:
         """Return a way to submit work of the code's to threads that others may have started."""
 
         @functools.wraps(submit)
-        def submit_work(pool: object, function: Any, /, *args: Any, **options: Any) -> T:
+        def submit_work(pool: object, function: object, /, *args: object, **options: object) -> T:
             work = (self._work, function) if self.mine() else (function,)
             return submit(pool, *work, *args, **options)
 
         return submit_work
 
-    def _work(self, function: Callable[..., T], /, *args: Any, **options: Any) -> T:
+    def _work(self, function: Callable[..., T], /, *args: object, **options: object) -> T:
         token = _running.set(self)
         try:
             return function(*args, **options)

@@ -73,14 +73,14 @@ def _pandas_index(index: Any) -> list[Column]:
     ]
 
 
-def _index_level(index: Any, number: int, name: Any, storage: _Storage) -> Column:
-    def read(rows: slice) -> Sequence[Any]:
+def _index_level(index: Any, number: int, name: object, storage: _Storage) -> Column:
+    def read(rows: slice) -> Sequence[object]:
         return index[rows].get_level_values(number).tolist() if storage.known else []
 
     return Column(name, storage.name, None, None, read, is_text=False, is_index=True)
 
 
-def _pandas_columns(frame: Any, labels: list[Any]) -> list[Column]:
+def _pandas_columns(frame: Any, labels: list[object]) -> list[Column]:
     dtypes = list(frame.dtypes.array[:COLUMNS])
     # Most columns share a few types, and spelling one takes longer than all else in a line.
     storages = {id(each): each for each in dtypes}
@@ -109,7 +109,7 @@ class _FrameReader:
     def __init__(self, frame: Any, width: int, all_known: bool) -> None:
         self._frame, self._width, self._all_known = frame, width, all_known
 
-    def column(self, i: int, label: Any, storage: _Storage) -> Column:
+    def column(self, i: int, label: object, storage: _Storage) -> Column:
         """Return a column; of one whose storage is unknown, no more than label and type."""
         if not storage.known:
             return Column(label, storage.name, None, None, lambda rows: [], is_text=False)
@@ -156,7 +156,7 @@ def _pandas_choices(series: Any) -> Sequence[object]:
     return found if len(found) <= CHOICES and len(found) < present.shape[0] else ()
 
 
-def _pandas_labels(frame: Any) -> list[Any]:
+def _pandas_labels(frame: Any) -> list[object]:
     return frame.columns[:COLUMNS].tolist()  # type: ignore[no-any-return]
 
 
@@ -173,7 +173,7 @@ def _is_library_storage(dtype: object) -> bool:
     return module_name(type(dtype)).partition(".")[0] in {"numpy", "pandas"}
 
 
-def _plain(value: Any, cls: Any) -> Any:
+def _plain(value: object, cls: Any) -> Any:
     """Return the same data as the library's own class: no copy, no methods of a subclass."""
     if type(value) is cls:
         return value
@@ -270,7 +270,7 @@ def numpy_array(value: Any, secret: Secrecy, detail: bool) -> str:
     return f"{line}\nmin {value.min()}, max {value.max()}\nfirst values: {first}{more}"
 
 
-_TABLES: list[tuple[str, str, Callable[[Any], Table | None]]] = [
+_TABLES: list[tuple[str, str, Callable[[object], Table | None]]] = [
     ("pandas", "DataFrame", pandas_frame),
     ("pandas", "Series", pandas_series),
     ("polars", "DataFrame", polars_frame),
@@ -296,7 +296,7 @@ def column_labels(value: object) -> Sequence[object]:
     return [column.label for column in table.columns] if table else ()
 
 
-def _table(read: Callable[[Any], Table | None]) -> Describer:
+def _table(read: Callable[[object], Table | None]) -> Describer:
     def describe_table(value: object, secret: Secrecy, detail: bool) -> str | None:
         table = read(value)
         if table is None:

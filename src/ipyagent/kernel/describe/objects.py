@@ -8,7 +8,7 @@ import io
 import itertools
 import types
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, TypeVar
 
 from ipyagent.kernel.describe.preview import key_secrecy, preview
 from ipyagent.kernel.describe.safe_inspect import (
@@ -21,6 +21,8 @@ from ipyagent.kernel.describe.safe_inspect import (
 )
 from ipyagent.phrases import first_line
 from ipyagent.redaction import HIDDEN, Secrecy
+
+T = TypeVar("T")
 
 _ITEMS = 20  # in detail
 _TEXT = 2000  # characters, in detail
@@ -44,11 +46,11 @@ def string(value: str, secret: Secrecy, detail: bool) -> str:
 
 
 def container(
-    iterate: Callable[[Any], Iterable[Any]], size: Callable[[Any], int]
-) -> Callable[[Any, Secrecy, bool], str]:
+    iterate: Callable[[T], Iterable[object]], size: Callable[[T], int]
+) -> Callable[[T, Secrecy, bool], str]:
     """Return a describer of lists, tuples, sets or deques: length, types and first items."""
 
-    def describe_container(value: object, secret: Secrecy, detail: bool) -> str:
+    def describe_container(value: T, secret: Secrecy, detail: bool) -> str:
         first = list(itertools.islice(iterate(value), 100))
         kinds = collections.Counter(type_name(type(item)) for item in first)
         of = f" ({', '.join(kinds)})" if 0 < len(kinds) <= 3 else ""
@@ -60,7 +62,7 @@ def container(
     return describe_container
 
 
-def mapping(value: dict[Any, Any], secret: Secrecy, detail: bool) -> str:
+def mapping(value: dict[object, object], secret: Secrecy, detail: bool) -> str:
     """Describe a dictionary: its size and first items."""
     size = dict.__len__(value)
     line = f"{type_name(type(value))}, {size:,} items"
@@ -89,7 +91,7 @@ def parameters(value: types.FunctionType) -> str:
     """Return the parameters of a function, with previews of their defaults."""
     if "__signature__" in value.__dict__:
         return "…"
-    stars: dict[Any, str] = {
+    stars: dict[object, str] = {
         inspect.Parameter.VAR_POSITIONAL: "*",
         inspect.Parameter.VAR_KEYWORD: "**",
     }

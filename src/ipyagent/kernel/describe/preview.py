@@ -14,7 +14,7 @@ import types
 import uuid
 import zoneinfo
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, TypeVar
 
 from ipyagent.kernel.describe.safe_inspect import (
     ancestors,
@@ -25,6 +25,10 @@ from ipyagent.kernel.describe.safe_inspect import (
 )
 from ipyagent.phrases import ellipsize
 from ipyagent.redaction import HIDDEN, Secrecy, is_secret_value, secrecy
+
+T = TypeVar("T")
+Previewer = Callable[[Any, Secrecy, int, int], str]
+"""Takes a value, its secrecy, the length and how deep to look."""
 
 ITEMS = 5
 """Items of a container that are shown."""
@@ -96,7 +100,7 @@ def _str(value: str, secret: Secrecy, limit: int, depth: int) -> str:
     return one_line(repr(ellipsize(plain, limit)), 4 * limit)
 
 
-def _bytes(base: type[bytes] | type[bytearray]) -> Callable[[Any, Secrecy, int, int], str]:
+def _bytes(base: type[bytes] | type[bytearray]) -> Previewer:
     def preview_bytes(value: Any, secret: Secrecy, limit: int, depth: int) -> str:
         start = bytes(base.__getitem__(value, slice(0, 10_000)))
         decoded = start.decode("latin-1")
@@ -122,9 +126,9 @@ def _datetime(value: datetime.datetime, secret: Secrecy, limit: int, depth: int)
 
 
 def _items(
-    opening: str, closing: str, iterate: Callable[[Any], Iterable[Any]], size: Callable[[Any], int]
-) -> Callable[[Any, Secrecy, int, int], str]:
-    def preview_items(value: object, secret: Secrecy, limit: int, depth: int) -> str:
+    opening: str, closing: str, iterate: Callable[[T], Iterable[object]], size: Callable[[T], int]
+) -> Callable[[T, Secrecy, int, int], str]:
+    def preview_items(value: T, secret: Secrecy, limit: int, depth: int) -> str:
         if depth == 0 and size(value):
             return f"{opening}…{closing}"
         first = itertools.islice(iterate(value), ITEMS)
@@ -135,7 +139,7 @@ def _items(
     return preview_items
 
 
-def _dict(value: dict[Any, Any], secret: Secrecy, limit: int, depth: int) -> str:
+def _dict(value: dict[object, object], secret: Secrecy, limit: int, depth: int) -> str:
     if depth == 0 and dict.__len__(value):
         return "{…}"
     parts = [
@@ -151,7 +155,7 @@ def key_secrecy(key: object) -> Secrecy:
     return secrecy(key) if type(key) is str else Secrecy.NONE
 
 
-def _type_label(kind: str) -> Callable[[Any, Secrecy, int, int], str]:
+def _type_label(kind: str) -> Previewer:
     return lambda value, secret, limit, depth: f"<{kind} {one_line(value.__name__)}>"
 
 
@@ -165,7 +169,7 @@ def _exception(value: BaseException, secret: Secrecy, limit: int, depth: int) ->
     return f"{type_name(type(value))}({arguments})"
 
 
-_PREVIEWERS: dict[int, Callable[[Any, Secrecy, int, int], str]] = {
+_PREVIEWERS: dict[int, Previewer] = {
     id(bool): lambda value, secret, limit, depth: repr(value),
     id(int): _int,
     id(str): _str,

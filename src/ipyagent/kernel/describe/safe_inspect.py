@@ -30,7 +30,7 @@ class ObjectIdentity:
 
     def __init__(self, value: object) -> None:
         self._id = id(value)
-        self._weak: Any = None
+        self._weak: weakref.ref[object] | None = None
         # An array that anything refers to, even weakly, cannot be resized by its owner.
         if type(value) is not getattr(sys.modules.get("numpy"), "ndarray", None):
             with suppress(TypeError):  # of numbers and plain containers only the address is known

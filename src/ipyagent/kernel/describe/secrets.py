@@ -34,7 +34,7 @@ _PLAIN = re.compile(r"[+-]?[\d.,_:/ -]+|true|false|enabled|disabled|required", r
 _WORDLESS = {bool, int, float, complex, bytes, type(None), ModuleType}
 """Types without items and columns."""
 
-_Item = tuple[Secrecy, Any, int]
+_Item = tuple[Secrecy, object, int]
 
 
 def secret_strings(variables: Mapping[str, object]) -> frozenset[str]:

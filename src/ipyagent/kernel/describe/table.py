@@ -8,7 +8,6 @@ import io
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice, zip_longest
-from typing import Any
 
 from ipyagent.kernel.describe.preview import key_secrecy, preview, text
 from ipyagent.kernel.describe.safe_inspect import one_line
@@ -60,11 +59,11 @@ def _is_like_value(text: str) -> bool:
 class Column:
     """A column: its label, its type's name, and how to describe it on request."""
 
-    label: Any
+    label: object
     dtype: str
     nulls: Callable[[], int] | None
     unique: Callable[[], int] | None
-    values: Callable[[slice], Sequence[Any]]
+    values: Callable[[slice], Sequence[object]]
     choices: Callable[[], Sequence[object]] = tuple
     """All values, if they are few; else none."""
     ends: Callable[[], Sequence[object]] = tuple
@@ -199,12 +198,12 @@ class Table:
         return [_count(column.nulls) + self.counted_of, _count(unique)]
 
     def _cells(self, column: Column) -> list[str]:
-        values: Sequence[Any] = ()
+        values: Sequence[object] = ()
         with contextlib.suppress(Exception):  # some types of columns cannot do it
             values = column.values(slice(HEAD))
         return self._write_cells(column, values)
 
-    def _write_cells(self, column: Column, values: Iterable[Any]) -> list[str]:
+    def _write_cells(self, column: Column, values: Iterable[object]) -> list[str]:
         secret = max(self.secret, key_secrecy(column.label))
         return [write_cell(column, v, secret, 40) for v in values]
 

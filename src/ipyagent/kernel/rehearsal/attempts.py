@@ -132,7 +132,7 @@ class Attempts:
         elif text := _EVENTS.get(event):
             self._add(text)
 
-    def _with_check(self, function: Callable[..., Any], text: str = "") -> Callable[..., Any]:
+    def _with_check(self, function: Callable[..., object], text: str = "") -> Callable[..., Any]:
         """Return a function of `os` that records `text`, or questions about hidden files."""
 
         def ask(path: object, *args: object, **kwargs: object) -> object:
@@ -187,12 +187,12 @@ class Attempts:
         kind, hidden, add = type(os.environ), self._hidden_variables, self._add
         past, listed = kind.__getitem__, kind.__iter__
 
-        def get(environ: Any, name: Any) -> Any:
+        def get(environ: Any, name: str) -> str:
             if name in hidden:
                 add(f"reads the environment variable {name}, which is hidden from it")
             return past(environ, name)
 
-        def iterate(environ: Any) -> Any:
+        def iterate(environ: Any) -> Iterator[str]:
             if hidden:
                 add("lists the environment, a part of which is hidden from it")
             return listed(environ)

@@ -126,7 +126,7 @@ def _is_passing(value: Any, depth: int = 3) -> bool:
     """Return whether a value is of a module in `_PASSING`, or holds only values that are."""
     if any(_PASSING.match(module_name(each)) for each in ancestors(type(value))):
         return True
-    numpy: Any = sys.modules.get("numpy")
+    numpy = sys.modules.get("numpy")
     if numpy is not None and type(value) is numpy.ndarray and value.dtype.hasobject:
         value = value.ravel().tolist()
     is_filled = isinstance(value, list | tuple) and value and depth
@@ -161,8 +161,8 @@ def list_names(code: str, variables: Mapping[str, object]) -> list[str]:
 
 
 def list_changes(
-    before: Mapping[str, Any],
-    after: Mapping[str, Any],
+    before: Mapping[str, object],
+    after: Mapping[str, object],
     inside: set[str],
     told: Mapping[str, VariableChange],
 ) -> Iterator[VariableChange]:

@@ -22,15 +22,15 @@ from ipyagent.kernel.variables.arrays import find_owner, is_array
 from ipyagent.kernel.variables.columns import PANDAS, find_memory, kind_of
 from ipyagent.kernel.variables.tables import copies_on_write
 
-Node = list[Any]
+Node = list[object]
 """A value as JSON: its kind, then its parts."""
 Existing = Mapping[str, object]
 """The variables as they are: their objects are referred to by name."""
 
 _DEPTH, _MOST_NODES, _MOST_BYTES = 50, 300_000, 48 << 20
-_NUMBERS: Mapping[str, Callable[[str], Any]]
+_NUMBERS: Mapping[str, Callable[[str], object]]
 _NUMBERS = {"int": lambda text: int(text, 16), "float": float, "complex": complex}
-_CONTAINERS: Mapping[str, Callable[[list[Any]], Any]] = {
+_CONTAINERS: Mapping[str, Callable[[list[object]], object]] = {
     each.__name__: each for each in (list, tuple, set, frozenset)
 }
 _KINDS = {make: name for name, make in _CONTAINERS.items()}
@@ -61,7 +61,7 @@ def write_all(
 
 def read_all(
     nodes: Mapping[str, object], buffers: Sequence[memoryview], existing: Existing
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return the values of nodes by name; raises NotPlainError, whatever is wrong."""
     reader = _Reader(buffers, existing)
     try:
@@ -88,7 +88,7 @@ class _Writer:
         self.buffers: list[memoryview] = []
         self._is_old = is_old
         modules = (each for each in list(sys.modules.items()) if type(each[1]) is ModuleType)
-        self._known = {id(module): ["module", name] for name, module in modules}
+        self._known: dict[int, Node] = {id(module): ["module", name] for name, module in modules}
         self._known |= {id(value): ["variable", name] for name, value in existing.items()}
         self._written: dict[int, tuple[int, object]] = {}
         """The places of values, which are kept: no other gets their place in memory."""
@@ -154,7 +154,7 @@ class _Writer:
         is_plain = kind is value.dtype.type and _DTYPE.fullmatch(value.dtype.str)
         return ["scalar", value.dtype.str, value.tobytes().hex()] if is_plain else None
 
-    def _write_array(self, array: Any, numpy: Any, *, is_part: bool) -> Node:
+    def _write_array(self, array: Any, numpy: ModuleType, *, is_part: bool) -> Node:
         flags, owner = array.flags, find_owner(array)
         if not is_part:
             if not flags.writeable or not is_array(owner):
@@ -228,7 +228,7 @@ class _Reader:
                 return self._read_object(kind, parts, depth - 1)
         raise NotPlainError
 
-    def _read_object(self, kind: str, parts: list[Any], depth: int) -> Any:
+    def _read_object(self, kind: str, parts: list[Any], depth: int) -> object:
         place = len(self._made)
         made: Any = {} if kind == "dict" else []
         self._made.append(made)

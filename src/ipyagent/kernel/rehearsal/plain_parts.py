@@ -15,6 +15,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 from uuid import UUID
 
@@ -76,7 +77,7 @@ def take_apart(value: Any) -> tuple[object, ...]:
     return _take_table(value, pandas)
 
 
-def _spell(value: Any) -> str:
+def _spell(value: object) -> str:
     """Return a value's text; raises NotPlainError if there is more to it."""
     if not hasattr(value, "isoformat"):
         return str(value)
@@ -108,14 +109,14 @@ def _take_generator(value: Any) -> tuple[object, ...]:
 
 
 def _make_generator(state: object, entropy: object, spawn_key: object, spawned: object) -> object:
-    random: Any = sys.modules["numpy"].random  # which numpy loads late
+    random = sys.modules["numpy"].random  # which numpy loads late
     seed = random.SeedSequence(entropy, spawn_key=spawn_key, n_children_spawned=spawned)
     bits = random.PCG64(seed)
     bits.state = state
     return random.Generator(bits)
 
 
-def _take_span(value: Any, pandas: Any) -> tuple[object, ...]:
+def _take_span(value: Any, pandas: ModuleType) -> tuple[object, ...]:
     """Return the parts of a moment or span of time in pandas."""
     match type(value).__name__:
         case "Timestamp":
@@ -135,7 +136,7 @@ def _make_timestamp(moment: object, zone: str | None) -> object:
     return stamp if zone is None else stamp.tz_localize("UTC").tz_convert(zone)
 
 
-def _take_table(value: Any, pandas: Any) -> tuple[object, ...]:
+def _take_table(value: Any, pandas: ModuleType) -> tuple[object, ...]:
     """Return the kind of a table, column or index, and its parts; raises NotPlainError."""
     if type(value) in (pandas.DataFrame, pandas.Series):
         if value.attrs or not value.flags.allows_duplicate_labels:
@@ -160,14 +161,14 @@ def _take_table(value: Any, pandas: Any) -> tuple[object, ...]:
     return "index", _take_values(value), names, frequency and frequency.freqstr
 
 
-def _is_plain_frequency(frequency: Any, pandas: Any) -> bool:
+def _is_plain_frequency(frequency: Any, pandas: ModuleType) -> bool:
     """Return whether its text says all about it: not which days are holidays."""
     with suppress(ValueError):
         return bool(pandas.tseries.frequencies.to_offset(frequency.freqstr) == frequency)
     return False
 
 
-def put_together(kind: str, parts: list[Any]) -> Any:
+def put_together(kind: str, parts: list[Any]) -> object:
     """Return the value of such parts, which may be anything.
 
     Raises NotPlainError, or what its type raises.
@@ -221,10 +222,10 @@ _MAKERS: Mapping[str, Callable[..., object]] = {
 """Functions that make a value of its parts."""
 
 
-def _take_values(column: Any) -> Any:
+def _take_values(column: Any) -> object:
     """Return the values of a column or an index as an array, or as their kind and parts."""
     array, dtype, kind = column.array, column.dtype, type(column.dtype).__name__
-    pandas: Any = sys.modules["pandas"]
+    pandas = sys.modules["pandas"]
     if kind == "CategoricalDtype":
         return "categories", array.codes, array.categories, bool(array.ordered)
     if kind == "StringDtype":
@@ -247,7 +248,7 @@ def _take_values(column: Any) -> Any:
     return ("objects", plain.tolist()) if dtype.hasobject else plain
 
 
-def _put_values(values: Any) -> Any:
+def _put_values(values: object) -> Any:
     pandas, numpy = sys.modules["pandas"], sys.modules["numpy"]
     match values:
         case numpy.ndarray():
@@ -276,7 +277,7 @@ def _put_values(values: Any) -> Any:
     raise NotPlainError
 
 
-def _check_label(label: Any) -> Any:
+def _check_label(label: Any) -> object:
     """Return a scalar, or a tuple of them; raises NotPlainError for any other label."""
     kind, name = type(label), type(label).__name__
     if kind is tuple:

@@ -192,7 +192,7 @@ def _names_pyplot(nodes: Collection[ast.AST], variables: Mapping[str, object]) -
 def list_lasting_effects(code: str, variables: Mapping[str, object]) -> Iterator[str]:
     """Yield what code sets on modules, classes and functions, or registers for later."""
     nodes = parse_nodes(code) or []
-    pyplot: Any = sys.modules.get("matplotlib.pyplot")
+    pyplot = sys.modules.get("matplotlib.pyplot")
     if pyplot is not None and pyplot.get_fignums() and _names_pyplot(nodes, variables):
         yield "may change a figure that is open"
     imports = [node for node in nodes if isinstance(node, ast.alias)]

@@ -173,7 +173,7 @@ class State:
 
     def __init__(
         self,
-        read: Callable[[], list[Any] | dict[str, Any]],
+        read: Callable[[], list[object] | dict[str, object]],
         children: Iterable[object] | None = None,
         grows: Callable[[str], bool] = lambda name: False,
     ) -> None:
@@ -198,7 +198,7 @@ class State:
             )
         )
 
-    def _name_parts(self) -> dict[Any, Any]:
+    def _name_parts(self) -> dict[Any, object]:
         parts = self._read()
         return dict(enumerate(parts)) if isinstance(parts, list) else parts
 
@@ -214,7 +214,7 @@ class WatchedValues:
         ordered = sorted(names, key=lambda name: kind_of(variables[name]) not in PANDAS)
         self._states: dict[str, list[State]] = {name: [] for name in ordered}
         # The arrays of pandas are kept: a table may get others, which is no write.
-        self._memory: list[tuple[str, Any, object]] = []
+        self._memory: list[tuple[str, object, object]] = []
         self._known: dict[int, object] = {}
         self._new: set[int] | None = None
         self._constants: set[int] = set()
@@ -347,7 +347,7 @@ def _read_mapping(value: Mapping[object, object]) -> list[object]:
     return [getattr(value, "default_factory", None), *own_attributes(value).values(), *pairs]
 
 
-def _read_array(array: Any, numpy: Any) -> list[object]:
+def _read_array(array: Any, numpy: types.ModuleType) -> list[object]:
     """Return a checksum of an array, or the objects in it."""
     dtype = array.dtype
     found: list[object] = [f"{array.shape} {dtype.str} {dtype.names} {array.flags.writeable}"]
@@ -391,7 +391,7 @@ def _capture_module(module: types.ModuleType) -> State:
         if name[:2] == "__" or (not is_own and name[:1] == "_" and each is None)
     }
 
-    def read() -> dict[str, Any]:
+    def read() -> dict[str, object]:
         members = dict(module.__dict__).items()
         return {n: m for n, m in members if n not in lazy and not is_a(m, types.ModuleType)}
 
@@ -409,7 +409,7 @@ def _capture_module(module: types.ModuleType) -> State:
 
 
 def _capture_class(cls: type) -> State:
-    def read() -> dict[str, Any]:
+    def read() -> dict[str, object]:
         heads = {f".{n}": type.__dict__[n].__get__(cls) for n in _HEADS}
         return {**heads, **{n: m for n, m in class_dict(cls).items() if n not in _CACHES}}
 
@@ -419,7 +419,7 @@ def _capture_class(cls: type) -> State:
     return State(read, [*read().values(), *cls.__bases__])
 
 
-def _capture_instance(value: Any) -> State | None:
+def _capture_instance(value: object) -> State | None:
     """Return the state of an object whose class is written in Python; None if it is not."""
     kind = type(value)
     if not all(is_built_in(cls) or _has_only_slots(cls) for cls in ancestors(kind)):
@@ -431,7 +431,7 @@ def _capture_instance(value: Any) -> State | None:
     if ctypes.c_void_p in map(type, own_attributes(value).values()):  # what it holds is elsewhere
         return State(functools.partial(read_pickled, value))
 
-    def read() -> dict[str, Any]:
+    def read() -> dict[str, object]:
         held = getattr(value, "__dict__", None)
         others = (each for each in gc.get_referents(value) if each is not held)
         parts = own_attributes(value) | {f".{n}": each for n, each in enumerate(others)}

@@ -159,7 +159,7 @@ def _count_objects(one: Any, other: Any) -> int | None:
     return sum(not is_equal(left, right) for left, right in pairs)
 
 
-def _pointers_of(array: Any) -> Any:
+def _pointers_of(array: Any) -> object:
     """Return the addresses of the objects in an array, as an array of numbers."""
     numpy = sys.modules["numpy"]
     interface = {**array.__array_interface__, "typestr": numpy.dtype("intp").str}

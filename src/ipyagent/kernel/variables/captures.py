@@ -95,7 +95,7 @@ def _is_plain_key(value: Any) -> bool:
     return is_atom(value)
 
 
-def is_equal(one: Any, other: Any) -> bool:
+def is_equal(one: object, other: object) -> bool:
     """Return whether two values are one object, or plain and equal; NaN equals NaN."""
     if one is other:
         return True

@@ -106,7 +106,7 @@ def _is_arrow(data: object) -> bool:
     return type(data) is getattr(sys.modules.get("pyarrow"), "ChunkedArray", None)
 
 
-def _memory_of(data: Any) -> list[Any]:
+def _memory_of(data: object) -> list[object]:
     """Return the numpy arrays in a column's storage; none if it is of another kind."""
     plain = getattr(data, "_ndarray", None)
     if plain is not None:

@@ -63,7 +63,7 @@ def is_container(value: object) -> bool:
     return id(type(value)) in _KNOWN or _attributes(value) is not None
 
 
-def _attributes(value: object) -> dict[str, Any] | None:
+def _attributes(value: object) -> dict[str, object] | None:
     """Return the attributes of an object that consists of them; None for others, or if guarded.
 
     Such are those of dataclasses, of classes of the notebook's, and sparse arrays of scipy.
@@ -95,7 +95,7 @@ class _Part:
         self._target: Any = container if attributes is None else attributes
         # By the type, because an object of the user's can lie about its class.
         self.is_set = type(container) is set
-        self.keys: list[Any] = []
+        self.keys: list[object] = []
         self.values: list[Any] = []
         if isinstance(self._target, dict):
             held = self._target
@@ -146,7 +146,7 @@ class ContainerCapture(Capture):
     `capture_inside` takes a capture of an object in one, such as a table; None: it is not followed.
     """
 
-    def __init__(self, value: Any, capture_inside: Callable[[object], Capture | None]) -> None:
+    def __init__(self, value: object, capture_inside: Callable[[object], Capture | None]) -> None:
         super().__init__(value)
         self._parts: list[_Part] = []
         self._inside: list[tuple[Capture, object]] = []
@@ -198,7 +198,7 @@ class ContainerCapture(Capture):
         return copies + inside + (0 if id(self._parts[0].container) in live else texts)
 
     @override
-    def summarize(self, value: Any, secret: Secrecy) -> str:
+    def summarize(self, value: object, secret: Secrecy) -> str:
         if type(value) is not self.type:
             return ""
         summary = " · ".join(_summarize(self._parts[0], _Part(value), secret))
@@ -214,7 +214,7 @@ def _noting(problems: list[str], value: object) -> Iterator[None]:
         problems.append(f"its {type_name(type(value))} stays as it is ({one_line(str(error))})")
 
 
-def _holders(values: Iterable[Any]) -> Iterable[Any]:
+def _holders(values: Iterable[object]) -> Iterable[object]:
     """Return the values, or none if all are plain: most lists are of numbers or text."""
     return values if set(map(id, map(type, values))) - PLAIN else ()
 

@@ -134,7 +134,7 @@ class TableCapture(Capture):
 
     @classmethod
     def take(
-        cls, value: Any, allowance: Allowance, capture_inside: Callable[[object], Capture | None]
+        cls, value: object, allowance: Allowance, capture_inside: Callable[[object], Capture | None]
     ) -> TableCapture | None:
         """Return the capture; None if it may not be copied."""
         is_pandas = kind_of(value) in PANDAS
