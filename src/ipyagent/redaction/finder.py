@@ -13,7 +13,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache, partial
-from typing import Any
+from typing import Protocol
 
 from ipyagent.redaction.secret_patterns import (
     PLACES,
@@ -116,6 +116,13 @@ _NAME = 100  # bytes that a name may have
 _MEMORY = 256 << 20  # bytes; RE2 refuses patterns beyond two thirds of it
 
 
+class _Pattern(Protocol):
+    """A pattern of RE2's."""
+
+    def search(self, text: bytes, start: int = 0, /) -> re.Match[bytes] | None: ...
+    def finditer(self, text: bytes, /) -> Iterator[re.Match[bytes]]: ...
+
+
 class SecretFinder:
     """Finds the `values`, and everything that looks like a secret."""
 
@@ -123,7 +130,7 @@ class SecretFinder:
         # NUL marks earlier finds.
         stripped = (value.strip().strip("\0") for value in values)
         self.values = frozenset(value for value in stripped if len(value) >= SHORTEST)
-        self._known: Any = None
+        self._known: _Pattern | None = None
 
     def spans(self, text: str) -> list[Span]:
         """Return the spans of secrets in the text, in order and without overlaps."""
@@ -179,7 +186,7 @@ class SecretFinder:
 
 
 @cache
-def _patterns() -> tuple[Any, Any]:
+def _patterns() -> tuple[_Pattern, _Pattern]:
     """Return patterns of tokens, and of any place where secrets are."""
     tokens = rf"(?:\b|_)({'|'.join(TOKENS)})"
     a_place = "|".join(f"(?:{place})" for place, _ in PLACES)
@@ -187,24 +194,25 @@ def _patterns() -> tuple[Any, Any]:
 
 
 @cache
-def _places() -> list[tuple[Any, Check]]:
+def _places() -> list[tuple[_Pattern, Check]]:
     """Return the pattern of each place, and the check of what stands there."""
     return [(_compile(place), check) for place, check in PLACES]
 
 
-def _any_of(values: Iterable[str]) -> Any:
+def _any_of(values: Iterable[str]) -> _Pattern:
     import re2  # costs a few milliseconds, and most texts of a kernel are never looked at
 
     return _compile("|".join(map(re2.escape, sorted(values))), longest_match=True)
 
 
-def _compile(pattern: str, *, longest_match: bool = False) -> Any:
+def _compile(pattern: str, *, longest_match: bool = False) -> _Pattern:
     import re2
 
     options = re2.Options()
     options.max_mem = _MEMORY
     options.longest_match = longest_match
-    return re2.compile(pattern, options)
+    compiled: _Pattern = re2.compile(pattern, options)
+    return compiled
 
 
 def _unite_spans(spans: Iterable[Span]) -> list[Span]:

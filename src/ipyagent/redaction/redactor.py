@@ -253,7 +253,7 @@ class Redactor:
 
         return StreamRedactor(finder, remember)
 
-    def _data(self, data: object, depth: int) -> Any:
+    def _data(self, data: object, depth: int) -> object:
         if not depth:
             return HIDDEN
         match data:
@@ -268,7 +268,7 @@ class Redactor:
                 return data if all(map(is_, items, data)) else items
         return data
 
-    def _mapping(self, data: dict[Any, Any], depth: int) -> dict[Any, Any]:
+    def _mapping(self, data: dict[object, object], depth: int) -> dict[object, object]:
         clean = {}
         is_clean = True
         for key, value in data.items():

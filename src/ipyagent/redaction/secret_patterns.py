@@ -10,7 +10,6 @@ import re
 from collections.abc import Callable
 from enum import IntEnum
 from functools import lru_cache
-from typing import Any
 
 from ipyagent.json_types import JsonDict
 
@@ -119,7 +118,7 @@ def mask_arguments(arguments: JsonDict) -> JsonDict:
     return {name: _mask_value(secrecy(str(name)), value) for name, value in arguments.items()}
 
 
-def _mask_value(secret: Secrecy, value: object) -> Any:
+def _mask_value(secret: Secrecy, value: object) -> object:
     if isinstance(value, dict):
         return mask_arguments(value)
     if isinstance(value, list):

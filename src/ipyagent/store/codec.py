@@ -24,6 +24,7 @@ from typing import Any, TypeVar, get_args
 from pydantic import TypeAdapter, ValidationError
 
 from ipyagent.errors import SessionError
+from ipyagent.json_types import JsonDict
 from ipyagent.schema import (
     Event,
     MessageFinished,
@@ -59,7 +60,7 @@ def read(
     adapter: TypeAdapter[T],
     text: str,
     label: str,
-    complete: Callable[[Any], Any] = lambda data: data,
+    complete: Callable[[Any], object] = lambda data: data,
 ) -> T:
     """Parse a JSON text, after `complete`; raises SessionError if it is invalid."""
     try:
@@ -97,7 +98,7 @@ def _remove(data: object, location: Sequence[Key]) -> bool:
     return (inner is not None and _remove(inner, rest)) or _remove(data, rest)
 
 
-def _at(data: object, key: Key) -> Any:
+def _at(data: object, key: Key) -> object:
     if isinstance(data, dict):
         return data.get(key)
     if isinstance(data, list) and isinstance(key, int) and key < len(data):
@@ -165,12 +166,12 @@ class Encoder:
             case StepFinished() | RunFinished():
                 self._runs.pop(run_id, None)
 
-    def _already_written(self, run_id: str, event: Event) -> dict[str, Any] | None:
+    def _already_written(self, run_id: str, event: Event) -> JsonDict | None:
         """Return the parts of the event that were written before."""
         if not isinstance(event, ToolStarted | ToolFinished) or run_id not in self._runs:
             return None
         texts, execution = self._runs[run_id], event.execution
-        known: dict[str, Any] = {}
+        known: JsonDict = {}
         if isinstance(event, ToolFinished) and execution.call.id in texts.started:
             before = dict(texts.started[execution.call.id])
             # Not the result: it may hold a live object, whose idea of equality is unknown.
@@ -189,8 +190,8 @@ class Decoder:
     def __init__(self, types: AbstractSet[str] | None = None) -> None:
         self._skipped = _beginnings(_ALL_TYPES - types) if types else ()
         self._types = types or _ALL_TYPES
-        self._calls: dict[tuple[str, str], dict[str, Any]] = {}
-        self._started: dict[tuple[str, str], dict[str, Any]] = {}
+        self._calls: dict[tuple[str, str], JsonDict] = {}
+        self._started: dict[tuple[str, str], JsonDict] = {}
 
     def decode(self, seq: int, run_id: str, at: str, text: str) -> Record | None:
         """Return the record; None, with a log message, if this version cannot read it."""
@@ -211,7 +212,7 @@ class Decoder:
             log.warning("in event %s of the journal, %s was left out", seq, ", ".join(dropped))
         return Record(seq, run_id, datetime.fromisoformat(at), event)
 
-    def _whole(self, run_id: str, event: dict[str, Any]) -> dict[str, Any]:
+    def _whole(self, run_id: str, event: JsonDict) -> JsonDict:
         """Return the event completed with the parts that were written before."""
         if event["type"] == "message_finished" and event["message"]:
             for block in event["message"]["content"]:

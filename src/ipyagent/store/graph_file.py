@@ -26,7 +26,7 @@ from pydantic import TypeAdapter, ValidationError
 from ipyagent.atomic_files import replace_file
 from ipyagent.compat.messages import block_text, convert_blocks
 from ipyagent.errors import SessionError
-from ipyagent.json_types import as_json
+from ipyagent.json_types import JsonDict, as_json
 from ipyagent.phrases import join_some
 from ipyagent.schema import (
     MAX_TYPED,
@@ -55,7 +55,7 @@ EMPTY = "empty_message"
 _NODE = TypeAdapter(Node)
 
 
-def shape_of(node: Node) -> dict[str, Any]:
+def shape_of(node: Node) -> JsonDict:
     """Return the node as JSON types."""
     as_loaded = node.metadata.get(AS_LOADED)
     if isinstance(as_loaded, dict):
@@ -69,7 +69,7 @@ def shape_of(node: Node) -> dict[str, Any]:
     }
 
 
-def node_of(shape: dict[str, Any]) -> tuple[Node, list[str]]:
+def node_of(shape: JsonDict) -> tuple[Node, list[str]]:
     """Return the node, and its unknown keys; raises ValueError.
 
     They are kept in its metadata, for the next time that it is saved.
@@ -83,7 +83,7 @@ def node_of(shape: dict[str, Any]) -> tuple[Node, list[str]]:
     return node, unknown
 
 
-def _shape(data: NodeData) -> dict[str, Any]:
+def _shape(data: NodeData) -> JsonDict:
     match data:
         case Message(role=Role.SYSTEM):
             return {"type": "system_prompt", "content": data.text, OWN: data.to_dict()}
@@ -108,7 +108,7 @@ def _shape(data: NodeData) -> dict[str, Any]:
     return data.to_dict()
 
 
-def _block_shape(block: dict[str, Any]) -> dict[str, Any]:
+def _block_shape(block: JsonDict) -> JsonDict:
     match block:
         case {"type": "tool_call", "arguments": arguments, **rest}:
             return rest | {"type": "tool_use", "input": arguments}
@@ -120,7 +120,7 @@ def _block_shape(block: dict[str, Any]) -> dict[str, Any]:
     return block
 
 
-def _execution_shape(execution: ToolExecution) -> dict[str, Any]:
+def _execution_shape(execution: ToolExecution) -> JsonDict:
     """Return the execution; text and images of its result stand outside of our record, once."""
     own = execution.to_dict()
     result = own["result"] or {}
@@ -136,7 +136,7 @@ def _execution_shape(execution: ToolExecution) -> dict[str, Any]:
     }
 
 
-def _data(data: dict[str, Any], shape: dict[str, Any]) -> dict[str, Any]:
+def _data(data: JsonDict, shape: JsonDict) -> JsonDict:
     """Return the data in the form that the schema reads."""
     own = data.get(OWN)
     if isinstance(own, dict):
@@ -146,7 +146,7 @@ def _data(data: dict[str, Any], shape: dict[str, Any]) -> dict[str, Any]:
     return data
 
 
-def _own(own: dict[str, Any], data: dict[str, Any]) -> dict[str, Any]:
+def _own(own: JsonDict, data: JsonDict) -> JsonDict:
     result = own.get("result")
     if not isinstance(result, dict):
         return own
@@ -157,7 +157,7 @@ def _own(own: dict[str, Any], data: dict[str, Any]) -> dict[str, Any]:
     return own | {"result": result | {"output": output, "images": images}}
 
 
-def _message(data: dict[str, Any], shape: dict[str, Any]) -> dict[str, Any]:
+def _message(data: JsonDict, shape: JsonDict) -> JsonDict:
     """Return a message, kept even if it would not be valid as new input here."""
     content = convert_blocks(data.get("content"))
     texts = (
@@ -187,8 +187,8 @@ class LoadedGraph:
     heads: tuple[str, ...] = ()
     session_id: str = ""
     created_at: datetime | None = None
-    metadata: dict[str, Any] = field(default_factory=dict)
-    extra: dict[str, Any] = field(default_factory=dict)
+    metadata: JsonDict = field(default_factory=dict)
+    extra: JsonDict = field(default_factory=dict)
     """Other content of the file, unknown to this version."""
 
 
@@ -284,7 +284,7 @@ def runs_in_notebook(path: Path) -> list[Run]:
     return list(runs.values())
 
 
-def _runs_in(cell: object) -> list[Any]:
+def _runs_in(cell: object) -> list[object]:
     outputs = cell.get("outputs") if isinstance(cell, dict) else None
     bundles = [o.get("data") for o in outputs or () if isinstance(o, dict)]
     saved = [b for b in bundles if isinstance(b, dict) and RUN_MIME in b]
@@ -295,7 +295,7 @@ def _runs_in(cell: object) -> list[Any]:
     return [bundle[RUN_MIME] for bundle in saved]
 
 
-def _node(path: Path, name: str, shape: dict[str, Any]) -> tuple[Node, list[str]]:
+def _node(path: Path, name: str, shape: JsonDict) -> tuple[Node, list[str]]:
     try:
         node, dropped = node_of({"id": name} | shape)
     except (ValueError, TypeError) as error:
@@ -305,7 +305,7 @@ def _node(path: Path, name: str, shape: dict[str, Any]) -> tuple[Node, list[str]
     return node, dropped
 
 
-def _parents(path: Path, name: str, shape: dict[str, Any]) -> set[str]:
+def _parents(path: Path, name: str, shape: JsonDict) -> set[str]:
     parents = shape.get("parent_ids", [])
     if not isinstance(parents, list) or not all(isinstance(each, str) for each in parents):
         raise SessionError(f"{path}, node {name!r}: its parent_ids must be a list of ids")
@@ -337,7 +337,7 @@ def _parents_first(path: Path, parents: dict[str, set[str]]) -> list[str]:
     return order
 
 
-def _json(path: Path) -> dict[str, Any]:
+def _json(path: Path) -> JsonDict:
     try:
         content = json.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:

@@ -13,12 +13,12 @@ import json
 import sqlite3
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Any
 
 from pydantic import TypeAdapter
 
 from ipyagent.digests import digest_json, digest_text
 from ipyagent.errors import SessionError
+from ipyagent.json_types import JsonDict
 from ipyagent.schema import (
     Event,
     PlanStep,
@@ -124,7 +124,7 @@ def confirm(db: sqlite3.Connection, session_id: str, run_id: str | None) -> Run:
 def run_from_row(row: sqlite3.Row, status: RunStatus) -> Run:
     """Return the run of its row, with the stored plan; raises SessionError."""
 
-    def complete(record: dict[str, Any]) -> dict[str, Any]:
+    def complete(record: JsonDict) -> JsonDict:
         plan = json.loads(row["plan_json"])
         return record | {"plan": plan, "status": status, "error": row["error"]}
 

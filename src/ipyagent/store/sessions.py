@@ -12,12 +12,12 @@ import sqlite3
 import weakref
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
 
 from pydantic import TypeAdapter
 
 from ipyagent.atomic_files import has_locks, open_lock, try_lock
 from ipyagent.errors import SessionError
+from ipyagent.json_types import JsonDict
 from ipyagent.schema import Node, Session, SessionState
 from ipyagent.schema.base import now
 from ipyagent.store.codec import read
@@ -118,7 +118,7 @@ def _text(session: Session) -> str:
 
 
 def _session(row: sqlite3.Row) -> Session:
-    def complete(record: dict[str, Any]) -> dict[str, Any]:
+    def complete(record: JsonDict) -> JsonDict:
         # If the clock was set back, the session must stay readable.
         started_at = min(record["started_at"], now().isoformat())
         return record | {column: row[column] for column in _STATE} | {"started_at": started_at}
