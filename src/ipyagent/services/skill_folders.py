@@ -49,7 +49,7 @@ def _text_loader() -> Any:
     import yaml
 
     class TextLoader(yaml.SafeLoader):
-        def compose_node(self, parent: Any, index: Any) -> Any:
+        def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
             if self.check_event(yaml.AliasEvent):
                 raise yaml.YAMLError("aliases are not read")
             return super().compose_node(parent, index)
@@ -196,7 +196,7 @@ def _first_paragraph(text: str) -> str:
     return " ".join(lines)
 
 
-def _find_tools(fields: JsonDict) -> Any:
+def _find_tools(fields: JsonDict) -> object:
     """Return the list of tools: `allowed-tools`, `allowed_tools` or `allowedTools`."""
     for key, value in fields.items():
         if re.sub("[-_]", "", str(key)).casefold() == "allowedtools":

@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 import re
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from functools import cache
 from itertools import islice
@@ -55,8 +55,8 @@ class CheckedForm:
     def __init__(self, original: JsonDict, *, trusted: bool) -> None:
         self._references, self._trusted = References(original), trusted
         self._names: dict[str, str] = {}
-        self._pending: dict[str, Any] = {}
-        definitions: dict[str, Any] = {}
+        self._pending: dict[str, object] = {}
+        definitions: JsonDict = {}
         self.schema = self._build(original)
         while self._pending:  # not built where they are referred to: chains of them are long
             name, target = self._pending.popitem()
@@ -72,7 +72,7 @@ class CheckedForm:
                 f"parameters is not a JSON Schema: {where}: {error.message[:200]}"
             ) from None
 
-    def _build(self, node: Any) -> Any:
+    def _build(self, node: object) -> Any:
         if not isinstance(node, dict):
             return node
         new = clean(node)
@@ -141,7 +141,7 @@ def _validator_class() -> Any:
 
     follow = Draft202012Validator.VALIDATORS["$ref"]
 
-    def follow_counted(*arguments: Any) -> Any:
+    def follow_counted(*arguments: object) -> object:
         if next(_steps.get(), None) is None:
             raise TooSlowError
         return follow(*arguments)
@@ -234,7 +234,7 @@ def _list_problems(schema: JsonDict, arguments: object) -> str:
 
 
 def signature_schema(
-    function: Callable[..., Any], local: Mapping[str, object] | None = None
+    function: Callable[..., object], local: Mapping[str, object] | None = None
 ) -> TypedArgumentSchema:
     """Return the schema of a function's signature; `local` are names that annotations may use."""
     code = getattr(function, "__code__", None)
@@ -247,7 +247,7 @@ def signature_schema(
 
 
 def _build_schema(
-    function: Callable[..., Any],
+    function: Callable[..., object],
     local: Mapping[str, object],
     adapt: Callable[[JsonDict], JsonDict] = dict,
 ) -> TypedArgumentSchema:
@@ -270,7 +270,7 @@ def _build_schema(
     return TypedArgumentSchema(with_config(ConfigDict(extra="forbid"))(shape), adapt)
 
 
-def _resolve_annotations(function: Callable[..., Any], local: Mapping[str, object]) -> JsonDict:
+def _resolve_annotations(function: Callable[..., object], local: Mapping[str, object]) -> JsonDict:
     origin = inspect.unwrap(function)
     # Only the parameters' annotations are resolved: a return type may name a module that the
     # author never imported ("pandas.DataFrame").
@@ -289,7 +289,7 @@ def _resolve_annotations(function: Callable[..., Any], local: Mapping[str, objec
         ) from None
 
 
-def _format_problem(path: Any, message: str) -> str:
+def _format_problem(path: Iterable[object], message: str) -> str:
     return f"{'.'.join(map(str, path)) or 'arguments'}: {message}"[:_MAX_PROBLEM]
 
 
@@ -313,7 +313,7 @@ class _ClosedSchema(GenerateJsonSchema):
         return model | {"additionalProperties": False} if "properties" in model else model
 
 
-def _shorten(schema: Any, definitions: JsonMapping = MappingProxyType({})) -> Any:
+def _shorten(schema: object, definitions: JsonMapping = MappingProxyType({})) -> Any:
     """Return the schema of a tool of ours without what a model can do without.
 
     Each request carries it. The check refuses unknown arguments and lengths anyway, null may be

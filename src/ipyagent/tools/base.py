@@ -58,7 +58,7 @@ class Tool:
 
     name: str
     description: str
-    function: Callable[..., Any]
+    function: Callable[..., object]
     arguments: ArgumentSchema
     sensitive: bool = False
     where: Where = Where.MAIN
@@ -160,7 +160,7 @@ class BaseTool:
     description: str = ""
     args_model: type[BaseModel] | None = None
     parameters: JsonMapping | None = None
-    execute: Callable[..., Any]
+    execute: Callable[..., object]
     sensitive: bool = False
     where: Where | str | None = None
     truncate: TruncationConfig = STANDARD
@@ -210,7 +210,7 @@ def _from_object(thing: Any) -> Tool:
 
 
 def _choose_schema(
-    model: type[BaseModel] | None, schema: Mapping[str, object] | None, execute: Callable[..., Any]
+    model: type[BaseModel] | None, schema: JsonMapping | None, execute: Callable[..., object]
 ) -> ArgumentSchema:
     if model is not None:
         return TypedArgumentSchema(model)
@@ -241,19 +241,19 @@ class ToolOptions(TypedDict, total=False):
 
 
 @overload
-def tool(function: Callable[..., Any] | BaseTool, /) -> Tool: ...
+def tool(function: Callable[..., object] | BaseTool, /) -> Tool: ...
 @overload
 def tool(
     *, name: str | None = None, where: Where | str | None = None, **traits: Unpack[ToolOptions]
-) -> Callable[[Callable[..., Any]], Tool]: ...
+) -> Callable[[Callable[..., object]], Tool]: ...
 def tool(
-    function: Callable[..., Any] | BaseTool | None = None,
+    function: Callable[..., object] | BaseTool | None = None,
     /,
     *,
     name: str | None = None,
     where: Where | str | None = None,
     **traits: Unpack[ToolOptions],
-) -> Tool | Callable[[Callable[..., Any]], Tool]:
+) -> Tool | Callable[[Callable[..., object]], Tool]:
     """Make a function a tool; its docstring is the description, its signature the schema.
 
     Sync functions run on the kernel's main thread, where the user's connections and figures live,
@@ -299,7 +299,7 @@ def find_tools(values: Iterable[Any]) -> list[Tool | BaseTool]:
     return [each for each in values if is_a(each, Tool) or is_a(each, BaseTool)]
 
 
-def _choose_where(where: Where | str | None, function: Callable[..., Any]) -> Where:
+def _choose_where(where: Where | str | None, function: Callable[..., object]) -> Where:
     if where:
         return Where(where)
     return Where.LOOP if inspect.iscoroutinefunction(function) else Where.MAIN

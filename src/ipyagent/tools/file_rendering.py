@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ipyagent.errors import InvalidArgumentsError, PathValidationError
 from ipyagent.phrases import ellipsize
@@ -21,6 +21,9 @@ from ipyagent.tools.text_encoding import (
     detect_line_ending,
     normalize_newlines,
 )
+
+if TYPE_CHECKING:
+    from PIL import Image
 
 _MAX_CHARS = 28_000  # with room for notes, below what `truncate` cuts
 _MAX_LINES = 950
@@ -153,7 +156,7 @@ def _format_pixels(size: tuple[int, int]) -> str:
     return f"{size[0]}×{size[1]}"  # noqa: RUF001
 
 
-def _encode_image(image: Any, *, jpeg: bool) -> ImageContent:
+def _encode_image(image: Image.Image, *, jpeg: bool) -> ImageContent:
     name = "JPEG" if jpeg else "PNG"
     data = _image_bytes(name, image)
     if len(data) > _MAX_PNG:
@@ -166,7 +169,7 @@ def _encode_image(image: Any, *, jpeg: bool) -> ImageContent:
     )
 
 
-def _image_bytes(name: str, image: Any) -> bytes:
+def _image_bytes(name: str, image: Image.Image) -> bytes:
     modes = {"JPEG": ("RGB", "L"), "PNG": ("RGB", "RGBA", "L", "LA")}[name]
     buffer = io.BytesIO()
     fitting = image if image.mode in modes else image.convert("RGBA" if name == "PNG" else "RGB")

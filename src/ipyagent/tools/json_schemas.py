@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 from urllib.parse import unquote
 
 from ipyagent.json_types import JsonDict, well_formed
@@ -108,11 +108,12 @@ class Limits(NamedTuple):
     """The number of properties, of values in an enumeration."""
 
 
-def is_number(value: Any) -> bool:
+def is_number(value: object) -> TypeGuard[float]:
     """Return whether the value is a number that JSON can express."""
     # Not `isfinite`, which fails for whole numbers that no float can hold.
-    is_numeric = isinstance(value, int | float) and not isinstance(value, bool)
-    return is_numeric and abs(value) <= sys.float_info.max
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return False
+    return abs(value) <= sys.float_info.max
 
 
 def _is_count(value: object) -> bool:
@@ -128,7 +129,7 @@ def _is_long(key: str, schema: JsonDict) -> bool:
     return key in _LENGTHS and schema.get(key, 0) >= _LONG
 
 
-_BOUNDS: dict[str, Callable[[Any], bool]] = {
+_BOUNDS: dict[str, Callable[[object], bool]] = {
     **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), is_number),
     "multipleOf": lambda value: is_number(value) and value > 0,
     **dict.fromkeys(_LENGTHS, _is_count),
@@ -146,7 +147,7 @@ SUBSCHEMA_LISTS = ("allOf", "anyOf", "oneOf", "prefixItems")
 SUBSCHEMA_MAPS = ("properties", "patternProperties", "dependentSchemas")
 _DESCRIBING = {"$ref", "const", *SUBSCHEMA_LISTS}
 
-_ACCEPTED: dict[str, Callable[[Any], bool]] = {
+_ACCEPTED: dict[str, Callable[[object], bool]] = {
     **_BOUNDS,
     **dict.fromkeys(("description", "pattern", "$ref"), lambda value: isinstance(value, str)),
     **dict.fromkeys(("enum", "examples"), lambda value: isinstance(value, list)),
@@ -185,14 +186,14 @@ class References:
             node = merge(target, beside) if beside and isinstance(target, dict) else target
         return node, tuple(names)
 
-    def look_up(self, reference: object) -> Any:
+    def look_up(self, reference: object) -> object:
         """Return the target of one reference; None if there is none."""
         address, _, pointer = str(reference).partition("#")
         own = self.document.get("$id") or self.document.get("id")
         if not isinstance(reference, str) or (address and address != own):
             self.has_external = True
             return None
-        node: Any = self.document
+        node: object = self.document
         for part in unquote(pointer).split("/")[1:]:
             name = part.replace("~1", "/").replace("~0", "~")
             if isinstance(node, dict):
@@ -259,7 +260,7 @@ def clean(schema: Schema) -> Schema:
     return new
 
 
-def _clean_subschemas(key: str, value: object) -> Any:
+def _clean_subschemas(key: str, value: object) -> object:
     if key in SUBSCHEMA_MAPS:
         if isinstance(value, dict):
             return {name: _as_schema(each) for name, each in value.items()}
@@ -269,7 +270,7 @@ def _clean_subschemas(key: str, value: object) -> Any:
     return _as_schema(value)
 
 
-def _as_schema(value: object) -> Any:
+def _as_schema(value: object) -> object:
     """Return the schema that is meant; `"string"` is short for a type."""
     if isinstance(value, str | list):
         return {"type": value}
@@ -289,7 +290,7 @@ def _clean_required(schema: Schema) -> Schema:
     return {"required": [*dict.fromkeys(names)]} if names else {}
 
 
-def _clean_types(schema: Schema, choices: list[Any]) -> Schema:
+def _clean_types(schema: Schema, choices: list[object]) -> Schema:
     """Return the type and the enumeration, with null if the schema is nullable."""
     given = schema.get("type")
     names = [_plain_type(each) for each in _as_list(given)]
@@ -317,7 +318,7 @@ def _plain_type(name: object) -> str | None:
     return None if known in _ANY_TYPE else _OTHER_TYPES.get(known, known)
 
 
-def _entries(value: object) -> list[tuple[str, Any]]:
+def _entries(value: object) -> list[tuple[str, object]]:
     return [*value.items()] if isinstance(value, Mapping) else []
 
 
@@ -498,5 +499,5 @@ def _type_of(schema: Schema) -> Schema:
     return {"type": "object"} if isinstance(schema.get("properties"), dict) else {}
 
 
-def _as_list(value: Any) -> list[Any]:
+def _as_list(value: object) -> list[object]:
     return value if isinstance(value, list) else [value]

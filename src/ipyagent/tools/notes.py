@@ -102,7 +102,7 @@ class NoteTools:
         )
 
 
-def _load_entries(state: StateFolder) -> tuple[bytes | None, list[Any], str]:
+def _load_entries(state: StateFolder) -> tuple[bytes | None, list[object], str]:
     """Return the content of the file, its entries, and a remark if it was damaged."""
     data = state.read_if_exists(NOTES_FILE)
     if data is None:
@@ -135,12 +135,12 @@ def _move_aside(state: StateFolder, data: bytes) -> str:
     return name
 
 
-def _dump_entries(entries: list[Any]) -> bytes:
+def _dump_entries(entries: list[object]) -> bytes:
     # Invalid Unicode stays escaped, as it was.
     return json.dumps(entries, ensure_ascii=False, indent=1).encode("utf-8", "backslashreplace")
 
 
-def _parse_notes(entries: list[Any]) -> Iterator[Note]:
+def _parse_notes(entries: list[object]) -> Iterator[Note]:
     """Yield the valid entries, in our layout or in the one that others use."""
     for entry in entries:
         try:

@@ -8,8 +8,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import sys
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Collection
 
 import pydantic_core
 from pydantic import BaseModel
@@ -189,7 +188,7 @@ def _is_block(value: object) -> bool:
     return isinstance(value, TextContent | ImageContent)
 
 
-def _result_of_blocks(blocks: Any) -> ToolResult:
+def _result_of_blocks(blocks: Collection[object]) -> ToolResult:
     return ToolResult(
         output="\n".join(block.text for block in blocks if isinstance(block, TextContent)),
         images=tuple(block for block in blocks if isinstance(block, ImageContent)),

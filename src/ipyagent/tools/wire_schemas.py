@@ -178,7 +178,7 @@ class _Top:
     """Parts that may still be read."""
     own: dict[str, list[Any]] = field(default_factory=dict)
     """Properties by name, each with all schemas that it has to match."""
-    offered: dict[str, list[Any]] = field(default_factory=dict)
+    offered: dict[str, list[object]] = field(default_factory=dict)
     """The same for those of alternatives, of which one has to match."""
     required: dict[str, None] = field(default_factory=dict)
     conditions: list[str] = field(default_factory=list)
@@ -244,7 +244,7 @@ class _Top:
         types = (self.converter.resolve(node) or {}).get("type", "object")
         return "object" in (types if isinstance(types, list) else [types])
 
-    def _join(self, name: str, nodes: list[Any]) -> object:
+    def _join(self, name: str, nodes: list[object]) -> object:
         """Return one schema for a property that several parts describe."""
         different = [each for n, each in enumerate(nodes) if each not in nodes[:n]]
         if len(different) < 2 or name not in self.own:

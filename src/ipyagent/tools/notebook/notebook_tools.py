@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import Field
 
@@ -369,7 +369,7 @@ class RunCellTool:
         return notebook, target
 
 
-def _write_in_background(job: Future[Any], put: Callable[[], None]) -> None:
+def _write_in_background(job: Future[object], put: Callable[[], None]) -> None:
     """Put the output of a stopped cell into it without keeping the user waiting for the page.
 
     Called on the main thread, which has to be free for the page's answer.

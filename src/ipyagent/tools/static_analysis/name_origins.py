@@ -242,7 +242,7 @@ def _holds_code(value: object) -> bool:
     return any(map(_is_code, islice(_container_items(value), _MOST_ITEMS)))
 
 
-def _container_items(value: Any) -> Iterator[Any]:
+def _container_items(value: Any) -> Iterator[object]:
     """Yield the items of a container of Python, numpy or pandas that may be code."""
     for kind in (list, tuple, set, frozenset, dict):
         if is_a(value, kind):
