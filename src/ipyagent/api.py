@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, ExitStack
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
 
 from ipyagent import config as settings
 from ipyagent.agent.approvals import Answer, Approvals
@@ -56,16 +55,16 @@ class Agent:
         self,
         model: str | Client | None = None,
         *,
-        tools: Iterable[Tool | BaseTool | Callable[..., Any]] = (),
+        tools: Iterable[Tool | BaseTool | Callable[..., object]] = (),
         profile: str | None = None,
         session: str | Session | None = None,
         persist: bool | None = None,
         root: str | Path | None = None,
         layers: Iterable[Layer] = (),
-        **agent: Any,
+        **agent: object,
     ) -> None:
         self._shell = running_shell()
-        overrides: dict[str, Any] = {"agent": agent}
+        overrides: dict[str, object] = {"agent": agent}
         if isinstance(model, str):
             overrides["llm"] = {"model": model}
         if root is not None:

@@ -8,11 +8,11 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 from ipyagent.agent.policy import Effect, Verdict
 from ipyagent.agent.tool_context import ToolContext, is_run_cancellation
 from ipyagent.errors import AgentError
+from ipyagent.json_types import JsonDict
 from ipyagent.redaction import HIDDEN
 from ipyagent.schema import Preview, ToolCall, ToolExecution
 from ipyagent.tools.base import Tool, Where
@@ -24,7 +24,7 @@ class CheckedCall:
     """A call that passed its checks and can be decided on."""
 
     tool: Tool
-    arguments: dict[str, Any]
+    arguments: JsonDict
     preview: Preview | None
     verdict: Verdict
     effects: Effects | None = None
@@ -96,7 +96,7 @@ async def _run_own_checks(
     call: ToolCall,
     calls: Sequence[ToolCall],
     tool: Tool,
-    arguments: dict[str, Any],
+    arguments: JsonDict,
 ) -> Preview | None:
     """Run the tool's own checks of a call, the same for every run; return its preview."""
     loop, pool = asyncio.get_running_loop(), context.threads

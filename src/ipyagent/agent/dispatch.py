@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 from ipyagent.agent.approvals import Answer, Approval, Approvals
 from ipyagent.agent.budgets import TimeLimits
@@ -356,7 +355,7 @@ class Dispatcher:
             approvals.use(approval, call)
         return answer
 
-    async def _execute_call(self, call: ToolCall, tool: Tool, arguments: dict[str, Any]) -> None:
+    async def _execute_call(self, call: ToolCall, tool: Tool, arguments: JsonDict) -> None:
         self._emit(ToolRunning(step=self.step, call_id=call.id))
         if not await self._record_intent(call):
             return
@@ -416,7 +415,7 @@ class Dispatcher:
         self._executions[execution.call.id] = execution
         self._emit(ToolStarted(step=self.step, execution=execution))
 
-    def _update_execution(self, call_id: str, **changes: Any) -> None:
+    def _update_execution(self, call_id: str, **changes: object) -> None:
         self._executions[call_id] = self._executions[call_id].model_copy(update=changes)
 
     def _finish_call(self, call_id: str, status: ToolStatus, result: ToolResult) -> None:

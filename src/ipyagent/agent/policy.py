@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from ipyagent.agent.grants import FolderPermissions, Grant, Grants
 from ipyagent.config import ConfirmMode, Rule, Subject
 from ipyagent.errors import ConfigError
+from ipyagent.json_types import JsonMapping
 from ipyagent.phrases import join_words
 from ipyagent.schema import DecidedBy, Decision, Scope
 from ipyagent.tools.base import Tool
@@ -20,7 +21,7 @@ from ipyagent.tools.static_analysis import Effects
 
 log = logging.getLogger("ipyagent")
 
-Arguments = Mapping[str, Any]
+Arguments = JsonMapping
 
 MAX_NAMED_SOURCES = 3  # sources named to the user
 _READERS = ("read_file", "search_files", "list_files")

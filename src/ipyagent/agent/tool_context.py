@@ -16,6 +16,7 @@ from typing import Any, Protocol
 from ipyagent.agent.approvals import Approval, Approvals
 from ipyagent.agent.event_stream import EventStream
 from ipyagent.agent.policy import CallPolicy
+from ipyagent.json_types import JsonDict
 from ipyagent.kernel.main_thread import MainThread, Post
 from ipyagent.kernel.outputs import PartialOutput
 from ipyagent.kernel.request_logs import logs_of
@@ -40,7 +41,7 @@ class ToolTask:
     """One tool with its checked arguments. `post` runs a job on the main thread."""
 
     tool: Tool
-    arguments: dict[str, Any]
+    arguments: JsonDict
     post: Post
     pool: Executor
     watch: Watch | None = None
@@ -142,7 +143,7 @@ class ToolTask:
         return add_changes(result) if add_changes else result
 
     async def _await_safely(
-        self, value: Awaitable[Any], add_changes: Callable[[ToolResult], ToolResult] | None
+        self, value: Awaitable[object], add_changes: Callable[[ToolResult], ToolResult] | None
     ) -> ToolResult:
         try:
             with self._partial.collect():

@@ -114,7 +114,7 @@ def configured_validators(paths: Iterable[str], folder: Path) -> tuple[Validator
     )
 
 
-def _import_validator(path: str, folder: Path) -> Any:
+def _import_validator(path: str, folder: Path) -> object:
     module, _, name = path.partition(":")
     package = module.partition(".")[0]
     if package not in sys.modules and _is_in_folder(package, folder) and not is_trusted(folder):
@@ -136,7 +136,7 @@ def _is_in_folder(package: str, folder: Path) -> bool:
     return any(Path(each).resolve().is_relative_to(folder.resolve()) for each in places)
 
 
-def _load_validator(load: Callable[[], Any], name: str) -> Validator:
+def _load_validator(load: Callable[[], object], name: str) -> Validator:
     try:
         found = load()
     except Exception as error:

@@ -41,7 +41,7 @@ FIRST = 1_000
 """The priority: before all matchers of IPython's own, which then need not start."""
 
 
-class Nothing(Sequence[Any]):
+class Nothing(Sequence[object]):
     """No completions, and none from other matchers.
 
     IPython lets a matcher suppress the others only if it has found something, judged by length.

@@ -7,7 +7,7 @@ import shlex
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from ipyagent.config import Layer, from_file
 from ipyagent.errors import ConfigError
@@ -117,7 +117,7 @@ def parse(line: str, folder: Path) -> Options:
     return options_from(values, folder, "%%agent")
 
 
-def _check_background(values: dict[str, Any]) -> None:
+def _check_background(values: dict[str, object]) -> None:
     """Raise ConfigError for options that need the end of the run, which such a cell lacks."""
     for key, option in WAITING.items():
         if values[key]:

@@ -5,7 +5,6 @@ Everything is registered by name: a shell that shows none of them need not impor
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from importlib import import_module
 from typing import Any
@@ -28,11 +27,10 @@ def register(shell: Shell) -> None:
     plain.for_type_by_name("ipyagent.schema.results", "ToolResult", _print_result)
 
 
-def _print_result(result: Any, printer: Any, _cycle: bool) -> None:
+def _print_result(result: object, printer: Any, _cycle: bool) -> None:
     """Print a result inside something else, such as a tuple, which has text only."""
     printer.text(_call("result_text", result))
 
 
-def _call(function: str, value: Any) -> Any:
-    formatter: Callable[[Any], Any] = getattr(import_module("ipyagent.ui.static_html"), function)
-    return formatter(value)
+def _call(function: str, value: object) -> object:
+    return getattr(import_module("ipyagent.ui.static_html"), function)(value)

@@ -11,7 +11,6 @@ import json
 import re
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -205,7 +204,7 @@ def _offered_scopes(about: ToolExecution | Run) -> tuple[Scope, ...]:
     return () if about.question else (Scope.ONCE, *about.scopes)
 
 
-def _steps(plan: list[Any]) -> tuple[PlanStep, ...]:
+def _steps(plan: list[object]) -> tuple[PlanStep, ...]:
     try:
         return _STEPS.validate_python(plan)
     except ValidationError:

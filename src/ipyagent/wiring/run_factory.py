@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 from ipyagent.agent.approvals import Answer
 from ipyagent.agent.session.session import Session
@@ -24,7 +23,7 @@ from ipyagent.ui.views import View
 from ipyagent.wiring.environment import Environment
 from ipyagent.wiring.run_task import RunRequest, RunTask
 
-RunFunction = Callable[[], Coroutine[Any, Any, Run]]
+RunFunction = Callable[[], Coroutine[object, object, Run]]
 """A run that is ready to be driven."""
 
 

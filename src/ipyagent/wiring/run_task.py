@@ -8,7 +8,7 @@ import uuid
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from ipyagent import descriptors, imports, telemetry
 from ipyagent.agent.approvals import Answer
@@ -94,7 +94,7 @@ def failed_run(prompt: str, error: AgentError) -> Run:
 
 T = TypeVar("T")
 
-RunFunction = Callable[[], Coroutine[Any, Any, Run]]
+RunFunction = Callable[[], Coroutine[object, object, Run]]
 
 PATIENCE, SETUP = 0.4, Limits.setup + 5.0
 """Seconds that an open page and anybody else wait for a rehearsal before there is a question.

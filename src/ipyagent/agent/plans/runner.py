@@ -18,7 +18,6 @@ import re
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, replace
-from typing import Any
 
 from ipyagent.agent import budgets
 from ipyagent.agent.budgets import RunBudget
@@ -94,7 +93,7 @@ def normalize_reply(message: Message, tool: Tool, planned: ToolCall, call_id: st
     content: list[Block] = []
     for block in message.content:
         if isinstance(block, ToolCall):
-            changes: dict[str, Any] = {"id": call_id}
+            changes: dict[str, object] = {"id": call_id}
             command = command_of(tool, block) if block.name == tool.name else None
             if tool.command and command is not None:
                 changed = replace_command(planned.arguments, tool.command, command)

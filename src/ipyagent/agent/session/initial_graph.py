@@ -12,13 +12,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
 from ipyagent import schema
 from ipyagent.agent.session.conversation import Conversation
 from ipyagent.errors import SessionError
+from ipyagent.json_types import JsonDict, JsonMapping
 from ipyagent.plaintext import visible
 from ipyagent.schema import Node
 from ipyagent.schema.replay import conversation_events
@@ -28,7 +28,7 @@ SERVICES = "services"
 """Key in a session's metadata: names such as `api:shop`, each on or off, as JSON."""
 
 
-def read_switches(metadata: Mapping[str, Any]) -> dict[str, bool]:
+def read_switches(metadata: JsonMapping) -> dict[str, bool]:
     """Return the switches; metadata is free-form, so anything else counts as none."""
     try:
         switches = json.loads(metadata.get(SERVICES, "{}"))
@@ -61,11 +61,11 @@ class InitialGraph:
     heads: tuple[str, ...] = ()
     session_id: str = ""
     created_at: datetime | None = None
-    metadata: dict[str, Any] = field(default_factory=dict)
-    extra: dict[str, Any] = field(default_factory=dict)
+    metadata: JsonDict = field(default_factory=dict)
+    extra: JsonDict = field(default_factory=dict)
     origins: tuple[str, ...] = ()
 
-    def to_metadata(self) -> dict[str, Any]:
+    def to_metadata(self) -> JsonDict:
         """Return it as a session's metadata."""
         return {GRAPH: _ADAPTER.dump_python(self, mode="json")}
 
@@ -73,7 +73,7 @@ class InitialGraph:
 _ADAPTER = TypeAdapter(InitialGraph)
 
 
-def initial_graph_of(metadata: Mapping[str, Any]) -> InitialGraph | None:
+def initial_graph_of(metadata: JsonMapping) -> InitialGraph | None:
     """Return the initial graph in a session's metadata; None if the session began empty."""
     try:
         return _ADAPTER.validate_python(metadata[GRAPH])

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any, cast, overload
+from typing import cast, overload
 
 from pydantic import ValidationError
 
@@ -30,6 +30,7 @@ from ipyagent.agent.session.initial_graph import (
 )
 from ipyagent.agent.validation import Validator
 from ipyagent.errors import JournalError, SessionError
+from ipyagent.json_types import JsonDict
 from ipyagent.schema import (
     ApprovalRequested,
     Event,
@@ -142,7 +143,7 @@ class Session:
     def load(cls, path: str | Path) -> Session:
         """Load a saved graph, or a notebook's runs, into memory; raises SessionError."""
         nodes, beginning = load_initial_graph(Path(path))
-        given: dict[str, Any] = {"name": Path(path).stem, "metadata": beginning.to_metadata()}
+        given: JsonDict = {"name": Path(path).stem, "metadata": beginning.to_metadata()}
         record = schema.Session.from_dict(given)
         for changes in ({"id": beginning.session_id}, {"started_at": beginning.created_at}):
             with contextlib.suppress(ValidationError):  # no UUID, or no time that can be
@@ -193,7 +194,7 @@ class Session:
         return self._record.started_at
 
     @property
-    def metadata(self) -> dict[str, Any]:
+    def metadata(self) -> JsonDict:
         """Its metadata, saved with it; `annotate` adds to it."""
         beginning = initial_graph_of(self._record.metadata) or InitialGraph()
         noted = {key: value for key, value in self._record.metadata.items() if key != GRAPH}
@@ -429,11 +430,11 @@ class Session:
         if self._record.state is SessionState.INITIALIZING:
             self._record = self._record.move(SessionState.ACTIVE)
 
-    def _update_record(self, **changes: Any) -> None:
+    def _update_record(self, **changes: object) -> None:
         with self._changing:  # a run in the background and a cell may both do so
             self._record = self._record.model_copy(update=changes)
 
-    def _save_record(self, **changes: Any) -> None:
+    def _save_record(self, **changes: object) -> None:
         self._update_record(**changes)
         self.journal.update(self._record)
 
