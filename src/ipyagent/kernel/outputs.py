@@ -58,7 +58,7 @@ _IMAGES = ("image/png", "image/jpeg")
 class TableBundle(JsonDict):
     """The bundle of a displayed table, with the table itself."""
 
-    def __init__(self, bundle: JsonDict, table: Any) -> None:
+    def __init__(self, bundle: JsonDict, table: object) -> None:
         super().__init__(bundle)
         self.table = table
 
@@ -71,7 +71,7 @@ class _Piece:
         self.size = 0
         self.image: ImageContent | None = None
         self.display: Display | None = None
-        self.table: Any = None
+        self.table: object = None
         self.brief: str | None = None
         self.page: PageBundle | None = None
         self._buffer = io.StringIO()
@@ -415,7 +415,7 @@ class PartialOutput:
     def __init__(self) -> None:
         self._read: Callable[[], ToolResult] | None = None
         self.recent: Recent = lambda: None
-        self.job: Future[Any] | None = None
+        self.job: Future[object] | None = None
 
     def result(self) -> ToolResult:
         """Return the output so far, from any thread."""
@@ -438,7 +438,7 @@ class PartialOutput:
 
 
 def offer_output(
-    read: Callable[[], ToolResult], recent: Recent, job: Future[Any] | None = None
+    read: Callable[[], ToolResult], recent: Recent, job: Future[object] | None = None
 ) -> None:
     """Set how the output of the current call is read, if a caller waits for it."""
     if (partial := _current.get()) is not None:

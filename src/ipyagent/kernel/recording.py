@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Any, NoReturn, Self, TypeVar
+from typing import NoReturn, Self, TypeVar
 
 from ipyagent.kernel.describe.compact import compact_value
 from ipyagent.kernel.error_hints import find_hint
@@ -145,7 +145,7 @@ class Recording:
 
     def __init__(self, outputs: Outputs | None = None) -> None:
         self.outputs = Outputs() if outputs is None else outputs
-        self.value: Any = None
+        self.value: object = None
         self.error: BaseException | None = None
         self._recorded: list[BaseException] = []
         self._cleanup = contextlib.ExitStack()

@@ -11,7 +11,6 @@ import io
 import re
 import sys
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from ipyagent.kernel.describe import describe
 from ipyagent.kernel.describe.libraries import table_of
@@ -94,7 +93,7 @@ def _nulls(table: Table) -> list[str]:
     return [f"nulls: {some}"] if some else []
 
 
-def _cell(value: Any, column: Column) -> str | None:
+def _cell(value: object, column: Column) -> str | None:
     """Return a cell's text; None for an object whose text only its own code could tell."""
     secret = key_secrecy(column.label)
     if type(value) is float and secret is Secrecy.NONE:

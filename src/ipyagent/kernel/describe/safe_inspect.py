@@ -48,7 +48,7 @@ class ObjectIdentity:
         return self._id
 
     @property
-    def value(self) -> Any:
+    def value(self) -> object:
         """The object; None if it is gone, or known by its address alone."""
         return self._weak() if self._weak is not None else None
 
@@ -88,7 +88,7 @@ def overrides(cls: type, base: type, names: Iterable[str]) -> bool:
     return any(name in class_dict(c) for c in below for name in names)
 
 
-def own_attributes(value: object) -> dict[str, Any]:
+def own_attributes(value: object) -> dict[str, object]:
     """Return the instance's dictionary; empty if the class has none or hides it."""
     for cls in ancestors(type(value)):
         if "__dict__" in class_dict(cls):

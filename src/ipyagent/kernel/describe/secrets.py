@@ -67,7 +67,7 @@ def _items(secrecy: Secrecy, value: Any, depth: int) -> Iterator[_Item]:
     if not depth:
         return
     if type(value) is dict:
-        members: Mapping[Any, Any] = value
+        members: Mapping[Any, object] = value
     elif type(value) in (list, tuple, set, frozenset):
         yield from ((secrecy, each, depth - 1) for each in islice(value, _ITEMS))
         return

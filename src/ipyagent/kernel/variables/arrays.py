@@ -48,7 +48,7 @@ def find_owner(array: Any) -> Any:
 class ArrayChecksum(Capture):
     """An array's checksum: enough to see whether it is as a call left it."""
 
-    def __init__(self, value: Any) -> None:
+    def __init__(self, value: object) -> None:
         super().__init__(value, held=False)
         self._checksum = _checksum(value)
 
@@ -71,7 +71,7 @@ class ArrayCapture(Capture):
 
     can_rebind = True
 
-    def __init__(self, value: Any) -> None:
+    def __init__(self, value: object) -> None:
         super().__init__(value, held=False)
         self._copy = _copy_array(value)
 
