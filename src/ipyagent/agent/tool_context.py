@@ -11,7 +11,7 @@ import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 from ipyagent.agent.approvals import Approval, Approvals
 from ipyagent.agent.event_stream import EventStream
@@ -46,7 +46,7 @@ class ToolTask:
     pool: Executor
     watch: Watch | None = None
     _partial: PartialOutput = field(default_factory=PartialOutput, init=False)
-    _future: Future[Any] | None = field(default=None, init=False)
+    _future: Future[ToolResult | Awaitable[ToolResult]] | None = field(default=None, init=False)
     _start_time: float | None = field(default=None, init=False)
 
     async def run(self) -> ToolResult:

@@ -14,7 +14,6 @@ from functools import cache, partial
 from importlib.metadata import EntryPoint, distribution, distributions
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 from ipyagent.config import is_trusted
 from ipyagent.errors import AgentError, ConfigError
@@ -122,7 +121,7 @@ def _import_validator(path: str, folder: Path) -> object:
             f"it is in {folder}, which you do not trust; `import {package}` yourself first, or "
             "`%agent trust` the folder"
         )
-    target: Any = importlib.import_module(module)
+    target: object = importlib.import_module(module)
     for attribute in name.split("."):
         target = getattr(target, attribute)
     return target

@@ -71,7 +71,7 @@ def _whole_item(key: tuple[object, ...]) -> tuple[object, ...]:
 
 def _existing_key(values: object, location: Iterable[object]) -> tuple[object, ...]:
     """Return as much of a path into the values as exists."""
-    way: list[Any] = []
+    way: list[object] = []
     for part in location:
         if isinstance(values, dict):
             names = [name for name in values if str(name) == str(part)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from typing import Any
 
 from ipyagent.json_types import well_formed
 from ipyagent.llm.error_mapping import hide_keys
@@ -46,7 +45,7 @@ def _field(source: object, name: str) -> object:
     return source.get(name) if isinstance(source, Mapping) else getattr(source, name, None)
 
 
-def _count(source: Any, name: str) -> int:
+def _count(source: object, name: str) -> int:
     return to_count(_field(source, name))
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
 
 from ipyagent.config import LLMConfig
 from ipyagent.errors import ConfigError
@@ -183,7 +182,7 @@ def _describe_server(server: _Server) -> str:
     return f"{server.name} is running here: use it with `%agent model {model}`.{server.warning}"
 
 
-def _names(listing: Any, key: str, field: str) -> list[str] | None:
+def _names(listing: object, key: str, field: str) -> list[str] | None:
     """Return the models' names in a listing; None if it is no such listing."""
     entries = listing.get(key) if isinstance(listing, dict) else None
     if not isinstance(entries, list):

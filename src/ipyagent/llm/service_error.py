@@ -119,7 +119,7 @@ class ServiceError(Exception):
         """Return the error that an answer with that status reports."""
         text = body.decode("utf-8", "replace").strip()
         try:
-            parsed: Any = json.loads(text)
+            parsed: object = json.loads(text)
         except (ValueError, RecursionError):
             parsed = None
         return cls(text or _phrase(status), status=status, body=parsed, headers=headers)

@@ -15,7 +15,7 @@ import logging
 import re
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Any
+from typing import Any, NoReturn
 
 from IPython.core.completer import CompletionContext, SimpleMatcherResult, context_matcher
 from IPython.core.magic import no_var_expand
@@ -50,7 +50,7 @@ class Nothing(Sequence[object]):
     def __len__(self) -> int:
         return 1
 
-    def __getitem__(self, index: object) -> Any:
+    def __getitem__(self, index: object) -> NoReturn:
         raise IndexError(index)
 
 

@@ -41,7 +41,7 @@ from ipyagent.schema.base import (
 from ipyagent.schema.blocks import ImageContent, TextContent, ToolCall, ToolResultContent
 
 
-def _names(value: object) -> Any:
+def _names(value: object) -> object:
     """Split names in one text at commas and spaces."""
     return re.findall(r"[^\s,]+", value) if isinstance(value, str) else value
 

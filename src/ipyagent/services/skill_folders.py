@@ -164,7 +164,7 @@ def _line_by_line(header: str) -> JsonDict:
     return {key: _parse_value(key, each) for key, each in lines.items()}
 
 
-def _parse_value(key: str, lines: list[str]) -> Any:
+def _parse_value(key: str, lines: list[str]) -> object:
     """Return a key's value, parsed as YAML if possible, or else as plain text."""
     import yaml
 

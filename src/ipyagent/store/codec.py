@@ -19,7 +19,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache
-from typing import Any, TypeVar, get_args
+from typing import TypeVar, get_args
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -60,7 +60,7 @@ def read(
     adapter: TypeAdapter[T],
     text: str,
     label: str,
-    complete: Callable[[Any], object] = lambda data: data,
+    complete: Callable[[JsonDict], object] = lambda data: data,
 ) -> T:
     """Parse a JSON text, after `complete`; raises SessionError if it is invalid."""
     try:

@@ -86,7 +86,7 @@ class WireSchema:
         self.names = (*dict.fromkeys([*top.own, *top.offered, *top.required]),)
         self.required, self.is_open = (*top.required,), top.is_open
 
-    def restore(self, arguments: Any) -> Any:
+    def restore(self, arguments: object) -> Any:
         """Return a call's arguments under the schema's own names."""
         if not self._names.own:
             return arguments
@@ -176,7 +176,7 @@ class _Top:
     converter: Converter
     steps: Iterator[int] = field(default_factory=lambda: iter(range(_MAX_PARTS)))
     """Parts that may still be read."""
-    own: dict[str, list[Any]] = field(default_factory=dict)
+    own: dict[str, list[object]] = field(default_factory=dict)
     """Properties by name, each with all schemas that it has to match."""
     offered: dict[str, list[object]] = field(default_factory=dict)
     """The same for those of alternatives, of which one has to match."""
