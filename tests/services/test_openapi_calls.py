@@ -235,7 +235,7 @@ def test_parameters_are_encoded_as_described(user: User, server: APIServer) -> N
     )  # fmt: skip
     target, headers = server.seen[-1].target, server.seen[-1].headers
     assert target.partition("?")[2].split("&") == [
-        "plain=a%26b%3Dc", "flag=true", "each=x", "each=y", "commas=x%2Cy",
+        "plain=a%26b%3Dc", "flag=true", "each=x", "each=y", "commas=x,y",
         "deep%5Bk%5D=1", "deep%5Bin%5D%5Ba%5D%5B0%5D=2", "deep%5Bin%5D%5Ba%5D%5B1%5D%5Bb%5D=",
         "expand%5B0%5D=x", "expand%5B1%5D=y", "m=v", "coded=%7B%22n%22%3A%5B1%5D%7D",
     ]  # fmt: skip

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from api_lab import User, run
 
-from ipyagent.errors import InvalidArgumentsError
+from ipyagent.errors import ConfigError, InvalidArgumentsError
+from ipyagent.services.openapi import discovery, documents
 from servers.openapi_server import APIServer, answer, described, echo, json_answer, operation
 
 MANY = {"type": "array", "items": {"type": "string"}}
@@ -32,6 +35,15 @@ STYLES: list[tuple[dict[str, Any], Any, str]] = [
     ({"schema": THING}, {"k": "v", "l": "w"}, "k,v,l,w"),
     ({"schema": THING, "explode": True}, {"k": "v", "l": "w"}, "k=v,l=w"),
     ({"content": {"application/json": {"schema": THING}}}, {"k": "v"}, "%7B%22k%22%3A%22v%22%7D"),
+    ({"style": "label"}, "v", ".v"),
+    ({"style": "label", "schema": MANY, "explode": True}, ["a", "b.c"], ".a.b.c"),
+    ({"style": "label", "schema": MANY}, ["a", "b,c"], ".a,b%2Cc"),
+    ({"style": "label", "schema": THING, "explode": True}, {"k": "v", "l": "w"}, ".k=v.l=w"),
+    ({"style": "matrix"}, "v", ";p=v"),
+    ({"style": "matrix", "schema": MANY}, ["a", "b;c"], ";p=a,b%3Bc"),
+    ({"style": "matrix", "schema": MANY, "explode": True}, ["a", "b"], ";p=a;p=b"),
+    ({"style": "matrix", "schema": THING, "explode": True}, {"k": "v", "l": "w"}, ";k=v;l=w"),
+    ({"style": "form", "schema": MANY}, ["a", "b"], "a,b"),  # no style of a path
 ]
 
 
@@ -56,6 +68,32 @@ def test_no_value_in_a_path_leads_elsewhere(tmp_path: Path) -> None:
             assert len(server.seen) == count
 
 
+QUERIES: list[tuple[dict[str, Any], str]] = [
+    ({"style": "spaceDelimited"}, "p=a%20b%20c%2Cd"),
+    ({"style": "pipeDelimited", "explode": False}, "p=a%20b%7Cc%2Cd"),
+    ({"style": "pipeDelimited", "explode": True}, "p=a%20b&p=c%2Cd"),
+    ({"style": "form", "explode": False}, "p=a%20b,c%2Cd"),
+    ({"style": "simple"}, "p=a%20b&p=c%2Cd"),  # no style of a query
+    ({"collectionFormat": "ssv"}, "p=a%20b%20c%2Cd"),
+    ({"collectionFormat": "tsv"}, "p=a%20b%09c%2Cd"),
+    ({"collectionFormat": "pipes"}, "p=a%20b%7Cc%2Cd"),
+    ({"collectionFormat": "csv"}, "p=a%20b,c%2Cd"),
+]
+
+
+def test_lists_in_a_query_are_written_in_the_style_of_the_description(tmp_path: Path) -> None:
+    with APIServer({"GET /a": echo}) as server:
+        for number, (form, sent) in enumerate(QUERIES):
+            is_old = "collectionFormat" in form
+            item = {"name": "p", "in": "query", **form} | (MANY if is_old else {"schema": MANY})
+            document = described({"/a": {"get": operation("a", item)}})
+            if is_old:
+                document = {"swagger": "2.0", "paths": document["paths"]}
+            user, _ = serve(tmp_path / str(number), server, document)
+            assert user.call("api_s_a", p=["a b", "c,d"]).success
+            assert server.seen[-1].target == f"/a?{sent}", form
+
+
 SERVERS: list[tuple[Any, str]] = [
     ([{"url": ""}], "/a"),
     ([{"url": "/"}], "/a"),
@@ -63,6 +101,10 @@ SERVERS: list[tuple[Any, str]] = [
     ([{"url": "./v2/"}], "/v2/a"),
     ([{"url": "/{v}", "variables": {"v": {"enum": ["v3", "v4"]}}}], "/v3/a"),
     ([{"url": "/{v}", "variables": {"v": {"default": 4}}}], "/4/a"),
+    ([{"url": " /v2/#top "}], "/v2/a"),
+    ([{"url": "/v2?api-version=3"}], "/v2/a?api-version=3"),
+    ([{"url": "http://localhost:PORT/v2"}], "/v2/a"),
+    ([{"url": "http://0.0.0.0:PORT/v2/"}], "/v2/a"),
 ]
 
 
@@ -70,10 +112,54 @@ def test_servers_are_read_as_they_are_written_in_the_field(tmp_path: Path) -> No
     with APIServer() as server:
         for number, (listed, place) in enumerate(SERVERS):
             server.routes[f"GET {place}"] = echo
+            listed[0]["url"] = listed[0]["url"].replace("PORT", str(server.port))
             document = described({"/a": {"get": operation("a")}}, servers=listed)
             user, _ = serve(tmp_path / str(number), server, document)
             assert user.call("api_s_a").success, listed
             assert server.seen[-1].target == place
+
+
+PROXIED = [
+    {"servers": [{"url": "http://api.example/v2"}]},
+    {"servers": [{"url": "http://api.example:443/v2"}]},
+    {"servers": [{"url": "{s}://api.example/v2", "variables": {"s": {"enum": ["http"]}}}]},
+    {"swagger": "2.0", "host": "api.example", "basePath": "/v2", "schemes": ["http"]},
+    {"swagger": "2.0", "host": "api.example", "basePath": "v2"},
+    {"swagger": "2.0", "host": "https://api.example/", "basePath": "/v2"},
+    {"swagger": "2.0", "host": "api.example", "basePath": "https://api.example/v2"},
+    {"swagger": 2, "basePath": "v2"},
+]
+
+
+def test_a_service_behind_a_proxy_keeps_its_path(tmp_path: Path) -> None:
+    at, paths = httpx.URL("https://api.example/openapi.json"), {"/a": {"get": operation("a")}}
+    for more in PROXIED:
+        given = {"paths": paths, **more} if "swagger" in more else described(paths, **more)
+        document = documents.parse(json.dumps(given).encode())
+        found = discovery._interpret(document, at, at, fixed=None, explicit=True)
+        assert (found.base, found.notices) == ("https://api.example/v2", ()), more
+    document = described(paths, servers=[{"url": "https://other.example/v2"}])
+    found = discovery._interpret(document, at, at, fixed=None, explicit=True)
+    assert "other servers (https://other.example/v2)" in found.notices[0]
+    for server in ("http://api.example:8080/v2", "http://other.example/v2"):
+        document = described(paths, servers=[{"url": server}])
+        found = discovery._interpret(document, at, at, fixed=None, explicit=True)
+        assert found.base == "https://api.example/", server
+
+
+IN_FILES = [
+    ({"swagger": "2.0", "host": "api.example", "basePath": "/v2"}, "https://api.example/v2"),
+    ({"swagger": "2.0", "host": "localhost:80", "basePath": "/v2"}, "http://localhost/v2"),
+    ({"openapi": "3.0.0", "servers": [{"url": "https://{org}.example"}, {"url": "//a.example"}]},
+     "https://a.example/"),
+]  # fmt: skip
+
+
+def test_the_server_of_a_file_needs_no_scheme(tmp_path: Path) -> None:
+    for document, url in IN_FILES:
+        path = tmp_path / "api.json"
+        path.write_text(json.dumps({**document, "paths": {}}))
+        assert str(discovery.server_in(path)) == url
 
 
 BODIES = [
@@ -81,6 +167,8 @@ BODIES = [
     ("application/*", {"n": 1}, "application/json", b'{"n": 1}'),
     ("application/merge-patch+json", {"n": 1}, "application/merge-patch+json", b'{"n": 1}'),
     ("text/plain", "hello", "text/plain", b"hello"),
+    ("text/json", {"n": 1}, "text/json", b'{"n": 1}'),
+    ("application/xml", "<n>1</n>", "application/xml", b"<n>1</n>"),
 ]
 
 
@@ -94,6 +182,49 @@ def test_bodies_of_any_type_are_sent(tmp_path: Path) -> None:
             user.call("api_s_a", body=value)
             assert server.seen[-1].headers["Content-Type"] == sent_as
             assert server.seen[-1].body == sent
+
+
+def test_a_body_that_is_no_json_is_asked_for_as_text(tmp_path: Path) -> None:
+    with APIServer({"POST /a": echo}) as server:
+        body = {"requestBody": {"content": {"application/xml": {"schema": THING}}}}
+        user, _ = serve(tmp_path, server, described({"/a": {"post": operation("a", **body)}}))
+        schema = user.tools["api_s_a"].definition().input_schema["properties"]["body"]
+        assert schema == {"type": "string", "description": "The text to send, as application/xml."}
+        with pytest.raises(InvalidArgumentsError, match="give it as text"):
+            user.request("POST", "/a", body={"n": 1})
+
+
+def test_what_is_described_in_other_files_is_named_and_can_be_sent(tmp_path: Path) -> None:
+    with APIServer({"POST /a": echo}) as server:
+        body = {"requestBody": {"$ref": "./bodies.yaml#/Thing"}}
+        document = described({"/a": {"post": operation("a", **body)}})
+        user, text = serve(tmp_path, server, document)
+        assert "such as ./bodies.yaml#/Thing; what they describe is unknown" in text
+        assert user.call("api_s_a", body={"n": 1}).success
+        assert server.seen[-1].body == b'{"n": 1}'
+
+
+REPLIES = [
+    ("Łódź".encode("iso-8859-2"), "text/plain; charset=ISO-8859-2", "Łódź"),
+    ("東京".encode("shift_jis"), "text/csv; charset=Shift_JIS", "東京"),
+    (b"a,b\n1,2\n", "application/octet-stream", "a,b\n1,2\n"),
+    (b'{"n": 1}\n{"n": 2}\n', "application/jsonl", '{"n": 1}\n{"n": 2}\n'),
+    (b"PK\3\4\0\0", "application/zip", "(6 bytes of application/zip, which are not shown)"),
+]
+
+
+def test_a_reply_that_is_text_is_told_whatever_its_type(tmp_path: Path) -> None:
+    with APIServer() as server:
+        user, _ = serve(tmp_path, server, described({"/a": {"get": operation("a")}}))
+        for data, kind, text in REPLIES:
+            server.routes["GET /a"] = answer(data, kind=kind)
+            assert user.call("api_s_a").output == text
+
+
+def test_a_description_in_utf_16_is_read_and_a_broken_one_names_its_line() -> None:
+    assert documents.parse('{"openapi": "3.0.0", "paths": {}}'.encode("utf-16"))["paths"] == {}
+    with pytest.raises(ConfigError, match=r"line 3: found character that cannot start"):
+        documents.parse(b"openapi: 3.0.0\npaths:\n\t/a: {}\n")
 
 
 @pytest.mark.parametrize("version", ["3.0.4", "3.1.1", "3.2.0"])

@@ -166,8 +166,8 @@ class References:
 
     def __init__(self, document: Schema) -> None:
         self.document = document
-        self.has_external = False
-        """True if a reference led out of the document."""
+        self.external: str | None = None
+        """A reference that led out of the document."""
 
     def follow(self, node: object) -> Any:
         """Return the node, or the target of its reference; None if there is none."""
@@ -191,7 +191,7 @@ class References:
         address, _, pointer = str(reference).partition("#")
         own = self.document.get("$id") or self.document.get("id")
         if not isinstance(reference, str) or (address and address != own):
-            self.has_external = True
+            self.external = self.external or str(reference)
             return None
         node: object = self.document
         for part in unquote(pointer).split("/")[1:]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from itertools import chain, count
 from typing import Literal, Self
@@ -17,11 +18,12 @@ _OWN_HEADERS = {"accept", "content-type", "authorization", "host", "content-leng
 _OWN_HEADERS |= {"transfer-encoding", "connection", "te", "upgrade", "expect"}
 _BODY_TYPES = ("application/json", "application/x-www-form-urlencoded", "multipart/form-data")
 _STYLES = {
-    "path": {"simple"},
-    "query": {"form", "deepObject"},
+    "path": {"simple", "label", "matrix"},
+    "query": {"form", "deepObject", "spaceDelimited", "pipeDelimited"},
     "header": {"simple"},
     "cookie": {"form"},
 }
+_SWAGGER_STYLES = {"ssv": "spaceDelimited", "pipes": "pipeDelimited", "tsv": "tabDelimited"}
 
 
 class Parameter(Model):
@@ -36,7 +38,7 @@ class Parameter(Model):
 
 
 class NotCallableError(ConfigError):
-    """Raised for an operation that needs a parameter that cannot be sent."""
+    """Raised for an operation that cannot be called."""
 
 
 class OperationArguments:
@@ -65,7 +67,7 @@ class OperationArguments:
         }
 
     def fill(self, nodes: list[JsonDict], operation: JsonDict) -> Self:
-        """Add parameters and body; raises NotCallableError."""
+        """Add parameters and body."""
         for node in nodes:
             is_own = node["in"] == "header" and node["name"].lower() in _OWN_HEADERS
             if node["in"] in _STYLES and not is_own:
@@ -85,10 +87,6 @@ class OperationArguments:
             schema = media.get("schema") if isinstance(media, dict) else None
         style, explode = self._style(node)
         required = where == "path" or node.get("required") is True
-        if style not in _STYLES[where]:
-            if required:
-                raise NotCallableError(f"{excerpt(name, 40)} has a style that is not supported")
-            return
         argument = self._unused_name(name, where)
         self._add(argument, schema, node.get("description"), required=required)
         self.parameters.append(
@@ -105,9 +103,10 @@ class OperationArguments:
     def _style(self, node: JsonDict) -> tuple[str, bool]:
         usual = "form" if node["in"] in ("query", "cookie") else "simple"
         if "swagger" in self.document:
-            form = str(node.get("collectionFormat", "csv"))
-            return (usual if form in ("csv", "multi") else form), form == "multi"
-        style = str(node.get("style", usual))
+            form = str(node.get("collectionFormat"))
+            return _SWAGGER_STYLES.get(form, usual), form == "multi"
+        style = str(node.get("style"))
+        style = style if style in _STYLES[node["in"]] else usual
         return style, bool(node.get("explode", style in ("form", "deepObject")))
 
     def _unused_name(self, name: str, where: str) -> str:
@@ -124,7 +123,10 @@ class OperationArguments:
             self.required.append(argument)
 
     def _add_body(self, operation: JsonDict) -> None:
-        body = self.references.follow(operation.get("requestBody"))
+        given = operation.get("requestBody")
+        body = self.references.follow(given)
+        if given and body is None:  # in another file
+            body = {"content": {_BODY_TYPES[0]: {}}}
         content = body.get("content") if isinstance(body, dict) else None
         if not isinstance(content, dict) or not content:
             return
@@ -170,7 +172,20 @@ class OperationArguments:
     def _set_body(self, media: str, schema: object, text: object, *, required: bool) -> None:
         self.media = media
         self.body = self._unused_name("body", "request")
+        if not (is_json(media) or media_kind(media) in _BODY_TYPES):
+            text = f"The text to send, as {media}. {text or ''}".rstrip()
+            schema = {"type": "string"}
         self._add(self.body, schema, text, required=required)
+
+
+def media_kind(media: str) -> str:
+    """Return a media type without its parameters, in lower case."""
+    return media.partition(";")[0].strip().lower()
+
+
+def is_json(media: str) -> bool:
+    """Return whether a body of this type is one JSON value."""
+    return re.fullmatch(r"\w+/(?:x-)?json|.*\+json", media_kind(media)) is not None
 
 
 def _deep_fields(described: object) -> tuple[str, ...]:
@@ -186,9 +201,9 @@ def _deep_fields(described: object) -> tuple[str, ...]:
 def _choose_media_type(listed: Iterable[object]) -> str:
     """Return the media type to send: JSON, if the service accepts it."""
     names = [each for each in listed if isinstance(each, str)]
-    plain = {each.partition(";")[0].strip().lower(): each for each in reversed(names)}
+    plain = {media_kind(each): each for each in reversed(names)}
     for known in _BODY_TYPES:
         if known in plain:
             return plain[known]
-    like_json = [each for name, each in plain.items() if name.endswith("+json") or name == "*/*"]
+    like_json = [each for name, each in plain.items() if is_json(each) or name == "*/*"]
     return (like_json or names or [_BODY_TYPES[0]])[0]

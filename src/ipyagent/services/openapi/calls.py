@@ -144,7 +144,12 @@ def _short_url(url: object) -> str:
 _MAX_PRETTY = 1_000_000
 _MAX_ERROR = 1_500
 _MAX_HEADER = 1_000
-_ENCODINGS = ("utf-8", "iso-8859-1", "windows-1252", "us-ascii", "utf-16")
+_ENCODINGS = {
+    *("utf-8", "us-ascii", "utf-16", "utf-16le", "utf-16be", "koi8-r", "big5", "gbk", "gb2312"),
+    *("gb18030", "shift_jis", "euc-jp", "euc-kr", "windows-31j", "iso-2022-jp"),
+    *(f"iso-8859-{each}" for each in range(1, 16) if each != 12),
+    *(f"windows-{each}" for each in range(1250, 1259)),
+}
 _TOLD_HEADERS = (
     *("Location", "Content-Location", "Operation-Location", "Link", "Retry-After", "ETag"),
     *("X-Total-Count", "X-Next-Page", "WWW-Authenticate"),
@@ -197,10 +202,17 @@ def _body_text(reply: ServiceReply) -> str:
         return _pretty(_decode_body(reply)) + cut
     if not reply.body:
         return ""
-    if not kind or kind.startswith("text/") or kind.endswith(_TEXTS):
+    is_general = kind.startswith("application/") and _is_text(reply.body)
+    if not kind or kind.startswith("text/") or kind.endswith(_TEXTS) or is_general:
         return _decode_body(reply) + cut
     more = "more than " if reply.cut else ""
     return f"({more}{len(reply.body):,} bytes of {kind[:80]}, which are not shown)"
+
+
+def _is_text(body: bytes) -> bool:
+    """Return whether the body is text all the same, as files of a general type may be."""
+    text = body.decode("utf-8", "ignore")
+    return len(text.encode()) > len(body) - 4 and not re.search(r"[\x00-\x08\x0e-\x1f]", text)
 
 
 def _decode_body(reply: ServiceReply) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -82,8 +83,12 @@ def from_file(path: Path, base: httpx.URL) -> Discovery:
 
 def server_in(path: Path) -> httpx.URL:
     """Return the first server in a description file; raises ConfigError."""
+    import httpx
+
     for each in _servers(_read_file(path)):
-        if each.startswith(("http://", "https://")):
+        if each.startswith("//"):  # with the scheme of the description, which is a file here
+            each = f"http{'' if httpx.URL(each).host in _LOOPBACK else 's'}:{each}"
+        if each.startswith(("http://", "https://")) and "{" not in each:
             return urls.parse_url(each)
     raise ConfigError(f"{path} does not say where the service is; add --base URL")
 
@@ -129,9 +134,9 @@ def _interpret(
     explicit: bool,
 ) -> Discovery:
     """Interpret a document from `location`; `fixed` is the base URL, if the user gave one."""
-    base, has_others = fixed, False
+    base, other = fixed, ""
     if base is None:
-        base, has_others = _choose_base(document, location, service, explicit=explicit)
+        base, other = _choose_base(document, location, service, explicit=explicit)
 
     def choose_own(item: JsonDict, operation: JsonDict) -> str | None:
         listed = _servers(operation) or _servers(item)
@@ -145,9 +150,9 @@ def _interpret(
 
     content = operations.read(document, choose_own)
     notices = [*content.notices]
-    if has_others:
+    if other:
         notices.append(
-            "it names other servers, which are ignored: requests go to "
+            f"it names other servers ({excerpt(other, 100)}), which are ignored: requests go to "
             f"{urls.format_url(base)} only; if they are meant, register it again with --base URL"
         )
     keys, unsent = _list_keys(document)
@@ -178,36 +183,54 @@ def _list_keys(document: Document) -> tuple[list[str], list[str]]:
 
 def _choose_base(
     document: Document, location: httpx.URL, service: httpx.URL, *, explicit: bool
-) -> tuple[httpx.URL, bool]:
-    """Return the base URL, on the origin of `service`, and whether other servers are named."""
-    base, has_others = _choose_server(_servers(document), location, service)
+) -> tuple[httpx.URL, str]:
+    """Return the base URL, on the origin of `service`, and a server elsewhere if only such are."""
+    base, other = _choose_server(_servers(document), location, service)
     if base is not None:
-        return base, False
+        return base, ""
     root = service.copy_with(raw_path=b"/")
     prefix = urls.path_of(service)
     # Without servers, OpenAPI counts paths from the root. Many mean the address they were found
     # at, unless they name its path themselves.
     names_it = prefix and all(path.startswith(f"{prefix}/") for path in document["paths"])
-    return (root if explicit or names_it else service), has_others
+    return (root if explicit or names_it else service), other
 
 
 def _choose_server(
     listed: list[str], location: httpx.URL, service: httpx.URL
-) -> tuple[httpx.URL | None, bool]:
-    """Return the first server on the origin of `service`, and whether others come before it."""
+) -> tuple[httpx.URL | None, str]:
+    """Return the first server on the origin of `service`, and one elsewhere that is before it."""
     import httpx
 
-    has_others = False
+    other = ""
     for each in listed:
         try:
-            url = location.join(each or "/")
+            url = _same_server(location.join(each or "/"), service)
             same_origin = urls.origin(url) == urls.origin(service)
         except (httpx.InvalidURL, ValueError):
             continue
         if same_origin and not url.userinfo and _is_clean(url) and "{" not in each:
-            return url.copy_with(raw_path=urls.path_of(url).encode() or b"/"), has_others
-        has_others = True
-    return None, has_others
+            query = b"?" + url.query if url.query else b""
+            target = (urls.path_of(url) or "/").encode() + query
+            return url.copy_with(raw_path=target, fragment=None), other
+        other = other or each
+    return None, other
+
+
+_LOOPBACK = {"localhost", "127.0.0.1", "::1", "0.0.0.0"}  # noqa: S104 (names of this machine)
+
+
+def _same_server(url: httpx.URL, service: httpx.URL) -> httpx.URL:
+    """Return a URL on the origin of `service` if it only names that otherwise.
+
+    Services behind a proxy write http for their own https, with either port.
+    """
+    ports = {url.port, urls.origin(url)[2]} & {service.port, 443}
+    is_proxied = (url.scheme, service.scheme) == ("http", "https") and (url.port is None or ports)
+    is_local = {url.host, service.host} <= _LOOPBACK and url.port == service.port
+    if (is_proxied and url.host == service.host) or (is_local and url.scheme == service.scheme):
+        return url.copy_with(scheme=service.scheme, host=service.host, port=service.port)
+    return url
 
 
 def _is_clean(url: httpx.URL) -> bool:
@@ -223,7 +246,7 @@ def _servers(document: Document) -> list[str]:
     addresses = []
     for each in listed[:20] if isinstance(listed, list) else ():
         if isinstance(each, dict) and isinstance(each.get("url"), str):
-            addresses.append(_fill_variables(each["url"][:2_000], each.get("variables")))
+            addresses.append(_fill_variables(each["url"].strip()[:2_000], each.get("variables")))
     return addresses
 
 
@@ -239,11 +262,14 @@ def _fill_variables(url: str, variables: object) -> str:
 
 
 def _swagger_servers(document: Document) -> list[str]:
-    path, host = document.get("basePath") or "", document.get("host")
-    if not isinstance(path, str):
-        path = ""
-    if not isinstance(host, str) or not host:
-        return [path] if path.startswith("/") else []
+    """Return the servers of Swagger 2, also if host or path are written as addresses."""
+    given = (document.get("host"), document.get("basePath"))
+    host, path = (each.strip() if isinstance(each, str) else "" for each in given)
+    scheme, _, host = host.rstrip("/").rpartition("://")
+    path = re.sub(r"^\w+://[^/]*", "", path)
+    path = f"/{path.lstrip('/')}" if path else ""
+    if not host:
+        return [path] if path else []
     schemes = document.get("schemes")
-    listed = schemes if isinstance(schemes, list) and schemes else [""]
+    listed = schemes if isinstance(schemes, list) and schemes else [scheme]
     return [f"{each}://{host}{path}" if each else f"//{host}{path}" for each in listed]

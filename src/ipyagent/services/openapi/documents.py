@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import re
 from collections.abc import Iterator
@@ -27,7 +28,8 @@ def parse(data: bytes) -> Document:
     if len(data) > MAX_BYTES:
         raise ConfigError(f"it is larger than {MAX_BYTES:,} bytes")
     try:
-        text = data.decode("utf-8-sig")
+        is_wide = data[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)  # as of PowerShell
+        text = data.decode("utf-16" if is_wide else "utf-8-sig")
         document = _parse_json(text) if text.lstrip()[:1] in ("{", "[") else _parse_yaml(text)
         if not isinstance(document, dict) or not isinstance(document.get("paths"), dict):
             raise ConfigError("it is not an OpenAPI description: it has no `paths`")
@@ -49,7 +51,8 @@ def read_error(error: Exception) -> ConfigError:
 
 
 def _check_version(document: Document) -> None:
-    declared = str(document.get("swagger") or document.get("openapi") or "nothing")
+    version = document.get("swagger") or document.get("openapi") or "nothing"
+    declared = f"{version}.0" if version in (2, 3, "2", "3") else str(version)
     supported = next((each for each in _VERSIONS if declared.startswith(each)), None)
     if supported is None or (supported == "2.0") != ("swagger" in document):
         raise ConfigError(f"its version is {visible(declared[:20])}; 2.0 and 3.0 to 3.2 are known")
@@ -76,9 +79,11 @@ def _parse_yaml(text: str) -> Any:
         _check_flat(yaml.parse(text, loader))
         return yaml.load(text, loader)  # noqa: S506 (it is a SafeLoader)
     except (yaml.YAMLError, ValueError, TypeError) as error:
-        is_deep = "nesting depth" in str(error)  # newer versions of LibYAML have a limit
-        why = "nested too deeply" if is_deep else "neither JSON nor YAML"
-        raise ConfigError(f"it is {why}") from None
+        if "nesting depth" in str(error):  # newer versions of LibYAML have a limit
+            raise ConfigError("it is nested too deeply") from None
+        mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None)
+        place = f" (line {mark.line + 1}: {excerpt(problem, 100)})" if mark else ""
+        raise ConfigError(f"it is neither JSON nor YAML{place}") from None
 
 
 @cache

@@ -131,8 +131,11 @@ class _DescriptionReader:
             self.notices[f"{plural(more, 'more operation')} left out"] = None
         if not remaining:
             self.notices[f"there are more than {MAX_OPERATIONS:,} operations"] = None
-        if self.references.has_external:
-            self.notices["it refers to other files, which are not read"] = None
+        if other := self.references.external:
+            self.notices[
+                f"it refers to other files, which are not read, such as {excerpt(other, 80)}; what "
+                "they describe is unknown, until all is in one file"
+            ] = None
 
     def _skip(self, subject: str, reason: str) -> None:
         self._left_out += 1

@@ -22,7 +22,7 @@ from ipyagent.errors import InvalidArgumentsError, MCPToolCallError
 from ipyagent.plaintext import visible
 from ipyagent.schema import Preview
 from ipyagent.services.openapi import urls
-from ipyagent.services.openapi.arguments import Parameter
+from ipyagent.services.openapi.arguments import Parameter, is_json, media_kind
 from ipyagent.services.openapi.operations import PLACEHOLDER, Operation
 from ipyagent.services.openapi.registry import Service, header_variables
 
@@ -210,9 +210,9 @@ def prepare_operation(
             continue
         match each.where:
             case "query":
-                query += _encode_pairs(each, value)
+                query += _encode_pairs(each, value, _encode_whole)
             case "cookie":
-                cookies += _encode_pairs(each, value)
+                cookies += _encode_pairs(each, value, quote)
             case "path":
                 texts["path"][each.name] = _encode_value(each, value, _encode_whole)
             case "header":
@@ -220,7 +220,7 @@ def prepare_operation(
     path = fill_path(operation.path, _require_path_values(operation, texts["path"]))
     headers = texts["header"]
     if cookies:
-        headers["Cookie"] = "; ".join(f"{quote(k)}={quote(v)}" for k, v in cookies)
+        headers["Cookie"] = "; ".join(f"{k}={v}" for k, v in cookies)
     body = arguments.get(operation.body) if operation.body else None
     return _build(service, operation, path, query, headers, body)
 
@@ -232,7 +232,7 @@ def prepare_request(
     """Return the request for a method and a path, which must be one of the service's own."""
     operation, path = find_operation(service.operations, method, path)
     pairs = [
-        (name, _as_text(each))
+        (_encode_whole(name), _encode_whole(_as_text(each)))
         for name, value in (query or {}).items()
         for each in (value if isinstance(value, list) else [value])
         if each is not None
@@ -254,9 +254,9 @@ def _build(
 
     if service.base is None:
         raise MCPToolCallError(f"the address of {service.name} is not known yet")
-    request_url = urls.join_path(httpx.URL(operation.base or service.base), path)
-    if query:
-        text = urlencode(query, quote_via=quote)
+    base = httpx.URL(operation.base or service.base)
+    request_url = urls.join_path(base, path)
+    if text := "&".join(filter(None, (base.query.decode(), *(f"{k}={v}" for k, v in query)))):
         request_url = request_url.copy_with(raw_path=request_url.raw_path + b"?" + text.encode())
     content = None
     if body is not None:
@@ -300,32 +300,53 @@ def _encode_value(parameter: Parameter, value: object, encode: Callable[[str], s
     """Return a value as one text, as in headers; `encode` is applied to each of its parts."""
     if parameter.as_json:
         return encode(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
+    start, delimiter = _AFFIXES.get(parameter.style, ("", ","))
+    if not parameter.explode:
+        delimiter = encode(_DELIMITERS[parameter.style]) if parameter.style in _DELIMITERS else ","
+    name = f"{parameter.name}=" if parameter.style == "matrix" else ""
     if isinstance(value, list):
-        return ",".join(encode(_as_text(each)) for each in value)
-    if isinstance(value, dict):
-        equals = "=" if parameter.explode else ","
-        pairs = ((encode(str(key)), encode(_as_text(each))) for key, each in value.items())
-        return ",".join(f"{key}{equals}{text}" for key, text in pairs)
-    return encode(_as_text(value))
+        parts = [encode(_as_text(each)) for each in value]
+        if parameter.explode:
+            return start + delimiter.join(name + each for each in parts)
+    elif isinstance(value, dict):
+        equals = "=" if parameter.explode else delimiter
+        parts = [f"{encode(str(k))}{equals}{encode(_as_text(each))}" for k, each in value.items()]
+        name = "" if parameter.explode else name
+    else:
+        parts = [encode(_as_text(value))]
+    return start + name + delimiter.join(parts)
+
+
+_AFFIXES = {"label": (".", "."), "matrix": (";", ";")}
+"""The beginning of a value, and what stands between the parts of an exploded one."""
+
+_DELIMITERS = {"spaceDelimited": " ", "pipeDelimited": "|", "tabDelimited": "\t"}
 
 
 def _encode_whole(text: str) -> str:
     return quote(text, safe="")
 
 
-def _encode_pairs(parameter: Parameter, value: object) -> Iterator[tuple[str, str]]:
-    """Yield names and values, as in queries and cookies."""
-    name = parameter.name
-    if parameter.as_json or not isinstance(value, list | dict):
-        yield name, _encode_value(parameter, value)
-    elif parameter.style == "deepObject":
-        yield from _encode_deep(name, value)
-    elif isinstance(value, dict) and parameter.explode:
-        yield from ((str(key), _as_text(each)) for key, each in value.items())
-    elif isinstance(value, list) and parameter.explode:
-        yield from ((name, _as_text(each)) for each in value)
+def _encode_pairs(
+    parameter: Parameter, value: object, encode: Callable[[str], str]
+) -> Iterator[tuple[str, str]]:
+    """Yield encoded names and values, as in queries and cookies."""
+    name, is_deep = parameter.name, parameter.style == "deepObject"
+    pairs: Iterable[tuple[str, str]]
+    if (
+        parameter.as_json
+        or not isinstance(value, list | dict)
+        or not (parameter.explode or is_deep)
+    ):
+        yield encode(name), _encode_value(parameter, value, encode)
+        return
+    if is_deep:
+        pairs = _encode_deep(name, value)
+    elif isinstance(value, dict):
+        pairs = ((str(key), _as_text(each)) for key, each in value.items())
     else:
-        yield name, _encode_value(parameter, value)
+        pairs = ((name, _as_text(each)) for each in value)
+    yield from ((encode(key), encode(text)) for key, text in pairs)
 
 
 def _encode_deep(name: str, value: object) -> Iterator[tuple[str, str]]:
@@ -345,14 +366,15 @@ def _encode_body(operation: Operation, body: object, *, raw: bool) -> tuple[str,
     media = operation.media or (
         "text/plain; charset=utf-8" if isinstance(body, str) else "application/json"
     )
-    kind = media.partition(";")[0].strip().lower()
+    kind = media_kind(media)
     if kind == _FORM and isinstance(body, dict):
         return media, urlencode(list(_encode_form(body, operation.deep))).encode()
     if kind == _MULTIPART and isinstance(body, dict):
         return _multipart(body, _file_fields(operation))
-    is_json = kind == "application/json" or kind.endswith("+json")
-    if isinstance(body, str) and (raw or not is_json):
+    if isinstance(body, str) and (raw or not is_json(media)):
         return media, body.encode("utf-8", "replace")
+    if not is_json(media):
+        raise InvalidArgumentsError(f"body: is sent as {visible(media)}; give it as text")
     return media, json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
 
 
