@@ -1,5 +1,6 @@
 """`Agent`, as scripts use it."""
 
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -190,3 +191,27 @@ def test_the_session_is_begun_when_it_is_first_needed(tmp_path: Path) -> None:
     agent.ask("A.")
     assert isinstance(agent.session.messages[0], Message)
     assert (tmp_path / ".ipyagent/state.db").exists()
+
+
+def test_a_process_without_streams_prints_into_the_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replies: list[Any] = [
+        {"calls": [{"name": "run_python", "arguments": {"code": "print(6 * 7)"}}]}
+    ]
+    agent = Agent(Scripted([*replies, "Done."]), root=tmp_path, persist=False, confirm_mode="yolo")
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "stdout", None)
+        patch.setattr(sys, "stderr", None)
+        run = agent.ask("Compute.")
+    assert [each.output for each in run.results] == ["42"]
+
+
+def test_a_deleted_working_folder_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "gone"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    folder.rmdir()
+    with pytest.raises(ConfigError, match="is not there any more; go to another one"):
+        Agent("offline/explorer")
+    assert Agent("offline/explorer", root=tmp_path).ask("Hello").outcome == "success"

@@ -15,7 +15,8 @@ from ipyagent.agent.session.session import Session
 from ipyagent.agent.session.sessions import Sessions
 from ipyagent.agent.validation import VALIDATORS, Validator
 from ipyagent.config import Config, Layer
-from ipyagent.errors import AgentError, BusyError
+from ipyagent.errors import AgentError, BusyError, ConfigError
+from ipyagent.imports import working_folder
 from ipyagent.kernel.drivers import Cell, drive_async_in_any_task, drive_sync, stoppable
 from ipyagent.kernel.frontend import Frontend, detect, running_shell
 from ipyagent.kernel.namespace import Namespace, PlainNamespace, ShellNamespace
@@ -73,7 +74,12 @@ class Agent:
             overrides["chat"] = {"persist": persist}
         # A script's environment is its author's; a kernel's may have been written to by a `.env`.
         start = None if self._shell is None else start_environ()
-        folder = Path.cwd() if root is None else Path(root)
+        folder = working_folder() if root is None else Path(root)
+        if folder is None:
+            raise ConfigError(
+                "the folder that this process works in is not there any more; go to another one "
+                "with os.chdir, or give root="
+            )
         self.profile = profile
         resolved = settings.resolve_layers(
             *settings.base_layers(os.environ, start, folder),

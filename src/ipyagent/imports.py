@@ -114,6 +114,14 @@ def _could_be_module(name: str) -> bool:
     return name.endswith(_SUFFIXES) or is_package
 
 
+def working_folder() -> Path | None:
+    """Return the working folder of the process; None if it was deleted."""
+    try:
+        return Path.cwd()
+    except OSError:
+        return None
+
+
 def _in_folder(name: str) -> bool:
     """Return whether the working folder has a module of that name, and is on the path."""
     if not any(_is_folder(position, entry) for position, entry in enumerate(sys.path)):

@@ -104,6 +104,9 @@ WRITTEN = [
     f'{{"tool_call": {CALL}}}',
     "<|tool_call:begin|>a<|tool_call:name|>list_files<|tool_call:args|>{}<|tool_call:end|>",
     '<tool_use><name>list_files</name><arguments>{"path": "."}</arguments></tool_use>',
+    f"[unused11][{CALL}][unused12]",
+    'I look.\n<tool name="list_files">\n<param name="path">.</param>\n</tool>',
+    "<tool name='list_files'>{}</tool>",
 ]
 ANSWERS = [
     "Forty-two.",
@@ -139,6 +142,8 @@ ANSWERS = [
     "```python\nprint(1)\n```",
     '```python\nfiles = list_files(".")\nprint(files)\n```',
     '{"tool_call": {"city": "Oslo"}}',
+    "[unused11] is a token of Pangu.",
+    '<tool name="hammer">\n<weight>3</weight>\n</tool>',
     "",
 ]
 

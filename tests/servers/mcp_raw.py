@@ -2,6 +2,7 @@
 
 Every message that it gets is added to the file LOG, and its environment is the first line there.
 `mutates…` servers change what they say about their tool when the file FLAG is there.
+`written` ones answer with the lines in it, by method: ID stands for the number of the request.
 """
 
 import json
@@ -225,6 +226,10 @@ ASKED = {
 
 def answer(message):
     number, method = message.get("id"), message.get("method")
+    if HOW == "written" and method in (lines := json.loads(FLAG.read_text())):
+        sys.stdout.write(lines[method].replace("ID", str(number), 1) + "\n")
+        sys.stdout.flush()
+        return
     match method:
         case "initialize" if HOW == "refuses-hello":
             send(id=number, error={"code": -32000, "message": "missing API\x1b[31m key"})

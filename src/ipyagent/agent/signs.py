@@ -55,7 +55,8 @@ def writes_calls(text: str, offered: AbstractSet[str]) -> bool:
     if call := _PYTHONIC.fullmatch(text):
         return call[1] in offered
     if call := _AS_TAG.search(text):
-        return call[1] in offered and (not call.start() or text.endswith(f"</{call[1]}>"))
+        tag, name = call[1] or "tool", call[1] or call[2]
+        return name in offered and (not call.start() or text.endswith(f"</{tag}>"))
     named = (call for call in _NAMED_CALL.finditer(prose) if call[1] in offered)
     if (call := next(named, None)) and call.start() < _END:
         return prose.rstrip().endswith(("}", "})", "})]", "|>"))
@@ -144,6 +145,7 @@ _WRITTEN_CALL = re.compile(
     | <[|\uff5c](?:\w+[|\uff5c])?(?:tool|function)[_▁]calls?[\w▁:]*[|\uff5c]?>\s*\S
     | function<[|\uff5c]tool▁sep[|\uff5c]>\w
     | <\w+_tool_call>\s*\S | <tools>\s*[\[{] | Action:\ *[\w.]+\s*\n\s*Action\ Input:
+    | \[unused\d+\]\s*[\[{]
     | <\|tools_prefix\|>\s*\[ | <\|action_start\|>\s*\S | functools\[\s*\{ | &lt;tool_call&gt;\s*\{
     | (?:<\|start\|>assistant)?(?:<\|channel\|>commentary\ to=|\ to=functions\.)
     | (?:(?:analysis[^\n]{0,300}?)?assistant)?commentary\ to=functions\.
@@ -151,14 +153,14 @@ _WRITTEN_CALL = re.compile(
 )
 """How models write calls where a line begins: Qwen, GLM, Llama, Mistral, DeepSeek, Kimi, …"""
 _CALL_END = re.compile(
-    r"</[\w:]+>|<[|\uff5c][^\n<>]{0,40}[|\uff5c]>|\[END_TOOL_REQUEST\]"
+    r"</[\w:]+>|\[unused\d+\](?=\s*$)|<[|\uff5c][^\n<>]{0,40}[|\uff5c]>|\[END_TOOL_REQUEST\]"
     r"|[}\])](?=\s*$)|\nObservation:[\s\S]*"
 )
 _PYTHONIC = re.compile(
     r"(?s)(?:```(?:tool_\w+|python|py)\s)?\[?\s*(?:print\()?(?:default_api\.)?"
     r"(\w+)\(.{0,4000}\)\s*\]?(?:\s*```)?"
 )
-_AS_TAG = re.compile(r"(?m)^[ \t]*<(\w+)>\s*<\w+>")
+_AS_TAG = re.compile(r"(?m)^[ \t]*<(?:(\w+)>\s*<\w+>|tool\s+name=[\"'](\w+))")
 _NAMED_CALL = re.compile(
     r"(?mi)^[ \t]*(?:>>>|to=|call:|\[(?:calling tool|tool[ _]call): ?)?"
     r"(?:(?:functions|default_api)[.:])?(\w+)(?::\d+)?(?:\[ARGS\]|\]|<\|\w+\|>|\()?\s*\{"

@@ -20,22 +20,32 @@ LONG_SIDE = 1568
 """Pixels; services scale larger images down themselves, but charge for the full size."""
 
 
-def as_image(media_type: str, data: bytes | str) -> ImageContent | None:
-    """Return a PNG or JPEG, scaled down if large; None if it cannot be read."""
-    return own_context().run(_read_image, media_type, data)
+_SENT = {"PNG": "image/png", "JPEG": "image/jpeg", "MPO": "image/jpeg"}
+_READ = ("PNG", "JPEG", "GIF", "WEBP")
+_URL_SAFE = str.maketrans("-_", "+/")
 
 
-def _read_image(media_type: str, data: bytes | str) -> ImageContent | None:
+def as_image(data: bytes | str) -> ImageContent | None:
+    """Return a PNG or JPEG, scaled down if large; None if it cannot be read.
+
+    Its type is read from the data: services refuse an image that is not what it is said to be.
+    """
+    return own_context().run(_read_image, data)
+
+
+def _read_image(data: bytes | str) -> ImageContent | None:
     from PIL import Image
 
     try:
-        raw = data if isinstance(data, bytes) else base64.b64decode(data)
+        if isinstance(data, str):  # also as a data URL
+            data = base64.b64decode(data.rpartition(",")[2].translate(_URL_SAFE))
         with warnings.catch_warnings():
             warnings.simplefilter("error", Image.DecompressionBombWarning)
-            with Image.open(io.BytesIO(raw)) as image:
-                if max(image.size) > LONG_SIDE:
-                    return _encode_image(_scale_down(image), media_type)
-                return _content(raw, media_type, image.size)
+            with Image.open(io.BytesIO(data), formats=_READ) as image:
+                kind = _SENT.get(image.format or "")
+                if kind is None or max(image.size) > LONG_SIDE:
+                    return _encode_image(_scale_down(image), kind or "image/png")
+                return _content(data, kind, image.size)
     except (
         OSError, ValueError, SyntaxError, binascii.Error,
         Image.DecompressionBombError, Image.DecompressionBombWarning,

@@ -272,7 +272,7 @@ class Outputs:
             piece.page = PageBundle(publishable(bundle, kind), about, display_id)
             return piece
         mime = next((mime for mime in _IMAGES if bundle.get(mime)), None)
-        image = as_image(mime, bundle[mime]) if mime and len(self.images) < MAX_IMAGES else None
+        image = as_image(bundle[mime]) if mime and len(self.images) < MAX_IMAGES else None
         words = _in_words(bundle, image, kind)
         if kind and image is None and (self.place or kind == "widget" or not words):
             full = f"[{kind}, not shown: there are {MAX_DISPLAYS} displays already]"
@@ -357,7 +357,8 @@ class Stream(io.TextIOBase):
     def __init__(
         self, outputs: Outputs, channel: Channel, past: Any, mine: Callable[[], bool]
     ) -> None:
-        self.outputs, self.channel, self.past, self.mine = outputs, channel, past, mine
+        self.outputs, self.channel, self.mine = outputs, channel, mine
+        self.past = io.StringIO() if past is None else past  # None in a program of windows
         self._descriptor = outputs.descriptors[channel]
         self._is_descriptor = False
         with contextlib.suppress(Exception):  # a stream of the user's may be anything

@@ -24,9 +24,9 @@ def count_tokens(usage: object) -> TokenUsage:
     read = read or next((count for name in _READ if (count := _count(usage, name))), 0)
     created = _count(details, "cache_creation_tokens")
     created = created or _count(usage, "cache_creation_input_tokens")
-    names = ("prompt_tokens", "input_tokens", "prompt_eval_count")
+    names = ("prompt_tokens", "input_tokens", "prompt_eval_count", "promptTokenCount")
     prompt = next((count for name in names if (count := _count(usage, name))), 0)
-    names = ("completion_tokens", "output_tokens", "eval_count")
+    names = ("completion_tokens", "output_tokens", "eval_count", "candidatesTokenCount")
     return TokenUsage(
         prompt_tokens=max(prompt, read + created),
         completion_tokens=next((count for name in names if (count := _count(usage, name))), 0),

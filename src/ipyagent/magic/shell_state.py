@@ -10,6 +10,7 @@ from concurrent.futures import Future
 from pathlib import Path
 
 from ipyagent.errors import ConfigError
+from ipyagent.imports import working_folder
 from ipyagent.kernel.cell_notes import CellNotes
 from ipyagent.kernel.protocols import Shell
 
@@ -32,7 +33,7 @@ class ShellState:
 
     def __init__(self, shell: Shell) -> None:
         self.shell = shell
-        self.folder = _working_folder()
+        self.folder = working_folder()
         self.notes = CellNotes(shell)
         """The notes of what the user's own cells changed."""
         self.cell_lock = threading.Lock()
@@ -41,7 +42,7 @@ class ShellState:
     @property
     def home(self) -> Path:
         """The folder in which the kernel was when the extension was loaded."""
-        self.folder = self.folder or _working_folder()
+        self.folder = self.folder or working_folder()
         if self.folder is None:
             raise ConfigError(NO_FOLDER)
         return self.folder
@@ -53,11 +54,3 @@ def state_of(shell: Shell) -> ShellState:
     if state is None:
         raise ConfigError(NOT_LOADED)
     return state
-
-
-def _working_folder() -> Path | None:
-    """Return the working folder of the process; None if it was deleted."""
-    try:
-        return Path.cwd()
-    except OSError:
-        return None

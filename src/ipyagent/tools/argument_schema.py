@@ -30,10 +30,9 @@ from ipyagent.tools.json_schemas import (
     SUBSCHEMA_LISTS,
     SUBSCHEMA_MAPS,
     SUBSCHEMAS,
-    References,
-    Schema,
     clean,
 )
+from ipyagent.tools.schema_references import References, Schema
 from ipyagent.tools.wire_schemas import WireSchema
 
 _MAX_STEPS = 5_000  # references that one check may follow

@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, NamedTuple, TypeGuard
-from urllib.parse import unquote
 
 from ipyagent.json_types import JsonDict, well_formed
 from ipyagent.plaintext import clean_text, excerpt
+from ipyagent.tools.schema_references import REFERRING, References, Schema, merge
 
 _WIDTH = 200  # characters of a condition that has no words
 _MOST = 10  # parts of a condition
@@ -79,10 +79,7 @@ class Conditions:
         return ", ".join(f"`{excerpt(self.rename(str(each)), 64)}`" for each in some)
 
 
-Schema = JsonDict
-
 _TYPES = ("string", "number", "integer", "boolean", "array", "object", "null")
-_MANY_REFERENCES = 50
 
 _OTHER_TYPES = {
     **dict.fromkeys(("str", "text", "char", "date", "datetime"), "string"),
@@ -161,50 +158,6 @@ _KINDS: dict[str, tuple[type, ...]] = {
 }
 
 
-class References:
-    """Resolves references inside one document; nothing is ever fetched from elsewhere."""
-
-    def __init__(self, document: Schema) -> None:
-        self.document = document
-        self.external: str | None = None
-        """A reference that led out of the document."""
-
-    def follow(self, node: object) -> Any:
-        """Return the node, or the target of its reference; None if there is none."""
-        return self.resolve(node)[0]
-
-    def resolve(self, node: object) -> tuple[Any, tuple[str, ...]]:
-        """Return the node with what it refers to, and the references on the way."""
-        names: dict[str, None] = {}
-        while isinstance(node, dict) and "$ref" in node:
-            reference = node["$ref"]
-            target = self.look_up(reference)
-            if target is None or reference in names or len(names) > _MANY_REFERENCES:
-                return None, tuple(names)
-            names[reference] = None
-            beside = {key: value for key, value in node.items() if key != "$ref"}
-            node = merge(target, beside) if beside and isinstance(target, dict) else target
-        return node, tuple(names)
-
-    def look_up(self, reference: object) -> object:
-        """Return the target of one reference; None if there is none."""
-        address, _, pointer = str(reference).partition("#")
-        own = self.document.get("$id") or self.document.get("id")
-        if not isinstance(reference, str) or (address and address != own):
-            self.external = self.external or str(reference)
-            return None
-        node: object = self.document
-        for part in unquote(pointer).split("/")[1:]:
-            name = part.replace("~1", "/").replace("~0", "~")
-            if isinstance(node, dict):
-                node = node.get(name)
-            elif isinstance(node, list) and name.isdecimal() and int(name) < len(node):
-                node = node[int(name)]
-            else:
-                return None
-        return node if pointer.startswith("/") or not pointer else None
-
-
 def others_of(schema: Schema) -> object:
     """Return what an object takes besides its properties; None if nothing is said of it.
 
@@ -212,18 +165,6 @@ def others_of(schema: Schema) -> object:
     """
     others = schema.get("additionalProperties")
     return None if others is False and schema.get("patternProperties") else others
-
-
-def merge(first: Schema, second: Schema) -> Schema:
-    """Return a schema with the keywords of both; those of the second win."""
-    merged = {**first, **second}
-    for key in ("properties", "required", "allOf"):
-        one, other = first.get(key), second.get(key)
-        if isinstance(one, dict) and isinstance(other, dict):
-            merged[key] = {**one, **other}
-        elif isinstance(one, list) and isinstance(other, list):
-            merged[key] = [*one, *(each for each in other if each not in one)]
-    return merged
 
 
 def clean(schema: Schema) -> Schema:
@@ -239,6 +180,8 @@ def clean(schema: Schema) -> Schema:
                 new[key] = value
         elif isinstance(value, _KINDS.get(key, ())) and value != []:
             new[key] = _clean_subschemas(key, value)
+    if references := [schema[key] for key in REFERRING if isinstance(schema.get(key), str)]:
+        new["$ref"] = references[0]
     for side in ("Minimum", "Maximum"):
         if schema.get(f"exclusive{side}") is True and side.lower() in new:
             new[f"exclusive{side}"] = new.pop(side.lower())
@@ -384,6 +327,9 @@ class Converter:
             words.append(
                 f"(for example: {excerpt(json.dumps(schema['examples'], default=str)[1:-1], 200)})"
             )
+        if len(choices := schema.get("enum", ())) > self.limits.choices:
+            some = ", ".join(excerpt(json.dumps(each, default=str), 40) for each in choices[:_MOST])
+            words.append(f"(one of {len(choices):,} values, such as {some})")
         words += (f"({key}: {schema[key]})" for key in _LENGTHS if _is_long(key, schema))
         sent = ("anyOf", "oneOf") if "anyOf" in combined else ()
         words += self.conditions.describe({k: v for k, v in schema.items() if k not in sent})
@@ -394,7 +340,8 @@ class Converter:
             key: schema[key] for key in _BOUNDS if key in schema and not _is_long(key, schema)
         }
         new |= self._convert_constants(schema)
-        kinds = {_NAMES.get(type(each)) for each in new.get("enum", ())}
+        listed = new.get("enum") or schema.get("enum", ())
+        kinds = {_NAMES.get(type(each)) for each in listed}
         if "type" not in new and len(kinds) == 1 and None not in kinds:
             new["type"] = kinds.pop()
         combined = self._combine(schema)

@@ -181,7 +181,7 @@ def _leave_passing(
 
 
 def _read_result(data: JsonDict) -> ToolResult:
-    images = (as_image(str(i["media_type"]), str(i["data"])) for i in data["images"][:_IMAGES])
+    images = (as_image(str(i["data"])) for i in data["images"][:_IMAGES])
     displays = (
         Display(
             data={kind: text for kind, text in each["data"].items() if kind in _SHOWN},

@@ -18,15 +18,8 @@ from typing import Any, Self
 from ipyagent.errors import ConfigError
 from ipyagent.json_types import JsonDict
 from ipyagent.plaintext import clean_text, excerpt
-from ipyagent.tools.json_schemas import (
-    Converter,
-    Limits,
-    References,
-    Schema,
-    clean,
-    merge,
-    others_of,
-)
+from ipyagent.tools.json_schemas import Converter, Limits, clean, others_of
+from ipyagent.tools.schema_references import References, Schema, merge
 
 MAX_SCHEMA = 100_000
 """Characters of one schema."""

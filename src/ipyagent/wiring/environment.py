@@ -16,6 +16,7 @@ from ipyagent.agent.approvals import Approvals
 from ipyagent.agent.prompts import PUSH_DOWN, context_block, describe_mentions
 from ipyagent.config import Config, LLMConfig, MCPServerConfig
 from ipyagent.errors import AgentError, ConfigError
+from ipyagent.imports import working_folder
 from ipyagent.json_types import JsonDict
 from ipyagent.kernel.cell_notes import CellNote
 from ipyagent.kernel.describe import holds_lazy_data, is_table
@@ -145,7 +146,8 @@ class Environment:
     def toolset(self) -> Toolset:
         """Return the maker of the tools of runs."""
         ways = self.notes, self.last_description
-        return Toolset(self.workspace, self.namespace, self.home or Path.cwd(), *ways)
+        home = self.home or working_folder() or self.workspace.root
+        return Toolset(self.workspace, self.namespace, home, *ways)
 
     @cached_property
     def undo(self) -> UndoHistory:

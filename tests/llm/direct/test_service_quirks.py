@@ -182,6 +182,23 @@ CASES = {
         ],
         usage=TOKENS,
     ),
+    "some count within the last delta only": Case(
+        [
+            chunk(content="Hello there.", usage=None),
+            {"choices": [{"index": 0, "delta": {"usage": USAGE}, "finish_reason": "stop"}]},
+            "[DONE]",
+        ],
+        usage=TOKENS,
+    ),
+    "Gemini's gateways count in Gemini's own words": Case(
+        [
+            chunk(content="Hello there."),
+            chunk("stop")
+            | {"usageMetadata": {"promptTokenCount": 100, "candidatesTokenCount": 7}},
+            "[DONE]",
+        ],
+        usage=TokenUsage(prompt_tokens=100, completion_tokens=7),
+    ),
     "Mistral thinks in parts of the content": Case(
         [
             chunk(content=[{"type": "thinking", "thinking": [{"type": "text", "text": "Hm, "}]}]),

@@ -280,11 +280,11 @@ class ChatReader(Reader):
     def _read(self, event: JsonDict) -> Iterator[StreamChunk]:
         """Yield the chunks of an event."""
         choices = objects_of(event.get("choices")) or _native_choice(event)
-        deltas = (object_of(each.get("delta")) for each in choices)
+        deltas = [object_of(each.get("delta")) for each in choices]
         faults = [*filter(None, (each.get("error") for each in (event, *choices, *deltas)))]
         if faults or "error" in (event.get("object"), event.get("type")):
             raise ServiceError.in_stream(faults[0] if faults else event)
-        usages = [each.get("usage") for each in (event, *choices)]
+        usages = [each.get("usage") for each in (event, *choices, *deltas)]
         usage = next(filter(None, usages), None) or _other_usage(event)
         self._count(usage)
         # Only a reply that is complete is counted in an event of its own.
@@ -469,5 +469,7 @@ def _native_choice(event: JsonDict) -> list[JsonDict]:
 
 
 def _other_usage(event: JsonDict) -> object:
-    """Return the counts of Groq, or of Ollama's own format."""
-    return event if "done" in event else object_of(event.get("x_groq")).get("usage")
+    """Return the counts of Groq, of Gemini's gateways, or of Ollama's own format."""
+    if "done" in event:
+        return event
+    return event.get("usageMetadata") or object_of(event.get("x_groq")).get("usage")

@@ -31,7 +31,7 @@ from pydantic import BaseModel, ValidationError
 
 from ipyagent.config import MCPServerConfig
 from ipyagent.errors import MCPConnectionError, MCPToolCallError
-from ipyagent.plaintext import strip_escapes
+from ipyagent.plaintext import excerpt, strip_escapes
 from ipyagent.services.mcp import content
 from ipyagent.services.mcp.content import TRACE_ID
 from ipyagent.services.mcp.message_filter import (
@@ -162,6 +162,7 @@ _SESSION_ENDED = (INVALID_REQUEST, "Session terminated")
 
 _LAST_LINES, _LAST_CHARACTERS = 6, 1_000
 """The end of a server's last output that is told, in lines and in characters."""
+_MOST_DETAILS = 1_000  # characters of what an error holds beside its message
 _NO_MESSAGE = "Server returned an error response"
 
 _Result = TypeVar("_Result", bound=BaseModel)
@@ -412,7 +413,9 @@ class Connection:
         """Return the server's message, or the SDK's if the answer was not a message."""
         if error.message == _NO_MESSAGE:
             return self.describe_problem(error.message)
-        return strip_escapes(error.message) or "it refused"
+        details = "" if error.data is None else json.dumps(error.data, ensure_ascii=False)
+        words = ": ".join(filter(None, [error.message, excerpt(details, _MOST_DETAILS)]))
+        return strip_escapes(words) or "it refused"
 
     def describe_problem(self, problem: str) -> str:
         """Return the problem, with the server's own report of it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -61,7 +62,7 @@ def get_prompt(name: str, arguments: dict[str, str]) -> tuple[Any, type[types.Ge
 
 _MAX_TEXT = 2_000_000  # characters
 _MAX_IMAGES = 8
-_IMAGE_TYPES = ("image/png", "image/jpeg")
+_TEXTS = ("text/", "application/json", "application/xml")
 
 
 def convert_result(answer: types.CallToolResult, *, reads: bool = False) -> ToolResult:
@@ -155,16 +156,24 @@ def _convert_block(block: object, *, keep_image: bool) -> Iterator[str | ImageCo
             yield f"[resource {text.uri}]\n{text.text}"
         case types.EmbeddedResource(resource=types.BlobResourceContents() as blob):
             yield f"[resource {blob.uri}]"
-            yield _convert_image(blob.mime_type or "bytes", blob.blob, keep_image)
+            kind = blob.mime_type or "bytes"
+            decoded = _decode_text(blob.blob) if kind.startswith(_TEXTS) else None
+            yield decoded or _convert_image(kind, blob.blob, keep_image)
         case _:
             yield f"[{type(block).__name__}]"
 
 
 def _convert_image(kind: str, data: str, keep: bool) -> str | ImageContent:
-    image = as_image(kind, data) if keep and kind in _IMAGE_TYPES else None
-    return image or _omission_note(
-        "a file" if kind not in _IMAGE_TYPES else "a picture", kind, data
-    )
+    is_image = kind.startswith("image/")
+    image = as_image(data) if keep and is_image else None
+    return image or _omission_note("a picture" if is_image else "a file", kind, data)
+
+
+def _decode_text(data: str) -> str | None:
+    try:
+        return base64.b64decode(data).decode()
+    except ValueError:
+        return None
 
 
 def _omission_note(label: str, kind: str, data: str) -> str:

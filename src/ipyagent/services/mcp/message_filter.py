@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import anyio
 from mcp.shared.exceptions import MCPError as ProtocolError
 from mcp.shared.message import SessionMessage
-from mcp_types import CONNECTION_CLOSED, JSONRPCRequest, JSONRPCResponse
+from mcp_types import CONNECTION_CLOSED, INTERNAL_ERROR, JSONRPCRequest, JSONRPCResponse
 from mcp_types.methods import validate_server_result
 from pydantic import ValidationError
 
@@ -106,6 +106,11 @@ class FilteredMessages:
                 validate_server_result("tools/list", VERSION, {"tools": [each]})
                 valid.append(each)
             except ValidationError as error:
+                places = [found["loc"][2:] for found in error.errors()]
+                if isinstance(each, dict) and all(p and p[0] in _OPTIONAL for p in places):
+                    left = {str(place[0]) for place in places}
+                    valid.append({k: value for k, value in each.items() if k not in left})
+                    continue
                 name = each.get("name") if isinstance(each, dict) else None
                 first = error.errors()[0]
                 where = ".".join(map(str, first["loc"][2:]))
@@ -157,14 +162,37 @@ def describe_error(error: BaseException) -> str:
 
 _TOP = ("type", "properties", "required")
 
+_OPTIONAL = {"title", "description", "outputSchema", "icons", "execution", "_meta"}
+"""Parts of a tool's description that may be left out where they are broken."""
+
 VERSION = "2025-11-25"
 """The protocol version by which a single tool or block is validated."""
 
 
+def repair_message(message: object) -> object:
+    """Return a message whose error or result, if it is an answer, has the form of the protocol."""
+    if not isinstance(message, dict) or "id" not in message:
+        return message
+    message = {"jsonrpc": "2.0", **_without_nulls(message)}
+    if "error" in message:
+        given = message["error"]
+        fields = _without_nulls(given) if isinstance(given, dict) else {"message": given}
+        code, text = fields.get("code"), fields.get("message", given)
+        message["error"] = fields | {
+            "code": code if isinstance(code, int) else INTERNAL_ERROR,
+            "message": text if isinstance(text, str) else json.dumps(text, ensure_ascii=False),
+        }
+    elif not isinstance(result := message.get("result", {}), dict):
+        message["result"] = {"content": result}
+    return message
+
+
 def repair_result(result: JsonDict) -> None:
-    """Repair the result of a call in place: the call has already been carried out."""
+    """Repair a result in place: the call has already been carried out."""
     for key in [key for key, value in result.items() if value is None]:
         del result[key]
+    if "protocolVersion" in result:
+        _repair_greeting(result)
     if "content" not in result and "structuredContent" not in result:
         return
     content = result.get("content", [])
@@ -173,6 +201,16 @@ def repair_result(result: JsonDict) -> None:
         blocks = blocks or [result["structuredContent"]]
         del result["structuredContent"]
     result["content"] = [_repair_block(each) for each in blocks]
+
+
+def _repair_greeting(result: JsonDict) -> None:
+    """Add what a server left out about itself; one that announces nothing may have tools."""
+    info, offered = result.get("serverInfo"), result.get("capabilities")
+    named = _without_nulls(info) if isinstance(info, dict) else {}
+    result["serverInfo"] = {"name": "", "version": "", **named}
+    listed = offered.items() if isinstance(offered, dict) else ()
+    announced = {k: v if isinstance(v, dict) else {} for k, v in listed if v not in (None, False)}
+    result["capabilities"] = announced or {"tools": {}}
 
 
 def repair_tool(tool: object) -> Any:
@@ -196,6 +234,8 @@ def _repair_block(block: object) -> Any:
     """Return the block; one of an unknown type becomes text."""
     if isinstance(block, dict):
         block = _without_nulls(block)
+        if (kind := block.get("type")) in ("image", "audio"):
+            block = {"mimeType": block.get("mime_type", f"{kind}/*"), **block}
         try:
             validate_server_result("tools/call", VERSION, {"content": [block]})
         except ValidationError:

@@ -27,7 +27,7 @@ from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCMessage, jsonrpc_message_adapter
 
 from ipyagent.errors import MCPConnectionError
-from ipyagent.services.mcp.message_filter import TransportStreams
+from ipyagent.services.mcp.message_filter import TransportStreams, repair_message
 
 MAX_MESSAGE = 16_000_000
 """Bytes of one message; an image in it may be large."""
@@ -81,7 +81,7 @@ class Program:
             with contextlib.suppress(anyio.BrokenResourceError):
                 while chunk := await self._pipes.output.read(_CHUNK):
                     for line in lines.feed(chunk):
-                        if (message := _parse_message(line)) is not None:
+                        for message in _parse_messages(line):
                             await received.send(SessionMessage(message))
                     if lines.too_long:
                         self.problem = f"it sent a message of more than {MAX_MESSAGE:,} bytes"
@@ -131,15 +131,21 @@ class Program:
                 self._process.terminate()
 
 
-def _parse_message(line: bytes) -> JSONRPCMessage | None:
-    """Return the message in a line, if any; broken characters in it are replaced."""
+def _parse_messages(line: bytes) -> list[JSONRPCMessage]:
+    """Return the messages in a line, several in a batch; small flaws are repaired."""
     with contextlib.suppress(ValueError):
-        return jsonrpc_message_adapter.validate_json(line, by_name=False)
-    # Some servers cut texts between the two halves of a character.
-    with contextlib.suppress(ValueError, RecursionError):
-        text = json.dumps(json.loads(line.decode("utf-8", "replace")), ensure_ascii=False)
-        return jsonrpc_message_adapter.validate_json(text.encode("utf-8", "replace"), by_name=False)
-    return None
+        return [jsonrpc_message_adapter.validate_json(line, by_name=False)]
+    try:  # some servers cut texts between the two halves of a character
+        given = json.loads(line.decode("utf-8-sig", "replace"))
+    except (ValueError, RecursionError):
+        return []
+    messages = []
+    for each in given if isinstance(given, list) else [given]:
+        with contextlib.suppress(ValueError, RecursionError):
+            text = json.dumps(repair_message(each), ensure_ascii=False)
+            data = text.encode("utf-8", "replace")
+            messages.append(jsonrpc_message_adapter.validate_json(data, by_name=False))
+    return messages
 
 
 class LineSplitter:

@@ -12,7 +12,8 @@ from ipyagent.json_types import JsonDict
 from ipyagent.plaintext import excerpt
 from ipyagent.schema import Model
 from ipyagent.services.openapi.documents import Document
-from ipyagent.tools.json_schemas import Converter, Limits, References
+from ipyagent.tools.json_schemas import Converter, Limits
+from ipyagent.tools.schema_references import References
 
 _OWN_HEADERS = {"accept", "content-type", "authorization", "host", "content-length", "cookie"}
 _OWN_HEADERS |= {"transfer-encoding", "connection", "te", "upgrade", "expect"}

@@ -165,8 +165,8 @@ def as_result(
     An HTTP error is final; a failed command (see `services.failures`) may be repeated.
     """
     images: tuple[ImageContent, ...] = ()
-    if reply.media_type in ("image/png", "image/jpeg") and not reply.cut:
-        image = as_image(reply.media_type, reply.body)
+    if reply.media_type.startswith("image/") and not reply.cut:
+        image = as_image(reply.body)
         images = (image,) if image else ()
     text, how = "" if images else _body_text(reply), _told_headers(reply)
     for secret in secrets:  # some services echo the request

@@ -17,7 +17,7 @@ from ipyagent.schema import Model
 from ipyagent.schema.base import JsonObject
 from ipyagent.services.openapi.arguments import NotCallableError, OperationArguments, Parameter
 from ipyagent.services.openapi.documents import Document
-from ipyagent.tools.json_schemas import References
+from ipyagent.tools.schema_references import References
 
 PLACEHOLDER = re.compile(r"{([^{}]*)}")
 """A parameter in a path."""
