@@ -36,6 +36,9 @@ MEANS: dict[str, float | None] = {
     QUALTRICS: DOUBT,
     TOA5: 11,
     DATEV: 525.375,
+    # months below years
+    "Year,v,w\nMonth,1,2\nOslo,10,20\nUlm,11,21\nRom,12,22\n": DOUBT,
+    "Year,v,w\n2020,1,2\n2021,2,3\n2022,3,4\n": 2,
     # totals
     "city,v\nOslo,1\nTotal,1\n": DOUBT,
     "ciudad;v\nA;1\nB;2\nC;3\nTotal general;6\n": DOUBT,

@@ -96,8 +96,16 @@ def _holds_units(row: Row, columns: Sequence[bool]) -> bool:
     return len(units) > 1 or not is_filled(others) or _UNIT.fullmatch(units[0]) is not None
 
 
+_PERIOD = re.compile(
+    r"(?i)years?|quarters?|months?|weeks?|days?|jahre?|quartale?|monate?|wochen?|tage?|année|mois|"
+    r"trimestre|semaine|año|mes|semana"
+)
+
+
 def continues_header(names: Sequence[object], row: Row) -> bool:
-    """Return whether a row below repeated or missing names has only years and text."""
+    """Return whether a row is a second header: years below repeated names, months below years."""
+    if names and row and all(_PERIOD.fullmatch(str(each).strip()) for each in (names[0], row[0])):
+        return True
     years = [is_year(cell) for cell in row if is_value(cell)]
     return len(years) > 1 and all(years) and any(map(_MADE_NAME.search, map(str, names[1:])))
 
