@@ -62,3 +62,20 @@ def test_of_many_choices_some_are_told() -> None:
     told = Converter(References(schema), Limits(5, 5, 100, choices=100)).convert(schema)
     assert told["type"] == "string"
     assert told["description"].startswith('(one of 300 values, such as "v0", "v1", ')
+
+
+class Counting(References):
+    """Counts how often a target is looked up."""
+
+    count = 0
+
+    def look_up(self, reference: object, depth: int = 0) -> object:
+        self.count += 1
+        return super().look_up(reference, depth)
+
+
+def test_references_that_lead_through_each_other_to_nothing_are_soon_given_up() -> None:
+    nowhere = {"$ref": "#/$defs/a/b"}
+    references = Counting({"properties": {f"p{i}": {"$defs": nowhere} for i in range(100)}})
+    assert references.resolve(nowhere) == (None, ())
+    assert references.count < 100

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from itertools import chain
+from itertools import chain, islice
 from typing import Any
 from urllib.parse import unquote, urljoin
 
@@ -16,6 +16,7 @@ REFERRING = ("$ref", "$dynamicRef", "$recursiveRef")
 
 _MANY_REFERENCES = 50
 _MOST_LEVELS = 3  # references to places that are found by other references
+_MOST_SCOPES = 50  # schemas with definitions of their own that are looked into
 
 
 class References:
@@ -45,7 +46,7 @@ class References:
             node = merge(target, beside) if beside and isinstance(target, dict) else target
         return node, tuple(names)
 
-    def look_up(self, reference: object, depth: int = 0) -> Any:
+    def look_up(self, reference: object, depth: int = 0) -> object:
         """Return the target of one reference; None if there is none."""
         address, _, pointer = str(reference).partition("#")
         place = self._join(address)
@@ -56,7 +57,8 @@ class References:
         if pointer and not pointer.startswith("/"):
             return self._by_name.get(f"#{pointer}")
         # A schema put into another one still refers to its definitions as if it were alone.
-        roots = chain([root], self._scopes if root is self.document and pointer else ())
+        is_within = root is self.document and pointer and not depth
+        roots = chain([root], self._scopes if is_within else ())
         found = (self._walk(each, pointer, depth) for each in roots)
         return next((each for each in found if each is not None), None)
 
@@ -97,7 +99,8 @@ class References:
     @cached_property
     def _scopes(self) -> list[Schema]:
         """The schemas that have definitions of their own."""
-        return [each for each in self._objects if each.keys() & {"$defs", "definitions"}]
+        holders = (each for each in self._objects if each.keys() & {"$defs", "definitions"})
+        return [*islice(holders, _MOST_SCOPES)]
 
     @cached_property
     def _by_name(self) -> Schema:
