@@ -118,6 +118,7 @@ FITTED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("made", FITTED)
 def test_reading_what_a_library_keeps_in_c_is_no_change_and_each_change_is_noticed(
