@@ -48,7 +48,7 @@ class TrackedNamespace:
         self._namespace, self._provenance = namespace, provenance
         self._description_of = description_of
         self.left: dict[str, tuple[str, ...]] = {}
-        """What codes left on a copy: sent again, they are asked about."""
+        """By code: the names that it left on a copy. Sent again, it is asked about."""
 
     def variables(self) -> Mapping[str, object]:
         """Return the user's variables by name."""

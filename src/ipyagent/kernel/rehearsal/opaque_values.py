@@ -10,7 +10,6 @@ import io
 import itertools
 import operator
 import pickle
-import random
 import re
 import struct
 import sys
@@ -40,7 +39,6 @@ _READ: Mapping[type, Callable[[Any], list[object]]] = {
     contextvars.ContextVar: lambda variable: [variable.get(None)],
     weakref.ReferenceType: lambda reference: [reference()],
     memoryview: lambda view: [view.obj, _digest(view.tobytes())],
-    random.Random: lambda source: [repr(source.getstate())],
     itertools.count: lambda numbers: [repr(numbers)],
 }
 _MADE_ANEW = ("pydantic_core", "pyproj")
@@ -89,13 +87,11 @@ def find_reader(value: Any) -> Reader | None:
         return lambda: [repr(value)]
     if home == "pandas" and kind is sys.modules[home].Categorical:
         return lambda: [_digest(value.codes.tobytes()), value.dtype]
-    if home == "sklearn" and hasattr(
-        value, "get_arrays"
-    ):  # a tree, which counts how often it is read
+    if home == "sklearn" and hasattr(value, "get_arrays"):  # its state counts who reads it
         return lambda: [*map(_digest, value.get_arrays())]
     if home == "lxml" and hasattr(value, "getroottree"):
         return lambda: [_digest(sys.modules["lxml.etree"].tostring(value.getroottree()))]
-    return partial(_try, read_pickled, value) if _is_pickled(value) else None
+    return partial(_try, _read_pickled, value) if _is_pickled(value) else None
 
 
 def is_closed_file(value: Any) -> bool:
@@ -126,7 +122,7 @@ def _is_pickled(value: object) -> bool:
         return False
 
 
-def read_pickled(value: object) -> list[object]:
+def _read_pickled(value: object) -> list[object]:
     """Return checksums of what a library tells to save a value, and what that leads to."""
     pickler = _Pickler()
     pickler.dump(value.__reduce_ex__(pickle.HIGHEST_PROTOCOL)[1:])

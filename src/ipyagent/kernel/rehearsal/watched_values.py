@@ -31,12 +31,7 @@ from ipyagent.kernel.describe.safe_inspect import (
     own_attributes,
     type_name,
 )
-from ipyagent.kernel.rehearsal.opaque_values import (
-    find_reader,
-    is_built_in,
-    is_own_module,
-    read_pickled,
-)
+from ipyagent.kernel.rehearsal.opaque_values import find_reader, is_built_in, is_own_module
 from ipyagent.kernel.variables.arrays import find_owner, views_of_same_memory
 from ipyagent.kernel.variables.captures import FIXED, Allowance, is_atom
 from ipyagent.kernel.variables.checkpoint import capture
@@ -420,7 +415,7 @@ def _capture_class(cls: type) -> State:
 
 
 def _capture_instance(value: object) -> State | None:
-    """Return the state of an object whose class is written in Python; None if it is not."""
+    """Return the state of an object that is all in Python; None if a part of it is in C."""
     kind = type(value)
     if not all(is_built_in(cls) or _has_only_slots(cls) for cls in ancestors(kind)):
         return None
@@ -428,8 +423,8 @@ def _capture_instance(value: object) -> State | None:
     home = module_name(kind)
     if home == "builtins" or is_own_module(sys.modules.get(home)):
         return State(lambda: [kind, *gc.get_referents(value)])
-    if ctypes.c_void_p in map(type, own_attributes(value).values()):  # what it holds is elsewhere
-        return State(functools.partial(read_pickled, value))
+    if ctypes.c_void_p in map(type, own_attributes(value).values()):
+        return None  # what it holds is elsewhere
 
     def read() -> dict[str, object]:
         held = getattr(value, "__dict__", None)
