@@ -20,7 +20,7 @@ ON = {"look_freely": True, "rehearse_seconds": 20.0}
     ("code", "words"),
     [
         ("sum(numbers)", "looked · ran on a copy, nothing changed"),
-        ("total = sum(numbers)", "looked · ran on a copy, its new variables were adopted"),
+        ("total = sum(numbers)", "looked · ran on a copy, its variables were adopted"),
         ("1 / 0", "looked · ran on a copy and failed, nothing changed"),
     ],
 )

@@ -47,7 +47,7 @@ from ipyagent.tools.result_conversion import error_result
 
 _REASONS = {
     RehearsalOutcome.LOOKED: "looked · ran on a copy, nothing changed",
-    RehearsalOutcome.ADOPTED: "looked · ran on a copy, its new variables were adopted",
+    RehearsalOutcome.ADOPTED: "looked · ran on a copy, its variables were adopted",
     RehearsalOutcome.FAILED: "looked · ran on a copy and failed, nothing changed",
 }
 
@@ -256,7 +256,7 @@ class Dispatcher:
         assert look.finding is not None  # noqa: S101
         self._record_decision(call, answer)
         self._emit(ToolRunning(step=self.step, call_id=call.id))
-        if look.finding.adoption and not await self._record_intent(call):
+        if look.finding.adoption is not None and not await self._record_intent(call):
             return
         duration = look.finding.rehearsal.duration
         self._update_execution(call.id, started_at=now(), duration=duration)

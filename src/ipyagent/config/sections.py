@@ -152,10 +152,10 @@ class AgentConfig(Section):
     allowed_tools: Names = ()
     """The only tools that may be used; empty: all."""
     look_freely: bool = True
-    """True: code runs unasked if, on an isolated copy of the kernel, it changes nothing or only
-    makes new variables of plain data."""
+    """True: code runs unasked if, on an isolated copy of the kernel, it changes nothing, or only
+    makes variables of plain data and changes those that the same run has made."""
     adopt_new: bool = True
-    """True: new variables of plain data that code makes on the copy are taken from there, unasked;
+    """True: variables of plain data that code makes on the copy are taken from there, unasked;
     False: they are asked about."""
     rehearse_seconds: NonNegativeFloat = 2.0
     """Time limit in seconds for trying code on a copy of the kernel; 0: it is never tried."""

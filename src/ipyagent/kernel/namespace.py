@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 import types
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Protocol
 
@@ -23,7 +25,7 @@ from ipyagent.kernel.capture import (
 )
 from ipyagent.kernel.describe import describe, is_table
 from ipyagent.kernel.describe.objects import module_title
-from ipyagent.kernel.describe.safe_inspect import ancestors, one_line
+from ipyagent.kernel.describe.safe_inspect import ObjectIdentity, ancestors, one_line
 from ipyagent.kernel.describe.secrets import secret_strings
 from ipyagent.kernel.outputs import Outputs
 from ipyagent.kernel.protocols import Shell, Variables
@@ -31,10 +33,8 @@ from ipyagent.phrases import ellipsize
 from ipyagent.schema import ToolResult
 
 if TYPE_CHECKING:
+    from ipyagent.kernel.rehearsal.plain_data import Adoption
     from ipyagent.kernel.variables.snapshot import Snapshot
-from dataclasses import dataclass
-
-from ipyagent.kernel.describe.safe_inspect import ObjectIdentity
 
 Labels = tuple[str, ...]
 
@@ -92,6 +92,42 @@ _SHORT = 60  # characters of a list of columns that may be repeated
 _BRIEF = 250  # characters of a brief line
 
 
+class OwnVariables:
+    """The variables that a run made on copies, as long as nothing else holds what is in them."""
+
+    def __init__(self) -> None:
+        self._values: dict[str, object] = {}
+        self._is_open = False
+
+    @contextmanager
+    def during_run(self) -> Iterator[None]:
+        """Begin with none, and forget all in the end: then they are the user's."""
+        self._values, self._is_open = {}, True
+        try:
+            yield
+        finally:
+            self._values, self._is_open = {}, False
+
+    def add(self, adoption: Adoption) -> None:
+        """Note what was adopted."""
+        values = (self._values | adoption.values) if self._is_open else {}
+        self._values = {name: each for name, each in values.items() if name not in adoption.shared}
+
+    def names(self, bindings: Mapping[str, object]) -> frozenset[str]:
+        """Return those that still hold what was adopted."""
+        values = self._values.items()
+        return frozenset(name for name, value in values if bindings.get(name) is value)
+
+    def let_go(self, code: str, variables: Mapping[str, object], functions: object) -> None:
+        """Forget those that code, or functions, may give to others."""
+        if not self._values:
+            return
+        from ipyagent.kernel.variables.reach import list_names  # most prompts run no code
+
+        for name in [*self._values] if functions else list_names(code, variables):
+            self._values.pop(name, None)
+
+
 class Namespace(Protocol):
     """Variables, and running code among them."""
 
@@ -99,6 +135,7 @@ class Namespace(Protocol):
     """Bytes that may be kept to take changes back; None: as there is memory."""
     written: dict[str, Collection[str]]
     """The variables that code was seen to write past pandas when it was rehearsed, by the code."""
+    own: OwnVariables
 
     def variables(self) -> Mapping[str, object]:
         """Return the user's variables by name, in the order of their definition."""
@@ -115,8 +152,8 @@ class Namespace(Protocol):
         """Return the dictionary in which code finds and binds names, private ones among them."""
         ...
 
-    def take_over(self, result: ToolResult, new: Mapping[str, object]) -> ToolResult:
-        """Bind new variables; return the result of the code that made them, with these changes."""
+    def take_over(self, result: ToolResult, adoption: Adoption) -> ToolResult:
+        """Bind variables; return the result of the code that made them, with these changes."""
         ...
 
     def runs_as_written(self, code: str) -> bool:
@@ -130,6 +167,7 @@ def take_snapshot(
     """Return the state of the variables before code, or one of the functions, runs."""
     from ipyagent.kernel.variables.snapshot import Snapshot  # most prompts run no code
 
+    namespace.own.let_go(code, namespace.bindings(), functions)
     written, memory = namespace.written.pop(code, ()), namespace.undo_memory
     return Snapshot.take(namespace.variables(), code, memory, functions, written)
 
@@ -141,6 +179,7 @@ class ShellNamespace:
         self.shell = shell
         self.undo_memory: int | None = None
         self.written: dict[str, Collection[str]] = {}
+        self.own = OwnVariables()
 
     def variables(self) -> Mapping[str, object]:
         """Return the user's variables, without those of IPython that were never changed."""
@@ -162,9 +201,9 @@ class ShellNamespace:
         """Return the shell's dictionary."""
         return self.shell.user_ns
 
-    def take_over(self, result: ToolResult, new: Mapping[str, object]) -> ToolResult:
-        """Bind new variables; return the result with these changes."""
-        return _take_over(self, result, new)
+    def take_over(self, result: ToolResult, adoption: Adoption) -> ToolResult:
+        """Bind variables; return the result with these changes."""
+        return _take_over(self, result, adoption)
 
     def runs_as_written(self, code: str) -> bool:
         """Return whether neither magics nor transformers make other code of it."""
@@ -182,6 +221,7 @@ class PlainNamespace:
         self._variables = variables
         self.undo_memory: int | None = None
         self.written: dict[str, Collection[str]] = {}
+        self.own = OwnVariables()
 
     def variables(self) -> Mapping[str, object]:
         """Return the dictionary's public names."""
@@ -200,9 +240,9 @@ class PlainNamespace:
         """Return the dictionary itself."""
         return self._variables
 
-    def take_over(self, result: ToolResult, new: Mapping[str, object]) -> ToolResult:
-        """Bind new variables; return the result with these changes."""
-        return _take_over(self, result, new)
+    def take_over(self, result: ToolResult, adoption: Adoption) -> ToolResult:
+        """Bind variables; return the result with these changes."""
+        return _take_over(self, result, adoption)
 
     def runs_as_written(self, code: str) -> bool:
         """Return true: no shell rewrites it."""
@@ -223,6 +263,7 @@ class WatchedNamespace:
     ) -> None:
         self._namespace, self._learn, self._clean = namespace, learn, clean
         self.undo_memory, self.written = namespace.undo_memory, namespace.written
+        self.own = namespace.own
         learn(secret_strings(namespace.variables()))
 
     def variables(self) -> Mapping[str, object]:
@@ -240,9 +281,9 @@ class WatchedNamespace:
         """Return the dictionary in which code binds names."""
         return self._namespace.bindings()
 
-    def take_over(self, result: ToolResult, new: Mapping[str, object]) -> ToolResult:
-        """Bind new variables, and look for secrets before anybody reads the result."""
-        return self._look_at(self._namespace.take_over(result, new))
+    def take_over(self, result: ToolResult, adoption: Adoption) -> ToolResult:
+        """Bind variables, and look for secrets before anybody reads the result."""
+        return self._look_at(self._namespace.take_over(result, adoption))
 
     def runs_as_written(self, code: str) -> bool:
         """Return whether what runs is what Python reads in `code`."""
@@ -262,9 +303,10 @@ class WatchedNamespace:
         return result
 
 
-def _take_over(namespace: Namespace, result: ToolResult, new: Mapping[str, object]) -> ToolResult:
-    before = take_snapshot(namespace)
-    namespace.bindings().update(new)
+def _take_over(namespace: Namespace, result: ToolResult, adoption: Adoption) -> ToolResult:
+    before = take_snapshot(namespace, " ".join(adoption.values))
+    namespace.bindings().update(adoption.values)
+    namespace.own.add(adoption)
     return before.annotate(result, namespace.variables())
 
 

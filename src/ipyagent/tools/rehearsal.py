@@ -36,8 +36,8 @@ from ipyagent.kernel.images import as_image
 from ipyagent.kernel.main_thread import without_interrupts
 from ipyagent.kernel.rehearsal.confinement import Confinement, Limits, Way
 from ipyagent.kernel.rehearsal.memory import describe_shared_memory, signing_keys
-from ipyagent.kernel.rehearsal.performance import digest_file, list_names, start_rehearsal
-from ipyagent.kernel.rehearsal.plain_data import read_all
+from ipyagent.kernel.rehearsal.performance import digest_file, start_rehearsal
+from ipyagent.kernel.rehearsal.plain_data import Adoption, read_all
 from ipyagent.kernel.rehearsal.plain_parts import NotPlainError
 from ipyagent.kernel.rehearsal.probe import Probe
 from ipyagent.kernel.rehearsal.rehearser import (
@@ -47,6 +47,7 @@ from ipyagent.kernel.rehearsal.rehearser import (
     start_isolated,
 )
 from ipyagent.kernel.rehearsal.surroundings import PASSING
+from ipyagent.kernel.variables.reach import list_names
 from ipyagent.schema import (
     Display,
     FileEffect,
@@ -92,13 +93,14 @@ def judge_report(
     buffers: Sequence[memoryview],
     workspace: Workspace,
     existing: Mapping[str, object],
+    own: Collection[str] = (),
     *,
     may_leave: bool = False,
 ) -> Rehearsed:
     """Return what a report means; raises NotRehearsedError if it makes no sense.
 
-    `existing` are the variables that its data may refer to. `may_leave`: changes that code makes
-    for its own output may stay on the copy.
+    `existing` are the variables that its data may refer to, `own` those that the run has made.
+    `may_leave`: changes that code makes for its own output may stay on the copy.
     """
     try:
         result = _read_result(report["result"])
@@ -125,9 +127,13 @@ def judge_report(
         kept = _leave_passing(found, (), loops, {})
     if _is_clean(kept):
         return Rehearsed(Rehearsal(outcome=RehearsalOutcome.LOOKED, left=kept.left), result)
-    nodes, new = report.get("adoption"), {each.name for each in kept.variables}
-    is_new = all(each.change == "created" and is_bindable(each.name) for each in kept.variables)
-    if kept.files or kept.texts or not is_new or type(nodes) is not dict or nodes.keys() != new:
+    nodes, names = report.get("adoption"), {each.name for each in kept.variables}
+    is_own = all(
+        (each.change == "created" and is_bindable(each.name))
+        or (each.change == "changed" and each.name in own)
+        for each in kept.variables
+    )
+    if kept.files or kept.texts or not is_own or type(nodes) is not dict or nodes.keys() != names:
         return Rehearsed(found)
     try:
         adoption = read_all(nodes, buffers, existing)
@@ -348,7 +354,7 @@ class CodeRehearser:
             existing = namespace.bindings()
             may_leave = len(codes) == 1 and context.adopts_new and code not in left
             judge = partial(judge_report, may_leave=may_leave)
-            given = report, buffers, self._workspace, existing
+            given = report, buffers, self._workspace, existing, namespace.own.names(existing)
             judged = await threads(context.threads, judge, *given)
             if judged.rehearsal.left:
                 left[code] = judged.rehearsal.left
@@ -386,10 +392,11 @@ class CodeRehearser:
     def take_over(self, code: str, rehearsed: Rehearsed) -> ToolResult:
         """Return the result of a look, on the main thread, as if the code had run here.
 
-        Raises AgentError if its new names cannot be adopted any more.
+        Raises AgentError if its variables cannot be adopted any more.
         """
         assert rehearsed.result is not None  # noqa: S101 - only then it is asked for
-        result = self._namespace.take_over(code, rehearsed.result, rehearsed.adoption)
+        adoption = rehearsed.adoption or Adoption({}, set())
+        result = self._namespace.take_over(code, rehearsed.result, adoption)
         left = rehearsed.rehearsal.left
         return result.with_note(_LEFT.format(", ".join(left)), only_model=True) if left else result
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from ipyagent.kernel.main_thread import Post
 from ipyagent.kernel.rehearsal.confinement import Way
 from ipyagent.schema import Rehearsal, RehearsalOutcome, ToolResult
+
+if TYPE_CHECKING:
+    from ipyagent.kernel.rehearsal.plain_data import Adoption
 
 UNTRIED: Final = "not tried yet"
 
@@ -45,12 +48,12 @@ class Rehearsed:
 
     rehearsal: Rehearsal
     result: ToolResult | None = None
-    adoption: Mapping[str, object] = field(default_factory=dict)
-    """New names, with the data that they will be bound to."""
+    adoption: Adoption | None = None
+    """The data that variables will be bound to."""
 
     def as_asked(self) -> Rehearsed:
         """Return it as a question shows it: there new variables are changes like others."""
-        if not self.adoption:
+        if self.adoption is None:
             return self
         update = {"outcome": RehearsalOutcome.CHANGES, "result": self.result}
         return Rehearsed(self.rehearsal.model_copy(update=update))

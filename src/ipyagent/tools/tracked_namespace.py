@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from ipyagent.errors import AgentError
 from ipyagent.kernel.describe.libraries import table_of
@@ -23,6 +24,9 @@ from ipyagent.plaintext import spell
 from ipyagent.schema import ToolResult, VariableChange
 from ipyagent.tools.static_analysis import UNKNOWN_EFFECTS, Effects, analyze_code
 from ipyagent.tools.static_analysis.code import text_literals
+
+if TYPE_CHECKING:
+    from ipyagent.kernel.rehearsal.plain_data import Adoption
 
 CODE_OUTPUT = "the output of code"
 _TRIES = 5
@@ -101,17 +105,18 @@ class TrackedNamespace:
         """The namespace without labels."""
         return self._namespace
 
-    def take_over(self, code: str, result: ToolResult, new: Mapping[str, object]) -> ToolResult:
-        """Bind new names to the data that code made on a copy of the variables; label its result.
+    def take_over(self, code: str, result: ToolResult, adoption: Adoption) -> ToolResult:
+        """Bind names to the data that code made on a copy of the variables; label its result.
 
-        Raises AgentError if one of the names is taken by now, and then binds none.
+        Raises AgentError if one of the names is another's by now, and then binds none.
         """
         bindings = self._namespace.bindings()
-        if taken := [name for name in new if name in bindings]:
+        own = self._namespace.own.names(bindings)
+        if taken := [name for name in adoption.values if name in bindings and name not in own]:
             raise AgentError(f"{taken[0]} is defined by now, so it was not replaced; run it again")
         effects = self.analyze(code)
         origins = self._labels_loaded(effects, self.variables())
-        received = self._namespace.take_over(result, new)
+        received = self._namespace.take_over(result, adoption)
         return self._label_result(received, code, effects, origins)
 
     def _add_changes(self, result: ToolResult, code: str, effects: Effects) -> ToolResult:

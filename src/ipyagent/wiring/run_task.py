@@ -182,7 +182,8 @@ class RunTask:
             planning=request.plan and not request.dry_run,
             window=self.size.window,
         )
-        run = await loop.run(prompt)
+        with self.environment.namespace.own.during_run():
+            run = await loop.run(prompt)
         if run.stop_reason is not StopReason.PLANNED:
             return run
         return await propose_plan(loop, partial(self._open_view, self._create_plan_runner))

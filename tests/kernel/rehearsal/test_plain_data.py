@@ -71,7 +71,7 @@ def through(value: Any, existing: dict[str, Any] | None = None) -> Any:
     """Write a value and read it; the writer compares what comes back with what it was given."""
     known = existing or {}
     nodes, buffers = write_all({"x": value}, known, lambda each: False)
-    return read_all(nodes, [memoryview(bytes(each)) for each in buffers], known)["x"]
+    return read_all(nodes, [memoryview(bytes(each)) for each in buffers], known).values["x"]
 
 
 def is_same(one: Any, other: Any) -> bool:
@@ -257,3 +257,11 @@ def test_what_holds_a_variable_holds_that_very_variable() -> None:
     first, *others = through(holders, {"table": TABLE})
     assert first[0] is TABLE
     assert all(each["a"] is TABLE for each in others)
+
+
+def test_who_holds_a_part_of_whom_is_known() -> None:
+    inner, nan = [1], float("nan")
+    values = {"outer": [inner], "inner": inner, "other": [TABLE], "own": [[2], nan], "too": [nan]}
+    nodes, buffers = write_all(values, {"table": TABLE}, lambda each: False)
+    found = read_all(nodes, buffers, {"table": TABLE})
+    assert found.shared == {"outer", "inner", "other", "table"}

@@ -34,8 +34,8 @@ from ipyagent.kernel.rehearsal.surroundings import (
     choose_backend,
     list_lasting_effects,
 )
-from ipyagent.kernel.rehearsal.watched_values import WatchedValues, is_dynamic, without_shell
-from ipyagent.kernel.variables.reach import names_of_loops, parse_nodes, reachable_names
+from ipyagent.kernel.rehearsal.watched_values import WatchedValues
+from ipyagent.kernel.variables.reach import list_names, names_of_loops, parse_nodes
 from ipyagent.schema import ToolResult, VariableChange
 
 _RESULT = {"success", "output", "error", "for_model", "images", "displays", "truncated"}
@@ -61,19 +61,25 @@ def start_rehearsal(
 
     Only the data of a single one can be adopted.
     """
-    attempts, may_adopt = Attempts(confinement), len(codes) == 1
+    bindings, attempts, may_adopt = namespace.bindings(), Attempts(confinement), len(codes) == 1
+    own = namespace.own.names(bindings) if may_adopt else ()
 
     def acts() -> Iterator[Act]:
         _be_quiet()
         attempts.install()  # which replaces functions: what is watched is what is there then
         for code in codes:
-            yield partial(_perform, namespace, code, attempts, may_adopt=may_adopt)
+            yield partial(_perform, namespace, code, attempts, own, may_adopt=may_adopt)
 
-    return start_isolated(acts(), confinement, limits, namespace.bindings().values())
+    return start_isolated(acts(), confinement, limits, bindings.values())
 
 
-def _perform(namespace: Namespace, code: str, attempts: Attempts, *, may_adopt: bool) -> Report:
-    """Run the code; return a report of what it did, and the data in it."""
+def _perform(
+    namespace: Namespace, code: str, attempts: Attempts, own: Collection[str], *, may_adopt: bool
+) -> Report:
+    """Run the code; return a report of what it did, and the data in it.
+
+    `own` are variables that the run has made: changed, they can be adopted like new ones.
+    """
     before, outputs = dict(namespace.bindings()), Outputs()
     watched = WatchedValues(before, list_names(code, before))
     written_before = [*list_written_files(attempts.confinement)]
@@ -87,11 +93,13 @@ def _perform(namespace: Namespace, code: str, attempts: Attempts, *, may_adopt: 
     written = watched.list_written()
     inside = {*watched.list_changed(), *written}
     changes = [*list_changes(before, after, inside, told)]
-    loops = names_of_loops(code) - inside
+    loops = names_of_loops(code).difference(inside, own)
     again = [each.name for each in changes if each.change == "changed" and each.name in loops]
     known = {name: after.get(name, value) for name, value in before.items()}
     known |= {name: before[name] for name in again}  # they may be left on the copy
     new = {each.name: after[each.name] for each in changes if each.change == "created"}
+    changed = {each.name for each in changes if each.change == "changed" and each.name in own}
+    watched.let_go(changed)
     used = _list_used_names(code)
     passing = [
         name
@@ -103,6 +111,8 @@ def _perform(namespace: Namespace, code: str, attempts: Attempts, *, may_adopt: 
     with contextlib.suppress(NotPlainError):
         if may_adopt:
             kept = {name: value for name, value in new.items() if name not in passing}
+            kept |= {name: after[name] for name in changed}
+            known = {name: value for name, value in known.items() if name not in changed}
             adoption, buffers = write_all(kept, known, watched.is_old)
     past = [f"writes into the memory of {name}, past pandas" for name in written]
     unclear = [f"may change {name}, in which is a {what}" for name, what in watched.unseen.items()]
@@ -150,14 +160,6 @@ def _be_quiet() -> None:
     sys.__stdout__, sys.__stderr__ = sys.stdout, sys.stderr  # type: ignore[misc,assignment]
     sys.dont_write_bytecode = True
     choose_backend()
-
-
-def list_names(code: str, variables: Mapping[str, object]) -> list[str]:
-    """Return the variables that code may change: all but the shell's own if it is dynamic."""
-    found = dict.fromkeys(reachable_names(code, variables))
-    if is_dynamic(code):
-        found |= dict.fromkeys(without_shell(variables))
-    return [*found]
 
 
 def list_changes(

@@ -12,6 +12,7 @@ import struct
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
@@ -26,6 +27,16 @@ Node = list[object]
 """A value as JSON: its kind, then its parts."""
 Existing = Mapping[str, object]
 """The variables as they are: their objects are referred to by name."""
+
+
+@dataclass(frozen=True)
+class Adoption:
+    """Data that was read, to be bound to names."""
+
+    values: dict[str, object]
+    shared: set[str]
+    """The names, also existing ones, of which another one holds a part."""
+
 
 _DEPTH, _MOST_NODES, _MOST_BYTES = 50, 300_000, 48 << 20
 _NUMBERS: Mapping[str, Callable[[str], object]]
@@ -53,7 +64,7 @@ def write_all(
     writer, checker = _Writer(existing, is_old), _Writer(existing, lambda value: False)
     nodes = {name: writer.write(value) for name, value in values.items()}
     again = read_all(nodes, writer.buffers, existing)
-    is_same = {name: checker.write(value) for name, value in again.items()} == nodes
+    is_same = {name: checker.write(value) for name, value in again.values.items()} == nodes
     if not is_same or checker.buffers != writer.buffers:
         raise NotPlainError
     return nodes, writer.buffers
@@ -61,11 +72,12 @@ def write_all(
 
 def read_all(
     nodes: Mapping[str, object], buffers: Sequence[memoryview], existing: Existing
-) -> dict[str, object]:
+) -> Adoption:
     """Return the values of nodes by name; raises NotPlainError, whatever is wrong."""
     reader = _Reader(buffers, existing)
     try:
-        return {name: reader.read(node) for name, node in nodes.items()}
+        values = {name: reader.read_named(name, node) for name, node in nodes.items()}
+        return Adoption(values, reader.shared)
     except Exception:
         raise NotPlainError from None
 
@@ -191,7 +203,16 @@ class _Reader:
     def __init__(self, buffers: Sequence[memoryview], existing: Existing) -> None:
         self._buffers, self._existing = buffers, existing
         self._made: list[Any] = []
+        self._makers: list[str] = []
+        """The names for which the values were made."""
+        self._name = ""
+        self.shared: set[str] = set()
         self._count = 0
+
+    def read_named(self, name: str, node: object) -> object:
+        """Return the value of a name's node; raises what `read_all` does not let through."""
+        self._name = name
+        return self.read(node)
 
     def read(self, node: object, depth: int = _DEPTH) -> Any:
         """Return the value of a node; raises what `read_all` does not let through."""
@@ -206,18 +227,15 @@ class _Reader:
             case ["missing", str(home), str(name)] if (home, name) in _MISSING:
                 return getattr(sys.modules[home], name)
             case ["missing", str(text)]:
-                self._made.append(struct.unpack("<d", bytes.fromhex(text))[0])
-                return self._made[-1]
+                return self._made[self._add(struct.unpack("<d", bytes.fromhex(text))[0])]
             case ["pattern", str(text), int(flags)] if len(text) < 5_000:
                 return re.compile(text, flags & ~re.DEBUG)
             case ["bytes", int(number)]:
                 return bytes(self._buffers[number])
             case ["scalar", str(dtype), str(text)]:
                 return _make_array(dtype, [], "C", bytes.fromhex(text))[()]
-            case ["again", int(number)]:
-                return self._made[number]
-            case ["variable", str(name)] if name in self._existing:
-                return self._existing[name]
+            case [("again" | "variable") as kind, (int() | str()) as key]:
+                return self._refer_to(kind, key)
             case ["module", str(name)]:
                 return sys.modules[name]
             case ["member", str(name), str(member)]:
@@ -229,9 +247,8 @@ class _Reader:
         raise NotPlainError
 
     def _read_object(self, kind: str, parts: list[Any], depth: int) -> object:
-        place = len(self._made)
         made: Any = {} if kind == "dict" else []
-        self._made.append(made)
+        place = self._add(made)
         if kind == "dict":
             for key, value in parts[0]:
                 made[self.read(key, depth)] = self.read(value, depth)
@@ -247,6 +264,22 @@ class _Reader:
                 made = make(made)
         self._made[place] = made
         return made
+
+    def _refer_to(self, kind: str, key: Any) -> object:
+        """Return a value that was made before, or that of a variable."""
+        if kind == "again":
+            holder, value = self._makers[key], self._made[key]
+        else:
+            holder, value = key, self._existing[key]
+        if holder != self._name and type(value) is not float:
+            self.shared |= {holder, self._name}
+        return value
+
+    def _add(self, value: object) -> int:
+        """Return the place of a value among those that were made."""
+        self._made.append(value)
+        self._makers.append(self._name)
+        return len(self._made) - 1
 
 
 def _make_array(dtype: str, shape: list[int], order: str, raw: bytes | memoryview) -> Any:

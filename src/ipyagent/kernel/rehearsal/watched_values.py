@@ -9,7 +9,6 @@ which pages are this process's own, so nothing has to be copied or read.
 
 from __future__ import annotations
 
-import ast
 import ctypes
 import functools
 import gc
@@ -20,7 +19,7 @@ import sys
 import types
 import zlib
 from collections import Counter, OrderedDict, defaultdict, deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from ipyagent.kernel.describe.safe_inspect import (
@@ -37,7 +36,7 @@ from ipyagent.kernel.variables.captures import FIXED, Allowance, is_atom
 from ipyagent.kernel.variables.checkpoint import capture
 from ipyagent.kernel.variables.columns import PANDAS, find_memory, kind_of
 from ipyagent.kernel.variables.containers import MADE_BY_STATEMENT
-from ipyagent.kernel.variables.reach import names_in, parse_nodes
+from ipyagent.kernel.variables.reach import names_in, reach_anything, without_shell
 from ipyagent.kernel.variables.tables import TableCapture, copies_on_write
 
 _PAGE = mmap.PAGESIZE
@@ -110,53 +109,6 @@ _HEADS = ("__name__", "__qualname__", "__bases__")
 _CACHES = ("__abstractmethods__", "_abc_impl", "__weakref__", "__dict__")
 _WEAK_BEFORE, _DICT_BEFORE = 1 << 3, 1 << 4
 """Flags of classes: what lies before an object's own memory."""
-_ANYTHING = frozenset(
-    {
-        *("globals", "locals", "vars", "exec", "gc", "inspect", "importlib", "ctypes", "builtins"),
-        *("get_ipython", "f_back", "f_globals", "f_locals", "_getframe", "__globals__"),
-        *("__main__", "__import__", "__builtins__"),
-    }
-)
-"""Names by which code reaches variables that it does not name."""
-_ALONE = frozenset({"eval", "compile"})
-"""The same, but not as methods: of tables, regular expressions and models."""
-_SPELLED = re.compile(r"__\w+__|get_ipython|_getframe|\bf_(back|globals|locals)\b")
-"""Such names in texts, where they are hardly by chance."""
-_SHELLS = ("IPython", "ipykernel")
-
-
-def is_dynamic(code: str) -> bool:
-    """Return whether code may reach variables that it does not name."""
-    nodes = parse_nodes(code)
-    return nodes is None or any(map(_reaches_anything, nodes))
-
-
-def _reaches_anything(node: ast.AST) -> bool:
-    match node:
-        case ast.Name(id=name):
-            return name in _ANYTHING or name in _ALONE
-        case ast.Attribute(attr=name):
-            return name in _ANYTHING
-        case ast.ImportFrom(module=str(name)) | ast.alias(name=name):
-            return not _ANYTHING.isdisjoint(name.split("."))
-        case ast.Call(func=ast.Attribute(attr="query" | "eval"), args=texts):
-            return not all(isinstance(each, ast.Constant) for each in texts)
-        case ast.Constant(value=str(text)):
-            return _SPELLED.search(text) is not None
-    return False
-
-
-def without_shell(variables: Mapping[str, object]) -> list[str]:
-    """Return the names of all variables but what leads to the shell, which always differs."""
-    return [name for name, value in variables.items() if not _is_of_shell(value)]
-
-
-def _is_of_shell(value: Any) -> bool:
-    kind = type(value)
-    if kind is types.MethodType:
-        return _is_of_shell(value.__self__)
-    homes = (module_name(base).partition(".")[0] for base in ancestors(kind))
-    return any(home in _SHELLS for home in homes)
 
 
 class UnseenError(Exception):
@@ -210,7 +162,9 @@ class WatchedValues:
         self._states: dict[str, list[State]] = {name: [] for name in ordered}
         # The arrays of pandas are kept: a table may get others, which is no write.
         self._memory: list[tuple[str, object, object]] = []
-        self._known: dict[int, object] = {}
+        self._known: dict[int, tuple[str, object]] = {}
+        """By id: the variable in which an object was found first, and the object."""
+        self._released: Collection[str] = ()
         self._new: set[int] | None = None
         self._constants: set[int] = set()
         for name in self._states:
@@ -243,6 +197,10 @@ class WatchedValues:
         sharing = views_of_same_memory([array for _, array in written], others)
         return [*dict.fromkeys([*(name for name, _ in written), *sharing])]
 
+    def let_go(self, names: Collection[str]) -> None:
+        """Count what was found in these variables as new: nothing else holds it."""
+        self._released = names
+
     def is_old(self, value: object) -> bool:
         """Return whether this very object was there before, in reach or not."""
         if self._new is None:  # all that was there is frozen
@@ -250,7 +208,9 @@ class WatchedValues:
             modules = [m for m in list(sys.modules.values()) if is_a(m, types.ModuleType)]
             libraries = [m for m in modules if not is_own_module(m)]
             self._constants = {id(each) for m in libraries for each in m.__dict__.values()}
-        if id(value) in self._known or id(value) in self._constants:
+        if id(value) in self._known:
+            return self._known[id(value)][0] not in self._released
+        if id(value) in self._constants:
             return True
         return gc.is_tracked(value) and id(value) not in self._new
 
@@ -262,14 +222,14 @@ class WatchedValues:
                 continue
             if len(self._known) > _MOST_VALUES:
                 raise UnseenError("too much to look through")
-            self._known[id(one)] = one
+            self._known[id(one)] = name, one
             state = _capture(one, self._variables)
             self._states[name].append(state)
             if module_name(type(one)).partition(".")[0] == "pandas":
                 self._memory += [(name, each, _read(each)) for each in find_memory(one)]
                 if kind_of(one) in PANDAS and not copies_on_write():
                     owners = map(find_owner, find_memory(one))
-                    self._known |= {id(each): each for each in owners}
+                    self._known |= {id(each): (name, each) for each in owners}
             waiting += state.children
 
 
@@ -371,8 +331,7 @@ def _capture_function(function: types.FunctionType, variables: Mapping[str, obje
     children = read()
     if "__name__" not in scope or is_own_module(sys.modules.get(scope["__name__"])):
         names = [*names_in(function.__code__)]
-        is_open = not (_ANYTHING | _ALONE).isdisjoint(names)
-        reached = [*names, *(without_shell(variables) if is_open else ())]
+        reached = [*names, *(without_shell(variables) if reach_anything(names) else ())]
         children += [scope[name] for name in reached if name in scope]
     return State(read, children)
 

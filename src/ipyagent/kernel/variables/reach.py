@@ -106,3 +106,60 @@ def names_in(code: types.CodeType) -> Iterator[str]:
     for each in code.co_consts:
         if type(each) is types.CodeType:
             yield from names_in(each)
+
+
+_ANYTHING = frozenset(
+    {
+        *("globals", "locals", "vars", "exec", "gc", "inspect", "importlib", "ctypes", "builtins"),
+        *("get_ipython", "f_back", "f_globals", "f_locals", "_getframe", "__globals__"),
+        *("__main__", "__import__", "__builtins__"),
+    }
+)
+"""Names by which code reaches variables that it does not name."""
+_ALONE = frozenset({"eval", "compile"})
+"""The same, but not as methods: of tables, regular expressions and models."""
+_SPELLED = re.compile(r"__\w+__|get_ipython|_getframe|\bf_(back|globals|locals)\b")
+"""Such names in texts, where they are hardly by chance."""
+_SHELLS = ("IPython", "ipykernel")
+
+
+def list_names(code: str, variables: Mapping[str, object]) -> list[str]:
+    """Return the variables that code may change: all but the shell's own if it is dynamic."""
+    found = dict.fromkeys(reachable_names(code, variables))
+    nodes = parse_nodes(code)
+    if nodes is None or any(map(_reaches_anything, nodes)):
+        found |= dict.fromkeys(without_shell(variables))
+    return [*found]
+
+
+def reach_anything(names: Iterable[str]) -> bool:
+    """Return whether code that uses such names may reach variables that it does not name."""
+    return not (_ANYTHING | _ALONE).isdisjoint(names)
+
+
+def _reaches_anything(node: ast.AST) -> bool:
+    match node:
+        case ast.Name(id=name):
+            return name in _ANYTHING or name in _ALONE
+        case ast.Attribute(attr=name):
+            return name in _ANYTHING
+        case ast.ImportFrom(module=str(name)) | ast.alias(name=name):
+            return not _ANYTHING.isdisjoint(name.split("."))
+        case ast.Call(func=ast.Attribute(attr="query" | "eval"), args=texts):
+            return not all(isinstance(each, ast.Constant) for each in texts)
+        case ast.Constant(value=str(text)):
+            return _SPELLED.search(text) is not None
+    return False
+
+
+def without_shell(variables: Mapping[str, object]) -> list[str]:
+    """Return the names of all variables but what leads to the shell, which always differs."""
+    return [name for name, value in variables.items() if not _is_of_shell(value)]
+
+
+def _is_of_shell(value: Any) -> bool:
+    kind = type(value)
+    if kind is types.MethodType:
+        return _is_of_shell(value.__self__)
+    homes = (module_name(base).partition(".")[0] for base in ancestors(kind))
+    return any(home in _SHELLS for home in homes)
