@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 import types
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Protocol
@@ -29,11 +28,11 @@ from ipyagent.kernel.describe.safe_inspect import ObjectIdentity, ancestors, one
 from ipyagent.kernel.describe.secrets import secret_strings
 from ipyagent.kernel.outputs import Outputs
 from ipyagent.kernel.protocols import Shell, Variables
+from ipyagent.kernel.variables.reach import Adoption, OwnVariables
 from ipyagent.phrases import ellipsize
 from ipyagent.schema import ToolResult
 
 if TYPE_CHECKING:
-    from ipyagent.kernel.rehearsal.plain_data import Adoption
     from ipyagent.kernel.variables.snapshot import Snapshot
 
 Labels = tuple[str, ...]
@@ -90,42 +89,6 @@ _MODULES = 30
 _COLUMNS = re.compile(r" columns \(.*\)")
 _SHORT = 60  # characters of a list of columns that may be repeated
 _BRIEF = 250  # characters of a brief line
-
-
-class OwnVariables:
-    """The variables that a run made on copies, as long as nothing else holds what is in them."""
-
-    def __init__(self) -> None:
-        self._values: dict[str, object] = {}
-        self._is_open = False
-
-    @contextmanager
-    def during_run(self) -> Iterator[None]:
-        """Begin with none, and forget all in the end: then they are the user's."""
-        self._values, self._is_open = {}, True
-        try:
-            yield
-        finally:
-            self._values, self._is_open = {}, False
-
-    def add(self, adoption: Adoption) -> None:
-        """Note what was adopted."""
-        values = (self._values | adoption.values) if self._is_open else {}
-        self._values = {name: each for name, each in values.items() if name not in adoption.shared}
-
-    def names(self, bindings: Mapping[str, object]) -> frozenset[str]:
-        """Return those that still hold what was adopted."""
-        values = self._values.items()
-        return frozenset(name for name, value in values if bindings.get(name) is value)
-
-    def let_go(self, code: str, variables: Mapping[str, object], functions: object) -> None:
-        """Forget those that code, or functions, may give to others."""
-        if not self._values:
-            return
-        from ipyagent.kernel.variables.reach import list_names  # most prompts run no code
-
-        for name in [*self._values] if functions else list_names(code, variables):
-            self._values.pop(name, None)
 
 
 class Namespace(Protocol):

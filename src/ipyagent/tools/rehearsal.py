@@ -37,7 +37,7 @@ from ipyagent.kernel.main_thread import without_interrupts
 from ipyagent.kernel.rehearsal.confinement import Confinement, Limits, Way
 from ipyagent.kernel.rehearsal.memory import describe_shared_memory, signing_keys
 from ipyagent.kernel.rehearsal.performance import digest_file, start_rehearsal
-from ipyagent.kernel.rehearsal.plain_data import Adoption, read_all
+from ipyagent.kernel.rehearsal.plain_data import read_all
 from ipyagent.kernel.rehearsal.plain_parts import NotPlainError
 from ipyagent.kernel.rehearsal.probe import Probe
 from ipyagent.kernel.rehearsal.rehearser import (
@@ -47,7 +47,7 @@ from ipyagent.kernel.rehearsal.rehearser import (
     start_isolated,
 )
 from ipyagent.kernel.rehearsal.surroundings import PASSING
-from ipyagent.kernel.variables.reach import list_names
+from ipyagent.kernel.variables.reach import Adoption, list_names
 from ipyagent.schema import (
     Display,
     FileEffect,

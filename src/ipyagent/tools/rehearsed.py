@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
 from ipyagent.kernel.main_thread import Post
 from ipyagent.kernel.rehearsal.confinement import Way
+from ipyagent.kernel.variables.reach import Adoption
 from ipyagent.schema import Rehearsal, RehearsalOutcome, ToolResult
-
-if TYPE_CHECKING:
-    from ipyagent.kernel.rehearsal.plain_data import Adoption
 
 UNTRIED: Final = "not tried yet"
 

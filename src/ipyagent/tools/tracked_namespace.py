@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING
 
 from ipyagent.errors import AgentError
 from ipyagent.kernel.describe.libraries import table_of
@@ -19,14 +18,11 @@ from ipyagent.kernel.namespace import (
 )
 from ipyagent.kernel.outputs import Outputs
 from ipyagent.kernel.prose import holds_prose, value_holds_prose
-from ipyagent.kernel.variables.reach import names_of_loops
+from ipyagent.kernel.variables.reach import Adoption, names_of_loops
 from ipyagent.plaintext import spell
 from ipyagent.schema import ToolResult, VariableChange
 from ipyagent.tools.static_analysis import UNKNOWN_EFFECTS, Effects, analyze_code
 from ipyagent.tools.static_analysis.code import text_literals
-
-if TYPE_CHECKING:
-    from ipyagent.kernel.rehearsal.plain_data import Adoption
 
 CODE_OUTPUT = "the output of code"
 _TRIES = 5

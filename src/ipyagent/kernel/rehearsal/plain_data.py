@@ -12,7 +12,6 @@ import struct
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
@@ -21,21 +20,13 @@ from ipyagent.kernel.describe.safe_inspect import module_name
 from ipyagent.kernel.rehearsal.plain_parts import HOLDERS, NotPlainError, put_together, take_apart
 from ipyagent.kernel.variables.arrays import find_owner, is_array
 from ipyagent.kernel.variables.columns import PANDAS, find_memory, kind_of
+from ipyagent.kernel.variables.reach import Adoption
 from ipyagent.kernel.variables.tables import copies_on_write
 
 Node = list[object]
 """A value as JSON: its kind, then its parts."""
 Existing = Mapping[str, object]
 """The variables as they are: their objects are referred to by name."""
-
-
-@dataclass(frozen=True)
-class Adoption:
-    """Data that was read, to be bound to names."""
-
-    values: dict[str, object]
-    shared: set[str]
-    """The names, also existing ones, of which another one holds a part."""
 
 
 _DEPTH, _MOST_NODES, _MOST_BYTES = 50, 300_000, 48 << 20

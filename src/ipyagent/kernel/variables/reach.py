@@ -1,4 +1,7 @@
-"""The variables that code may reach: its names, and those that the user's functions in it use."""
+"""The variables that code may reach: its names, and those that the user's functions in it use.
+
+Those that a run has made on copies of the kernel are its own until other code may have kept them.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,8 @@ import re
 import types
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from ipyagent.kernel.describe.safe_inspect import ancestors, class_dict, module_name
@@ -163,3 +168,46 @@ def _is_of_shell(value: Any) -> bool:
         return _is_of_shell(value.__self__)
     homes = (module_name(base).partition(".")[0] for base in ancestors(kind))
     return any(home in _SHELLS for home in homes)
+
+
+@dataclass(frozen=True)
+class Adoption:
+    """Data that was read, to be bound to names."""
+
+    values: dict[str, object]
+    shared: set[str]
+    """The names, also existing ones, of which another one holds a part."""
+
+
+class OwnVariables:
+    """The variables that a run made on copies, as long as nothing else holds what is in them."""
+
+    def __init__(self) -> None:
+        self._values: dict[str, object] = {}
+        self._is_open = False
+
+    @contextmanager
+    def during_run(self) -> Iterator[None]:
+        """Begin with none, and forget all in the end: then they are the user's."""
+        self._values, self._is_open = {}, True
+        try:
+            yield
+        finally:
+            self._values, self._is_open = {}, False
+
+    def add(self, adoption: Adoption) -> None:
+        """Note what was adopted."""
+        values = (self._values | adoption.values) if self._is_open else {}
+        self._values = {name: each for name, each in values.items() if name not in adoption.shared}
+
+    def names(self, bindings: Mapping[str, object]) -> frozenset[str]:
+        """Return those that still hold what was adopted."""
+        values = self._values.items()
+        return frozenset(name for name, value in values if bindings.get(name) is value)
+
+    def let_go(self, code: str, variables: Mapping[str, object], functions: object) -> None:
+        """Forget those that code, or functions, may give to others."""
+        if not self._values:
+            return
+        for name in [*self._values] if functions else list_names(code, variables):
+            self._values.pop(name, None)
