@@ -30,7 +30,8 @@ _INSTALLED = tuple(
 )
 _LOADERS = frozenset({"IPython", "ipyagent", "ipykernel", "pydantic", "traitlets"})
 """They import modules that a user names: extensions, settings, validators."""
-_PACKAGES = ("site-packages", "dist-packages")
+PACKAGES = ("site-packages", "dist-packages")
+"""Names of folders in which packages are installed."""
 
 
 class _Guard:
@@ -159,13 +160,18 @@ def _importer() -> tuple[FrameType | None, bool]:
     return None, by_value
 
 
+def is_of_package(path: str) -> bool:
+    """Return whether a path leads into a folder of installed packages."""
+    return any(f"{os.sep}{each}{os.sep}" in path for each in PACKAGES)
+
+
 def _is_installed(frame: FrameType) -> bool:
     path = os.path.realpath(frame.f_code.co_filename)
     if frame.f_globals.get("__name__") == "__main__":
         return False
     return (
         path.startswith((*_INSTALLED, str(Path(__file__).parent) + os.sep))
-        or any(f"{os.sep}{each}{os.sep}" in path for each in _PACKAGES)
+        or is_of_package(path)
         or frame.f_code.co_filename.startswith("<frozen ")
     )
 

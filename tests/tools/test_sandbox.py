@@ -432,6 +432,17 @@ async def test_an_environment_in_the_workspace_is_read_only(
     assert (place.root / "fine.txt").exists()
 
 
+async def test_packages_of_a_pythonpath_are_read(place: Place, monkeypatch: pytest.MonkeyPatch):
+    """As clusters offer them; other folders of the path are the user's."""
+    for name in ("site-packages", "letters"):
+        (place.outside / name).mkdir()
+        (place.outside / name / "text.py").write_text(f"in {name}")
+        monkeypatch.syspath_prepend(str(place.outside / name))
+    ran = await place.shell("cat ../outside/*/text.py")
+    assert "in site-packages" in printed(ran)
+    assert "in letters" not in printed(ran)
+
+
 @pytest.mark.parametrize("made", [True, False])
 async def test_what_lies_beside_an_environment_around_the_workspace_is_not_read(
     place: Place, monkeypatch: pytest.MonkeyPatch, made: bool

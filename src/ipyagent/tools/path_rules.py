@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Literal
 
 from ipyagent.globs import any_text_pattern
+from ipyagent.imports import PACKAGES
 from ipyagent.phrases import word_set
 from ipyagent.plaintext import spell
 
@@ -177,7 +178,7 @@ def _is_installed(module: str, root: Path) -> bool:
 
 def _is_user_import_path(entry: Path, root: Path) -> bool:
     """Return whether an import path holds the user's modules; an environment may be inside."""
-    installed = {"site-packages", "dist-packages"}.intersection(entry.parts)
+    installed = not set(PACKAGES).isdisjoint(entry.parts)
     return not installed and entry.resolve().is_relative_to(root)
 
 

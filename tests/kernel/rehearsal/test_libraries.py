@@ -139,6 +139,17 @@ def test_reading_what_a_library_keeps_in_c_is_no_change_and_each_change_is_notic
         gc.unfreeze()
 
 
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("made", [*FITTED][:6])
+def test_a_model_serves_the_code_that_fits_it(tmp_path: Path, made: str) -> None:
+    pytest.importorskip(made.split()[1].partition(".")[0].rstrip(";"))
+    exec(DATA + made, {})  # as its library is loaded in the kernel, where it is read from files
+    report = rehearse(f"{DATA}{made}\nx", {}, tmp_path)
+    assert "x" in report["passing"], report
+    assert {"X", "y", "z"}.isdisjoint(report["passing"])
+
+
 @pytest.fixture
 def database() -> Iterator[Any]:
     """A connection to a PostgreSQL server of its own, which root may not run."""

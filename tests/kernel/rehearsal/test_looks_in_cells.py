@@ -174,6 +174,8 @@ LEFT = {
     "def double(x):\n    return 2 * x\ndf.a.map(double)": "double",
     "double = lambda x: 2 * x\ndf.assign(c=double)": "double",
     "class Row:\n    a = 1\nRow.a": "Row",
+    "import wave\nwave.WAVE_FORMAT_PCM": "wave",
+    "from wave import open as read\nread": "read",
     "import sqlite3\ncon = sqlite3.connect(':memory:')\ndf.to_sql('t', con)\n"
     "pd.read_sql('select sum(a) from t', con)": "con",
     "plt.style.use('ggplot')\ndf.plot()": "settings of modules",

@@ -265,3 +265,27 @@ def test_who_holds_a_part_of_whom_is_known() -> None:
     nodes, buffers = write_all(values, {"table": TABLE}, lambda each: False)
     found = read_all(nodes, buffers, {"table": TABLE})
     assert found.shared == {"outer", "inner", "other", "table"}
+
+
+@pytest.mark.parametrize("dtype", ["str", "object", "string"])
+def test_a_table_of_many_texts_is_plain_data(dtype: str) -> None:
+    cells = ["a", "", "größe", "\N{GRINNING FACE}\udc80", None] if dtype == "object" else ["a", "é"]
+    table = pd.DataFrame(
+        {"a": pd.Series(cells * 40_000, dtype=dtype), "b": range(len(cells) * 40_000)}
+    )
+    again = through(table)
+    pd.testing.assert_frame_equal(again, table, check_exact=True)
+    assert again.a.dtype == table.a.dtype
+
+
+@pytest.mark.parametrize(
+    ("lengths", "text"), [([2], b"a"), ([1], b"ab"), ([2, -1], b"\xff"), ([-9, 1], b"ab")]
+)
+def test_texts_whose_lengths_are_wrong_are_refused(lengths: list[int], text: bytes) -> None:
+    packed = np.array(lengths, "i4")
+    node = ["array", "<i4", list(packed.shape), "C", 0]
+    cells = ["strings", node, ["bytes", 1]]
+    names = ["list", []]
+    index = ["index", cells, names, ["plain", None]]
+    with pytest.raises(NotPlainError):
+        read_all({"x": index}, [memoryview(packed.tobytes()), memoryview(text)], {})

@@ -23,6 +23,7 @@ from functools import lru_cache, partial
 from types import FunctionType
 from typing import Any
 
+from ipyagent.imports import is_of_package
 from ipyagent.kernel.describe.safe_inspect import is_a, module_name, type_name
 
 Reader = Callable[[], list[object]]
@@ -43,7 +44,6 @@ _READ: Mapping[type, Callable[[Any], list[object]]] = {
 }
 _MADE_ANEW = ("pydantic_core", "pyproj")
 """Libraries that keep in C what they make of a class or a text, and do not change."""
-_INSTALLED = ("site-packages", "dist-packages")
 _CACHED = type(lru_cache(abs))
 _UNCHANGING = frozenset(
     {
@@ -167,6 +167,6 @@ def is_own_module(module: object) -> bool:
     path = members.get("__file__")
     if members.get("__name__") == "__main__":
         return True
-    if type(path) is not str or any(f"/{each}/" in path for each in _INSTALLED):
+    if type(path) is not str or is_of_package(path):
         return False
     return not path.startswith((f"{sys.base_prefix}/lib", f"{sys.prefix}/lib"))

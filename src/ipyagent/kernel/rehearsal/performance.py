@@ -12,7 +12,7 @@ import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from types import FunctionType
+from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any, Literal
 
 from ipyagent.digests import digest_content
@@ -46,10 +46,10 @@ _BY_SHELL = re.compile(r"_{1,3}|_i{1,3}|_i?[0-9]+|_oh|_dh|_ih|_exit_code|In|Out"
 _BY_PYTHON = frozenset({"__builtins__", "__warningregistry__", "__annotations__"})
 _PASSING = re.compile(
     r"(matplotlib|mpl_toolkits|seaborn|scipy\.stats|pandas\.core\.(groupby|window|resample)"
-    r"|sqlite3|_?duckdb|sqlalchemy\.engine)(\.|$)"
+    r"|sqlite3|_?duckdb|sqlalchemy\.engine|sklearn|statsmodels|xgboost|lightgbm)(\.|$)"
 )
-"""Modules whose objects serve the code that makes them: drawings, groups of rows, statistics, and
-connections to databases."""
+"""Modules whose objects serve the code that makes them: drawings, groups of rows, statistics,
+models, and connections to databases."""
 _MOST_FILES, _LARGEST, _DIGESTED = 100, 50_000, 64 << 20
 """Files that are reported, and bytes of one whose text is, or a digest."""
 
@@ -83,7 +83,7 @@ def _perform(
     before, outputs = dict(namespace.bindings()), Outputs()
     watched = WatchedValues(before, list_names(code, before))
     written_before = [*list_written_files(attempts.confinement)]
-    is_python, around = namespace.runs_as_written(code), Surroundings()
+    is_python, around, loaded = namespace.runs_as_written(code), Surroundings(), {*sys.modules}
     with attempts.watch():
         result = namespace.run(code, outputs)
     if not isinstance(result, ToolResult):
@@ -104,7 +104,7 @@ def _perform(
     passing = [
         name
         for name, value in new.items()
-        if _is_passing(value) or (name in used and _is_defined_here(value))
+        if _is_passing(value) or (name in used and _is_only_here(value, loaded))
     ]
     adoption: JsonDict | None = None
     buffers: list[memoryview] = []
@@ -148,9 +148,16 @@ def _list_used_names(code: str) -> set[str]:
     return {each.id for each in names if isinstance(each.ctx, ast.Load)}
 
 
-def _is_defined_here(value: object) -> bool:
-    """Return whether a value is a function or class of the notebook's own."""
-    return isinstance(value, FunctionType | type) and getattr(value, "__module__", "") == "__main__"
+def _is_only_here(value: object, loaded: Collection[str]) -> bool:
+    """Return whether a value is a module that is not `loaded` in the kernel, or defined in one.
+
+    Functions and classes of the notebook's own are defined here as well.
+    """
+    if isinstance(value, ModuleType):
+        return value.__name__ not in loaded
+    home = str(getattr(value, "__module__", ""))
+    is_definition = isinstance(value, FunctionType | BuiltinFunctionType | type)
+    return is_definition and (home == "__main__" or home not in loaded)
 
 
 def _be_quiet() -> None:

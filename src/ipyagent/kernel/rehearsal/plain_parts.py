@@ -9,11 +9,12 @@ from __future__ import annotations
 import builtins
 import sys
 from collections import Counter, OrderedDict, defaultdict, deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from fractions import Fraction
+from itertools import accumulate
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -187,7 +188,12 @@ def put_together(kind: str, parts: list[Any]) -> object:
             arrays = [_put_values(each) for each in columns]
             if len(arrays) != len(names) or any(len(each) != len(index) for each in arrays):
                 raise NotPlainError
-            table = pandas.DataFrame(dict(enumerate(arrays)), index=index, copy=False)
+            # Of a bare array of objects pandas 3 makes texts.
+            cells = (
+                pandas.Series(each, index=index, dtype=object) if each.dtype == object else each
+                for each in arrays
+            )
+            table = pandas.DataFrame(dict(enumerate(cells)), index=index, copy=False)
             table.columns = names
             return table
         case "column", [values, pandas.Index() as index, label]:
@@ -231,7 +237,7 @@ def _take_values(column: Any) -> object:
     if kind == "StringDtype":
         missing = "NA" if dtype.na_value is pandas.NA else "nan"
         texts = [each if type(each) is str else None for each in array.tolist()]
-        return "texts", dtype.storage, missing, texts
+        return "texts", dtype.storage, missing, *_pack_texts(texts)
     if kind == "PeriodDtype":
         return "periods", array.asi8, str(dtype)
     if kind == "IntervalDtype":
@@ -245,7 +251,29 @@ def _take_values(column: Any) -> object:
     if not isinstance(dtype, sys.modules["numpy"].dtype):
         raise NotPlainError
     plain = column.to_numpy()
-    return ("objects", plain.tolist()) if dtype.hasobject else plain
+    if not dtype.hasobject:
+        return plain
+    cells = plain.tolist()
+    if all(type(each) is str or each is None for each in cells):
+        return "strings", *_pack_texts(cells)
+    return "objects", cells
+
+
+def _pack_texts(cells: list[str | None]) -> tuple[object, bytes]:
+    """Return the lengths of texts in characters, -1 for None, and all of them in UTF-8."""
+    lengths = [-1 if each is None else len(each) for each in cells]
+    text = "".join(each for each in cells if each is not None)
+    return sys.modules["numpy"].array(lengths, "i4"), text.encode(errors="surrogatepass")
+
+
+def _unpack_texts(lengths: Sequence[int], data: bytes) -> list[str | None]:
+    """Return the texts that were packed; raises NotPlainError."""
+    text = data.decode(errors="surrogatepass")
+    ends = [*accumulate(max(size, 0) for size in lengths)]
+    if (ends[-1] if ends else 0) != len(text):
+        raise NotPlainError
+    pairs = zip(ends, lengths, strict=True)
+    return [None if size < 0 else text[end - size : end] for end, size in pairs]
 
 
 def _put_values(values: object) -> Any:
@@ -258,23 +286,34 @@ def _put_values(values: object) -> Any:
         case ("masked", str(name), numpy.ndarray() as data, numpy.ndarray() as mask):
             if name in _MASKED:
                 return type(pandas.array([], dtype=name))(data, mask)
-        case ("texts", ("python" | "pyarrow") as storage, ("nan" | "NA") as missing, list(texts)):
-            if any(type(each) is not str for each in texts if each is not None):
-                raise NotPlainError
+        case (
+            "texts",
+            ("python" | "pyarrow") as storage,
+            ("nan" | "NA") as missing,
+            numpy.ndarray() as sizes,
+            bytes() as data,
+        ):
             value = float("nan") if missing == "nan" else pandas.NA
-            return pandas.array(texts, dtype=pandas.StringDtype(storage, na_value=value))
+            dtype = pandas.StringDtype(storage, na_value=value)
+            return pandas.array(_unpack_texts(sizes.tolist(), data), dtype=dtype)
+        case ("strings", numpy.ndarray() as sizes, bytes() as data):
+            return _make_objects(_unpack_texts(sizes.tolist(), data))
         case ("periods", numpy.ndarray() as ordinals, str(name)) if ordinals.dtype == "i8":
             return pandas.arrays.PeriodArray(ordinals, dtype=pandas.PeriodDtype(name))
         case ("intervals", pandas.Index() as left, pandas.Index() as right, str(closed)):
             return pandas.arrays.IntervalArray.from_arrays(left, right, closed)
         case ("objects", list(items)):
-            made = numpy.empty(len(items), object)
-            made[:] = [_check_label(each) for each in items]
-            return made
+            return _make_objects([_check_label(each) for each in items])
         case ("zoned", numpy.ndarray() as instants, str(name)) if name.startswith("datetime64["):
             if instants.dtype.kind == "M":
                 return pandas.DatetimeIndex(instants).tz_localize("UTC").astype(name).array
     raise NotPlainError
+
+
+def _make_objects(items: Sequence[object]) -> object:
+    made = sys.modules["numpy"].empty(len(items), object)
+    made[:] = items
+    return made
 
 
 def _check_label(label: Any) -> object:

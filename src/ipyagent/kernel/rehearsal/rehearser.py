@@ -30,6 +30,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.machinery import PathFinder
 
+from ipyagent.imports import is_of_package
 from ipyagent.json_types import JsonDict
 from ipyagent.kernel.main_thread import without_interrupts
 from ipyagent.kernel.rehearsal import isolation
@@ -278,7 +279,6 @@ _LIBRARIES = frozenset(
 )
 _READERS = {"read_excel": "openpyxl", "ExcelFile": "openpyxl", "read_parquet": "pyarrow.parquet"}
 """Functions of pandas, and what each imports first."""
-_PACKAGES = ("site-packages", "dist-packages")
 
 
 def load_libraries(code: str) -> None:
@@ -305,6 +305,4 @@ def _is_installed(name: str) -> bool:
     spec = PathFinder.find_spec(name)
     origin = os.path.realpath(spec.origin) if spec is not None and spec.origin else ""
     standard = (os.path.realpath(sysconfig.get_path(key)) for key in ("stdlib", "platstdlib"))
-    return any(f"{os.sep}{each}{os.sep}" in origin for each in _PACKAGES) or any(
-        origin.startswith(f"{each}{os.sep}") for each in standard
-    )
+    return is_of_package(origin) or any(origin.startswith(f"{each}{os.sep}") for each in standard)

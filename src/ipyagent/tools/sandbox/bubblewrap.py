@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from ipyagent.imports import PACKAGES
 from ipyagent.phrases import word_set
 from ipyagent.tools.path_rules import STATE
 from ipyagent.tools.sandbox.protected_paths import ProtectedPaths
@@ -135,6 +136,8 @@ def python_paths(root: str) -> frozenset[str]:
     """
     prefixes = {sys.prefix, sys.base_prefix, str(Path(sys.executable).resolve().parent.parent)}
     places = {part for each in _with_real_paths(prefixes) for part in _prefix_paths(each, root)}
+    # Clusters and notebook services offer packages by PYTHONPATH.
+    places |= _with_real_paths({each for each in sys.path if Path(each).name in PACKAGES})
     if site.ENABLE_USER_SITE:
         places |= _with_real_paths({site.getusersitepackages()})
     return frozenset(each for each in places if not _is_in(root, [each]))
