@@ -51,6 +51,10 @@ SESSIONS = [
     ("cells = np.arange(9.0)", "cells[2:4] = 7", "cells = cells.reshape(3, 3)"),
     ("seen = {1, 2}\ncounts = Counter('abca')", "seen.add(3); counts['z'] += 4"),
     ("for i in range(3): pass\ni", "for i in range(5): pass\ni"),
+    ("one = [1]", "other = [2]", "one.append(3)", "other.append(4)"),
+    ("s = pd.Series([1.0, 2], pd.date_range('2020', periods=2))", "t = s.rolling(1).mean()",
+     "s = s * 2", "t.iloc[0] = 7.0"),
+    ("rows = [{'n': 1}]", "for row in rows: row['m'] = 2\nrows[0]", "rows.append({})"),
     ("s = pd.Series([3, 1, 2], index=list('abc'))", "s['d'] = 4", "s.index.name = 'k'"),
 ]  # fmt: skip
 
@@ -67,7 +71,7 @@ def test_a_variable_of_the_run_itself_is_changed_unasked(
     for code in codes:
         exec(code, expected)
     assert unasked(run) == [True] * len(codes), [each.rehearsal for each in run.executions]
-    for name in expected.keys() - {*given, "__builtins__"}:
+    for name in expected.keys() - {*given, "__builtins__", "row"}:
         assert repr(lab.variables[name]) == repr(expected[name])
 
 

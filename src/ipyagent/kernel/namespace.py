@@ -267,7 +267,7 @@ class WatchedNamespace:
 
 
 def _take_over(namespace: Namespace, result: ToolResult, adoption: Adoption) -> ToolResult:
-    before = take_snapshot(namespace, " ".join(adoption.values))
+    before = take_snapshot(namespace, "\n".join(adoption.values))
     namespace.bindings().update(adoption.values)
     namespace.own.add(adoption)
     return before.annotate(result, namespace.variables())

@@ -47,7 +47,7 @@ from ipyagent.kernel.rehearsal.rehearser import (
     start_isolated,
 )
 from ipyagent.kernel.rehearsal.surroundings import PASSING
-from ipyagent.kernel.variables.reach import Adoption, list_names
+from ipyagent.kernel.variables.reach import Adoption, list_names, names_of_loops
 from ipyagent.schema import (
     Display,
     FileEffect,
@@ -96,11 +96,13 @@ def judge_report(
     own: Collection[str] = (),
     *,
     may_leave: bool = False,
+    comes_again: bool = False,
 ) -> Rehearsed:
     """Return what a report means; raises NotRehearsedError if it makes no sense.
 
     `existing` are the variables that its data may refer to, `own` those that the run has made.
-    `may_leave`: changes that code makes for its own output may stay on the copy.
+    `may_leave`: names that only loops bind may stay on the copy, and what code makes for its own
+    output, unless it `comes_again`.
     """
     try:
         result = _read_result(report["result"])
@@ -121,7 +123,7 @@ def judge_report(
         failed = Rehearsal(outcome=RehearsalOutcome.FAILED)
         return Rehearsed(failed, result if _is_clean(found) else result.with_note(UNKEPT))
     kept = found
-    if may_leave and _shows(result):
+    if may_leave and _shows(result) and not comes_again:
         kept = _leave_passing(found, passing, loops, PASSING)
     elif may_leave:
         kept = _leave_passing(found, (), loops, {})
@@ -169,9 +171,9 @@ def _leave_passing(
 ) -> Rehearsal:
     """Return the rehearsal without what its code has made for its own output, which is named.
 
-    That is what is `passing`, names that `loops` bind anew, and `settings`, by their text.
+    That is what is `passing`, names that only `loops` bind, and `settings`, by their text.
     """
-    may_go = {"created": passing, "changed": loops}
+    may_go = {"created": {*passing, *loops}, "changed": loops}
     gone = [
         each.name
         for each in found.variables
@@ -352,8 +354,8 @@ class CodeRehearser:
             if type(written := report.get("written")) is list and written:
                 namespace.written[code] = {*map(str, written)}
             existing = namespace.bindings()
-            may_leave = len(codes) == 1 and context.adopts_new and code not in left
-            judge = partial(judge_report, may_leave=may_leave)
+            may_leave = len(codes) == 1 and context.adopts_new
+            judge = partial(judge_report, may_leave=may_leave, comes_again=code in left)
             given = report, buffers, self._workspace, existing, namespace.own.names(existing)
             judged = await threads(context.threads, judge, *given)
             if judged.rehearsal.left:
@@ -397,8 +399,9 @@ class CodeRehearser:
         assert rehearsed.result is not None  # noqa: S101 - only then it is asked for
         adoption = rehearsed.adoption or Adoption({}, set())
         result = self._namespace.take_over(code, rehearsed.result, adoption)
-        left = rehearsed.rehearsal.left
-        return result.with_note(_LEFT.format(", ".join(left)), only_model=True) if left else result
+        passing = names_of_loops(code)
+        left = ", ".join(each for each in rehearsed.rehearsal.left if each not in passing)
+        return result.with_note(_LEFT.format(left), only_model=True) if left else result
 
 
 def _remind(found: Rehearsed, left: Collection[str]) -> Rehearsed:

@@ -247,6 +247,19 @@ def test_a_name_that_only_a_loop_binds_anew_is_left_as_it_is(
         assert shared.value("last is item") == "True"
 
 
+def test_what_a_loop_went_through_is_left_however_often_the_code_comes(
+    shared: Kernel, folder: Path
+) -> None:
+    shared.run("rows = [[1], [2]]")
+    for _ in range(2):
+        found = look(shared, folder, "for row in rows:\n    print(row)")
+        assert found["rehearsal"]["outcome"] == "looked", found
+        assert found["rehearsal"]["left"] == ["row"]
+        assert "send the same code again" not in found["result"].get("for_model", "")
+    missing = look(shared, folder, "row")["result"]
+    assert "(row was made on an earlier copy of the kernel and left" in missing["for_model"]
+
+
 @pytest.mark.parametrize(
     "code",
     [

@@ -22,7 +22,7 @@ class Limits:
     memory: int = 1 << 30
     files: int = 256 << 20
     """Bytes that it may write to files."""
-    report: int = 64 << 20
+    report: int = 144 << 20
     """Bytes that it may send back."""
 
 

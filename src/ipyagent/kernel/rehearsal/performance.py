@@ -35,6 +35,7 @@ from ipyagent.kernel.rehearsal.surroundings import (
     list_lasting_effects,
 )
 from ipyagent.kernel.rehearsal.watched_values import WatchedValues
+from ipyagent.kernel.variables.captures import is_atom
 from ipyagent.kernel.variables.reach import list_names, names_of_loops, parse_nodes
 from ipyagent.schema import ToolResult, VariableChange
 
@@ -93,8 +94,10 @@ def _perform(
     written = watched.list_written()
     inside = {*watched.list_changed(), *written}
     changes = [*list_changes(before, after, inside, told)]
-    loops = names_of_loops(code).difference(inside, own)
-    again = [each.name for each in changes if each.change == "changed" and each.name in loops]
+    bound = names_of_loops(code).difference(inside, own)
+    loops = [each for each in changes if each.name in bound]
+    again = [each.name for each in loops if each.change == "changed"]
+    items = [e.name for e in loops if e.change == "created" and not is_atom(after[e.name])]
     known = {name: after.get(name, value) for name, value in before.items()}
     known |= {name: before[name] for name in again}  # they may be left on the copy
     new = {each.name: after[each.name] for each in changes if each.change == "created"}
@@ -110,7 +113,8 @@ def _perform(
     buffers: list[memoryview] = []
     with contextlib.suppress(NotPlainError):
         if may_adopt:
-            kept = {name: value for name, value in new.items() if name not in passing}
+            left = {*passing, *items}
+            kept = {name: value for name, value in new.items() if name not in left}
             kept |= {name: after[name] for name in changed}
             known = {name: value for name, value in known.items() if name not in changed}
             adoption, buffers = write_all(kept, known, watched.is_old)
@@ -122,7 +126,7 @@ def _perform(
     return {
         "adoption": adoption,
         "passing": passing,
-        "loops": again,
+        "loops": [*again, *items],
         "result": result.model_dump(mode="json", include=_RESULT),
         "variables": [each.to_dict() for each in changes],
         "around": [*around.list_changes(), *past, *unclear, *lasting, *special],

@@ -19,6 +19,7 @@ from typing import Any
 from ipyagent.kernel.describe.safe_inspect import module_name
 from ipyagent.kernel.rehearsal.plain_parts import HOLDERS, NotPlainError, put_together, take_apart
 from ipyagent.kernel.variables.arrays import find_owner, is_array
+from ipyagent.kernel.variables.captures import is_atom
 from ipyagent.kernel.variables.columns import PANDAS, find_memory, kind_of
 from ipyagent.kernel.variables.reach import Adoption
 from ipyagent.kernel.variables.tables import copies_on_write
@@ -29,7 +30,7 @@ Existing = Mapping[str, object]
 """The variables as they are: their objects are referred to by name."""
 
 
-_DEPTH, _MOST_NODES, _MOST_BYTES = 50, 300_000, 48 << 20
+_DEPTH, _MOST_NODES, _MOST_BYTES = 50, 300_000, 128 << 20
 _NUMBERS: Mapping[str, Callable[[str], object]]
 _NUMBERS = {"int": lambda text: int(text, 16), "float": float, "complex": complex}
 _CONTAINERS: Mapping[str, Callable[[list[object]], object]] = {
@@ -89,6 +90,7 @@ class _Writer:
 
     def __init__(self, existing: Existing, is_old: Callable[[object], bool]) -> None:
         self.buffers: list[memoryview] = []
+        self._size = 0
         self._is_old = is_old
         modules = (each for each in list(sys.modules.items()) if type(each[1]) is ModuleType)
         self._known: dict[int, Node] = {id(module): ["module", name] for name, module in modules}
@@ -183,7 +185,8 @@ class _Writer:
 
     def _add_buffer(self, view: memoryview) -> int:
         self.buffers.append(view)
-        if sum(each.nbytes for each in self.buffers) > _MOST_BYTES:
+        self._size += view.nbytes
+        if self._size > _MOST_BYTES:
             raise NotPlainError
         return len(self.buffers) - 1
 
@@ -262,7 +265,7 @@ class _Reader:
             holder, value = self._makers[key], self._made[key]
         else:
             holder, value = key, self._existing[key]
-        if holder != self._name and type(value) is not float:
+        if holder != self._name and not is_atom(value):
             self.shared |= {holder, self._name}
         return value
 

@@ -24,6 +24,7 @@ FUNCTIONS = 200
 """Functions that are followed."""
 
 
+@functools.lru_cache(maxsize=1)
 def parse_nodes(code: str) -> list[ast.AST] | None:
     """Return the nodes of code; None if it is no Python, which IPython may understand."""
     try:
