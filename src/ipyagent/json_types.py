@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, NoReturn, TypeAlias
 
 JsonDict: TypeAlias = dict[str, Any]
@@ -25,6 +26,19 @@ def well_formed(text: str) -> str:
     if text.isascii():
         return text
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def parse_json(text: object) -> object:
+    """Return the value of a JSON text; None for anything else."""
+    if isinstance(text, str | bytes):
+        with suppress(ValueError, RecursionError):
+            return json.loads(text)
+    return None
+
+
+def object_of(value: object) -> JsonDict:
+    """Return a JSON object, {} for anything that is none."""
+    return value if isinstance(value, dict) else {}
 
 
 def parse_arguments(text: str) -> tuple[JsonDict, str | None]:

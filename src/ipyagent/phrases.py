@@ -1,4 +1,4 @@
-"""Small pieces of English: truncated texts, lists of words, counts, durations, prices."""
+"""Small pieces of English: truncated texts, lists of words, counts, sizes, durations, prices."""
 
 from __future__ import annotations
 
@@ -41,6 +41,16 @@ def word_set(text: str) -> frozenset[str]:
 def plural(number: int, noun: str) -> str:
     """Return a count of things: `1 line`, `2,000 lines`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def human_size(size: float) -> str:
+    """Return a number of bytes in words: `512 B`, `4.1 MB`."""
+    unit = "B"
+    for larger in ("kB", "MB", "GB", "TB", "PB"):
+        if size < 999.95:
+            break
+        size, unit = size / 1000, larger
+    return f"{size:.0f} B" if unit == "B" else f"{size:.1f} {unit}"
 
 
 def seconds(value: float) -> str:

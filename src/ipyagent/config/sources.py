@@ -26,7 +26,7 @@ from ipyagent.config.keys import (
 from ipyagent.config.sections import Config
 from ipyagent.config.workspace_limits import PINNED_KEYS, limit_key
 from ipyagent.errors import ConfigError
-from ipyagent.json_types import JsonDict, JsonMapping
+from ipyagent.json_types import JsonDict, JsonMapping, parse_json
 from ipyagent.phrases import join_words
 from ipyagent.plaintext import visible
 
@@ -266,11 +266,7 @@ class UserDataFile:
 
     def read(self) -> Data:
         """Return the content; raises ConfigError if it cannot be read."""
-        try:
-            text = read_config_file(self.path, str(self.path), self._max_bytes)
-            data = json.loads(text or b"{}")
-        except (ValueError, RecursionError):
-            data = None
+        data = parse_json(read_config_file(self.path, str(self.path), self._max_bytes) or b"{}")
         if not isinstance(data, dict):
             raise ConfigError(f"{self.path} is not the JSON that ipyagent wrote; move it away")
         return data

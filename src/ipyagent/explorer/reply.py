@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +12,7 @@ from ipyagent.explorer.markdown import UnreadableError, code, fence
 from ipyagent.explorer.snippets import spare_names_in
 from ipyagent.explorer.understanding import next_step
 from ipyagent.explorer.workspace import Look, Say, Step, Task, Workspace, choose_sheets, of_context
+from ipyagent.json_types import object_of, parse_json
 
 MAX_CALLS = 6
 
@@ -156,6 +155,4 @@ def _finished_calls(messages: list[dict[str, Any]]) -> list[FinishedCall]:
 
 def _arguments(call: dict[str, Any]) -> dict[str, Any]:
     arguments = call["function"].get("arguments")
-    with suppress(ValueError, TypeError):  # it may be an object already
-        arguments = json.loads(arguments)
-    return arguments if isinstance(arguments, dict) else {}
+    return object_of(parse_json(arguments) or arguments)  # it may be an object already

@@ -8,6 +8,8 @@ from contextlib import suppress
 from http import HTTPStatus
 from typing import Any
 
+from ipyagent.json_types import object_of, parse_json
+
 _PLACES = ("error", "errors", "base_resp", "detail", "details", "choices")
 """Fields that hold an error; `base_resp` is MiniMax's, which also says that all is well."""
 _WORDS = ("message", "msg", "status_msg", "error_msg", "error_message", "errormessage", "reason")
@@ -65,13 +67,9 @@ def words_of(error: object) -> str:
 
 def reason_behind(body: object) -> str:
     """Return what OpenRouter passes on from the service that it asked; "" for nothing."""
-    with suppress(ValueError, RecursionError):
-        error = find_error(body)
-        metadata = error.get("metadata") if isinstance(error, dict) else None
-        raw = metadata.get("raw") if isinstance(metadata, dict) else None
-        with suppress(ValueError):
-            raw = json.loads(raw) if isinstance(raw, str) else raw
-        return words_of(find_error(raw))
+    with suppress(RecursionError):
+        raw = object_of(object_of(find_error(body)).get("metadata")).get("raw")
+        return words_of(find_error(parse_json(raw) or raw))
     return ""
 
 
@@ -118,11 +116,8 @@ class ServiceError(Exception):
     def of_answer(cls, status: int, body: bytes, headers: Mapping[str, str]) -> ServiceError:
         """Return the error that an answer with that status reports."""
         text = body.decode("utf-8", "replace").strip()
-        try:
-            parsed: object = json.loads(text)
-        except (ValueError, RecursionError):
-            parsed = None
-        return cls(text or _phrase(status), status=status, body=parsed, headers=headers)
+        body_json = parse_json(text)
+        return cls(text or _phrase(status), status=status, body=body_json, headers=headers)
 
     @classmethod
     def in_stream(cls, error: object, *, is_whole: bool = False) -> ServiceError:

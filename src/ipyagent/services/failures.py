@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from ipyagent.json_types import JsonDict
+from ipyagent.json_types import JsonDict, parse_json
 
 _EXIT_CODES = (
     "exit_code",
@@ -62,10 +62,7 @@ def parse_object(text: str) -> JsonDict | None:
     """Return the JSON object in a text; None for any other text."""
     if text.lstrip()[:1] != "{" or len(text) > _MAX_PARSED:
         return None
-    try:
-        parsed = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
+    parsed = parse_json(text)
     return parsed if isinstance(parsed, dict) else None
 
 

@@ -21,10 +21,11 @@ from pydantic import ValidationError
 
 from ipyagent.errors import AgentError
 from ipyagent.json_types import JsonDict
+from ipyagent.phrases import human_size
 from ipyagent.plaintext import spell, strip_escapes, visible
 from ipyagent.schema import Skill
 from ipyagent.tools.file_rendering import decode_utf8
-from ipyagent.tools.path_rules import SKILLS, WalkBudget, human_size
+from ipyagent.tools.path_rules import SKILLS, WalkBudget
 from ipyagent.tools.text_encoding import BOM
 from ipyagent.tools.workspace import Workspace
 

@@ -14,9 +14,9 @@ from time import monotonic
 
 from ipyagent.digests import digest_content
 from ipyagent.errors import AgentError, ApprovalExpiredError, PathValidationError
+from ipyagent.phrases import human_size
 from ipyagent.plaintext import spell
 from ipyagent.schema import FileChange, PendingEdit
-from ipyagent.tools.path_rules import human_size
 from ipyagent.tools.text_encoding import (
     ENDING_NAMES,
     MIXED,

@@ -8,10 +8,9 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from ipyagent.errors import InvalidArgumentsError, PathValidationError
-from ipyagent.phrases import ellipsize
+from ipyagent.phrases import ellipsize, human_size
 from ipyagent.plaintext import spell
 from ipyagent.schema import ImageContent, ToolResult
-from ipyagent.tools.path_rules import human_size
 from ipyagent.tools.tables.delimited import CELL, ENDINGS, shorten_cells
 from ipyagent.tools.text_encoding import (
     BOM,

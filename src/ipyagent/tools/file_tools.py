@@ -21,14 +21,14 @@ from pydantic import Field
 
 from ipyagent.errors import InvalidArgumentsError, PathValidationError
 from ipyagent.kernel.prose import is_prose, name_source
-from ipyagent.phrases import limit_lines
+from ipyagent.phrases import human_size, limit_lines
 from ipyagent.plaintext import spell
 from ipyagent.schema import ToolResult
 from ipyagent.tools import file_rendering, path_rules
 from ipyagent.tools.base import Tool, Where, tool
 from ipyagent.tools.edits import FileEditTools, PathCheck
 from ipyagent.tools.file_change import Previews
-from ipyagent.tools.path_rules import WalkBudget, human_size
+from ipyagent.tools.path_rules import WalkBudget
 from ipyagent.tools.search import FilePattern
 from ipyagent.tools.tables import inspect
 from ipyagent.tools.tables.inspect import describe_table, table_ending

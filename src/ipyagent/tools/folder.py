@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import BinaryIO
 
 from ipyagent.errors import AgentError, PathTraversalError, PathValidationError
+from ipyagent.phrases import human_size
 from ipyagent.plaintext import spell
 from ipyagent.tools import safe_open
-from ipyagent.tools.path_rules import Entry, WalkBudget, human_size, is_skipped_folder
+from ipyagent.tools.path_rules import Entry, WalkBudget, is_skipped_folder
 
 MAX_BYTES = 20 * 1024 * 1024
 """Bytes of the largest file that is read or written."""

@@ -11,12 +11,13 @@ from typing import Annotated, Any
 from pydantic import Field, ValidationError
 
 from ipyagent.errors import AgentError, PathValidationError
-from ipyagent.phrases import join_some
+from ipyagent.json_types import parse_json
+from ipyagent.phrases import human_size, join_some
 from ipyagent.plaintext import spell
 from ipyagent.schema import Note, Question, Todo, TodoStatus, ToolResult
 from ipyagent.schema.results import TODOS
 from ipyagent.tools.base import Tool, Where, tool
-from ipyagent.tools.path_rules import STATE, human_size
+from ipyagent.tools.path_rules import STATE
 from ipyagent.tools.tracked_namespace import with_sources
 from ipyagent.tools.workspace import StateFolder, Workspace
 
@@ -109,10 +110,7 @@ def _load_entries(state: StateFolder) -> tuple[bytes | None, list[object], str]:
         return None, [], ""
     if not data.strip():
         return data, [], ""
-    try:
-        entries = json.loads(data)
-    except (ValueError, RecursionError):
-        entries = None
+    entries = parse_json(data)
     if isinstance(entries, list):
         return data, entries, ""
     return (

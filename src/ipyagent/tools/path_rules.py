@@ -21,7 +21,7 @@ from typing import Literal
 
 from ipyagent.globs import any_text_pattern
 from ipyagent.imports import PACKAGES
-from ipyagent.phrases import word_set
+from ipyagent.phrases import human_size, word_set
 from ipyagent.plaintext import spell
 
 STATE = ".ipyagent"
@@ -203,18 +203,6 @@ def _equivalent_names(part: str) -> Iterator[str]:
     visible = "".join(c for c in plain if unicodedata.category(c) not in {"Cf", "Cc", "Mn"})
     for name in visible.replace("\\", "/").split("/"):
         yield name.split(":")[0].rstrip(". ")
-
-
-def human_size(size: int) -> str:
-    """Return a number of bytes in words."""
-    if size < 1000:
-        return f"{size} B"
-    units = ["kB", "MB", "GB", "TB"]
-    amount = size / 1000
-    while amount >= 999.95 and len(units) > 1:
-        amount /= 1000
-        del units[0]
-    return f"{amount:.1f} {units[0]}"
 
 
 Kind = Literal["file", "folder", "link", "special"]

@@ -16,12 +16,11 @@ from pydantic import Field, ValidationError
 from ipyagent.digests import digest_text
 from ipyagent.errors import AgentError, InvalidArgumentsError
 from ipyagent.json_types import JsonDict
-from ipyagent.phrases import plural
+from ipyagent.phrases import human_size, plural
 from ipyagent.plaintext import spell
 from ipyagent.schema import Preview, PythonScript, ToolResult
 from ipyagent.schema.base import now
 from ipyagent.tools.base import Tool, tool
-from ipyagent.tools.path_rules import human_size
 from ipyagent.tools.sandbox import Sandbox, SandboxResult, process
 from ipyagent.tools.sandbox.process import MAX_HEAD, MAX_PRINTED, BoundedOutput
 from ipyagent.tools.sandbox.supervisor import MAX_TASKS

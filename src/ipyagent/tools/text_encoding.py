@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ipyagent.errors import InvalidArgumentsError, PathValidationError
+from ipyagent.phrases import human_size
 from ipyagent.plaintext import spell
-from ipyagent.tools.path_rules import human_size
 
 BOM = "\ufeff"
 

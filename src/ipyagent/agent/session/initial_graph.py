@@ -18,7 +18,7 @@ from pydantic import TypeAdapter, ValidationError
 from ipyagent import schema
 from ipyagent.agent.session.conversation import Conversation
 from ipyagent.errors import SessionError
-from ipyagent.json_types import JsonDict, JsonMapping
+from ipyagent.json_types import JsonDict, JsonMapping, object_of, parse_json
 from ipyagent.plaintext import visible
 from ipyagent.schema import Node
 from ipyagent.schema.replay import conversation_events
@@ -30,12 +30,8 @@ SERVICES = "services"
 
 def read_switches(metadata: JsonMapping) -> dict[str, bool]:
     """Return the switches; metadata is free-form, so anything else counts as none."""
-    try:
-        switches = json.loads(metadata.get(SERVICES, "{}"))
-    except (TypeError, ValueError):
-        return {}
-    named = switches.items() if isinstance(switches, dict) else ()
-    return {name: on for name, on in named if isinstance(on, bool)}
+    switches = object_of(parse_json(metadata.get(SERVICES)))
+    return {name: on for name, on in switches.items() if isinstance(on, bool)}
 
 
 def switches_to_metadata(switches: Mapping[str, bool]) -> dict[str, str]:

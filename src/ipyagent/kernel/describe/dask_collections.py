@@ -17,6 +17,7 @@ from ipyagent.kernel.describe.metadata import (
     LazyTable,
     dtype_text,
     is_library_class,
+    name_types,
     shape_text,
     size_text,
 )
@@ -47,48 +48,33 @@ _DEPTH = 200  # steps of an expression that are followed
 class _Frame(Protocol):
     """A table, whose columns and types stand in an empty table of pandas."""
 
-    @property
-    def expr(self) -> object: ...
-    @property
-    def columns(self) -> Iterable[object]: ...
-    @property
-    def dtypes(self) -> Iterable[object]: ...
+    expr: object
+    columns: Iterable[object]
+    dtypes: Iterable[object]
 
 
 class _Series(Protocol):
-    @property
-    def expr(self) -> object: ...
-    @property
-    def name(self) -> object: ...
-    @property
-    def dtype(self) -> object: ...
+    expr: object
+    name: object
+    dtype: object
 
 
 class _Array(Protocol):
-    @property
-    def dtype(self) -> object: ...
-    @property
-    def shape(self) -> tuple[object, ...]: ...
-    @property
-    def npartitions(self) -> int: ...
-    @property
-    def chunksize(self) -> tuple[object, ...]: ...
-    @property
-    def nbytes(self) -> float: ...
+    dtype: object
+    shape: tuple[object, ...]
+    npartitions: int
+    chunksize: tuple[object, ...]
+    nbytes: float
 
 
 class _Bag(Protocol):
-    @property
-    def npartitions(self) -> int: ...
+    npartitions: int
 
 
 def dask_frame(value: _Frame, secret: Secrecy, detail: bool) -> str:
     """Describe a DataFrame of Dask by its columns, partitions and known divisions."""
     expr = value.expr
-    columns = [
-        (label_text(label), dtype_text(dtype, "pandas", "numpy"))
-        for label, dtype in zip(value.columns, value.dtypes, strict=True)
-    ]
+    columns = name_types(zip(value.columns, value.dtypes, strict=True), "pandas", "numpy")
     table = LazyTable(type_name(type(value)), columns, _facts(expr), "dask", _divisions(expr))
     return table.text(detail)
 

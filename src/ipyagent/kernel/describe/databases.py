@@ -10,8 +10,8 @@ from ipyagent.kernel.describe.metadata import (
     NOT_COMPUTED,
     LazyTable,
     describe_entries,
-    dtype_text,
     is_library_class,
+    name_types,
 )
 from ipyagent.kernel.describe.safe_inspect import one_line, type_name
 from ipyagent.kernel.describe.table import label_text
@@ -35,10 +35,8 @@ _CATALOG = """
 
 
 class _DuckRelation(Protocol):
-    @property
-    def columns(self) -> Sequence[str]: ...
-    @property
-    def types(self) -> Sequence[object]: ...
+    columns: Sequence[str]
+    types: Sequence[object]
 
 
 class _DuckConnection(Protocol):
@@ -50,10 +48,7 @@ class _DuckConnection(Protocol):
 
 def duckdb_relation(value: _DuckRelation, secret: Secrecy, detail: bool) -> str:
     """Describe a relation: its columns were resolved when it was made, its rows never were."""
-    columns = [
-        (label_text(name), dtype_text(kind, "duckdb", "_duckdb"))
-        for name, kind in zip(value.columns, value.types, strict=True)
-    ]
+    columns = name_types(zip(value.columns, value.types, strict=True), "duckdb", "_duckdb")
     return LazyTable("DuckDBPyRelation", columns, [NOT_COMPUTED], "duckdb").text(detail)
 
 
@@ -104,31 +99,23 @@ class _IbisTable(Protocol):
 
 def ibis_table(value: _IbisTable, secret: Secrecy, detail: bool) -> str:
     """Describe an expression of Ibis by its schema, which it holds."""
-    columns = [
-        (label_text(name), dtype_text(kind, "ibis")) for name, kind in value.schema().items()
-    ]
+    columns = name_types(value.schema().items(), "ibis")
     return LazyTable("Table", columns, [NOT_COMPUTED], "ibis").text(detail)
 
 
 class _SqlColumn(Protocol):
-    @property
-    def name(self) -> str: ...
-    @property
-    def type(self) -> object: ...
-    @property
-    def primary_key(self) -> bool: ...
+    name: str
+    type: object
+    primary_key: bool
 
 
 class _SqlTable(Protocol):
-    @property
-    def fullname(self) -> str: ...
-    @property
-    def columns(self) -> Iterable[_SqlColumn]: ...
+    fullname: str
+    columns: Iterable[_SqlColumn]
 
 
 class _SqlMetaData(Protocol):
-    @property
-    def tables(self) -> Mapping[str, _SqlTable]: ...
+    tables: Mapping[str, _SqlTable]
 
 
 class _SqlUrl(Protocol):
@@ -136,8 +123,7 @@ class _SqlUrl(Protocol):
 
 
 class _SqlEngine(Protocol):
-    @property
-    def url(self) -> _SqlUrl: ...
+    url: _SqlUrl
 
 
 def sqlalchemy_table(value: _SqlTable, secret: Secrecy, detail: bool) -> str:

@@ -23,40 +23,28 @@ _HOMES = ("numpy", "xarray", "dask", "zarr", "h5py", "pandas", "cupy", "sparse")
 
 
 class _DType(Protocol):
-    @property
-    def itemsize(self) -> int: ...
+    itemsize: int
 
 
 class _Data(Protocol):
-    @property
-    def dtype(self) -> _DType: ...
-    @property
-    def shape(self) -> Sequence[object]: ...
-    @property
-    def chunksize(self) -> Sequence[object]: ...
+    dtype: _DType
+    shape: Sequence[object]
+    chunksize: Sequence[object]
 
 
 class _Variable(Protocol):
-    @property
-    def dims(self) -> Sequence[object]: ...
-    @property
-    def _data(self) -> _Data: ...
+    dims: Sequence[object]
+    _data: _Data
 
 
 class _Dataset(Protocol):
-    @property
-    def sizes(self) -> Mapping[object, int]: ...
-    @property
-    def variables(self) -> Mapping[object, _Variable]: ...
-    @property
-    def data_vars(self) -> Sequence[object]: ...
+    sizes: Mapping[object, int]
+    variables: Mapping[object, _Variable]
 
 
 class _DataArray(Protocol):
-    @property
-    def name(self) -> object: ...
-    @property
-    def variable(self) -> _Variable: ...
+    name: object
+    variable: _Variable
 
 
 def xarray_dataset(value: _Dataset, secret: Secrecy, detail: bool) -> str:

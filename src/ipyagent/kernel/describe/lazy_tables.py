@@ -22,12 +22,11 @@ from typing import Generic, Protocol, TypeVar
 from ipyagent.kernel.describe.metadata import (
     NOT_COMPUTED,
     LazyTable,
-    dtype_text,
+    name_types,
     size_text,
     try_or_none,
 )
 from ipyagent.kernel.describe.safe_inspect import type_name
-from ipyagent.kernel.describe.table import label_text
 from ipyagent.phrases import plural
 from ipyagent.redaction import Secrecy
 
@@ -35,33 +34,24 @@ _FILES = 1_000  # files whose sizes are asked for
 
 
 class _Schema(Protocol):
-    @property
-    def names(self) -> Sequence[str]: ...
-    @property
-    def types(self) -> Sequence[object]: ...
+    names: Sequence[str]
+    types: Sequence[object]
 
 
 class _Table(Protocol):
-    @property
-    def schema(self) -> _Schema: ...
-    @property
-    def num_rows(self) -> int: ...
-    @property
-    def nbytes(self) -> int: ...
+    schema: _Schema
+    num_rows: int
+    nbytes: int
 
 
 class _Dataset(Protocol):
-    @property
-    def schema(self) -> _Schema: ...
-    @property
-    def files(self) -> Sequence[str]: ...
-    @property
-    def filesystem(self) -> object: ...
+    schema: _Schema
+    files: Sequence[str]
+    filesystem: object
 
 
 class _Reader(Protocol):
-    @property
-    def schema(self) -> _Schema: ...
+    schema: _Schema
 
 
 def arrow_table(value: _Table, secret: Secrecy, detail: bool) -> str:
@@ -97,10 +87,7 @@ def arrow_reader(value: _Reader, secret: Secrecy, detail: bool) -> str:
 
 
 def _describe(value: object, schema: _Schema, facts: Iterable[str], detail: bool) -> str:
-    columns = [
-        (label_text(name), dtype_text(kind, "pyarrow"))
-        for name, kind in zip(schema.names, schema.types, strict=True)
-    ]
+    columns = name_types(zip(schema.names, schema.types, strict=True), "pyarrow")
     return LazyTable(type_name(type(value)), columns, [*facts], "pyarrow").text(detail)
 
 
@@ -178,9 +165,7 @@ def polars_lazy(value: _LazyFrame, secret: Secrecy, detail: bool) -> str:
 def _resolve_columns(plan: _Plan) -> list[tuple[str, str]] | None:
     types = f"{Path(sys.modules['polars'].__file__ or '').parent / 'datatypes'}/"
     schema = call_guarded(plan.collect_schema, _SECONDS, types)
-    if schema is None:
-        return None
-    return [(label_text(name), dtype_text(kind, "polars")) for name, kind in schema.items()]
+    return None if schema is None else name_types(schema.items(), "polars")
 
 
 def _rests_on_local_data(plan: _Plan) -> bool:

@@ -8,15 +8,14 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from ipyagent.kernel.describe.safe_inspect import class_dict, module_name, one_line, type_name
-from ipyagent.kernel.describe.table import COLUMNS, NAMED, align_columns
+from ipyagent.kernel.describe.table import COLUMNS, NAMED, align_columns, label_text
+from ipyagent.phrases import human_size
 
 T = TypeVar("T")
 
 ENTRIES = 20
 """Tables, arrays or groups inside that are named in a line."""
 NOT_COMPUTED = "not computed"
-
-_UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 
 
 @dataclass(frozen=True)
@@ -64,6 +63,11 @@ def describe_entries(head: str, entries: Sequence[str], count: int, detail: bool
     return f"{head}: {'; '.join([*entries, *more])}" if entries else head
 
 
+def name_types(types: Iterable[tuple[object, object]], *homes: str) -> list[tuple[str, str]]:
+    """Return the columns of a lazy table, from their labels and types."""
+    return [(label_text(label), dtype_text(dtype, *homes)) for label, dtype in types]
+
+
 def dtype_text(dtype: object, *homes: str) -> str:
     """Return a type's text if its class is one of the `homes`' own, else the class's name."""
     cls = type(dtype)
@@ -91,11 +95,7 @@ def class_dict_of(module: object) -> dict[str, object]:
 
 def size_text(count: float) -> str:
     """Return a number of bytes in words, as an estimate: `~4.1 GB`."""
-    for unit in _UNITS:
-        if count < 1000 or unit == _UNITS[-1]:
-            break
-        count /= 1000
-    return f"~{count:.0f} {unit}" if unit == "B" else f"~{count:.1f} {unit}"
+    return f"~{human_size(count)}"
 
 
 def shape_text(shape: Iterable[object]) -> str:

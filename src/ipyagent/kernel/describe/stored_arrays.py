@@ -5,7 +5,6 @@ Of HDF5 files of h5py, and of zarr's groups in a local store, also the tree of g
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Iterator, Sequence
@@ -13,6 +12,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Protocol
 
+from ipyagent.json_types import parse_json
 from ipyagent.kernel.describe.metadata import (
     ENTRIES,
     describe_entries,
@@ -29,20 +29,11 @@ from ipyagent.redaction import Secrecy
 class ArrayMetadata(Protocol):
     """The members of numpy's, h5py's and zarr's arrays that read no value."""
 
-    @property
-    def shape(self) -> Sequence[object] | None:
-        """Its sizes; None for an empty dataset of HDF5."""
-        ...
-
-    @property
-    def dtype(self) -> object:
-        """The type of its elements."""
-        ...
-
-    @property
-    def nbytes(self) -> int:
-        """Its size without compression."""
-        ...
+    shape: Sequence[object] | None
+    """Its sizes; None for an empty dataset of HDF5."""
+    dtype: object
+    nbytes: int
+    """Its size without compression."""
 
 
 def array_text(array: ArrayMetadata, chunks: Sequence[object] | None = None) -> str:
@@ -72,17 +63,13 @@ _FILES = ("zarr.json", ".zarray", ".zgroup")
 
 
 class _Array(ArrayMetadata, Protocol):
-    @property
-    def chunks(self) -> Sequence[object]: ...
-    @property
-    def store(self) -> object: ...
+    chunks: Sequence[object]
+    store: object
 
 
 class _Group(Protocol):
-    @property
-    def path(self) -> str: ...
-    @property
-    def store(self) -> object: ...
+    path: str
+    store: object
 
 
 def zarr_array(value: _Array, secret: Secrecy, detail: bool) -> str:
@@ -160,11 +147,8 @@ def _bytes_of(buffer: object) -> bytes:
 
 
 def _parse(data: bytes) -> dict[str, object] | None:
-    try:
-        found = json.loads(data)
-    except ValueError:
-        return None
-    return found if type(found) is dict else None
+    found = parse_json(data)
+    return found if isinstance(found, dict) else None
 
 
 def _entry_text(path: str, metadata: dict[str, object]) -> str:
@@ -194,12 +178,10 @@ class _Lock(Protocol):
 class _Node(ArrayMetadata, Protocol):
     """The members of files, groups and datasets together; the class's name tells which it is."""
 
-    @property
-    def name(self) -> str: ...
-    @property
-    def file(self) -> _File: ...
-    @property
-    def chunks(self) -> Sequence[object] | None: ...
+    name: str
+    file: _File
+    chunks: Sequence[object] | None
+
     def __bool__(self) -> bool: ...
     def __iter__(self) -> Iterator[str]: ...
     def __len__(self) -> int: ...
@@ -208,12 +190,9 @@ class _Node(ArrayMetadata, Protocol):
 
 
 class _File(Protocol):
-    @property
-    def filename(self) -> str: ...
-    @property
-    def mode(self) -> str: ...
-    @property
-    def driver(self) -> str: ...
+    filename: str
+    mode: str
+    driver: str
 
 
 def hdf5_node(value: _Node, secret: Secrecy, detail: bool) -> str:

@@ -11,6 +11,7 @@ from itertools import islice, zip_longest
 
 from ipyagent.kernel.describe.preview import key_secrecy, preview, text
 from ipyagent.kernel.describe.safe_inspect import one_line
+from ipyagent.phrases import human_size
 from ipyagent.redaction import Secrecy
 
 NAMED = 30
@@ -147,7 +148,7 @@ class Table:
 
     def _facts(self) -> str:
         facts = [self.size + self.suffix]
-        facts += [f"memory: {_bytes(self.memory())}"] if self.facts is None else self.facts
+        facts += [f"memory: {human_size(self.memory())}"] if self.facts is None else self.facts
         if self.index:
             named = ", ".join(f"{_name_of_index(each)} ({each.dtype})" for each in self.index)
             facts.append(f"index, no column: {named}")
@@ -248,14 +249,6 @@ def _name_columns(columns: Sequence[Column], room: int) -> str:
     if len(text) <= room:
         return f"\nalso: {text.decode()}"
     return f"\nalso: {text[:room].rpartition(b', ')[0].decode()}, …"
-
-
-def _bytes(count: float) -> str:
-    for unit in ("B", "kB", "MB"):
-        if count < 1000:
-            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
-        count /= 1000
-    return f"{count:.1f} GB"
 
 
 def align_columns(rows: Sequence[Sequence[str]]) -> str:

@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal
 
-from ipyagent.json_types import JsonDict, well_formed
+from ipyagent.json_types import JsonDict, object_of, parse_json, well_formed
 from ipyagent.llm.client import ModelRequest
 from ipyagent.llm.direct.formats import (
     LENGTH,
@@ -23,7 +23,6 @@ from ipyagent.llm.direct.formats import (
     Reader,
     count_of,
     join_body,
-    object_of,
     objects_of,
     text_of,
 )
@@ -108,11 +107,8 @@ class ChatFormat(Format):
 
 def _detail(block: JsonDict) -> JsonDict:
     """Return a part of `reasoning_details` as it came; {} for what is none."""
-    try:
-        detail = object_of(json.loads(block.get("signature") or block["data"]))
-    except ValueError:
-        return {}
-    return detail | ({"text": block["thinking"]} if block.get("thinking") else {})
+    detail = object_of(parse_json(block.get("signature") or block["data"]))
+    return detail and detail | ({"text": block["thinking"]} if block.get("thinking") else {})
 
 
 def _thoughts(messages: Sequence[Message]) -> list[str]:

@@ -11,6 +11,7 @@ import httpx
 
 from ipyagent.config import LLMConfig
 from ipyagent.errors import ModelError, ModelRefusedError, ModelUnavailableError
+from ipyagent.json_types import object_of, parse_json
 from ipyagent.llm import modelmap, reply_parts
 from ipyagent.llm.client import ModelRequest
 from ipyagent.llm.destinations import Destination
@@ -23,7 +24,6 @@ from ipyagent.llm.direct.formats import (
     Format,
     Reader,
     Target,
-    object_of,
     objects_of,
 )
 from ipyagent.llm.direct.messages import MessagesFormat
@@ -241,10 +241,7 @@ class DirectClient(ServiceClient):
         self, body: bytes, kind: str, reader: Reader, key: str | None
     ) -> Iterator[StreamChunk]:
         """Yield the chunks of a reply that came in one piece."""
-        try:
-            parsed = json.loads(body)
-        except (ValueError, RecursionError):
-            parsed = None
+        parsed = parse_json(body)
         chunks = reader.read_whole(object_of(parsed))
         if chunks is None and (error := find_error(None if isinstance(parsed, str) else parsed)):
             raise ServiceError.in_stream(error, is_whole=True)

@@ -184,11 +184,6 @@ def text_of(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
-def object_of(value: object) -> JsonDict:
-    """Return a JSON object, {} for anything that is none."""
-    return value if isinstance(value, dict) else {}
-
-
 def objects_of(value: object) -> list[JsonDict]:
     """Return the objects of a JSON array; some services send a single one as it is."""
     each_of = value if isinstance(value, list) else [value]

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, groupby
 from typing import Any, Literal
 
-from ipyagent.json_types import JsonDict, well_formed
+from ipyagent.json_types import JsonDict, object_of, well_formed
 from ipyagent.llm.client import ModelRequest
 from ipyagent.llm.direct.formats import (
     LENGTH,
@@ -20,7 +20,6 @@ from ipyagent.llm.direct.formats import (
     Target,
     count_of,
     join_body,
-    object_of,
     objects_of,
     text_of,
 )

@@ -9,7 +9,7 @@ from typing import Any
 
 import mcp_types as types
 
-from ipyagent.json_types import JsonDict
+from ipyagent.json_types import JsonDict, parse_json
 from ipyagent.kernel.images import as_image
 from ipyagent.schema import ImageContent, ToolResult
 from ipyagent.services.failures import find_failure, parse_object
@@ -94,19 +94,12 @@ def _hold_data(texts: list[str], data: JsonDict) -> bool:
         return bool(text)
     if any("".join(json.dumps(data, ensure_ascii=a).split()) in text for a in (True, False)):
         return True
-    values = [_parse_json(each) for each in texts]
+    values = [parse_json(each) for each in texts]
     name, value = next(iter(data.items()))
     # One value is often in an object only because the content has to be one.
     is_wrapped = len(data) == 1 and (name == "result" or isinstance(value, str | list | dict))
     told = value if is_wrapped else data
     return told in (values, texts, *values, *texts)
-
-
-def _parse_json(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None
 
 
 def convert_resource(answer: types.ReadResourceResult) -> ToolResult:

@@ -27,6 +27,7 @@ from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCMessage, jsonrpc_message_adapter
 
 from ipyagent.errors import MCPConnectionError
+from ipyagent.json_types import parse_json
 from ipyagent.services.mcp.message_filter import TransportStreams, repair_message
 
 MAX_MESSAGE = 16_000_000
@@ -135,10 +136,8 @@ def _parse_messages(line: bytes) -> list[JSONRPCMessage]:
     """Return the messages in a line, several in a batch; small flaws are repaired."""
     with contextlib.suppress(ValueError):
         return [jsonrpc_message_adapter.validate_json(line, by_name=False)]
-    try:  # some servers cut texts between the two halves of a character
-        given = json.loads(line.decode("utf-8-sig", "replace"))
-    except (ValueError, RecursionError):
-        return []
+    # Some servers cut texts between the two halves of a character.
+    given = parse_json(line.decode("utf-8-sig", "replace"))
     messages = []
     for each in given if isinstance(given, list) else [given]:
         with contextlib.suppress(ValueError, RecursionError):

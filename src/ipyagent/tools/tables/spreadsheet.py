@@ -6,9 +6,11 @@ import datetime
 import re
 import zipfile
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from xml.parsers import expat
+from functools import cached_property
+from xml.etree.ElementTree import Element, ParseError, TreeBuilder, XMLParser
 
 from ipyagent.kernel.describe.safe_inspect import one_line
 from ipyagent.tools.tables.cells import Reading, in_columns, is_date
@@ -19,6 +21,7 @@ from ipyagent.tools.tables.sample import NotTableError, Sample, SampleColumn, So
 ENDINGS = ("xlsx", "xlsm")
 _MOST_XML = 3_000_000
 """Unpacked bytes that are read of one part: a few kilobytes can unpack to gigabytes."""
+_CHUNK = 1 << 16
 _MOST_ROWS = 1_000
 _MOST_COLUMNS = 16_384
 _MOST_CELLS = 30_000
@@ -31,7 +34,6 @@ _LITERALS = re.compile(r'"[^"]*"|\[[^\]]*\]|[\\_*].')
 _DURATION = re.compile(r"\[[hms]+\]", re.IGNORECASE)
 _REFERENCE = re.compile(r"([A-Z]{1,3})([0-9]{1,7})")
 _EPOCH, _EPOCH_1904 = datetime.datetime(1899, 12, 30), datetime.datetime(1904, 1, 1)
-_ELEMENT = Callable[[str, dict[str, str]], object]
 
 
 class _EnoughError(Exception):
@@ -93,9 +95,12 @@ class _ReadSheet:
 
 
 def _read_sheet(book: _Workbook, name: str, part: str) -> _ReadSheet | None:
-    sheet = _Sheet(book.strings(), book.date_styles(), book.epoch)
-    whole = book.parse(part, sheet.start, sheet.end, sheet.text)
-    rows = sheet.rows if whole else sheet.rows[:-1]
+    sheet, whole = _Sheet(book.strings, book.date_styles, book.epoch), False
+    with suppress(_EnoughError):
+        for each in book.elements(part, "dimension", "row", "mergeCell"):
+            sheet.add(each)
+        whole = True
+    rows = sheet.rows
     while rows and not any(rows[-1]):
         rows.pop()
     width = max((len(row) for row in rows), default=0)
@@ -140,136 +145,114 @@ class _Workbook:
     """False if formulas are to be computed when the file is opened: a result of 0 may be none."""
     first_sheet: str | None = None
     hidden: list[str] = field(default_factory=list)
-    _strings: list[str] | None = None
-    _dates: dict[int, bool] | None = None
 
-    def parse(
-        self, part: str, start: _ELEMENT, end: _ELEMENT | None = None, text: object = None
-    ) -> bool:
-        """Parse a part of XML; return whether it was read as a whole."""
-        parser = expat.ParserCreate()
-        parser.buffer_text = True
-        parser.StartDoctypeDeclHandler = _refuse_doctype
-        parser.StartElementHandler = lambda name, given: start(name.rpartition(":")[2], given)
-        if end is not None:
-            parser.EndElementHandler = lambda name: end(name.rpartition(":")[2], {})
-        if callable(text):
-            parser.CharacterDataHandler = text
+    def elements(self, part: str, *names: str) -> Iterator[Element]:
+        """Yield the elements of these names in a part; raises _EnoughError if it is too long."""
+        target = _Elements(names)
+        parser = XMLParser(target=target)  # noqa: S314 - entities need a document type
         try:
             with self.archive.open(part) as file:
-                data = file.read(_MOST_XML + 1)
-            parser.Parse(data[:_MOST_XML], len(data) <= _MOST_XML)
-        except _EnoughError:
-            return False
+                for _ in range(_MOST_XML // _CHUNK):
+                    data = file.read(_CHUNK)
+                    parser.feed(data) if data else parser.close()
+                    yield from target.take()
+                    if not data:
+                        return
         except KeyError:
             raise NotTableError(f"its part {one_line(part)} is missing") from None
-        except (expat.ExpatError, zipfile.BadZipFile, zlib.error, OSError, EOFError) as error:
+        except (ParseError, zipfile.BadZipFile, zlib.error, OSError, EOFError) as error:
             raise NotTableError(f"it is damaged: {error}") from None
         except (RuntimeError, NotImplementedError, ValueError) as error:  # encrypted, for example
             raise NotTableError(f"it cannot be unpacked: {error}") from None
-        return len(data) <= _MOST_XML
+        raise _EnoughError
 
     def sheets(self) -> list[tuple[str, str]]:
         """Return the names of the visible sheets and of the parts that hold them."""
         targets: dict[str, str] = {}
         listed: list[tuple[str, str]] = []
-
-        def add_target(name: str, given: dict[str, str]) -> None:
-            if name == "Relationship":
-                target = given.get("Target", "")
+        with suppress(_EnoughError):
+            for each in self.elements("xl/_rels/workbook.xml.rels", "Relationship"):
+                target = each.get("Target", "")
                 path = target.lstrip("/") if target.startswith("/") else f"xl/{target}"
-                targets[given.get("Id", "")] = path
-
-        def add_sheet(name: str, given: dict[str, str]) -> None:
-            if name == "workbookPr" and given.get("date1904", "").strip() in ("1", "true"):
-                self.epoch = _EPOCH_1904
-            if name == "calcPr" and given.get("fullCalcOnLoad", "").strip() in ("1", "true"):
-                self.keeps_results = False
-            if name != "sheet":
-                return
-            title = given.get("name", "")
-            self.first_sheet = title if self.first_sheet is None else self.first_sheet
-            if given.get("state", "visible") != "visible":
-                self.hidden.append(title)
-                return
-            key = next((v for k, v in given.items() if k.endswith(":id")), "")
-            listed.append((title, key))
-
-        self.parse("xl/_rels/workbook.xml.rels", add_target)
-        self.parse("xl/workbook.xml", add_sheet)
+                targets[each.get("Id", "")] = path
+        with suppress(_EnoughError):
+            for each in self.elements("xl/workbook.xml", "workbookPr", "calcPr", "sheet"):
+                if each.get("date1904", "").strip() in ("1", "true"):
+                    self.epoch = _EPOCH_1904
+                if each.get("fullCalcOnLoad", "").strip() in ("1", "true"):
+                    self.keeps_results = False
+                if _name(each) == "sheet":
+                    title = each.get("name", "")
+                    self.first_sheet = title if self.first_sheet is None else self.first_sheet
+                    if each.get("state", "visible") == "visible":
+                        key = next((v for k, v in each.items() if k.endswith("}id")), "")
+                        listed.append((title, key))
+                    else:
+                        self.hidden.append(title)
         return [(name, targets[key]) for name, key in listed if key in targets]
 
+    @cached_property
     def strings(self) -> list[str]:
-        """Return the shared strings, as many as are read."""
-        if self._strings is None:
-            self._strings = []
-            if "xl/sharedStrings.xml" in self.archive.namelist():
-                reader = _Strings(self._strings)
-                self.parse("xl/sharedStrings.xml", reader.start, reader.end, reader.text)
-        return self._strings
+        """The shared strings, as many as are read, without phonetic hints."""
+        found: list[str] = []
+        if "xl/sharedStrings.xml" in self.archive.namelist():
+            with suppress(_EnoughError):
+                for each in self.elements("xl/sharedStrings.xml", "si"):
+                    parts = (part for part in each if _name(part) != "rPh")
+                    found.append("".join(text for part in parts for text in _texts(part)))
+        return found
 
+    @cached_property
     def date_styles(self) -> dict[int, bool]:
-        """Return the numbers of the styles that show dates, and whether these are durations."""
-        if self._dates is None:
-            styles = _Styles()
-            if "xl/styles.xml" in self.archive.namelist():
-                self.parse("xl/styles.xml", styles.start, styles.end)
-            self._dates = styles.dates
-        return self._dates
+        """The numbers of the styles that show dates, and whether these are durations."""
+        dates: dict[int, bool] = {}
+        codes = {str(code): code == 46 for code in _BUILT_IN_DATES}
+        if "xl/styles.xml" not in self.archive.namelist():
+            return dates
+        with suppress(_EnoughError):
+            for each in self.elements("xl/styles.xml", "numFmt", "cellXfs"):
+                written, number = each.get("formatCode", ""), each.get("numFmtId", "")
+                code, lasts = _LITERALS.sub("", written), _DURATION.search(written) is not None
+                if lasts or (_DATE_CODE.search(code) and "0" not in code.split(".")[0]):
+                    codes[number] = lasts
+                for style, used in enumerate(each):
+                    if (number := used.get("numFmtId", "")) in codes:
+                        dates[style] = codes[number]
+        return dates
 
 
-def _refuse_doctype(*_: object) -> None:
-    raise NotTableError("its XML declares a document type, which sheets do not")
+class _Elements(TreeBuilder):
+    """Builds the elements of a part, and keeps those of some names as they end."""
+
+    def __init__(self, names: Collection[str]) -> None:
+        super().__init__()
+        self._names = names
+        self._ended: list[Element] = []
+
+    def doctype(self, *_: object) -> None:
+        raise NotTableError("its XML declares a document type, which sheets do not")
+
+    def end(self, tag: str) -> Element:
+        element = super().end(tag)
+        if _name(element) in self._names:
+            self._ended.append(element)
+        return element
+
+    def take(self) -> Iterator[Element]:
+        """Yield the elements that have ended since last time; each is emptied after its use."""
+        for each in self._ended:
+            yield each
+            each.clear()
+        self._ended.clear()
 
 
-class _Strings:
-    """The shared strings: each is the text within one element, phonetic hints left out."""
-
-    def __init__(self, found: list[str]) -> None:
-        self._found, self._parts, self._inside, self._hint = found, [""], False, False
-
-    def start(self, name: str, given: dict[str, str]) -> None:
-        if name == "si":
-            self._parts = []
-        self._hint = self._hint or name == "rPh"
-        self._inside = name == "t" and not self._hint
-
-    def end(self, name: str, given: dict[str, str]) -> None:
-        self._inside = False
-        if name == "rPh":
-            self._hint = False
-        if name == "si":
-            self._found.append("".join(self._parts))
-
-    def text(self, data: str) -> None:
-        if self._inside:
-            self._parts.append(data)
+def _name(element: Element) -> str:
+    return element.tag.rpartition("}")[2]
 
 
-class _Styles:
-    """The styles of cells, by number: which of them show dates, or durations."""
-
-    def __init__(self) -> None:
-        self.dates: dict[int, bool] = {}  # whether they show durations
-        self._codes: dict[str, bool] = {str(code): code == 46 for code in _BUILT_IN_DATES}
-        self._inside, self._number = False, 0
-
-    def start(self, name: str, given: dict[str, str]) -> None:
-        if name == "numFmt" and given.get("numFmtId", "").isdecimal():
-            written = given.get("formatCode", "")
-            code, lasts = _LITERALS.sub("", written), _DURATION.search(written) is not None
-            if lasts or (_DATE_CODE.search(code) and "0" not in code.split(".")[0]):
-                self._codes[given["numFmtId"]] = lasts
-        elif name == "cellXfs":
-            self._inside = True
-        elif name == "xf" and self._inside:
-            if (code := given.get("numFmtId", "")) in self._codes:
-                self.dates[self._number] = self._codes[code]
-            self._number += 1
-
-    def end(self, name: str, given: dict[str, str]) -> None:
-        if name == "cellXfs":
-            self._inside = False
+def _texts(element: Element) -> Iterator[str]:
+    """Yield the texts and values within an element."""
+    return (each.text or "" for each in element.iter() if _name(each) in ("t", "v"))
 
 
 @dataclass
@@ -286,64 +269,45 @@ class _Sheet:
     """The column and the first row of cells that are one over several rows."""
     _formulas: list[tuple[int, int, str]] = field(default_factory=list)
     """Rows and columns of formulas, with the numbers that are their results."""
-    _is_formula: bool = False
-    _kind: str = ""
-    _style: int = 0
-    _column: int = 0
     _cells: int = 0
-    _parts: list[str] | None = None
 
-    def start(self, name: str, given: dict[str, str]) -> None:
-        match name:
-            case "dimension":
-                ends = _REFERENCE.findall(given.get("ref", ""))
-                self.last_row = int(ends[-1][1]) if ends else 0
+    def add(self, element: Element) -> None:
+        """Add an element of the sheet; raises _EnoughError after the first rows."""
+        ends = _REFERENCE.findall(element.get("ref", ""))
+        match _name(element):
             case "row":
-                self._start_row(given.get("r", ""))
-            case "c":
-                reference = _REFERENCE.fullmatch(given.get("r", ""))
-                self._column = _column_number(reference[1]) if reference else self._column + 1
-                self._kind, style = given.get("t", "n"), given.get("s", "0")
-                self._style = int(style) if style.isdecimal() and len(style) < 8 else 0
-                self._is_formula = False
-            case "f":
-                self._is_formula = True
-                self._formulas.append((len(self.rows) - 1, self._column, ""))
-            case "v" | "t":
-                self._parts = []
-            case "mergeCell":
-                ends = _REFERENCE.findall(given.get("ref", ""))
-                if len(ends) == 2 and ends[0][1] != ends[1][1]:
-                    self.merged.append((_column_number(ends[0][0]), int(ends[0][1])))
+                self._add_row(element)
+            case "dimension":
+                self.last_row = int(ends[-1][1]) if ends else 0
+            case "mergeCell" if len(ends) == 2 and ends[0][1] != ends[1][1]:
+                self.merged.append((_column_number(ends[0][0]), int(ends[0][1])))
 
-    def _start_row(self, number: str) -> None:
+    def _add_row(self, row: Element) -> None:
+        number = row.get("r", "")
         wanted = int(number) if number.isdecimal() and len(number) < 8 else len(self.rows) + 1
         if len(self.rows) >= _MOST_ROWS or self._cells > _MOST_CELLS:
             raise _EnoughError
         # Empty rows are left out of the file; a table that begins far below is not looked for.
         self.rows += [[] for _ in range(max(1, min(wanted - len(self.rows), _GAP)))]
-        self._column = -1
+        column = -1
+        for cell in (each for each in row if _name(each) == "c"):
+            reference = _REFERENCE.fullmatch(cell.get("r", ""))
+            column = _column_number(reference[1]) if reference else column + 1
+            if 0 <= column < _MOST_COLUMNS:
+                self._add_cell(cell, column)
 
-    def text(self, data: str) -> None:
-        if self._parts is not None:
-            self._parts.append(data)
-
-    def end(self, name: str, given: dict[str, str]) -> None:
-        if name in ("v", "t") and self._parts is not None and self.rows:
-            self._add_cell("".join(self._parts))
-            self._parts = None
-
-    def _add_cell(self, raw: str) -> None:
-        if not 0 <= self._column < _MOST_COLUMNS:
-            return
-        if self._is_formula and (raw or self._kind != "n"):
-            self._formulas[-1] = (*self._formulas[-1][:2], raw or "text")
-        row = self.rows[-1]
-        missing = max(1, self._column + 1 - len(row))
-        row.extend([""] * (self._column + 1 - len(row)))
-        self._cells += missing
-        text = self._convert(raw)
-        row[self._column] = row[self._column] + text if row[self._column] else text
+    def _add_cell(self, cell: Element, column: int) -> None:
+        kind, style, row = cell.get("t", "n"), cell.get("s", "0"), self.rows[-1]
+        texts = [*_texts(cell)]
+        if any(_name(each) == "f" for each in cell):
+            result = "".join(texts) or ("text" if texts and kind != "n" else "")
+            self._formulas.append((len(self.rows) - 1, column, result))
+        if texts:
+            self._cells += max(1, column + 1 - len(row))
+            row.extend([""] * (column + 1 - len(row)))
+            number = int(style) if style.isdecimal() and len(style) < 8 else 0
+            converted = [self._convert(raw, kind, number) for raw in texts]
+            row[column] = converted[0] if len(texts) == 1 else "".join(converted)
 
     def doubt_formulas(
         self, columns: list[SampleColumn], top: int, *, trusted: bool
@@ -357,8 +321,8 @@ class _Sheet:
                 names.append(column.label)
         return names
 
-    def _convert(self, raw: str) -> str:
-        match self._kind:
+    def _convert(self, raw: str, kind: str, style: int) -> str:
+        match kind:
             case "s":
                 at = int(raw) if raw.isdecimal() and len(raw) < 9 else -1
                 return self.strings[at] if 0 <= at < len(self.strings) else "…"
@@ -366,8 +330,8 @@ class _Sheet:
                 return "True" if raw == "1" else "False"
             case "e":  # a division by zero, for example
                 return ""
-            case "n" if self._style in self.date_styles:
-                lasts = self.date_styles[self._style]
+            case "n" if style in self.date_styles:
+                lasts = self.date_styles[style]
                 return _NumberText(_date_text(raw, self.epoch, lasts=lasts))
             case "n":
                 return _NumberText(raw)
