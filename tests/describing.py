@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ipyagent.kernel.namespace import describe
+from ipyagent.kernel.describe import describe
 
 
 def line(value: object, name: str = "x") -> str:

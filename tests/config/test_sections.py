@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 from pydantic import SecretStr, ValidationError
 
-import ipyagent.config
 from ipyagent.config import (
     AgentConfig,
     AppConfig,
@@ -106,11 +105,6 @@ def test_sections_are_frozen_and_survive_json() -> None:
     assert Config.from_dict(config.to_dict()) == config
     with pytest.raises(ValidationError):
         config.llm.model = "y"  # type: ignore[misc]
-
-
-def test_the_package_names_what_it_offers_in_order() -> None:
-    assert ipyagent.config.__all__ == sorted(ipyagent.config.__all__)
-    assert all(hasattr(ipyagent.config, name) for name in ipyagent.config.__all__)
 
 
 @pytest.mark.spec("A08", "M01", "M04")

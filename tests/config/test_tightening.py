@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from ipyagent.config import Config, Layer, resolve_config, resolve_layers, trust, workspace_layers
 from ipyagent.config.keys import SETTING_NAMES

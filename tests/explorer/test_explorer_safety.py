@@ -6,8 +6,7 @@ import ast
 import builtins
 
 from explorer_runner import TOOLS, offered
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 from ipyagent.explorer import reply
 from ipyagent.explorer.snippets import literal

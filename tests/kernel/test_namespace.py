@@ -18,9 +18,10 @@ import pytest
 from pandas.api.extensions import ExtensionArray, ExtensionDtype
 
 from describing import line
+from ipyagent.kernel.describe import describe
 from ipyagent.kernel.describe.libraries import table_of
 from ipyagent.kernel.describe.table import COLUMNS
-from ipyagent.kernel.namespace import PlainNamespace, describe, digest
+from ipyagent.kernel.namespace import PlainNamespace, digest
 from ipyagent.redaction import HIDDEN, is_secret_name, is_secret_value
 
 PENGUINS = pd.DataFrame(

@@ -13,8 +13,9 @@ from polars.io.plugins import register_io_source
 from describing import Counted, line
 from harness import Lab
 from ipyagent.agent.prompts import PUSH_DOWN
+from ipyagent.kernel.describe import describe
 from ipyagent.kernel.describe.lazy_tables import _MEMORY
-from ipyagent.kernel.namespace import describe, digest
+from ipyagent.kernel.namespace import digest
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 
 from describing import line
-from ipyagent.kernel.namespace import describe
+from ipyagent.kernel.describe import describe
 
 FRAME = pd.DataFrame({"a": range(1_000), "b": "x"})
 

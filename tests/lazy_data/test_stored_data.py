@@ -21,9 +21,8 @@ import xarray as xr
 import zarr
 
 from describing import Counted, line
-from ipyagent.kernel.describe import holds_lazy_data
+from ipyagent.kernel.describe import describe, holds_lazy_data
 from ipyagent.kernel.describe.databases import DATABASES, FAR
-from ipyagent.kernel.namespace import describe
 
 FRAME = pd.DataFrame({"a": range(1_000), "b": "x"})
 

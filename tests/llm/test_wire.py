@@ -4,8 +4,7 @@ import json
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ipyagent.json_types import parse_arguments
 from ipyagent.llm.wire import CUT, ReplyBuilder, to_openai, tools_to_openai

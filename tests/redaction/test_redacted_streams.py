@@ -6,8 +6,7 @@ from collections.abc import Iterable
 
 import pytest
 from canaries import ENCODINGS, LETTERS, ORDINARY, PLACED, TOKENS, of
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ipyagent.redaction import HIDDEN, Redactor
 

@@ -9,8 +9,7 @@ from urllib.parse import quote
 
 import pytest
 from canaries import ENCODINGS, LETTERS, ORDINARY, PLACED, TOKENS, of
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from growth import LINEAR, growth
 from ipyagent.redaction import HIDDEN, Redactor, is_secret_value

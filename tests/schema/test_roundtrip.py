@@ -9,17 +9,14 @@ from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 from pydantic import TypeAdapter, ValidationError
 from strategies import events, json_objects, records
 
 from ipyagent import schema as s
 
 MODELS = [
-    found
-    for name in s.__all__
-    if isinstance(found := getattr(s, name), type) and issubclass(found, s.Model)
+    found for found in vars(s).values() if isinstance(found, type) and issubclass(found, s.Model)
 ]
 
 

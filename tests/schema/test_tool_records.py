@@ -21,14 +21,8 @@ NAMED = """
 """
 
 
-def test_the_room_exports_its_data_model_in_order() -> None:
-    assert set(NAMED.split()) <= set(schema.__all__)
-    # Constants, classes, functions, each from a to z.
-    assert schema.__all__ == sorted(
-        schema.__all__, key=lambda name: (not name.isupper(), name.islower(), name)
-    )
-    for name in schema.__all__:
-        assert getattr(schema, name) is not None
+def test_the_room_exports_its_data_model() -> None:
+    assert [name for name in NAMED.split() if not hasattr(schema, name)] == []
 
 
 @pytest.mark.spec("N16")

@@ -8,8 +8,7 @@ from typing import Any
 
 import nbformat
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from nbformat.v3 import new_code_cell, new_heading_cell, new_notebook, new_worksheet
 
 from ipyagent.errors import AgentError, PageError, PathValidationError

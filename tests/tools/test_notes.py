@@ -16,8 +16,7 @@ from typing import Any
 import pytest
 
 from ipyagent.errors import InvalidArgumentsError, PathValidationError
-from ipyagent.tools import notes
-from ipyagent.tools import workspace as workspace_module
+from ipyagent.tools import notes, workspace as workspace_module
 from ipyagent.tools.notes import note_tools
 from ipyagent.tools.result_conversion import as_result
 from ipyagent.tools.workspace import StateFolder, Workspace

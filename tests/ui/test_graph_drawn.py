@@ -19,6 +19,7 @@ from ipyagent.schema import (
     Node,
     OpaqueData,
     Role,
+    Session as SessionRecord,
     Stop,
     StopReason,
     SystemPrompt,
@@ -28,7 +29,6 @@ from ipyagent.schema import (
     ToolResultContent,
     ToolStatus,
 )
-from ipyagent.schema import Session as SessionRecord
 from ipyagent.ui.graph_text import FIRST, HEAD, LAST, MAX_ARROWS, graph_mermaid, graph_text
 from ipyagent.ui.ipython_display import register
 from ipyagent.ui.static_html import session_bundle

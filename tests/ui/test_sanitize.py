@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import hostile
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from inspection import controls, dangers
 from markdown_it import MarkdownIt
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from ipyagent.kernel.namespace import describe
+from ipyagent.kernel.describe import describe
 
 SYSTEM_PROMPT = """\
 You are ipyagent, an agent in a running Jupyter kernel. You work with the user's live variables \

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator
-from collections.abc import Set as AbstractSet
+from collections.abc import AsyncGenerator, Set as AbstractSet
 from contextlib import aclosing
 from dataclasses import replace
 

@@ -19,43 +19,16 @@ from typing import Any, ClassVar, Self
 from ipyagent import schema
 from ipyagent.json_types import JsonDict
 from ipyagent.schema import (
-    PendingEdit,
-    PythonScript,
-    Role,
-    TodoStatus,
-    TruncatedOutput,
-    TruncationConfig,
+    PendingEdit as PendingEdit,
+    PythonScript as PythonScript,
+    Role as Role,
+    TodoStatus as TodoStatus,
+    TruncatedOutput as TruncatedOutput,
+    TruncationConfig as TruncationConfig,
 )
 from ipyagent.schema.base import Model
 
 TaskStatus = TodoStatus
-
-__all__ = [
-    "ContentBlock",
-    "Message",
-    "NodeData",
-    "PendingEdit",
-    "PythonScript",
-    "Response",
-    "Role",
-    "StopReason",
-    "SystemPrompt",
-    "TaskStatus",
-    "TextContent",
-    "ThinkingContent",
-    "Todo",
-    "TodoItem",
-    "TodoStatus",
-    "ToolDefinition",
-    "ToolDefinitions",
-    "ToolExecution",
-    "ToolResultContent",
-    "ToolUseContent",
-    "TruncatedOutput",
-    "TruncationConfig",
-    "Usage",
-    "from_ipyagent",
-]
 
 
 class _Record:

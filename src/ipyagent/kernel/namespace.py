@@ -70,19 +70,6 @@ class Provenance:
                 self._known[name] = _NamedOrigin(ObjectIdentity(variables[name]), labels)
 
 
-__all__ = [
-    "Namespace",
-    "PlainNamespace",
-    "ShellNamespace",
-    "WatchedNamespace",
-    "brief_line",
-    "describe",
-    "digest",
-    "is_data",
-    "rank_names",
-    "take_snapshot",
-]
-
 LINES = 100
 """Variables that a digest describes; the others are counted."""
 _MODULES = 30
@@ -117,7 +104,10 @@ class Namespace(Protocol):
 
     def take_over(self, result: ToolResult, adoption: Adoption) -> ToolResult:
         """Bind variables; return the result of the code that made them, with these changes."""
-        ...
+        before = take_snapshot(self, "\n".join(adoption.values))
+        self.bindings().update(adoption.values)
+        self.own.add(adoption)
+        return before.annotate(result, self.variables())
 
     def runs_as_written(self, code: str) -> bool:
         """Return whether what runs for `code` is what Python reads in it, from any thread."""
@@ -135,7 +125,7 @@ def take_snapshot(
     return Snapshot.take(namespace.variables(), code, memory, functions, written)
 
 
-class ShellNamespace:
+class ShellNamespace(Namespace):
     """The namespace of an IPython shell: cell syntax, magics and rich output work."""
 
     def __init__(self, shell: Shell) -> None:
@@ -164,10 +154,6 @@ class ShellNamespace:
         """Return the shell's dictionary."""
         return self.shell.user_ns
 
-    def take_over(self, result: ToolResult, adoption: Adoption) -> ToolResult:
-        """Bind variables; return the result with these changes."""
-        return _take_over(self, result, adoption)
-
     def runs_as_written(self, code: str) -> bool:
         """Return whether neither magics nor transformers make other code of it."""
         return runs_as_written(self.shell, code)
@@ -177,7 +163,7 @@ class ShellNamespace:
         return before.annotate(await run_async(self.shell, code, outputs), self.variables())
 
 
-class PlainNamespace:
+class PlainNamespace(Namespace):
     """A dictionary of variables, such as a script's `globals()`."""
 
     def __init__(self, variables: Variables) -> None:
@@ -202,10 +188,6 @@ class PlainNamespace:
     def bindings(self) -> Variables:
         """Return the dictionary itself."""
         return self._variables
-
-    def take_over(self, result: ToolResult, adoption: Adoption) -> ToolResult:
-        """Bind variables; return the result with these changes."""
-        return _take_over(self, result, adoption)
 
     def runs_as_written(self, code: str) -> bool:
         """Return true: no shell rewrites it."""
@@ -264,13 +246,6 @@ class WatchedNamespace:
         known = {**self._namespace.variables(), "": result.value, **unnamed}
         self._learn(secret_strings(known))
         return result
-
-
-def _take_over(namespace: Namespace, result: ToolResult, adoption: Adoption) -> ToolResult:
-    before = take_snapshot(namespace, "\n".join(adoption.values))
-    namespace.bindings().update(adoption.values)
-    namespace.own.add(adoption)
-    return before.annotate(result, namespace.variables())
 
 
 _TABLE, _DATA, _CODE, _MODULE = range(4)

@@ -1,4 +1,3 @@
 """`%%agent` and `%agent`."""
 
-from ipyagent.magic.extension import load as load
-from ipyagent.magic.extension import unload as unload
+from ipyagent.magic.extension import load as load, unload as unload

@@ -14,8 +14,7 @@ import copy
 import json
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Callable, Sequence, Set as AbstractSet
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache

@@ -15,8 +15,7 @@ import contextlib
 import logging
 import sqlite3
 import weakref
-from collections.abc import Callable, Iterable, Iterator
-from collections.abc import Set as AbstractSet
+from collections.abc import Callable, Iterable, Iterator, Set as AbstractSet
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -19,8 +19,7 @@ from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
 from opentelemetry.trace import Span, SpanKind, StatusCode, TracerProvider
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from ipyagent import __version__
-from ipyagent import schema as s
+from ipyagent import __version__, schema as s
 from ipyagent.providers import telemetry_name
 
 _HEX = re.compile(r"[0-9a-fA-F]{32}")

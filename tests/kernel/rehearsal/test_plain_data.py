@@ -19,8 +19,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ipyagent.kernel.rehearsal.plain_data import read_all, write_all
 from ipyagent.kernel.rehearsal.plain_parts import NotPlainError

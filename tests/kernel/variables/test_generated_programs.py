@@ -14,8 +14,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from ipyagent.kernel.namespace import PlainNamespace
 from ipyagent.kernel.variables.checkpoint import VariableUndo

@@ -11,8 +11,7 @@ knows the sources other than the user that the model has read, in the order of r
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from collections.abc import Set as AbstractSet
+from collections.abc import Iterable, Iterator, Set as AbstractSet
 from datetime import timedelta
 
 from pydantic import JsonValue

@@ -158,6 +158,3 @@ def _describe_value(value: object, secret: Secrecy, detail: bool) -> str:
         if description is not None:
             return description
     return type_name(type(value))
-
-
-__all__ = ["brief", "describe", "kind"]

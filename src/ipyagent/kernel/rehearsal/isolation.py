@@ -22,8 +22,7 @@ import tempfile
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
-from ipyagent.kernel.rehearsal import memory
-from ipyagent.kernel.rehearsal import system_calls as calls
+from ipyagent.kernel.rehearsal import memory, system_calls as calls
 from ipyagent.kernel.rehearsal.confinement import ALIKE, Confinement, Limits, Way, is_in
 
 TEMPORARY = "/tmp"  # noqa: S108 - the rehearsal has its own
