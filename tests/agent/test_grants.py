@@ -148,7 +148,7 @@ def test_a_permission_of_before_covers_no_code(tmp_path: Path) -> None:
     standing = FolderPermissions(tmp_path)
     standing.grant(code, analyze_code("x = 1", {}))
     file = UserDataFile("permissions.json")
-    file.update(lambda all_: {k: {"run_python": v["run_python"]["tool"]} for k, v in all_.items()})
+    file.rewrite(lambda all_: {k: {"run_python": v["run_python"]["tool"]} for k, v in all_.items()})
     assert not FolderPermissions(tmp_path).allows(code)
     assert "touches" not in json.dumps(file.read())
 

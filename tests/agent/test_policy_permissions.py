@@ -99,7 +99,7 @@ def test_a_file_that_cannot_be_read_permits_nothing_and_is_set_aside(
 
 @pytest.mark.parametrize("value", [None, [], "x", {"mcp_s_send": 1}, {"mcp_s_send": True}, ["a"]])
 def test_what_we_would_not_have_written_permits_nothing(tmp_path: Path, value: object) -> None:
-    UserDataFile("permissions.json").update(lambda _: {str(tmp_path): value, "/other": value})
+    UserDataFile("permissions.json").rewrite(lambda _: {str(tmp_path): value, "/other": value})
     assert not FolderPermissions(tmp_path).allows(served())
     FolderPermissions(tmp_path).grant(served())
     assert FolderPermissions(tmp_path).tool_names() == ["mcp_s_send"]

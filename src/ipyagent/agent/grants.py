@@ -14,7 +14,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from ipyagent.config.sources import UserDataFile, folder_key
+from ipyagent.config.sources import UserDataFile
 from ipyagent.digests import digest_json
 from ipyagent.errors import ConfigError
 from ipyagent.json_types import JsonDict
@@ -120,7 +120,7 @@ class FolderPermissions:
     """
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder_key(folder)
+        self._folder = folder
 
     def grant_for(self, tool: Tool) -> Grant | None:
         """Return the user's permissions for this tool here."""
@@ -164,18 +164,17 @@ class FolderPermissions:
         return self._cached_grants[1]
 
     def _store(self, tools: Mapping[str, _Permission | None]) -> None:
-        def update_folder(folders: JsonDict) -> JsonDict:
-            now = {**_read_permissions(folders.get(self._folder)), **tools}
-            kept = {name: each.to_dict(exclude_none=True) for name, each in now.items() if each}
-            return {**folders, self._folder: kept}
+        def update_folder(stored: JsonDict) -> JsonDict:
+            now = {**_read_permissions(stored), **tools}
+            return {name: each.to_dict(exclude_none=True) for name, each in now.items() if each}
 
-        _PERMISSIONS.update(update_folder)
+        _PERMISSIONS.rewrite_of(self._folder, update_folder)
         self.__dict__.pop("_cached_grants", None)  # to be read anew
 
     @cached_property
     def _cached_grants(self) -> tuple[dict[str, _Permission], tuple[str, ...]]:
         try:
-            return _read_permissions(_PERMISSIONS.read().get(self._folder)), ()
+            return _read_permissions(_PERMISSIONS.read_of(self._folder)), ()
         except ConfigError as error:
             return {}, (f"No tool is allowed in this folder for good, because {error}.",)
 
@@ -186,10 +185,10 @@ def tool_identity(tool: Tool) -> str:
     return digest_json([*origin, tool.description, tool.arguments.schema])
 
 
-def _read_permissions(stored: object) -> dict[str, _Permission]:
+def _read_permissions(stored: JsonDict) -> dict[str, _Permission]:
     """Return the stored permissions of a folder, without invalid ones."""
     found = {}
-    for name, each in stored.items() if isinstance(stored, dict) else ():
+    for name, each in stored.items():
         with suppress(ValidationError):
             found[name] = _Permission.model_validate(
                 {"tool": each} if isinstance(each, str) else each

@@ -34,9 +34,19 @@ from ipyagent.config.rules import PolicyConfig
 from ipyagent.redaction import is_secret_name
 
 
-def _is_same_value(one: object, other: object) -> bool:
+def _move_to(
+    values: dict[str, object], name: str, key: str, value: object, problem: str
+) -> dict[str, object]:
+    """Return the values with one put into a section; raises ValueError if another is there."""
+    section = values.get(name, {})
+    if isinstance(section, Section):
+        section = section.model_dump(exclude_unset=True)
+    if not isinstance(section, Mapping):
+        return values
     # Lists that contain each other, as YAML allows, would be compared endlessly.
-    return isinstance(one, str | int | Path) and bool(one == other)
+    if key in section and not (isinstance(value, str | int | Path) and section[key] == value):
+        raise ValueError(problem)
+    return {**values, name: {**section, key: value}}
 
 
 ConfirmMode = Literal["confirm-sensitive", "confirm-all", "yolo"]
@@ -113,15 +123,9 @@ class LLMConfig(Section):
     def _expand_retries(cls, values: object) -> object:
         if not isinstance(values, Mapping) or "retries" not in values:
             return values
-        values = dict(values)
-        retries, retry = values.pop("retries"), values.get("retry", {})
-        if isinstance(retry, RetryConfig):
-            retry = retry.model_dump(exclude_unset=True)
-        if isinstance(retry, Mapping):
-            if "max_retries" in retry and not _is_same_value(retry["max_retries"], retries):
-                raise ValueError("retries and retry.max_retries say different things; keep one")
-            values["retry"] = {**retry, "max_retries": retries}
-        return values
+        others = {key: value for key, value in values.items() if key != "retries"}
+        problem = "retries and retry.max_retries say different things; keep one"
+        return _move_to(others, "retry", "max_retries", values["retries"], problem)
 
     @model_validator(mode="after")
     def _check_proxy_address(self, info: ValidationInfo) -> LLMConfig:
@@ -340,15 +344,9 @@ class Config(Section):
         agent = values.get("agent") if isinstance(values, Mapping) else None
         if not isinstance(agent, Mapping) or "workspace_dir" not in agent:
             return values
-        agent = dict(agent)
-        root, workspace = agent.pop("workspace_dir"), values.get("workspace", {})
-        if isinstance(workspace, WorkspaceConfig):
-            workspace = workspace.model_dump(exclude_unset=True)
-        if not isinstance(workspace, Mapping):
-            return values
-        if "root" in workspace and not _is_same_value(workspace["root"], root):
-            raise ValueError("agent.workspace_dir and workspace.root differ; keep workspace.root")
-        return {**values, "agent": agent, "workspace": {**workspace, "root": root}}
+        others = {**values, "agent": {k: v for k, v in agent.items() if k != "workspace_dir"}}
+        problem = "agent.workspace_dir and workspace.root differ; keep workspace.root"
+        return _move_to(others, "workspace", "root", agent["workspace_dir"], problem)
 
 
 AppConfig = Config

@@ -26,7 +26,7 @@ from ipyagent.config.keys import (
 from ipyagent.config.sections import Config
 from ipyagent.config.workspace_limits import PINNED_KEYS, limit_key
 from ipyagent.errors import ConfigError
-from ipyagent.json_types import JsonDict, JsonMapping, parse_json
+from ipyagent.json_types import JsonDict, JsonMapping, object_of, parse_json
 from ipyagent.phrases import join_words
 from ipyagent.plaintext import visible
 
@@ -271,7 +271,16 @@ class UserDataFile:
             raise ConfigError(f"{self.path} is not the JSON that ipyagent wrote; move it away")
         return data
 
-    def update(self, edit: Callable[[Data], Data]) -> None:
+    def read_of(self, folder: Path) -> JsonDict:
+        """Return the object that is stored of a folder; raises ConfigError."""
+        return object_of(self.read().get(folder_key(folder)))
+
+    def rewrite_of(self, folder: Path, edit: Callable[[JsonDict], JsonDict]) -> None:
+        """Replace the object that is stored of a folder, as `rewrite` does."""
+        key = folder_key(folder)
+        self.rewrite(lambda data: {**data, key: edit(object_of(data.get(key)))})
+
+    def rewrite(self, edit: Callable[[Data], Data]) -> None:
         """Replace the content by the result of `edit`, one process at a time.
 
         A file that cannot be read is set aside, not lost. Raises ConfigError; nothing is changed

@@ -105,13 +105,16 @@ def workspace_layers(folder: Path) -> tuple[Layer, ...]:
 def workspace_servers(folder: Path) -> tuple[tuple[ListedServer, ...], bool, tuple[str, ...]]:
     """Return a folder's mcp.json servers, whether they are trusted, and what stops their use."""
     settings = read_folder_settings(folder)
-    trusted = _trusted_folders()[0].get(folder_key(folder)) == settings.digest
-    return settings.servers, trusted, settings.problems
+    return settings.servers, _is_listed(folder, settings), settings.problems
 
 
 def is_trusted(folder: Path) -> bool:
     """Return whether the user trusts the folder's settings as they are now."""
-    return _trusted_folders()[0].get(folder_key(folder)) == read_folder_settings(folder).digest
+    return _is_listed(folder, read_folder_settings(folder))
+
+
+def _is_listed(folder: Path, settings: FolderSettings) -> bool:
+    return _trusted_folders()[0].get(folder_key(folder)) == settings.digest
 
 
 def trust(folder: Path) -> str:
@@ -130,7 +133,7 @@ def trust(folder: Path) -> str:
     if not rows:
         nothing = f"{folder} brings no settings along, so there is nothing to trust."
         return "\n".join([nothing, *settings.problems])
-    _TRUST_FILE.update(
+    _TRUST_FILE.rewrite(
         lambda listed: {**_valid_digests(listed), folder_key(folder): settings.digest}
     )
     return "\n".join(

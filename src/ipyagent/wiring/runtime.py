@@ -259,7 +259,7 @@ def open_journal(path: Path) -> Journal:
         return known | {folder_key(path): _identify(path)}
 
     with contextlib.suppress(ConfigError):
-        _JOURNALS.update(adopt)
+        _JOURNALS.rewrite(adopt)
     if journal is None:  # the user's directory cannot be used, so nobody knows whose file it is
         journal = _open(path, {})
     return journal

@@ -245,18 +245,15 @@ class Connection:
             )
         # Servers of newer SDKs announce both, whether they have any or not.
         resources = bool(capabilities.resources) and (
-            await self._has_any("resources", *content.list_resources())
-            or await self._has_any("resource_templates", *content.list_resource_templates())
+            await self._has_any("resources") or await self._has_any("resource_templates")
         )
-        prompts = bool(capabilities.prompts) and (
-            await self._has_any("prompts", *content.list_prompts())
-        )
+        prompts = bool(capabilities.prompts) and await self._has_any("prompts")
         return Listing(tuple(tools), resources, prompts, tuple(problems))
 
-    async def _has_any(self, name: str, request: Any, result_type: type[BaseModel]) -> bool:
+    async def _has_any(self, name: str) -> bool:
         """Return whether the list of that name holds anything; one that is refused is empty."""
         try:
-            page = await self.ask(request, result_type, self.config.connect_timeout)
+            page = await self.ask(*content.first_page(name), self.config.connect_timeout)
         except MCPToolCallError:
             return False
         return bool(getattr(page, name))

@@ -29,29 +29,24 @@ def call_tool(
     return types.CallToolRequest(params=params), types.CallToolResult
 
 
-def list_resources() -> tuple[Any, type[types.ListResourcesResult]]:
-    """Return a request for the first page of its resources."""
-    return types.ListResourcesRequest(
-        params=types.PaginatedRequestParams()
-    ), types.ListResourcesResult
+_LISTS: dict[str, tuple[Any, Any]] = {
+    "resources": (types.ListResourcesRequest, types.ListResourcesResult),
+    "resource_templates": (types.ListResourceTemplatesRequest, types.ListResourceTemplatesResult),
+    "prompts": (types.ListPromptsRequest, types.ListPromptsResult),
+}
+"""Lists of a server, by the field of the answer: request and result."""
 
 
-def list_resource_templates() -> tuple[Any, type[types.ListResourceTemplatesResult]]:
-    """Return a request for the first page of its templates of resources."""
-    first = types.PaginatedRequestParams()
-    return types.ListResourceTemplatesRequest(params=first), types.ListResourceTemplatesResult
+def first_page(name: str) -> tuple[Any, Any]:
+    """Return a request for the first page of one of its lists."""
+    request, result = _LISTS[name]
+    return request(params=types.PaginatedRequestParams()), result
 
 
 def read_resource(uri: str) -> tuple[Any, type[types.ReadResourceResult]]:
     """Return a request for the content of a resource."""
     params = types.ReadResourceRequestParams(uri=uri)
     return types.ReadResourceRequest(params=params), types.ReadResourceResult
-
-
-def list_prompts() -> tuple[Any, type[types.ListPromptsResult]]:
-    """Return a request for the first page of its prompts."""
-    first = types.PaginatedRequestParams()
-    return types.ListPromptsRequest(params=first), types.ListPromptsResult
 
 
 def get_prompt(name: str, arguments: dict[str, str]) -> tuple[Any, type[types.GetPromptResult]]:

@@ -11,7 +11,6 @@ import difflib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from ipyagent.config import MCPServerConfig
 from ipyagent.config.sources import UserDataFile
@@ -69,11 +68,11 @@ class Pins:
 
     def approve_first(self, tools: Mapping[str, Description]) -> None:
         """Approve the tools of a new server, unless another kernel has done so already."""
-        self._save(tools, lambda before: bool(before))
+        self._save(tools, unless_known=True)
 
     def approve(self, tools: Mapping[str, Description]) -> None:
         """Approve the tools as they are now."""
-        self._save(tools, lambda before: False)
+        self._save(tools)
 
     def changed_tools(self, tools: Mapping[str, Description]) -> list[str]:
         """Return the names of tools that are new or differ from the approved ones."""
@@ -94,10 +93,10 @@ class Pins:
             )
         return visible("\n".join(limit_lines(lines, _MAX_DIFF_LINES, "… and {} more lines")))
 
-    def _save(self, tools: Mapping[str, Description], keeps_existing: Any) -> None:
+    def _save(self, tools: Mapping[str, Description], *, unless_known: bool = False) -> None:
         new = self._serialize(tools)
         try:
-            self._file.update(lambda before: before if keeps_existing(before) else new)
+            self._file.rewrite(lambda before: before if unless_known and before else new)
             self._apply(self._file.read())
             self.problem = None
         except ConfigError as error:

@@ -10,10 +10,10 @@ from typing import NamedTuple
 from ipyagent.config import MCPServerConfig
 from ipyagent.config.mcp_json import ListedServer, parse_servers
 from ipyagent.config.settings import snapshot, stamp_files
-from ipyagent.config.sources import UserDataFile, config_folder, folder_key, read_config_file
+from ipyagent.config.sources import UserDataFile, config_folder, read_config_file
 from ipyagent.config.trust import workspace_servers
 from ipyagent.errors import ConfigError
-from ipyagent.json_types import JsonDict
+from ipyagent.json_types import JsonDict, object_of
 from ipyagent.plaintext import cite
 
 SETTINGS, ADDED = "mcp.servers", "%agent mcp add"
@@ -55,13 +55,13 @@ class ServerChoices:
 
     def load_added(self) -> JsonDict:
         """Return the added servers in mcp.json's format; raises ConfigError."""
-        return _as_dict(self._stored_choices().get("servers"))
+        return object_of(self._file.read_of(self.folder).get("servers"))
 
     def load_switches(self) -> dict[str, bool]:
         """Return the servers that were switched on or off; raises ConfigError."""
         return {
             k: v
-            for k, v in _as_dict(self._stored_choices().get("active")).items()
+            for k, v in object_of(self._file.read_of(self.folder).get("active")).items()
             if isinstance(v, bool)
         }
 
@@ -78,17 +78,12 @@ class ServerChoices:
         """Switch a server on or off; None restores what its source says."""
         self._change("active", name, on)
 
-    def _stored_choices(self) -> JsonDict:
-        return _as_dict(self._file.read().get(folder_key(self.folder)))
-
     def _change(self, key: str, name: str, value: object) -> None:
-        def apply_change(data: JsonDict) -> JsonDict:
-            mine = _as_dict(data.get(folder_key(self.folder)))
-            entries = {**_as_dict(mine.get(key)), name: value}
-            mine[key] = {k: v for k, v in entries.items() if v is not None}
-            return {**data, folder_key(self.folder): mine}
+        def apply_change(mine: JsonDict) -> JsonDict:
+            entries = {**object_of(mine.get(key)), name: value}
+            return {**mine, key: {k: v for k, v in entries.items() if v is not None}}
 
-        self._file.update(apply_change)
+        self._file.rewrite_of(self.folder, apply_change)
 
 
 class NamedServers(NamedTuple):
@@ -139,8 +134,8 @@ class ServerSources:
         for config in self.configured:
             if config.kind == "mcp":
                 yield _from_settings(config)
-        yield from self._read_list(lambda: self._read_added(), notices)
-        yield from self._read_list(lambda: self._read_own(), notices)
+        yield from self._read_list(self._read_added, notices)
+        yield from self._read_list(self._read_own, notices)
         yield from self._folder_servers(notices)
 
     def _read_list(
@@ -153,7 +148,7 @@ class ServerSources:
 
     def _read_added(self) -> Iterable[ListedServer]:
         added = self.choices.load_added()
-        return [ListedServer(name, ADDED, _as_dict(each)) for name, each in added.items()]
+        return [ListedServer(name, ADDED, object_of(each)) for name, each in added.items()]
 
     def _read_own(self) -> Iterable[ListedServer]:
         return parse_servers(read_config_file(own_file(), str(own_file())), str(own_file()))
@@ -189,7 +184,3 @@ def _from_settings(config: MCPServerConfig) -> NamedServer:
     }
     description = str(ListedServer(config.name, SETTINGS, values))
     return NamedServer(config.name, SETTINGS, description, lambda: config, config.disabled)
-
-
-def _as_dict(value: object) -> JsonDict:
-    return dict(value) if isinstance(value, dict) else {}

@@ -144,10 +144,10 @@ def offer_resources(server: Server) -> ToolOffer:
 
         if uri := arguments.get("uri"):
             return content.convert_resource(await server.ask(*content.read_resource(uri)))
-        page = await server.ask(*content.list_resources())
+        page = await server.ask(*content.first_page("resources"))
         lines = [f"{each.uri}: {each.title or each.name}" for each in page.resources]
         with contextlib.suppress(MCPToolCallError):  # servers need not know templates
-            more = await server.ask(*content.list_resource_templates())
+            more = await server.ask(*content.first_page("resource_templates"))
             templates = more.resource_templates
             lines += [f"{each.uri_template}: {each.title or each.name}" for each in templates]
         return _list_result(lines)
@@ -171,7 +171,7 @@ def offer_prompts(server: Server) -> ToolOffer:
         if name := arguments.get("name"):
             request = content.get_prompt(name, arguments.get("arguments", {}))
             return content.convert_prompt(await server.ask(*request))
-        page = await server.ask(*content.list_prompts())
+        page = await server.ask(*content.first_page("prompts"))
         return _list_result(
             f"{each.name}({', '.join(a.name for a in each.arguments or ())}): "
             f"{each.description or each.title or ''}"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from pydantic import Field, SecretStr, ValidationError
@@ -58,7 +58,7 @@ class Registry:
     """The services of one folder."""
 
     def __init__(self, folder: Path, configured: Configured = ()) -> None:
-        self._folder = folder_key(folder)
+        self._folder = folder
         self._configured = configured
         self._cache: dict[str, tuple[JsonDict, tuple[Operation, ...]]] = {}
 
@@ -84,28 +84,22 @@ class Registry:
         """Add or replace a service; raises ConfigError."""
         if operations:
             lines = [each.dump_line() for each in service.operations]
-            self._file(service).update(lambda _: {"operations": lines})
+            self._file(service).rewrite(lambda _: {"operations": lines})
         record = service.to_dict()
-        self._change(lambda mine: {**mine, service.name: record})
+        REGISTRY.rewrite_of(self._folder, lambda mine: {**mine, service.name: record})
 
     def remove(self, service: Service) -> None:
         """Remove a service."""
-        self._change(lambda mine: {k: v for k, v in mine.items() if k != service.name})
+        REGISTRY.rewrite_of(
+            self._folder, lambda mine: {k: v for k, v in mine.items() if k != service.name}
+        )
         for path in (self._file(service).path, self._file(service).path.with_suffix(".lock")):
             with contextlib.suppress(OSError):
                 path.unlink(missing_ok=True)
 
-    def _change(self, edit: Callable[[JsonDict], JsonDict]) -> None:
-        def change(data: JsonDict) -> JsonDict:
-            mine = data.get(self._folder)
-            return {**data, self._folder: edit(mine if isinstance(mine, dict) else {})}
-
-        REGISTRY.update(change)
-
     def _load_stored(self) -> dict[str, Service]:
-        mine = REGISTRY.read().get(self._folder)
         services = {}
-        for name, record in mine.items() if isinstance(mine, dict) else ():
+        for name, record in REGISTRY.read_of(self._folder).items():
             try:
                 services[name] = Service.from_dict({**record, "name": name})
             except (ValidationError, TypeError) as error:
@@ -137,7 +131,8 @@ class Registry:
         return operations
 
     def _file(self, service: Service) -> UserDataFile:
-        identity = "\0".join((self._folder, service.name, service.url, service.document or ""))
+        place = folder_key(self._folder)
+        identity = "\0".join((place, service.name, service.url, service.document or ""))
         return UserDataFile(f"services/{digest_text(identity)[:16]}.json", MAX_STORED + 1_000)
 
 

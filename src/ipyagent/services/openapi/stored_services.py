@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from ipyagent.config import MCPServerConfig
-from ipyagent.config.sources import UserDataFile, folder_key
+from ipyagent.config.sources import UserDataFile
 from ipyagent.errors import ConfigError
 
 REGISTRY = UserDataFile("services.json")
@@ -26,7 +26,7 @@ def has_services(folder: Path, configured: Configured = ()) -> bool:
     if configured_services(configured):
         return True
     with contextlib.suppress(ConfigError):
-        return bool(REGISTRY.read().get(folder_key(folder)))
+        return bool(REGISTRY.read_of(folder))
     return True
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from typing import Any
 
 from ipyagent.digests import digest_text
 from ipyagent.errors import ConfigError, MCPToolCallError
 from ipyagent.json_types import JsonDict
 from ipyagent.phrases import limit_lines
-from ipyagent.schema import Preview, ToolResult
+from ipyagent.schema import ToolResult
 from ipyagent.services.openapi.operations import MAX_TYPED, Operation
 from ipyagent.services.openapi.registry import Service
 from ipyagent.services.openapi.request_builder import (
@@ -82,26 +82,16 @@ class _ToolBuilder:
     def tool(self, name: str, service: Service, operation: Operation) -> Tool:
         """Return the tool of one operation."""
 
-        def request(arguments: Mapping[str, object]) -> PreparedRequest:
+        def prepare(**arguments: object) -> PreparedRequest:
             return prepare_operation(check_unchanged(self._current, service), operation, arguments)
 
-        async def call(**arguments: object) -> ToolResult:
-            return await self._send(request(arguments))
-
-        def preview(**arguments: object) -> Preview:
-            return request(arguments).preview()
-
         unasked = operation.method == "GET" and service.get_unasked
-        return Tool(
+        return self._tool(
+            prepare,
             name=name,
             description=_description(service, operation),
-            function=call,
             arguments=_argument_schema(operation),
             sensitive=not unasked,
-            where=Where.LOOP,
-            preview=preview,
-            validate=lambda **arguments: request(arguments),
-            reaches_out=True,
             idempotent=operation.method == "GET",
             command=find_command(operation.arguments, operation.body),
             source=lambda **_: f"the service {service.name}",
@@ -111,31 +101,34 @@ class _ToolBuilder:
         """Return the tool for any request that one of the services accepts."""
         known = {each.name: each for each in services}
 
-        def request(
+        def prepare(
             service: str, method: str, path: str, query: Any = None, body: Any = None
         ) -> PreparedRequest:
             return prepare_request(
                 check_unchanged(self._current, known[service]), method, path, query, body
             )
 
-        async def call(**arguments: Any) -> ToolResult:
-            return await self._send(request(**arguments))
-
-        def preview(**arguments: Any) -> Preview:
-            return request(**arguments).preview()
-
-        return Tool(
+        return self._tool(
+            prepare,
             name=REQUEST,
             description=_request_description(services, typed),
-            function=call,
             arguments=JsonArgumentSchema(_request_schema(list(known))),
             sensitive=True,
-            where=Where.LOOP,
-            preview=preview,
-            validate=request,
-            reaches_out=True,
             command=f"body.{COMMAND}",
             source=lambda service, **_: f"the service {service}",
+        )
+
+    def _tool(self, prepare: Callable[..., PreparedRequest], **traits: Any) -> Tool:
+        async def call(**arguments: object) -> ToolResult:
+            return await self._send(prepare(**arguments))
+
+        return Tool(
+            function=call,
+            where=Where.LOOP,
+            preview=lambda **arguments: prepare(**arguments).preview(),
+            validate=prepare,
+            reaches_out=True,
+            **traits,
         )
 
 

@@ -14,6 +14,7 @@ import re
 import socket
 import threading
 from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address
 from typing import TYPE_CHECKING
@@ -190,31 +191,20 @@ async def system_resolve(host: str, port: int) -> list[str]:
     It runs in a thread of its own: without a network a resolver may take half a minute, and the
     thread pool of an event loop would delay the end of the loop.
     """
-    loop = asyncio.get_running_loop()
-    outcome_future: asyncio.Future[list[str]] = loop.create_future()
-
-    def set_result(outcome: list[str] | OSError) -> None:
-        if outcome_future.done():
-            return
-        if isinstance(outcome, OSError):
-            outcome_future.set_exception(outcome)
-        else:
-            outcome_future.set_result(outcome)
+    found: Future[list[str]] = Future()
+    found.set_running_or_notify_cancel()  # the thread may set it even if nobody waits any more
 
     def look_up() -> None:
-        outcome: list[str] | OSError
         try:
             infos = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-            outcome = list(dict.fromkeys(str(info[4][0]) for info in infos))
+            found.set_result(list(dict.fromkeys(str(info[4][0]) for info in infos)))
         except UnicodeError:
-            outcome = socket.gaierror(f"{visible(host)} is not a valid host name")
+            found.set_exception(socket.gaierror(f"{visible(host)} is not a valid host name"))
         except OSError as error:
-            outcome = error
-        if not loop.is_closed():
-            loop.call_soon_threadsafe(set_result, outcome)
+            found.set_exception(error)
 
     threading.Thread(target=look_up, name="ipyagent-resolver", daemon=True).start()
-    return await outcome_future
+    return await asyncio.wrap_future(found)
 
 
 @dataclass(frozen=True)
