@@ -15,7 +15,7 @@ from ipyagent import schema as s
 from ipyagent.agent.session.conversation import Conversation
 from ipyagent.errors import SessionError
 from ipyagent.schema.graph import COMPACTED
-from ipyagent.store.graph_file import load, save
+from ipyagent.store.graph_file import GraphFacts, load, save
 from schema.strategies import nodes
 
 WHEN = datetime(2025, 3, 1, 9, 30, 0, 123_457, tzinfo=UTC)
@@ -92,7 +92,8 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*nodes of kinds that this versi
 @pytest.mark.spec("N24", "D24")
 def test_a_graph_survives_saving_and_loading(tmp_path: Path) -> None:
     path, graph = tmp_path / "sub" / "one.json", rich()
-    save(path, graph, heads=("stop",), session_id="s1", metadata={"name": "one"})
+    facts = GraphFacts(heads=("stop",), session_id="s1", metadata={"name": "one"})
+    save(path, graph, facts)
     loaded = load(path)
     assert list(loaded.graph) == list(graph)
     assert [n.to_dict() for n in loaded.graph] == [n.to_dict() for n in graph]
@@ -184,7 +185,7 @@ def nano_block(block: dict[str, Any]) -> Any:
 
 @pytest.mark.spec("N24")
 def test_nano_agent_reads_our_files(tmp_path: Path) -> None:
-    save(tmp_path / "one.json", rich(), heads=("stop",))
+    save(tmp_path / "one.json", rich(), GraphFacts(heads=("stop",)))
     seen = nano_reads(tmp_path / "one.json")
     image = ["image", "image/png", "aGk="]
     assert seen["sys"] == ["SystemPrompt", "Be brief."]

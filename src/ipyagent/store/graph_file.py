@@ -12,9 +12,7 @@ from __future__ import annotations
 import contextlib
 import heapq
 import json
-import time
 import warnings
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from graphlib import CycleError, TopologicalSorter
@@ -179,11 +177,10 @@ _KNOWN = {"session_id", "created_at", "metadata", "head_ids", "nodes"}
 _RUN = TypeAdapter(Run)
 
 
-@dataclass(frozen=True)
-class LoadedGraph:
-    """The content of a file; the conversation can continue from its `heads`."""
+@dataclass(frozen=True, kw_only=True)
+class GraphFacts:
+    """The content of a file beside its nodes; the conversation can continue from its `heads`."""
 
-    graph: Graph
     heads: tuple[str, ...] = ()
     session_id: str = ""
     created_at: datetime | None = None
@@ -192,26 +189,25 @@ class LoadedGraph:
     """Other content of the file, unknown to this version."""
 
 
-def save(
-    path: Path,
-    graph: Graph,
-    *,
-    heads: Iterable[str] = (),
-    session_id: str = "",
-    created_at: datetime | None = None,
-    metadata: Mapping[str, object] | None = None,
-    extra: Mapping[str, object] | None = None,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class LoadedGraph(GraphFacts):
+    """The content of a file."""
+
+    graph: Graph
+
+
+def save(path: Path, graph: Graph, facts: GraphFacts | None = None) -> None:
     """Write a graph; `heads` default to its leaves, the time to now. Raises SessionError.
 
     The file appears as a whole or not at all, and replaces only another saved graph.
     """
+    facts = facts or GraphFacts()
     content = {
-        **(extra or {}),
-        "session_id": session_id,
-        "created_at": time.time() if created_at is None else created_at.timestamp(),
-        "metadata": dict(metadata or {}),
-        "head_ids": list(heads) or list(graph.heads),
+        **facts.extra,
+        "session_id": facts.session_id,
+        "created_at": (facts.created_at or datetime.now(UTC)).timestamp(),
+        "metadata": facts.metadata,
+        "head_ids": facts.heads or graph.heads,
         "nodes": {node.id: shape_of(node) for node in graph},
     }
     if path.exists() and not _is_graph(path):
@@ -248,12 +244,12 @@ def load(path: Path) -> LoadedGraph:
     known = tuple(head for head in heads if head in shapes) if isinstance(heads, list) else ()
     metadata = content.get("metadata")
     return LoadedGraph(
-        graph,
-        known or graph.heads,
-        str(content.get("session_id") or ""),
-        _moment(content.get("created_at")),
-        metadata if isinstance(metadata, dict) else {},
-        {key: content[key] for key in content if key not in _KNOWN},
+        graph=graph,
+        heads=known or graph.heads,
+        session_id=str(content.get("session_id") or ""),
+        created_at=_moment(content.get("created_at")),
+        metadata=metadata if isinstance(metadata, dict) else {},
+        extra={key: content[key] for key in content if key not in _KNOWN},
     )
 
 

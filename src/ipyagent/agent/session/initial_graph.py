@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
-from datetime import datetime
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
@@ -46,19 +45,14 @@ GRAPH = "graph"
 """Key in a session's metadata: its InitialGraph."""
 
 
-@dataclass(frozen=True)
-class InitialGraph:
+@dataclass(frozen=True, kw_only=True)
+class InitialGraph(graph_file.GraphFacts):
     """The nodes that the first prompt `follows`, all `heads`, and the file's other contents.
 
     `origins` names the files that the graph was brought from.
     """
 
     follows: tuple[str, ...] = ()
-    heads: tuple[str, ...] = ()
-    session_id: str = ""
-    created_at: datetime | None = None
-    metadata: JsonDict = field(default_factory=dict)
-    extra: JsonDict = field(default_factory=dict)
     origins: tuple[str, ...] = ()
 
     def to_metadata(self) -> JsonDict:
@@ -91,16 +85,9 @@ def load_initial_graph(path: Path) -> tuple[list[Node], InitialGraph]:
     """Return the nodes of a saved graph, or of a notebook's runs; raise SessionError."""
     origins = (visible(path.name),)
     if path.suffix != ".ipynb":
-        file = graph_file.load(path)
-        return list(file.graph), InitialGraph(
-            file.heads[:1],
-            file.heads,
-            file.session_id,
-            file.created_at,
-            file.metadata,
-            file.extra,
-            origins,
-        )
+        facts = {**vars(graph_file.load(path))}
+        graph = facts.pop("graph")
+        return list(graph), InitialGraph(**facts, follows=facts["heads"][:1], origins=origins)
     conversation = Conversation()
     # By id: a cell that was copied brings its run along.
     for run in {each.id: each for each in graph_file.runs_in_notebook(path)}.values():
@@ -109,7 +96,7 @@ def load_initial_graph(path: Path) -> tuple[list[Node], InitialGraph]:
     if conversation.head is None:
         raise SessionError(f"{path} holds no agent runs")
     heads = conversation.heads
-    return list(conversation.graph), InitialGraph(heads, heads, origins=origins)
+    return list(conversation.graph), InitialGraph(heads=heads, follows=heads, origins=origins)
 
 
 def mark_origin(record: schema.Session, origin: str) -> schema.Session:
@@ -124,15 +111,14 @@ def save_graph(path: Path, record: schema.Session, conversation: Conversation) -
     beginning = initial_graph_of(record.metadata) or InitialGraph(metadata={"name": record.name})
     of_notebook = (GRAPH, NOTEBOOK, SERVICES)
     noted = {key: record.metadata[key] for key in record.metadata if key not in of_notebook}
-    graph_file.save(
-        path,
-        conversation.graph,
+    facts = replace(
+        beginning,
         heads=branch_heads(conversation, beginning),
         session_id=beginning.session_id or record.id,
         created_at=beginning.created_at or record.started_at,
         metadata={**beginning.metadata, **noted},
-        extra=beginning.extra,
     )
+    graph_file.save(path, conversation.graph, facts)
 
 
 def branch_heads(conversation: Conversation, beginning: InitialGraph | None) -> tuple[str, ...]:
