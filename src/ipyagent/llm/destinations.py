@@ -52,13 +52,13 @@ def destination(
         )
     if base and provider == "ollama" and not base.rstrip("/").endswith("/v1"):
         base = base.rstrip("/") + "/v1"  # LiteLLM's settings for Ollama name its root
-    key = _key(provider, known, config, environ)
+    source, key = _find_key(known, config, environ)
     return Destination(
         base,
-        key,
+        key if source else _without_key(provider, known, config),
         compatible=known is not None and known.compatible,
         provider=provider,
-        key_from=_key_source(known, config, environ),
+        key_from=source,
         keys=_names(known, config),
     )
 
@@ -89,15 +89,19 @@ def _base(provider: Provider, environ: Mapping[str, str], start: Mapping[str, st
     return provider.base
 
 
-def _key(
-    provider: str, known: Provider | None, config: LLMConfig, environ: Mapping[str, str]
-) -> str | None:
+def _find_key(
+    known: Provider | None, config: LLMConfig, environ: Mapping[str, str]
+) -> tuple[str | None, str]:
+    """Return the setting or variable that holds a key, and the key."""
     if config.api_key and (key := config.api_key.get_secret_value().strip()):
-        return key
+        return "llm.api_key", key
+    keys = ((name, environ.get(name, "").strip()) for name in _names(known, config))
+    return next((each for each in keys if each[1]), (None, ""))
+
+
+def _without_key(provider: str, known: Provider | None, config: LLMConfig) -> str | None:
+    """Return what is sent in the place of a key; raises ModelRefusedError if one is needed."""
     names = _names(known, config)
-    for name in names:
-        if key := environ.get(name, "").strip():
-            return key
     if config.api_key_env != ANY_KEY:
         raise ModelRefusedError(
             f"The environment variable {config.api_key_env}, named by llm.api_key_env, is not set. "
@@ -111,14 +115,6 @@ def _key(
             "or choose another model with `%agent model`."
         )
     return NO_KEY
-
-
-def _key_source(
-    known: Provider | None, config: LLMConfig, environ: Mapping[str, str]
-) -> str | None:
-    if config.api_key and config.api_key.get_secret_value().strip():
-        return "llm.api_key"
-    return next((name for name in _names(known, config) if environ.get(name, "").strip()), None)
 
 
 def _names(known: Provider | None, config: LLMConfig) -> tuple[str, ...]:

@@ -16,7 +16,6 @@ from collections.abc import (
     Callable,
     Coroutine,
     Generator,
-    Iterator,
 )
 from contextlib import aclosing, suppress
 from copy import deepcopy
@@ -25,16 +24,17 @@ from functools import partial
 from typing import Any, TypeVar, cast
 
 from ipyagent.errors import ModelError, ModelRefusedError, ModelUnavailableError
-from ipyagent.json_types import JsonDict, JsonMapping, well_formed
+from ipyagent.json_types import JsonDict, JsonMapping
 from ipyagent.llm import modelmap, reply_parts
 from ipyagent.llm.client import ModelRequest
 from ipyagent.llm.destinations import Destination
+from ipyagent.llm.direct.chat import ChatReader
 from ipyagent.llm.direct.reading import DONE, EventSplitter
 from ipyagent.llm.error_mapping import CUT_OFF, refuses_length
 from ipyagent.llm.litellm import warmup
 from ipyagent.llm.litellm.warmup import silence
 from ipyagent.llm.refused_history import leave_out
-from ipyagent.llm.reply_parts import MOST_BODY, Joiner, count_tokens
+from ipyagent.llm.reply_parts import MOST_BODY
 from ipyagent.llm.service_client import ServiceClient, trace_headers
 from ipyagent.llm.service_error import ServiceError, find_error
 from ipyagent.llm.wire import own_thoughts, to_openai, tools_to_openai
@@ -141,61 +141,20 @@ class Events:
 THOUGHT = "__thought__"  # LiteLLM puts Gemini's signature of a call behind this, into the call's id
 
 
-class ReplyReader:
-    """Reads one reply, piece by piece; `price` returns the cost of a token count."""
-
-    def __init__(self, price: Callable[[TokenUsage], float | None]) -> None:
-        self._price = price
-        self._join = Joiner()
-        self.has_read = False
-        """True once anything was read."""
-
-    def read(self, piece: Any, finish: str | None) -> Iterator[StreamChunk]:
-        """Yield the chunks of a piece or a whole reply; `finish` is the provider's word."""
-        for choice in piece.choices:
-            delta = choice.delta if hasattr(choice, "delta") else choice.message
-            yield from self._thinking(delta)
-            if text := delta.content:
-                self.has_read = True
-                yield StreamChunk(type="content", data=self._join("content", text))
-            for number, call in enumerate(getattr(delta, "tool_calls", None) or ()):
-                self.has_read = True
-                yield from self._call(call, number)
-            if meaning := choice.finish_reason:
-                # To LiteLLM, a word that it doesn't know means `stop`.
-                word = finish if finish and meaning == "stop" else meaning
-                yield StreamChunk(type="finish", data=word)
-        if usage := getattr(piece, "usage", None):
-            counts = count_tokens(usage)
-            yield StreamChunk(type="usage", usage=counts, cost_usd=self._price(counts))
-
-    def _thinking(self, delta: object) -> Iterator[StreamChunk]:
-        blocks = getattr(delta, "thinking_blocks", None) or ()
-        # Some providers send the same thought as a block too.
-        if not any(block.get("thinking") for block in blocks):
-            yield from self._thought(getattr(delta, "reasoning_content", None))
-        for block in blocks:
-            yield from self._thought(block.get("thinking"))
-            if signature := block.get("signature"):
-                yield StreamChunk(type="signature", data=signature)
-            if encrypted := block.get("data"):
-                yield StreamChunk(type="signature", data=encrypted, name="encrypted")
-
-    def _thought(self, text: str | None) -> Iterator[StreamChunk]:
-        if text:
-            yield StreamChunk(type="thinking", data=self._join("thinking", text))
-
-    def _call(self, call: Any, number: int) -> Iterator[StreamChunk]:
-        index = getattr(call, "index", None)
-        index = number if index is None else index
-        id_, _, signature = (call.id or "").partition(THOUGHT)
-        arguments = self._join(("call", index), call.function.arguments or "")
-        name = well_formed(call.function.name or "")
-        yield StreamChunk(
-            type="tool_call", data=arguments, index=index, id=well_formed(id_), name=name
-        )
-        if signature:
-            yield StreamChunk(type="signature", data=signature, index=index, name="call")
+def _event_of(piece: Any, finish: str | None) -> JsonDict:
+    """Return a piece or a whole reply in OpenAI's format; `finish` is the provider's word."""
+    event: JsonDict = piece.model_dump()
+    if usage := getattr(piece, "usage", None):
+        event["usage"] = usage.model_dump()
+    for choice in event["choices"]:
+        # To LiteLLM, a word that it doesn't know means `stop`.
+        if finish and choice.get("finish_reason") == "stop":
+            choice["finish_reason"] = finish
+        said = choice.get("delta") or choice.get("message") or {}
+        for call in said.get("tool_calls") or ():
+            call["id"], _, signature = (call.get("id") or "").partition(THOUGHT)
+            call["extra_content"] = {"google": {"thought_signature": signature}}
+    return event
 
 
 EVENTS = "text/event-stream"
@@ -206,7 +165,7 @@ class LiteLLMClient(ServiceClient):
 
     def cost(self, usage: TokenUsage) -> float | None:
         """Return the price in US dollars by the map; may wait for LiteLLM's import."""
-        return self._price(self._current_destination())(usage)
+        return self._cost_at(self._current_destination(), usage)
 
     def _current_destination(self) -> Destination:
         return self._destination(self._provider(warmup.litellm()))
@@ -224,7 +183,7 @@ class LiteLLMClient(ServiceClient):
     async def _read_reply(
         self, litellm: types.ModuleType, request: ModelRequest, provider: str, where: Destination
     ) -> AsyncGenerator[StreamChunk, None]:
-        reader, events = ReplyReader(self._price(where)), Events()
+        reader, events = ChatReader(), Events()
         try:
             stream = await self._wait(where, self._open(litellm, request, provider, where, events))
         except ModelError as error:
@@ -242,11 +201,15 @@ class LiteLLMClient(ServiceClient):
             while (chunks := await self._wait(where, self._next(stream, reader))) is not None:
                 for chunk in chunks:
                     yield chunk
+            for chunk in reader.end():
+                yield chunk
+            if (usage := reader.usage) is not None:
+                yield StreamChunk(type="usage", usage=usage, cost_usd=self._cost_at(where, usage))
             self._keep_left_out()
         except ModelUnavailableError as error:
             failure = error
             if (reason := events.find_error()) is not None:
-                told = ServiceError.in_stream(reason, is_whole=not reader.has_read)
+                told = ServiceError.in_stream(reason, is_whole=not reader.has_words)
                 failure = self._explain(told, where)
         finally:
             await stream.aclose()
@@ -322,17 +285,17 @@ class LiteLLMClient(ServiceClient):
         wired = _drop_unchecked_signatures(to_openai(own, vision=self.vision), provider)
         return [*leave_out(wired, self._refused)]
 
-    async def _next(self, stream: Any, reader: ReplyReader) -> list[StreamChunk] | None:
+    async def _next(self, stream: Any, reader: ChatReader) -> list[StreamChunk] | None:
         """Return the chunks of the next piece; None at the end."""
         piece = await anext(stream, None)
         if piece is None:
             return None
         # The second is all that LiteLLM passes on of Gemini, whose streams are framed in any case.
         finish = stream.received_finish_reason or stream.intermittent_finish_reason
-        chunks = [*reader.read(piece, finish)]
+        chunks = [*reader.read(_event_of(piece, finish))]
         # LiteLLM invents a finish for a stream that just ended.
         if not finish and any(chunk.type == "finish" for chunk in chunks):
-            if not reader.has_read and (kind := content_type(stream)) != EVENTS:
+            if not reader.has_words and (kind := content_type(stream)) != EVENTS:
                 raise ModelRefusedError(f"{self._model} {reply_parts.describe(kind, '')}.")
             raise ModelUnavailableError(f"{self._model}: {CUT_OFF}")
         return chunks
@@ -359,9 +322,9 @@ class LiteLLMClient(ServiceClient):
             failure = self._explain(error, where)
         raise failure
 
-    def _price(self, where: Destination) -> Callable[[TokenUsage], float | None]:
-        """Return a function for the price; the map knows no price of a server of one's own."""
-        return lambda usage: None if where.compatible else modelmap.price(self._facts, usage)
+    def _cost_at(self, where: Destination, usage: TokenUsage) -> float | None:
+        """Return the price; the map knows none of a server of one's own."""
+        return None if where.compatible else modelmap.price(self._facts, usage)
 
 
 class _Whole:
