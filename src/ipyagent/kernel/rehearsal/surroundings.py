@@ -64,6 +64,8 @@ _LOADED_LATE = re.compile(r"flags=\[.*?\]|'?backend'?: \S+")
 """Parts that change by themselves: the flags of decimal, the backend of a first figure."""
 _LIMITS = tuple(getattr(resource, each) for each in dir(resource) if each[:7] == "RLIMIT_")
 _TIMERS = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
+_MADE_BY_EXPAT = ("pyexpat.", "xml.parsers.expat.")
+"""Modules that its import puts there itself."""
 _LASTING = frozenset(
     {
         *("setattr", "delattr", "__setattr__", "__delattr__", "addaudithook", "monkeypatch"),
@@ -168,7 +170,8 @@ def _is_imported(name: str) -> bool:
     """Return whether a module came by an import, not by an assignment."""
     module = sys.modules[name]
     spec = getattr(module, "__spec__", None)
-    return is_a(module, types.ModuleType) and getattr(spec, "name", None) == name
+    by_import = getattr(spec, "name", None) == name or name.startswith(_MADE_BY_EXPAT)
+    return is_a(module, types.ModuleType) and by_import
 
 
 def _count_exits() -> int:
