@@ -17,6 +17,7 @@ from ipyagent.tools.file_change import Change, Checkpoints, Previews, size_of, w
 from ipyagent.tools.text_encoding import (
     decode_file,
     detect_line_ending,
+    encode_text,
     normalize_newlines,
     replace_keeping_endings,
 )
@@ -25,8 +26,11 @@ from ipyagent.tools.workspace import Workspace
 EDIT_SECONDS = 300.0
 
 WriteMode = Literal["overwrite", "append"]
-MakeChange = Callable[[str, bytes | None], Change]
+MakeChange = partial[Change]
 """Computes a change from the path and the current content; raises AgentError."""
+
+Plan = Callable[..., MakeChange]
+"""Returns how the change of a call is made; raises AgentError for one that can never run."""
 
 PathCheck = Callable[[str], object]
 """Raises AgentError for a file, relative to the root, that these tools must not change."""
@@ -57,26 +61,24 @@ class FileEditTools:
 
     def tools(self) -> Iterator[Tool]:
         """Yield write_file, edit_file and delete_file."""
-        for function, preview, validate in (
-            (self.write_file, self._preview_write, self._editable_path),
-            (self.edit_file, self._preview_edit, self._validate_edit),
-            (self.delete_file, self._preview_delete, self._validate_delete),
+        for function, plan in (
+            (self.write_file, self._plan_write),
+            (self.edit_file, self._plan_edit),
+            (self.delete_file, self._plan_delete),
         ):
             yield tool(
                 sensitive=True,
                 refuse_controls=True,
                 where=Where.THREAD,
-                preview=preview,
-                validate=validate,
+                preview=partial(self._preview_change, plan),
+                validate=partial(self._validate_change, plan),
                 paths=lambda path, **_: (self._workspace.normalize_path(path),),
                 always_asks=lambda path, **_: self._workspace.write_approval_reason(path),
             )(function)
 
     def write_file(self, path: str, content: str, mode: WriteMode = "overwrite") -> ToolResult:
         """Write a text file or append to it; parent folders are made."""
-        return self._apply_change(
-            digest_json(["write", path, content, mode]), path, _plan_write(content, mode)
-        )
+        return self._apply_change(path, self._plan_write(content, mode))
 
     def edit_file(
         self, path: str, old_string: str, new_string: str, replace_all: bool = False
@@ -85,63 +87,50 @@ class FileEditTools:
 
         Copy it with its indentation, without line numbers.
         """
-        call = digest_json(["edit", path, old_string, new_string, replace_all])
-        return self._apply_change(call, path, _plan_edit(old_string, new_string, replace_all))
+        return self._apply_change(path, self._plan_edit(old_string, new_string, replace_all))
 
     def delete_file(self, path: str) -> ToolResult:
         """Delete a file."""
-        self._check_delete()
-        return self._apply_change(digest_json(["delete", path]), path, _delete_change)
+        return self._apply_change(path, self._plan_delete())
 
-    def _preview_write(self, path: str, content: str, mode: WriteMode) -> Preview:
-        return self._preview_change(
-            digest_json(["write", path, content, mode]), path, _plan_write(content, mode)
-        )
+    def _plan_write(self, content: str, mode: WriteMode) -> MakeChange:
+        return partial(_write_change, content, mode)
 
-    def _preview_edit(
-        self, path: str, old_string: str, new_string: str, replace_all: bool
-    ) -> Preview:
-        call = digest_json(["edit", path, old_string, new_string, replace_all])
-        return self._preview_change(call, path, _plan_edit(old_string, new_string, replace_all))
+    def _plan_edit(self, old_string: str, new_string: str, replace_all: bool) -> MakeChange:
+        if not old_string:
+            raise InvalidArgumentsError("old_string is empty; write_file makes new files")
+        return partial(_edit_change, old_string, new_string, replace_all)
 
-    def _preview_delete(self, path: str) -> Preview:
-        self._check_delete()
-        return self._preview_change(digest_json(["delete", path]), path, _delete_change)
-
-    def _check_delete(self) -> None:
+    def _plan_delete(self) -> MakeChange:
         if not self._allow_delete:
             raise PathValidationError(
                 "delete_file is disabled; set workspace.allow_delete=true to allow it"
             )
+        return partial(_delete_change)
 
     def _read_current(self, path: str) -> tuple[str, bytes | None]:
         """Return the path from the root and the current content; raises if unchangeable."""
         path = self._editable_path(path)
         return path, self._workspace.read_if_exists(path)
 
-    def _editable_path(self, path: str, **_: object) -> str:
+    def _editable_path(self, path: str) -> str:
         """Return the path from the root; raises AgentError if it must not be changed."""
         path = self._workspace.writable_path(path)
         self._check(path)
         return path
 
-    def _validate_edit(
-        self, path: str, old_string: str, new_string: str, replace_all: bool
-    ) -> None:
-        _plan_edit(old_string, new_string, replace_all)
+    def _validate_change(self, plan: Plan, path: str, **arguments: object) -> None:
+        plan(**arguments)
         self._editable_path(path)
 
-    def _validate_delete(self, path: str) -> None:
-        self._check_delete()
-        self._editable_path(path)
-
-    def _preview_change(self, call: str, path: str, make: MakeChange) -> Preview:
+    def _preview_change(self, plan: Plan, path: str, **arguments: object) -> Preview:
+        make = plan(**arguments)
         change = make(*self._read_current(path))
-        self.previews.add(call, change)
+        self.previews.add(_digest_call(path, make), change)
         return Preview(kind="diff", language="diff", text=change.diff())
 
-    def _apply_change(self, call: str, path: str, make: MakeChange) -> ToolResult:
-        path, before = self._read_current(path)
+    def _apply_change(self, path: str, make: MakeChange) -> ToolResult:
+        call, (path, before) = _digest_call(path, make), self._read_current(path)
         self.previews.consume(call, path, before)
         change = make(path, before)
         kept = self._checkpoints.save(change)
@@ -152,14 +141,15 @@ class FileEditTools:
         return ToolResult(output=change.summary, files=(kept,))
 
 
-def _plan_write(content: str, mode: WriteMode) -> MakeChange:
-    return partial(_write_change, content, mode)
+def _digest_call(path: str, make: MakeChange) -> str:
+    """Return a digest of a call: its tool's way to make a change, and its arguments."""
+    return digest_json([make.func.__name__, path, *make.args])
 
 
 def _write_change(content: str, mode: WriteMode, path: str, before: bytes | None) -> Change:
     if mode == "append" and before is not None:
         return _append_change(content, path, before)
-    after = _encode_content(content)
+    after = encode_text(content)
     return Change(path, before, after, f"wrote {spell(path)}, {size_of(after)}")
 
 
@@ -172,12 +162,6 @@ def _append_change(content: str, path: str, before: bytes) -> Change:
     after = before + file.encode(content, path)
     message = f"appended to {spell(path)}, {size_of(after)}"
     return Change(path, before, after, message, encoding=file.encoding)
-
-
-def _plan_edit(old: str, new: str, replace_all: bool) -> MakeChange:
-    if not old:
-        raise InvalidArgumentsError("old_string is empty; write_file makes new files")
-    return partial(_edit_change, old, new, replace_all)
 
 
 def _edit_change(old: str, new: str, replace_all: bool, path: str, before: bytes | None) -> Change:
@@ -217,13 +201,6 @@ def _delete_change(path: str, before: bytes | None) -> Change:
 
 def _missing_file_error(path: str) -> PathValidationError:
     return PathValidationError(f"{spell(path)}: no such file").advise("(list_files shows them.)")
-
-
-def _encode_content(text: str) -> bytes:
-    try:
-        return text.encode()
-    except UnicodeEncodeError as error:
-        raise InvalidArgumentsError(f"the text is not valid Unicode: {error.reason}") from None
 
 
 def _match_lines(old: str, text: str) -> list[int]:

@@ -10,6 +10,8 @@ import re
 import threading
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import takewhile
+from operator import eq
 from time import monotonic
 
 from ipyagent.digests import digest_content
@@ -136,12 +138,7 @@ def _diff_hunks(old: list[str], new: list[str]) -> Iterator[str]:
 
 
 def _common_prefix(one: Iterable[str], other: Iterable[str]) -> int:
-    count = 0
-    for a, b in zip(one, other, strict=False):
-        if a != b:
-            break
-        count += 1
-    return count
+    return sum(1 for _ in takewhile(bool, map(eq, one, other)))
 
 
 def _shift_header(header: str, by: int) -> str:

@@ -111,13 +111,9 @@ class Folder:
     def read_bytes(self, path: str, limit: int = MAX_BYTES) -> bytes:
         """Return the content of a regular file of at most `limit` bytes."""
         path = self.readable_path(path)
-        fd = self._open_file(path)
-        try:
-            with os.fdopen(fd, "rb", closefd=False) as file:
-                # The size in the inode may lie, so what counts is what arrives.
-                data = file.read(limit + 1)
-        finally:
-            os.close(fd)
+        with os.fdopen(self._open_file(path), "rb") as file:
+            # The size in the inode may lie, so what counts is what arrives.
+            data = file.read(limit + 1)
         if len(data) > limit:
             raise PathValidationError(
                 f"{spell(path)} is larger than {human_size(limit)}; read parts of it with code"

@@ -7,7 +7,8 @@ from collections.abc import Awaitable, Callable
 
 from ipyagent.errors import InvalidArgumentsError
 from ipyagent.globs import text_pattern
-from ipyagent.kernel.namespace import Namespace, Provenance, describe, digest
+from ipyagent.kernel.describe import describe
+from ipyagent.kernel.namespace import Namespace, Provenance, digest
 from ipyagent.kernel.prose import prose_sources
 from ipyagent.schema import Preview, ToolResult
 from ipyagent.tools.base import Tool, Where, tool

@@ -22,7 +22,7 @@ from ipyagent.errors import (
     PathTraversalError,
     PathValidationError,
 )
-from ipyagent.kernel.namespace import describe
+from ipyagent.kernel.describe import describe
 from ipyagent.plaintext import strip_escapes
 from ipyagent.schema import (
     STANDARD,

@@ -25,6 +25,7 @@ from ipyagent.tools.sandbox import Sandbox, SandboxResult, process
 from ipyagent.tools.sandbox.process import MAX_HEAD, MAX_PRINTED, BoundedOutput
 from ipyagent.tools.sandbox.supervisor import MAX_TASKS
 from ipyagent.tools.static_analysis import Effects, analyze_code, analyze_command
+from ipyagent.tools.text_encoding import encode_text
 from ipyagent.tools.workspace import Workspace
 
 UNSANDBOXED = "not sandboxed"
@@ -197,10 +198,7 @@ class ScriptStore:
         return {"file_id": file_id, "file_path": str(path)}
 
     def _write_script(self, script: PythonScript, content: str) -> None:
-        try:
-            data = content.encode()
-        except UnicodeEncodeError as error:
-            raise InvalidArgumentsError(f"content is not valid Unicode: {error.reason}") from None
+        data = encode_text(content)
         self._workspace.state_folder().write_atomic(f"{_FOLDER}/{script.file_id}.py", data)
         self._write_record(script)
 

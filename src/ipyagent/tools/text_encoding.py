@@ -57,16 +57,21 @@ class TextFile:
     def encode(self, text: str, path: str) -> bytes:
         """Return another text in the file's encoding; raises InvalidArgumentsError."""
         try:
-            return text.encode(self.encoding)
+            return encode_text(text) if self.encoding == "utf-8" else text.encode(self.encoding)
         except UnicodeEncodeError as error:
-            if self.encoding == "utf-8":
-                reason = f"the text is not valid Unicode: {error.reason}"
-                raise InvalidArgumentsError(reason) from None
             char = error.object[error.start]
             raise InvalidArgumentsError(
                 f"{spell(path)} is encoded as {self.encoding}, which has no {char!r} "
                 f"(U+{ord(char):04X}); write it in other characters, or convert the file with code"
             ) from None
+
+
+def encode_text(text: str) -> bytes:
+    """Return a text in UTF-8; raises InvalidArgumentsError for half of a character."""
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidArgumentsError(f"the text is not valid Unicode: {error.reason}") from None
 
 
 def decode_file(data: bytes, path: str) -> TextFile:

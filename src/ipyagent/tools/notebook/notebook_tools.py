@@ -25,6 +25,7 @@ from ipyagent.tools.argument_schema import check_control_characters
 from ipyagent.tools.base import Tool, Where, tool
 from ipyagent.tools.file_change import Change, Previews
 from ipyagent.tools.notebook.notebook_file import CellChange, NotebookFile, render_notebook
+from ipyagent.tools.text_encoding import encode_text
 from ipyagent.tools.tracked_namespace import TrackedNamespace
 from ipyagent.tools.workspace import Workspace
 
@@ -144,7 +145,7 @@ class NotebookTools:
     def _preview_insert(
         self, source: str, kind: Kind, index: int | None = None, path: str | None = None
     ) -> Preview:
-        _encode_source(source)
+        encode_text(source)
         document, before = self._find_document(path), b""
         if document is None:
             self._check_proposable(kind, index)
@@ -286,14 +287,7 @@ def _fingerprint_at(cells: list[NotebookCell], index: int | None) -> bytes:
 
 def _diff_bytes(source: str) -> bytes:
     """Return a source as a diff needs it: cells end without a line break."""
-    return _encode_source(f"{source}\n") if source else b""
-
-
-def _encode_source(source: str) -> bytes:
-    try:
-        return source.encode()
-    except UnicodeEncodeError as error:
-        raise InvalidArgumentsError(f"the text is not valid Unicode: {error.reason}") from None
+    return encode_text(f"{source}\n") if source else b""
 
 
 _NESTED = re.compile(r"^\s*%%agent\b", re.MULTILINE)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -19,11 +18,10 @@ _SYSTEM_FOLDERS = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc", "/dev", "/
 
 @dataclass(frozen=True)
 class SandboxResult:
-    """A command's outcome: its place, its duration, and changes undone after it."""
+    """A command's outcome, its place, and changes undone after it."""
 
     outcome: ProcessOutcome
     sandboxed: bool
-    seconds: float
     notes: tuple[str, ...] = ()
 
 
@@ -61,7 +59,6 @@ class Sandbox:
         it may read. Raises AgentError if it cannot be started.
         """
         self._check_root()
-        begun = time.monotonic()
         root = self._workspace.root
         if not self.available:
             ended = await process.run(
@@ -71,7 +68,7 @@ class Sandbox:
                 sandboxed=False,
                 seconds=seconds,
             )
-            return SandboxResult(ended, sandboxed=False, seconds=time.monotonic() - begun)
+            return SandboxResult(ended, sandboxed=False)
         self._workspace.state_folder()  # there already, so that the command cannot make its own
         before = await asyncio.to_thread(self._survey().run)
         try:
@@ -85,9 +82,7 @@ class Sandbox:
             )
         finally:  # also if the run is stopped
             notes = await asyncio.to_thread(self._clean_up, before)
-        return SandboxResult(
-            ended, sandboxed=True, seconds=time.monotonic() - begun, notes=tuple(notes)
-        )
+        return SandboxResult(ended, sandboxed=True, notes=tuple(notes))
 
     def _check_root(self) -> None:
         """Raise if the path and the descriptor of the workspace disagree: paths are mounted."""
