@@ -237,6 +237,27 @@ def test_a_prompt_from_windows_is_the_same_prompt(monkeypatch: pytest.MonkeyPatc
     assert ipyagent.last.prompt == "Hello\nthere"
 
 
+@pytest.mark.parametrize("command", ["ask", "chat"])
+def test_a_command_in_a_deleted_folder_says_so(command: str, folder: Path) -> None:
+    gone = folder / "gone"
+    gone.mkdir()
+    line = f"rmdir {gone}; {sys.executable} -m ipyagent.cli {command} {' '.join(OPTIONS)}"
+    done = subprocess.run(
+        ["bash", "-c", line],
+        cwd=gone,
+        env=environment(folder),
+        input="Hello?",
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert f"the folder in which `ipyagent {command}` was started is not there any more" in (
+        done.stderr
+    )
+    assert "Traceback" not in done.stderr
+
+
 def test_the_console_script_is_declared() -> None:
     declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
     module, _, name = declared["ipyagent"].partition(":")

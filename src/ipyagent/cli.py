@@ -20,6 +20,7 @@ from ipyagent import __version__
 from ipyagent.agent.approvals import Answer, Approvals
 from ipyagent.api import Agent
 from ipyagent.errors import AgentError, AgentInterrupted, ConfigError
+from ipyagent.imports import working_folder
 from ipyagent.kernel.drivers import Cell
 from ipyagent.kernel.frontend import Frontend, detect
 from ipyagent.kernel.namespace import Namespace, PlainNamespace
@@ -132,8 +133,18 @@ def _parser() -> argparse.ArgumentParser:
 
 def _ask(arguments: dict[str, object]) -> int:
     prompt = _prompt(arguments.pop("prompt"), arguments.pop("file"))
-    options = options_from(arguments, Path.cwd(), "ipyagent ask")
-    return CODES[TerminalAgent(options).answer(prompt).outcome]
+    return CODES[_agent(arguments, "ipyagent ask").answer(prompt).outcome]
+
+
+def _agent(arguments: dict[str, object], command: str) -> TerminalAgent:
+    """Return the agent of a command with these options; raise ConfigError."""
+    folder = working_folder()
+    if folder is None:
+        raise ConfigError(
+            f"the folder in which `{command}` was started is not there any more; go to another one "
+            "with cd"
+        )
+    return TerminalAgent(options_from(arguments, folder, command))
 
 
 def _prompt(words: object, file: object) -> str:
@@ -175,8 +186,7 @@ def _line(is_terminal: bool) -> str:
 
 
 def _chat(arguments: dict[str, object]) -> int:
-    options = options_from(arguments, Path.cwd(), "ipyagent chat")
-    agent, is_terminal = TerminalAgent(options), detect(None).can_input
+    agent, is_terminal = _agent(arguments, "ipyagent chat"), detect(None).can_input
     if is_terminal:
         with contextlib.suppress(ImportError):
             import readline  # noqa: F401 - input() then has a history and can be edited

@@ -46,6 +46,20 @@ def test_a_runs_file_changes_can_be_undone_even_after_a_restart(tmp_path: Path) 
         assert "no run has the id 'zz'" in later.run("%agent undo zz").stdout
 
 
+@pytest.mark.spec("E03")
+def test_a_run_of_a_named_session_can_be_undone_by_a_kernel_that_has_not_used_it(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "edits.yaml").write_text(yaml.safe_dump(REPLIES))
+    (tmp_path / "a.txt").write_text("one\n")
+    with kernel(tmp_path) as started:
+        reply = started.run(CELL.replace("--confirm", "--session aside --confirm"))
+    with kernel(tmp_path) as later:
+        assert "a.txt is as it was before run" in later.run(f"%agent undo {reply.run['id']}").stdout
+        assert "aside" not in later.run("%agent runs").stdout
+    assert (tmp_path / "a.txt").read_text() == "one\n"
+
+
 VARIABLES = [
     {"calls": [{"name": "run_python", "arguments": {"code": "df['c'] = 1\nn = 2\nnew = [1]"}}]},
     {"text": "Done."},

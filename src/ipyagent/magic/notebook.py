@@ -111,7 +111,7 @@ class Notebook:
         from ipyagent.wiring.undo import find_undo  # few runs are taken back
 
         with runtime().run_lock.hold_all():  # not beneath a plan in the background
-            undo = find_undo(self.environment, self.sessions.runs(), reference)
+            undo = find_undo(self.environment, self.sessions.runs(reference), reference)
             return undo.run(dry_run=dry_run)
 
     def _undo_for_page(self, run_id: str, dry_run: bool) -> UndoReport:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import heapq
 import os
 import threading
@@ -11,7 +12,7 @@ from pathlib import Path
 from ipyagent.agent.session.initial_graph import NOTEBOOK, read_switches
 from ipyagent.agent.session.session import Session
 from ipyagent.agent.session.sessions import OpenedSession, Sessions
-from ipyagent.errors import ConfigError
+from ipyagent.errors import ConfigError, SessionError
 from ipyagent.magic.notebook_settings import NotebookSettings
 from ipyagent.schema import Run
 from ipyagent.tools.workspace import Workspace
@@ -103,14 +104,19 @@ class NotebookSessions:
         newest_first = (reversed(each.runs) for each in self.list_used())
         return heapq.merge(*newest_first, key=lambda run: run.started_at, reverse=True)
 
-    def runs(self) -> Iterator[Run]:
-        """Return the same, with those of the notebook's session in an earlier kernel."""
+    def runs(self, run_id: str = "") -> Iterator[Run]:
+        """Yield the same, with those of the notebook's session in an earlier kernel.
+
+        The run with that id comes too, of whatever session: no kernel need have opened that.
+        """
         self.get()
-        return self.runs_so_far()
+        yield from self.runs_so_far()
+        with contextlib.suppress(SessionError):
+            yield self.all.journal.run(run_id)
 
     def find_run(self, reference: str) -> Run:
         """Return the newest run whose id starts so; raises ConfigError."""
-        for run in self.runs():
+        for run in self.runs(reference):
             if run.id.startswith(reference) or (run.plan_id or "").startswith(reference or "-"):
                 return run
         raise ConfigError(f"no run has the id {reference!r}; `%agent runs` lists them")
