@@ -27,7 +27,7 @@ export class Channel {
   private decidedApprovals = new Set<string>();
   private listeners = new Set<Listener>();
 
-  constructor(private send: (message: ToRun) => void) {}
+  constructor(readonly send: (message: ToRun) => void) {}
 
   /**
    * Send hello until a snapshot arrives. JupyterLab sends a comm's first messages to the kernel's
@@ -77,21 +77,6 @@ export class Channel {
       this.decidedApprovals.add(approvalId);
       this.send({ type: 'decide', approval_id: approvalId, answer });
     }
-  }
-
-  /** Ask for the run to end. */
-  stop(): void {
-    this.send({ type: 'stop' });
-  }
-
-  /** Send a text that the model reads with its next request. */
-  sendText(text: string): void {
-    this.send({ type: 'say', text });
-  }
-
-  /** Retract a text that the model has not read yet. */
-  takeBack(textId: string): void {
-    this.send({ type: 'take_back', text_id: textId });
   }
 
   /** Call `listener` with every new transcript; return a function that unsubscribes it. */

@@ -536,11 +536,12 @@ export interface SessionLine {
   at: string;
 }
 /**
- * A run in one line; `facts` is everything but the prompt.
+ * A run in one line; `facts` is everything but the prompt, `number` that of its cell.
  */
 export interface RunLine {
   id: string;
   cell_id: string | null;
+  number: number | null;
   live: boolean;
   prompt: string;
   title: string;

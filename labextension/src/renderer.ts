@@ -64,7 +64,7 @@ class RunRenderer extends Widget implements IRenderMime.IRenderer {
       return this.html === '' ? note(UNKNOWN) : sanitize(this.html, this.clean);
     }
     const channel = (this.channel = channelOf(transcript));
-    const view = (this.view = new RunView(channel, this.clean, true));
+    const view = (this.view = new RunView(channel, this.clean));
     this.release = channel?.subscribe(now => view.update(now)) ?? this.release;
     view.update(channel?.transcript ?? transcript);
     return view.element;

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from deciding import decide_on_two_cells, press
 from playwright.sync_api import expect
+from reloading import reload
 from scripts import script
 from side_panel import HOLD, LONG, scroll_away
 
@@ -20,6 +21,23 @@ def test_after_a_click_the_keyboard_works(notebook_seven: Any, seventh: Any) -> 
     book = seventh(load, f"%%agent {option}\nOne.", f"%%agent {option}\nTwo.")
     book.start_all()
     decide_on_two_cells(book, 1, 2)
+
+
+def test_a_cell_that_was_decided_on_after_a_reload_has_its_number(
+    notebook_seven: Any, seventh: Any
+) -> None:
+    call = {"name": "run_python", "arguments": {"code": "x = 1"}}
+    option = script(notebook_seven.folder, "reloaded", {"calls": [call]}, "Done.")
+    book = seventh("%load_ext ipyagent", f"%%agent {option}\nOne.")
+    for index in (0, 1):
+        book.start(index)
+    book.expect_state(1, "waiting")
+    reload(book)
+    book.expect_state(1, "waiting")
+    expect(book.prompt(1)).to_have_text("[*]:")
+    press(book.run(1).locator("[data-ipyagent=approve]"))
+    book.expect_state(1, "done")
+    expect(book.prompt(1)).to_have_text("[2]:")
 
 
 def test_a_question_out_of_sight_is_found_and_code_becomes_a_cell(

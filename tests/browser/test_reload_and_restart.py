@@ -107,6 +107,7 @@ def test_a_card_that_was_saved_in_mid_run_comes_back_once_and_says_nothing(
     book.expect_state(1, "waiting")
     decide(book, 1, "deny")
     expect_ended(book, 1)
+    expect(book.prompt(1)).to_have_text("[2]:")
     assert lines() == []
 
 

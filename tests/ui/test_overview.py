@@ -130,8 +130,9 @@ def test_a_kernel_without_a_session_has_nothing_to_tell_but_the_model(kernel: Ke
 
 def test_runs_say_where_they_are_and_what_they_took(kernel: Kernel):
     kernel.run("r1", *asked(tokens=100, cost=0.25))
-    kernel.draw(started("r2"), cell="below")
+    kernel.draw(started("r2"), cell="below").number = 7
     first, second = kernel.told()["runs"]
+    assert (first["number"], second["number"]) == (None, 7)
     assert (first["state"], first["live"], first["cell_id"]) == ("done", False, "cell-r1")
     assert first["facts"] == ["done", "m", "101 tok", "$0.250", "1.50 s"]
     assert (second["state"], second["live"], second["cell_id"]) == ("running", True, "below")

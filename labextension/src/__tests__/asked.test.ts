@@ -17,7 +17,7 @@ const waiting = (changes: Partial<Call>): Transcript =>
 
 beforeEach(() => {
   decide = vi.fn();
-  view = new RunView({ decide, stop: vi.fn(), sendText: vi.fn(), takeBack: vi.fn() });
+  view = new RunView({ decide, send: vi.fn() });
   document.body.replaceChildren(view.element);
 });
 

@@ -21,7 +21,7 @@ const draw = (changes: Partial<Call>) => {
 };
 
 beforeEach(() => {
-  view = new RunView({ decide: vi.fn(), stop: vi.fn(), sendText: vi.fn(), takeBack: vi.fn() });
+  view = new RunView({ decide: vi.fn(), send: vi.fn() });
 });
 
 describe('a question about an edit', () => {

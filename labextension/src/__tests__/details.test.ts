@@ -16,7 +16,7 @@ const textOf = (root: Element, selector: string) =>
   root.querySelector<HTMLElement>(selector)?.textContent;
 
 beforeEach(() => {
-  view = new RunView({ decide: vi.fn(), stop: vi.fn(), sendText: vi.fn(), takeBack: vi.fn() });
+  view = new RunView({ decide: vi.fn(), send: vi.fn() });
   document.body.replaceChildren(view.element);
 });
 

@@ -16,7 +16,7 @@ const waiting = (effects: Call['effects']): Transcript => {
 const shown = () => view.element.querySelector<HTMLElement>('[data-ipyagent=effects]');
 
 beforeEach(() => {
-  view = new RunView({ decide: vi.fn(), stop: vi.fn(), sendText: vi.fn(), takeBack: vi.fn() });
+  view = new RunView({ decide: vi.fn(), send: vi.fn() });
   document.body.replaceChildren(view.element);
 });
 

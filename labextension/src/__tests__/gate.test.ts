@@ -41,6 +41,8 @@ const PART = new RegExp(`.{1,${COLUMNS}}`, 'gsu');
 const broken = (text: string) => text.split('\n').flatMap(line => line.match(PART) ?? ['']);
 
 let scrolled: ReturnType<typeof vi.fn>;
+/** An element over the page. */
+let cover: Element | null;
 let observers: { observed: Set<Element>; notify: IntersectionObserverCallback }[];
 
 class Observer {
@@ -94,6 +96,9 @@ const isActive = (button: HTMLElement) => button.getAttribute('aria-disabled') !
 
 beforeEach(() => {
   observers = [];
+  cover = null;
+  document.elementFromPoint = () => cover ?? document.body;
+  vi.spyOn(document, 'visibilityState', 'get').mockReturnValue('visible');
   vi.useFakeTimers();
   vi.stubGlobal('IntersectionObserver', Observer);
   vi.stubGlobal('ResizeObserver', Resized);
@@ -129,7 +134,7 @@ const waiting = (text: string): Call => ({
 
 function drawn(text: string) {
   const decide = vi.fn();
-  const view = new RunView({ decide, stop: vi.fn(), sendText: vi.fn(), takeBack: vi.fn() });
+  const view = new RunView({ decide, send: vi.fn() });
   document.body.replaceChildren(view.element);
   view.update(withCall(waiting(text)));
   view.dispose();
@@ -181,6 +186,34 @@ describe('what approves', () => {
     expect(decide).toHaveBeenCalledOnce();
   });
 
+  it('is not active while the call lies under something else, or on a hidden page', () => {
+    const { approve } = drawn('x = 1');
+    cover = document.head;
+    tell(true, () => true);
+    look();
+    expect(isActive(approve)).toBe(false);
+    cover = null;
+    vi.spyOn(document, 'visibilityState', 'get').mockReturnValue('hidden');
+    look();
+    expect(isActive(approve)).toBe(false);
+    vi.spyOn(document, 'visibilityState', 'get').mockReturnValue('visible');
+    look();
+    expect(isActive(approve)).toBe(true);
+  });
+
+  it('says beside the buttons why an early press did nothing, until it would', () => {
+    const { root, approve, decide } = drawn('x = 1');
+    const said = () => root.querySelector('.ipyagent-sent')?.textContent;
+    tell(true, () => true);
+    vi.advanceTimersByTime(200);
+    approve.click();
+    expect(said()).toBe('Look at all of it first, then press again.');
+    look();
+    expect(said()).toBe('');
+    approve.click();
+    expect(decide).toHaveBeenCalledOnce();
+  });
+
   it('tells its key, where the page has one', () => {
     host.keys = { approve: 'Ctrl+Shift+Enter' };
     const { root, approve } = drawn('x = 1');
@@ -200,8 +233,13 @@ describe('what approves', () => {
     details?.removeAttribute('open');
     approve.click();
     expect(details?.open).toBe(true);
-    const [shown] = scrolled.mock.contexts as Element[];
-    expect(shown.className).toBe('ipyagent-end');
+    const box = root.querySelector('.ipyagent-call pre');
+    expect(scrolled.mock.contexts).toEqual([box]);
+    expect(box?.scrollTop).toBe(0.9 * ROWS * LINE);
+    for (let press = 0; press < 20; press++) {
+      approve.click();
+    }
+    expect((scrolled.mock.contexts.at(-1) as Element).className).toBe('ipyagent-end');
     find(root, 'deny').click();
     expect(decide.mock.calls).toEqual([['a2', { decision: 'deny', reason: '' }]]);
   });
@@ -229,7 +267,8 @@ describe('what approves', () => {
 describe('the same holds', () => {
   it('for a plan: each of its steps', () => {
     const decide = vi.fn();
-    const view = new RunView({ decide, stop: vi.fn(), sendText: vi.fn(), takeBack: vi.fn() });
+    const view = new RunView({ decide, send: vi.fn() });
+    document.body.replaceChildren(view.element);
     view.update(plan(2));
     const approve = find(view.element, 'approve');
     const ends = view.element.querySelectorAll('.ipyagent-end');
@@ -246,9 +285,10 @@ describe('the same holds', () => {
 
   it('for a plan whose effects are folded: those need not be unfolded', () => {
     const decide = vi.fn();
-    const view = new RunView({ decide, stop: vi.fn(), sendText: vi.fn(), takeBack: vi.fn() });
+    const view = new RunView({ decide, send: vi.fn() });
     const shown = plan(2);
     const steps = (shown.plan?.steps ?? []).map(step => ({ ...step, effects: EFFECTS }));
+    document.body.replaceChildren(view.element);
     view.update(withPlan(shown, { steps }));
     const isFolded = (element: Element) => element.closest('details:not([open])') !== null;
     expect(view.element.querySelector('details:not([open]) pre')).not.toBeNull();
@@ -263,6 +303,7 @@ describe('the same holds', () => {
     const given = request({ arguments: { source: honest }, preview: code(honest) });
     const call = { ...waiting(honest), name: 'insert_cell', concern: '', request: given };
     const view = new ProposalView({ call, before: null, asking: null }, decide);
+    document.body.replaceChildren(view.element);
     const approve = find(view.element, 'approve');
     tell(true, isHead);
     look();
@@ -280,6 +321,7 @@ describe('the same holds', () => {
     const begin = { models: vi.fn(), ask: vi.fn(), insertExample: vi.fn() };
     const more = { ...begin, resume: vi.fn(), add: vi.fn(), notify: vi.fn() };
     const panel = new PanelView({ ...actions, ...more });
+    document.body.replaceChildren(panel.element);
     const call = waiting(honest);
     const about = 'run_python';
     const asked = { run_id: 'r', approval_id: 'a', cell_id: null, about, call, plan: null };

@@ -19,9 +19,7 @@ const OURS =
 
 const NOTHING = {
   decide: () => undefined,
-  stop: () => undefined,
-  sendText: () => undefined,
-  takeBack: () => undefined
+  send: () => undefined
 };
 
 const CONTROLS = ['button', 'input'];

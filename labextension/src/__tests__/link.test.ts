@@ -198,7 +198,7 @@ describe('the link to a kernel', () => {
     const next = new FarKernel();
     next.connectionStatus = 'connecting';
     link.useConnection(next as unknown as Kernel.IKernelConnection);
-    void link.requestBundle({ cell_id: 'cell' });
+    void link.ask('bundle', { cell_id: 'cell' });
     await settle();
     expect(next.said).toEqual([]);
     next.reach('connected');
@@ -211,7 +211,7 @@ describe('the link to a kernel', () => {
   it('says what was said too early as soon as it is there', async () => {
     await connect();
     kernel.announce();
-    const answered = link.requestBundle({ cell_id: 'cell' });
+    const answered = link.ask('bundle', { cell_id: 'cell' });
     await settle();
     expect(kernel.told().filter(type => type !== null)).toEqual(['shows', 'ask']);
     kernel.tell({ type: 'reply', id: 1, value: 'found' });
@@ -222,7 +222,7 @@ describe('the link to a kernel', () => {
     kernel.knowComm();
     await connect();
     link.follow(RUN_ID, () => undefined);
-    const lost = link.requestBundle({ cell_id: 'cell' });
+    const lost = link.ask('bundle', { cell_id: 'cell' });
     kernel.tell({ type: 'overview', overview: overview(true) });
     kernel.said.length = 0;
     kernel.reach('connecting');

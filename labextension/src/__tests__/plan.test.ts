@@ -18,7 +18,7 @@ const PLANNED = draft.plan?.steps ?? [];
 
 beforeEach(() => {
   decide = vi.fn();
-  view = new RunView({ decide, stop: vi.fn(), sendText: vi.fn(), takeBack: vi.fn() });
+  view = new RunView({ decide, send: vi.fn() });
   document.body.replaceChildren(view.element);
 });
 

@@ -5,6 +5,7 @@ import { describe, expect, it, vi } from 'vitest';
 import { RUN, TRANSCRIPT } from '../model';
 import type { Step } from '../protocol';
 import { rendererFactory } from '../renderer';
+import { host } from '../view/host';
 import { CALL, HTML as SAVED_HTML, RUN as STORY, SAVED, withStep } from './story';
 
 // jsdom has no dragging, of which Lumino's widgets want to know at once.
@@ -73,7 +74,9 @@ describe('the saved run in JupyterLab', () => {
   });
 
   it('is drawn from what a notebook keeps', async () => {
+    host.undo = () => undefined;
     const root = await render({ [TRANSCRIPT]: SAVED, [RUN]: STORY, 'text/html': SAVED_HTML });
+    host.undo = null;
     expect(root.querySelector('[data-ipyagent=answer]')?.textContent).toContain('the North');
     expect(root.querySelectorAll('img[src^="data:image/png"]')).toHaveLength(1);
     const buttons = [...root.querySelectorAll<HTMLElement>('button')].map(b => b.dataset.ipyagent);

@@ -1,21 +1,17 @@
 /** The button on a finished card: first what taking the run back would do, then done. */
 import { beforeEach, describe, expect, it, vi } from 'vitest';
 
-import { UNDO, UndoRequest, UndoView } from '../view/undo';
+import { host } from '../view/host';
+import { UndoView } from '../view/undo';
 
-let asked: UndoRequest[];
+let asked: { runId: string; isDry: boolean }[];
 let view: UndoView;
 
 function answer(report: unknown): void {
-  document.body.addEventListener(
-    UNDO,
-    event => {
-      const { detail } = event as CustomEvent<UndoRequest>;
-      asked.push({ runId: detail.runId, isDry: detail.isDry });
-      detail.answer = Promise.resolve(report);
-    },
-    { once: true }
-  );
+  host.undo = (_, runId, isDry) => {
+    asked.push({ runId, isDry });
+    return Promise.resolve(report);
+  };
 }
 
 async function press(name: string): Promise<void> {
@@ -25,6 +21,7 @@ async function press(name: string): Promise<void> {
 
 beforeEach(() => {
   asked = [];
+  host.undo = null;
   view = new UndoView();
   document.body.replaceChildren(view.element);
 });

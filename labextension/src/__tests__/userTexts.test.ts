@@ -1,6 +1,5 @@
 import { beforeEach, describe, expect, it, vi } from 'vitest';
 
-import { Channel, ToRun } from '../channel';
 import { cutOff } from '../model';
 import type { Transcript } from '../protocol';
 import { RunView } from '../view/run';
@@ -8,11 +7,11 @@ import { begun, CUT_OFF, TRANSCRIPT } from './story';
 
 const WAITING = { id: 'u9', label: 'Goes with the next request', text: 'Rounded, <b>please</b>.' };
 
-let actions: Record<'decide' | 'stop' | 'sendText' | 'takeBack', ReturnType<typeof vi.fn>>;
+let actions: Record<'decide' | 'send', ReturnType<typeof vi.fn>>;
 let view: RunView;
 
 beforeEach(() => {
-  actions = { decide: vi.fn(), stop: vi.fn(), sendText: vi.fn(), takeBack: vi.fn() };
+  actions = { decide: vi.fn(), send: vi.fn() };
   view = new RunView(actions);
   document.body.replaceChildren(view.element);
   view.update(begun());
@@ -37,13 +36,16 @@ const withUnsent = (transcript: Transcript): Transcript => ({ ...transcript, uns
 describe('the line in which a user says something while the run is on', () => {
   it('sends what was written at Enter, and is empty and still focused then', () => {
     const line = typed('  Leave out the West. ');
-    expect(actions.sendText).toHaveBeenCalledExactlyOnceWith('Leave out the West.');
+    expect(actions.send).toHaveBeenCalledExactlyOnceWith({
+      type: 'say',
+      text: 'Leave out the West.'
+    });
     expect([line.value, document.activeElement]).toEqual(['', line]);
   });
 
   it('sends nothing when there is nothing', () => {
     typed('   ');
-    expect(actions.sendText).not.toHaveBeenCalled();
+    expect(actions.send).not.toHaveBeenCalled();
   });
 
   it('keeps what is being written and the focus while the run goes on', () => {
@@ -61,7 +63,7 @@ describe('the line in which a user says something while the run is on', () => {
       'Goes with the next request: Rounded, <b>please</b>.Take back'
     ]);
     view.element.querySelector<HTMLButtonElement>('[data-ipyagent=take-back]')?.click();
-    expect(actions.takeBack).toHaveBeenCalledExactlyOnceWith('u9');
+    expect(actions.send).toHaveBeenCalledExactlyOnceWith({ type: 'take_back', text_id: 'u9' });
     view.update(begun());
     expect(texts()).toEqual([]);
     expect(document.activeElement).toBe(input());
@@ -112,16 +114,5 @@ describe('what a user said', () => {
     expect(step.firstElementChild?.textContent).toBe(
       'You said: Leave out the West.\nIt has *no* data for Q3.'
     );
-  });
-
-  it('travels as messages of its own', () => {
-    const sent: ToRun[] = [];
-    const channel = new Channel(message => sent.push(message));
-    channel.sendText('Rounded.');
-    channel.takeBack('u9');
-    expect(sent).toEqual([
-      { type: 'say', text: 'Rounded.' },
-      { type: 'take_back', text_id: 'u9' }
-    ]);
   });
 });

@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 
 import type { Transcript } from '../protocol';
+import { host } from '../view/host';
 import { RunView } from '../view/run';
 import {
   asking,
@@ -30,11 +31,11 @@ const tool = (root: Element, name: string) => {
   const found = root.querySelector<HTMLElement>(`[data-tool="${name}"]`);
   return found ?? document.createElement('div');
 };
-let actions: Record<'decide' | 'stop' | 'sendText' | 'takeBack', ReturnType<typeof vi.fn>>;
+let actions: Record<'decide' | 'send', ReturnType<typeof vi.fn>>;
 let view: RunView;
 
 beforeEach(() => {
-  actions = { decide: vi.fn(), stop: vi.fn(), sendText: vi.fn(), takeBack: vi.fn() };
+  actions = { decide: vi.fn(), send: vi.fn() };
   view = new RunView(actions);
   document.body.replaceChildren(view.element);
 });
@@ -63,8 +64,10 @@ describe('a drawn run', () => {
     tellings(MOMENTS).forEach(transcript => {
       view.update(transcript);
     });
-    const saved = new RunView(null, undefined, true);
+    const saved = new RunView(null);
+    host.undo = () => undefined;
     saved.update(TRANSCRIPT);
+    host.undo = null;
     // All but the mark of a live view, and the empty places where elements had been.
     const drawn = (root: Element) => root.querySelector('.ipyagent-content')?.innerHTML;
     expect(drawn(view.element)).toBe(drawn(saved.element));
@@ -250,7 +253,7 @@ describe('approval', () => {
     }
     one(view.element, 'stop').click();
     one(view.element, 'stop').click();
-    expect(actions.stop).toHaveBeenCalledTimes(1);
+    expect(actions.send).toHaveBeenCalledExactlyOnceWith({ type: 'stop' });
   });
 
   it('is not asked for by a call that waits for no decision here', () => {

@@ -1,40 +1,29 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 
-import { Face, scrollToPart, Visibility } from '../lab/approvals/visibility';
+import {
+  areAllButtonsInSight,
+  areButtonsInSight,
+  faceOf,
+  isInSight
+} from '../lab/approvals/visibility';
 import { h } from '../view/dom';
 
-/** A page of 100 pixels on which parts stand at places; jsdom lays nothing out. */
+/** A page of 100 pixels on which a card and its form stand; jsdom lays nothing out. */
 let onScreen: Map<Element, [top: number, bottom: number]>;
 let cover: Element | null;
 
 function place(element: HTMLElement, top: number, bottom: number): void {
   onScreen.set(element, [top, bottom]);
-  element.getBoundingClientRect = () =>
-    ({
-      left: 0,
-      right: 100,
-      top: onScreen.get(element)?.[0],
-      bottom: onScreen.get(element)?.[1]
-    }) as DOMRect;
+  element.getBoundingClientRect = () => ({ left: 0, right: 100, top, bottom }) as DOMRect;
 }
 
-function asked(): Face & { pre: HTMLElement; details: HTMLElement } {
+function asked(top: number, bottom: number) {
   const form = h('div', {}, h('button'));
-  const pre = h('pre');
-  const details = h('details', { class: 'ipyagent-tool-details', open: '' }, pre);
-  const card = h('div', {}, details, form);
-  card.scrollIntoView = pre.scrollIntoView = form.scrollIntoView = vi.fn();
-  place(card, 0, 90);
-  place(pre, 10, 60);
-  place(form, 70, 90);
+  const card = h('div', { class: 'ipyagent-tool' }, form);
+  place(card, top - 70, bottom);
+  place(form, top, bottom);
   document.body.replaceChildren(card);
-  return { card, form, pre, details };
-}
-
-function looked(parts: Face, ...moments: number[]): Visibility {
-  const sight = new Visibility('a');
-  moments.forEach(now => sight.record(parts, now));
-  return sight;
+  return faceOf(form);
 }
 
 beforeEach(() => {
@@ -49,59 +38,26 @@ beforeEach(() => {
 
 afterEach(() => vi.restoreAllMocks());
 
-test('a card is seen when all of it was on screen for half a second', () => {
-  const parts = asked();
-  expect(looked(parts, 0).firstUnseen(parts)).toBe(parts.card);
-  expect(looked(parts, 0, 400).firstUnseen(parts)).toBe(parts.card);
-  expect(looked(parts, 0, 100, 500).firstUnseen(parts)).toBeNull();
+test('a face on screen can be decided on', () => {
+  const face = asked(70, 90);
+  expect([isInSight(face), areButtonsInSight(face), areAllButtonsInSight(face)]).toEqual([
+    true,
+    true,
+    true
+  ]);
 });
 
-test('what lies below the edge, under something else or on a hidden page was not seen', () => {
-  const parts = asked();
-  place(parts.form, 110, 130);
-  expect(looked(parts, 0, 500).firstUnseen(parts)).toBe(parts.form);
-  place(parts.form, 70, 90);
+test('a form that is cut off at an edge is in sight, but not all of it', () => {
+  const face = asked(80, 120);
+  expect([areButtonsInSight(face), areAllButtonsInSight(face)]).toEqual([true, false]);
+});
+
+test('what lies below the edge, under something else or on a hidden page is not in sight', () => {
+  expect(areButtonsInSight(asked(110, 130))).toBe(false);
+  const face = asked(70, 90);
   cover = document.body;
-  expect(looked(parts, 0, 500).firstUnseen(parts)).toBe(parts.card);
+  expect(isInSight(face)).toBe(false);
   cover = null;
   vi.spyOn(document, 'visibilityState', 'get').mockReturnValue('hidden');
-  expect(looked(parts, 0, 500).firstUnseen(parts)).toBe(parts.card);
-});
-
-test('the buttons have to be on screen now, the rest at any time', () => {
-  const parts = asked();
-  const sight = looked(parts, 0, 500);
-  place(parts.card, -200, 90);
-  sight.record(parts, 600);
-  expect(sight.firstUnseen(parts)).toBeNull();
-  place(parts.form, 110, 130);
-  sight.record(parts, 700);
-  expect(sight.firstUnseen(parts)).toBe(parts.form);
-});
-
-test('a fold is opened, and what was in it has to be seen', () => {
-  const parts = asked();
-  parts.details.removeAttribute('open');
-  const sight = looked(parts, 0, 500);
-  expect(sight.firstUnseen(parts)).toBe(parts.card);
-  scrollToPart(parts, parts.card);
-  expect(parts.details.hasAttribute('open')).toBe(true);
-  sight.record(parts, 1_000);
-  expect(sight.firstUnseen(parts)).toBe(parts.card);
-  sight.record(parts, 1_500);
-  expect(sight.firstUnseen(parts)).toBeNull();
-});
-
-test('code that scrolls in the card has to be seen to its end', () => {
-  const parts = asked();
-  const height = (value: number) => ({ value, configurable: true });
-  Object.defineProperty(parts.pre, 'scrollHeight', height(120));
-  Object.defineProperty(parts.pre, 'clientHeight', height(50));
-  const sight = looked(parts, 0, 500);
-  expect(sight.firstUnseen(parts)).toBe(parts.pre);
-  scrollToPart(parts, parts.pre);
-  scrollToPart(parts, parts.pre);
-  sight.record(parts, 1_000);
-  sight.record(parts, 1_500);
-  expect(sight.firstUnseen(parts)).toBeNull();
+  expect(isInSight(face)).toBe(false);
 });

@@ -3,7 +3,6 @@ import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/applica
 import { INotebookTracker, NotebookActions } from '@jupyterlab/notebook';
 
 import { host } from '../view/host';
-import { UNDO, UndoRequest } from '../view/undo';
 import { WIDGET_HASH } from '../widgetHash';
 import { widgetModules } from '../widgetModules';
 import type { Link } from './kernel/link';
@@ -108,11 +107,9 @@ export const requests: JupyterFrontEndPlugin<void> = {
   autoStart: true,
   requires: [ILinks],
   activate: (_: JupyterFrontEnd, links: ILinks) => {
-    document.addEventListener(UNDO, event => {
-      const { target, detail } = event as CustomEvent<UndoRequest>;
-      detail.answer = linkOf(links, target as Node)?.requestUndo(detail.runId, detail.isDry);
-    });
+    host.undo = (from, runId, isDry) =>
+      linkOf(links, from)?.ask('undo', { run_id: runId, dry_run: isDry });
     host.models = (from, chosen) =>
-      linkOf(links, from)?.requestModels(chosen) ?? Promise.resolve(undefined);
+      linkOf(links, from)?.ask('models', { model: chosen }) ?? Promise.resolve(undefined);
   }
 };

@@ -6,9 +6,16 @@ import { h, Slot } from './dom';
 import { PlanEditor } from './editor';
 import { approvalForm, Decide, markApproval } from './form';
 import { questionForm } from './question';
+import type { Before } from './sanitize';
 
 /** Decides on the approval with that id. */
 export type DecideOn = (approvalId: string, answer: Answer) => void;
+
+/** The parts of a run share it: `decide` is null for a saved one, `before` sanitizes HTML first. */
+export interface Drawing {
+  readonly decide: DecideOn | null;
+  readonly before: Before;
+}
 
 /** Opens an editor of what is asked about; `done` gets null without a change. */
 type Open = (done: (answer: Answer | null) => void) => { element: HTMLElement; focus(): void };

@@ -50,6 +50,11 @@ export class Slot {
       fill(this.element, build());
     }
   }
+
+  /** Show what `build` makes of a value; nothing of null and "". */
+  showIf<T>(value: T | null, build: (value: T) => Child): void {
+    this.show(value, () => (value === null || value === '' ? [] : [build(value)]));
+  }
 }
 
 /** Views of a growing list, in order: kept by index, added at the end, removed when gone. */

@@ -1,8 +1,8 @@
 /** Steps behind one line, drawn on demand: the first of a long run, and those that only read. */
-import type { StepsFold } from '../protocol';
+import type { Step, StepsFold } from '../protocol';
+import type { Drawing } from './approval';
 import { h, plural, Views } from './dom';
-import type { Before } from './sanitize';
-import { StepItem, StepView } from './step';
+import { StepView } from './step';
 
 /** Runs with more steps than MANY fold all but the NEWEST. */
 const MANY = 60;
@@ -12,7 +12,7 @@ const NEWEST = 40;
 export interface Part {
   readonly at: number;
   readonly title: string | null;
-  readonly items: readonly StepItem[];
+  readonly items: readonly Step[];
 }
 
 /** Return the number of folded steps out of `count`. */
@@ -22,7 +22,7 @@ export function foldedOf(count: number): number {
 
 /** Return the parts of a run: the first `folded` steps in one, then its folds and other steps. */
 export function partsOf(
-  items: readonly StepItem[],
+  items: readonly Step[],
   folded: number,
   folds: readonly StepsFold[]
 ): Part[] {
@@ -46,11 +46,11 @@ export class PartView {
   private title = h('summary', {});
   private list = h('div', { class: 'ipyagent-steps' });
   private details = h('details', { class: 'ipyagent-earlier' }, this.title, this.list);
-  private steps: Views<StepItem, StepView>;
-  private items: readonly StepItem[] = [];
+  private steps: Views<Step, StepView>;
+  private items: readonly Step[] = [];
 
-  constructor(private before: Before) {
-    this.steps = new Views(this.list, () => new StepView(before));
+  constructor(private drawing: Drawing) {
+    this.steps = new Views(this.list, () => new StepView(drawing));
     this.details.addEventListener('toggle', () => this.drawOpen());
   }
 
@@ -77,7 +77,7 @@ export class PartView {
   }
 
   private makeStep(): StepView {
-    const view = new StepView(this.before);
+    const view = new StepView(this.drawing);
     this.steps.update([]);
     this.element.replaceChildren(view.element);
     return view;

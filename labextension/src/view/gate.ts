@@ -1,9 +1,9 @@
 /** Keeps approving buttons inactive until all of the call was visible. */
 import { FoldBar } from './fold';
-import { h } from './dom';
+import { h, setText } from './dom';
 
 /** Milliseconds on screen that count as visible, so that a call that just appeared does not. */
-export const GLANCE = 500;
+const GLANCE = 500;
 
 const APPROVING = ['approve', 'always', 'folder'].map(name => `[data-ipyagent="${name}"]`).join();
 
@@ -11,6 +11,8 @@ const APPROVING = ['approve', 'always', 'folder'].map(name => `[data-ipyagent="$
 const BOX = 'pre:not(.ipyagent-exact *, .ipyagent-effects *)';
 
 const REASON = 'active once all of what is asked has been in sight';
+/** Said after an early press. */
+const EARLY = 'Look at all of it first, then press again.';
 
 /** The elements of a call: its first line, its text, and its buttons. */
 interface Places {
@@ -104,12 +106,21 @@ export class Gate {
       window.clearTimeout(timer ?? undefined);
       this.unseen.set(target, null);
     } else if (timer === null) {
-      const markSeen = (): void => {
-        this.forget(target);
-        this.draw();
-      };
-      this.unseen.set(target, window.setTimeout(markSeen, GLANCE));
+      this.glanceAt(target);
     }
+  }
+
+  /** Count a part on screen as seen after a moment, unless something lies over it then. */
+  private glanceAt(part: Element): void {
+    const end = (): void => {
+      if (isCovered(part)) {
+        this.glanceAt(part);
+      } else {
+        this.forget(part);
+        this.draw();
+      }
+    };
+    this.unseen.set(part, window.setTimeout(end, GLANCE));
   }
 
   /** Show on the buttons whether they are active. */
@@ -131,22 +142,63 @@ export class Gate {
         element.removeAttribute('aria-disabled');
       }
     });
+    if (!isClosed && this.status?.textContent === EARLY) {
+      setText(this.status, '');
+    }
   }
 
-  /** Scroll to the first unseen part when a button is pressed too early. */
+  private get status(): HTMLElement | null {
+    return this.places.form.querySelector('.ipyagent-sent');
+  }
+
+  /** When a button is pressed too early, say so, and scroll to the first unseen part. */
   private guard = (event: Event): void => {
     if (this.unseen.size > 0 && (event.target as Element).closest(APPROVING) !== null) {
       event.stopPropagation();
       event.preventDefault();
-      const [part] = [...this.unseen].find(([, timer]) => timer === null) ?? [null];
-      for (let at = part?.parentElement ?? null; at !== null; at = at.parentElement) {
-        if (at instanceof HTMLDetailsElement) {
-          at.open = true;
-        }
+      if (this.status !== null) {
+        setText(this.status, EARLY);
       }
-      part?.scrollIntoView({ block: 'nearest' });
+      const [part] = [...this.unseen].find(([, timer]) => timer === null) ?? [null];
+      if (part !== null) {
+        bringIntoSight(part);
+      }
     }
   };
+}
+
+/** Scroll to a part; in a box that scrolls itself, on by a page. */
+function bringIntoSight(part: Element): void {
+  for (let at = part.parentElement; at !== null; at = at.parentElement) {
+    if (at instanceof HTMLDetailsElement) {
+      at.open = true;
+    }
+  }
+  const box = part.closest('pre');
+  const rest = box === null ? 0 : box.scrollHeight - box.clientHeight - box.scrollTop;
+  if (box !== null && rest > 1) {
+    box.scrollTop += Math.min(rest, 0.9 * box.clientHeight);
+    box.scrollIntoView({ block: 'nearest' });
+  } else {
+    part.scrollIntoView({ block: 'nearest' });
+  }
+}
+
+/** Return whether a part is gone, something lies over it, or the page is hidden. */
+function isCovered(part: Element): boolean {
+  if (!part.isConnected) {
+    return true;
+  }
+  const { left, right, top, bottom } = part.getBoundingClientRect();
+  const middle = (from: number, to: number, end: number): number =>
+    (Math.max(from, 0) + Math.min(to, end)) / 2;
+  const root = part.getRootNode() as Document | ShadowRoot;
+  const hit = root.elementFromPoint(
+    middle(left, right, window.innerWidth),
+    middle(top, bottom, window.innerHeight)
+  );
+  const isOnTop = hit !== null && (part.contains(hit) || hit.contains(part));
+  return !isOnTop || document.visibilityState !== 'visible';
 }
 
 /** The gate of the current approval: a new approval gets a new one, null gets none. */

@@ -15,6 +15,11 @@ interface Host {
    * is named; undefined without a connection.
    */
   models: ((from: Element, chosen: string | null) => Promise<unknown>) | null;
+  /**
+   * Undoes a run of the notebook with this element, or reports what that would do; undefined without
+   * a connection.
+   */
+  undo: ((from: Element, runId: string, isDry: boolean) => Promise<unknown> | undefined) | null;
 }
 
-export const host: Host = { keys: {}, insertCells: null, askBelow: null, models: null };
+export const host: Host = { keys: {}, insertCells: null, askBelow: null, models: null, undo: null };

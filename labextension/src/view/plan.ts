@@ -1,12 +1,11 @@
 /** Draws a plan with its approval and progress, and the tasks of a run. */
 import type { Plan, PlanStep, Todo } from '../protocol';
-import { ApprovalView, DecideOn } from './approval';
+import { ApprovalView, Drawing } from './approval';
 import { wholeCall } from './call';
 import { Child, h, Slot, Views } from './dom';
 import { effectsOf } from './effects';
 import { ApprovalGate } from './gate';
 import { reveal } from './reveal';
-import type { Before } from './sanitize';
 import { note } from './step';
 import { glyph, lateNote } from './tool';
 
@@ -23,17 +22,16 @@ export class PlanView {
   private title = new Slot(h('summary', { class: 'ipyagent-note ipyagent-plan-title' }));
   private list = h('ol', { class: 'ipyagent-plan-steps', 'data-ipyagent': 'plan' });
   private fold = h('details', { open: '' }, this.title.element, this.list);
-  private steps = new Views<PlanItem, PlanStepView>(this.list, () => new PlanStepView(this.before));
+  private steps = new Views<PlanItem, PlanStepView>(
+    this.list,
+    () => new PlanStepView(this.drawing)
+  );
   private approval = new ApprovalView();
   private hint = new Slot(h('div'));
   private late = new Slot(h('div', { class: 'ipyagent-late', role: 'status' }));
   private gate = this.gateFor(this.approval.element);
 
-  /** `decide` is null for a saved run. */
-  constructor(
-    private decide: DecideOn | null,
-    private before: Before
-  ) {
+  constructor(private drawing: Drawing) {
     this.element = h(
       'section',
       { class: 'ipyagent-plan', role: 'group', 'aria-label': 'Plan' },
@@ -58,10 +56,11 @@ export class PlanView {
     this.goal.show(plan.goal, () => [reveal(plan.goal)]);
     this.title.show([plan.title, plan.hash], () => titleOf(plan));
     this.steps.update(plan.steps.map((step, index) => ({ step, number: index + 1 })));
-    const asked = this.decide === null ? null : plan.approval;
-    this.approval.askPlan(plan, this.decide);
-    this.hint.show(asked === null && plan.hint, () => (asked === null ? hint(plan) : []));
-    this.late.show(plan.late, () => lateNote(plan.late));
+    const { decide } = this.drawing;
+    const asked = decide === null ? null : plan.approval;
+    this.approval.askPlan(plan, decide);
+    this.hint.showIf(asked === null ? plan.hint : '', note);
+    this.late.showIf(plan.late, lateNote);
     this.gate.update(asked?.id ?? null);
   }
 
@@ -80,7 +79,7 @@ class PlanStepView {
 
   readonly element = h('li', { 'data-ipyagent': 'plan-step' }, this.details);
 
-  constructor(private before: Before) {
+  constructor(private drawing: Drawing) {
     this.details.append(this.line.element, this.call.element, this.effects.element);
   }
 
@@ -93,7 +92,7 @@ class PlanStepView {
     this.element.dataset.state = status;
     this.line.show(item, () => line(item));
     this.call.show(request, () => wholeCall(request));
-    this.effects.show(effects, () => (effects === null ? [] : [effectsOf(effects, this.before)]));
+    this.effects.showIf(effects, each => effectsOf(each, this.drawing.before));
   }
 }
 
@@ -111,11 +110,6 @@ function line({ step, number }: PlanItem): Child[] {
     why === '' ? null : h('span', { class: 'ipyagent-plan-note' }, reveal(why)),
     verdict === '' ? null : h('span', { class: 'ipyagent-decision' }, verdict)
   ];
-}
-
-/** Return how to decide where there are no buttons. */
-function hint({ hint: text }: Plan): Child[] {
-  return text === '' ? [] : [note(text)];
 }
 
 /** The tasks of a run; hidden without any. */

@@ -1,7 +1,8 @@
 /** Draws a run, live or saved. */
-import type { Answer } from '../channel';
+import type { ToRun } from '../channel';
 import { isOver } from '../model';
 import type { Ending, Transcript } from '../protocol';
+import { DecideOn } from './approval';
 import { h, Slot, Views } from './dom';
 import { foldedOf, Part, partsOf, PartView } from './foldedSteps';
 import { FollowUpView } from './followUp';
@@ -9,18 +10,19 @@ import { FooterView } from './footer';
 import { HeaderView } from './header';
 import { PlanView, TodosView } from './plan';
 import { withInlineCode } from './reveal';
+import { host } from './host';
 import { keepHtml, Before } from './sanitize';
-import { UserTextActions, UserTextsView } from './userTexts';
-import { note, StepItem } from './step';
+import { UserTextsView } from './userTexts';
+import { note } from './step';
 import { ranBy, toCells } from './toCell';
 import { UndoView } from './undo';
 
 const EXPLORER = 'offline/explorer';
 
-/** The actions of a user on a live run. */
-interface Actions extends UserTextActions {
-  decide(approvalId: string, answer: Answer): void;
-  stop(): void;
+/** The connection of a live run. */
+interface Connection {
+  decide: DecideOn;
+  send(message: ToRun): void;
 }
 
 /** Draws successive states of a run, changing only parts that changed. */
@@ -33,8 +35,6 @@ export class RunView {
   private todos = new TodosView();
   private keep = new Slot(h('div', { class: 'ipyagent-keep-all' }));
   private undo = new UndoView();
-  /** True if something handles the card's requests after the run's end. */
-  private canAsk: boolean;
   private ending = new Slot(h('div'));
   private footer = new FooterView();
   private userTexts: UserTextsView;
@@ -43,26 +43,24 @@ export class RunView {
   private parts: Views<Part, PartView>;
   /** The number of folded steps. */
   private folded = 0;
-  private decide: StepItem['decide'];
 
-  /**
-   * `actions` is null for a saved run. `before` sanitizes HTML before our sanitizer does. `isInLab`
-   * is true if JupyterLab handles UNDO.
-   */
-  constructor(actions: Actions | null, before: Before = keepHtml, isInLab = false) {
-    this.canAsk = actions !== null || isInLab;
-    this.parts = new Views(this.stepList, () => new PartView(before));
+  /** `run` is null for a saved run; `before` sanitizes HTML before our sanitizer does. */
+  constructor(
+    private run: Connection | null,
+    before: Before = keepHtml
+  ) {
+    const drawing = { decide: run?.decide.bind(run) ?? null, before };
+    this.parts = new Views(this.stepList, () => new PartView(drawing));
     const chooseModel = (): void => {
       this.followUp.isModelKept = false;
     };
-    this.header = new HeaderView(actions && (() => actions.stop()), chooseModel);
-    this.decide = actions && ((id, answer) => actions.decide(id, answer));
-    this.plan = new PlanView(this.decide, before);
-    this.userTexts = new UserTextsView(actions);
+    this.header = new HeaderView(run && (() => run.send({ type: 'stop' })), chooseModel);
+    this.plan = new PlanView(drawing);
+    this.userTexts = new UserTextsView(run && (message => run.send(message)));
     this.element = h(
       'article',
       {
-        class: actions ? 'ipyagent-run ipyagent-live' : 'ipyagent-run',
+        class: run ? 'ipyagent-run ipyagent-live' : 'ipyagent-run',
         'data-ipyagent': 'run',
         'aria-label': 'Run of ipyagent'
       },
@@ -98,14 +96,14 @@ export class RunView {
     }
     this.notes.show(notes, () => notes.map(note));
     this.plan.update(plan, header.state);
-    const items = transcript.steps.map(step => ({ step, decide: this.decide }));
-    const parts = partsOf(items, this.folded, transcript.folds);
+    const parts = partsOf(transcript.steps, this.folded, transcript.folds);
     this.parts.update(parts);
     this.todos.update(transcript.todos);
     this.placeTodos(parts.findIndex(part => part.at >= transcript.todos_at));
-    this.ending.show(ending, () => (ending === null ? [] : [endingOf(ending)]));
+    this.ending.showIf(ending, endingOf);
     this.offerCells(transcript);
-    this.undo.update(this.canAsk && transcript.undo ? run_id : null);
+    const canUndo = this.run !== null || host.undo !== null;
+    this.undo.update(canUndo && transcript.undo ? run_id : null);
     this.footer.update(footer);
     this.userTexts.update(transcript);
     this.offerFollowUp(transcript);

@@ -1,21 +1,15 @@
 /** Draws a step: the model's thinking and text, and its calls. */
-import type { Fold, Step } from '../protocol';
+import type { Call, Fold, Step } from '../protocol';
+import type { Drawing } from './approval';
 import { WaitingView } from './waiting';
 import { image } from './displays';
 import { h, Slot, Views } from './dom';
 import { MarkdownText } from './streamedMarkdown';
 import { revealProse } from './prose';
 import { withInlineCode } from './reveal';
-import type { Before } from './sanitize';
 import { userText } from './userTexts';
 import { StreamedText } from './stream';
-import { ToolItem, ToolView } from './tool';
-
-/** A step, and the function that decides on its calls. */
-export interface StepItem {
-  readonly step: Step;
-  readonly decide: ToolItem['decide'];
-}
+import { ToolView } from './tool';
 
 export class StepView {
   readonly element = h('section', { class: 'ipyagent-step', role: 'group' });
@@ -25,16 +19,15 @@ export class StepView {
   private text: MarkdownText;
   private images = new Slot(h('div', { class: 'ipyagent-media' }));
   private notes = new Slot(h('div'));
-  private tools: Views<ToolItem, ToolView>;
+  private tools: Views<Call, ToolView>;
   private asking = new WaitingView();
   private facts = new Slot(h('div'));
   private drawn: Step | null = null;
 
-  /** `before` sanitizes HTML before our sanitizer does. */
-  constructor(before: Before) {
+  constructor(private drawing: Drawing) {
     const calls = h('div', { class: 'ipyagent-tools' });
-    this.text = new MarkdownText(before);
-    this.tools = new Views(calls, () => new ToolView(before));
+    this.text = new MarkdownText(drawing.before);
+    this.tools = new Views(calls, () => new ToolView(drawing));
     this.element.append(
       this.userTexts.element,
       this.notes.element,
@@ -48,27 +41,27 @@ export class StepView {
   }
 
   /** Draw a step, if it has changed. */
-  update({ step, decide }: StepItem): void {
+  update(step: Step): void {
     if (this.drawn !== step) {
       this.drawn = step;
-      this.draw(step, decide);
+      this.draw(step);
     }
   }
 
-  private draw(step: Step, decide: StepItem['decide']): void {
+  private draw(step: Step): void {
     const { user_texts, notes, text, images, calls, facts } = step;
     this.element.setAttribute('aria-label', step.label);
     this.userTexts.show(user_texts, () => user_texts.map(each => userText(each)));
     this.notes.show(notes, () => notes.map(note));
     // A saved run waits for nothing.
-    this.asking.update(decide === null ? null : step.waiting);
+    this.asking.update(this.drawing.decide === null ? null : step.waiting);
     this.thinking.update(step.thinking);
     this.text.update(text, !step.is_streaming);
     this.text.element.hidden = text === '';
     mark(this.text.element, step.is_answer);
     this.images.show(images, () => images.map(image));
-    this.tools.update(calls.map(call => ({ call, decide })));
-    this.facts.show(facts, () => (facts === '' ? [] : [note(facts)]));
+    this.tools.update(calls);
+    this.facts.showIf(facts, note);
   }
 
   dispose(): void {

@@ -1,6 +1,6 @@
 /** Draws a tool call: a summary line, and all details behind it. */
 import type { Call, Fold, Late, Result } from '../protocol';
-import { ApprovalView, DecideOn } from './approval';
+import { ApprovalView, Drawing } from './approval';
 import { wholeCall } from './call';
 import { media } from './displays';
 import { Child, h, Slot, textBox } from './dom';
@@ -8,14 +8,7 @@ import { effectsOf } from './effects';
 import { ApprovalGate } from './gate';
 import { questionText } from './question';
 import { reveal } from './reveal';
-import type { Before } from './sanitize';
 import { ranBy, toCells } from './toCell';
-
-/** A call, and the function that decides on it (null in a saved run). */
-export interface ToolItem {
-  readonly call: Call;
-  readonly decide: DecideOn | null;
-}
 
 /** A tool card. While it waits for a decision it is open and shows the whole call. */
 export class ToolView {
@@ -41,7 +34,7 @@ export class ToolView {
     form: this.approval.element
   });
 
-  constructor(private before: Before) {
+  constructor(private drawing: Drawing) {
     const body = h(
       'div',
       { class: 'ipyagent-body' },
@@ -63,32 +56,28 @@ export class ToolView {
     this.element = h('div', { class: 'ipyagent-tool', 'data-ipyagent': 'tool' }, ...drawn);
   }
 
-  update(item: ToolItem): void {
-    if (item.call !== this.drawn) {
-      this.drawn = item.call;
-      this.ask(item);
-      this.late.show(item.call.late, () => lateNote(item.call.late));
-      this.draw(item);
+  update(call: Call): void {
+    if (call !== this.drawn) {
+      this.drawn = call;
+      this.ask(call);
+      this.late.showIf(call.late, lateNote);
+      this.draw(call);
     }
-    const { call, decide } = item;
     // A question is answered, not approved.
-    this.gate.update(
-      call.question === null && decide !== null ? (call.approval?.id ?? null) : null
-    );
+    const isGuarded = call.question === null && this.drawing.decide !== null;
+    this.gate.update(isGuarded ? (call.approval?.id ?? null) : null);
   }
 
-  private draw({ call, decide }: ToolItem): void {
-    const { name, status, question, request, result } = call;
+  private draw(call: Call): void {
+    const { name, status, question, request, result, effects } = call;
+    const { decide, before } = this.drawing;
     const asked = status === 'awaiting_approval';
     this.element.dataset.tool = name;
     this.element.dataset.state = status;
     this.element.classList.toggle('ipyagent-dry', call.is_dry);
     this.line.show(lineKey(call), () => line(call));
-    const source = ranBy(call);
-    this.keep.show(source, () =>
-      source === null
-        ? []
-        : [toCells('to-cell', 'To cell', 'Insert this code as a cell below', () => [source])]
+    this.keep.showIf(ranBy(call), source =>
+      toCells('to-cell', 'To cell', 'Insert this code as a cell below', () => [source])
     );
     this.call.show([request, question, asked], () =>
       question === null
@@ -97,27 +86,26 @@ export class ToolView {
     );
     // Drawn above the buttons while the call waits.
     const concern = asked && decide !== null ? '' : call.concern;
-    const { effects } = call;
-    this.effects.show(effects, () => (effects === null ? [] : [effectsOf(effects, this.before)]));
+    this.effects.showIf(effects, each => effectsOf(each, before));
     // A saved run goes on no more.
-    const tail = decide === null && call.status === 'running' ? '' : call.live;
-    this.tail.show(tail, () => (tail === '' ? [] : [tailOf(tail)]));
+    this.tail.showIf(decide === null && status === 'running' ? '' : call.live, lines =>
+      textBox(reveal(lines), 'ipyagent-output ipyagent-tail')
+    );
     this.result.show(
       [concern, call.remarks, result && { ...result, media: [] }, call.facts],
       () => [concern === '' ? null : concernNote(concern), ...outcome(call)]
     );
-    this.media.show(result?.media, () => (result?.media ?? []).map(m => media(m, this.before)));
+    this.media.show(result?.media, () => (result?.media ?? []).map(m => media(m, before)));
   }
 
-  private ask({ call, decide }: ToolItem): void {
-    const asked = call.status === 'awaiting_approval';
+  private ask(call: Call): void {
+    const { decide } = this.drawing;
     if (call.is_open !== this.isOpen) {
       this.isOpen = call.is_open;
       this.details.open = call.is_open;
     }
-    const { concern } = call;
-    const warns = asked && decide !== null && concern !== '';
-    this.concern.show(warns && concern, () => (warns ? [concernNote(concern)] : []));
+    const warns = call.status === 'awaiting_approval' && decide !== null;
+    this.concern.showIf(warns ? call.concern : '', concernNote);
     this.approval.askCall(call, decide);
   }
 }
@@ -126,11 +114,6 @@ export class ToolView {
 export function glyph({ glyph, status_text }: Pick<Call, 'glyph' | 'status_text'>): HTMLElement {
   const named = { role: 'img', 'aria-label': status_text, title: status_text };
   return h('span', { class: 'ipyagent-glyph', ...named }, glyph);
-}
-
-/** Return the last lines of a running call's output. */
-function tailOf(text: string): HTMLElement {
-  return textBox(reveal(text), 'ipyagent-output ipyagent-tail');
 }
 
 /** Return a note on what the code touches, shown above it. */
@@ -159,12 +142,9 @@ function line(call: Call): Child[] {
 }
 
 /** Return a note that a click came after the decision. */
-export function lateNote(late: Late | null): Child[] {
-  if (late === null) {
-    return [];
-  }
-  const time = new Date(late.at).toTimeString().slice(0, 5);
-  return [h('p', { class: 'ipyagent-note' }, `Too late: already ${late.decision} at ${time}.`)];
+export function lateNote({ decision, at }: Late): HTMLElement {
+  const time = new Date(at).toTimeString().slice(0, 5);
+  return h('p', { class: 'ipyagent-note' }, `Too late: already ${decision} at ${time}.`);
 }
 
 function outcome({ remarks, result, facts }: Call): Child[] {

@@ -1,19 +1,11 @@
 /** A button that undoes a run, after showing what would happen. */
 import { h } from './dom';
 import { button } from './form';
+import { host } from './host';
 import { reveal } from './reveal';
-
-/** The event of a card's request; whoever is connected to its kernel sets `answer`. */
-export const UNDO = 'ipyagent-undo';
 
 /** Milliseconds until a kernel that does not answer is said to be busy. */
 const PATIENCE = 500;
-
-export interface UndoRequest {
-  runId: string;
-  isDry: boolean;
-  answer?: Promise<unknown>;
-}
 
 /** The kernel's reply. */
 interface Report {
@@ -51,15 +43,14 @@ export class UndoView {
     if (runId === null) {
       return;
     }
-    const detail: UndoRequest = { runId, isDry };
-    this.element.dispatchEvent(new CustomEvent(UNDO, { bubbles: true, composed: true, detail }));
-    if (detail.answer === undefined) {
+    const answer = host.undo?.(this.element, runId, isDry);
+    if (answer === undefined) {
       this.show([`Run %agent undo ${runId} in a cell: this page has no connection to its kernel.`]);
       return;
     }
     const busy = 'A cell is running; this may have to wait for its end.';
     const waiting = window.setTimeout(() => this.show([busy]), PATIENCE);
-    const report = reportIn(await detail.answer.finally(() => window.clearTimeout(waiting)));
+    const report = reportIn(await answer.finally(() => window.clearTimeout(waiting)));
     this.show([...report.restored, ...report.skipped]);
     if (report.restored.length === 0) {
       this.element.append(this.undoButton());

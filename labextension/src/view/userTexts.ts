@@ -1,14 +1,9 @@
 /** Texts that the user sends to a live run, shown until the model reads them. */
+import type { ToRun } from '../channel';
 import type { SayField, Transcript, UserText } from '../protocol';
 import { Child, h, Slot } from './dom';
 import { button, field } from './form';
 import { reveal } from './reveal';
-
-/** The actions of a user on texts. */
-export interface UserTextActions {
-  sendText(text: string): void;
-  takeBack(textId: string): void;
-}
 
 /** The waiting texts, and a field for the next one. */
 export class UserTextsView {
@@ -25,22 +20,22 @@ export class UserTextsView {
   private last = '';
   private known: SayField | null = null;
 
-  /** `actions` is null for a saved run. */
-  constructor(private actions: UserTextActions | null) {
+  /** `tell` is null for a saved run. */
+  constructor(private tell: ((message: ToRun) => void) | null) {
     this.element.append(this.texts.element, this.problem.element);
   }
 
   /** Draw the waiting texts, and the field where the run accepts one. */
   update({ unsent, say }: Transcript): void {
-    const open = this.actions !== null ? say : null;
+    const open = this.tell !== null ? say : null;
     this.element.hidden = open === null && unsent.length === 0;
     this.toggleInput(open !== null);
-    const takes = open === null ? null : this.actions;
-    this.texts.show([unsent, takes !== null], () =>
-      unsent.map(text => userText(text, takes && this.backButton(text, takes)))
+    this.texts.show([unsent, open !== null], () =>
+      unsent.map(text => userText(text, open && this.backButton(text)))
     );
-    const problem = open?.problem ?? '';
-    this.problem.show(problem, () => (problem === '' ? [] : [problemNote(problem)]));
+    this.problem.showIf(open?.problem ?? '', problem =>
+      h('p', { class: 'ipyagent-note ipyagent-error', role: 'alert' }, reveal(problem))
+    );
     if (open !== null) {
       this.input.placeholder = open.placeholder;
       this.restoreRefused(open);
@@ -69,13 +64,13 @@ export class UserTextsView {
     if (text !== '') {
       this.last = text;
       this.input.value = '';
-      this.actions?.sendText(text);
+      this.tell?.({ type: 'say', text });
     }
   }
 
-  private backButton({ id, text }: UserText, actions: UserTextActions): HTMLElement {
+  private backButton({ id, text }: UserText): HTMLElement {
     return button('take-back', 'Take back', `Take back: ${text}`, () => {
-      actions.takeBack(id);
+      this.tell?.({ type: 'take_back', text_id: id });
       // The button disappears, and the focus must not go to the page.
       this.input.focus({ preventScroll: true });
     });
@@ -87,8 +82,4 @@ export function userText({ label, text }: UserText, more: Child = null): HTMLEle
   const words = h('span', { class: 'ipyagent-user-words' }, reveal(text));
   const said = h('p', {}, h('b', {}, `${label}: `), words);
   return h('div', { class: 'ipyagent-user-text', 'data-ipyagent': 'user-text' }, said, more);
-}
-
-function problemNote(problem: string): HTMLElement {
-  return h('p', { class: 'ipyagent-note ipyagent-error', role: 'alert' }, reveal(problem));
 }

@@ -146,7 +146,9 @@ class NotebookView:
         publish_display_data(
             {**data, "text/plain": "ipyagent is running…"}, transient=self.transient
         )
-        self.publisher = getattr(running_shell(), "display_pub", None)
+        shell = running_shell()
+        self.publisher = getattr(shell, "display_pub", None)
+        self.card.feed.number = shell.displayhook.prompt_count if shell else None
         if desk is not None:
             desk.begin(self.card.feed)
 

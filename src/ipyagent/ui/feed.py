@@ -53,6 +53,8 @@ class Feed:
         self.approvals, self.stop = approvals, stop
         self.cell_id = cell_id
         """The notebook's cell in which the run is drawn."""
+        self.number: int | None = None
+        """The execution count of that cell."""
         self.followers: list[Send] = []
         self.changed: Callable[[], object] = lambda: None
         """Called after every event but pieces of text and of output."""

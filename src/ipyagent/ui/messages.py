@@ -20,10 +20,11 @@ from ipyagent.ui.transcript import Call, CutOff, Plan, State, Todo, Transcript
 
 
 class RunLine(Model):
-    """A run in one line; `facts` is everything but the prompt."""
+    """A run in one line; `facts` is everything but the prompt, `number` that of its cell."""
 
     id: str
     cell_id: str | None
+    number: int | None
     live: bool
     prompt: str
     title: str

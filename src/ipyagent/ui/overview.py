@@ -191,6 +191,7 @@ def _run_line(
     return messages.RunLine(
         id=digest.id,
         cell_id=feed.cell_id if feed else digest.cell_id,
+        number=feed.number if feed else None,
         live=digest.id in live,
         prompt=digest.prompt,
         title=first_line(digest.prompt, PROMPT) or "no prompt",

@@ -1,35 +1,32 @@
-/** Approves and denies by shortcut: presses the buttons of a face, once the call was visible. */
+/** Approves and denies by shortcut: presses the buttons of a face that are on screen. */
 import { Notification } from '@jupyterlab/apputils';
 import type { INotebookTracker } from '@jupyterlab/notebook';
 
 import type { PendingApproval } from '../../protocol';
 import type { ILinks } from '../kernel/links';
 import type { Faces } from './faces';
-import { Face, scrollToPart, Visibility } from './visibility';
+import { areAllButtonsInSight, Face, scrollToFace } from './visibility';
 import { listWaiting, Waiting } from './waiting';
 
 /** Milliseconds between two deliberate presses: a key that is held down decides nothing. */
 const PRESS_MILLISECONDS = 400;
 
-/** The oldest approval of the current notebook, and which parts of its faces were visible. */
+/** Decides on the oldest approval of the current notebook. */
 export class Decisions {
-  private visibility = new Visibility('');
   private lastPress = -PRESS_MILLISECONDS;
 
   constructor(
     private tracker: INotebookTracker,
     private links: ILinks,
     private faces: Faces
-  ) {
-    faces.looked.connect(() => this.recordVisibility());
-  }
+  ) {}
 
   /** The approval that has waited longest; null without one. */
   get pending(): PendingApproval | null {
     return this.oldest?.approval ?? null;
   }
 
-  /** Press the button; if parts of the call were not visible yet, scroll to them instead. */
+  /** Press the button, which guards itself; if it is not on screen, scroll there instead. */
   async press(word: 'approve' | 'deny'): Promise<void> {
     const [last, now] = [this.lastPress, performance.now()];
     this.lastPress = now;
@@ -39,14 +36,10 @@ export class Decisions {
     const face = await this.findFace();
     if (face === null) {
       Notification.warning('The card of this call is not in the notebook, so it cannot be seen.');
-      return;
-    }
-    this.recordVisibility();
-    const unseen = this.visibility.firstUnseen(face);
-    if (unseen === null) {
+    } else if (areAllButtonsInSight(face)) {
       face.form.querySelector<HTMLButtonElement>(`[data-ipyagent="${word}"]`)?.click();
     } else {
-      scrollToPart(face, unseen);
+      scrollToFace(face);
       // A toast might cover the call.
       const status = face.form.querySelector('.ipyagent-sent');
       status?.replaceChildren(`Read it, then ${word} again.`);
@@ -60,16 +53,6 @@ export class Decisions {
 
   private get face(): Face | null {
     return this.oldest && this.faces.choiceOf(this.oldest);
-  }
-
-  private recordVisibility(): void {
-    const { oldest, face } = this;
-    if (oldest !== null && oldest.key !== this.visibility.approvalKey) {
-      this.visibility = new Visibility(oldest.key);
-    }
-    if (face !== null) {
-      this.visibility.record(face);
-    }
   }
 
   /** Find the face with the buttons, scrolling to the cell that asks if none is displayed. */

@@ -90,28 +90,14 @@ export class Link {
     this.runs.delete(runId);
   }
 
-  /**
-   * Request a run by its id, or the newest of a cell, as the bundle of a saved output. Resolves
-   * with null if there is none, undefined if the connection was lost.
-   */
-  requestBundle(which: { run_id?: string; cell_id?: string }): Promise<unknown> {
-    return this.request('bundle', which);
-  }
-
-  /** Undo a run, or report what that would do; undefined if the connection was lost. */
-  requestUndo(runId: string, isDry: boolean): Promise<unknown> {
-    return this.request('undo', { run_id: runId, dry_run: isDry });
-  }
-
-  /** Request the models, once the named one was chosen; undefined if the connection was lost. */
-  requestModels(chosen: string | null): Promise<unknown> {
-    return this.request('models', { model: chosen });
-  }
-
-  /** Request prompts that fit the variables and files; empty without any. */
-  async requestPrompts(): Promise<string[]> {
-    const reply = (await this.request('requests', {})) as { requests?: string[] } | undefined;
-    return reply?.requests ?? [];
+  /** Ask the kernel; resolves with its answer, or undefined if the connection was lost. */
+  ask(what: Ask['what'], about: Partial<Ask>): Promise<unknown> {
+    const id = ++this.requestCount;
+    return new Promise(resolve => {
+      this.answers.set(id, resolve);
+      const none = { run_id: null, cell_id: null, model: null, dry_run: false };
+      this.send({ type: 'ask', id, what, ...none, ...about });
+    });
   }
 
   /** Report the open notebooks of this kernel. */
@@ -142,15 +128,6 @@ export class Link {
     this.close();
     this.disconnect();
     Signal.clearData(this);
-  }
-
-  private request(what: Ask['what'], about: Partial<Ask>): Promise<unknown> {
-    const id = ++this.requestCount;
-    return new Promise(resolve => {
-      this.answers.set(id, resolve);
-      const none = { run_id: null, cell_id: null, model: null, dry_run: false };
-      this.send({ type: 'ask', id, what, ...none, ...about });
-    });
   }
 
   private attach(): void {

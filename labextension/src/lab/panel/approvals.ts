@@ -118,13 +118,15 @@ function cardOf(item: Item, actions: PanelActions, before: Before): CardView {
 }
 
 function callCard(actions: PanelActions, before: Before): CardView {
-  const tool = new ToolView(before);
+  let runId = '';
+  const decide = (id: string, answer: Answer): void => actions.decide(runId, id, answer);
+  const tool = new ToolView({ decide, before });
   const card = new Card(actions, tool.element);
   const update = (item: Item): void => {
     if (item.kind === 'asked' && item.approval.call !== null) {
-      const { run_id, call, about } = item.approval;
-      card.update(`Waiting for you: ${about}`, item.about);
-      tool.update({ call, decide: (id, answer) => actions.decide(run_id, id, answer) });
+      runId = item.approval.run_id;
+      card.update(`Waiting for you: ${item.approval.about}`, item.about);
+      tool.update(item.approval.call);
     }
   };
   return { element: card.element, update };
@@ -132,7 +134,8 @@ function callCard(actions: PanelActions, before: Before): CardView {
 
 function planCard(actions: PanelActions, before: Before): CardView {
   let runId = '';
-  const plan = new PlanView((id, answer) => actions.decide(runId, id, answer), before);
+  const decide = (id: string, answer: Answer): void => actions.decide(runId, id, answer);
+  const plan = new PlanView({ decide, before });
   const card = new Card(actions, plan.element);
   const update = (item: Item): void => {
     if (item.kind === 'asked' && item.approval.plan !== null) {
@@ -146,7 +149,7 @@ function planCard(actions: PanelActions, before: Before): CardView {
 
 /** Return the card of a draft plan: no run waits for it, so the decision runs a new cell. */
 function draftCard(actions: PanelActions, before: Before): CardView {
-  const plan = new PlanView(null, before);
+  const plan = new PlanView({ decide: null, before });
   const form = new Slot(h('div'));
   const gate = plan.gateFor(form.element);
   const card = new Card(actions, plan.element, form.element);

@@ -64,7 +64,8 @@ class Controller implements PanelActions {
   async propose(done: () => void): Promise<void> {
     const { link, overview } = this.current;
     if (link !== null && overview?.runs.length === 0) {
-      this.proposed = { link, prompts: await link.requestPrompts() };
+      const reply = (await link.ask('requests', {})) as { requests?: string[] } | undefined;
+      this.proposed = { link, prompts: reply?.requests ?? [] };
       done();
     }
   }
@@ -126,7 +127,7 @@ class Controller implements PanelActions {
   }
 
   models(chosen: string | null): Promise<unknown> {
-    return this.current.link?.requestModels(chosen) ?? Promise.resolve(undefined);
+    return this.current.link?.ask('models', { model: chosen }) ?? Promise.resolve(undefined);
   }
 
   add(): void {

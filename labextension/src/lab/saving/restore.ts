@@ -111,14 +111,15 @@ class Restorer {
       return;
     }
     this.requested.set(cell, missing);
-    const bundle = (await link.requestBundle(missing.which)) as Bundle | null | undefined;
+    const bundle = (await link.ask('bundle', missing.which)) as Bundle | null | undefined;
     const parent = bundle ? await findParentRun(link, cell, bundle) : null;
     if (this.requested.get(cell) !== missing) {
       return; // the cell was cleared or executed meanwhile
     }
     this.requested.delete(cell);
     if (bundle && !cell.isDisposed) {
-      this.placeRun(cell, missing, bundle, parent);
+      const run = link.overview?.runs.find(({ id }) => id === runOf(bundle)?.id);
+      this.placeRun(cell, missing, bundle, parent, run?.number ?? null);
     } else if (bundle === null) {
       this.withoutRun.add(cell);
     }
@@ -158,7 +159,8 @@ class Restorer {
     cell: ICodeCellModel,
     missing: MissingRun,
     bundle: Bundle,
-    parent: Bundle | null
+    parent: Bundle | null,
+    number: number | null
   ): void {
     const id = runOf(bundle)?.id;
     if (missing.isLive && id !== undefined) {
@@ -166,6 +168,7 @@ class Restorer {
       cell.executionState = 'running';
     } else {
       this.restored.delete(cell);
+      cell.executionCount = number ?? cell.executionCount;
       cell.executionState = 'idle';
     }
     updateOutputs(cell, insertRun(cell.outputs.toJSON(), bundle, parent));
@@ -182,7 +185,7 @@ async function findParentRun(
   if (parent === null) {
     return null;
   }
-  const led = ((await link.requestBundle({ run_id: parent })) as Bundle | null | undefined) ?? null;
+  const led = ((await link.ask('bundle', { run_id: parent })) as Bundle | null | undefined) ?? null;
   return led !== null && runOf(led)?.cell_id === cell.id ? led : null;
 }
 

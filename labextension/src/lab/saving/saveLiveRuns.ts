@@ -50,7 +50,7 @@ class LiveRunSaver {
       return;
     }
     this.busy.add(cell);
-    const bundle = (await link.requestBundle({ run_id: runId })) as Bundle | null | undefined;
+    const bundle = (await link.ask('bundle', { run_id: runId })) as Bundle | null | undefined;
     if (bundle && !cell.isDisposed && isLive(link, runId)) {
       this.saved.set(cell, stage);
       replaceSaved(cell, bundle);
