@@ -10,4 +10,5 @@ const options = {
   additionalProperties: false,
   style: { singleQuote: true, printWidth: 100, arrowParens: 'avoid', trailingComma: 'none' }
 };
-stdout.write(await compile(JSON.parse(await text(stdin)), 'Protocol', options));
+const types = await compile(JSON.parse(await text(stdin)), 'Protocol', options);
+stdout.write(types.replace(/\{\s+\[k: string\]: (\w+);\s+\}/g, 'Record<string, $1>'));

@@ -107,9 +107,7 @@ export interface PlanStep {
  * diff shows some of them in other words.
  */
 export interface CallRequest {
-  arguments: {
-    [k: string]: unknown;
-  };
+  arguments: Record<string, unknown>;
   preview: Preview | null;
   shown: Argument[];
   is_exact_folded: boolean;
@@ -178,9 +176,7 @@ export interface Image {
  */
 export interface Display {
   type: 'display';
-  data: {
-    [k: string]: string;
-  };
+  data: Record<string, string>;
   label: string;
 }
 /**
@@ -345,9 +341,7 @@ export interface CutOff {
   state_text: string;
   unsent: string;
   ending: Ending;
-  statuses: {
-    [k: string]: Status;
-  };
+  statuses: Record<string, Status>;
 }
 /**
  * The status of a call.
@@ -462,18 +456,14 @@ export interface EditedStep {
 export interface EditedCall {
   id: string;
   name: string;
-  arguments: {
-    [k: string]: unknown;
-  };
+  arguments: Record<string, unknown>;
 }
 /**
  * The user changes the arguments of a call, which is asked about anew.
  */
 export interface EditCall {
   decision: 'edit_call';
-  arguments: {
-    [k: string]: unknown;
-  };
+  arguments: Record<string, unknown>;
 }
 /**
  * A card has no module that draws it: see labextension/src/loader.ts.
@@ -501,29 +491,22 @@ export interface OverviewChanged {
  * An overview of a notebook: the newest entries of each list.
  *
  * `model` would answer now. `runs` are oldest first; `plan` and `todos` are those of the newest
- * run, `done` is their progress; `usage` is that of all runs of the session; `status` is the line
+ * run, `done` is their progress; `waiting` is a plan that no cell asks about, and has no
+ * `approval_id`; `usage` is that of all runs of the session; `status` is the line
  * of the status bar.
  */
 export interface Overview {
   model: string;
-  session: SessionName | null;
   sessions: SessionLine[];
   runs: RunLine[];
   approvals: PendingApproval[];
-  waiting: WaitingPlan | null;
+  waiting: PendingApproval | null;
   plan: PlanStepLine[];
   todos: Todo[];
   done: string;
   variables: VariableLine[];
   usage: string[];
   status: string;
-}
-/**
- * The session of the notebook.
- */
-export interface SessionName {
-  id: string;
-  name: string;
 }
 /**
  * A conversation of the workspace, with the time of its last activity.
@@ -563,14 +546,6 @@ export interface PendingApproval {
   about: string;
   call: Call | null;
   plan: Plan | null;
-}
-/**
- * A plan that waits while no cell asks about it.
- */
-export interface WaitingPlan {
-  run_id: string;
-  cell_id: string | null;
-  plan: Plan;
 }
 /**
  * The progress of a plan's step.
@@ -616,9 +591,7 @@ export interface PageRequest {
   what: string;
   path: string | null;
   client: string | null;
-  details: {
-    [k: string]: unknown;
-  };
+  details: Record<string, unknown>;
 }
 /**
  * Is the page still there? It answers `here`.

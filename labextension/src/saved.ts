@@ -32,7 +32,9 @@ interface Source {
 export function savedTranscript(given: unknown, run: unknown, html = ''): Transcript | null {
   try {
     const images = [...html.matchAll(IMAGE)].map(([, data]) => data);
-    const whole = fillDefaults(resolveReferences(parseJson(given), { run, images }), schema);
+    // Text is saved unchanged, while other JSON is indented; earlier versions saved an object.
+    const json: unknown = typeof given === 'string' ? JSON.parse(given) : given;
+    const whole = fillDefaults(resolveReferences(json, { run, images }), schema);
     validator ??= new Validator(schema as Schema, '2020-12');
     // Earlier versions had the context at the top; their HTML shows it.
     const isDrawn = isObject(whole) && !('context' in whole) && validator.validate(whole).valid;
@@ -40,11 +42,6 @@ export function savedTranscript(given: unknown, run: unknown, html = ''): Transc
   } catch {
     return null; // too deeply nested, or not JSON
   }
-}
-
-/** Text is saved unchanged, while other JSON is indented; earlier versions saved an object. */
-function parseJson(given: unknown): unknown {
-  return typeof given === 'string' ? JSON.parse(given) : given;
 }
 
 /** A node of the schema. */
@@ -80,12 +77,8 @@ function fillDefaults(value: unknown, place: SchemaNode): unknown {
 function formOf(value: unknown, place: SchemaNode): SchemaNode {
   const forms: SchemaNode[] = [...formsOf(place).filter(({ type }) => type !== 'null'), {}];
   const kind = isObject(value) ? value.type : undefined;
-  return forms.find(({ properties }) => constantOf(properties) === kind) ?? forms[0];
-}
-
-/** Return the constant that identifies an alternative. */
-function constantOf(properties: SchemaNode['properties']): unknown {
-  return properties?.type?.const;
+  // A constant identifies an alternative.
+  return forms.find(({ properties }) => properties?.type?.const === kind) ?? forms[0];
 }
 
 /** Return null where allowed, else the empty value of the type, or undefined. */

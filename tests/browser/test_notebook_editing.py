@@ -132,6 +132,8 @@ def test_a_proposal_vanishes_wherever_it_is_decided_and_when_nobody_asks_any_mor
     here.book.run(1).locator("[data-ipyagent=stop]").click()
     expect(here.proposals()).to_have_count(0)
     here.book.expect_state(1, "cancelled")
+    # The card is drawn a moment before its cell fails, and a failure drops the cells that wait.
+    here.book.expect_done(1)
     here.book.start(1)
     expect(here.proposals()).to_have_count(1)
     here.page.evaluate(f"() => {PANEL}.sessionContext.session.kernel.restart()")

@@ -227,7 +227,8 @@ def test_a_plan_that_no_cell_asks_about_still_waits(kernel: Kernel):
     told = kernel.told()
     assert told["approvals"] == []
     waiting = told["waiting"]
-    assert (waiting["run_id"], waiting["cell_id"]) == ("p", "cell-p")
+    assert (waiting["run_id"], waiting["cell_id"], waiting["approval_id"]) == ("p", "cell-p", "")
+    assert waiting["plan"]["approval"]["question"] == "May this plan run?"
     assert len(waiting["plan"]["steps"]) == len(PLAN)
     assert told["plan"] == []  # it is among what waits
 

@@ -3,7 +3,7 @@ import { beforeEach, describe, expect, it, vi } from 'vitest';
 
 import {
   codeCell,
-  insertCell,
+  insertCells,
   insertCells,
   readCells,
   replaceSource,
@@ -83,13 +83,13 @@ describe('the cells of a notebook', () => {
   });
 
   it('get a new one at any position up to the end', () => {
-    const id = insertCell(notebook, 0, 'raw', 'first');
-    insertCell(notebook, 3, 'code', 'last');
+    const [id] = insertCells(notebook, 0, 'raw', ['first']);
+    insertCells(notebook, 3, 'code', ['last']);
     expect(sources()).toEqual(['first', 'x = 1', '# Two', 'last']);
     expect(cell(0).getId()).toBe(id);
     expect(cell(3).getMetadata('trusted')).toBe(true);
-    expect(() => insertCell(notebook, 5, 'code', '')).toThrow('the notebook has 4 cells');
-    expect(() => insertCell(notebook, -1, 'code', '')).toThrow('no position -1');
+    expect(() => insertCells(notebook, 5, 'code', [''])).toThrow('the notebook has 4 cells');
+    expect(() => insertCells(notebook, -1, 'code', [''])).toThrow('no position -1');
   });
 
   it('make the document dirty when they change', () => {
@@ -110,7 +110,7 @@ describe('a source', () => {
   });
 
   it('has the ends of lines that editors have, or they would be at different places in it', () => {
-    insertCell(notebook, 2, 'code', 'a\r\nb\rc\n');
+    insertCells(notebook, 2, 'code', ['a\r\nb\rc\n']);
     replace(0, 'x\r\n= 2\r');
     expect(sources()).toEqual(['x\n= 2\n', '# Two', 'a\nb\nc\n']);
   });
@@ -151,7 +151,7 @@ describe('a source', () => {
 
 describe('undo of the notebook', () => {
   it('takes back one change at a time, however quickly they came', () => {
-    insertCell(notebook, 1, 'code', 'new');
+    insertCells(notebook, 1, 'code', ['new']);
     replace(1, 'newer');
     replace(0, 'x = 2');
     const steps = [
@@ -171,7 +171,7 @@ describe('undo of the notebook', () => {
   });
 
   it('takes back all cells that were inserted together at once', () => {
-    insertCell(notebook, 2, 'code', 'last');
+    insertCells(notebook, 2, 'code', ['last']);
     const ids = insertCells(notebook, 1, 'code', ['a = 1', 'b = 2\r\n']);
     expect(sources()).toEqual(['x = 1', 'a = 1', 'b = 2\n', '# Two', 'last']);
     expect([cell(1).getId(), cell(2).getId()]).toEqual(ids);
@@ -209,7 +209,7 @@ describe("undo of the cell's own editor", () => {
   });
 
   it('and that of the notebook take back one change once', () => {
-    insertCell(notebook, 1, 'code', 'new');
+    insertCells(notebook, 1, 'code', ['new']);
     replace(0, 'changed');
     cell(0).undo();
     cell(0).redo();

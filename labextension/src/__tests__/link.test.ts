@@ -111,7 +111,6 @@ class FarKernel {
 const RUN_ID = asking('c2').run_id;
 const overview = (live: boolean): Overview => ({
   model: '',
-  session: null,
   sessions: [],
   runs: [{ id: RUN_ID, live, cell_id: 'cell' } as Overview['runs'][number]],
   approvals: [],

@@ -7,7 +7,6 @@ import { asking as waiting, plan } from './story';
 
 const NONE: Overview = {
   model: 'offline/explorer',
-  session: null,
   sessions: [],
   runs: [],
   approvals: [],
@@ -22,6 +21,7 @@ const NONE: Overview = {
 const DONE: RunLine = {
   id: 'r1',
   cell_id: 'cell-1',
+  number: 1,
   live: false,
   prompt: '\n  Plot <b>it</b>\nby region',
   title: 'Plot <b>it</b>',
@@ -48,7 +48,6 @@ const SESSION = { id: 's1', name: 'sales', current: false, ended: false, at: DON
 
 const actions = {
   decide: vi.fn(),
-  decidePlan: vi.fn(),
   stop: vi.fn(),
   jump: vi.fn(),
   resume: vi.fn(),
@@ -160,7 +159,7 @@ describe('what waits', () => {
     reason().value = 'go';
     find('approve', card).click();
     const answer = { decision: 'approve', reason: 'go' };
-    expect(actions.decide.mock.calls).toEqual([['r2', 'a1', answer]]);
+    expect(actions.decide.mock.calls).toEqual([[asking('a1'), 'a1', answer]]);
   });
 
   it('keeps what is typed, and the cursor, while others come and go', () => {
@@ -218,7 +217,8 @@ describe('what waits', () => {
     show({ runs: [LIVE], approvals: [asking('a1', { about: 'a question', call: asked })] });
     expect(find('panel-approval').getAttribute('aria-label')).toBe('Waiting for you: a question');
     find('choice').click();
-    expect(actions.decide).toHaveBeenCalledWith('r2', 'a1', { decision: 'answer', text: '2024' });
+    const answer = { decision: 'answer', text: '2024' };
+    expect(actions.decide).toHaveBeenCalledWith(expect.anything(), 'a1', answer);
   });
 
   it('may be a plan that a cell asks about', () => {
@@ -232,7 +232,8 @@ describe('what waits', () => {
     expect(find('panel-approval').getAttribute('aria-label')).toBe('Waiting for you: a plan');
     expect(all('plan-step')).toHaveLength(3);
     find('deny').click();
-    expect(actions.decide).toHaveBeenCalledWith('r2', 'a1', { decision: 'deny', reason: '' });
+    const answer = { decision: 'deny', reason: '' };
+    expect(actions.decide).toHaveBeenCalledWith(expect.anything(), 'a1', answer);
   });
 
   it('may be a plan that no cell asks about', () => {
@@ -240,15 +241,18 @@ describe('what waits', () => {
     if (draft === null) {
       throw new Error('there is no plan');
     }
-    const waits = { ...draft, approval: null };
-    const waiting = { run_id: 'plan', cell_id: 'cell-1', plan: waits };
+    const waits = { ...draft, approval: draft.approval && { ...draft.approval, id: '' } };
+    const about = { about: 'a plan', call: null };
+    const waiting = { run_id: 'plan', approval_id: '', cell_id: 'cell-1', plan: waits, ...about };
     show({ waiting });
     expect(all('plan-step')).toHaveLength(3);
     expect(all('edit')).toHaveLength(0);
     reason().value = 'later';
     find('deny').click();
     find('approve').click();
-    expect(actions.decidePlan.mock.calls).toEqual([[waiting, 'deny', 'later']]);
+    expect(actions.decide.mock.calls).toEqual([
+      [waiting, '', { decision: 'deny', reason: 'later' }]
+    ]);
   });
 
   it('leads to its cell, where that is there', () => {

@@ -1,28 +1,24 @@
-/** The plugins that serve cards: the module that draws them, undo, and the keyboard focus. */
+/** Serves cards: the module that draws them, what they ask for, and the keyboard focus. */
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { INotebookTracker, NotebookActions } from '@jupyterlab/notebook';
 
 import { host } from '../view/host';
 import { WIDGET_HASH } from '../widgetHash';
 import { widgetModules } from '../widgetModules';
+import { askBelow, insertBelow } from './cells/insertBelow';
 import type { Link } from './kernel/link';
 import { ILinks } from './kernel/links';
 
 /** Everything of ours in a cell: its card, proposals. */
 const OURS = '[data-ipyagent]';
 
-interface FocusedElement {
-  readonly element: Element;
-  /** The cell that contains it. */
-  readonly cell: Element;
-}
-
 /**
  * Focuses a cell when the focused element of ours in it is removed, or was a button that a click has
  * disabled: the page itself would get the focus, where no key of the notebook works.
  */
 class FocusKeeper {
-  private focused: FocusedElement | null = null;
+  /** The focused element, and its cell. */
+  private focused: { readonly element: Element; readonly cell: Element } | null = null;
   private changes = new MutationObserver(() => this.onChange());
 
   constructor(private tracker: INotebookTracker) {
@@ -75,25 +71,6 @@ function cellOf(element: Element): Element | null {
   return element.closest(OURS)?.closest('.jp-Cell') ?? null;
 }
 
-export const focus: JupyterFrontEndPlugin<void> = {
-  id: 'ipyagent:focus',
-  description: 'Returns the focus to a cell when its card is redrawn.',
-  autoStart: true,
-  requires: [INotebookTracker],
-  activate: (_, tracker: INotebookTracker) => {
-    new FocusKeeper(tracker);
-  }
-};
-
-export const provideWidget: JupyterFrontEndPlugin<void> = {
-  id: 'ipyagent:widget',
-  description: 'Draws the cards of runs that are on.',
-  autoStart: true,
-  activate: () => {
-    widgetModules().set(WIDGET_HASH, async () => (await import('../widget')).default);
-  }
-};
-
 /** Return the connection to the kernel of a card. */
 function linkOf(links: ILinks, card: Node): Link | null {
   const panel = links.notebooks().find(({ node }) => node.contains(card));
@@ -101,12 +78,16 @@ function linkOf(links: ILinks, card: Node): Link | null {
   return link?.overview ? link : null;
 }
 
-export const requests: JupyterFrontEndPlugin<void> = {
-  id: 'ipyagent:requests',
-  description: 'Asks the kernel when a card wants to take back what a run changed, or for models.',
+export const cards: JupyterFrontEndPlugin<void> = {
+  id: 'ipyagent:cards',
+  description: 'Draws the cards of runs that are on, and serves their buttons.',
   autoStart: true,
-  requires: [ILinks],
-  activate: (_: JupyterFrontEnd, links: ILinks) => {
+  requires: [INotebookTracker, ILinks],
+  activate: (_: JupyterFrontEnd, tracker: INotebookTracker, links: ILinks) => {
+    widgetModules().set(WIDGET_HASH, async () => (await import('../widget')).default);
+    new FocusKeeper(tracker);
+    host.insertCells = (from, sources) => insertBelow(tracker, from, sources);
+    host.askBelow = (from, prompt, isModelKept) => askBelow(tracker, from, prompt, isModelKept);
     host.undo = (from, runId, isDry) =>
       linkOf(links, from)?.ask('undo', { run_id: runId, dry_run: isDry });
     host.models = (from, chosen) =>

@@ -7,22 +7,18 @@ import { CommandRegistry } from '@lumino/commands';
 
 import { host } from '../view/host';
 import { Decisions } from './approvals/decisions';
-import { Faces, IFaces } from './approvals/faces';
+import { Faces } from './approvals/faces';
+import { NOTIFY, Notifier } from './approvals/notify';
+import { Reminder } from './approvals/reminder';
 import { addAgentCell, agentIcon, isPython } from './cells/agentCell';
 import { askAbout } from './cells/errorActions';
 import { Failure, failureOf, fixPrompt, explainPrompt } from './cells/failures';
 import { isPrompt } from './cells/prompts';
 import type { Link } from './kernel/link';
 import { ILinks } from './kernel/links';
+import { ISettings } from './settings';
 
 const CATEGORY = 'ipyagent';
-
-/** The buttons that commands press, by command. */
-const BUTTONS = {
-  'ipyagent:approve': 'approve',
-  'ipyagent:deny': 'deny',
-  'ipyagent:stop': 'stop'
-};
 
 interface Command {
   readonly label: string;
@@ -45,7 +41,12 @@ class Commands {
 
   get all(): Record<string, Command> {
     return {
-      'ipyagent:add-cell': this.addCellCommand(),
+      'ipyagent:add-cell': {
+        label: 'Add an Agent Cell Below',
+        caption: 'Add an agent cell below',
+        isEnabled: () => this.isUsable() && this.panel?.content.model?.readOnly === false,
+        execute: () => this.panel && addAgentCell(this.panel, this.link)
+      },
       'ipyagent:stop': {
         label: 'Stop the Agent',
         caption: 'Stop the run of this notebook',
@@ -73,15 +74,6 @@ class Commands {
 
   private get link(): Link | null {
     return this.links.of(this.panel);
-  }
-
-  private addCellCommand(): Command {
-    return {
-      label: 'Add an Agent Cell Below',
-      caption: 'Add an agent cell below',
-      isEnabled: () => this.isUsable() && this.panel?.content.model?.readOnly === false,
-      execute: () => this.panel && addAgentCell(this.panel, this.link)
-    };
   }
 
   private decideCommand(word: 'approve' | 'deny', label: string): Command {
@@ -136,28 +128,35 @@ class Commands {
   }
 }
 
-/** Return the keys of buttons, as the user has set them. */
-function keysOf(registry: CommandRegistry): typeof host.keys {
-  const pairs = Object.entries(BUTTONS).map(([id, name]) => {
-    const keys = registry.keyBindings.findLast(({ command }) => command === id)?.keys;
-    return [name, keys && CommandRegistry.formatKeystroke(keys)] as const;
-  });
-  return Object.fromEntries(pairs);
+/** Return the keys of buttons, as the user has set them: commands are named like buttons. */
+function keysOf({ keyBindings }: CommandRegistry): typeof host.keys {
+  const ours = keyBindings.filter(({ command }) => command.startsWith('ipyagent:'));
+  return Object.fromEntries(
+    ours.map(({ command, keys }) => [
+      command.replace('ipyagent:', ''),
+      CommandRegistry.formatKeystroke(keys)
+    ])
+  );
 }
 
 export const commands: JupyterFrontEndPlugin<void> = {
   id: 'ipyagent:commands',
-  description: 'Adds the commands.',
+  description: 'Adds the commands, and leads to questions that wait.',
   autoStart: true,
-  requires: [INotebookTracker, ILinks, IFaces],
+  requires: [INotebookTracker, ILinks, ISettings],
   optional: [ICommandPalette],
   activate: (
-    { commands: registry, serviceManager }: JupyterFrontEnd,
+    app: JupyterFrontEnd,
     tracker: INotebookTracker,
     links: ILinks,
-    faces: Faces,
+    settings: ISettings,
     palette: ICommandPalette | null
   ) => {
+    const { commands: registry, serviceManager } = app;
+    const faces = new Faces(tracker, links);
+    new Reminder(app, tracker, faces);
+    new Notifier(app, links, settings);
+    palette?.addItem({ command: NOTIFY, category: CATEGORY });
     const all = new Commands(tracker, links, faces);
     for (const [id, { label, ...command }] of Object.entries(all.all)) {
       registry.addCommand(id, {

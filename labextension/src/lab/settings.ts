@@ -2,52 +2,39 @@
 import type { JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { ISettingRegistry } from '@jupyterlab/settingregistry';
 import { Token } from '@lumino/coreutils';
-import { ISignal, Signal } from '@lumino/signaling';
+import { Signal } from '@lumino/signaling';
 
 /** The settings in `schema/settings.json`. None of them loosens approvals. */
-interface Settings {
+const DEFAULTS = {
   /** Offer completions while a name is typed after `@`. */
-  readonly completeOnAt: boolean;
+  completeOnAt: true,
   /** Offer actions below a cell that failed. */
-  readonly errorActions: boolean;
+  errorActions: true,
   /** Notify of approvals that wait while the page is in the background. */
-  readonly notify: boolean;
-}
-
-const DEFAULTS: Settings = { completeOnAt: true, errorActions: true, notify: true };
+  notify: true
+};
 
 /** The current settings, and a signal for changes. */
-export interface ISettings {
-  readonly now: Settings;
-  readonly changed: ISignal<ISettings, void>;
+export class Settings {
+  readonly changed = new Signal<this, void>(this);
+  now: Readonly<typeof DEFAULTS> = DEFAULTS;
+
+  follow(loaded: ISettingRegistry.ISettings): void {
+    const take = (): void => {
+      this.now = { ...DEFAULTS, ...loaded.composite };
+      this.changed.emit();
+    };
+    loaded.changed.connect(take);
+    take();
+  }
 }
+
+export type ISettings = Settings;
 
 export const ISettings = new Token<ISettings>(
   'ipyagent:ISettings',
   "The user's settings of ipyagent."
 );
-
-class LoadedSettings implements ISettings {
-  now = DEFAULTS;
-  private changes = new Signal<ISettings, void>(this);
-
-  constructor(registry: ISettingRegistry | null) {
-    void registry?.load(settings.id).then(loaded => {
-      const take = (): void => this.apply(loaded);
-      loaded.changed.connect(take);
-      take();
-    });
-  }
-
-  get changed(): ISignal<ISettings, void> {
-    return this.changes;
-  }
-
-  private apply({ composite }: ISettingRegistry.ISettings): void {
-    this.now = { ...DEFAULTS, ...composite };
-    this.changes.emit();
-  }
-}
 
 export const settings: JupyterFrontEndPlugin<ISettings> = {
   id: 'ipyagent:settings',
@@ -55,5 +42,9 @@ export const settings: JupyterFrontEndPlugin<ISettings> = {
   autoStart: true,
   optional: [ISettingRegistry],
   provides: ISettings,
-  activate: (_, registry: ISettingRegistry | null) => new LoadedSettings(registry)
+  activate: (_, registry: ISettingRegistry | null) => {
+    const followed = new Settings();
+    void registry?.load(settings.id).then(loaded => followed.follow(loaded));
+    return followed;
+  }
 };

@@ -1,9 +1,8 @@
 /** Asks for a decision: by a form, and the editor that may take its place. */
 import type { Answer } from '../channel';
 import type { Approval, Call, Plan, Question } from '../protocol';
-import { CallEditor } from './callEditor';
 import { h, Slot } from './dom';
-import { PlanEditor } from './editor';
+import { CallEditor, PlanEditor } from './editor';
 import { approvalForm, Decide, markApproval } from './form';
 import { questionForm } from './question';
 import type { Before } from './sanitize';
@@ -41,17 +40,17 @@ export class ApprovalView {
     this.ask(approval, decide, description, open, question);
   }
 
-  askPlan({ approval, steps }: Plan, decide: DecideOn | null): void {
+  askPlan({ approval, steps }: Plan, decide: DecideOn | null, canEdit: boolean): void {
     const open: Open = done =>
       new PlanEditor(steps, plan => done(plan && { decision: 'edit', plan }));
-    this.ask(approval, decide, 'this plan', open, null);
+    this.ask(approval, decide, 'this plan', canEdit ? open : null, null);
   }
 
   private ask(
     approval: Approval | null,
     decide: DecideOn | null,
     about: string,
-    open: Open,
+    open: Open | null,
     question: Question | null
   ): void {
     const asked = decide === null ? null : approval;
@@ -64,7 +63,7 @@ export class ApprovalView {
       const send: Decide = answer => decide?.(asked.id, answer);
       return [
         question === null
-          ? approvalForm(asked, about, send, once => this.edit(open, once))
+          ? approvalForm(asked, about, send, open && (once => this.edit(open, once)))
           : questionForm(question, send)
       ];
     });

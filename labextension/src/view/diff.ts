@@ -58,7 +58,10 @@ function withoutEmpty(lines: string[]): string[] {
 
 /** Draw in chunks, so that the browser lays out only visible ones. */
 function draw(lines: string[]): HTMLElement {
-  const parts = lines.length > MAX_LINES ? chunk(lines).map(plainText) : chunk(colourLines(lines));
+  const parts: Child[][] =
+    lines.length > MAX_LINES
+      ? chunk(lines).map(part => [reveal(`${part.join('\n')}\n`)])
+      : chunk(blocks(lines).flatMap(drawBlock));
   const drawn = parts.map(part => h('div', { class: 'ipyagent-diff-part' }, ...part));
   return h('pre', { class: 'ipyagent-pre ipyagent-diff', tabindex: '0' }, ...drawn);
 }
@@ -68,13 +71,6 @@ function chunk<T>(all: T[]): T[][] {
   return Array.from({ length: count }, (_, at) => all.slice(at * PART, (at + 1) * PART));
 }
 
-function plainText(lines: string[]): Child[] {
-  return [reveal(`${lines.join('\n')}\n`)];
-}
-
-function colourLines(lines: string[]): Child[] {
-  return blocks(lines).flatMap(drawBlock);
-}
 /** Return the lines of hunks; positions only if there are several hunks. */
 function hunkLines(whole: string[]): string[] {
   const lines = withoutEnds(whole);

@@ -10,12 +10,10 @@ const PIXELS = ['image/png', 'image/jpeg', 'image/gif', 'image/webp'];
 
 /** Draw a figure or rich output; null if it is empty. */
 export function media(shown: Image | Display, before: Before): HTMLElement | null {
-  return shown.type === 'image' ? image(shown) : richDisplay(shown, before);
-}
-
-/** Draw an image; other media types are named. */
-export function image({ media_type, data, label }: Image): HTMLElement {
-  return picture(media_type, data, label);
+  const { label } = shown;
+  return shown.type === 'image'
+    ? picture(shown.media_type, shown.data, label)
+    : richDisplay(shown, before);
 }
 
 /** Draw the richest safe form of a display. */

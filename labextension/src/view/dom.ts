@@ -57,28 +57,35 @@ export class Slot {
   }
 }
 
-/** Views of a growing list, in order: kept by index, added at the end, removed when gone. */
+/** Views of a changing list, in order: kept by key, with their input and open details. */
 export class Views<
   T,
   V extends { readonly element: HTMLElement; update(item: T): void; dispose?(): void }
 > {
-  private views: V[] = [];
+  private views = new Map<unknown, V>();
 
   constructor(
     private parent: HTMLElement,
-    private make: (item: T) => V
+    private make: (item: T) => V,
+    private keyOf: (item: T, index: number) => unknown = (_, index) => index
   ) {}
 
-  /** Draw `items`, each in the view at its index. */
+  /** Draw `items`, each in the view of its key. */
   update(items: readonly T[]): void {
-    this.views.splice(items.length).forEach(view => {
+    const before = this.views;
+    this.views = new Map();
+    items.forEach((item, index) => {
+      const key = this.keyOf(item, index);
+      const view = before.get(key) ?? this.make(item);
+      before.delete(key);
+      this.views.set(key, view);
+      view.update(item);
+    });
+    before.forEach(view => {
       view.dispose?.();
       view.element.remove();
     });
-    items.forEach((item, index) => {
-      const view = this.views[index] ?? this.add(item);
-      view.update(item);
-    });
+    this.order();
   }
 
   /** Dispose of all views; their elements stay. */
@@ -86,11 +93,20 @@ export class Views<
     this.views.forEach(view => view.dispose?.());
   }
 
-  private add(item: T): V {
-    const view = this.make(item);
-    this.views.push(view);
-    this.parent.append(view.element);
-    return view;
+  /** Move only views that are out of place: a moved field would lose the cursor. */
+  private order(): void {
+    const own = new Set<Element>(Array.from(this.views.values(), ({ element }) => element));
+    let next = this.parent.firstElementChild;
+    for (const element of own) {
+      while (next !== null && !own.has(next)) {
+        next = next.nextElementSibling;
+      }
+      if (element === next) {
+        next = next.nextElementSibling;
+      } else {
+        this.parent.insertBefore(element, next);
+      }
+    }
   }
 }
 

@@ -1,35 +1,41 @@
-/** An editor for plans: arguments as JSON, steps that can be moved and removed. */
-import type { EditedStep, PlanStep } from '../protocol';
+/** Editors of what is asked about: a call, or the steps of a plan. */
+import type { CallRequest, EditedStep, PlanStep } from '../protocol';
+import { isObject } from '../model';
 import { Child, h } from './dom';
 import { button, textArea } from './form';
 import { hiddenAsEscapes, reveal } from './reveal';
 
-/** Called with the edited steps; null without a change. */
-type Done = (plan: EditedStep[] | null) => void;
+/** Called with the change; null without one. */
+type Done<T> = (changed: T | null) => void;
+
+/** Return the frame of an editor, with its buttons. */
+function frame(
+  label: string,
+  content: Child[],
+  save: HTMLElement,
+  what: string,
+  cancel: () => void
+): HTMLElement {
+  const attributes = { class: 'ipyagent-editor', role: 'group', 'aria-label': label };
+  const leave = button('cancel-edit', 'Cancel', `Cancel: leave the ${what} as it is`, cancel);
+  const buttons = h('div', { class: 'ipyagent-approval' }, save, leave);
+  return h('div', { ...attributes, 'data-lm-suppress-shortcuts': 'true' }, ...content, buttons);
+}
 
 /** A form with one part for each step of the plan. */
 export class PlanEditor {
-  readonly element = h('div', {
-    class: 'ipyagent-editor',
-    role: 'group',
-    'aria-label': 'Edit the plan',
-    'data-lm-suppress-shortcuts': 'true'
-  });
+  readonly element: HTMLElement;
 
   private parts: StepEditor[];
   private list = h('div', { class: 'ipyagent-editor-steps' });
 
   constructor(
     private plan: readonly PlanStep[],
-    done: Done
+    done: Done<EditedStep[]>
   ) {
     this.parts = plan.map(step => new StepEditor(step, this));
     const save = button('save', 'Save changes', 'Save changes to the plan', () => this.save(done));
-    const cancel = button('cancel-edit', 'Cancel', 'Cancel: leave the plan as it is', () =>
-      done(null)
-    );
-    const buttons = h('div', { class: 'ipyagent-approval' }, save, cancel);
-    this.element.append(this.list, buttons);
+    this.element = frame('Edit the plan', [this.list], save, 'plan', () => done(null));
     this.draw();
   }
 
@@ -59,7 +65,7 @@ export class PlanEditor {
     this.list.replaceChildren(...this.parts.map(part => part.element));
   }
 
-  private save(done: Done): void {
+  private save(done: Done<EditedStep[]>): void {
     const steps = this.parts.map(part => part.read());
     if (steps.every(step => step !== null)) {
       const before = this.plan.map(step => toEditedStep(step, step.request.arguments));
@@ -126,21 +132,73 @@ function toEditedStep({ id, name, note }: PlanStep, given: object): EditedStep {
 }
 
 /** Return the arguments in a field; null without any, with the problem shown. */
-export function readArguments(field: HTMLTextAreaElement, error: HTMLElement): object | null {
-  const given = parseArguments(field.value);
-  const problem = typeof given === 'string' ? given : '';
+function readArguments(field: HTMLTextAreaElement, error: HTMLElement): object | null {
+  let given: unknown = null;
+  let problem = '';
+  try {
+    given = JSON.parse(field.value);
+    problem = isObject(given) ? '' : 'Arguments are a JSON object, such as {"path": "data.csv"}.';
+  } catch (thrown) {
+    problem = `This is not JSON: ${(thrown as Error).message}`;
+  }
   error.textContent = problem;
   field.setAttribute('aria-invalid', `${problem !== ''}`);
-  return typeof given === 'string' ? null : given;
+  return isObject(given) ? given : null;
 }
 
-/** Parse a JSON object; return the problem as a string. */
-function parseArguments(text: string): object | string {
-  try {
-    const given: unknown = JSON.parse(text);
-    const isObject = typeof given === 'object' && given !== null && !Array.isArray(given);
-    return isObject ? given : 'Arguments are a JSON object, such as {"path": "data.csv"}.';
-  } catch (error) {
-    return `This is not JSON: ${(error as Error).message}`;
+/** An editor for a call that waits: its code as text, or else its arguments as JSON. */
+export class CallEditor {
+  readonly element: HTMLElement;
+
+  private field: HTMLTextAreaElement;
+  private error = h('p', { class: 'ipyagent-error', role: 'alert' });
+  /** The argument that is code; null where all are edited as JSON. */
+  private code: string | null;
+
+  constructor(
+    name: string,
+    private request: CallRequest,
+    done: Done<Record<string, unknown>>
+  ) {
+    this.code = codeArgument(request);
+    const what = this.code === null ? 'Arguments as JSON' : 'Code';
+    this.field = textArea('changed', `${what} of ${name}`, this.textOf(request.arguments));
+    const hint = 'Change this call; it is shown again, and asked about, before it runs';
+    const save = button('change', 'Change', hint, () => this.save(done));
+    const content = [this.field, this.error];
+    this.element = frame(`Edit ${name}`, content, save, 'call', () => done(null));
   }
+
+  focus(): void {
+    this.field.focus();
+  }
+
+  private textOf(given: Record<string, unknown>): string {
+    return this.code === null
+      ? hiddenAsEscapes(JSON.stringify(given, null, 2))
+      : (given[this.code] as string);
+  }
+
+  private save(done: Done<Record<string, unknown>>): void {
+    const { value } = this.field;
+    if (value === this.textOf(this.request.arguments)) {
+      done(null);
+    } else if (this.code !== null) {
+      done({ ...this.request.arguments, [this.code]: value });
+    } else {
+      const given = readArguments(this.field, this.error);
+      if (given === null) {
+        this.field.focus();
+      } else {
+        done({ ...given });
+      }
+    }
+  }
+}
+
+/** Return the argument whose text is the code that is shown, unless it hides characters. */
+function codeArgument({ preview, arguments: given }: CallRequest): string | null {
+  const isCode = preview?.kind === 'code' && hiddenAsEscapes(preview.text) === preview.text;
+  const found = isCode ? Object.entries(given).find(([, value]) => value === preview.text) : null;
+  return found?.[0] ?? null;
 }

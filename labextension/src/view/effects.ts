@@ -2,7 +2,7 @@
 import type { EffectLine, Effects } from '../protocol';
 import { changesOf } from './diff';
 import { media } from './displays';
-import { Child, h } from './dom';
+import { Child, h, textBox } from './dom';
 import { reveal } from './reveal';
 import type { Before } from './sanitize';
 
@@ -35,9 +35,7 @@ function rehearsedResult({ shown, shown_title }: Effects, before: Before): Child
     'details',
     {},
     h('summary', {}, shown_title),
-    text === ''
-      ? null
-      : h('pre', { class: 'ipyagent-pre ipyagent-output', tabindex: '0' }, reveal(text)),
+    text === '' ? null : textBox(reveal(text), 'ipyagent-output'),
     h('div', { class: 'ipyagent-media' }, ...figures)
   );
 }

@@ -20,14 +20,15 @@ export class FooterView {
       this.details.open = folds.some(fold => fold.is_open);
     }
     setText(this.title, duration === '' ? 'details' : `${duration} · details`);
-    this.folds.show(folds, () => folds.map(foldOf));
+    this.folds.show(folds, () => folds.map(fold => foldOf(fold)));
     this.facts.show([footer.facts, footer.trace_id], () => factsOf(footer));
   }
 }
 
-function foldOf({ title, text, is_open }: Fold): HTMLElement {
-  const body = textBox(reveal(text));
-  const details = h('details', { class: 'ipyagent-context' }, h('summary', {}, title), body);
+/** Draw a text behind its title. */
+export function foldOf({ title, text, is_open }: Fold, name = 'context', more = ''): HTMLElement {
+  const body = textBox(reveal(text), more);
+  const details = h('details', { class: `ipyagent-${name}` }, h('summary', {}, title), body);
   details.open = is_open;
   return details;
 }

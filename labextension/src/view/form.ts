@@ -128,7 +128,8 @@ export function approvalForm(
   edit: ((send: Decide) => void) | null
 ): HTMLElement {
   return answerForm(approval.question, decide, send => {
-    const reason = reasonField(about);
+    const hint = 'Reason (optional)';
+    const reason = field('reason', hint, `Reason for the decision on ${about} (optional)`);
     const buttons = approval.choices.map(({ answer, label }) =>
       button(answer, label, `${label}: ${about}`, () =>
         send({ decision: answer, reason: reason.value.trim() })
@@ -145,9 +146,4 @@ export function approvalForm(
     const note = covers === '' ? null : h('p', { class: 'ipyagent-covers' }, reveal(covers));
     return [...buttons, reason, note];
   });
-}
-
-/** Return a field for an optional reason. */
-function reasonField(about: string): HTMLInputElement {
-  return field('reason', 'Reason (optional)', `Reason for the decision on ${about} (optional)`);
 }

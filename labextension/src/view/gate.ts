@@ -28,7 +28,8 @@ export class Gate {
   private unseen = new Map<Element, number | null>();
   private ends = new Map<Element, HTMLElement>();
   private bars = new Map<Element, FoldBar>();
-  private labels = new Map<HTMLElement, { readonly name: string; readonly title: string }>();
+  /** The buttons, with their names and titles. */
+  private labels = new Map<HTMLElement, readonly [name: string, title: string]>();
 
   constructor(private places: Places) {
     // All browsers have it; without layout nothing can be hidden.
@@ -127,20 +128,12 @@ export class Gate {
   private draw(): void {
     const isClosed = this.unseen.size > 0;
     this.places.form.querySelectorAll<HTMLElement>(APPROVING).forEach(element => {
-      const { title } = element;
-      const label = this.labels.get(element) ?? {
-        name: element.getAttribute('aria-label') ?? '',
-        title
-      };
-      this.labels.set(element, label);
-      const name = isClosed ? `${label.name} (${REASON})` : label.name;
-      element.setAttribute('aria-label', name);
-      element.title = isClosed ? `${label.title} · ${REASON}` : label.title;
-      if (isClosed) {
-        element.setAttribute('aria-disabled', 'true');
-      } else {
-        element.removeAttribute('aria-disabled');
-      }
+      const own = [element.getAttribute('aria-label') ?? '', element.title] as const;
+      const [name, title] = this.labels.get(element) ?? own;
+      this.labels.set(element, [name, title]);
+      element.setAttribute('aria-label', isClosed ? `${name} (${REASON})` : name);
+      element.title = isClosed ? `${title} · ${REASON}` : title;
+      element.setAttribute('aria-disabled', `${isClosed}`);
     });
     if (!isClosed && this.status?.textContent === EARLY) {
       setText(this.status, '');

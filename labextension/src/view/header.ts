@@ -6,15 +6,6 @@ import { host } from './host';
 import { ModelPicker } from './modelPicker';
 import { reveal } from './reveal';
 
-/** A header, and the end of its run. */
-interface HeaderItem {
-  readonly header: Header;
-  readonly isOver: boolean;
-}
-
-/** The label of a run before its first snapshot. */
-const BEGINNING = 'running';
-
 export class HeaderView {
   readonly element = h('header', { class: 'ipyagent-header' });
 
@@ -42,10 +33,9 @@ export class HeaderView {
   }
 
   /** Draw a run; null before its first snapshot. */
-  update(item: HeaderItem | null): void {
-    const header = item?.header ?? null;
-    const isLive = this.stop !== null && item?.isOver !== true;
-    setText(this.chip, header?.state_text ?? BEGINNING);
+  update(header: Header | null, isOver: boolean): void {
+    const isLive = this.stop !== null && !isOver;
+    setText(this.chip, header?.state_text ?? 'running');
     const picker = host.models === null ? null : this.picker;
     const key = [header?.model, header?.badge, picker === null];
     this.title.show(key, () => title(header, picker));

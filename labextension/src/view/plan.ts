@@ -29,9 +29,16 @@ export class PlanView {
   private approval = new ApprovalView();
   private hint = new Slot(h('div'));
   private late = new Slot(h('div', { class: 'ipyagent-late', role: 'status' }));
-  private gate = this.gateFor(this.approval.element);
+  private gate = new ApprovalGate({
+    head: this.title.element,
+    about: this.list,
+    form: this.approval.element
+  });
 
-  constructor(private drawing: Drawing) {
+  constructor(
+    private drawing: Drawing,
+    private canEdit = true
+  ) {
     this.element = h(
       'section',
       { class: 'ipyagent-plan', role: 'group', 'aria-label': 'Plan' },
@@ -54,19 +61,17 @@ export class PlanView {
     }
     this.list.dataset.state = state;
     this.goal.show(plan.goal, () => [reveal(plan.goal)]);
-    this.title.show([plan.title, plan.hash], () => titleOf(plan));
+    const { title, hash } = plan;
+    this.title.show([title, hash], () =>
+      hash === '' ? [title] : [`${title} · hash `, h('code', {}, reveal(hash))]
+    );
     this.steps.update(plan.steps.map((step, index) => ({ step, number: index + 1 })));
     const { decide } = this.drawing;
     const asked = decide === null ? null : plan.approval;
-    this.approval.askPlan(plan, decide);
+    this.approval.askPlan(plan, decide, this.canEdit);
     this.hint.showIf(asked === null ? plan.hint : '', note);
     this.late.showIf(plan.late, lateNote);
     this.gate.update(asked?.id ?? null);
-  }
-
-  /** Keep the buttons in `form` inactive until all steps were visible. */
-  gateFor(form: HTMLElement): ApprovalGate {
-    return new ApprovalGate({ head: this.title.element, about: this.list, form });
   }
 }
 
@@ -94,10 +99,6 @@ class PlanStepView {
     this.call.show(request, () => wholeCall(request));
     this.effects.showIf(effects, each => effectsOf(each, this.drawing.before));
   }
-}
-
-function titleOf({ title, hash }: Plan): Child[] {
-  return hash === '' ? [title] : [`${title} · hash `, h('code', {}, reveal(hash))];
 }
 
 function line({ step, number }: PlanItem): Child[] {

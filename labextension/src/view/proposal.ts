@@ -8,6 +8,9 @@ import { Gate } from './gate';
 import { highlight } from './highlight';
 import { reveal, revealWithin } from './reveal';
 
+/** The length of a quoted line. */
+const WIDTH = 200;
+
 /** A proposed change, and who proposes it. */
 interface Proposed {
   readonly call: Call;
@@ -68,9 +71,11 @@ function describe({ call, before }: Proposed): string {
     : `the change of the cell ${quote(before)}`;
 }
 
+/** Return the first line that is not blank, cut to fit, in quotes. */
 function quote(source: string): string {
-  const line = firstLine(source);
-  return line === '' ? 'without text' : `“${line}”`;
+  const line = /\S.*/.exec(source)?.[0] ?? '';
+  const start = line.length > WIDTH ? `${line.slice(0, WIDTH)}…` : line;
+  return line === '' ? 'without text' : `“${start}”`;
 }
 
 function content(call: Call): HTMLElement {
@@ -92,10 +97,4 @@ function sourceOf({ request }: Call): string {
 
 function kindOf({ request }: Call): string {
   return typeof request.arguments.kind === 'string' ? request.arguments.kind : 'code';
-}
-
-/** Return the first line that is not blank, cut to fit. */
-function firstLine(text: string, width = 200): string {
-  const line = /\S.*/.exec(text)?.[0] ?? '';
-  return line.length > width ? `${line.slice(0, width)}…` : line;
 }

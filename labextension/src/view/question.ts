@@ -21,9 +21,8 @@ export function questionForm({ text, choices }: Question, decide: Decide): HTMLE
         send({ decision: 'answer', text: words });
       }
     };
-    const own = field('answer-field', placeholder(choices), `Answer to: ${text}`, () =>
-      answer(own.value)
-    );
+    const hint = choices.length > 0 ? 'or an answer of your own' : 'Your answer';
+    const own = field('answer-field', hint, `Answer to: ${text}`, () => answer(own.value));
     const picks = choices.map(choice =>
       button('choice', reveal(choice), `Answer: ${choice}`, () => answer(choice))
     );
@@ -37,8 +36,4 @@ export function questionForm({ text, choices }: Question, decide: Decide): HTMLE
       ...rest
     ];
   });
-}
-
-function placeholder(choices: string[]): string {
-  return choices.length > 0 ? 'or an answer of your own' : 'Your answer';
 }

@@ -84,7 +84,7 @@ export class RunView {
   /** Draw a run; null before its first snapshot. */
   update(transcript: Transcript | null): void {
     this.element.dataset.state = transcript?.header.state ?? 'running';
-    this.header.update(transcript && { header: transcript.header, isOver: isOver(transcript) });
+    this.header.update(transcript?.header ?? null, transcript !== null && isOver(transcript));
     if (transcript === null) {
       return;
     }

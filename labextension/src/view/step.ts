@@ -2,7 +2,7 @@
 import type { Call, Fold, Step } from '../protocol';
 import type { Drawing } from './approval';
 import { WaitingView } from './waiting';
-import { image } from './displays';
+import { media } from './displays';
 import { h, Slot, Views } from './dom';
 import { MarkdownText } from './streamedMarkdown';
 import { revealProse } from './prose';
@@ -59,7 +59,7 @@ export class StepView {
     this.text.update(text, !step.is_streaming);
     this.text.element.hidden = text === '';
     mark(this.text.element, step.is_answer);
-    this.images.show(images, () => images.map(image));
+    this.images.show(images, () => images.map(each => media(each, this.drawing.before)));
     this.tools.update(calls);
     this.facts.showIf(facts, note);
   }

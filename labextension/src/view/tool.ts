@@ -1,10 +1,11 @@
 /** Draws a tool call: a summary line, and all details behind it. */
-import type { Call, Fold, Late, Result } from '../protocol';
+import type { Call, Late, Result } from '../protocol';
 import { ApprovalView, Drawing } from './approval';
 import { wholeCall } from './call';
 import { media } from './displays';
 import { Child, h, Slot, textBox } from './dom';
 import { effectsOf } from './effects';
+import { foldOf } from './footer';
 import { ApprovalGate } from './gate';
 import { questionText } from './question';
 import { reveal } from './reveal';
@@ -155,18 +156,8 @@ function outcome({ remarks, result, facts }: Call): Child[] {
     ...lines(remarks),
     ...(result === null ? [] : texts(result)),
     ...lines(facts),
-    forModel === null ? null : textForModel(forModel)
+    forModel === null ? null : foldOf(forModel, 'for-model', 'ipyagent-output')
   ];
-}
-
-/** Draw the text that the model read in place of the output. */
-function textForModel({ title, text, is_open }: Fold): HTMLElement {
-  return h(
-    'details',
-    { class: 'ipyagent-for-model', ...(is_open ? { open: '' } : {}) },
-    h('summary', {}, title),
-    textBox(reveal(text), 'ipyagent-output')
-  );
 }
 
 function texts({ output, error, tone }: Result): Child[] {

@@ -13,6 +13,8 @@ interface Report {
   skipped: string[];
 }
 
+const LOST: Report = { restored: [], skipped: ['The connection to the kernel was lost.'] };
+
 export class UndoView {
   readonly element = h('div', {
     class: 'ipyagent-undo',
@@ -50,9 +52,10 @@ export class UndoView {
     }
     const busy = 'A cell is running; this may have to wait for its end.';
     const waiting = window.setTimeout(() => this.show([busy]), PATIENCE);
-    const report = reportIn(await answer.finally(() => window.clearTimeout(waiting)));
-    this.show([...report.restored, ...report.skipped]);
-    if (report.restored.length === 0) {
+    const reply = await answer.finally(() => window.clearTimeout(waiting));
+    const { restored, skipped } = (reply ?? LOST) as Report;
+    this.show([...restored, ...skipped]);
+    if (restored.length === 0) {
       this.element.append(this.undoButton());
     } else if (isDry) {
       this.element.append(
@@ -67,10 +70,4 @@ export class UndoView {
     const list = h('ul', { 'data-ipyagent': 'undo-report', role: 'status' }, ...items);
     this.element.replaceChildren(list);
   }
-}
-
-function reportIn(value: unknown): Report {
-  const { restored, skipped } = (value ?? {}) as Partial<Report>;
-  const noConnection = ['The connection to the kernel was lost.'];
-  return { restored: restored ?? [], skipped: skipped ?? (restored ? [] : noConnection) };
 }

@@ -48,14 +48,6 @@ class PendingApproval(Model):
     plan: Plan | None = None
 
 
-class WaitingPlan(Model):
-    """A plan that waits while no cell asks about it."""
-
-    run_id: str
-    cell_id: str | None
-    plan: Plan
-
-
 class PlanStepLine(Model):
     """The progress of a plan's step."""
 
@@ -85,27 +77,20 @@ class VariableLine(Model):
     run_id: str
 
 
-class SessionName(Model):
-    """The session of the notebook."""
-
-    id: str
-    name: str
-
-
 class Overview(Model):
     """An overview of a notebook: the newest entries of each list.
 
     `model` would answer now. `runs` are oldest first; `plan` and `todos` are those of the newest
-    run, `done` is their progress; `usage` is that of all runs of the session; `status` is the line
+    run, `done` is their progress; `waiting` is a plan that no cell asks about, and has no
+    `approval_id`; `usage` is that of all runs of the session; `status` is the line
     of the status bar.
     """
 
     model: str
-    session: SessionName | None
     sessions: tuple[SessionLine, ...]
     runs: tuple[RunLine, ...]
     approvals: tuple[PendingApproval, ...]
-    waiting: WaitingPlan | None
+    waiting: PendingApproval | None
     plan: tuple[PlanStepLine, ...]
     todos: tuple[Todo, ...]
     done: str

@@ -87,7 +87,6 @@ class OverviewBuilder:
         last = newest[-1] if newest else None
         return messages.Overview(
             model=shorten_model(around.model or ""),
-            session=messages.SessionName(id=session.id, name=session.name) if session else None,
             sessions=tuple(_session_line(each, session) for each in around.sessions[:SESSIONS]),
             runs=runs,
             approvals=approvals,
@@ -267,12 +266,14 @@ def _approvals(feed: Feed) -> Iterator[messages.PendingApproval]:
         )
 
 
-def _waiting(plan: Run | None, live: Container[str]) -> messages.WaitingPlan | None:
+def _waiting(plan: Run | None, live: Container[str]) -> messages.PendingApproval | None:
     """Return a plan that waits while no cell asks about it."""
-    waiting_plan = transcribe_plan(plan, is_whole=True) if plan and plan.id not in live else None
+    waiting_plan = transcribe_plan(plan, "") if plan and plan.id not in live else None
     if plan is None or waiting_plan is None:
         return None
-    return messages.WaitingPlan(run_id=plan.id, cell_id=plan.cell_id, plan=waiting_plan)
+    return messages.PendingApproval(
+        approval_id="", run_id=plan.id, cell_id=plan.cell_id, about="a plan", plan=waiting_plan
+    )
 
 
 def _plan_lines(run: Run) -> Iterator[messages.PlanStepLine]:

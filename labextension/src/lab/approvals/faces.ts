@@ -1,12 +1,10 @@
 /** Gives each question one face with buttons; its other faces lead there. */
-import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
-import { INotebookTracker } from '@jupyterlab/notebook';
-import { Token } from '@lumino/coreutils';
+import type { INotebookTracker } from '@jupyterlab/notebook';
 import { Signal } from '@lumino/signaling';
 
 import { h, setText } from '../../view/dom';
 import { button } from '../../view/form';
-import { ILinks } from '../kernel/links';
+import type { ILinks } from '../kernel/links';
 import { areButtonsInSight, Face, faceOf, focusCard, isInSight, scrollToFace } from './visibility';
 import { formOf, listWaiting, OUTPUT, PANEL, Waiting } from './waiting';
 
@@ -94,7 +92,7 @@ function preferenceOf(card: HTMLElement): number {
 
 /** A face in use keeps its buttons; else they are at the first face that shows them. */
 function choose(faces: readonly Face[], before: HTMLElement | undefined): Face | null {
-  const last = faces.find(({ form }) => form === before);
+  const last = faces.find(({ form }) => form === before) ?? faces.find(isInUse);
   if (last !== undefined && isInUse(last)) {
     return last;
   }
@@ -133,15 +131,3 @@ function removeLine(line: HTMLElement): void {
   }
   line.remove();
 }
-
-export const IFaces = new Token<Faces>('ipyagent:IFaces', 'The faces of the questions that wait.');
-
-export const faces: JupyterFrontEndPlugin<Faces> = {
-  id: 'ipyagent:faces',
-  description: 'Gives each question that waits one place with buttons.',
-  autoStart: true,
-  requires: [INotebookTracker, ILinks],
-  provides: IFaces,
-  activate: (_: JupyterFrontEnd, tracker: INotebookTracker, links: ILinks) =>
-    new Faces(tracker, links)
-};

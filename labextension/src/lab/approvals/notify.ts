@@ -1,9 +1,8 @@
 /** Notifies users of waiting approvals while the page is in the background. */
-import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
-import { ICommandPalette } from '@jupyterlab/apputils';
+import type { JupyterFrontEnd } from '@jupyterlab/application';
 
-import { ILinks } from '../kernel/links';
-import { ISettings } from '../settings';
+import type { ILinks } from '../kernel/links';
+import type { ISettings } from '../settings';
 import { Badge } from './badge';
 import { describeWaiting, listWaiting, showWaiting, Waiting } from './waiting';
 
@@ -11,7 +10,7 @@ import { describeWaiting, listWaiting, showWaiting, Waiting } from './waiting';
 export const NOTIFY = 'ipyagent:enable-notifications';
 
 /** Shows one notification for each new approval, and closes it with the approval. */
-class Notifier {
+export class Notifier {
   private badge = new Badge();
   private known = new Map<string, Notification | null>();
 
@@ -22,6 +21,14 @@ class Notifier {
   ) {
     links.changed.connect(() => this.update());
     this.update();
+    app.commands.addCommand(NOTIFY, {
+      label: 'Notify me when an approval waits in the background',
+      isEnabled: () => permission() === 'default',
+      execute: async () => {
+        await Notification.requestPermission();
+        app.commands.notifyCommandChanged(NOTIFY);
+      }
+    });
   }
 
   private update(): void {
@@ -35,8 +42,9 @@ class Notifier {
     }
     for (const [key, each] of waiting) {
       if (!this.known.has(key)) {
-        const isWanted = this.settings.now.notify && isElsewhere() && permission() === 'granted';
-        this.known.set(key, isWanted ? this.notify(each) : null);
+        const isElsewhere = document.hidden || !document.hasFocus();
+        const isWanted = this.settings.now.notify && permission() === 'granted';
+        this.known.set(key, isElsewhere && isWanted ? this.notify(each) : null);
       }
     }
   }
@@ -53,35 +61,6 @@ class Notifier {
   }
 }
 
-function isElsewhere(): boolean {
-  return document.hidden || !document.hasFocus();
-}
-
 function permission(): NotificationPermission {
   return 'Notification' in window ? Notification.permission : 'denied';
 }
-
-export const notify: JupyterFrontEndPlugin<void> = {
-  id: 'ipyagent:notify',
-  description: 'Notifies of approvals that wait while the page is in the background.',
-  autoStart: true,
-  requires: [ILinks, ISettings],
-  optional: [ICommandPalette],
-  activate: (
-    app: JupyterFrontEnd,
-    links: ILinks,
-    settings: ISettings,
-    palette: ICommandPalette | null
-  ) => {
-    new Notifier(app, links, settings);
-    app.commands.addCommand(NOTIFY, {
-      label: 'Notify me when an approval waits in the background',
-      isEnabled: () => permission() === 'default',
-      execute: async () => {
-        await Notification.requestPermission();
-        app.commands.notifyCommandChanged(NOTIFY);
-      }
-    });
-    palette?.addItem({ command: NOTIFY, category: 'ipyagent' });
-  }
-};

@@ -1,9 +1,9 @@
 /** Leads to approvals that wait where nobody sees them. */
-import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
+import type { JupyterFrontEnd } from '@jupyterlab/application';
 import { Notification } from '@jupyterlab/apputils';
-import { INotebookTracker, NotebookActions } from '@jupyterlab/notebook';
+import { type INotebookTracker, NotebookActions } from '@jupyterlab/notebook';
 
-import { Faces, IFaces } from './faces';
+import type { Faces } from './faces';
 import { isInSight } from './visibility';
 import { describeWaiting, showWaiting, Waiting } from './waiting';
 
@@ -16,7 +16,7 @@ const INPUTS = ['wheel', 'touchmove', 'pointerdown', 'keydown'];
  * Shows one toast for the approvals that have not been in sight yet. While the user does nothing
  * but run cells and decide, it scrolls to them instead: Run All leaves the view at its last cell.
  */
-class Reminder {
+export class Reminder {
   /** The number of looks at which an approval was out of sight; Infinity once it was seen. */
   private looks = new Map<string, number>();
   private toast: { readonly id: string; readonly text: string } | null = null;
@@ -99,13 +99,3 @@ class Reminder {
     return isHere && !isElsewhere && this.fresh.has(approval.cell_id ?? '');
   }
 }
-
-export const remind: JupyterFrontEndPlugin<void> = {
-  id: 'ipyagent:remind',
-  description: 'Leads to approvals that wait out of sight.',
-  autoStart: true,
-  requires: [INotebookTracker, IFaces],
-  activate: (app: JupyterFrontEnd, tracker: INotebookTracker, faces: Faces) => {
-    new Reminder(app, tracker, faces);
-  }
-};

@@ -68,16 +68,13 @@ export async function runBelow({ panel, index }: Place, source: string): Promise
 export async function runCurrent({ content, sessionContext }: NotebookPanel): Promise<void> {
   const { activeCell: cell } = content;
   const hasRun = await NotebookActions.run(content, sessionContext);
-  if (!hasRun && cell !== null && !cell.isDisposed && wasDropped(cell.model)) {
+  const isKept = !hasRun && cell !== null && !cell.isDisposed;
+  if (isKept && isCode(cell.model) && cell.model.executionCount === null) {
     const callback = (): void => void NotebookActions.runCells(content, [cell], sessionContext);
     const run = { label: 'Run it', caption: 'Run the cell now', callback };
     const text = 'The new cell did not run: one that ran before it failed or was stopped.';
     Notification.warning(text, { autoClose: false, actions: [run] });
   }
-}
-
-function wasDropped(cell: ICellModel): boolean {
-  return isCode(cell) && cell.executionCount === null;
 }
 
 /** Highlight a changed cell for a moment. */

@@ -30,105 +30,85 @@ export async function askAbout(
   }
 }
 
-/** Shows the buttons of one cell while it has an error. */
-class CellErrors {
-  private row: Widget | null = null;
-  /** The layout for the buttons exists once the cell was in view. */
-  private isDrawn = false;
-
-  constructor(
-    private cell: CodeCell,
-    private isOffered: () => boolean,
-    private ask: (cell: CodeCell, prompt: Prompt) => void
-  ) {
-    const { outputs, sharedModel } = cell.model;
-    const update = (): void => this.update();
-    outputs.changed.connect(update);
-    sharedModel.changed.connect(update);
-    cell.disposed.connect(() => {
-      outputs.changed.disconnect(update);
-      sharedModel.changed.disconnect(update);
-    });
-    void cell.ready.then(() => {
-      this.isDrawn = true;
-      update();
-    });
-  }
-
-  update(): void {
-    const { cell } = this;
-    if (cell.isDisposed || !this.isDrawn) {
+/** Show the buttons of a cell while it has an error; return a function that updates them. */
+function watchCell(
+  cell: CodeCell,
+  isOffered: () => boolean,
+  ask: (prompt: Prompt) => void
+): () => void {
+  let row: Widget | null = null;
+  const update = (): void => {
+    // The layout for the buttons exists once the cell was in view.
+    if (cell.isDisposed || cell.isPlaceholder()) {
       return;
     }
-    const isWanted = this.isOffered() && failureOf(cell.model) !== null;
-    if (isWanted && this.row === null) {
-      this.row = this.draw();
+    const isWanted = isOffered() && failureOf(cell.model) !== null;
+    if (isWanted && row === null) {
+      row = drawRow(ask);
       const layout = cell.layout as PanelLayout;
-      layout.insertWidget(layout.widgets.length - 1, this.row);
+      layout.insertWidget(layout.widgets.length - 1, row);
     } else if (!isWanted) {
-      this.row?.dispose();
-      this.row = null;
+      row?.dispose();
+      row = null;
     }
-  }
-
-  private draw(): Widget {
-    const fix = this.button('fix', 'Fix with agent', fixPrompt);
-    fix.prepend(agentIcon.element({ tag: 'span', className: 'ipyagent-action-icon' }));
-    const row = {
-      class: 'ipyagent-error-actions',
-      role: 'group',
-      'aria-label': 'Ask the agent about this error',
-      'data-lm-suppress-shortcuts': 'true'
-    };
-    const node = h('div', row, fix, this.button('explain', 'Explain', explainPrompt));
-    // Otherwise the notebook would select the failed cell again.
-    node.addEventListener('dblclick', event => event.stopPropagation());
-    return new Widget({ node });
-  }
-
-  private button(name: string, label: string, prompt: Prompt): HTMLElement {
-    const attributes = { type: 'button', class: 'ipyagent-action', 'data-ipyagent': name };
-    const button = h('button', attributes, label);
-    button.addEventListener('click', () => this.ask(this.cell, prompt));
-    return button;
-  }
+  };
+  const { outputs, sharedModel } = cell.model;
+  outputs.changed.connect(update);
+  sharedModel.changed.connect(update);
+  cell.disposed.connect(() => {
+    outputs.changed.disconnect(update);
+    sharedModel.changed.disconnect(update);
+  });
+  void cell.ready.then(update);
+  return update;
 }
 
-/** The failed cells of one notebook. */
-class NotebookErrors {
-  private cells = new Map<CodeCell, CellErrors>();
+function drawRow(ask: (prompt: Prompt) => void): Widget {
+  const [fix, explain] = (
+    [
+      ['fix', 'Fix with agent', fixPrompt],
+      ['explain', 'Explain', explainPrompt]
+    ] as const
+  ).map(([name, label, prompt]) => {
+    const attributes = { type: 'button', class: 'ipyagent-action', 'data-ipyagent': name };
+    const button = h('button', attributes, label);
+    button.addEventListener('click', () => ask(prompt));
+    return button;
+  });
+  fix.prepend(agentIcon.element({ tag: 'span', className: 'ipyagent-action-icon' }));
+  const row = {
+    class: 'ipyagent-error-actions',
+    role: 'group',
+    'aria-label': 'Ask the agent about this error',
+    'data-lm-suppress-shortcuts': 'true'
+  };
+  const node = h('div', row, fix, explain);
+  // Otherwise the notebook would select the failed cell again.
+  node.addEventListener('dblclick', event => event.stopPropagation());
+  return new Widget({ node });
+}
 
-  constructor(
-    private panel: NotebookPanel,
-    private links: ILinks,
-    private settings: ISettings
-  ) {
-    const { content, sessionContext } = panel;
-    const update = (): void => this.update();
-    const watch = (): void => this.watch();
-    settings.changed.connect(update);
-    sessionContext.kernelChanged.connect(update);
-    panel.disposed.connect(() => settings.changed.disconnect(update));
-    content.modelChanged.connect(watch);
-    void panel.context.ready.then(() => content.model?.cells.changed.connect(watch)).then(watch);
-    void sessionContext.ready.then(update);
-  }
-
-  private watch(): void {
-    const isOffered = (): boolean => this.settings.now.errorActions && isPython(this.panel);
-    const ask = (cell: CodeCell, prompt: Prompt): void =>
-      void askAbout(this.panel, cell, this.links, prompt);
-    for (const cell of this.panel.content.widgets) {
-      if (cell instanceof CodeCell && !this.cells.has(cell)) {
-        this.cells.set(cell, new CellErrors(cell, isOffered, ask));
-        cell.disposed.connect(() => this.cells.delete(cell));
+/** Watch the cells of one notebook. */
+function watchNotebook(panel: NotebookPanel, links: ILinks, settings: ISettings): void {
+  const { content, sessionContext } = panel;
+  const updates = new Map<CodeCell, () => void>();
+  const update = (): void => updates.forEach(each => each());
+  const isOffered = (): boolean => settings.now.errorActions && isPython(panel);
+  const watch = (): void => {
+    for (const cell of content.widgets) {
+      if (cell instanceof CodeCell && !updates.has(cell)) {
+        const ask = (prompt: Prompt): void => void askAbout(panel, cell, links, prompt);
+        updates.set(cell, watchCell(cell, isOffered, ask));
+        cell.disposed.connect(() => updates.delete(cell));
       }
     }
-  }
-
-  private update(): void {
-    this.cells.forEach(cell => cell.update());
-  }
+  };
+  settings.changed.connect(update);
+  sessionContext.kernelChanged.connect(update);
+  panel.disposed.connect(() => settings.changed.disconnect(update));
+  content.modelChanged.connect(watch);
+  void panel.context.ready.then(() => content.model?.cells.changed.connect(watch)).then(watch);
+  void sessionContext.ready.then(update);
 }
 
 export const errors: JupyterFrontEndPlugin<void> = {
@@ -137,8 +117,7 @@ export const errors: JupyterFrontEndPlugin<void> = {
   autoStart: true,
   requires: [INotebookTracker, ILinks, ISettings],
   activate: (_, tracker: INotebookTracker, links: ILinks, settings: ISettings) => {
-    const watch = (panel: NotebookPanel): NotebookErrors =>
-      new NotebookErrors(panel, links, settings);
+    const watch = (panel: NotebookPanel): void => watchNotebook(panel, links, settings);
     tracker.forEach(watch);
     tracker.widgetAdded.connect((_, panel) => watch(panel));
   }

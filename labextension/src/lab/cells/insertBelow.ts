@@ -1,9 +1,7 @@
 /** Inserts cells below a card's own cell: code of the card, and prompts that go on. */
-import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import type { Cell } from '@jupyterlab/cells';
-import { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
+import type { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
 
-import { host } from '../../view/host';
 import { sharedNotebook } from '../proposals/documents';
 import { insertCells } from '../proposals/sharedCells';
 import { cellIds, mark, runBelow } from './cellLocations';
@@ -38,7 +36,7 @@ function findBelow(tracker: INotebookTracker, from: Element): Below | string {
 }
 
 /** Insert cells below the one with `from`, as one undo step; return null, or why it cannot be. */
-function insertBelow(
+export function insertBelow(
   tracker: INotebookTracker,
   from: Element,
   sources: readonly string[]
@@ -58,7 +56,7 @@ function insertBelow(
 const MODEL = /^\s(?:-m|--model)\b/;
 
 /** Run a prompt in an agent cell below, with the options of the one above that last. */
-function askBelow(
+export function askBelow(
   tracker: INotebookTracker,
   from: Element,
   prompt: string,
@@ -75,14 +73,3 @@ function askBelow(
   void runBelow({ panel, index: index - 1 }, `${first}\n${prompt}`);
   return null;
 }
-
-export const toCells: JupyterFrontEndPlugin<void> = {
-  id: 'ipyagent:to-cells',
-  description: 'Inserts cells below a card: its code, and prompts that go on.',
-  autoStart: true,
-  requires: [INotebookTracker],
-  activate: (_: JupyterFrontEnd, tracker: INotebookTracker) => {
-    host.insertCells = (from, sources) => insertBelow(tracker, from, sources);
-    host.askBelow = (from, prompt, isModelKept) => askBelow(tracker, from, prompt, isModelKept);
-  }
-};

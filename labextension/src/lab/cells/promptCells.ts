@@ -9,24 +9,14 @@ import { isPrompt, withoutPrompts } from './prompts';
 const CLASS = 'ipyagent-cell';
 const MIME_TYPE = 'text/x-ipythongfm';
 
-/** Updates the display of one notebook's cells when their sources change. */
-class PromptCells {
-  private watched = new WeakSet<Cell>();
-
-  constructor(private notebook: Notebook) {
-    const follow = (): void => {
-      notebook.model?.cells.changed.connect(this.watch);
-      this.watch();
-    };
-    notebook.modelChanged.connect(follow);
-    follow();
-  }
-
-  private watch = (): void => {
-    for (const cell of this.notebook.widgets) {
-      if (cell.model.type === 'code' && !this.watched.has(cell)) {
-        this.watched.add(cell);
-        const update = (): void => this.update(cell);
+/** Update the display of a notebook's cells when their sources change. */
+function watchNotebook(notebook: Notebook): void {
+  const watched = new WeakSet<Cell>();
+  const watch = (): void => {
+    for (const cell of notebook.widgets) {
+      if (cell.model.type === 'code' && !watched.has(cell)) {
+        watched.add(cell);
+        const update = (): void => showAsProse(cell, notebook);
         // An editor accepts no change while it processes another.
         cell.model.contentChanged.connect(() => queueMicrotask(update));
         // The kernel's language is set on every code cell when it is known.
@@ -35,18 +25,23 @@ class PromptCells {
       }
     }
   };
+  const follow = (): void => {
+    notebook.model?.cells.changed.connect(watch);
+    watch();
+  };
+  notebook.modelChanged.connect(follow);
+  follow();
+}
 
-  private update(cell: Cell): void {
-    if (cell.isDisposed) {
-      return;
-    }
-    const prompt = isPrompt(cell.model.sharedModel.getSource());
-    if (prompt || cell.hasClass(CLASS)) {
-      const { codeMimetype, editorConfig } = this.notebook;
-      cell.toggleClass(CLASS, prompt);
-      cell.model.mimeType = prompt ? MIME_TYPE : codeMimetype;
-      wrap(cell, prompt || editorConfig.code.lineWrap === true);
-    }
+function showAsProse(cell: Cell, { codeMimetype, editorConfig }: Notebook): void {
+  if (cell.isDisposed) {
+    return;
+  }
+  const prompt = isPrompt(cell.model.sharedModel.getSource());
+  if (prompt || cell.hasClass(CLASS)) {
+    cell.toggleClass(CLASS, prompt);
+    cell.model.mimeType = prompt ? MIME_TYPE : codeMimetype;
+    wrap(cell, prompt || editorConfig.code.lineWrap === true);
   }
 }
 
@@ -64,7 +59,7 @@ export const prose: JupyterFrontEndPlugin<void> = {
   optional: [ILSPCodeExtractorsManager],
   activate: (_, tracker: INotebookTracker, extractors: ILSPCodeExtractorsManager | null) => {
     extractors?.register(withoutPrompts, null);
-    tracker.forEach(({ content }) => new PromptCells(content));
-    tracker.widgetAdded.connect((_, { content }) => new PromptCells(content));
+    tracker.forEach(({ content }) => watchNotebook(content));
+    tracker.widgetAdded.connect((_, { content }) => watchNotebook(content));
   }
 };

@@ -1,7 +1,7 @@
 /** The connection of a page to one kernel that has ipyagent loaded. */
 import { CommsOverSubshells, Kernel, KernelMessage as Jupyter } from '@jupyterlab/services';
 import { JSONObject, UUID } from '@lumino/coreutils';
-import { ISignal, Signal } from '@lumino/signaling';
+import { Signal } from '@lumino/signaling';
 
 import type { FromRun, ToRun } from '../../channel';
 import type { Ask, Overview, PageRequest, Protocol, RunLine } from '../../protocol';
@@ -19,7 +19,7 @@ const PAGE = UUID.uuid4();
 type Starting = Kernel.IComm & { readonly subshellStarted?: Promise<void> };
 
 /** Handles a request of the kernel; an exception becomes the reply's error. */
-export type Serve = (request: PageRequest) => unknown;
+type Serve = (request: PageRequest, link: Link) => unknown;
 
 /** The open notebooks of one kernel. */
 export interface OpenNotebooks {
@@ -38,7 +38,9 @@ export class Link {
   /** False where JupyterLab's widgets have no connection to the kernel. */
   hasWidgets = true;
 
-  private changes = new Signal<this, void>(this);
+  /** Emitted after every change of `overview`. */
+  readonly changed = new Signal<this, void>(this);
+
   private runs = new Map<string, (message: FromRun) => void>();
   private answers = new Map<number, (value: unknown) => void>();
   private requestCount = 0;
@@ -48,7 +50,7 @@ export class Link {
 
   constructor(
     private connection: Kernel.IKernelConnection,
-    private listNotebooks: () => OpenNotebooks,
+    private listNotebooks: (link: Link) => OpenNotebooks,
     private serve: Serve
   ) {
     this.attach();
@@ -57,11 +59,6 @@ export class Link {
   /** The connection of the comms, shared by all notebooks of this kernel. */
   get kernel(): Kernel.IKernelConnection {
     return this.connection;
-  }
-
-  /** Emitted after every change of `overview`. */
-  get changed(): ISignal<this, void> {
-    return this.changes;
   }
 
   /** The kernel's live runs. */
@@ -102,7 +99,7 @@ export class Link {
 
   /** Report the open notebooks of this kernel. */
   reportNotebooks(): void {
-    this.send({ type: 'shows', ...this.listNotebooks() });
+    this.send({ type: 'shows', ...this.listNotebooks(this) });
   }
 
   /** Switch to another connection to the same kernel. */
@@ -176,7 +173,7 @@ export class Link {
     const opened = {
       page: PAGE,
       client: kernel.clientId,
-      notebooks: this.listNotebooks().notebooks
+      notebooks: this.listNotebooks(this).notebooks
     };
     void comm.open(opened);
   }
@@ -210,7 +207,7 @@ export class Link {
     switch (message.type) {
       case 'overview':
         this.overview = message.overview;
-        this.changes.emit();
+        this.changed.emit();
         break;
       case 'run':
         this.runs.get(message.run_id)?.(message.message);
@@ -239,7 +236,7 @@ export class Link {
   private async answerRequest(request: PageRequest): Promise<void> {
     const { id } = request;
     try {
-      const value = (await this.serve(request)) ?? null;
+      const value = (await this.serve(request, this)) ?? null;
       this.send({ type: 'reply', id, value, error: null });
     } catch (error) {
       const why = error instanceof Error ? error.message : String(error);
@@ -275,7 +272,7 @@ export class Link {
     this.runs.clear();
     if (this.overview !== null) {
       this.overview = null;
-      this.changes.emit();
+      this.changed.emit();
     }
   }
 

@@ -6,7 +6,7 @@ import { Token } from '@lumino/coreutils';
 import { ISignal, Signal } from '@lumino/signaling';
 
 import type { PageRequest } from '../../protocol';
-import { Link, Serve, OpenNotebooks } from './link';
+import { Link, OpenNotebooks } from './link';
 
 /** The links of open notebooks to their kernels. */
 export interface ILinks {
@@ -17,7 +17,7 @@ export interface ILinks {
   /** The open notebooks, or those of one kernel, in the order in which they were opened. */
   notebooks(link?: Link): NotebookPanel[];
   /** Emitted when a link was added, removed or changed. */
-  readonly changed: ISignal<ILinks, void>;
+  readonly changed: ISignal<unknown, void>;
   /** Register a handler for a kind of request. */
   serve(what: string, handler: (panel: NotebookPanel, request: PageRequest) => unknown): void;
 }
@@ -28,19 +28,16 @@ export const ILinks = new Token<ILinks>(
 );
 
 class Links implements ILinks {
+  readonly changed = new Signal<unknown, void>(this);
+
   private links = new Map<string, Link>();
   private ownConnections = new Map<string, Kernel.IKernelConnection>();
-  private changes = new Signal<ILinks, void>(this);
   private handlers = new Map<string, (panel: NotebookPanel, request: PageRequest) => unknown>();
 
   constructor(private tracker: INotebookTracker) {
     tracker.forEach(panel => this.add(panel));
     tracker.widgetAdded.connect((_, panel) => this.add(panel));
     window.addEventListener('pagehide', () => this.links.forEach(link => link.close()));
-  }
-
-  get changed(): ISignal<ILinks, void> {
-    return this.changes;
   }
 
   get all(): readonly Link[] {
@@ -52,7 +49,9 @@ class Links implements ILinks {
   }
 
   notebooks(link?: Link): NotebookPanel[] {
-    return this.panels(link?.kernel.id);
+    const panels: NotebookPanel[] = [];
+    this.tracker.forEach(panel => panel.isDisposed || panels.push(panel));
+    return panels.filter(panel => link === undefined || kernelOf(panel)?.id === link.kernel.id);
   }
 
   serve(what: string, handler: (panel: NotebookPanel, request: PageRequest) => unknown): void {
@@ -90,7 +89,7 @@ class Links implements ILinks {
       );
     }
     this.links.forEach(link => link.reportNotebooks());
-    this.changes.emit();
+    this.changed.emit();
   }
 
   private updateLink(id: string, connections: Kernel.IKernelConnection[]): void {
@@ -105,9 +104,12 @@ class Links implements ILinks {
   private linkFor(id: string, connection: Kernel.IKernelConnection): Link {
     const link = this.links.get(id);
     if (link === undefined) {
-      const serve: Serve = request => this.answerRequest(id, request);
-      const link = new Link(connection, () => this.listNotebooks(id), serve);
-      link.changed.connect(() => this.changes.emit());
+      const link = new Link(
+        connection,
+        each => this.listNotebooks(each),
+        (request, each) => this.answerRequest(request, each)
+      );
+      link.changed.connect(() => this.changed.emit());
       this.links.set(id, link);
       return link;
     }
@@ -147,16 +149,8 @@ class Links implements ILinks {
     return connection;
   }
 
-  private panels(kernelId?: string): NotebookPanel[] {
-    const panels: NotebookPanel[] = [];
-    this.tracker.forEach(panel => panel.isDisposed || panels.push(panel));
-    return kernelId === undefined
-      ? panels
-      : panels.filter(panel => kernelOf(panel)?.id === kernelId);
-  }
-
-  private listNotebooks(kernelId: string): OpenNotebooks {
-    const panels = this.panels(kernelId);
+  private listNotebooks(link: Link): OpenNotebooks {
+    const panels = this.notebooks(link);
     return {
       notebooks: panels.map(({ context }) => context.path),
       clients: panels.flatMap(panel => kernelOf(panel)?.clientId ?? [])
@@ -164,10 +158,10 @@ class Links implements ILinks {
   }
 
   /** Pass a request to its handler, with the notebook at its `path` or that of its `client`. */
-  private answerRequest(kernelId: string, request: PageRequest): unknown {
+  private answerRequest(request: PageRequest, link: Link): unknown {
     const handler = this.handlers.get(request.what);
     const { path, client } = request;
-    const own = this.panels(kernelId);
+    const own = this.notebooks(link);
     const panel =
       path === null
         ? (own.find(each => kernelOf(each)?.clientId === client) ?? own.at(0))

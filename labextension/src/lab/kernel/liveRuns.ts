@@ -24,7 +24,12 @@ export class LiveRuns {
     if (entry === undefined) {
       return null;
     }
-    return (entry.channel ??= openChannel(runId, entry.link));
+    if (entry.channel === null) {
+      const channel = new Channel(message => entry.link.sendToRun(runId, message));
+      entry.link.follow(runId, message => channel.receive(message));
+      entry.channel = channel;
+    }
+    return entry.channel;
   }
 
   /** Update the list from the links' overviews. */
@@ -49,9 +54,3 @@ export class LiveRuns {
 
 /** The page's live runs, shared by the renderer and the plugins. */
 export const live = new LiveRuns();
-
-function openChannel(runId: string, link: Link): Channel {
-  const channel = new Channel(message => link.sendToRun(runId, message));
-  link.follow(runId, message => channel.receive(message));
-  return channel;
-}

@@ -1,37 +1,18 @@
 /** The approvals, questions and plans that wait for the user. */
 import type { Answer } from '../../channel';
 import { approvalKey } from '../../model';
-import type { Approval, Overview, PendingApproval, WaitingPlan } from '../../protocol';
-import { h, Slot } from '../../view/dom';
-import { approvalForm, button } from '../../view/form';
+import type { Overview, PendingApproval } from '../../protocol';
+import { h, Slot, Views } from '../../view/dom';
+import { button } from '../../view/form';
 import { PlanView } from '../../view/plan';
 import { reveal } from '../../view/reveal';
 import type { Before } from '../../view/sanitize';
 import { ToolView } from '../../view/tool';
-import { Keyed } from './keyed';
 import { PanelActions, PanelState, Section } from './section';
 
-/** The state of a run whose plan waits. */
-const WAITING = 'waiting';
-
-/** The approval of a plan for which no cell waits. */
-const DRAFT: Approval = {
-  id: '',
-  question: 'May this plan run?',
-  choices: [
-    { answer: 'approve', label: 'Approve' },
-    { answer: 'deny', label: 'Deny' }
-  ],
-  covers: ''
-};
-
-/** An approval that a cell waits for, or a draft plan. */
-type Item =
-  | { readonly kind: 'asked'; readonly approval: PendingApproval; readonly about: About }
-  | { readonly kind: 'waiting'; readonly plan: WaitingPlan; readonly about: About };
-
-interface About {
-  readonly runId: string;
+/** An approval that a cell waits for, or a plan that no cell asks about. */
+interface Item {
+  readonly approval: PendingApproval;
   readonly prompt: string;
   /** Null if the cell was deleted. */
   readonly cellId: string | null;
@@ -40,7 +21,7 @@ interface About {
 export class ApprovalsSection {
   private list = h('div');
   private nothing = h('p', { class: 'ipyagent-note' });
-  private cards: Keyed<Item, CardView>;
+  private cards: Views<Item, Card>;
   private notify: HTMLElement;
   private section: Section;
 
@@ -56,12 +37,12 @@ export class ApprovalsSection {
     const parts = [this.nothing, this.list, this.notify];
     this.section = new Section('approvals', 'Waiting for you', ...parts);
     this.element = this.section.element;
-    this.cards = new Keyed(this.list, keyOf, item => cardOf(item, actions, before));
+    const make = ({ approval }: Item): Card => new Card(actions, before, approval);
+    this.cards = new Views(this.list, make, ({ approval }) => approvalKey(approval));
   }
 
-  update(state: PanelState): void {
-    const { overview, isReachable, canNotify } = state;
-    const items = overview === null || !isReachable ? [] : itemsOf(overview, state.cells);
+  update({ overview, isReachable, canNotify, cells }: PanelState): void {
+    const items = overview === null || !isReachable ? [] : listItems(overview, cells);
     this.section.show(overview !== null, items.length > 0 ? `${items.length}` : '');
     this.section.keepFocus(() => this.cards.update(items));
     this.nothing.hidden = items.length > 0;
@@ -77,12 +58,7 @@ export function countWaiting({ approvals, waiting }: Overview): number {
   return approvals.length + (waiting === null ? 0 : 1);
 }
 
-interface CardView {
-  readonly element: HTMLElement;
-  update(item: Item): void;
-}
-
-/** The frame of all cards: the prompt, and a button that leads to its cell. */
+/** A question below its prompt, and a button that leads to its cell. */
 class Card {
   readonly element = h('article', {
     class: 'ipyagent-panel-card',
@@ -90,107 +66,44 @@ class Card {
   });
 
   private head = new Slot(h('div', { class: 'ipyagent-panel-about' }));
+  private call: ToolView | null = null;
+  private plan: PlanView | null = null;
 
   constructor(
     private actions: PanelActions,
-    ...parts: HTMLElement[]
+    before: Before,
+    asked: PendingApproval
   ) {
-    this.element.append(this.head.element, ...parts);
+    const decide = (id: string, answer: Answer): void => actions.decide(asked, id, answer);
+    if (asked.call !== null) {
+      this.call = new ToolView({ decide, before });
+    } else {
+      // One that no cell asks about runs as it is.
+      this.plan = new PlanView({ decide, before }, asked.approval_id !== '');
+    }
+    this.element.append(this.head.element, (this.call ?? this.plan)?.element ?? '');
   }
 
-  update(label: string, { runId, prompt, cellId }: About): void {
-    this.element.dataset.run = runId;
-    this.element.setAttribute('aria-label', label);
+  update({ approval, prompt, cellId }: Item): void {
+    this.element.dataset.run = approval.run_id;
+    this.element.setAttribute('aria-label', `Waiting for you: ${approval.about}`);
     this.head.show([prompt, cellId], () => [
       h('span', { class: 'ipyagent-panel-prompt' }, reveal(prompt)),
       cellId === null
         ? null
         : button('jump', 'Go to cell', 'Go to the cell that asks', () => this.actions.jump(cellId))
     ]);
+    if (approval.call !== null) {
+      this.call?.update(approval.call);
+    }
+    this.plan?.update(approval.plan, 'waiting');
   }
 }
 
-function cardOf(item: Item, actions: PanelActions, before: Before): CardView {
-  if (item.kind === 'waiting') {
-    return draftCard(actions, before);
-  }
-  return item.approval.plan === null ? callCard(actions, before) : planCard(actions, before);
-}
-
-function callCard(actions: PanelActions, before: Before): CardView {
-  let runId = '';
-  const decide = (id: string, answer: Answer): void => actions.decide(runId, id, answer);
-  const tool = new ToolView({ decide, before });
-  const card = new Card(actions, tool.element);
-  const update = (item: Item): void => {
-    if (item.kind === 'asked' && item.approval.call !== null) {
-      runId = item.approval.run_id;
-      card.update(`Waiting for you: ${item.approval.about}`, item.about);
-      tool.update(item.approval.call);
-    }
-  };
-  return { element: card.element, update };
-}
-
-function planCard(actions: PanelActions, before: Before): CardView {
-  let runId = '';
-  const decide = (id: string, answer: Answer): void => actions.decide(runId, id, answer);
-  const plan = new PlanView({ decide, before });
-  const card = new Card(actions, plan.element);
-  const update = (item: Item): void => {
-    if (item.kind === 'asked' && item.approval.plan !== null) {
-      runId = item.approval.run_id;
-      card.update(`Waiting for you: ${item.approval.about}`, item.about);
-      plan.update(item.approval.plan, WAITING);
-    }
-  };
-  return { element: card.element, update };
-}
-
-/** Return the card of a draft plan: no run waits for it, so the decision runs a new cell. */
-function draftCard(actions: PanelActions, before: Before): CardView {
-  const plan = new PlanView({ decide: null, before });
-  const form = new Slot(h('div'));
-  const gate = plan.gateFor(form.element);
-  const card = new Card(actions, plan.element, form.element);
-  const update = (item: Item): void => {
-    if (item.kind === 'waiting') {
-      card.update('Waiting for you: a plan', item.about);
-      plan.update(item.plan.plan, WAITING);
-      form.show(item.plan.run_id, () => [draftForm(item.plan, actions)]);
-      gate.update(item.plan.run_id);
-    }
-  };
-  return { element: card.element, update };
-}
-
-function draftForm(waiting: WaitingPlan, actions: PanelActions): HTMLElement {
-  const decide = (answer: Answer): void => {
-    if (answer.decision === 'approve' || answer.decision === 'deny') {
-      actions.decidePlan(waiting, answer.decision, answer.reason);
-    }
-  };
-  return approvalForm(DRAFT, 'this plan, which runs in a new cell', decide, null);
-}
-
-function keyOf(item: Item): string {
-  return item.kind === 'asked' ? approvalKey(item.approval) : item.plan.run_id;
-}
-
-function itemsOf(overview: Overview, cells: ReadonlySet<string>): Item[] {
-  const { approvals, waiting, runs } = overview;
-  const prompts = new Map(runs.map(run => [run.id, run.title]));
-  const about = ({ run_id, cell_id }: { run_id: string; cell_id: string | null }): About => ({
-    runId: run_id,
-    prompt: prompts.get(run_id) ?? '',
-    cellId: cell_id !== null && cells.has(cell_id) ? cell_id : null
-  });
-  const calls = approvals.map((approval): Item => ({
-    kind: 'asked',
+function listItems({ approvals, waiting, runs }: Overview, cells: ReadonlySet<string>): Item[] {
+  return [...approvals, ...(waiting === null ? [] : [waiting])].map(approval => ({
     approval,
-    about: about(approval)
+    prompt: runs.find(({ id }) => id === approval.run_id)?.title ?? '',
+    cellId: approval.cell_id !== null && cells.has(approval.cell_id) ? approval.cell_id : null
   }));
-  const plan: Item[] =
-    waiting === null ? [] : [{ kind: 'waiting', plan: waiting, about: about(waiting) }];
-  return [...calls, ...plan];
 }

@@ -7,7 +7,9 @@ import type { Link } from '../kernel/link';
 import type { ILinks } from '../kernel/links';
 
 export class CurrentNotebook {
-  private changes = new Signal<this, void>(this);
+  /** Emitted when the current notebook or its overview changes. */
+  readonly changed = new Signal<this, void>(this);
+
   private watched: NotebookPanel | null = null;
 
   constructor(
@@ -17,11 +19,6 @@ export class CurrentNotebook {
     tracker.currentChanged.connect(this.switchNotebook);
     links.changed.connect(this.emitChange);
     this.switchNotebook();
-  }
-
-  /** Emitted when the current notebook or its overview changes. */
-  get changed(): ISignal<this, void> {
-    return this.changes;
   }
 
   /** Null while no notebook is open. */
@@ -45,26 +42,25 @@ export class CurrentNotebook {
 
   private switchNotebook = (): void => {
     if (this.watched?.isDisposed === false) {
-      const { content, context, sessionContext } = this.watched;
-      content.modelChanged.disconnect(this.watchCells);
-      content.model?.cells.changed.disconnect(this.emitChange);
-      context.pathChanged.disconnect(this.emitChange);
-      sessionContext.connectionStatusChanged.disconnect(this.emitChange);
+      this.watched.content.modelChanged.disconnect(this.switchNotebook);
+      this.signals(this.watched).forEach(signal => signal.disconnect(this.emitChange));
     }
     this.watched = this.panel;
     if (this.watched !== null) {
-      const { content, context, sessionContext } = this.watched;
-      content.modelChanged.connect(this.watchCells);
-      context.pathChanged.connect(this.emitChange);
-      sessionContext.connectionStatusChanged.connect(this.emitChange);
+      this.watched.content.modelChanged.connect(this.switchNotebook);
+      this.signals(this.watched).forEach(signal => signal.connect(this.emitChange));
     }
-    this.watchCells();
-  };
-
-  private watchCells = (): void => {
-    this.watched?.content.model?.cells.changed.connect(this.emitChange);
     this.emitChange();
   };
 
-  private emitChange = (): void => this.changes.emit();
+  private signals({
+    content,
+    context,
+    sessionContext
+  }: NotebookPanel): ISignal<unknown, unknown>[] {
+    const cells = content.model === null ? [] : [content.model.cells.changed];
+    return [...cells, context.pathChanged, sessionContext.connectionStatusChanged];
+  }
+
+  private emitChange = (): void => this.changed.emit();
 }

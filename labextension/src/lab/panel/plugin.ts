@@ -3,14 +3,16 @@ import { ILayoutRestorer, JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyte
 import { ICommandPalette, Notification } from '@jupyterlab/apputils';
 import { INotebookTracker, NotebookActions } from '@jupyterlab/notebook';
 import { IRenderMimeRegistry } from '@jupyterlab/rendermime';
+import { IStatusBar } from '@jupyterlab/statusbar';
 import type { Kernel, KernelMessage } from '@jupyterlab/services';
 import { Widget } from '@lumino/widgets';
 
-import type { WaitingPlan } from '../../protocol';
+import type { Answer } from '../../channel';
+import type { PendingApproval } from '../../protocol';
 import { NOTIFY } from '../approvals/notify';
 import { PANEL } from '../approvals/waiting';
 import { agentIcon } from '../cells/agentCell';
-import { cellIds, goTo, placeOf, Place, runBelow } from '../cells/cellLocations';
+import { cellIds, goTo, placeOf, runBelow } from '../cells/cellLocations';
 import type { Link } from '../kernel/link';
 import { ILinks } from '../kernel/links';
 import { sharedNotebook } from '../proposals/documents';
@@ -18,6 +20,7 @@ import { insertCells } from '../proposals/sharedCells';
 import { countWaiting } from './approvals';
 import { CurrentNotebook } from './currentNotebook';
 import { PanelActions, PanelState } from './section';
+import { addStatus } from './status';
 import { PanelView } from './view';
 
 const SHOW = 'ipyagent:show-panel';
@@ -90,16 +93,24 @@ class Controller implements PanelActions {
     }
   }
 
-  decide: PanelActions['decide'] = (runId, approvalId, answer) =>
-    this.current.link?.sendToRun(runId, { type: 'decide', approval_id: approvalId, answer });
+  decide(asked: PendingApproval, approvalId: string, answer: Answer): void {
+    if (approvalId === '') {
+      this.decidePlan(asked, answer);
+    } else {
+      const message = { type: 'decide' as const, approval_id: approvalId, answer };
+      this.current.link?.sendToRun(asked.run_id, message);
+    }
+  }
 
-  /** Decide in a new cell, which shows what follows. */
-  decidePlan(waiting: WaitingPlan, word: 'approve' | 'deny', reason: string): void {
-    const place = placeOf(waiting.cell_id, this.notebooks()) ?? this.endOfNotebook();
+  /** Decide on a plan that no cell asks about in a new cell, which shows what follows. */
+  private decidePlan({ cell_id, run_id }: PendingApproval, answer: Answer): void {
+    const { panel } = this.current;
+    const end = panel && { panel, index: cellIds(panel).length - 1 };
+    const place = placeOf(cell_id, this.notebooks()) ?? end;
     // IPython reads a question mark at the end of a line as its help.
-    const why = word === 'deny' ? reason.replace(/[\s?]+/g, ' ').trimEnd() : '';
-    if (place !== null && /^\w+$/.test(waiting.run_id)) {
-      void runBelow(place, `%agent ${word} ${waiting.run_id} ${why}`.trimEnd());
+    const why = answer.decision === 'deny' ? answer.reason.replace(/[\s?]+/g, ' ').trimEnd() : '';
+    if (place !== null && /^\w+$/.test(run_id)) {
+      void runBelow(place, `%agent ${answer.decision} ${run_id} ${why}`.trimEnd());
     }
   }
 
@@ -141,12 +152,6 @@ class Controller implements PanelActions {
   private notebooks(): NonNullable<CurrentNotebook['panel']>[] {
     const { link } = this.current;
     return link === null ? [] : this.links.notebooks(link);
-  }
-
-  /** Return the position below the last cell. */
-  private endOfNotebook(): Place | null {
-    const { panel } = this.current;
-    return panel === null ? null : { panel, index: cellIds(panel).length - 1 };
   }
 }
 
@@ -224,17 +229,19 @@ async function execute(kernel: Kernel.IKernelConnection, code: string): Promise<
 
 export const panel: JupyterFrontEndPlugin<void> = {
   id: 'ipyagent:panel',
-  description: 'A side panel with what the agent of the current notebook does.',
+  description:
+    'Shows what the agent of the current notebook does, beside it and in the status bar.',
   autoStart: true,
   requires: [INotebookTracker, ILinks],
-  optional: [ICommandPalette, ILayoutRestorer, IRenderMimeRegistry],
+  optional: [ICommandPalette, ILayoutRestorer, IRenderMimeRegistry, IStatusBar],
   activate: (
     app: JupyterFrontEnd,
     tracker: INotebookTracker,
     links: ILinks,
     palette: ICommandPalette | null,
     restorer: ILayoutRestorer | null,
-    rendermime: IRenderMimeRegistry | null
+    rendermime: IRenderMimeRegistry | null,
+    bar: IStatusBar | null
   ) => {
     const current = new CurrentNotebook(tracker, links);
     const widget = new Panel(new Controller(app, links, current), current, rendermime);
@@ -247,5 +254,8 @@ export const panel: JupyterFrontEndPlugin<void> = {
       execute: () => app.shell.activateById(PANEL)
     });
     palette?.addItem({ command: SHOW, category: 'ipyagent' });
+    if (bar !== null) {
+      addStatus(bar, app, links, current);
+    }
   }
 };

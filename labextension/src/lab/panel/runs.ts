@@ -1,8 +1,7 @@
 /** The panel's runs, newest first, with their state, facts and a link to their cells. */
 import type { RunLine } from '../../protocol';
-import { h, Slot } from '../../view/dom';
+import { h, Slot, Views } from '../../view/dom';
 import { button } from '../../view/form';
-import { Keyed } from './keyed';
 import { PanelActions, PanelState, Section, titleWithNotes } from './section';
 
 interface Item {
@@ -13,17 +12,14 @@ interface Item {
 
 export class RunsSection {
   private list = h('ul', { class: 'ipyagent-panel-list' });
-  private runs: Keyed<Item, RunRow>;
+  private runs: Views<Item, RunRow>;
   private section = new Section('runs', 'Runs', this.list);
 
   readonly element = this.section.element;
 
   constructor(actions: PanelActions) {
-    this.runs = new Keyed(
-      this.list,
-      ({ run }) => run.id,
-      () => new RunRow(actions)
-    );
+    const make = (): RunRow => new RunRow(actions);
+    this.runs = new Views(this.list, make, ({ run }) => run.id);
   }
 
   update({ overview, cells }: PanelState): void {

@@ -1,6 +1,6 @@
 /** A section of the panel that can be folded, and the panel's state and actions. */
 import type { Answer } from '../../channel';
-import type { Overview, WaitingPlan } from '../../protocol';
+import type { Overview, PendingApproval } from '../../protocol';
 import { Child, h, setText } from '../../view/dom';
 import { reveal } from '../../view/reveal';
 
@@ -65,9 +65,7 @@ export interface PanelState {
 }
 
 export interface PanelActions {
-  decide(runId: string, approvalId: string, answer: Answer): void;
-  /** Decide on a draft plan, for which no cell waits. */
-  decidePlan(waiting: WaitingPlan, word: 'approve' | 'deny', reason: string): void;
+  decide(asked: PendingApproval, approvalId: string, answer: Answer): void;
   stop(runId: string): void;
   jump(cellId: string): void;
   resume(sessionId: string): void;

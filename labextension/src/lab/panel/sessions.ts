@@ -1,8 +1,7 @@
 /** The panel's sessions, with a button that resumes one. */
 import type { SessionLine } from '../../protocol';
-import { h, Slot } from '../../view/dom';
+import { h, Slot, Views } from '../../view/dom';
 import { button } from '../../view/form';
-import { Keyed } from './keyed';
 import { PanelActions, PanelState, Section, titleWithNotes } from './section';
 
 interface Item {
@@ -12,17 +11,14 @@ interface Item {
 
 export class SessionsSection {
   private list = h('ul', { class: 'ipyagent-panel-list' });
-  private sessions: Keyed<Item, SessionRow>;
+  private sessions: Views<Item, SessionRow>;
   private section = new Section('sessions', 'Sessions', this.list);
 
   readonly element = this.section.element;
 
   constructor(actions: PanelActions) {
-    this.sessions = new Keyed(
-      this.list,
-      ({ session }) => session.id,
-      () => new SessionRow(actions)
-    );
+    const make = (): SessionRow => new SessionRow(actions);
+    this.sessions = new Views(this.list, make, ({ session }) => session.id);
   }
 
   update({ overview, isReachable }: PanelState): void {

@@ -1,5 +1,4 @@
 /** The side panel: approvals, plan, runs, variables and sessions of the current notebook. */
-import type { Overview } from '../../protocol';
 import { Child, h, Slot } from '../../view/dom';
 import { requestButton } from '../../view/followUp';
 import { button } from '../../view/form';
@@ -52,8 +51,12 @@ export class PanelView {
     const key = [notebook === null, overview === null, prompts, canAdd];
     this.empty.show(isEmpty && key, () => (isEmpty ? this.welcome(state) : []));
     this.sections.forEach(section => section.update(state));
-    this.foot.element.hidden = overview === null || overview.usage.length === 0;
-    this.foot.show(overview?.usage, () => (overview === null ? [] : costOf(overview)));
+    const usage = overview?.usage ?? [];
+    this.foot.element.hidden = usage.length === 0;
+    this.foot.show(usage, () => [
+      h('span', {}, 'This session'),
+      h('span', { 'data-ipyagent': 'panel-cost' }, usage.join(' · '))
+    ]);
   }
 
   /** Return prompts to try, or without data an example. */
@@ -106,10 +109,4 @@ export class PanelView {
       h('p', { class: 'ipyagent-note' }, before, h('code', {}, how), after)
     ];
   }
-}
-
-/** Return the cost of the session. */
-function costOf({ usage }: Overview): Child[] {
-  const cost = h('span', { 'data-ipyagent': 'panel-cost' }, usage.join(' · '));
-  return [h('span', {}, 'This session'), cost];
 }

@@ -8,7 +8,7 @@ import type { Notebook } from './history';
 import type { Inserted } from './placement';
 import {
   codeCell,
-  insertCell,
+  insertCells,
   Kind,
   Output,
   readCells,
@@ -32,16 +32,28 @@ interface RequestDetails {
 export class Documents {
   constructor(
     private links: ILinks,
-    private inserted: Inserted
+    inserted: Inserted
   ) {
     this.serve('cells', panel => ({
       path: panel.context.path,
       cells: readCells(sharedNotebook(panel))
     }));
-    this.serve('insert', (panel, details) => this.insert(panel, details));
-    this.serve('replace', (panel, details) => this.replace(panel, details));
-    this.serve('remove', (panel, { id, before }) => this.remove(panel, id, before));
-    this.serve('outputs', (panel, details) => this.setOutputs(panel, details));
+    this.serve('insert', (panel, { index, kind, source }) => {
+      const [id] = insertCells(sharedNotebook(panel), index, kind, [source]);
+      inserted.add(links.of(panel)?.overview, id);
+      mark(panel, id);
+      return { id, index };
+    });
+    this.serve('replace', (panel, { id, before, source }) => {
+      replaceSource(sharedNotebook(panel), id, before, source);
+      mark(panel, id);
+      return {};
+    });
+    this.serve('remove', (panel, { id, before }) => {
+      removeCell(sharedNotebook(panel), id, before);
+      return {};
+    });
+    this.serve('outputs', (panel, details) => setOutputsOf(panel, details));
     this.serve('open', () => ({ paths: links.notebooks().map(({ context }) => context.path) }));
   }
 
@@ -54,37 +66,19 @@ export class Documents {
       return answer(panel, request.details as unknown as RequestDetails);
     });
   }
+}
 
-  private insert(panel: NotebookPanel, { index, kind, source }: RequestDetails): unknown {
-    const id = insertCell(sharedNotebook(panel), index, kind, source);
-    this.inserted.add(this.links.of(panel)?.overview, id);
-    mark(panel, id);
-    return { id, index };
+function setOutputsOf(panel: NotebookPanel, details: RequestDetails): unknown {
+  const cell = codeCell(sharedNotebook(panel), details.id, details.before);
+  const model = panel.content.widgets.find(each => each.model.sharedModel === cell)?.model;
+  if (model instanceof CodeCellModel) {
+    // JupyterLab does the same when it runs a cell.
+    model.trusted = true;
+    setOutputs(cell, details.outputs, details.execution_count);
+    model.isDirty = false;
   }
-
-  private replace(panel: NotebookPanel, { id, before, source }: RequestDetails): unknown {
-    replaceSource(sharedNotebook(panel), id, before, source);
-    mark(panel, id);
-    return {};
-  }
-
-  private remove(panel: NotebookPanel, id: string, before: string): unknown {
-    removeCell(sharedNotebook(panel), id, before);
-    return {};
-  }
-
-  private setOutputs(panel: NotebookPanel, details: RequestDetails): unknown {
-    const cell = codeCell(sharedNotebook(panel), details.id, details.before);
-    const model = panel.content.widgets.find(each => each.model.sharedModel === cell)?.model;
-    if (model instanceof CodeCellModel) {
-      // JupyterLab does the same when it runs a cell.
-      model.trusted = true;
-      setOutputs(cell, details.outputs, details.execution_count);
-      model.isDirty = false;
-    }
-    mark(panel, details.id);
-    return {};
-  }
+  mark(panel, details.id);
+  return {};
 }
 
 /** Return the document shared by all views of a notebook. */

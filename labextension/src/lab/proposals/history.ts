@@ -50,13 +50,11 @@ function linkSteps(histories: History[]): void {
     history.on('stack-item-popped', ({ stackItem }) => {
       if (stackItem === step) {
         steps.delete(history);
-        steps.forEach((same, other) => (other.undoStack = without(other.undoStack, same)));
+        steps.forEach(
+          (same, other) => (other.undoStack = other.undoStack.filter(each => each !== same))
+        );
         steps.clear();
       }
     })
   );
-}
-
-function without<T>(items: T[], item: T | undefined): T[] {
-  return items.filter(each => each !== item);
 }

@@ -3,8 +3,7 @@ import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/applica
 import { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
 
 import type { Answer } from '../../channel';
-import { approvalKey } from '../../model';
-import type { Link } from '../kernel/link';
+import { listWaiting } from '../approvals/waiting';
 import { ILinks } from '../kernel/links';
 import { Proposal, Waiting } from './cellProposal';
 import { Documents } from './documents';
@@ -40,26 +39,25 @@ class Proposals {
   }
 
   private update(): void {
-    const waiting = this.links.all.flatMap(link => this.listWaiting(link));
+    const waiting = this.listProposed();
     this.views.forEach((board, { context }) =>
       board.show(waiting.filter(({ path }) => path === context.path))
     );
   }
 
-  private listWaiting(link: Link): Waiting[] {
-    const panels = this.links.notebooks(link);
-    return (link.overview?.approvals ?? []).flatMap(approval => {
+  private listProposed(): Waiting[] {
+    return listWaiting(this.links).flatMap(({ key, approval, link, panel }) => {
       const { call, cell_id: cellId, run_id: runId } = approval;
       if (call === null || !TOOLS.includes(call.name)) {
         return [];
       }
-      const own = (panels.find(panel => hasCell(panel, cellId)) ?? panels[0]).context.path;
+      const own = panel.context.path;
       const path = this.resolveTarget(own, call.request.arguments.path);
       const asking = path === own ? null : own;
       const decide = (answer: Answer): void =>
         link.sendToRun(runId, { type: 'decide', approval_id: approval.approval_id, answer });
       const inserted = this.inserted.by(runId);
-      return [{ id: approvalKey(approval), runId, call, path, asking, cellId, inserted, decide }];
+      return [{ id: key, runId, call, path, asking, cellId, inserted, decide }];
     });
   }
 
@@ -99,10 +97,6 @@ class NotebookProposals {
   update(): void {
     this.proposals.forEach(proposal => proposal.update());
   }
-}
-
-function hasCell({ content }: NotebookPanel, cellId: string | null): boolean {
-  return content.widgets.some(({ model }) => model.id === cellId);
 }
 
 export const editing: JupyterFrontEndPlugin<void> = {

@@ -36,11 +36,6 @@ export function readCells(notebook: Notebook): CellContent[] {
   }));
 }
 
-/** Insert a cell at that index; return its id. */
-export function insertCell(notebook: Notebook, index: number, kind: Kind, source: string): string {
-  return insertCells(notebook, index, kind, [source])[0];
-}
-
 /** Insert cells from that index on, as one step; return their ids. */
 export function insertCells(
   notebook: Notebook,

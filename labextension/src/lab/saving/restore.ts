@@ -13,6 +13,7 @@ import { ILinks } from '../kernel/links';
 import { live } from '../kernel/liveRuns';
 import { findMissingRun, MissingRun } from './findMissingRun';
 import { Bundle, Output, runOf, insertRun } from './outputs';
+import { LiveRunSaver } from './saveLiveRuns';
 
 /** Milliseconds in which what another page draws arrives in a shared document. */
 const PATIENCE = 1_500;
@@ -207,10 +208,11 @@ function updateOutputs({ outputs }: ICodeCellModel, next: Output[]): void {
 
 export const restore: JupyterFrontEndPlugin<void> = {
   id: 'ipyagent:restore',
-  description: 'Brings runs back to their cells when the page or the kernel was not there.',
+  description: 'Saves live runs, and brings them back when the page or the kernel was not there.',
   autoStart: true,
   requires: [INotebookTracker, ILinks],
   activate: (_, tracker: INotebookTracker, links: ILinks) => {
     new Restorer(tracker, links);
+    new LiveRunSaver(links);
   }
 };

@@ -2,13 +2,12 @@
  * Saves live runs. A card is a widget, of which nothing is left without the kernel, so the saved
  * notebook has the run's bundle instead, while the page keeps the card.
  */
-import type { JupyterFrontEndPlugin } from '@jupyterlab/application';
 import type { ICellModel, ICodeCellModel } from '@jupyterlab/cells';
 import { NotebookActions, type NotebookPanel } from '@jupyterlab/notebook';
 
 import { codeCells, isShared } from '../cells/cellLocations';
 import type { Link } from '../kernel/link';
-import { ILinks } from '../kernel/links';
+import type { ILinks } from '../kernel/links';
 import { Bundle, indexOfRun, isUnfinished, outputOf } from './outputs';
 
 /** Milliseconds between two saves of a run: a bundle includes its figures. */
@@ -17,7 +16,7 @@ const PAUSE = 1_000;
 /** The origin of changes that JupyterLab does not draw. */
 const UNSEEN = 'silent-change';
 
-class LiveRunSaver {
+export class LiveRunSaver {
   /** The progress of each cell's run when it was saved. */
   private saved = new WeakMap<ICodeCellModel, string>();
   private busy = new WeakSet<ICodeCellModel>();
@@ -83,13 +82,3 @@ function replaceSaved({ outputs, sharedModel }: ICodeCellModel, bundle: Bundle):
     (sharedModel.notebook ?? sharedModel).transact(change, false, UNSEEN);
   }
 }
-
-export const saveLiveRuns: JupyterFrontEndPlugin<void> = {
-  id: 'ipyagent:save-live-runs',
-  description: 'Saves live runs into their notebooks.',
-  autoStart: true,
-  requires: [ILinks],
-  activate: (_, links: ILinks) => {
-    new LiveRunSaver(links);
-  }
-};

@@ -26,10 +26,14 @@ def transcribe_plan(
     *,
     is_whole: bool = False,
 ) -> transcript.Plan | None:
-    """Return a run's plan as it is drawn: whole with `is_whole`, to decide on, else masked."""
+    """Return a run's plan as it is drawn: whole with `is_whole`, to decide on, else masked.
+
+    `approval_id` is "" for a plan that can be decided on while no cell asks about it.
+    """
     if not run.plan:
         return None
-    steps = run.plan if is_whole or approval_id else tuple(map(_mask, run.plan))
+    is_asked = approval_id is not None
+    steps = run.plan if is_whole or is_asked else tuple(map(_mask, run.plan))
     states = progress(run)
     is_waiting = run.status is RunStatus.DRAFT
     rehearsals = run.rehearsals if is_waiting and run.rehearsals else (None,) * len(steps)
@@ -38,8 +42,8 @@ def transcribe_plan(
         title=f"Plan · {plural(len(run.plan), 'step')}",
         hash=reveal(run.plan_id or ""),
         steps=tuple(map(partial(_step, run), steps, states, rehearsals)),
-        hint="" if approval_id else _hint(run),
-        approval=_approval(approval_id) if approval_id else None,
+        hint="" if is_asked else _hint(run),
+        approval=None if approval_id is None else _approval(approval_id),
         late=late,
     )
 
