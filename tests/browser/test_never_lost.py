@@ -95,6 +95,22 @@ def test_a_toast_goes_when_the_question_is_answered_elsewhere(
     assert book.page.evaluate("() => document.activeElement !== document.body")
 
 
+def test_in_a_small_window_a_toast_goes_by_itself_and_names_stay_legible(
+    jupyterlab: Any, notebook: Any
+) -> None:
+    book = held_up(jupyterlab, notebook, "small")
+    book.page.set_viewport_size({"width": 600, "height": 450})
+    book.start_all()
+    scroll_away(book, 5)
+    (jupyterlab.folder / "small.txt").touch()
+    expect(toast(book)).to_be_visible()
+    expect(toast(book)).to_have_count(0)
+    book.expect_state(2, "waiting")
+    model = book.run(2).locator("[data-ipyagent=model]")
+    model.scroll_into_view_if_needed()
+    assert model.evaluate("model => model.clientWidth") >= 80
+
+
 def held_up(lab: Any, notebook: Any, name: str) -> Any:
     """A notebook whose agent asks once there is a file, with much below it."""
     ask = f"%%agent {writing(lab.folder, name)}\nGo."

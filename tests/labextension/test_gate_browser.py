@@ -28,14 +28,14 @@ SHOWN = """code => {
 }"""
 
 
-def ask(page: Page, code: str, name: str = "a") -> Locator:
+def ask(page: Page, code: str, name: str = "a", kind: str = "code") -> Locator:
     """Draw a call that waits; return its card."""
     run: dict[str, Any] = saved_run()
     step = run["steps"][1]
     execution = step["executions"][0]
     execution |= {"status": "awaiting_approval", "result": None, "decision": None}
     execution["call"]["arguments"] = {"code": code}
-    execution["preview"] = {"kind": "code", "language": "python", "text": code}
+    execution["preview"] = {"kind": kind, "language": "python", "text": code}
     run |= {"id": name, "status": "running", "stop_reason": None, "plan": [], "steps": [step]}
     approvals = {execution["call"]["id"]: name}
     page.evaluate("m => receive(m)", snapshot(run, approvals=approvals))
@@ -78,6 +78,23 @@ def test_approve_does_nothing_before_the_end_of_the_code_was_in_sight(
     assert code.evaluate(SHOWN)
     press(approve)
     assert page.evaluate(DECIDED) == 1
+
+
+@pytest.mark.spec("H17")
+def test_a_diff_that_has_been_in_sight_can_be_approved_unless_something_covers_it(
+    site: Site, page: Page
+) -> None:
+    page.set_viewport_size({"width": 1000, "height": 900})
+    card = ask(page, "@@ -1 +1 @@\n-a = 1\n+a = 2", kind="diff")
+    expect(card.locator("[data-ipyagent=approve]")).to_be_enabled()
+    page.evaluate("""() => {
+        const cover = document.createElement('div');
+        cover.style = 'position: fixed; inset: 0; background: #fff';
+        document.body.append(cover);
+    }""")
+    card = ask(page, "@@ -1 +1 @@\n-a = 1\n+a = 3", "b", kind="diff")
+    page.wait_for_timeout(1_500)  # Time alone is no reading.
+    expect(card.locator("[data-ipyagent=approve]")).to_have_attribute("aria-disabled", "true")
 
 
 @pytest.mark.spec("H17")

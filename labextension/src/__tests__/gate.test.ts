@@ -206,7 +206,9 @@ describe('what approves', () => {
     const said = () => root.querySelector('.ipyagent-sent')?.textContent;
     tell(true, () => true);
     vi.advanceTimersByTime(200);
-    approve.click();
+    approve.focus();
+    approve.dispatchEvent(new MouseEvent('click', { bubbles: true, detail: 1 }));
+    expect(document.activeElement?.localName).toBe('summary');
     expect(said()).toBe('Look at all of it first, then press again.');
     look();
     expect(said()).toBe('');

@@ -1,9 +1,9 @@
 /** Asks for a decision: by a form, and the editor that may take its place. */
 import type { Answer } from '../channel';
 import type { Approval, Call, Plan, Question } from '../protocol';
-import { h, Slot } from './dom';
+import { h, setData, Slot } from './dom';
 import { CallEditor, PlanEditor } from './editor';
-import { approvalForm, Decide, markApproval } from './form';
+import { approvalForm, Decide } from './form';
 import { questionForm } from './question';
 import type { Before } from './sanitize';
 
@@ -54,7 +54,7 @@ export class ApprovalView {
     question: Question | null
   ): void {
     const asked = decide === null ? null : approval;
-    markApproval(this.element, asked?.id ?? null);
+    setData(this.element, 'approval', asked?.id ?? null);
     this.form.show(asked, () => {
       this.closeEditor();
       if (asked === null) {

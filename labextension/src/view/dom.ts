@@ -110,6 +110,15 @@ export class Views<
   }
 }
 
+/** Set a data attribute, or remove it for null: other parts of the page find elements by it. */
+export function setData(element: HTMLElement, name: string, value: string | null): void {
+  if (value === null) {
+    element.removeAttribute(`data-${name}`);
+  } else {
+    element.setAttribute(`data-${name}`, value);
+  }
+}
+
 /** Set an element's text, if it differs: screen readers read each change of a live region. */
 export function setText(element: HTMLElement, text: string): void {
   if (element.textContent !== text) {

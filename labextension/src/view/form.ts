@@ -27,7 +27,7 @@ export function answerForm(
       isSent = true;
       passFocus(form);
       form
-        .querySelectorAll<Control>('button, input, textarea')
+        .querySelectorAll<HTMLButtonElement>('button, input, textarea')
         .forEach(control => (control.disabled = true));
       status.textContent = 'sent…';
       decide(answer);
@@ -40,21 +40,12 @@ export function answerForm(
 }
 
 /** Move the focus from a form to its card: a disabled control would lose it. */
-function passFocus(form: HTMLElement): void {
+export function passFocus(form: HTMLElement): void {
   if (form.contains(document.activeElement)) {
     const about = form.closest('.ipyagent-tool, .ipyagent-plan');
     const next = about?.querySelector<HTMLElement>('summary') ?? form;
     form.tabIndex = -1;
     next.focus({ preventScroll: true });
-  }
-}
-
-/** Mark the form of an approval, so that other parts of the page find it. */
-export function markApproval(place: HTMLElement, approvalId: string | null): void {
-  if (approvalId === null) {
-    delete place.dataset.approval;
-  } else {
-    place.dataset.approval = approvalId;
   }
 }
 
@@ -118,8 +109,6 @@ export function textArea(name: string, description: string, text: string): HTMLT
   return element;
 }
 
-type Control = HTMLButtonElement | HTMLInputElement | HTMLTextAreaElement;
-
 /** Return a form with a button for each choice, one to `edit` (null for none), and a reason. */
 export function approvalForm(
   approval: Approval,
@@ -136,11 +125,8 @@ export function approvalForm(
       )
     );
     if (edit !== null) {
-      buttons.splice(
-        -1,
-        0,
-        button('edit', 'Edit', `Edit ${about}`, () => edit(send))
-      );
+      const press = (): void => edit(send);
+      buttons.splice(-1, 0, button('edit', 'Edit', `Edit ${about}`, press));
     }
     const { covers } = approval;
     const note = covers === '' ? null : h('p', { class: 'ipyagent-covers' }, reveal(covers));

@@ -1,6 +1,7 @@
 /** Keeps approving buttons inactive until all of the call was visible. */
 import { FoldBar } from './fold';
 import { h, setText } from './dom';
+import { passFocus } from './form';
 
 /** Milliseconds on screen that count as visible, so that a call that just appeared does not. */
 const GLANCE = 500;
@@ -152,6 +153,9 @@ export class Gate {
       if (this.status !== null) {
         setText(this.status, EARLY);
       }
+      if ((event as MouseEvent).detail > 0) {
+        passFocus(this.places.form); // no shortcut works within
+      }
       const [part] = [...this.unseen].find(([, timer]) => timer === null) ?? [null];
       if (part !== null) {
         bringIntoSight(part);
@@ -190,7 +194,9 @@ function isCovered(part: Element): boolean {
     middle(left, right, window.innerWidth),
     middle(top, bottom, window.innerHeight)
   );
-  const isOnTop = hit !== null && (part.contains(hit) || hit.contains(part));
+  // A mark at the end of a box may lie below the box's own text.
+  const isOnTop =
+    hit !== null && (hit.contains(part) || part.parentElement?.contains(hit) === true);
   return !isOnTop || document.visibilityState !== 'visible';
 }
 

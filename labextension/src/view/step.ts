@@ -3,7 +3,7 @@ import type { Call, Fold, Step } from '../protocol';
 import type { Drawing } from './approval';
 import { WaitingView } from './waiting';
 import { media } from './displays';
-import { h, Slot, Views } from './dom';
+import { h, setData, Slot, Views } from './dom';
 import { MarkdownText } from './streamedMarkdown';
 import { revealProse } from './prose';
 import { withInlineCode } from './reveal';
@@ -58,7 +58,8 @@ export class StepView {
     this.thinking.update(step.thinking);
     this.text.update(text, !step.is_streaming);
     this.text.element.hidden = text === '';
-    mark(this.text.element, step.is_answer);
+    setData(this.text.element, 'ipyagent', step.is_answer ? 'answer' : null);
+    this.text.element.classList.toggle('ipyagent-answer', step.is_answer);
     this.images.show(images, () => images.map(each => media(each, this.drawing.before)));
     this.tools.update(calls);
     this.facts.showIf(facts, note);
@@ -104,13 +105,4 @@ class ThinkingView {
     this.text.update(revealProse(thinking.text));
     this.title.textContent = thinking.title;
   }
-}
-
-function mark(element: HTMLElement, isAnswer: boolean): void {
-  if (isAnswer) {
-    element.dataset.ipyagent = 'answer';
-  } else {
-    delete element.dataset.ipyagent;
-  }
-  element.classList.toggle('ipyagent-answer', isAnswer);
 }

@@ -39,10 +39,10 @@ export class Decisions {
     } else if (areAllButtonsInSight(face)) {
       face.form.querySelector<HTMLButtonElement>(`[data-ipyagent="${word}"]`)?.click();
     } else {
-      scrollToFace(face);
       // A toast might cover the call.
       const status = face.form.querySelector('.ipyagent-sent');
       status?.replaceChildren(`Read it, then ${word} again.`);
+      scrollToFace(face);
     }
   }
 

@@ -10,6 +10,9 @@ import { describeWaiting, showWaiting, Waiting } from './waiting';
 /** Looks before an approval counts as out of sight: its card may still be drawn. */
 const LOOKS = 8;
 
+/** Milliseconds for which a toast lies over a small page. */
+const BRIEFLY = 5_000;
+
 const INPUTS = ['wheel', 'touchmove', 'pointerdown', 'keydown'];
 
 /**
@@ -81,7 +84,8 @@ export class Reminder {
     if (text !== null) {
       const callback = (): void => void showWaiting(first, this.app);
       const show = { label: 'Show', caption: 'Go to the question', callback };
-      const options = { autoClose: false as const, actions: [show] };
+      const isSmall = window.innerWidth < 700 || window.innerHeight < 500;
+      const options = { autoClose: isSmall ? BRIEFLY : (false as const), actions: [show] };
       this.toast = { id: Notification.warning(text, options), text };
     }
   }

@@ -7,16 +7,11 @@ import { Signal } from '@lumino/signaling';
 import { Channel } from '../../channel';
 import type { Link } from './link';
 
-interface Entry {
-  link: Link;
-  channel: Channel | null;
-}
-
 export class LiveRuns {
   /** Emitted when new runs are live. */
   readonly appeared = new Signal<this, void>(this);
 
-  private entries = new Map<string, Entry>();
+  private entries = new Map<string, { link: Link; channel: Channel | null }>();
 
   /** Return the channel of a run, shared by all its views; null if it is not live. */
   channel(runId: string): Channel | null {
