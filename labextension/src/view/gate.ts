@@ -194,9 +194,9 @@ function isCovered(part: Element): boolean {
     middle(left, right, window.innerWidth),
     middle(top, bottom, window.innerHeight)
   );
-  // A mark at the end of a box may lie below the box's own text.
-  const isOnTop =
-    hit !== null && (hit.contains(part) || part.parentElement?.contains(hit) === true);
+  // Parts of a card may lie over each other, such as a box's text over the mark at its end.
+  const card = part.closest('.ipyagent-run') ?? part;
+  const isOnTop = hit !== null && (hit.contains(part) || card.contains(hit));
   return !isOnTop || document.visibilityState !== 'visible';
 }
 
