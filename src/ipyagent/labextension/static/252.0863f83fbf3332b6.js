@@ -1,4 +1,4 @@
-"use strict";(self.rspackChunkipyagent=self.rspackChunkipyagent||[]).push([[252],{8536(e,a,t){var n=t(9126),i=t.n(n),r=t(7719),o=t.n(r),p=t(4078),l=o()(i());l.i(p.A),l.push([e.id,`/*
+"use strict";(self.rspackChunkipyagent=self.rspackChunkipyagent||[]).push([[252],{8475(e,a,t){var n=t(1601),i=t.n(n),r=t(6314),o=t.n(r),p=t(9671),l=o()(i());l.i(p.A),l.push([e.id,`/*
  * Colours are JupyterLab's where there is JupyterLab, else mixed from the text colour that is
  * already there: so a run looks right on any ground, light or dark.
  */
@@ -94,7 +94,8 @@
 .ipyagent-title {
   display: flex;
   flex: 0 1 auto;
-  gap: 8px;
+  flex-wrap: wrap;
+  gap: 0 8px;
   align-items: center;
   min-width: 0;
 }
@@ -568,9 +569,16 @@
   unicode-bidi: isolate;
 }
 
-/* How a call ended is said to its end. */
+/* How a call ended is said to its end, on a line of its own. */
+:is([data-state='cancelled'], [data-state='unknown']) > * > .ipyagent-line {
+  flex-wrap: wrap;
+}
+
 :is([data-state='cancelled'], [data-state='unknown']) > * > .ipyagent-line > .ipyagent-first-line {
-  max-width: 75%;
+  flex: 1 0 100%;
+  order: 1;
+  max-width: none;
+  padding-inline-start: calc(1.1em + 8px);
   white-space: normal;
   overflow-wrap: anywhere;
 }
@@ -1160,7 +1168,7 @@
 
 .ipyagent-display {
   max-width: 100%;
-  max-height: 22em;
+  max-height: 27em;
   padding: 0;
   overflow: auto;
   font-size: var(--ipyagent-small);
@@ -1366,7 +1374,7 @@
     font-weight: bold;
   }
 }
-`,""]),t.d(a,{},{A:l})},2072(e,a,t){var n=t(9126),i=t.n(n),r=t(7719),o=(t.n(r))()(i());o.push([e.id,`/* A cell that asks the agent: prose behind an accent, below the line that says so. */
+`,""]),t.d(a,{},{A:l})},9033(e,a,t){var n=t(1601),i=t.n(n),r=t(6314),o=(t.n(r))()(i());o.push([e.id,`/* A cell that asks the agent: prose behind an accent, below the line that says so. */
 
 /* stylelint-disable selector-class-pattern -- the editors are JupyterLab's and CodeMirror's */
 
@@ -1397,7 +1405,7 @@
   color: inherit;
   opacity: 0.85;
 }
-`,""]),t.d(a,{},{A:o})},8305(e,a,t){var n=t(9126),i=t.n(n),r=t(7719),o=(t.n(r))()(i());o.push([e.id,`/* What stands below a cell that failed */
+`,""]),t.d(a,{},{A:o})},2926(e,a,t){var n=t(1601),i=t.n(n),r=t(6314),o=(t.n(r))()(i());o.push([e.id,`/* What stands below a cell that failed */
 
 .ipyagent-error-actions {
   display: flex;
@@ -1441,7 +1449,7 @@
   width: 14px;
   height: 14px;
 }
-`,""]),t.d(a,{},{A:o})},4078(e,a,t){var n=t(9126),i=t.n(n),r=t(7719),o=(t.n(r))()(i());o.push([e.id,`/* Formulas: MathML, in the fonts that are there. Nothing is drawn outside its own box. */
+`,""]),t.d(a,{},{A:o})},9671(e,a,t){var n=t(1601),i=t.n(n),r=t(6314),o=(t.n(r))()(i());o.push([e.id,`/* Formulas: MathML, in the fonts that are there. Nothing is drawn outside its own box. */
 
 .ipyagent-maths {
   display: inline-block;
@@ -1536,7 +1544,7 @@
 .ipyagent-maths .ipyagent-sout {
   clip-path: polygon(0 calc(55% + 0.03em), 0 calc(55% - 0.03em), 100% calc(55% - 0.03em), 100% 58%);
 }
-`,""]),t.d(a,{},{A:o})},6505(e,a,t){var n=t(9126),i=t.n(n),r=t(7719),o=(t.n(r))()(i());o.push([e.id,`/* The side panel: the cards' colours, in JupyterLab's own type and measures. */
+`,""]),t.d(a,{},{A:o})},5724(e,a,t){var n=t(1601),i=t.n(n),r=t(6314),o=(t.n(r))()(i());o.push([e.id,`/* The side panel: the cards' colours, in JupyterLab's own type and measures. */
 #ipyagent-panel {
   overflow-y: auto;
   min-width: 220px;
@@ -1903,7 +1911,7 @@
   line-height: 16px;
   text-align: center;
 }
-`,""]),t.d(a,{},{A:o})},1006(e,a,t){var n=t(9126),i=t.n(n),r=t(7719),o=(t.n(r))()(i());o.push([e.id,`/* A change of the notebook that waits for a decision, where it would be made. */
+`,""]),t.d(a,{},{A:o})},2679(e,a,t){var n=t(1601),i=t.n(n),r=t(6314),o=(t.n(r))()(i());o.push([e.id,`/* A change of the notebook that waits for a decision, where it would be made. */
 
 .ipyagent-run.ipyagent-proposal {
   margin: 4px 0 8px calc(var(--jp-cell-prompt-width, 64px) + var(--jp-cell-collapser-width, 8px));
@@ -1996,4 +2004,4 @@
     animation: none;
   }
 }
-`,""]),t.d(a,{},{A:o})},7719(e){e.exports=function(e){var a=[];return a.toString=function(){return this.map(function(a){var t="",n=void 0!==a[5];return a[4]&&(t+="@supports (".concat(a[4],") {")),a[2]&&(t+="@media ".concat(a[2]," {")),n&&(t+="@layer".concat(a[5].length>0?" ".concat(a[5]):""," {")),t+=e(a),n&&(t+="}"),a[2]&&(t+="}"),a[4]&&(t+="}"),t}).join("")},a.i=function(e,t,n,i,r){"string"==typeof e&&(e=[[null,e,void 0]]);var o={};if(n)for(var p=0;p<this.length;p++){var l=this[p][0];null!=l&&(o[l]=!0)}for(var g=0;g<e.length;g++){var s=[].concat(e[g]);n&&o[s[0]]||(void 0!==r&&(void 0===s[5]||(s[1]="@layer".concat(s[5].length>0?" ".concat(s[5]):""," {").concat(s[1],"}")),s[5]=r),t&&(s[2]&&(s[1]="@media ".concat(s[2]," {").concat(s[1],"}")),s[2]=t),i&&(s[4]?(s[1]="@supports (".concat(s[4],") {").concat(s[1],"}"),s[4]=i):s[4]="".concat(i)),a.push(s))}},a}},9126(e){e.exports=function(e){return e[1]}},4559(e){var a=[];function t(e){for(var t=-1,n=0;n<a.length;n++)if(a[n].identifier===e){t=n;break}return t}function n(e,n){for(var i={},r=[],o=0;o<e.length;o++){var p=e[o],l=n.base?p[0]+n.base:p[0],g=i[l]||0,s="".concat(l," ").concat(g);i[l]=g+1;var d=t(s),y={css:p[1],media:p[2],sourceMap:p[3],supports:p[4],layer:p[5]};if(-1!==d)a[d].references++,a[d].updater(y);else{var c=function(e,a){var t=a.domAPI(a);return t.update(e),function(a){a?(a.css!==e.css||a.media!==e.media||a.sourceMap!==e.sourceMap||a.supports!==e.supports||a.layer!==e.layer)&&t.update(e=a):t.remove()}}(y,n);n.byIndex=o,a.splice(o,0,{identifier:s,updater:c,references:1})}r.push(s)}return r}e.exports=function(e,i){var r=n(e=e||[],i=i||{});return function(e){e=e||[];for(var o=0;o<r.length;o++){var p=t(r[o]);a[p].references--}for(var l=n(e,i),g=0;g<r.length;g++){var s=t(r[g]);0===a[s].references&&(a[s].updater(),a.splice(s,1))}r=l}}},2672(e){var a={};e.exports=function(e,t){var n=function(e){if(void 0===a[e]){var t=document.querySelector(e);if(window.HTMLIFrameElement&&t instanceof window.HTMLIFrameElement)try{t=t.contentDocument.head}catch(e){t=null}a[e]=t}return a[e]}(e);if(!n)throw Error("Couldn't find a style target. This probably means that the value for the 'insert' parameter is invalid.");n.appendChild(t)}},7691(e){e.exports=function(e){var a=document.createElement("style");return e.setAttributes(a,e.attributes),e.insert(a,e.options),a}},4215(e,a,t){e.exports=function(e){var a=t.nc;a&&e.setAttribute("nonce",a)}},6204(e){e.exports=function(e){if("u"<typeof document)return{update:function(){},remove:function(){}};var a=e.insertStyleElement(e);return{update:function(t){var n,i,r;n="",t.supports&&(n+="@supports (".concat(t.supports,") {")),t.media&&(n+="@media ".concat(t.media," {")),(i=void 0!==t.layer)&&(n+="@layer".concat(t.layer.length>0?" ".concat(t.layer):""," {")),n+=t.css,i&&(n+="}"),t.media&&(n+="}"),t.supports&&(n+="}"),(r=t.sourceMap)&&"u">typeof btoa&&(n+="\n/*# sourceMappingURL=data:application/json;base64,".concat(btoa(unescape(encodeURIComponent(JSON.stringify(r))))," */")),e.styleTagTransform(n,a,e.options)},remove:function(){var e;null===(e=a).parentNode||e.parentNode.removeChild(e)}}}},4696(e){e.exports=function(e,a){if(a.styleSheet)a.styleSheet.cssText=e;else{for(;a.firstChild;)a.removeChild(a.firstChild);a.appendChild(document.createTextNode(e))}}},4663(e,a,t){var n=t(4559),i=t.n(n),r=t(6204),o=t.n(r),p=t(2672),l=t.n(p),g=t(4215),s=t.n(g),d=t(7691),y=t.n(d),c=t(4696),m=t.n(c),u=t(8536),h={};h.styleTagTransform=m(),h.setAttributes=s(),h.insert=l().bind(null,"head"),h.domAPI=o(),h.insertStyleElement=y(),i()(u.A,h),u.A&&u.A.locals&&u.A.locals;var f=t(2072),x={};x.styleTagTransform=m(),x.setAttributes=s(),x.insert=l().bind(null,"head"),x.domAPI=o(),x.insertStyleElement=y(),i()(f.A,x),f.A&&f.A.locals&&f.A.locals;var b=t(8305),v={};v.styleTagTransform=m(),v.setAttributes=s(),v.insert=l().bind(null,"head"),v.domAPI=o(),v.insertStyleElement=y(),i()(b.A,v),b.A&&b.A.locals&&b.A.locals;var w=t(6505),k={};k.styleTagTransform=m(),k.setAttributes=s(),k.insert=l().bind(null,"head"),k.domAPI=o(),k.insertStyleElement=y(),i()(w.A,k),w.A&&w.A.locals&&w.A.locals;var j=t(1006),z={};z.styleTagTransform=m(),z.setAttributes=s(),z.insert=l().bind(null,"head"),z.domAPI=o(),z.insertStyleElement=y(),i()(j.A,z),j.A&&j.A.locals&&j.A.locals}}]);
+`,""]),t.d(a,{},{A:o})},6314(e){e.exports=function(e){var a=[];return a.toString=function(){return this.map(function(a){var t="",n=void 0!==a[5];return a[4]&&(t+="@supports (".concat(a[4],") {")),a[2]&&(t+="@media ".concat(a[2]," {")),n&&(t+="@layer".concat(a[5].length>0?" ".concat(a[5]):""," {")),t+=e(a),n&&(t+="}"),a[2]&&(t+="}"),a[4]&&(t+="}"),t}).join("")},a.i=function(e,t,n,i,r){"string"==typeof e&&(e=[[null,e,void 0]]);var o={};if(n)for(var p=0;p<this.length;p++){var l=this[p][0];null!=l&&(o[l]=!0)}for(var g=0;g<e.length;g++){var s=[].concat(e[g]);n&&o[s[0]]||(void 0!==r&&(void 0===s[5]||(s[1]="@layer".concat(s[5].length>0?" ".concat(s[5]):""," {").concat(s[1],"}")),s[5]=r),t&&(s[2]&&(s[1]="@media ".concat(s[2]," {").concat(s[1],"}")),s[2]=t),i&&(s[4]?(s[1]="@supports (".concat(s[4],") {").concat(s[1],"}"),s[4]=i):s[4]="".concat(i)),a.push(s))}},a}},1601(e){e.exports=function(e){return e[1]}},5072(e){var a=[];function t(e){for(var t=-1,n=0;n<a.length;n++)if(a[n].identifier===e){t=n;break}return t}function n(e,n){for(var i={},r=[],o=0;o<e.length;o++){var p=e[o],l=n.base?p[0]+n.base:p[0],g=i[l]||0,s="".concat(l," ").concat(g);i[l]=g+1;var d=t(s),y={css:p[1],media:p[2],sourceMap:p[3],supports:p[4],layer:p[5]};if(-1!==d)a[d].references++,a[d].updater(y);else{var c=function(e,a){var t=a.domAPI(a);return t.update(e),function(a){a?(a.css!==e.css||a.media!==e.media||a.sourceMap!==e.sourceMap||a.supports!==e.supports||a.layer!==e.layer)&&t.update(e=a):t.remove()}}(y,n);n.byIndex=o,a.splice(o,0,{identifier:s,updater:c,references:1})}r.push(s)}return r}e.exports=function(e,i){var r=n(e=e||[],i=i||{});return function(e){e=e||[];for(var o=0;o<r.length;o++){var p=t(r[o]);a[p].references--}for(var l=n(e,i),g=0;g<r.length;g++){var s=t(r[g]);0===a[s].references&&(a[s].updater(),a.splice(s,1))}r=l}}},7659(e){var a={};e.exports=function(e,t){var n=function(e){if(void 0===a[e]){var t=document.querySelector(e);if(window.HTMLIFrameElement&&t instanceof window.HTMLIFrameElement)try{t=t.contentDocument.head}catch(e){t=null}a[e]=t}return a[e]}(e);if(!n)throw Error("Couldn't find a style target. This probably means that the value for the 'insert' parameter is invalid.");n.appendChild(t)}},540(e){e.exports=function(e){var a=document.createElement("style");return e.setAttributes(a,e.attributes),e.insert(a,e.options),a}},5056(e,a,t){e.exports=function(e){var a=t.nc;a&&e.setAttribute("nonce",a)}},7825(e){e.exports=function(e){if("u"<typeof document)return{update:function(){},remove:function(){}};var a=e.insertStyleElement(e);return{update:function(t){var n,i,r;n="",t.supports&&(n+="@supports (".concat(t.supports,") {")),t.media&&(n+="@media ".concat(t.media," {")),(i=void 0!==t.layer)&&(n+="@layer".concat(t.layer.length>0?" ".concat(t.layer):""," {")),n+=t.css,i&&(n+="}"),t.media&&(n+="}"),t.supports&&(n+="}"),(r=t.sourceMap)&&"u">typeof btoa&&(n+="\n/*# sourceMappingURL=data:application/json;base64,".concat(btoa(unescape(encodeURIComponent(JSON.stringify(r))))," */")),e.styleTagTransform(n,a,e.options)},remove:function(){var e;null===(e=a).parentNode||e.parentNode.removeChild(e)}}}},1113(e){e.exports=function(e,a){if(a.styleSheet)a.styleSheet.cssText=e;else{for(;a.firstChild;)a.removeChild(a.firstChild);a.appendChild(document.createTextNode(e))}}},4663(e,a,t){var n=t(5072),i=t.n(n),r=t(7825),o=t.n(r),p=t(7659),l=t.n(p),g=t(5056),s=t.n(g),d=t(540),y=t.n(d),c=t(1113),m=t.n(c),u=t(8475),h={};h.styleTagTransform=m(),h.setAttributes=s(),h.insert=l().bind(null,"head"),h.domAPI=o(),h.insertStyleElement=y(),i()(u.A,h),u.A&&u.A.locals&&u.A.locals;var f=t(9033),x={};x.styleTagTransform=m(),x.setAttributes=s(),x.insert=l().bind(null,"head"),x.domAPI=o(),x.insertStyleElement=y(),i()(f.A,x),f.A&&f.A.locals&&f.A.locals;var b=t(2926),v={};v.styleTagTransform=m(),v.setAttributes=s(),v.insert=l().bind(null,"head"),v.domAPI=o(),v.insertStyleElement=y(),i()(b.A,v),b.A&&b.A.locals&&b.A.locals;var w=t(5724),k={};k.styleTagTransform=m(),k.setAttributes=s(),k.insert=l().bind(null,"head"),k.domAPI=o(),k.insertStyleElement=y(),i()(w.A,k),w.A&&w.A.locals&&w.A.locals;var j=t(2679),z={};z.styleTagTransform=m(),z.setAttributes=s(),z.insert=l().bind(null,"head"),z.domAPI=o(),z.insertStyleElement=y(),i()(j.A,z),j.A&&j.A.locals&&j.A.locals}}]);
