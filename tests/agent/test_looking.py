@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -15,8 +16,9 @@ import pandas as pd
 import pytest
 
 from harness import NO, YES, Lab, call
+from ipyagent.agent.approvals import Approval
 from ipyagent.errors import AgentInterrupted
-from ipyagent.kernel.rehearsal import system_calls
+from ipyagent.kernel.rehearsal import rehearser, system_calls
 from ipyagent.redaction import HIDDEN
 from ipyagent.schema import (
     DecidedBy,
@@ -29,7 +31,7 @@ from ipyagent.schema import (
     ToolStatus,
 )
 from ipyagent.tools.rehearsed import Isolation
-from ipyagent.wiring import runtime
+from ipyagent.wiring import run_task, runtime
 from ipyagent.wiring.environment import Environment
 from ipyagent.wiring.undo import find_undo
 from patience import wait_until
@@ -280,6 +282,46 @@ def test_what_was_approved_runs_for_real(tmp_path: Path) -> None:
     )
     assert run.executions[0].decided_by is DecidedBy.BUTTON
     assert lab.variables["numbers"] == [1, 2]
+
+
+def test_what_is_approved_while_its_library_is_loaded_waits_for_all_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else code meets a part of it, as ours does that looks for figures of matplotlib."""
+    package = tmp_path / "site-packages" / "slow_package"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text(
+        "import sys\nsys.begun.set()\nsys.loaded.wait(9)\npart = 1\n"
+    )
+    monkeypatch.syspath_prepend(str(package.parent))
+    monkeypatch.setattr(rehearser, "_LIBRARIES", {"slow_package"})
+    monkeypatch.setattr(run_task, "SETUP", -ON["rehearse_seconds"])  # asked at once
+    begun, loaded, reached = threading.Event(), threading.Event(), threading.Event()
+    monkeypatch.setattr(sys, "begun", begun, raising=False)
+    monkeypatch.setattr(sys, "loaded", loaded, raising=False)
+
+    def hear(event: Event) -> None:
+        if event.type == "tool_running":
+            threading.Thread(target=lambda: reached.wait(0.5) or loaded.set()).start()
+        elif event.type == "tool_finished":
+            loaded.set()
+
+    def answer(approval: Approval) -> None:
+        def approve() -> None:
+            begun.wait(9)
+            lab.environment.approvals.decide(approval.id, YES)
+
+        threading.Thread(target=approve).start()
+
+    lab = Lab(tmp_path, {"reached": reached})
+    code = "import sys\nreached.set()\npart = sys.modules['slow_package'].part"
+    code += "\nimport slow_package\npart"
+    run = lab.run(
+        [{"calls": [call("run_python", code=code)]}, "Done."], answer=answer, heard=hear, **ON
+    )
+    result = run.executions[0].result
+    assert result is not None
+    assert (result.error, result.output) == (None, "1")
 
 
 def test_a_click_before_the_rehearsal_has_ended_runs_the_code_once(tmp_path: Path) -> None:

@@ -359,6 +359,8 @@ class Dispatcher:
         self._emit(ToolRunning(step=self.step, call_id=call.id))
         if not await self._record_intent(call):
             return
+        if self.context.rehearsal is not None:
+            await self.context.rehearsal.wait_until_loaded()
         self._update_execution(call.id, started_at=now())
         begun = time.monotonic()
         post, watch = self.context.main.post, self.context.watch

@@ -379,8 +379,9 @@ class CodeRehearser:
 
     def _prepare(self, codes: Sequence[str], context: RehearsalContext) -> Confinement:
         """Return the confinement, once the libraries that the codes import are loaded."""
-        for code in codes:
-            load_libraries(code)
+        with context.isolation.loading:
+            for code in codes:
+                load_libraries(code)
         secrets = {*context.secrets, *signing_keys()}
         return build_confinement(self._workspace.root, secrets, context.isolation.way)
 

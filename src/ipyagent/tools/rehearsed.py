@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Collection, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
+from threading import Lock
 from typing import Final, Protocol
 
 from ipyagent.kernel.main_thread import Post
@@ -22,6 +24,8 @@ class Isolation:
     problem: str | None = UNTRIED
     """Why there is none."""
     way: Way = "namespaces"
+    loading: Lock = field(default_factory=Lock)
+    """Held while libraries are loaded for a rehearsal."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +42,13 @@ class RehearsalContext:
     """Texts that the code must not find in memory."""
     adopts_new: bool = True
     """False: new variables are asked about, too."""
+
+    async def wait_until_loaded(self) -> None:
+        """Wait while a library is loaded, of which code would meet no more than a part."""
+        if self.isolation.loading.locked():
+            threads = asyncio.get_running_loop().run_in_executor
+            await threads(self.threads, self.isolation.loading.acquire)
+            self.isolation.loading.release()
 
 
 @dataclass(frozen=True)
