@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import json
 import os
 import select
 import signal
@@ -18,6 +19,7 @@ import pytest
 from ipyagent.kernel.namespace import PlainNamespace
 from ipyagent.kernel.rehearsal.confinement import Limits
 from ipyagent.kernel.rehearsal.performance import start_rehearsal
+from ipyagent.kernel.rehearsal.rehearser import ReportError, read_report
 from ipyagent.tools.rehearsal import build_confinement
 from patience import PATIENCE
 from rehearsal_trial import children, chosen, in_both_ways, rehearse, run_in_fork
@@ -150,6 +152,13 @@ def test_output_is_limited(tmp_path: Path) -> None:
 def test_a_forged_report_is_refused(tmp_path: Path, code: str) -> None:
     report = rehearse(code, {}, tmp_path, limits=Limits(seconds=5.0))
     assert report.get("problem") or not report.get("variables"), report
+
+
+def test_a_report_of_very_many_empty_pieces_is_refused(tmp_path: Path) -> None:
+    text = json.dumps({"sizes": [0] * 400_000}).encode()
+    (tmp_path / "report").write_bytes(len(text).to_bytes(8) + text)
+    with (tmp_path / "report").open("rb", 0) as file, pytest.raises(ReportError):
+        read_report(file.fileno(), 1 << 30, time.monotonic() + PATIENCE)
 
 
 def test_a_crash_ends_the_copy_alone_and_is_named(tmp_path: Path) -> None:

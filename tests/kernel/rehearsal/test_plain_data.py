@@ -282,9 +282,59 @@ def test_a_table_of_many_texts_is_plain_data(dtype: str) -> None:
 )
 def test_texts_whose_lengths_are_wrong_are_refused(lengths: list[int], text: bytes) -> None:
     packed = np.array(lengths, "i4")
-    node = ["array", "<i4", list(packed.shape), "C", 0]
-    cells = ["strings", node, ["bytes", 1]]
-    names = ["list", []]
+    cells = ["tuple", [["plain", "strings"], ["bytes", 0], ["bytes", 1]]]
+    names = ["list", [["plain", None]]]
     index = ["index", cells, names, ["plain", None]]
     with pytest.raises(NotPlainError):
         read_all({"x": index}, [memoryview(packed.tobytes()), memoryview(text)], {})
+
+
+NONE, ONE = ["plain", None], ["int", "0x1"]
+ENDLESS = ["range", ["int", "0x0"], ["int", "0x2540be400"], ONE]
+DOUBLED = [["tuple", [ONE]], *(["tuple", [["again", n + 1]] * 2] for n in range(60))]
+BYTES = ["array", "|u1", [8], "C", 0]
+COSTLY: list[Any] = [
+    ["list", [BYTES, BYTES]], ["list", [["bytes", 0], ["bytes", 0]]], ["deque", ENDLESS, NONE],
+    ["Fraction", BYTES, ONE], ["list", [*DOUBLED, ["dict", [[["again", 61], NONE]]]]],
+    ["list", [*DOUBLED, ["column", BYTES, BYTES, ["again", 61]]]],
+    ["set", [["int", hex(n * (2**61 - 1))] for n in range(9_999)]],
+    ["dict", [[["int", hex(n * (2**61 - 1))], NONE] for n in range(9_999)]],
+    ["generator", ["dict", []], ENDLESS, ["tuple", []], ONE],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("node", COSTLY, ids=lambda node: str(node)[:60])
+def test_a_report_that_would_take_much_time_or_memory_is_refused(node: Any) -> None:
+    with pytest.raises(NotPlainError):
+        read_all({"x": node}, [memoryview(b"\xff" * 8)], {})
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        ["deque", ["variable", "given"], NONE],
+        ["OrderedDict", ["variable", "given"]],
+        ["Counter", ["tuple", [["variable", "given"]]]],
+        ["defaultdict", NONE, ["variable", "given"]],
+        ["generator", ["dict", []], ["list", [["variable", "given"]]], ["tuple", []], ONE],
+        ["generator", ["dict", []], ONE, ["variable", "given"], ONE],
+    ],
+    ids=str,
+)
+def test_no_report_makes_the_reader_use_up_what_is_there(node: Any) -> None:
+    given = iter([1, 2])
+    with pytest.raises(NotPlainError):
+        read_all({"x": node}, [], {"given": given})
+    assert [*given] == [1, 2]
+
+
+def test_what_the_notebook_defines_is_referred_to_by_its_variable_only(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A function that code defines anew is not the one of that name which is there."""
+    exec("def mean(numbers): return 0", vars(sys.modules["__main__"]))
+    function = vars(sys.modules["__main__"]).pop("mean")
+    monkeypatch.setitem(vars(sys.modules["__main__"]), "mean", function)
+    assert through([function], {"mean": function}) == [function]
+    with pytest.raises(NotPlainError):
+        through(function)

@@ -16,8 +16,14 @@ from functools import partial
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
 
-from ipyagent.kernel.describe.safe_inspect import module_name
-from ipyagent.kernel.rehearsal.plain_parts import HOLDERS, NotPlainError, put_together, take_apart
+from ipyagent.kernel.describe.safe_inspect import is_a, module_name
+from ipyagent.kernel.rehearsal.plain_parts import (
+    HOLDERS,
+    NotPlainError,
+    check_keys,
+    put_together,
+    take_apart,
+)
 from ipyagent.kernel.variables.arrays import find_owner, is_array
 from ipyagent.kernel.variables.captures import is_atom
 from ipyagent.kernel.variables.columns import PANDAS, find_memory, kind_of
@@ -31,6 +37,10 @@ Existing = Mapping[str, object]
 
 
 _DEPTH, _MOST_NODES, _MOST_BYTES = 50, 300_000, 128 << 20
+_MOST_VISITS = 1_000_000
+"""Nodes that a reader reads, those of a value again each time that it is referred to."""
+_VISIT = 512
+"""Bytes of an array that count as one more."""
 _NUMBERS: Mapping[str, Callable[[str], object]]
 _NUMBERS = {"int": lambda text: int(text, 16), "float": float, "complex": complex}
 _CONTAINERS: Mapping[str, Callable[[list[object]], object]] = {
@@ -41,6 +51,8 @@ _MISSING = (("math", "nan"), ("numpy", "nan"), ("pandas", "NaT"), ("pandas", "NA
 """Missing values, which code compares by identity, as `in` does."""
 _MEMBERS = (FunctionType, BuiltinFunctionType, type)
 """Types of values that are referred to by the module that defines them."""
+_NOTEBOOK = "__main__"
+"""What it defines has another value on the copy as soon as code defines it anew."""
 _DTYPE = re.compile(r"[<>|][biufcSUmM]\d{1,5}(\[\d{0,4}[a-zA-Z]{1,2}\])?")
 """Types of plain numbers, text and times; no other can be asked for."""
 
@@ -195,8 +207,10 @@ class _Reader:
     """Makes values of nodes and buffers."""
 
     def __init__(self, buffers: Sequence[memoryview], existing: Existing) -> None:
-        self._buffers, self._existing = buffers, existing
+        self._buffers, self._existing = dict(enumerate(buffers)), existing
         self._made: list[Any] = []
+        self._visits: list[int] = []
+        """The nodes that were read for each value."""
         self._makers: list[str] = []
         """The names for which the values were made."""
         self._name = ""
@@ -211,7 +225,7 @@ class _Reader:
     def read(self, node: object, depth: int = _DEPTH) -> Any:
         """Return the value of a node; raises what `read_all` does not let through."""
         self._count += 1
-        if self._count > _MOST_NODES or not depth:
+        if self._count > _MOST_VISITS or not depth:
             raise NotPlainError
         match node:
             case ["plain", None | bool() | str() as value]:
@@ -225,7 +239,7 @@ class _Reader:
             case ["pattern", str(text), int(flags)] if len(text) < 5_000:
                 return re.compile(text, flags & ~re.DEBUG)
             case ["bytes", int(number)]:
-                return bytes(self._buffers[number])
+                return bytes(self._take_buffer(number))
             case ["scalar", str(dtype), str(text)]:
                 return _make_array(dtype, [], "C", bytes.fromhex(text))[()]
             case [("again" | "variable") as kind, (int() | str()) as key]:
@@ -234,7 +248,7 @@ class _Reader:
                 return sys.modules[name]
             case ["member", str(name), str(member)]:
                 found = vars(sys.modules[name])[member]
-                if isinstance(found, _MEMBERS):
+                if isinstance(found, _MEMBERS) and name != _NOTEBOOK:
                     return found
             case [str(kind), *parts]:
                 return self._read_object(kind, parts, depth - 1)
@@ -242,36 +256,48 @@ class _Reader:
 
     def _read_object(self, kind: str, parts: list[Any], depth: int) -> object:
         made: Any = {} if kind == "dict" else []
-        place = self._add(made)
+        place, before = self._add(made), self._count
         if kind == "dict":
-            for key, value in parts[0]:
-                made[self.read(key, depth)] = self.read(value, depth)
-            return made
-        if kind == "array":
+            pairs = [(self.read(key, depth), self.read(each, depth)) for key, each in parts[0]]
+            check_keys([key for key, _ in pairs])
+            made.update(pairs)
+        elif kind == "array":
             dtype, shape, order, number = parts
-            made = _make_array(dtype, shape, order, self._buffers[number])
+            made = _make_array(dtype, shape, order, self._take_buffer(number))
+            self._count += made.nbytes // _VISIT
         else:
             listed = parts[0] if kind in _CONTAINERS else parts
             made.extend(self.read(each, depth) for each in listed)
+            if kind in ("set", "frozenset"):
+                check_keys(made)
             if kind != "list":
                 make = _CONTAINERS.get(kind) or partial(put_together, kind)
                 made = make(made)
-        self._made[place] = made
+        self._made[place], self._visits[place] = made, self._count - before
         return made
+
+    def _take_buffer(self, number: int) -> memoryview:
+        """Return a buffer, which is used once."""
+        return self._buffers.pop(number)
 
     def _refer_to(self, kind: str, key: Any) -> object:
         """Return a value that was made before, or that of a variable."""
         if kind == "again":
             holder, value = self._makers[key], self._made[key]
+            self._count += self._visits[key]
+            is_fixed = is_atom(value)
         else:
             holder, value = key, self._existing[key]
-        if holder != self._name and not is_atom(value):
+            is_index = "pandas" in sys.modules and is_a(value, sys.modules["pandas"].Index)
+            is_fixed = is_atom(value) and not is_index  # of which the name can change
+        if holder != self._name and not is_fixed:
             self.shared |= {holder, self._name}
         return value
 
     def _add(self, value: object) -> int:
         """Return the place of a value among those that were made."""
         self._made.append(value)
+        self._visits.append(0)
         self._makers.append(self._name)
         return len(self._made) - 1
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import builtins
 import sys
+from array import array as packed
 from collections import Counter, OrderedDict, defaultdict, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
@@ -50,6 +51,10 @@ _SCALARS = frozenset(
 )
 _LONGEST = 5_000
 """Characters of a text that a value is made of."""
+_MOST_ALIKE, _MOST_TEXTS = 1_000, 10_000_000
+"""Keys that may have the same hash: each is compared with all others. Texts in a column."""
+_PARTS = frozenset({type(None), int, str, list, tuple, dict, type})
+"""Types of the parts of values that are no tables: to read them runs no code of others."""
 
 
 def take_apart(value: Any) -> tuple[object, ...]:
@@ -88,16 +93,36 @@ def _spell(value: object) -> str:
     return str(value.isoformat())
 
 
-def _make_counter(items: Iterable[tuple[object, int]]) -> object:
-    return Counter(dict(items))
+def check_keys(keys: Sequence[object]) -> None:
+    """Raise NotPlainError if it would take very long to put such keys into a dict or a set."""
+    if len(keys) > _MOST_ALIKE and max(Counter(map(hash, keys)).values()) > _MOST_ALIKE:
+        raise NotPlainError
 
 
-def _make_defaults(factory: object, items: Iterable[tuple[object, object]]) -> object:
-    if factory is None:
-        return defaultdict(None, items)
-    if isinstance(factory, type) and vars(builtins).get(factory.__name__) is factory:
-        return defaultdict(factory, items)
+def _read_pairs(items: object) -> dict[Any, Any]:
+    """Return the dict of pairs; raises NotPlainError for any that came from elsewhere."""
+    if type(items) is not tuple or any(type(each) is not tuple for each in items):
+        raise NotPlainError
+    check_keys([key for key, _ in items])
+    return dict(items)
+
+
+def _make_defaults(factory: Any, items: object) -> object:
+    if factory is None or vars(builtins).get(factory.__name__) is factory:
+        return defaultdict(factory, _read_pairs(items))
     raise NotPlainError  # it is called for each key that is missing
+
+
+def _make_queue(items: object, most: int | None) -> object:
+    if type(items) is not tuple:
+        raise NotPlainError
+    return deque(items, most)
+
+
+def _make_fraction(over: object, under: object) -> object:
+    if type(over) is not int or type(under) is not int:
+        raise NotPlainError
+    return over / Fraction(1) / under
 
 
 def _take_generator(value: Any) -> tuple[object, ...]:
@@ -109,8 +134,13 @@ def _take_generator(value: Any) -> tuple[object, ...]:
     return bits.state, seed.entropy, seed.spawn_key, seed.n_children_spawned
 
 
-def _make_generator(state: object, entropy: object, spawn_key: object, spawned: object) -> object:
+def _make_generator(
+    state: object, entropy: object, spawn_key: tuple[object, ...], spawned: object
+) -> object:
     random = sys.modules["numpy"].random  # which numpy loads late
+    entropies = entropy if type(entropy) is list else [entropy]
+    if any(type(each) is not int for each in (*entropies, *spawn_key)):
+        raise NotPlainError
     seed = random.SeedSequence(entropy, spawn_key=spawn_key, n_children_spawned=spawned)
     bits = random.PCG64(seed)
     bits.state = state
@@ -174,10 +204,14 @@ def put_together(kind: str, parts: list[Any]) -> object:
 
     Raises NotPlainError, or what its type raises.
     """
-    if kind in _MAKERS and not any(isinstance(e, str) and len(e) > _LONGEST for e in parts):
+    if kind in _MAKERS:
+        if any(type(e) not in _PARTS or (type(e) is str and len(e) > _LONGEST) for e in parts):
+            raise NotPlainError
         return _MAKERS[kind](*parts)
     pandas = sys.modules["pandas"]
     match kind, parts:
+        case "Timestamp", [moment, (None | str()) as zone]:
+            return _make_timestamp(moment, zone)
         case "Timedelta", [length]:
             return pandas.Timedelta(length)
         case "Period", [int(ordinal), str(freq)]:
@@ -218,12 +252,13 @@ def put_together(kind: str, parts: list[Any]) -> object:
 
 _MAKERS: Mapping[str, Callable[..., object]] = {
     **{kind.__name__: read for kind, read in _TEXTS.items()},
-    **{kind.__name__: kind for kind in (timedelta, range, OrderedDict, deque)},
-    "Fraction": lambda over, under: over / Fraction(1) / under,
-    "Counter": _make_counter,
+    **{kind.__name__: kind for kind in (timedelta, range)},
+    "Fraction": _make_fraction,
+    "Counter": lambda items: Counter(_read_pairs(items)),
+    "OrderedDict": lambda items: OrderedDict(_read_pairs(items)),
+    "deque": _make_queue,
     "defaultdict": _make_defaults,
     "generator": _make_generator,
-    "Timestamp": _make_timestamp,
 }
 """Functions that make a value of its parts."""
 
@@ -259,15 +294,18 @@ def _take_values(column: Any) -> object:
     return "objects", cells
 
 
-def _pack_texts(cells: list[str | None]) -> tuple[object, bytes]:
+def _pack_texts(cells: list[str | None]) -> tuple[bytes, bytes]:
     """Return the lengths of texts in characters, -1 for None, and all of them in UTF-8."""
-    lengths = [-1 if each is None else len(each) for each in cells]
+    lengths = packed("i", [-1 if each is None else len(each) for each in cells])
     text = "".join(each for each in cells if each is not None)
-    return sys.modules["numpy"].array(lengths, "i4"), text.encode(errors="surrogatepass")
+    return lengths.tobytes(), text.encode(errors="surrogatepass")
 
 
-def _unpack_texts(lengths: Sequence[int], data: bytes) -> list[str | None]:
+def _unpack_texts(sizes: bytes, data: bytes) -> list[str | None]:
     """Return the texts that were packed; raises NotPlainError."""
+    lengths = packed("i", sizes)
+    if len(lengths) > _MOST_TEXTS:
+        raise NotPlainError
     text = data.decode(errors="surrogatepass")
     ends = [*accumulate(max(size, 0) for size in lengths)]
     if (ends[-1] if ends else 0) != len(text):
@@ -290,14 +328,14 @@ def _put_values(values: object) -> Any:
             "texts",
             ("python" | "pyarrow") as storage,
             ("nan" | "NA") as missing,
-            numpy.ndarray() as sizes,
+            bytes() as sizes,
             bytes() as data,
         ):
             value = float("nan") if missing == "nan" else pandas.NA
             dtype = pandas.StringDtype(storage, na_value=value)
-            return pandas.array(_unpack_texts(sizes.tolist(), data), dtype=dtype)
-        case ("strings", numpy.ndarray() as sizes, bytes() as data):
-            return _make_objects(_unpack_texts(sizes.tolist(), data))
+            return pandas.array(_unpack_texts(sizes, data), dtype=dtype)
+        case ("strings", bytes() as sizes, bytes() as data):
+            return _make_objects(_unpack_texts(sizes, data))
         case ("periods", numpy.ndarray() as ordinals, str(name)) if ordinals.dtype == "i8":
             return pandas.arrays.PeriodArray(ordinals, dtype=pandas.PeriodDtype(name))
         case ("intervals", pandas.Index() as left, pandas.Index() as right, str(closed)):

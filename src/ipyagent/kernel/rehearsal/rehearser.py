@@ -41,6 +41,8 @@ from ipyagent.kernel.variables.reach import parse_nodes
 _HEADER = 8
 """Bytes that tell the length of the JSON."""
 _PIECE = 1 << 20
+_MOST_BUFFERS = 300_000
+"""Also empty ones take memory."""
 MOST_TEXT = 8 << 20
 """Bytes of a report's JSON: objects made of it take many times as much."""
 
@@ -73,7 +75,7 @@ def read_report(pipe: int, most: int, until: float) -> tuple[JsonDict, list[memo
             raise ValueError
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         raise ReportError("its report makes no sense") from None
-    if length + sum(sizes) > most:
+    if length + sum(sizes) > most or len(sizes) > _MOST_BUFFERS:
         raise ReportError("it reported too much")
     return report, [memoryview(_read(pipe, size, until)) for size in sizes]
 
