@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import copy
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -14,6 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from harness import YES, Lab, call
+from ipyagent.kernel.variables.reach import Adoption, OwnVariables
 from ipyagent.schema import DecidedBy, Decision, RehearsalOutcome, Run
 from ipyagent.tools.base import Where, tool
 from ipyagent.wiring.undo import find_undo
@@ -111,6 +114,49 @@ def test_what_others_hold_is_asked_about(tmp_path: Path, codes: Sequence[str]) -
     assert lab.variables["mine"] == [1, 2, 3]
 
 
+KEPT = "sys.modules['own_module'].kept"
+
+
+class Held:
+    """A class that holds data, as notebooks define them."""
+
+    found: ClassVar[list[int]] = []
+
+
+@pytest.mark.parametrize(
+    ("codes", "shown"),
+    [
+        (("m = sys.modules['own_module']", "m.kept.append(2)"), KEPT),
+        (("m = [sys.modules['own_module']]", "m = m[0].kept"), KEPT),
+        (("todo = [add]", "for each in todo: each(2)"), KEPT),
+        (("todo = [Held]", "todo[0].found.append(2)"), "Held.found"),
+        (("todo = {'a': index}", "todo['a'].name = 'k'"), "index.name"),
+        (("s = pd.Series([1])", "kind = type(s)\nkind.own_mark = 1"), "dir(pd.Series)"),
+    ],
+)  # fmt: skip
+def test_what_a_variable_of_the_run_only_leads_to_is_asked_about(
+    tmp_path: Path, codes: Sequence[str], shown: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = ModuleType("own_module")
+    module.__file__ = str(tmp_path / "own_module.py")
+    monkeypatch.setitem(sys.modules, "own_module", module)
+    exec("kept = []\ndef add(n): kept.append(n)", vars(module))
+    given = {"pd": pd, "sys": sys, "Held": Held, "index": pd.Index([1])}
+    lab = Lab(tmp_path, {**given, "add": vars(module)["add"]})
+    before = repr(eval(shown, lab.variables))
+    run = lab.run(steps(*codes), **ON)
+    assert unasked(run) == [True] * (len(codes) - 1) + [False], [
+        e.rehearsal for e in run.executions
+    ]
+    assert repr(eval(shown, lab.variables)) == before
+
+
+def test_a_name_of_the_shells_that_code_bound_is_not_what_it_held(tmp_path: Path) -> None:
+    lab = Lab(tmp_path, {"_": [0]})
+    lab.run(steps("_ = [1]\nboth = [_, 2]"), **ON)
+    assert lab.variables.get("both") in (None, [[1], 2])
+
+
 def test_what_an_earlier_run_has_made_is_the_users(tmp_path: Path) -> None:
     lab = Lab(tmp_path)
     lab.run(steps("rows = [1]", "rows.append(2)"), **ON)
@@ -153,6 +199,17 @@ def test_a_variable_that_the_user_bound_meanwhile_is_the_users(tmp_path: Path) -
     run = lab.run(steps("rows = [1]", "rows.append(2)"), heard=bind, **ON)
     assert unasked(run) == [True, False]
     assert lab.variables["rows"] == [9]
+
+
+def test_what_another_run_has_made_beside_it_is_not_its_own() -> None:
+    own, rows = OwnVariables(), [1]
+    with own.during_run():
+        with own.during_run():
+            own.add(Adoption({"rows": rows}, set()))
+            assert not own.names({"rows": rows})
+        own.add(Adoption({"rows": rows}, set()))
+        assert own.names({"rows": rows}) == {"rows"}
+    assert not own.names({"rows": rows})
 
 
 def test_where_new_variables_are_asked_about_so_are_their_changes(tmp_path: Path) -> None:

@@ -98,10 +98,15 @@ def _perform(
     loops = [each for each in changes if each.name in bound]
     again = [each.name for each in loops if each.change == "changed"]
     items = [e.name for e in loops if e.change == "created" and not is_atom(after[e.name])]
-    known = {name: after.get(name, value) for name, value in before.items()}
+    known = {
+        name: now
+        for name, value in before.items()
+        if (now := after.get(name, value)) is value or not _BY_SHELL.fullmatch(name)
+    }
     known |= {name: before[name] for name in again}  # they may be left on the copy
     new = {each.name: after[each.name] for each in changes if each.change == "created"}
     changed = {each.name for each in changes if each.change == "changed" and each.name in own}
+    may_adopt &= changed.isdisjoint(watched.list_changed_elsewhere())
     watched.let_go(changed)
     used = _list_used_names(code)
     passing = [

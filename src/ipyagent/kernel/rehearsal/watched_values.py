@@ -105,6 +105,8 @@ _LEADING = frozenset(
     }
 )
 """Types whose values are no more than what they lead to."""
+_HELD_ELSEWHERE = (types.ModuleType, types.FunctionType, types.MethodType, type)
+"""Types of what is referred to, never copied: modules or other objects hold it, too."""
 _HEADS = ("__name__", "__qualname__", "__bases__")
 _CACHES = ("__abstractmethods__", "_abc_impl", "__weakref__", "__dict__")
 _WEAK_BEFORE, _DICT_BEFORE = 1 << 3, 1 << 4
@@ -129,6 +131,7 @@ class State:
         `grows` tells of a name whether it is no change that it is new.
         """
         self._read, self._grows = read, grows
+        self.is_elsewhere = False
         # They are kept, so that no other object gets their place in memory.
         self._parts = self._name_parts()
         self.children = list(self._parts.values() if children is None else children)
@@ -165,6 +168,8 @@ class WatchedValues:
         self._known: dict[int, tuple[str, object]] = {}
         """By id: the variable in which an object was found first, and the object."""
         self._released: Collection[str] = ()
+        self._elsewhere: set[int] = set()
+        """The ids of what leads on to what others hold, and of all that was found there."""
         self._new: set[int] | None = None
         self._constants: set[int] = set()
         for name in self._states:
@@ -198,8 +203,16 @@ class WatchedValues:
         return [*dict.fromkeys([*(name for name, _ in written), *sharing])]
 
     def let_go(self, names: Collection[str]) -> None:
-        """Count what was found in these variables as new: nothing else holds it."""
+        """Count the data that was found in these variables as new: nothing else holds it."""
         self._released = names
+
+    def list_changed_elsewhere(self) -> list[str]:
+        """Return the variables by which something was changed that is no data of theirs."""
+        return [
+            name
+            for name, states in self._states.items()
+            if not all(each.is_unchanged() for each in states if each.is_elsewhere)
+        ]
 
     def is_old(self, value: object) -> bool:
         """Return whether this very object was there before, in reach or not."""
@@ -209,7 +222,8 @@ class WatchedValues:
             libraries = [m for m in modules if not is_own_module(m)]
             self._constants = {id(each) for m in libraries for each in m.__dict__.values()}
         if id(value) in self._known:
-            return self._known[id(value)][0] not in self._released
+            name = self._known[id(value)][0]
+            return name not in self._released or id(value) in self._elsewhere
         if id(value) in self._constants:
             return True
         return gc.is_tracked(value) and id(value) not in self._new
@@ -225,6 +239,9 @@ class WatchedValues:
             self._known[id(one)] = name, one
             state = _capture(one, self._variables)
             self._states[name].append(state)
+            if id(one) in self._elsewhere or any(is_a(one, each) for each in _HELD_ELSEWHERE):
+                state.is_elsewhere = True
+                self._elsewhere |= {id(one), *map(id, state.children)}
             if module_name(type(one)).partition(".")[0] == "pandas":
                 self._memory += [(name, each, _read(each)) for each in find_memory(one)]
                 if kind_of(one) in PANDAS and not copies_on_write():

@@ -185,20 +185,23 @@ class OwnVariables:
 
     def __init__(self) -> None:
         self._values: dict[str, object] = {}
-        self._is_open = False
+        self._runs = 0
 
     @contextmanager
     def during_run(self) -> Iterator[None]:
-        """Begin with none, and forget all in the end: then they are the user's."""
-        self._values, self._is_open = {}, True
+        """Begin with none, and forget all in the end: then they are the user's.
+
+        While there is another run, none has any: it could not be told whose they are.
+        """
+        self._values, self._runs = {}, self._runs + 1
         try:
             yield
         finally:
-            self._values, self._is_open = {}, False
+            self._values, self._runs = {}, self._runs - 1
 
     def add(self, adoption: Adoption) -> None:
         """Note what was adopted."""
-        values = (self._values | adoption.values) if self._is_open else {}
+        values = (self._values | adoption.values) if self._runs == 1 else {}
         self._values = {name: each for name, each in values.items() if name not in adoption.shared}
 
     def names(self, bindings: Mapping[str, object]) -> frozenset[str]:
