@@ -107,6 +107,14 @@ def _read_pairs(items: object) -> dict[Any, Any]:
     return dict(items)
 
 
+def _make_counter(items: object) -> object:
+    return Counter(_read_pairs(items))
+
+
+def _make_ordered(items: object) -> object:
+    return OrderedDict(_read_pairs(items))
+
+
 def _make_defaults(factory: Any, items: object) -> object:
     if factory is None or vars(builtins).get(factory.__name__) is factory:
         return defaultdict(factory, _read_pairs(items))
@@ -252,10 +260,11 @@ def put_together(kind: str, parts: list[Any]) -> object:
 
 _MAKERS: Mapping[str, Callable[..., object]] = {
     **{kind.__name__: read for kind, read in _TEXTS.items()},
-    **{kind.__name__: kind for kind in (timedelta, range)},
+    "timedelta": timedelta,
+    "range": range,
     "Fraction": _make_fraction,
-    "Counter": lambda items: Counter(_read_pairs(items)),
-    "OrderedDict": lambda items: OrderedDict(_read_pairs(items)),
+    "Counter": _make_counter,
+    "OrderedDict": _make_ordered,
     "deque": _make_queue,
     "defaultdict": _make_defaults,
     "generator": _make_generator,
