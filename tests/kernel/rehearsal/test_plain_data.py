@@ -338,3 +338,28 @@ def test_what_the_notebook_defines_is_referred_to_by_its_variable_only(
     assert through([function], {"mean": function}) == [function]
     with pytest.raises(NotPlainError):
         through(function)
+
+
+class Hashed:
+    """Its hash is code of the user's."""
+
+    asked = 0
+
+    def __hash__(self) -> int:
+        Hashed.asked += 1
+        return 1
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        ["dict", [[["variable", "own"], ["plain", None]]]],
+        ["set", [["variable", "own"]]],
+        ["set", [["tuple", [["variable", "own"]]]]],
+        ["Counter", ["tuple", [["tuple", [["variable", "own"], ["int", "0x1"]]]]]],
+    ],
+)
+def test_no_key_of_a_report_runs_code_of_the_users(node: Any) -> None:
+    with pytest.raises(NotPlainError):
+        read_all({"x": node}, [], {"own": Hashed()})
+    assert Hashed.asked == 0

@@ -22,6 +22,7 @@ from typing import Any
 from uuid import UUID
 
 from ipyagent.kernel.describe.safe_inspect import module_name
+from ipyagent.kernel.variables.captures import are_plain_keys
 
 
 class NotPlainError(Exception):
@@ -94,7 +95,9 @@ def _spell(value: object) -> str:
 
 
 def check_keys(keys: Sequence[object]) -> None:
-    """Raise NotPlainError if it would take very long to put such keys into a dict or a set."""
+    """Raise NotPlainError for keys that are code of the user's, or would take very long to put."""
+    if not are_plain_keys(keys):
+        raise NotPlainError
     if len(keys) > _MOST_ALIKE and max(Counter(map(hash, keys)).values()) > _MOST_ALIKE:
         raise NotPlainError
 
