@@ -144,3 +144,10 @@ def isolation_problems(tmp_path_factory: pytest.TempPathFactory) -> dict[str, st
 def isolation_problem(isolation_problems: dict[str, str | None]) -> str | None:
     """Why nothing can be rehearsed on this machine in the first way."""
     return isolation_problems["namespaces"]
+
+
+@pytest.fixture
+def needs_isolation(isolation_problem: str | None) -> None:
+    """For tests that look: nothing can be tried where a copy cannot be isolated."""
+    if isolation_problem is not None:
+        pytest.skip(isolation_problem)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 import os
 import signal
@@ -9,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -30,7 +32,7 @@ from ipyagent.schema import (
     ToolStarted,
     ToolStatus,
 )
-from ipyagent.tools.rehearsed import Isolation
+from ipyagent.tools.rehearsed import Isolation, RehearsalContext
 from ipyagent.wiring import run_task, runtime
 from ipyagent.wiring.environment import Environment
 from ipyagent.wiring.undo import find_undo
@@ -38,13 +40,7 @@ from patience import wait_until
 from rehearsal_trial import children
 
 # The process that runs the tests is what is forked: other tests would leave threads in it.
-pytestmark = pytest.mark.alone
-
-
-@pytest.fixture(autouse=True)
-def _needs_isolation(isolation_problem: str | None) -> None:
-    if isolation_problem is not None:
-        pytest.skip(isolation_problem)
+pytestmark = [pytest.mark.alone, pytest.mark.usefixtures("needs_isolation")]
 
 
 ON = {"look_freely": True, "rehearse_seconds": 20.0}
@@ -322,6 +318,39 @@ def test_what_is_approved_while_its_library_is_loaded_waits_for_all_of_it(
     result = run.executions[0].result
     assert result is not None
     assert (result.error, result.output) == (None, "1")
+
+
+class AnnouncedLock:
+    """A lock that tells when somebody waits for it."""
+
+    def __init__(self) -> None:
+        self._lock, self.asked = threading.Lock(), threading.Event()
+        self.release, self.locked = self._lock.release, self._lock.locked
+
+    def acquire(self) -> bool:
+        self.asked.set()
+        return self._lock.acquire()
+
+    __enter__ = acquire
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+
+async def test_a_stop_while_libraries_are_loaded_keeps_nobody_from_loading_more() -> None:
+    loading = AnnouncedLock()
+    loading.acquire()
+    loading.asked.clear()
+    with ThreadPoolExecutor() as threads:
+        isolation = Isolation(loading=loading)  # type: ignore[arg-type]
+        context = RehearsalContext(lambda job: Future(), threads, 1.0, 1.0, isolation, ())
+        waiting = asyncio.create_task(context.wait_until_loaded())
+        await asyncio.to_thread(loading.asked.wait)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        loading.release()
+    assert not loading.locked()
 
 
 def test_a_click_before_the_rehearsal_has_ended_runs_the_code_once(tmp_path: Path) -> None:

@@ -22,17 +22,11 @@ from ipyagent.tools.base import Where, tool
 from ipyagent.wiring.undo import find_undo
 
 # The process that runs the tests is what is forked: other tests would leave threads in it.
-pytestmark = pytest.mark.alone
+pytestmark = [pytest.mark.alone, pytest.mark.usefixtures("needs_isolation")]
 
 ON = {"look_freely": True, "rehearse_seconds": 20.0}
 """The time that a busy machine may take."""
 PROGRAMS = int(os.environ.get("REHEARSAL_TEST_PROGRAMS", "5"))
-
-
-@pytest.fixture(autouse=True)
-def _needs_isolation(isolation_problem: str | None) -> None:
-    if isolation_problem is not None:
-        pytest.skip(isolation_problem)
 
 
 def steps(*codes: str) -> list[Any]:

@@ -20,16 +20,14 @@ from ipyagent.ui.transcript_text import plan_effects_text
 from rehearsal_trial import children
 
 # The process that runs the tests is what is forked: other tests would leave threads in it.
-pytestmark = [pytest.mark.alone, pytest.mark.spec("E16")]
+pytestmark = [
+    pytest.mark.alone,
+    pytest.mark.spec("E16"),
+    pytest.mark.usefixtures("needs_isolation"),
+]
 
 ON = {"look_freely": True, "rehearse_seconds": 20.0}
 """The time that a busy machine may take."""
-
-
-@pytest.fixture(autouse=True)
-def _needs_isolation(isolation_problem: str | None) -> None:
-    if isolation_problem is not None:
-        pytest.skip(isolation_problem)
 
 
 def python(code: str) -> dict[str, object]:

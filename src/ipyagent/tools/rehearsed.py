@@ -27,6 +27,11 @@ class Isolation:
     loading: Lock = field(default_factory=Lock)
     """Held while libraries are loaded for a rehearsal."""
 
+    def wait_until_loaded(self) -> None:
+        """Wait for the end of a load that goes on."""
+        with self.loading:
+            pass
+
 
 @dataclass(frozen=True)
 class RehearsalContext:
@@ -47,8 +52,7 @@ class RehearsalContext:
         """Wait while a library is loaded, of which code would meet no more than a part."""
         if self.isolation.loading.locked():
             threads = asyncio.get_running_loop().run_in_executor
-            await threads(self.threads, self.isolation.loading.acquire)
-            self.isolation.loading.release()
+            await threads(self.threads, self.isolation.wait_until_loaded)
 
 
 @dataclass(frozen=True)
