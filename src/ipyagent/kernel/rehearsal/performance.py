@@ -98,16 +98,8 @@ def _perform(
     loops = [each for each in changes if each.name in bound]
     again = [each.name for each in loops if each.change == "changed"]
     items = [e.name for e in loops if e.change == "created" and not is_atom(after[e.name])]
-    known = {
-        name: now
-        for name, value in before.items()
-        if (now := after.get(name, value)) is value or not _BY_SHELL.fullmatch(name)
-    }
-    known |= {name: before[name] for name in again}  # they may be left on the copy
     new = {each.name: after[each.name] for each in changes if each.change == "created"}
     changed = {each.name for each in changes if each.change == "changed" and each.name in own}
-    may_adopt &= changed.isdisjoint(watched.list_changed_elsewhere())
-    watched.let_go(changed)
     used = _list_used_names(code)
     passing = [
         name
@@ -117,12 +109,13 @@ def _perform(
     adoption: JsonDict | None = None
     buffers: list[memoryview] = []
     with contextlib.suppress(NotPlainError):
-        if may_adopt:
-            left = {*passing, *items}
-            kept = {name: value for name, value in new.items() if name not in left}
-            kept |= {name: after[name] for name in changed}
-            known = {name: value for name, value in known.items() if name not in changed}
-            adoption, buffers = write_all(kept, known, watched.is_old)
+        if may_adopt and changed.isdisjoint(watched.list_changed_elsewhere()):
+            watched.let_go(changed)
+            kept = [name for name in new if name not in {*passing, *items}] + [*changed]
+            others = {name: value for name, value in before.items() if name not in changed}
+            # What a loop binds anew may be left on the copy.
+            known = _list_known(others, {**after, **{name: before[name] for name in again}})
+            adoption, buffers = write_all({n: after[n] for n in kept}, known, watched.is_old)
     past = [f"writes into the memory of {name}, past pandas" for name in written]
     unclear = [f"may change {name}, in which is a {what}" for name, what in watched.unseen.items()]
     special = [] if is_python else ["IPython makes other code of it"]
@@ -139,6 +132,15 @@ def _perform(
         "attempts": attempts.texts(),
         "files": [*list_written_files(attempts.confinement, written_before)][:_MOST_FILES],
     }, buffers
+
+
+def _list_known(before: Mapping[str, object], after: Mapping[str, object]) -> dict[str, object]:
+    """Return the variables that the kernel has as well: not what the shell bound anew."""
+    return {
+        name: now
+        for name, value in before.items()
+        if (now := after.get(name, value)) is value or not _BY_SHELL.fullmatch(name)
+    }
 
 
 def _is_passing(value: Any, depth: int = 3) -> bool:
