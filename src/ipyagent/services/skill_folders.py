@@ -20,7 +20,7 @@ from urllib.parse import unquote
 from pydantic import ValidationError
 
 from ipyagent.errors import AgentError
-from ipyagent.json_types import JsonDict
+from ipyagent.json_types import JsonDict, object_of
 from ipyagent.phrases import human_size
 from ipyagent.plaintext import spell, strip_escapes, visible
 from ipyagent.schema import Skill
@@ -80,7 +80,7 @@ def parse(text: str, folder: str, path: str) -> Skill:
         content=body,
         license=_one_line(fields.get("license")) or None,
         allowed_tools=_parse_tools(_find_tools(fields)),
-        metadata=metadata if isinstance(metadata, dict) else {},
+        metadata=object_of(metadata),
         skill_path=path,
     )
 

@@ -24,7 +24,7 @@ from pydantic import TypeAdapter, ValidationError
 from ipyagent.atomic_files import replace_file
 from ipyagent.compat.messages import block_text, convert_blocks
 from ipyagent.errors import SessionError
-from ipyagent.json_types import JsonDict, as_json
+from ipyagent.json_types import JsonDict, as_json, object_of
 from ipyagent.phrases import join_some
 from ipyagent.schema import (
     MAX_TYPED,
@@ -248,7 +248,7 @@ def load(path: Path) -> LoadedGraph:
         heads=known or graph.heads,
         session_id=str(content.get("session_id") or ""),
         created_at=_moment(content.get("created_at")),
-        metadata=metadata if isinstance(metadata, dict) else {},
+        metadata=object_of(metadata),
         extra={key: content[key] for key in content if key not in _KNOWN},
     )
 

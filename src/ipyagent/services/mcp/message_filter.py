@@ -19,7 +19,7 @@ from mcp_types.methods import validate_server_result
 from pydantic import ValidationError
 
 from ipyagent.errors import MCPConnectionError
-from ipyagent.json_types import JsonDict
+from ipyagent.json_types import JsonDict, object_of
 from ipyagent.plaintext import strip_escapes
 from ipyagent.tools.json_schemas import clean
 
@@ -209,7 +209,7 @@ def _repair_greeting(result: JsonDict) -> None:
     named = _without_nulls(info) if isinstance(info, dict) else {}
     result["serverInfo"] = {"name": "", "version": "", **named}
     listed = offered.items() if isinstance(offered, dict) else ()
-    announced = {k: v if isinstance(v, dict) else {} for k, v in listed if v not in (None, False)}
+    announced = {k: object_of(v) for k, v in listed if v not in (None, False)}
     result["capabilities"] = announced or {"tools": {}}
 
 

@@ -16,7 +16,7 @@ from ipyagent.config import MCPServerConfig
 from ipyagent.config.sources import UserDataFile
 from ipyagent.digests import digest_json, digest_text
 from ipyagent.errors import ConfigError
-from ipyagent.json_types import JsonDict, JsonMapping
+from ipyagent.json_types import JsonDict, JsonMapping, object_of
 from ipyagent.phrases import limit_lines
 from ipyagent.plaintext import visible
 
@@ -114,7 +114,7 @@ class Pins:
         tools, texts = data.get("tools"), data.get("texts")
         self.known = True
         self.approved = dict(tools) if isinstance(tools, dict) else {}
-        readable = texts if isinstance(texts, dict) else {}
+        readable = object_of(texts)
         self._approved_texts = {name: str(text) for name, text in readable.items()}
 
 
