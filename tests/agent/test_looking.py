@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import math
 import os
 import signal
@@ -510,14 +511,42 @@ def test_stopping_the_run_ends_the_copy(tmp_path: Path) -> None:
     wait_until(lambda: children() == before)
 
 
-@pytest.mark.parametrize(
-    "code",
-    ["a = np.zeros(5)\nb = a[:2]", "halves = np.split(np.arange(4), 2)", "t = (a := np.eye(3)).T"],
-)
-def test_new_arrays_that_share_memory_are_not_adopted(tmp_path: Path, code: str) -> None:
-    """Each would be a copy: a change to one would not be seen in the other."""
-    found = looked(Lab(tmp_path, {"np": np}), code)
-    assert found.status is ToolStatus.DENIED, found.rehearsal
+VIEWS = [
+    "a = np.zeros(5)\nb = a[:2]", "a, b = np.split(np.arange(4), 2)", "b = (a := np.eye(3)).T",
+    "t = pd.DataFrame({'n': [1.0, 2.0]})\na = t.n.to_numpy()\nb = a[1:]",
+    "a = table.n.to_numpy()\nb = table.n.to_numpy()[:1]", "a = cells[:, 0]\nb = cells.T",
+    "a, b = cells, cells[1]", "a, b = [part.to_numpy() for _, part in table.groupby(table.n > 1)]",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("code", VIEWS)
+def test_arrays_that_are_views_are_adopted_as_views_of_the_same_memory(
+    tmp_path: Path, code: str
+) -> None:
+    given = {
+        "np": np,
+        "pd": pd,
+        "cells": np.arange(6).reshape(2, 3),
+        "table": pd.DataFrame({"n": [1.0, 2.0, 3.0], "m": [4.0, 5.0, 6.0]}),
+    }
+    lab, expected = Lab(tmp_path, dict(given)), dict(given)
+    found = looked(lab, code)
+    assert found.decided_by is DecidedBy.REHEARSAL, found.rehearsal
+    exec(code, expected)
+    arrays = ("a", "b", "cells", "table")
+    for one, other in itertools.combinations(arrays, 2):
+        shares = [np.shares_memory(*(np.asarray(scope[name]) for name in (one, other)))
+                  for scope in (lab.variables, expected)]  # fmt: skip
+        assert shares[0] == shares[1], (one, other)
+    for name in ("a", "b"):
+        one, other = lab.variables[name], expected[name]
+        assert (one.tolist(), one.flags.writeable) == (other.tolist(), other.flags.writeable)
+
+
+def test_a_view_of_what_only_another_object_holds_is_asked_about(tmp_path: Path) -> None:
+    held = {"table": pd.DataFrame({"n": [1.0, 2.0]}), "cells": np.arange(3)}
+    for code in ("a = held['table'].n.to_numpy()", "a = held['cells'][1:]"):
+        assert looked(Lab(tmp_path, {"held": held}), code).status is ToolStatus.DENIED
 
 
 def test_missing_values_stay_the_very_same(tmp_path: Path) -> None:

@@ -99,10 +99,13 @@ def test_the_model_and_the_record_are_told_what_was_changed(tmp_path: Path) -> N
         ("rows = [[1]]\ninner = rows[0]", "inner.append(2)"),
         ("rows = [[1]]\ninner = rows[0]", "rows[0].append(2)"),
         ("rows = [1]", "del rows"),
+        ("cells = np.arange(4)", "part = cells[:2]", "cells[0] = 7"),
+        ("cells = np.arange(4)\npart = cells[:2]", "part[0] = 7"),
+        ("t = pd.DataFrame({'n': [1.0, 2.0]})", "n = t.n.to_numpy()", "t.loc[0, 'n'] = 7.0"),
     ],
 )
 def test_what_others_hold_is_asked_about(tmp_path: Path, codes: Sequence[str]) -> None:
-    lab = Lab(tmp_path, {"mine": [1, 2, 3]})
+    lab = Lab(tmp_path, {"mine": [1, 2, 3], "np": np, "pd": pd})
     run = lab.run(steps(*codes), **ON)
     assert unasked(run) == [True] * (len(codes) - 1) + [False]
     assert lab.variables["mine"] == [1, 2, 3]
@@ -247,7 +250,9 @@ STATEMENTS = [
     "{0} = pd.DataFrame({{'a': [1, 2]}})", "{0} = [{1}]", "{0} = {1}[0]", "{0}.append({1})",
     "{0}[0].append(5)", "{0}['z'] = 1", "{0}['a'][0] = 7", "{0}[0] = {1}", "{0} = {1}.copy()",
     "{0} += {0}", "{0}, {1} = {1}, {0}", "del {0}", "{0} = {0}[:1]", "{0} = {1}['a']",
-    "{0} = [*mine, {1}]", "mine.append({0})", "{0} = mine",
+    "{0} = [*mine, {1}]", "mine.append({0})", "{0} = mine", "{0} = {1}[1:]", "{0} = {1}[::-1]",
+    "{0} = {1}['a'].to_numpy()", "{0}[:1] = [9]", "{0}.loc[0, 'a'] = 8", "{0} = {1}.T",
+    "{0} = pd.DataFrame({{'a': {1}}})", "{0} = {{8, *{1}}}", "{0}.add(6)",
 ]  # fmt: skip
 names = st.sampled_from("xyz")
 programs = st.lists(

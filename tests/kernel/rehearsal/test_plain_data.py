@@ -8,7 +8,6 @@ import re
 import struct
 import sys
 from collections import Counter, OrderedDict, defaultdict, deque
-from contextlib import suppress
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -144,22 +143,57 @@ def test_an_array_has_its_own_memory(made: Any) -> None:
     assert through(made).flags.owndata
 
 
-def test_what_shares_memory_that_others_can_write_does_so_still_or_is_refused() -> None:
-    array = np.arange(6.0)
-    for value in (
-        [array, array[:3]],
-        [array, pd.Series(array, copy=False)],
-        [pd.Series(array, copy=False), array],
-        [pd.DataFrame(array.reshape(2, 3), copy=False), array],
-    ):
-        with suppress(NotPlainError):
-            one, other = map(np.asarray, through(value))
-            assert np.shares_memory(one, other)
-    with pytest.raises(NotPlainError):
-        through([array, array[:3]])
-    for kept in (pd.Series(array, copy=False), pd.DataFrame(array.reshape(2, 3), copy=False)):
+def memory_of(value: Any) -> Any:
+    """The memory of an array, or of a table's first column."""
+    return np.asarray(value.iloc[:, 0] if isinstance(value, pd.DataFrame) else value)
+
+
+CELLS = np.arange(6.0)
+SHARING: list[Any] = [
+    [CELLS, CELLS[:3]], [CELLS[1::2], CELLS[::-1], CELLS], [CELLS.reshape(2, 3)[:, 1], CELLS],
+    [CELLS, pd.Series(CELLS, copy=False)], [pd.Series(CELLS, copy=False), CELLS],
+    [pd.DataFrame(CELLS.reshape(2, 3), copy=False), CELLS], [CELLS.view("i8"), CELLS],
+    [np.asfortranarray(np.ones((2, 3)))] * 2, [CELLS, pd.Index(CELLS, copy=False)],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("value", SHARING, ids=repr)
+def test_what_shares_memory_that_others_can_write_does_so_still(value: list[Any]) -> None:
+    again = through(value)
+    assert np.shares_memory(*map(memory_of, again[:2]))
+    for one, other in zip(value, again, strict=True):
+        assert memory_of(one).tolist() == memory_of(other).tolist()
+        assert getattr(one, "strides", None) == getattr(other, "strides", None)
+
+
+def test_a_table_in_the_memory_of_an_array_that_was_there_is_refused() -> None:
+    for kept in (pd.Series(CELLS, copy=False), pd.DataFrame(CELLS.reshape(2, 3), copy=False)):
         with pytest.raises(NotPlainError):
-            write_all({"x": kept}, {}, lambda each: each is array)
+            write_all({"x": kept}, {}, lambda each: each is CELLS)
+
+
+def test_what_can_only_be_read_stays_so() -> None:
+    table = pd.DataFrame({"a": [1.0, 2.0, 3.0], "b": [4.0, 5.0, 6.0]})
+    cells = table.to_numpy()
+    again, other, part = through([cells, table.groupby("a").get_group(1.0).b.to_numpy(), cells[1]])
+    assert again.tolist() == cells.tolist()
+    assert [each.flags.writeable for each in (again, other, part)] == [not copies_on_write()] * 3
+    assert np.shares_memory(again, part)
+
+
+def test_a_view_of_a_variable_is_one_of_that_very_memory() -> None:
+    table = pd.DataFrame({"a": [1.0, 2.0], "b": [3, 4]})
+    grid = np.arange(6).reshape(2, 3).copy()
+    known = {"table": table, "grid": grid, "row": grid[1]}
+    for value in (table["a"].to_numpy(), grid[:, 1], grid.T, grid[1, ::-1]):
+        again = through(value, known)
+        assert again.tolist() == value.tolist()
+        assert np.shares_memory(again, value)
+        assert again.flags.writeable == value.flags.writeable
+    nodes, buffers = write_all({"x": grid[0]}, known, lambda each: False)
+    assert read_all(nodes, buffers, known).shared == {"x", "grid"}
+    with pytest.raises(NotPlainError):
+        write_all({"x": grid[0]}, {}, lambda each: False, lambda owner: owner is grid)
 
 
 @pytest.mark.skipif(not copies_on_write(), reason="pandas 2 writes both: it is refused")
@@ -224,6 +258,14 @@ HOSTILE: list[Any] = [
     ["missing", "os"], ["missing", "00"], ["date", "x"], ["pattern", "(", 0], ["pattern", "a", "b"],
     ["time", ["plain", "now"]],
     ["intervals", ["plain", 1], ["plain", 2], ["plain", "left"], ["list", [["plain", None]]]],
+    *(["view", ["array", "<i8", [1], "C", 0], *view] for view in (
+        ["<i8", [1], [8], 1, True], ["<i8", [1], [8], -8, True], ["<i8", [2], [8], 0, True],
+        ["<i8", [2], [-8], 0, True], ["<i8", [1 << 60], [0], 0, True], ["|O", [1], [8], 0, True],
+        ["<i8", [1 << 62, 0], [0, 0], 0, True], ["<i8", [-1], [8], 0, True], ["<i8", [1], [8]],
+        ["<i8", [1], ["x"], 0, True], ["<i8", [1], [8], "0", True],
+    )),
+    ["view", ["plain", "abc"], "<i8", [1], [8], 0, True],
+    ["view", ["memory", "nothing", 0], "<i8", [1], [8], 0, True],
 ]  # fmt: skip
 
 

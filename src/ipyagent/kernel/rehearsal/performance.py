@@ -115,7 +115,8 @@ def _perform(
             others = {name: value for name, value in before.items() if name not in changed}
             # What a loop binds anew may be left on the copy.
             known = _list_known(others, {**after, **{name: before[name] for name in again}})
-            adoption, buffers = write_all({n: after[n] for n in kept}, known, watched.is_old)
+            values = {name: after[name] for name in kept}
+            adoption, buffers = write_all(values, known, watched.is_old, watched.is_in_table)
     past = [f"writes into the memory of {name}, past pandas" for name in written]
     unclear = [f"may change {name}, in which is a {what}" for name, what in watched.unseen.items()]
     special = [] if is_python else ["IPython makes other code of it"]

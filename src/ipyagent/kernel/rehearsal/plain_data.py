@@ -12,11 +12,18 @@ import struct
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
+from functools import cached_property, partial
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
 
 from ipyagent.kernel.describe.safe_inspect import is_a, module_name
+from ipyagent.kernel.rehearsal.plain_arrays import (
+    PLAIN_TYPE,
+    Joint,
+    describe_view,
+    make_array,
+    make_view,
+)
 from ipyagent.kernel.rehearsal.plain_parts import (
     HOLDERS,
     NotPlainError,
@@ -26,7 +33,7 @@ from ipyagent.kernel.rehearsal.plain_parts import (
 )
 from ipyagent.kernel.variables.arrays import find_owner, is_array
 from ipyagent.kernel.variables.captures import is_atom
-from ipyagent.kernel.variables.columns import PANDAS, find_memory, kind_of
+from ipyagent.kernel.variables.columns import PANDAS, kind_of, memory_owners
 from ipyagent.kernel.variables.reach import Adoption
 from ipyagent.kernel.variables.tables import copies_on_write
 
@@ -53,25 +60,45 @@ _MEMBERS = (FunctionType, BuiltinFunctionType, type)
 """Types of values that are referred to by the module that defines them."""
 _NOTEBOOK = "__main__"
 """What it defines has another value on the copy as soon as code defines it anew."""
-_DTYPE = re.compile(r"[<>|][biufcSUmM]\d{1,5}(\[\d{0,4}[a-zA-Z]{1,2}\])?")
-"""Types of plain numbers, text and times; no other can be asked for."""
+
+
+Test = Callable[[object], bool]
+
+
+def _never(value: object) -> bool:
+    return False
 
 
 def write_all(
-    values: Mapping[str, object], existing: Existing, is_old: Callable[[object], bool]
+    values: Mapping[str, object], existing: Existing, is_old: Test, is_in_table: Test = _never
 ) -> tuple[dict[str, Node], list[memoryview]]:
     """Return the nodes of values, and the bytes in them.
 
-    `is_old` tells whether an object was there before, so that a copy would not be the same. Raises
-    NotPlainError for anything that would not come back exactly as it is.
+    `is_old` tells whether an object was there before, so that a copy would not be the same, and
+    `is_in_table` whether an array holds the cells of a table that was. Raises NotPlainError for
+    anything that would not come back exactly as it is.
     """
-    writer, checker = _Writer(existing, is_old), _Writer(existing, lambda value: False)
-    nodes = {name: writer.write(value) for name, value in values.items()}
-    again = read_all(nodes, writer.buffers, existing)
-    is_same = {name: checker.write(value) for name, value in again.values.items()} == nodes
-    if not is_same or checker.buffers != writer.buffers:
+    nodes, buffers = _write(values, existing, is_old, is_in_table)
+    again = read_all(nodes, buffers, existing)
+    if _write(again.values, existing) != (nodes, buffers):
         raise NotPlainError
-    return nodes, writer.buffers
+    return nodes, buffers
+
+
+def _write(
+    values: Mapping[str, object],
+    existing: Existing,
+    is_old: Test = _never,
+    is_in_table: Test = _never,
+) -> tuple[dict[str, Node], list[memoryview]]:
+    """Return nodes and buffers; once more if arrays turn out to be views of the same memory."""
+    joint: Joint = frozenset()
+    while True:
+        writer = _Writer(existing, is_old, is_in_table, joint)
+        nodes = {name: writer.write(value) for name, value in values.items()}
+        if writer.joint == joint:
+            return nodes, writer.buffers
+        joint = writer.joint
 
 
 def read_all(
@@ -90,27 +117,28 @@ def is_same_data(one: object, other: object) -> bool:
     """Return whether two objects are the same plain data, and hold nothing that can be changed."""
     if type(one) is not type(other) or type(one) in {dict, *_KINDS, *HOLDERS}:
         return False
-    writers = [_Writer({}, lambda value: False) for _ in range(2)]
     with suppress(NotPlainError):
-        nodes = [writer.write(each) for writer, each in zip(writers, (one, other), strict=True)]
-        return nodes[0] == nodes[1] and writers[0].buffers == writers[1].buffers
+        return _write({"": one}, {}) == _write({"": other}, {})
     return False
 
 
 class _Writer:
     """Writes values as nodes and buffers."""
 
-    def __init__(self, existing: Existing, is_old: Callable[[object], bool]) -> None:
+    def __init__(self, existing: Existing, is_old: Test, is_in_table: Test, joint: Joint) -> None:
         self.buffers: list[memoryview] = []
+        self.joint = joint
+        """The ids of the arrays of which several others are views."""
         self._size = 0
-        self._is_old = is_old
+        self._is_old, self._is_in_table = is_old, is_in_table
         modules = (each for each in list(sys.modules.items()) if type(each[1]) is ModuleType)
         self._known: dict[int, Node] = {id(module): ["module", name] for name, module in modules}
         self._known |= {id(value): ["variable", name] for name, value in existing.items()}
         self._written: dict[int, tuple[int, object]] = {}
         """The places of values, which are kept: no other gets their place in memory."""
         self._owners: dict[int, int] = {}
-        """The arrays whose memory was written, and for whom: two that share it would be copies."""
+        """The ids of the arrays whose memory was written, and for whom."""
+        self._existing = existing
         self._count = 0
 
     def write(self, value: Any, depth: int = _DEPTH, *, is_part: bool = False) -> Node:
@@ -168,32 +196,51 @@ class _Writer:
                 return ["missing", home, name]
         if numpy is None or not isinstance(value, numpy.generic):
             return None
-        is_plain = kind is value.dtype.type and _DTYPE.fullmatch(value.dtype.str)
+        is_plain = kind is value.dtype.type and PLAIN_TYPE.fullmatch(value.dtype.str)
         return ["scalar", value.dtype.str, value.tobytes().hex()] if is_plain else None
 
     def _write_array(self, array: Any, numpy: ModuleType, *, is_part: bool) -> Node:
         flags, owner = array.flags, find_owner(array)
+        if not PLAIN_TYPE.fullmatch(array.dtype.str):
+            raise NotPlainError
+        is_fixed = not is_part and not flags.writeable
         if not is_part:
-            if not flags.writeable or not is_array(owner):
+            if not is_array(owner) or (is_fixed and owner is array):
+                raise NotPlainError
+            if (place := self._memory.get(id(owner))) is not None:
+                return ["view", ["memory", *place], *describe_view(array, owner)]
+            if self._is_in_table(owner):
                 raise NotPlainError
             self._claim(owner, id(array))
-        if not _DTYPE.fullmatch(array.dtype.str):
-            raise NotPlainError
+        if array is not owner and (is_fixed or id(owner) in self.joint):
+            # What pandas writes into is not read-only, though it shows it so.
+            view = describe_view(array, owner, is_writeable=True if is_part else flags.writeable)
+            return ["view", self.write(owner), *view]
         order = "F" if flags.f_contiguous and not flags.c_contiguous else "C"
         data = numpy.ascontiguousarray(array.T if order == "F" else array)
         raw = memoryview(data.reshape(-1).view("u1")) if data.nbytes else memoryview(b"")
         return ["array", array.dtype.str, list(array.shape), order, self._add_buffer(raw)]
 
+    @cached_property
+    def _memory(self) -> dict[int, list[object]]:
+        """By the id of an array: the variable whose memory it owns, and which part of it."""
+        return {
+            id(owner): [name, number]
+            for name, value in self._existing.items()
+            for number, owner in enumerate(memory_owners(value))
+        }
+
     def _claim_memory(self, value: Any) -> None:
-        """Refuse a table that shares memory which others can see: with arrays, before pandas 3."""
+        """Claim the memory of a table: before pandas 3, what shares it sees it change."""
         is_seen = kind_of(value) in PANDAS and not copies_on_write()
-        for each in find_memory(value):
-            if is_array(owner := find_owner(each)):
-                self._claim(owner, id(value) if is_seen else 0)
+        for owner in memory_owners(value):
+            self._claim(owner, id(value) if is_seen else 0)
 
     def _claim(self, owner: object, holder: int) -> None:
-        if self._is_old(owner) or self._owners.setdefault(id(owner), holder) != holder:
+        if self._is_old(owner):
             raise NotPlainError
+        if self._owners.setdefault(id(owner), holder) != holder:
+            self.joint |= {id(owner)}
 
     def _add_buffer(self, view: memoryview) -> int:
         self.buffers.append(view)
@@ -241,7 +288,7 @@ class _Reader:
             case ["bytes", int(number)]:
                 return bytes(self._take_buffer(number))
             case ["scalar", str(dtype), str(text)]:
-                return _make_array(dtype, [], "C", bytes.fromhex(text))[()]
+                return make_array(dtype, [], "C", bytes.fromhex(text))[()]
             case [("again" | "variable") as kind, (int() | str()) as key]:
                 return self._refer_to(kind, key)
             case ["module", str(name)]:
@@ -263,7 +310,11 @@ class _Reader:
             made.update(pairs)
         elif kind == "array":
             dtype, shape, order, number = parts
-            made = _make_array(dtype, shape, order, self._take_buffer(number))
+            made = make_array(dtype, shape, order, self._take_buffer(number))
+            self._count += made.nbytes // _VISIT
+        elif kind == "view":
+            owner, *view = parts
+            made = make_view(self._find_owner(owner, depth), *view)
             self._count += made.nbytes // _VISIT
         else:
             listed = parts[0] if kind in _CONTAINERS else parts
@@ -275,6 +326,14 @@ class _Reader:
                 made = make(made)
         self._made[place], self._visits[place] = made, self._count - before
         return made
+
+    def _find_owner(self, node: object, depth: int) -> Any:
+        """Return the array of which another one is a view: a new one, or that of a variable."""
+        match node:
+            case ["memory", str(name), int(number)]:
+                self.shared |= {name, self._name}
+                return [*memory_owners(self._existing[name])][number]
+        return self.read(node, depth)
 
     def _take_buffer(self, number: int) -> memoryview:
         """Return a buffer, which is used once."""
@@ -300,16 +359,6 @@ class _Reader:
         self._visits.append(0)
         self._makers.append(self._name)
         return len(self._made) - 1
-
-
-def _make_array(dtype: str, shape: list[int], order: str, raw: bytes | memoryview) -> Any:
-    """Return an array of all of these bytes."""
-    if not _DTYPE.fullmatch(dtype) or any(type(each) is not int or each < 0 for each in shape):
-        raise NotPlainError
-    numpy = sys.modules["numpy"]
-    cells = numpy.frombuffer(raw, dtype) if raw else numpy.empty(0, dtype)
-    # A copy has its own memory, as what code makes: it can be resized.
-    return cells.reshape(shape, order="F" if order == "F" else "C").copy(order="K")
 
 
 def _place_in_module(value: object) -> tuple[str, str] | None:

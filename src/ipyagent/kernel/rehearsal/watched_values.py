@@ -31,10 +31,10 @@ from ipyagent.kernel.describe.safe_inspect import (
     type_name,
 )
 from ipyagent.kernel.rehearsal.opaque_values import find_reader, is_built_in, is_own_module
-from ipyagent.kernel.variables.arrays import find_owner, views_of_same_memory
+from ipyagent.kernel.variables.arrays import views_of_same_memory
 from ipyagent.kernel.variables.captures import FIXED, Allowance, is_atom
 from ipyagent.kernel.variables.checkpoint import capture
-from ipyagent.kernel.variables.columns import PANDAS, find_memory, kind_of
+from ipyagent.kernel.variables.columns import PANDAS, find_memory, kind_of, memory_owners
 from ipyagent.kernel.variables.containers import MADE_BY_STATEMENT
 from ipyagent.kernel.variables.reach import names_in, reach_anything, without_shell
 from ipyagent.kernel.variables.tables import TableCapture, copies_on_write
@@ -167,6 +167,8 @@ class WatchedValues:
         self._memory: list[tuple[str, object, object]] = []
         self._known: dict[int, tuple[str, object]] = {}
         """By id: the variable in which an object was found first, and the object."""
+        self._in_tables: dict[int, tuple[str, object]] = {}
+        """The same for the arrays that hold the cells of tables."""
         self._released: Collection[str] = ()
         self._elsewhere: set[int] = set()
         """The ids of what leads on to what others hold, and of all that was found there."""
@@ -228,6 +230,11 @@ class WatchedValues:
             return True
         return gc.is_tracked(value) and id(value) not in self._new
 
+    def is_in_table(self, owner: object) -> bool:
+        """Return whether an array holds cells of a table that was there before."""
+        name, _ = self._in_tables.get(id(owner), ("", None))
+        return bool(name) and name not in self._released
+
     def _walk(self, name: str) -> None:
         waiting = [self._variables[name]]
         while waiting:
@@ -244,9 +251,10 @@ class WatchedValues:
                 self._elsewhere |= {id(one), *map(id, state.children)}
             if module_name(type(one)).partition(".")[0] == "pandas":
                 self._memory += [(name, each, _read(each)) for each in find_memory(one)]
+                owners = {id(each): (name, each) for each in memory_owners(one)}
+                self._in_tables |= owners
                 if kind_of(one) in PANDAS and not copies_on_write():
-                    owners = map(find_owner, find_memory(one))
-                    self._known |= {id(each): (name, each) for each in owners}
+                    self._known |= owners
             waiting += state.children
 
 

@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 from ipyagent.kernel.describe.safe_inspect import module_name
-from ipyagent.kernel.variables.arrays import count_differences, is_array, is_same_memory
+from ipyagent.kernel.variables.arrays import count_differences, find_owner, is_array, is_same_memory
 
 PANDAS = (("pandas", "DataFrame"), ("pandas", "Series"))
 _KINDS = (*PANDAS, ("polars", "DataFrame"), ("polars", "Series"), ("pyarrow", "Table"))
@@ -131,3 +131,11 @@ def find_memory(value: Any) -> Iterator[Any]:
             waiting += [own[name] for name in _PARTS if name in own]
             waiting += [getattr(part, "_ndarray", None), getattr(part, "_dtype", None)]
             waiting.extend(part if isinstance(part, list) else ())
+
+
+def memory_owners(value: object) -> Iterator[Any]:
+    """Yield the arrays that own the memory of an array, or of a table or index of pandas."""
+    is_of_pandas = module_name(type(value)).partition(".")[0] == "pandas"
+    for each in (value,) if is_array(value) else find_memory(value) if is_of_pandas else ():
+        if is_array(owner := find_owner(each)):
+            yield owner
