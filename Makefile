@@ -6,7 +6,7 @@ BIN := .venv/bin
 unexport PYTHONDONTWRITEBYTECODE
 
 .DELETE_ON_ERROR:
-.PHONY: demo test test-all steady pytest nbval lazy collaboration floors canary soak lab lint js protocol build-js dist docs bench effect screenshots tour models parts clean
+.PHONY: demo test test-all steady pytest nbval lazy collaboration floors canary soak lab lint js protocol build-js dist docs bench effect questions screenshots tour models parts clean
 
 ## Run the quickstart headless, on the embedded default: no key, no network; one change is denied.
 demo: .venv/lab
@@ -134,6 +134,10 @@ bench: .venv/test
 ## Compare answers, requests and bytes of %%agent with a bare loop, with any model; without a key.
 effect: .venv/test
 	$(BIN)/python benchmarks/effect/compare.py --model "$(or $(MODEL),plain)" --base-url "$(BASE_URL)"
+
+## Count how often sessions of analysis are asked about, with looks and without.
+questions: .venv/test
+	$(BIN)/python benchmarks/effect/questions.py
 
 ## Take the README's pictures again, light and dark: JupyterLab in Chromium, into docs/.
 screenshots: .venv/browser

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,98 +27,66 @@ from kernels import Page, kernel
 GOAL = 0.2
 """Questions with looks, times those without."""
 
-CALLS = """
+DECIDED = """
 import json, ipyagent
-print(json.dumps([
-    [each.decided_by.value if each.decided_by else "", each.result.error or ""]
-    for each in ipyagent.last.executions
-]))
+print(json.dumps([each.decided_by.value for each in ipyagent.last.executions]))
 """
 
 
 @dataclass(frozen=True)
 class AnalysisSession:
-    """The code that a model runs in turn, and which of it changes what is not the run's own."""
+    """The code that a model runs in turn, after what the user ran `before`.
+
+    `changes` are the numbers of those cells that change what is not the run's own.
+    """
 
     name: str
-    cells: tuple[str, ...]
+    cells: Sequence[str]
     before: str = ""
-    changes: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True)
-class Asked:
-    """The calls of one session that asked, and those that failed with their errors."""
-
-    calls: tuple[int, ...]
-    failed: dict[int, str]
+    changes: Collection[int] = ()
 
 
 def load_sessions() -> list[AnalysisSession]:
     """Read the sessions from their file."""
     text = (Path(__file__).parent / "sessions.yaml").read_text()
-    return [
-        AnalysisSession(
-            each["name"],
-            tuple(each["cells"]),
-            each.get("before", ""),
-            tuple(each.get("changes", ())),
-        )
-        for each in yaml.safe_load(text)
-    ]
+    return [AnalysisSession(**each) for each in yaml.safe_load(text)]
 
 
-def run_session(session: AnalysisSession, *, looks: bool) -> Asked:
-    """Run one session in a new kernel."""
-    with tempfile.TemporaryDirectory() as folder:
-        write_tables(Path(folder))
-        script = [
-            {"calls": [{"name": "run_python", "arguments": {"code": code}}]}
-            for code in session.cells
-        ]
-        (Path(folder) / "script.json").write_text(json.dumps([*script, "Done."]))
-        with kernel(Path(folder), IPYAGENT_AGENT__LOOK_FREELY=str(looks).lower()) as started:
+def list_asked(session: AnalysisSession, *, looks: bool) -> list[int]:
+    """Return the numbers of the cells about which the user was asked."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        write_tables(folder)
+        calls = [{"name": "run_python", "arguments": {"code": code}} for code in session.cells]
+        script = [*({"calls": [call]} for call in calls), "Done."]
+        (folder / "script.json").write_text(json.dumps(script))
+        with kernel(folder, IPYAGENT_AGENT__LOOK_FREELY=str(looks).lower()) as started:
             started.run(session.before)
-            page = Page(started)
-            started.run(
-                f"%%agent -m scripted/script.json\n{session.name}", page=page, patience=600
-            )
-            calls = json.loads(started.run(CALLS).stdout)
-    return Asked(
-        calls=tuple(n for n, (decided_by, _) in enumerate(calls) if decided_by == "button"),
-        failed={n: error for n, (_, error) in enumerate(calls) if error},
-    )
-
-
-def compare(sessions: Sequence[AnalysisSession]) -> Iterator[tuple[AnalysisSession, Asked, Asked]]:
-    """Yield each session with what asked in it, with looks and without."""
-    for session in sessions:
-        yield session, run_session(session, looks=True), run_session(session, looks=False)
+            cell = f"%%agent -m scripted/script.json\n{session.name}"
+            started.run(cell, page=Page(started), patience=600)
+            decided = json.loads(started.run(DECIDED).stdout)
+    return [number for number, by in enumerate(decided) if by == "button"]
 
 
 def main() -> None:
     """Run the sessions and print the table."""
-    with_looks = without = needless = unasked = calls = 0
-    print(f"{'':38}{'calls':>8}{'without':>10}{'with looks':>12}   asked for needlessly; unasked")
-    for session, looked, asked in compare(load_sessions()):
-        extra = sorted(set(looked.calls) - set(session.changes))
-        missing = sorted(set(session.changes) - set(looked.calls))
-        print(
-            f"{session.name:38}{len(session.cells):8}{len(asked.calls):10}{len(looked.calls):12}"
-            f"   {extra or '-'}; {missing or '-'}",
-            flush=True,
-        )
-        for number, error in sorted(looked.failed.items()):
-            print(f"    call {number} failed: {error.splitlines()[-1][:100]}")
-        calls += len(session.cells)
-        with_looks += len(looked.calls)
-        without += len(asked.calls)
-        needless += len(extra)
-        unasked += len(missing)
-    print(f"{'all':38}{calls:8}{without:10}{with_looks:12}   {needless}; {unasked}")
-    met = with_looks <= GOAL * without and not unasked
-    ratio = with_looks / without
-    print(f"{ratio:.2f} questions for each one without looks; goal {GOAL}: {'' if met else 'not '}met")
+    line = "{:34}{:>7}{:>15}{:>12}{:>12}{:>10}".format
+    print(line("", "cells", "without looks", "with looks", "needlessly", "unasked"))
+    rows = []
+    for session in load_sessions():
+        asked = set(list_asked(session, looks=True))
+        found = [asked, asked - {*session.changes}, {*session.changes} - asked]
+        counts = [len(session.cells), len(list_asked(session, looks=False)), *map(len, found)]
+        rows.append(counts)
+        print(line(session.name, *counts), flush=True)
+    _, without, asked_with, _, unasked = totals = [
+        sum(column) for column in zip(*rows, strict=True)
+    ]
+    print(line("all", *totals))
+    is_met = asked_with <= GOAL * without and not unasked
+    print(
+        f"{asked_with / without:.2f} of the questions; goal {GOAL}: {'' if is_met else 'not '}met"
+    )
 
 
 if __name__ == "__main__":

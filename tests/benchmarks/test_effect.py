@@ -1,4 +1,4 @@
-"""The benchmark of effectiveness on three of its tasks, with its deterministic model."""
+"""The benchmarks of effectiveness and of questions, on some of their tasks and sessions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def summary() -> Iterator[dict[str, dict[str, float]]]:
         chosen = [tasks[0], tasks[5]]
         records = list(compare.compare(chosen, lambda folder: Policy(tasks, folder)))
         yield compare.summarize(records)
-    for name in ("compare", "harnesses", "policy", "tables", "tasks"):
+    for name in ("compare", "harnesses", "policy", "questions", "tables", "tasks"):
         sys.modules.pop(name, None)
 
 
@@ -40,6 +40,18 @@ def test_fewer_requests_are_sent_than_in_a_bare_loop(
 ) -> None:
     ours, bare = summary.values()
     assert ours["requests"] <= 0.7 * bare["requests"]
+
+
+@pytest.mark.usefixtures("needs_isolation")
+def test_in_a_session_of_analysis_only_changes_are_asked_about() -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(EFFECT))
+        import questions
+
+        session = next(each for each in questions.load_sessions() if each.before)
+        without, looked = (questions.list_asked(session, looks=looks) for looks in (False, True))
+    assert without == [*range(len(session.cells))]
+    assert {*session.changes} <= {*looked} < {*without}
 
 
 def test_every_task_has_an_exact_answer_that_its_check_accepts() -> None:

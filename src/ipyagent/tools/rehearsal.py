@@ -14,6 +14,7 @@ import asyncio
 import builtins
 import keyword
 import mimetypes
+import re
 import stat
 import sys
 import time
@@ -37,8 +38,8 @@ from ipyagent.kernel.main_thread import without_interrupts
 from ipyagent.kernel.rehearsal.confinement import Confinement, Limits, Way
 from ipyagent.kernel.rehearsal.memory import describe_shared_memory, signing_keys
 from ipyagent.kernel.rehearsal.performance import digest_file, start_rehearsal
+from ipyagent.kernel.rehearsal.plain_cells import NotPlainError
 from ipyagent.kernel.rehearsal.plain_data import read_all
-from ipyagent.kernel.rehearsal.plain_parts import NotPlainError
 from ipyagent.kernel.rehearsal.probe import Probe
 from ipyagent.kernel.rehearsal.rehearser import (
     NotRehearsedError,
@@ -304,6 +305,8 @@ def build_confinement(
 
 
 _THREADS = "/proc/self/task"
+_POLARS_THREAD = re.compile(r"polars-\d+\n")
+"""The names of those that compute: the first computation starts them, not the import."""
 
 
 class CodeRehearser:
@@ -462,6 +465,6 @@ def uses_polars(code: str, variables: Mapping[str, object]) -> bool:
 
 def _is_polars_thread(thread: Path) -> bool:
     try:
-        return (thread / "comm").read_text().startswith("polars")
+        return _POLARS_THREAD.fullmatch((thread / "comm").read_text()) is not None
     except OSError:  # it has ended
         return False

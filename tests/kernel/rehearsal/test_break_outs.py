@@ -556,7 +556,7 @@ def _old_shared_memory(scene: Scene) -> tuple[dict[str, Any], str, Callable[[], 
     import ctypes
 
     libc = ctypes.CDLL(None)
-    libc.shmat.restype = ctypes.c_void_p
+    libc.shmat.restype, libc.shmdt.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
     number = libc.shmget(0, 4096, 0o600)
     start = libc.shmat(number, None, 0)
     code = (
@@ -567,7 +567,8 @@ def _old_shared_memory(scene: Scene) -> tuple[dict[str, Any], str, Callable[[], 
     def came() -> object:
         if ctypes.string_at(start, 1) == b"\0":
             return False
-        return libc.shmctl(number, 0, None) == 0  # which removes it
+        # It is let go and removed: nothing is rehearsed where memory is shared.
+        return libc.shmdt(start) == libc.shmctl(number, 0, None) == 0
 
     return {"number": number, "ctypes": ctypes}, code, came
 

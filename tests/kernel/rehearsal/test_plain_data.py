@@ -20,8 +20,8 @@ import pandas as pd
 import pytest
 from hypothesis import given, strategies as st
 
+from ipyagent.kernel.rehearsal.plain_cells import NotPlainError
 from ipyagent.kernel.rehearsal.plain_data import read_all, write_all
-from ipyagent.kernel.rehearsal.plain_parts import NotPlainError
 from ipyagent.kernel.variables.tables import copies_on_write
 
 TABLE = pd.DataFrame(
@@ -194,6 +194,15 @@ def test_a_view_of_a_variable_is_one_of_that_very_memory() -> None:
     assert read_all(nodes, buffers, known).shared == {"x", "grid"}
     with pytest.raises(NotPlainError):
         write_all({"x": grid[0]}, {}, lambda each: False, lambda owner: owner is grid)
+
+
+@pytest.mark.skipif(not copies_on_write(), reason="pandas 2 gives views that can be written")
+def test_no_report_makes_the_memory_of_a_table_writable() -> None:
+    table = pd.DataFrame({"a": [1.0, 2.0]})
+    node = ["view", ["memory", "table", 0], "<f8", [2], [8], 0, True]
+    assert not read_all({"x": node}, [], {"table": table}).values["x"].flags.writeable
+    with pytest.raises(NotPlainError):
+        through(table._mgr.arrays[0][0], {"table": table})
 
 
 @pytest.mark.skipif(not copies_on_write(), reason="pandas 2 writes both: it is refused")

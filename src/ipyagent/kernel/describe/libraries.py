@@ -6,6 +6,7 @@ digest reads no cell, so its cost does not depend on the number of rows.
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -240,7 +241,7 @@ def _polars_column(series: Any, dtype: Any) -> Column:
         series.name,
         one_line(str(dtype)),
         series.null_count,
-        series.n_unique if flat else None,
+        (lambda: len(_list_different(series))) if flat else None,
         lambda rows: series[rows].to_list(),
         lambda: _polars_choices(series) if flat and not has_ends else (),
         lambda: [series.min(), series.max()] if has_ends and series.count() else (),
@@ -249,8 +250,22 @@ def _polars_column(series: Any, dtype: Any) -> Column:
 
 def _polars_choices(series: Any) -> Sequence[object]:
     """Return the different values, if they are few and come more than once."""
-    found = series.drop_nulls().unique(maintain_order=True).to_list()
+    found = [each for each in _list_different(series) if each is not None]
     return found if len(found) <= CHOICES and len(found) < series.count() else ()
+
+
+def _list_different(series: Any) -> Sequence[object]:
+    """Return the different values of a column of polars.
+
+    Up to a size without a query: it would start threads, which do not survive a rehearsal's fork.
+    """
+    if series.len() > _LONG:
+        return list(series.unique(maintain_order=True).to_list())
+    return [*dict.fromkeys(math.nan if each != each else each for each in series.to_list())]
+
+
+_LONG = 200_000
+"""Rows of polars that are read one by one at most."""
 
 
 # numpy -------------------------------------------------------------------------------------------

@@ -26,8 +26,8 @@ from ipyagent.kernel.rehearsal.confinement import Confinement, Limits
 from ipyagent.kernel.rehearsal.isolation import CACHE, SHARED, TEMPORARY, UPPER
 from ipyagent.kernel.rehearsal.memory import drop_signing_keys
 from ipyagent.kernel.rehearsal.opaque_values import is_closed_file
+from ipyagent.kernel.rehearsal.plain_cells import NotPlainError
 from ipyagent.kernel.rehearsal.plain_data import is_same_data, write_all
-from ipyagent.kernel.rehearsal.plain_parts import NotPlainError
 from ipyagent.kernel.rehearsal.rehearser import Act, Rehearsing, Report, start_isolated
 from ipyagent.kernel.rehearsal.surroundings import (
     Surroundings,
@@ -47,10 +47,11 @@ _BY_SHELL = re.compile(r"_{1,3}|_i{1,3}|_i?[0-9]+|_oh|_dh|_ih|_exit_code|In|Out"
 _BY_PYTHON = frozenset({"__builtins__", "__warningregistry__", "__annotations__"})
 _PASSING = re.compile(
     r"(matplotlib|mpl_toolkits|seaborn|scipy\.stats|pandas\.core\.(groupby|window|resample)"
-    r"|sqlite3|_?duckdb|sqlalchemy\.engine|sklearn|statsmodels|xgboost|lightgbm)(\.|$)"
+    r"|sqlite3|_?duckdb|sqlalchemy\.engine|sklearn|statsmodels|xgboost|lightgbm"
+    r"|polars\.(lazyframe|expr|\w+\.group_by))(\.|$)"
 )
 """Modules whose objects serve the code that makes them: drawings, groups of rows, statistics,
-models, and connections to databases."""
+models, queries, and connections to databases."""
 _MOST_FILES, _LARGEST, _DIGESTED = 100, 50_000, 64 << 20
 """Files that are reported, and bytes of one whose text is, or a digest."""
 

@@ -17,16 +17,15 @@ from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
 
 from ipyagent.kernel.describe.safe_inspect import is_a, module_name
-from ipyagent.kernel.rehearsal.plain_arrays import (
+from ipyagent.kernel.rehearsal.plain_cells import (
     PLAIN_TYPE,
     Joint,
-    describe_view,
+    NotPlainError,
     make_array,
     make_view,
 )
 from ipyagent.kernel.rehearsal.plain_parts import (
     HOLDERS,
-    NotPlainError,
     check_keys,
     put_together,
     take_apart,
@@ -208,14 +207,14 @@ class _Writer:
             if not is_array(owner) or (is_fixed and owner is array):
                 raise NotPlainError
             if (place := self._memory.get(id(owner))) is not None:
-                return ["view", ["memory", *place], *describe_view(array, owner)]
+                return ["view", ["memory", *place], *_describe_view(numpy, array, owner)]
             if self._is_in_table(owner):
                 raise NotPlainError
             self._claim(owner, id(array))
         if array is not owner and (is_fixed or id(owner) in self.joint):
+            *view, is_writeable = _describe_view(numpy, array, owner)
             # What pandas writes into is not read-only, though it shows it so.
-            view = describe_view(array, owner, is_writeable=True if is_part else flags.writeable)
-            return ["view", self.write(owner), *view]
+            return ["view", self.write(owner), *view, is_part or is_writeable]
         order = "F" if flags.f_contiguous and not flags.c_contiguous else "C"
         data = numpy.ascontiguousarray(array.T if order == "F" else array)
         raw = memoryview(data.reshape(-1).view("u1")) if data.nbytes else memoryview(b"")
@@ -226,7 +225,7 @@ class _Writer:
         """By the id of an array: the variable whose memory it owns, and which part of it."""
         return {
             id(owner): [name, number]
-            for name, value in self._existing.items()
+            for name, value in reversed([*self._existing.items()])
             for number, owner in enumerate(memory_owners(value))
         }
 
@@ -313,8 +312,9 @@ class _Reader:
             made = make_array(dtype, shape, order, self._take_buffer(number))
             self._count += made.nbytes // _VISIT
         elif kind == "view":
-            owner, *view = parts
-            made = make_view(self._find_owner(owner, depth), *view)
+            node, *view, is_writeable = parts
+            owner, is_shown = self._find_owner(node, depth)
+            made = make_view(owner, *view, is_writeable=is_writeable and not is_shown)
             self._count += made.nbytes // _VISIT
         else:
             listed = parts[0] if kind in _CONTAINERS else parts
@@ -327,13 +327,18 @@ class _Reader:
         self._made[place], self._visits[place] = made, self._count - before
         return made
 
-    def _find_owner(self, node: object, depth: int) -> Any:
-        """Return the array of which another one is a view: a new one, or that of a variable."""
+    def _find_owner(self, node: object, depth: int) -> tuple[object, bool]:
+        """Return the array of which another one is a view, and whether it is only to be read.
+
+        That is the memory of a table of pandas, which would not notice that it was written.
+        """
         match node:
             case ["memory", str(name), int(number)]:
                 self.shared |= {name, self._name}
-                return [*memory_owners(self._existing[name])][number]
-        return self.read(node, depth)
+                value = self._existing[name]
+                is_shown = not is_array(value) and copies_on_write()
+                return [*memory_owners(value)][number], is_shown
+        return self.read(node, depth), False
 
     def _take_buffer(self, number: int) -> memoryview:
         """Return a buffer, which is used once."""
@@ -359,6 +364,14 @@ class _Reader:
         self._visits.append(0)
         self._makers.append(self._name)
         return len(self._made) - 1
+
+
+def _describe_view(numpy: ModuleType, array: object, owner: object) -> list[object]:
+    """Return type, shape, strides and offset of a view, and whether it can be written."""
+    view, whole = numpy.asarray(array), numpy.asarray(owner)  # themselves
+    start, origin = (each.__array_interface__["data"][0] for each in (view, whole))
+    stretch = [[*view.shape], [*view.strides], start - origin]
+    return [view.dtype.str, *stretch, bool(view.flags.writeable)]
 
 
 def _place_in_module(value: object) -> tuple[str, str] | None:

@@ -8,26 +8,21 @@ from __future__ import annotations
 
 import builtins
 import sys
-from array import array as packed
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from fractions import Fraction
-from itertools import accumulate
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 from uuid import UUID
 
 from ipyagent.kernel.describe.safe_inspect import module_name
+from ipyagent.kernel.rehearsal.plain_cells import NotPlainError, pack_texts, unpack_texts
+from ipyagent.kernel.rehearsal.polars_parts import make_polars, take_polars
 from ipyagent.kernel.variables.captures import are_plain_keys
-
-
-class NotPlainError(Exception):
-    """Raised for a value that is not plain data, and for data that makes no sense."""
-
 
 _MASKED = frozenset(
     {f"{sign}Int{bits}" for sign in ("", "U") for bits in (8, 16, 32, 64)}
@@ -52,8 +47,8 @@ _SCALARS = frozenset(
 )
 _LONGEST = 5_000
 """Characters of a text that a value is made of."""
-_MOST_ALIKE, _MOST_TEXTS = 1_000, 10_000_000
-"""Keys that may have the same hash: each is compared with all others. Texts in a column."""
+_MOST_ALIKE = 1_000
+"""Keys that may have the same hash: each is compared with all others."""
 _PARTS = frozenset({type(None), int, str, list, tuple, dict, type})
 """Types of the parts of values that are no tables: to read them runs no code of others."""
 
@@ -77,6 +72,8 @@ def take_apart(value: Any) -> tuple[object, ...]:
         return "deque", tuple(value), value.maxlen
     if module_name(kind) == "numpy.random._generator":
         return "generator", *_take_generator(value)
+    if module_name(kind).partition(".")[0] == "polars":
+        return take_polars(value)
     if pandas is None:
         raise NotPlainError
     if kind in map(vars(pandas).get, _SPANS):
@@ -219,6 +216,8 @@ def put_together(kind: str, parts: list[Any]) -> object:
         if any(type(e) not in _PARTS or (type(e) is str and len(e) > _LONGEST) for e in parts):
             raise NotPlainError
         return _MAKERS[kind](*parts)
+    if kind.startswith("polars "):
+        return make_polars(kind, parts)
     pandas = sys.modules["pandas"]
     match kind, parts:
         case "Timestamp", [moment, (None | str()) as zone]:
@@ -284,7 +283,7 @@ def _take_values(column: Any) -> object:
     if kind == "StringDtype":
         missing = "NA" if dtype.na_value is pandas.NA else "nan"
         texts = [each if type(each) is str else None for each in array.tolist()]
-        return "texts", dtype.storage, missing, *_pack_texts(texts)
+        return "texts", dtype.storage, missing, *pack_texts(texts)
     if kind == "PeriodDtype":
         return "periods", array.asi8, str(dtype)
     if kind == "IntervalDtype":
@@ -302,28 +301,8 @@ def _take_values(column: Any) -> object:
         return plain
     cells = plain.tolist()
     if all(type(each) is str or each is None for each in cells):
-        return "strings", *_pack_texts(cells)
+        return "strings", *pack_texts(cells)
     return "objects", cells
-
-
-def _pack_texts(cells: list[str | None]) -> tuple[bytes, bytes]:
-    """Return the lengths of texts in characters, -1 for None, and all of them in UTF-8."""
-    lengths = packed("i", [-1 if each is None else len(each) for each in cells])
-    text = "".join(each for each in cells if each is not None)
-    return lengths.tobytes(), text.encode(errors="surrogatepass")
-
-
-def _unpack_texts(sizes: bytes, data: bytes) -> list[str | None]:
-    """Return the texts that were packed; raises NotPlainError."""
-    lengths = packed("i", sizes)
-    if len(lengths) > _MOST_TEXTS:
-        raise NotPlainError
-    text = data.decode(errors="surrogatepass")
-    ends = [*accumulate(max(size, 0) for size in lengths)]
-    if (ends[-1] if ends else 0) != len(text):
-        raise NotPlainError
-    pairs = zip(ends, lengths, strict=True)
-    return [None if size < 0 else text[end - size : end] for end, size in pairs]
 
 
 def _put_values(values: object) -> Any:
@@ -345,9 +324,9 @@ def _put_values(values: object) -> Any:
         ):
             value = float("nan") if missing == "nan" else pandas.NA
             dtype = pandas.StringDtype(storage, na_value=value)
-            return pandas.array(_unpack_texts(sizes, data), dtype=dtype)
+            return pandas.array(unpack_texts(sizes, data), dtype=dtype)
         case ("strings", bytes() as sizes, bytes() as data):
-            return _make_objects(_unpack_texts(sizes, data))
+            return _make_objects(unpack_texts(sizes, data))
         case ("periods", numpy.ndarray() as ordinals, str(name)) if ordinals.dtype == "i8":
             return pandas.arrays.PeriodArray(ordinals, dtype=pandas.PeriodDtype(name))
         case ("intervals", pandas.Index() as left, pandas.Index() as right, str(closed)):

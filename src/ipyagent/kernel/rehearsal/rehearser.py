@@ -272,7 +272,7 @@ def _explain(error: BaseException) -> str:
 _LIBRARIES = frozenset(
     {
         *("numpy", "pandas", "scipy", "matplotlib", "seaborn", "sklearn", "statsmodels", "pyarrow"),
-        *("openpyxl", "sqlite3"),
+        *("openpyxl", "polars", "sqlite3"),
         *("bisect", "calendar", "collections", "copy", "csv", "dataclasses", "datetime", "decimal"),
         *("enum", "fractions", "functools", "glob", "heapq", "io", "itertools", "json", "math"),
         *("operator", "os", "pathlib", "pprint", "random", "re", "statistics", "string", "sys"),
@@ -281,6 +281,8 @@ _LIBRARIES = frozenset(
 )
 _READERS = {"read_excel": "openpyxl", "ExcelFile": "openpyxl", "read_parquet": "pyarrow.parquet"}
 """Functions of pandas, and what each imports first."""
+_LATE = {"polars": ("numpy",)}
+"""What libraries import when they are used."""
 
 
 def load_libraries(code: str) -> None:
@@ -295,7 +297,8 @@ def load_libraries(code: str) -> None:
 def _list_imports(code: str) -> Iterator[str]:
     for node in parse_nodes(code) or ():
         if isinstance(node, ast.Import):
-            yield from (each.name for each in node.names)
+            for each in node.names:
+                yield from (each.name, *_LATE.get(each.name, ()))
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             yield from (node.module, *(f"{node.module}.{each.name}" for each in node.names))
         elif isinstance(node, ast.Attribute) and node.attr in _READERS:

@@ -133,7 +133,7 @@ def find_memory(value: Any) -> Iterator[Any]:
             waiting.extend(part if isinstance(part, list) else ())
 
 
-def memory_owners(value: object) -> Iterator[Any]:
+def memory_owners(value: object) -> Iterator[object]:
     """Yield the arrays that own the memory of an array, or of a table or index of pandas."""
     is_of_pandas = module_name(type(value)).partition(".")[0] == "pandas"
     for each in (value,) if is_array(value) else find_memory(value) if is_of_pandas else ():
