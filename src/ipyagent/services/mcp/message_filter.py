@@ -8,10 +8,10 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
-from types import TracebackType
 from typing import Any, Protocol
 
 import anyio
+from anyio.abc import ObjectReceiveStream
 from mcp.shared.exceptions import MCPError as ProtocolError
 from mcp.shared.message import SessionMessage
 from mcp_types import CONNECTION_CLOSED, INTERNAL_ERROR, JSONRPCRequest, JSONRPCResponse
@@ -60,7 +60,7 @@ class RateLimit:
         return max(0.0, -self._available / self._per_second)
 
 
-class FilteredMessages:
+class FilteredMessages(ObjectReceiveStream[ReceivedItem]):
     """A server's messages, filtered for the SDK.
 
     `last_activity` is the time of the last one. The rate of the server's own requests is limited,
@@ -121,26 +121,6 @@ class FilteredMessages:
     async def aclose(self) -> None:
         """Close it."""
         await self._stream.aclose()
-
-    def __aiter__(self) -> FilteredMessages:
-        return self
-
-    async def __anext__(self) -> ReceivedItem:
-        try:
-            return await self.receive()
-        except anyio.EndOfStream:
-            raise StopAsyncIteration from None
-
-    async def __aenter__(self) -> FilteredMessages:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.aclose()
 
 
 def describe_error(error: BaseException) -> str:

@@ -15,7 +15,6 @@ import signal
 import subprocess
 import sys
 from asyncio.subprocess import PIPE, Process
-from collections import deque
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -57,7 +56,7 @@ class Program:
             cast("asyncio.StreamReader", process.stdout),
             cast("asyncio.StreamReader", process.stderr),
         )
-        self._stderr: deque[bytes] = deque(maxlen=_MAX_STDERR // 100)
+        self._stderr = b""
         self._stderr_closed = asyncio.Event()
         self._exited = False
         self.problem: str | None = None
@@ -65,13 +64,12 @@ class Program:
     @property
     def stderr_tail(self) -> str:
         """The end of its stderr."""
-        return b"".join(self._stderr)[-_MAX_STDERR:].decode("utf-8", "replace").strip()
+        return self._stderr.decode("utf-8", "replace").strip()
 
     async def listen(self) -> None:
         """Keep reading stderr, so that the program never blocks on it."""
         while chunk := await self._pipes.errors.read(_CHUNK):
-            tail = chunk[-_MAX_STDERR:]
-            self._stderr.extend(tail[at : at + 100] for at in range(0, len(tail), 100))
+            self._stderr = (self._stderr + chunk)[-_MAX_STDERR:]
             await asyncio.sleep(len(chunk) / BYTES_PER_SECOND)
         self._stderr_closed.set()
 
