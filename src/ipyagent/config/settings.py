@@ -243,24 +243,11 @@ class _Resolution:
         try:
             config = Config.model_validate(nest(self.values.items()))
         except ValidationError as error:  # each layer is right, but together something is missing
-            if any(not layer.trusted for layer in self.sources.values()):
-                return self._trusted_only().to_settings()
             raise ConfigError(
                 f"{self._source_of(('llm', 'mode'))}: {explain_error(error)}"
             ) from None
         origins = {".".join(key): self._source_of(key) for key, _ in iter_settings(config)}
         return Settings(config, origins, tuple(self.notices))
-
-    def _trusted_only(self) -> _Resolution:
-        """Return the merge of the trusted layers alone, with a notice."""
-        values = {key: value for key, (_, value) in self.trusted.items()}
-        sources = {key: layer for key, (layer, _) in self.trusted.items()}
-        names = {layer.source for layer in self.sources.values() if not layer.trusted}
-        notice = (
-            f"{', '.join(sorted(names))}: all of it is ignored, because it does not fit your own "
-            "settings."
-        )
-        return _Resolution(values, sources, self.trusted, [*self.notices, notice])
 
     def _source_of(self, key: Key) -> str:
         if key == RULES_KEY:

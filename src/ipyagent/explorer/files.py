@@ -198,12 +198,8 @@ def inspect(frame: Frame, workspace: Workspace) -> Step:
 _WAYS: tuple[tuple[str, str, Callable[[Frame, Workspace], Step]], ...] = (
     ("HELP THANKS?", "", talk.help_out),
     ("THANKS (AND? THANKS)*", "", talk.welcome),
-    (
-        "SHOW? (LOOK|FILES) (LOOK|FILES|COLUMNS)? | SHOW? ENDING? FILES? FOLDER? FILES",
-        "",
-        list_files,
-    ),
-    ("SHOW? ENDING? FILES? FOLDER FILES?", "", list_files),
+    ("SHOW? (LOOK|FILES) (LOOK|FILES|COLUMNS)?", "", list_files),
+    ("SHOW? ENDING? FILES? (FOLDER FILES? | FILES)", "", list_files),
     ("SHOW? VARS", "", list_variables),
     ("SHOW? VAR | INSPECT VARS? VAR", "", inspect),
     ("INSPECT VARS?", "TABLE ", inspect),

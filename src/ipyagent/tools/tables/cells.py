@@ -186,29 +186,10 @@ _SENTINEL = re.compile(
     r"|[+-]?(?:9\.96[0-9]*|1(?:\.0*)?|3\.4[0-9]*)[eE]\+?(?:20|30|35|36|38)"
 )
 _MOST_SENTINELS, _LARGE = 3, 1e15
-MISSING = frozenset(
-    {
-        "",
-        "NA",
-        "N/A",
-        "n/a",
-        "<NA>",
-        "NaN",
-        "nan",
-        "-NaN",
-        "-nan",
-        "NULL",
-        "null",
-        "None",
-        "#N/A",
-        "#N/A N/A",
-        "#NA",
-        "-1.#IND",
-        "-1.#QNAN",
-        "1.#IND",
-        "1.#QNAN",
-    }
-)
+MISSING = frozenset({
+    *("", "NA", "N/A", "n/a", "<NA>", "NaN", "nan", "-NaN", "-nan", "NULL", "null", "None"),
+    *("#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "1.#IND", "1.#QNAN"),
+})  # fmt: skip
 """Cells that table libraries take as missing."""
 _ALSO_MISSING = frozenset({
     *("-", "--", "?", ":", ".", "..", "...", "…", "*", "/", "na", "none", "nil", "missing", "NaT"),
