@@ -77,7 +77,8 @@ def explain_error(error: ValidationError) -> str:
         if key in _MISPLACED:
             problems.append(f"{'.'.join(key)} is not a setting; use {_MISPLACED[key]}")
         elif each["type"] in {"extra_forbidden", "invalid_key"}:
-            problems.append(unknown_message(key))
+            dotted = ".".join(key)[:100]
+            problems.append(f"{cite(dotted)} is not a setting; {_suggest_names(key, dotted)}")
         else:
             message = each["msg"].removeprefix("Value error, ")
             problems.append(f"{cite('.'.join(key))}: {message}" if key else message)
@@ -86,13 +87,8 @@ def explain_error(error: ValidationError) -> str:
     return "; ".join(problems)
 
 
-def unknown_message(key: Key) -> str:
-    """Return the message that there is no such setting, with the most similar one."""
-    dotted = ".".join(key)[:100]
-    return f"{cite(dotted)} is not a setting; {_suggest_names(key, dotted)}"
-
-
 def _suggest_names(key: Key, dotted: str) -> str:
+    """Return the setting that is most similar to one that there is not."""
     known = _rule_names(key) or [*_profile_names(key), *SETTING_NAMES, *SECTIONS]
     if dotted in known:  # a name with dots in it
         *sections, name = dotted.split(".")

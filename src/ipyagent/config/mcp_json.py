@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -199,9 +199,5 @@ def _mask_values(values: object) -> str:
     """Return names and variable references; literal values are hidden."""
     if not isinstance(values, dict):
         return str(values)
-    return " ".join(_pairs(values))
-
-
-def _pairs(values: Mapping[str, object]) -> Iterator[str]:
-    for name, value in values.items():
-        yield f"{name}={value}" if _ANY_VARIABLE.search(str(value)) else f"{name}=…"
+    shown = {k: value if _ANY_VARIABLE.search(str(value)) else "…" for k, value in values.items()}
+    return " ".join(f"{name}={value}" for name, value in shown.items())

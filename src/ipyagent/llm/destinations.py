@@ -128,13 +128,11 @@ def _names(known: Provider | None, config: LLMConfig) -> tuple[str, ...]:
     return (ANY_KEY, *own) if config.api_base else own
 
 
-def dotenv_warning(
-    environ: Mapping[str, str] | None = None, start: Mapping[str, str] | None = None
-) -> str | None:
+def dotenv_warning() -> str | None:
     """Return a warning if the user's own import of litellm let a `.env` choose a base URL."""
     if not environment.was_imported:
         return None
-    late = late_bases(environ or os.environ, start or environment.start_environ())
+    late = late_bases(os.environ, environment.start_environ())
     if not late:
         return None
     names = ", ".join(f"{name}={value}" for name, value in late.items())

@@ -13,6 +13,7 @@ from functools import lru_cache
 from http.client import HTTPConnection, HTTPException
 from urllib.parse import urlsplit
 
+from ipyagent.json_types import JsonDict, object_of
 from ipyagent.llm.client import Client, ModelSize, Sized
 
 CONNECT_SECONDS = 0.2
@@ -66,34 +67,21 @@ def ask_ollama(address: str, name: str) -> ModelSize | None:
 
     Of failures nothing is remembered but for this kernel: the name decides then.
     """
-    shown = _post(f"{address.rstrip('/').removesuffix('/v1')}/api/show", {"model": name})
-    if not isinstance(shown, dict):
-        return None
-    info, details = shown.get("model_info"), shown.get("details")
-    return ModelSize(_parameters(info, details), _window(info, shown.get("parameters")))
-
-
-def _parameters(info: object, details: object) -> float | None:
-    count = info.get("general.parameter_count") if isinstance(info, dict) else None
-    if isinstance(count, int | float) and count > 0:
-        return round(count / 1e9, 1)
-    text = details.get("parameter_size") if isinstance(details, dict) else None
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)([BM])", text) if isinstance(text, str) else None
-    return float(found[1]) / (1 if found[2] == "B" else 1000) if found else None
-
-
-def _window(info: object, settings: object) -> int | None:
-    """Return the context that the model is run with, if it is set, or else could have."""
-    if isinstance(settings, str) and (found := _NUM_CTX.search(settings)):
-        return int(found[1])
-    lengths = info.items() if isinstance(info, dict) else ()
-    found_lengths = [value for key, value in lengths if str(key).endswith(".context_length")]
-    return next((value for value in found_lengths if isinstance(value, int) and value > 0), None)
-
-
-def _post(url: str, body: dict[str, str]) -> object:
-    """Return the JSON answer of a local server, or None."""
+    url, body = f"{address.rstrip('/').removesuffix('/v1')}/api/show", {"model": name}
     if urlsplit(url).scheme != "http":
         return None
     answer = ask_server(url, body, seconds=ANSWER_SECONDS, most_bytes=_ANSWER_BYTES)
-    return answer[1] if answer and answer[0] == 200 else None
+    if answer is None or answer[0] != 200 or not isinstance(answer[1], dict):
+        return None
+    info = object_of(answer[1].get("model_info"))
+    count = info.get("general.parameter_count")
+    parameters = round(count / 1e9, 1) if isinstance(count, int | float) and count > 0 else None
+    return ModelSize(parameters, _window(info, answer[1].get("parameters")))
+
+
+def _window(info: JsonDict, settings: object) -> int | None:
+    """Return the context that the model is run with, if it is set, or else could have."""
+    if isinstance(settings, str) and (found := _NUM_CTX.search(settings)):
+        return int(found[1])
+    lengths = [value for key, value in info.items() if key.endswith(".context_length")]
+    return next((value for value in lengths if isinstance(value, int) and value > 0), None)

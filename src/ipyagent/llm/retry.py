@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable
-from typing import NoReturn
+from typing import NoReturn, cast
 
 from tenacity import (
     AsyncRetrying,
@@ -61,10 +61,8 @@ def delay(
 
 
 def _error(state: RetryCallState) -> ModelUnavailableError:
-    error = state.outcome.exception() if state.outcome else None
-    if not isinstance(error, ModelUnavailableError):
-        raise RuntimeError("only unavailable models are retried")
-    return error
+    """Return the failure: only unavailable models are retried."""
+    return cast("ModelUnavailableError", state.outcome and state.outcome.exception())
 
 
 def _give_up(state: RetryCallState) -> NoReturn:

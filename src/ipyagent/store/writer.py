@@ -48,13 +48,13 @@ class Worker:
     locks.
     """
 
-    def __init__(self, name: str, closed: Callable[[], Exception]) -> None:
+    def __init__(self, closed: Callable[[], Exception]) -> None:
         self._closed = closed
         self._pid = os.getpid()
         # SimpleQueue.put is reentrant: a finalizer may call it in the middle of another put.
         self._jobs: queue.SimpleQueue[tuple[Future[Any], Callable[[], Any]]] = queue.SimpleQueue()
         self._has_ended = False
-        self._thread = threading.Thread(target=self._work, name=name, daemon=True)
+        self._thread = threading.Thread(target=self._work, name="ipyagent-journal", daemon=True)
         self._thread.start()
 
     @property
@@ -173,9 +173,7 @@ class Writer:
         self._encoder = Encoder()
         self._lost: JournalError | None = None
         self._refused: set[str] = set()
-        self._worker = Worker(
-            "ipyagent-journal", lambda: failure(path, "it was closed", "Load ipyagent again")
-        )
+        self._worker = Worker(lambda: failure(path, "it was closed", "Load ipyagent again"))
         _all.add(self)
 
     def append(

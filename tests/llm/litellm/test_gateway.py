@@ -29,7 +29,6 @@ from ipyagent.schema import (
     TextContent,
     ThinkingContent,
     ToolCall,
-    ToolDefinition,
     ToolResultContent,
 )
 from servers.model_server import (

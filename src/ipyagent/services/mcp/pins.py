@@ -38,7 +38,7 @@ def identity(config: MCPServerConfig) -> str:
 
 def digest_tool(server: str, tool: Description) -> str:
     """Return a digest of a server's identity and its description of a tool."""
-    return digest_text(f"{server}\0{_canonical_json(tool)}")
+    return digest_text(f"{server}\0{json.dumps(tool, sort_keys=True)}")
 
 
 @dataclass
@@ -66,13 +66,16 @@ class Pins:
         if data:
             self._apply(data)
 
-    def approve_first(self, tools: Mapping[str, Description]) -> None:
-        """Approve the tools of a new server, unless another kernel has done so already."""
-        self._save(tools, unless_known=True)
-
-    def approve(self, tools: Mapping[str, Description]) -> None:
-        """Approve the tools as they are now."""
-        self._save(tools)
+    def approve(self, tools: Mapping[str, Description], *, unless_known: bool = False) -> None:
+        """Approve the tools as they are now, unless another kernel has approved others already."""
+        new = self._serialize(tools)
+        try:
+            self._file.rewrite(lambda before: before if unless_known and before else new)
+            self._apply(self._file.read())
+            self.problem = None
+        except ConfigError as error:
+            self._apply(new)
+            self.problem = f"{error}; approvals hold for this kernel only"
 
     def changed_tools(self, tools: Mapping[str, Description]) -> list[str]:
         """Return the names of tools that are new or differ from the approved ones."""
@@ -93,16 +96,6 @@ class Pins:
             )
         return visible("\n".join(limit_lines(lines, _MAX_DIFF_LINES, "… and {} more lines")))
 
-    def _save(self, tools: Mapping[str, Description], *, unless_known: bool = False) -> None:
-        new = self._serialize(tools)
-        try:
-            self._file.rewrite(lambda before: before if unless_known and before else new)
-            self._apply(self._file.read())
-            self.problem = None
-        except ConfigError as error:
-            self._apply(new)
-            self.problem = f"{error}; approvals hold for this kernel only"
-
     def _serialize(self, tools: Mapping[str, Description]) -> JsonDict:
         readable = {name: _format_description(tool) for name, tool in tools.items()}
         return {
@@ -111,15 +104,10 @@ class Pins:
         }
 
     def _apply(self, data: JsonDict) -> None:
-        tools, texts = data.get("tools"), data.get("texts")
         self.known = True
-        self.approved = dict(tools) if isinstance(tools, dict) else {}
-        readable = object_of(texts)
+        self.approved = dict(object_of(data.get("tools")))
+        readable = object_of(data.get("texts"))
         self._approved_texts = {name: str(text) for name, text in readable.items()}
-
-
-def _canonical_json(tool: Description) -> str:
-    return json.dumps(tool, sort_keys=True)
 
 
 def _format_description(tool: Description) -> str:

@@ -228,4 +228,4 @@ class Server:
         """Load the approved tools; approve those of a server that is seen for the first time."""
         self.pins.load()
         if not self.pins.known:
-            self.pins.approve_first(self.descriptions)
+            self.pins.approve(self.descriptions, unless_known=True)

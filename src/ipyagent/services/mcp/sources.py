@@ -53,17 +53,14 @@ class ServerChoices:
         """The path of the file, existing or not."""
         return self._file.path
 
-    def load_added(self) -> JsonDict:
-        """Return the added servers in mcp.json's format; raises ConfigError."""
-        return object_of(self._file.read_of(self.folder).get("servers"))
+    def load(self) -> JsonDict:
+        """Return all of them; raises ConfigError."""
+        return self._file.read_of(self.folder)
 
     def load_switches(self) -> dict[str, bool]:
         """Return the servers that were switched on or off; raises ConfigError."""
-        return {
-            k: v
-            for k, v in object_of(self._file.read_of(self.folder).get("active")).items()
-            if isinstance(v, bool)
-        }
+        active = object_of(self.load().get("active"))
+        return {name: on for name, on in active.items() if isinstance(on, bool)}
 
     def add(self, name: str, values: Mapping[str, object]) -> None:
         """Add a server."""
@@ -147,7 +144,8 @@ class ServerSources:
             notices.append(f"MCP servers: {error}")
 
     def _read_added(self) -> Iterable[ListedServer]:
-        added = self.choices.load_added()
+        """Return the added servers, which are stored in mcp.json's format."""
+        added = object_of(self.choices.load().get("servers"))
         return [ListedServer(name, ADDED, object_of(each)) for name, each in added.items()]
 
     def _read_own(self) -> Iterable[ListedServer]:

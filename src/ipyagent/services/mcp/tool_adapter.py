@@ -38,7 +38,7 @@ def tool_names(pairs: Iterable[Pair]) -> dict[Pair, str]:
     A changed name always gets a mark, even if it is unique: a name that was allowed once must not
     pass to another tool later.
     """
-    names = {pair: _safe_name(pair) for pair in pairs}
+    names = {pair: re.sub(r"[^a-zA-Z0-9_-]", "_", _full_name(pair))[:_MAX_NAME] for pair in pairs}
     exact = Counter(name for pair, name in names.items() if name == _full_name(pair))
     return {
         pair: name if name == _full_name(pair) and exact[name] == 1 else _mark_name(pair, name)
@@ -48,10 +48,6 @@ def tool_names(pairs: Iterable[Pair]) -> dict[Pair, str]:
 
 def _full_name(pair: Pair) -> str:
     return f"mcp_{pair[0]}_{pair[1]}"
-
-
-def _safe_name(pair: Pair) -> str:
-    return re.sub(r"[^a-zA-Z0-9_-]", "_", _full_name(pair))[:_MAX_NAME]
 
 
 def _mark_name(pair: Pair, name: str) -> str:

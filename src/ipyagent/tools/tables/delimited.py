@@ -125,13 +125,9 @@ def read_delimited(source: Source) -> Sample:
     repeated = count_repeated(grid, whole=head.whole)
     noted = (*reading.facts(source.path), head.note, remark, *notes, *grid.facts, repeated)
     total, exact = _count_rows(source, head, len(grid.rows), grid.top)
-    kind, labels, facts = (
-        ENDINGS.get(source.ending, "CSV file"),
-        grid.has_index,
-        filter(None, noted),
-    )
-    columns, index, rows = columns[labels:], columns[:labels], len(grid.rows)
-    return Sample(kind, columns, grid.width, total, rows, exact, tuple(facts), index=index)
+    kind, facts = ENDINGS.get(source.ending, "CSV file"), tuple(filter(None, noted))
+    index, columns = columns[: grid.has_index], columns[grid.has_index :]
+    return Sample(kind, columns, grid.width, total, len(grid.rows), exact, facts, index=index)
 
 
 def read_head(source: Source) -> Head:

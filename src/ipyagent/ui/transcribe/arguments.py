@@ -6,18 +6,11 @@ If the user decides about a call they see all of it: they approve the text on th
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from ipyagent.phrases import plural
 from ipyagent.redaction import mask_arguments
-from ipyagent.schema import (
-    Message,
-    Run,
-    Step,
-    ToolCall,
-    ToolExecution,
-    ToolStatus,
-)
+from ipyagent.schema import Message, PlanStep, Run, Step, ToolCall, ToolExecution, ToolStatus
 from ipyagent.ui import transcript
 from ipyagent.ui.reveal import reveal, shorten
 
@@ -115,8 +108,12 @@ def _text(value: object) -> str:
 def mask_run(run: Run) -> Run:
     """Return the run with masked arguments, in its messages, its plan and its calls."""
     steps = tuple(map(_step, run.steps))
-    plan = tuple(p.model_copy(update={"call": _call(p.call)}) for p in run.plan)
-    return run.model_copy(update={"steps": steps, "plan": plan})
+    return run.model_copy(update={"steps": steps, "plan": mask_plan(run.plan)})
+
+
+def mask_plan(plan: Iterable[PlanStep]) -> tuple[PlanStep, ...]:
+    """Return the steps of a plan with masked arguments."""
+    return tuple(step.model_copy(update={"call": _call(step.call)}) for step in plan)
 
 
 def mask_execution(execution: ToolExecution) -> ToolExecution:

@@ -11,7 +11,6 @@ from ipyagent.phrases import plural, seconds
 from ipyagent.schema import (
     DecidedBy,
     Decision,
-    Question,
     Rehearsal,
     RehearsalOutcome,
     Run,
@@ -37,7 +36,7 @@ _KEPT = "⚠ cannot be taken back"
 _RAN = {ToolStatus.SUCCESS, ToolStatus.FAILED, ToolStatus.CANCELLED, ToolStatus.UNKNOWN}
 
 
-def transcribe_effects(execution: ToolExecution) -> transcript.Effects | None:
+def _effects(execution: ToolExecution) -> transcript.Effects | None:
     """Return what a call would change; None if it ran, or if nothing was rehearsed."""
     if execution.rehearsal is None or execution.status in _RAN | {ToolStatus.RUNNING}:
         return None
@@ -130,8 +129,8 @@ _STANDING = {DecidedBy.SESSION: "for this session", DecidedBy.FOLDER: "for this 
 _LOOKED = "looked"
 """In the line of a call that was only tried on a copy; the rest stands behind it."""
 
-_APPROVE = transcript.Choice(answer="approve", label="Approve")
-_DENY = transcript.Choice(answer="deny", label="Deny")
+APPROVE = transcript.Choice(answer="approve", label="Approve")
+DENY = transcript.Choice(answer="deny", label="Deny")
 _LONGER = {
     Scope.SESSION: transcript.Choice(answer="always", label="Always for this session"),
     Scope.FOLDER: transcript.Choice(answer="folder", label="Always in this folder"),
@@ -167,8 +166,8 @@ def transcribe_call(
     out.
     """
     is_asked = execution.status is ToolStatus.AWAITING_APPROVAL
-    badge = call_badge(execution, context)
-    dry, question = execution.dry_run, execution.question
+    dry, question, result = execution.dry_run, execution.question, _visible_result(execution)
+    badge = ("planned" if context.is_planned else "dry run") if dry else ""
     glyph, status_text = call_glyph(execution)
     return transcript.Call(
         id=execution.call.id,
@@ -178,7 +177,7 @@ def transcribe_call(
         status_text=status_text,
         badge=badge,
         summary=_summarize(execution),
-        outcome=_outcome(execution),
+        outcome=summarize_result(result) if result else "",
         verdict=_verdict(execution, context),
         decision=decision_text(execution, context.confirm_mode),
         duration="" if execution.duration is None else seconds(execution.duration),
@@ -188,16 +187,23 @@ def transcribe_call(
         or (dry and not context.is_planned),
         is_dry=dry,
         is_sensitive=execution.sensitive,
-        was_asked=is_asked or _was_asked(execution),
+        was_asked=is_asked
+        or (execution.decision is not Decision.AUTO and execution.decided_by in _BY_USER),
         position=position,
         touches=reveal(execution.touches or ""),
-        effects=transcribe_effects(execution) if execution.rehearsal else None,
+        effects=_effects(execution),
         concern=f"⚠ {reveal(execution.concern)}" if execution.concern else "",
-        question=_question(question) if question else None,
+        question=transcript.Question(text=question.text, choices=question.choices)
+        if question
+        else None,
         request=transcribe_request(execution),
         remarks=_remarks(execution, context, badge),
-        result=_new_result(execution),
-        facts=(*_result_facts(execution), *_call_facts(execution, context.verbose)),
+        result=transcribe_result(result, execution.call.name) if result else None,
+        facts=(
+            *(result_facts(result) if result else ()),
+            *filter(None, [compare(execution)]),
+            *_call_facts(execution, context.verbose),
+        ),
         approval=_approval(execution, approval_id) if is_asked and approval_id else None,
         late=late,
     )
@@ -207,11 +213,6 @@ def call_glyph(execution: ToolExecution) -> tuple[str, str]:
     """Return the sign of a call's status and its name."""
     dry = execution.dry_run and execution.status is ToolStatus.SUCCESS
     return _WOULD_RUN if dry else GLYPHS[execution.status]
-
-
-def call_badge(execution: ToolExecution, context: CallContext) -> str:
-    """Return the badge of a call that was not meant to run, or ""."""
-    return ("planned" if context.is_planned else "dry run") if execution.dry_run else ""
 
 
 def decision_text(execution: ToolExecution, mode: str = "") -> str:
@@ -247,12 +248,6 @@ def _summarize(execution: ToolExecution) -> str:
     if execution.question:
         return shorten(execution.question.text, SUMMARY)
     return todo_summary(execution) or summarize_call(execution)
-
-
-def _outcome(execution: ToolExecution) -> str:
-    """Return the result in one line, "" before there is one."""
-    result = _visible_result(execution)
-    return summarize_result(result) if result else ""
 
 
 def _verdict(execution: ToolExecution, context: CallContext) -> str:
@@ -296,21 +291,6 @@ def _visible_result(execution: ToolExecution) -> ToolResult | None:
     return result
 
 
-def _new_result(execution: ToolExecution) -> transcript.Result | None:
-    result = _visible_result(execution)
-    return transcribe_result(result, execution.call.name) if result else None
-
-
-def _question(question: Question) -> transcript.Question:
-    return transcript.Question(text=question.text, choices=question.choices)
-
-
-def _result_facts(execution: ToolExecution) -> list[str]:
-    result = _visible_result(execution)
-    compared = compare(execution) if execution.rehearsal else ""
-    return [*(result_facts(result) if result else ()), *filter(None, [compared])]
-
-
 def _call_facts(execution: ToolExecution, verbose: int) -> list[str]:
     """Return a call's id, who decided on it and when it began."""
     if verbose < ALL:
@@ -324,16 +304,12 @@ def _call_facts(execution: ToolExecution, verbose: int) -> list[str]:
     return [" · ".join(part for part in parts if part)]
 
 
-def _was_asked(execution: ToolExecution) -> bool:
-    return execution.decision is not Decision.AUTO and execution.decided_by in _BY_USER
-
-
 def _approval(execution: ToolExecution, approval_id: str) -> transcript.Approval:
     scopes = [_LONGER[scope] for scope in execution.scopes if scope in _LONGER]
     covers = execution.covers if scopes else None
     return transcript.Approval(
         id=approval_id,
         question=f"May {execution.call.name} run?",
-        choices=(_APPROVE, *scopes, _DENY),
+        choices=(APPROVE, *scopes, DENY),
         covers=f"Always covers {covers}." if covers else "",
     )

@@ -5,18 +5,17 @@ from __future__ import annotations
 from functools import partial
 
 from ipyagent.phrases import plural
-from ipyagent.redaction import mask_arguments
 from ipyagent.schema import PlanStep, Rehearsal, Run, RunStatus, ToolExecution, ToolStatus
 from ipyagent.schema.state import plan_index, progress
 from ipyagent.ui import transcript
 from ipyagent.ui.reveal import reveal, shorten
-from ipyagent.ui.transcribe.arguments import SUMMARY, summarize_arguments, transcribe_planned
-from ipyagent.ui.transcribe.call import GLYPHS, transcribe_rehearsal
-
-_CHOICES = (
-    transcript.Choice(answer="approve", label="Approve"),
-    transcript.Choice(answer="deny", label="Deny"),
+from ipyagent.ui.transcribe.arguments import (
+    SUMMARY,
+    mask_plan,
+    summarize_arguments,
+    transcribe_planned,
 )
+from ipyagent.ui.transcribe.call import APPROVE, DENY, GLYPHS, transcribe_rehearsal
 
 
 def transcribe_plan(
@@ -33,7 +32,7 @@ def transcribe_plan(
     if not run.plan:
         return None
     is_asked = approval_id is not None
-    steps = run.plan if is_whole or is_asked else tuple(map(_mask, run.plan))
+    steps = run.plan if is_whole or is_asked else mask_plan(run.plan)
     states = progress(run)
     is_waiting = run.status is RunStatus.DRAFT
     rehearsals = run.rehearsals if is_waiting and run.rehearsals else (None,) * len(steps)
@@ -93,9 +92,5 @@ def _hint(run: Run) -> str:
 
 
 def _approval(approval_id: str) -> transcript.Approval:
-    return transcript.Approval(id=approval_id, question="May this plan run?", choices=_CHOICES)
-
-
-def _mask(step: PlanStep) -> PlanStep:
-    call = step.call.model_copy(update={"arguments": mask_arguments(step.call.arguments)})
-    return step.model_copy(update={"call": call})
+    choices = (APPROVE, DENY)
+    return transcript.Approval(id=approval_id, question="May this plan run?", choices=choices)

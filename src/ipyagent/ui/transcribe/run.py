@@ -123,7 +123,9 @@ class Transcriber:
             is_draft=run.status is RunStatus.DRAFT,
             header=_header(run, live, totals),
             notes=run.notes,
-            plan=_plan(run, live),
+            plan=transcribe_plan(run, live.plan_approval, live.plan_late)
+            if live
+            else transcribe_plan(run),
             steps=steps,
             folds=tuple(_fold_reads(steps)) if self._folds_brief(run) else (),
             todos=transcribe_todos(totals),
@@ -278,12 +280,6 @@ def _how_far(run: Run) -> list[str]:
     is_closing = run.steps[-1].closing
     requests = len(run.steps) - is_closing
     return [f"step {requests}/{run.max_steps}", *(["closing"] if is_closing else [])]
-
-
-def _plan(run: Run, live: Live | None) -> transcript.Plan | None:
-    return (
-        transcribe_plan(run, live.plan_approval, live.plan_late) if live else transcribe_plan(run)
-    )
 
 
 def _todo(todo: Todo) -> transcript.Todo:
