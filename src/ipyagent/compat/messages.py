@@ -97,10 +97,8 @@ def convert_message(data: object) -> object:
     data = dict(data) | {"content": content}
     if not _BESIDE_CONTENT & data.keys() and role != "tool":
         return data
-    thinking, calls = (
-        _take_thinking(data),
-        require_list(data.pop("tool_calls", None), "tool_calls"),
-    )
+    thinking = _take_thinking(data)
+    calls = require_list(data.pop("tool_calls", None), "tool_calls")
     if role == "tool":
         data.pop("name", None)
         result = {"tool_use_id": data.pop("tool_call_id", None), "content": content}

@@ -14,8 +14,6 @@ from ipyagent.explorer.understanding import next_step
 from ipyagent.explorer.workspace import Look, Say, Step, Task, Workspace, choose_sheets, of_context
 from ipyagent.json_types import object_of, parse_json
 
-MAX_CALLS = 6
-
 _CONTEXT = re.compile(r"\n?<context>\n(.*)\n</context>\s*\Z", re.DOTALL)
 
 _REASON = re.compile(
@@ -68,7 +66,7 @@ def reply(messages: list[dict[str, Any]], tools: list[dict[str, Any]]) -> Explor
     workspace = of_context(contexts[0] or "", *filter(None, contexts[1:]))
     prompts[0], workspace = choose_sheets(prompts[0], workspace)
     unseen = [] if contexts[0] is not None else [files.at_variables, files.at_files]
-    for done in calls[:MAX_CALLS]:
+    for done in calls:
         step = _step(prompts, workspace, unseen)
         if isinstance(step, Say) or (step.tool, step.arguments) != (done.tool, done.arguments):
             return ExplorerReply("a call that I did not ask for", _STRANGE)
@@ -82,9 +80,6 @@ def reply(messages: list[dict[str, Any]], tools: list[dict[str, Any]]) -> Explor
         except (UnreadableError, ValueError, KeyError):
             return _explain_stop(done)
         unseen = [see for see in unseen if see(workspace).tool != step.tool]
-    if len(calls) >= MAX_CALLS:
-        text = f"I stopped after {MAX_CALLS} calls without an answer. Please ask for less at once."
-        return ExplorerReply("too many calls", text)
     offered = {tool.get("function", {}).get("name") for tool in tools}
     return _next(_step(prompts, workspace, unseen), offered)
 

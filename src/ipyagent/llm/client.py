@@ -72,16 +72,13 @@ class Client(Protocol):
     @property
     def model(self) -> str:
         """The model's id as the user wrote it, such as `ollama/qwen3`."""
-        ...
 
     @property
     def context_window(self) -> int | None:
         """The size of the context window in tokens; None if unknown."""
-        ...
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[StreamChunk, None]:
         """Yield the reply to `request`, piece by piece."""
-        ...
 
 
 def maker_of(client: Client) -> str:
@@ -95,7 +92,6 @@ class Sized(Protocol):
 
     def size(self) -> ModelSize:
         """Return the size of the model. May block."""
-        ...
 
 
 @runtime_checkable
@@ -104,4 +100,3 @@ class Priced(Protocol):
 
     def cost(self, usage: TokenUsage) -> float | None:
         """Return the price in US dollars; None if unknown. May block."""
-        ...

@@ -20,16 +20,15 @@ def count_tokens(usage: object) -> TokenUsage:
     the cached ones.
     """
     details = _field(usage, "prompt_tokens_details") or _field(usage, "input_tokens_details")
-    read = _count(details, "cached_tokens")
-    read = read or next((count for name in _READ if (count := _count(usage, name))), 0)
+    read = _count(details, "cached_tokens") or _count(usage, *_READ)
     created = _count(details, "cache_creation_tokens")
     created = created or _count(usage, "cache_creation_input_tokens")
     names = ("prompt_tokens", "input_tokens", "prompt_eval_count", "promptTokenCount")
-    prompt = next((count for name in names if (count := _count(usage, name))), 0)
+    prompt = _count(usage, *names)
     names = ("completion_tokens", "output_tokens", "eval_count", "candidatesTokenCount")
     return TokenUsage(
         prompt_tokens=max(prompt, read + created),
-        completion_tokens=next((count for name in names if (count := _count(usage, name))), 0),
+        completion_tokens=_count(usage, *names),
         cache_read_tokens=read,
         cache_creation_tokens=created,
     )
@@ -45,8 +44,9 @@ def _field(source: object, name: str) -> object:
     return source.get(name) if isinstance(source, Mapping) else getattr(source, name, None)
 
 
-def _count(source: object, name: str) -> int:
-    return to_count(_field(source, name))
+def _count(source: object, *names: str) -> int:
+    """Return the first count that there is under one of these names; 0 for none."""
+    return next((count for name in names if (count := to_count(_field(source, name)))), 0)
 
 
 def to_count(value: object) -> int:

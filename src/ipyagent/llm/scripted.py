@@ -72,8 +72,8 @@ class Scripted:
         chunk_size: int = 4,
         context_window: int | None = None,
     ) -> None:
-        self._context_window = context_window
-        self._model = model
+        self.context_window = context_window
+        self.model = model
         self._chunk_size = chunk_size
         self._replies = [
             said if callable(said) else _reply(said, number)
@@ -104,16 +104,6 @@ class Scripted:
             return cls(script, model=model or f"scripted/{path}")
         except ConfigError as error:
             raise ConfigError(f"The script {path}: {error}") from None
-
-    @property
-    def model(self) -> str:
-        """The model's id."""
-        return self._model
-
-    @property
-    def context_window(self) -> int | None:
-        """The given window; None: unlimited."""
-        return self._context_window
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[StreamChunk, None]:
         """Yield the next reply of the script, in pieces."""
@@ -151,12 +141,9 @@ class Scripted:
         for index, call in enumerate(reply.calls):
             id_ = f"call_{number}_{index + 1}" if call.id is None else call.id
             yield StreamChunk(type="tool_call", index=index, id=id_, name=call.name)
-            arguments = call.arguments
-            text = (
-                arguments
-                if isinstance(arguments, str)
-                else json.dumps(arguments, ensure_ascii=False)
-            )
+            text = call.arguments
+            if not isinstance(text, str):
+                text = json.dumps(text, ensure_ascii=False)
             for piece in self._pieces(text):
                 yield StreamChunk(type="tool_call", data=piece, index=index)
 

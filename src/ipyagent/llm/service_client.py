@@ -51,7 +51,7 @@ class ServiceClient:
         environ: Mapping[str, str] | None = None,
         start: Mapping[str, str] | None = None,
     ) -> None:
-        self._model = model
+        self.model = model
         self._config = config or LLMConfig()
         self._environ = os.environ if environ is None else environ
         self._start = start
@@ -61,7 +61,7 @@ class ServiceClient:
         """The part of that with which a reply came: the rest may not have helped."""
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self._model!r})"
+        return f"{type(self).__name__}({self.model!r})"
 
     def is_like(self, other: object) -> bool:
         """Return whether the other one asks the same model in the same way."""
@@ -69,12 +69,7 @@ class ServiceClient:
 
     @property
     def _identity(self) -> tuple[object, ...]:
-        return type(self), self._model, self._config, self._environ, self._start
-
-    @property
-    def model(self) -> str:
-        """The model's id as the user wrote it."""
-        return self._model
+        return type(self), self.model, self._config, self._environ, self._start
 
     @property
     def maker(self) -> str:
@@ -95,23 +90,23 @@ class ServiceClient:
 
     def size(self) -> ModelSize:
         """Return the size by Ollama's own word, else by the map and the model's name."""
-        provider, _, name = self._model.partition("/")
+        provider, _, name = self.model.partition("/")
         served = None
         if provider in ("ollama", "ollama_chat"):
             served = ask_ollama(self._destination(provider).base or "", name)
-        return served or ModelSize(size_in_name(self._model), self.context_window)
+        return served or ModelSize(size_in_name(self.model), self.context_window)
 
     @property
     def _facts(self) -> modelmap.Facts:
-        return modelmap.facts_of(self._model)
+        return modelmap.facts_of(self.model)
 
     def _current_destination(self) -> Destination:
         """Return where the model is asked; raises ModelRefusedError for a missing setting."""
-        return self._destination(self._model.partition("/")[0])
+        return self._destination(self.model.partition("/")[0])
 
     def _maker_at(self, where: Destination) -> str:
         host = urlsplit(where.base or "").netloc.rpartition("@")[2]
-        return f"{self._model} at {host}" if host else self._model
+        return f"{self.model} at {host}" if host else self.model
 
     def _signer_at(self, where: Destination) -> str:
         """Return whose signatures are sent: nobody's, if the service refused its own."""
@@ -142,7 +137,7 @@ class ServiceClient:
         else:
             self._refused |= refused
         return HistoryRefusedError(
-            f"{self._model} refused {words}, left out if that helps: {readable(error, where.key)}"
+            f"{self.model} refused {words}, left out if that helps: {readable(error, where.key)}"
         )
 
     def _keep_left_out(self) -> None:
@@ -171,12 +166,12 @@ class ServiceClient:
         """
         if isinstance(error, ModelError):
             status = NOT_FOUND if isinstance(error, ModelRefusedError) else 0
-            return add_advice(error, where, self._model, status)
+            return add_advice(error, where, self.model, status)
         if isinstance(error, TimeoutError):
             seconds = f"{self._config.timeout:g} s"
-            failure = ModelUnavailableError(f"{self._model}: no answer for {seconds}.")
-            return add_advice(failure, where, self._model, 0, "timeout")
-        return map_error(error, self._model, where.key, where)
+            failure = ModelUnavailableError(f"{self.model}: no answer for {seconds}.")
+            return add_advice(failure, where, self.model, 0, "timeout")
+        return map_error(error, self.model, where.key, where)
 
 
 def trace_headers(request: ModelRequest) -> dict[str, str]:

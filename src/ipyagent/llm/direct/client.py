@@ -228,13 +228,13 @@ class DirectClient(ServiceClient):
             text = beginning.decode("utf-8", "replace")
             is_bounded = kind != _EVENTS or not _LENGTHS.isdisjoint(response.headers)
             if not text.strip() and not is_bounded:
-                raise ModelUnavailableError(f"{self._model} {reply_parts.describe(kind, '')}.")
+                raise ModelUnavailableError(f"{self.model} {reply_parts.describe(kind, '')}.")
             if not splitter.has_events and not reply_parts.is_stream(text):
                 yield self._read_body(beginning, kind, reader, key)
                 return
             if reader.reason is not None:
                 raise ServiceError.in_stream(reader.reason, is_whole=not reader.has_words)
-            raise ModelUnavailableError(f"{self._model}: {CUT_OFF}")
+            raise ModelUnavailableError(f"{self.model}: {CUT_OFF}")
         yield self._end(reader)
 
     def _read_body(
@@ -247,7 +247,7 @@ class DirectClient(ServiceClient):
             raise ServiceError.in_stream(error, is_whole=True)
         if chunks is None:
             text = reply_parts.describe(kind, body.decode("utf-8", "replace"), key)
-            raise ModelRefusedError(f"{self._model} {text}.")
+            raise ModelRefusedError(f"{self.model} {text}.")
         yield from chunks
         if not reader.is_finished:  # a body that is whole is no reply that was cut off
             yield StreamChunk(type="finish", data="stop")

@@ -11,7 +11,6 @@ import asyncio
 import math
 from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager, suppress
-from types import TracebackType
 from typing import Self
 
 import httpx
@@ -96,12 +95,7 @@ class ReadAhead:
         self._task = asyncio.create_task(self._read())
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         self._task.cancel()
         with suppress(asyncio.CancelledError, Exception):
             await self._task

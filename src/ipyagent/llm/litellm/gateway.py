@@ -218,17 +218,17 @@ class LiteLLMClient(ServiceClient):
 
     def _provider(self, litellm: types.ModuleType) -> str:
         """Return LiteLLM's name of the provider; raises ModelRefusedError for an unknown model."""
-        prefix, slash, _ = self._model.partition("/")
+        prefix, slash, _ = self.model.partition("/")
         if self._config.mode == "proxy":
             return PROXY
         if slash and prefix in litellm.provider_list:
             return prefix
         with silence(litellm):
             try:
-                return str(litellm.get_llm_provider(self._model)[1])
+                return str(litellm.get_llm_provider(self.model)[1])
             except Exception:
                 raise ModelRefusedError(
-                    f"{self._model!r} is not a model id that LiteLLM knows. Write it as "
+                    f"{self.model!r} is not a model id that LiteLLM knows. Write it as "
                     "provider/name, such as ollama/qwen3 or openai/gpt-5.2."
                 ) from None
 
@@ -255,7 +255,7 @@ class LiteLLMClient(ServiceClient):
     def _settings(self, request: ModelRequest, provider: str, where: Destination) -> JsonDict:
         """Return the arguments of the call: nothing is ever set on the module."""
         settings: JsonDict = {
-            "model": self._model,
+            "model": self.model,
             "messages": self._messages(request, provider, where),
             "stream": self._config.stream,
             "num_retries": 0,
@@ -265,7 +265,7 @@ class LiteLLMClient(ServiceClient):
             "_skip_mcp_handler": True,
         }
         if where.compatible:
-            name = self._model if provider == PROXY else self._model.partition("/")[2]
+            name = self.model if provider == PROXY else self.model.partition("/")[2]
             settings["model"] = f"custom_openai/{name}"
         if request.tools:
             # A copy, since for some providers LiteLLM changes schemas where they are.
@@ -296,8 +296,8 @@ class LiteLLMClient(ServiceClient):
         # LiteLLM invents a finish for a stream that just ended.
         if not finish and any(chunk.type == "finish" for chunk in chunks):
             if not reader.has_words and (kind := content_type(stream)) != EVENTS:
-                raise ModelRefusedError(f"{self._model} {reply_parts.describe(kind, '')}.")
-            raise ModelUnavailableError(f"{self._model}: {CUT_OFF}")
+                raise ModelRefusedError(f"{self.model} {reply_parts.describe(kind, '')}.")
+            raise ModelUnavailableError(f"{self.model}: {CUT_OFF}")
         return chunks
 
     async def _read_whole(self, litellm: types.ModuleType, stream: Any, key: str | None) -> object:
@@ -311,7 +311,7 @@ class LiteLLMClient(ServiceClient):
         await stream.aclose()
         if (whole := completion_in(litellm, body)) is not None:
             return _Whole(whole)
-        raise ModelRefusedError(f"{self._model} {reply_parts.describe(kind, body, key)}.")
+        raise ModelRefusedError(f"{self.model} {reply_parts.describe(kind, body, key)}.")
 
     async def _wait(self, where: Destination, pending: Awaitable[T]) -> T:
         """Await `pending` within the time limit; all its failures become ours."""

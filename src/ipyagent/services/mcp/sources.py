@@ -46,16 +46,11 @@ class ServerChoices:
 
     def __post_init__(self) -> None:
         # Not mcp.json: on some systems settings and data are in one directory.
-        self._file = UserDataFile("mcp-servers.json")
-
-    @property
-    def path(self) -> Path:
-        """The path of the file, existing or not."""
-        return self._file.path
+        self.file = UserDataFile("mcp-servers.json")
 
     def load(self) -> JsonDict:
         """Return all of them; raises ConfigError."""
-        return self._file.read_of(self.folder)
+        return self.file.read_of(self.folder)
 
     def load_switches(self) -> dict[str, bool]:
         """Return the servers that were switched on or off; raises ConfigError."""
@@ -80,7 +75,7 @@ class ServerChoices:
             entries = {**object_of(mine.get(key)), name: value}
             return {**mine, key: {k: v for k, v in entries.items() if v is not None}}
 
-        self._file.rewrite_of(self.folder, apply_change)
+        self.file.rewrite_of(self.folder, apply_change)
 
 
 class NamedServers(NamedTuple):
@@ -107,7 +102,7 @@ class ServerSources:
         """Return the servers; files are read again only when one of them has changed."""
         now = (
             snapshot(self.environ, self.home),
-            stamp_files((self.choices.path, own_file())),
+            stamp_files((self.choices.file.path, own_file())),
             tuple(self.configured),
         )
         if self._collected is None or self._collected[0] != now:

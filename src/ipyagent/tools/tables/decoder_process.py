@@ -56,14 +56,17 @@ def _arrow_by_pyarrow(data: bytes, limits: dict[str, int]) -> dict[str, Any]:
     batches = [reader.get_batch(number) for number in range(count)]
     for batch in batches:
         batch.validate(full=True)
-    first = batches[0].slice(0, limits["rows"]) if batches else None
+    rows = batches[0].slice(0, limits["rows"]).to_pylist() if batches else []
     fields = [(field.name, str(field.type)) for field in reader.schema]
-    return {
-        "columns": fields[: limits["columns"]],
-        "width": len(fields),
-        "rows": first.to_pylist() if first else [],
-        "total": sum(b.num_rows for b in batches) if reader.num_record_batches == count else None,
-    }
+    total = sum(b.num_rows for b in batches) if reader.num_record_batches == count else None
+    return _arrow_table(fields, rows, total, limits)
+
+
+def _arrow_table(
+    fields: list[tuple[str, str]], rows: list[Any], total: int | None, limits: dict[str, int]
+) -> dict[str, Any]:
+    columns = fields[: limits["columns"]]
+    return {"columns": columns, "width": len(fields), "rows": rows, "total": total}
 
 
 def _parquet_by_polars(data: bytes, limits: dict[str, int]) -> dict[str, Any]:
@@ -80,12 +83,7 @@ def _arrow_by_polars(data: bytes, limits: dict[str, int]) -> dict[str, Any]:
     frame = polars.read_ipc(io.BytesIO(data))
     rows = frame.head(limits["rows"]).to_dicts()
     fields = [(name, str(dtype)) for name, dtype in frame.schema.items()]
-    return {
-        "columns": fields[: limits["columns"]],
-        "width": len(fields),
-        "rows": rows,
-        "total": frame.height,
-    }
+    return _arrow_table(fields, rows, frame.height, limits)
 
 
 _READERS = {

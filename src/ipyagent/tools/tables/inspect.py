@@ -214,18 +214,12 @@ def _normalize(text: str) -> str:
 def _list_forms(paths: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Yield the forms in which a prompt can name each path."""
     for path in paths:
-        for form in dict.fromkeys((path, _name(path), _stem(path))):
+        name = path.rpartition("/")[2]
+        stem = name[: -len(table_ending(path) or "") - 1]
+        for form in dict.fromkeys((path, name, stem)):
             normal = _normalize(form)
             if len(normal) >= _SHORTEST:
                 yield normal, path
-
-
-def _name(path: str) -> str:
-    return path.rpartition("/")[2]
-
-
-def _stem(path: str) -> str:
-    return _name(path)[: -len(table_ending(path) or "") - 1]
 
 
 def _find_forms(text: str, paths: Sequence[str]) -> dict[str, int]:
