@@ -19,10 +19,7 @@ from pydantic import ValidationError
 
 from ipyagent.atomic_files import lock_file, replace_file
 from ipyagent.config.field_types import PARTIAL
-from ipyagent.config.keys import (
-    explain_error,
-    put_value,
-)
+from ipyagent.config.keys import explain_error, put_value
 from ipyagent.config.sections import Config
 from ipyagent.config.workspace_limits import PINNED_KEYS, limit_key
 from ipyagent.errors import ConfigError

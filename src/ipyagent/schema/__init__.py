@@ -91,10 +91,7 @@ from ipyagent.schema.runs import (
     StopReason as StopReason,
     UserText as UserText,
 )
-from ipyagent.schema.sessions import (
-    Session as Session,
-    SessionState as SessionState,
-)
+from ipyagent.schema.sessions import Session as Session, SessionState as SessionState
 from ipyagent.schema.state import (
     OpenMessage as OpenMessage,
     RunState as RunState,

@@ -6,14 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import (
-    AliasChoices,
-    BeforeValidator,
-    ConfigDict,
-    Discriminator,
-    Field,
-    Tag,
-)
+from pydantic import AliasChoices, BeforeValidator, ConfigDict, Discriminator, Field, Tag
 
 from ipyagent.compat.messages import (
     convert_blocks,

@@ -36,13 +36,7 @@ from pydantic import Field
 
 from ipyagent.schema.base import Amount, Count, Flag, LazyModel, Text
 from ipyagent.schema.messages import Message, TokenUsage
-from ipyagent.schema.results import (
-    DecidedBy,
-    Decision,
-    Rehearsal,
-    ToolDefinition,
-    ToolExecution,
-)
+from ipyagent.schema.results import DecidedBy, Decision, Rehearsal, ToolDefinition, ToolExecution
 from ipyagent.schema.runs import Run, RunStatus, StopReason, UserText, UserTexts
 
 

@@ -18,14 +18,7 @@ from ipyagent.llm.destinations import Destination
 from ipyagent.llm.direct import connections
 from ipyagent.llm.direct.chat import ChatFormat
 from ipyagent.llm.direct.deadline import Deadline, ReadAhead
-from ipyagent.llm.direct.formats import (
-    LENGTH,
-    Demand,
-    Format,
-    Reader,
-    Target,
-    objects_of,
-)
+from ipyagent.llm.direct.formats import LENGTH, Demand, Format, Reader, Target, objects_of
 from ipyagent.llm.direct.messages import MessagesFormat
 from ipyagent.llm.direct.reading import (
     EventSplitter,

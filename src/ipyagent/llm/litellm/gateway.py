@@ -9,14 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import types
-from collections.abc import (
-    AsyncGenerator,
-    AsyncIterator,
-    Awaitable,
-    Callable,
-    Coroutine,
-    Generator,
-)
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Generator
 from contextlib import aclosing, suppress
 from copy import deepcopy
 from dataclasses import replace

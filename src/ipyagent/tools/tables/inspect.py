@@ -25,14 +25,7 @@ from ipyagent.plaintext import spell
 from ipyagent.tools import path_rules
 from ipyagent.tools.path_rules import WalkBudget
 from ipyagent.tools.tables import delimited, parquet, records, spreadsheet, sqlite
-from ipyagent.tools.tables.sample import (
-    LOOK,
-    Effort,
-    NotTableError,
-    Sample,
-    SampleColumn,
-    Source,
-)
+from ipyagent.tools.tables.sample import LOOK, Effort, NotTableError, Sample, SampleColumn, Source
 from ipyagent.tools.workspace import Workspace
 
 ARROW_MAGIC = b"ARROW1"
