@@ -68,11 +68,8 @@ def convert_thinking(data: object) -> object:
     return data
 
 
-def convert_call(data: object) -> object:
+def convert_call(data: JsonDict) -> object:
     """Convert OpenAI's nested calls, Anthropic's names, and arguments given as JSON text."""
-    if not isinstance(data, Mapping):
-        return data
-    data = dict(data)
     if data.get("type") in ("tool_use", "function"):
         data["type"] = "tool_call"
     if isinstance(data.get("function"), Mapping):
@@ -86,10 +83,8 @@ def convert_call(data: object) -> object:
     return data
 
 
-def convert_message(data: object) -> object:
+def convert_message(data: JsonDict) -> object:
     """Convert a message whose content, thinking, calls and results are not yet blocks."""
-    if not isinstance(data, Mapping):
-        return data
     content, role = data.get("content"), data.get("role")
     if isinstance(content, str) and role == "user" and not data.get("synthetic"):
         content = content.strip()  # typed by the user
@@ -135,11 +130,8 @@ def _convert_separate_call(each: object, default_id: str) -> object:
     }
 
 
-def convert_response(data: object) -> object:
+def convert_response(data: JsonDict) -> object:
     """Convert a reply of OpenAI or Anthropic whose parts are not yet a message."""
-    if not isinstance(data, Mapping):
-        return data
-    data = dict(data)
     if data.get("usage", ...) is None:
         del data["usage"]
     if "message" in data:
@@ -193,14 +185,13 @@ _DETAILS = (
 )
 
 
-def convert_usage(data: object) -> object:
+def convert_usage(data: JsonDict) -> object:
     """Convert OpenAI's, Anthropic's and LiteLLM's counts; a total must be the sum of its parts.
 
     Anthropic's `input_tokens` exclude cached tokens; all others' prompt tokens include them.
     """
-    if not isinstance(data, Mapping) or data.keys() <= _OURS:
+    if data.keys() <= _OURS:
         return data
-    data = dict(data)
     details = [data.pop(key, None) for key in _DETAILS]
     cached = (
         _take_count(data, "cached_tokens")

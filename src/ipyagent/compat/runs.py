@@ -30,11 +30,8 @@ def _split_blocks(content: Iterable[object]) -> tuple[str, tuple[object, ...]]:
     return joined, tuple(block for text, block in texts if text is None)
 
 
-def convert_execution(data: object) -> object:
+def convert_execution(data: JsonDict) -> object:
     """Convert a flat record of a call, whose result is not an object of its own."""
-    if not isinstance(data, Mapping):
-        return data
-    data = dict(data)
     if data.get("type") == "tool_execution":
         del data["type"]
     if "call" in data:
@@ -90,11 +87,10 @@ def _require_bool(value: object, key: str) -> bool:
     return value
 
 
-def convert_step(data: object) -> object:
+def convert_step(data: JsonDict) -> object:
     """Convert a step with flat executions: each answers a call of the reply, in order."""
-    if not isinstance(data, Mapping) or "tool_calls_made" not in data:
+    if "tool_calls_made" not in data:
         return data
-    data = dict(data)
     records = require_list(data.pop("tool_calls_made"), "tool_calls_made")
     open_calls = list(getattr(data.get("message"), "tool_calls", ()))
     data["executions"] = [
@@ -120,14 +116,11 @@ _OUTCOMES = {
 }
 
 
-def convert_run(data: object) -> object:
+def convert_run(data: JsonDict) -> JsonDict:
     """Convert a run whose status is an outcome, whose plan is JSON, or whose prompt is a message.
 
     `messages` belong to the conversation: only the newest prompt is taken from them.
     """
-    if not isinstance(data, Mapping):
-        return data
-    data = dict(data)
     status = data.get("status")
     if isinstance(status, str) and status in _OUTCOMES:
         data = _OUTCOMES[status] | data | {"status": _OUTCOMES[status]["status"]}
@@ -166,22 +159,18 @@ def _number_step(each: object, number: int) -> object:
     return each
 
 
-def convert_plan_step(data: object) -> object:
+def convert_plan_step(data: JsonDict) -> object:
     """Convert a request to a service to a call of `api_SERVICE`."""
-    if not isinstance(data, Mapping) or "mcp_id" not in data:
+    if "mcp_id" not in data:
         return data
-    data = dict(data)
     parts = {key: data.pop(key, None) for key in ("method", "path", "query", "body")}
     arguments = {key: part for key, part in parts.items() if part is not None}
     name, call_id = f"api_{data.pop('mcp_id')}", data.pop("id", "step_1")
     return data | {"call": {"id": call_id, "name": name, "arguments": arguments}}
 
 
-def convert_session(data: object) -> object:
+def convert_session(data: JsonDict) -> object:
     """Convert a session whose history is an object and whose agent is a configuration."""
-    if not isinstance(data, Mapping):
-        return data
-    data = dict(data)
     if isinstance(data.get("history"), Mapping):
         data["history"] = data["history"].get("messages", ())
     if (agent := data.pop("agent_config", None)) is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
@@ -90,12 +90,12 @@ class Model(BaseModel):
 class ForeignModel(Model):
     """A record that other formats have as well: `_convert` makes their data ours."""
 
-    _convert: ClassVar[Callable[[object], object]]
+    _convert: ClassVar[Callable[[JsonDict], object]]
 
     @model_validator(mode="before")
     @classmethod
     def _accept(cls, data: object) -> object:
-        return cls._convert(data)
+        return cls._convert(dict(data)) if isinstance(data, Mapping) else data
 
 
 BUILDS_SAFELY = tuple(map(int, VERSION.split(".")[:2])) >= (2, 14)

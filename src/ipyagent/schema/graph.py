@@ -14,12 +14,12 @@ import uuid
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Annotated, Generic, Literal, TypeVar
-from weakref import ReferenceType, ref
+from weakref import WeakValueDictionary
 
-from pydantic import ConfigDict, Discriminator, Field, Tag, model_validator
+from pydantic import ConfigDict, Discriminator, Field, Tag
 
 from ipyagent.json_types import JsonDict, JsonMapping
-from ipyagent.schema.base import JsonObject, JsonValue, Model, Moment, Text, now
+from ipyagent.schema.base import ForeignModel, JsonObject, JsonValue, Model, Moment, Text, now
 from ipyagent.schema.messages import Message, TokenUsage
 from ipyagent.schema.results import ToolDefinition, ToolExecution
 from ipyagent.schema.runs import StopReason
@@ -38,7 +38,8 @@ class Packed(Mapping[str, M], Generic[M]):
         self._kind, self._most, self._read = kind, live, read
         self._live: dict[str, M] = {}
         self._texts: dict[str, bytes | None] = {}
-        self._references: dict[str, ReferenceType[M]] = {}
+        self._held: WeakValueDictionary[str, M] = WeakValueDictionary()
+        """Records that may still be referenced elsewhere."""
 
     def put(self, record_id: str, record: M) -> None:
         """Add a record as the newest; one with the same id is replaced."""
@@ -54,13 +55,13 @@ class Packed(Mapping[str, M], Generic[M]):
 
     def drop(self, record_id: str) -> None:
         """Remove a record, if present."""
-        for known in (self._texts, self._live, self._references):
+        for known in (self._texts, self._live, self._held):
             known.pop(record_id, None)
 
     def __getitem__(self, record_id: str) -> M:
         if record_id in self._live:
             return self._live[record_id]
-        if (reference := self._references.get(record_id)) and (record := reference()):
+        if (record := self._held.get(record_id)) is not None:
             return record
         text = self._texts[record_id]
         if text is not None:
@@ -69,7 +70,7 @@ class Packed(Mapping[str, M], Generic[M]):
             record = self._read(record_id)
         else:
             raise KeyError(record_id)
-        self._hold(record_id, record)
+        self._held[record_id] = record
         return record
 
     def __contains__(self, record_id: object) -> bool:
@@ -87,14 +88,7 @@ class Packed(Mapping[str, M], Generic[M]):
     def _pack(self, record_id: str) -> None:
         record = self._live.pop(record_id)
         self._texts[record_id] = zlib.compress(record.model_dump_json().encode(), 1)
-        self._hold(record_id, record)
-
-    def _hold(self, record_id: str, record: M) -> None:
-        def forget(_: object) -> None:
-            references.pop(record_id, None)
-
-        references = self._references
-        references[record_id] = ref(record, forget)
+        self._held[record_id] = record
 
 
 class SystemPrompt(Model):
@@ -121,7 +115,14 @@ _REASONS = {
 """Providers' names for stop reasons."""
 
 
-class Stop(Model):
+def _stop_data(data: JsonDict) -> object:
+    match data:
+        case {"reason": str(word), **rest} if word not in set(StopReason):
+            return rest | {"reason": _REASONS.get(word), "finish_reason": word}
+    return data
+
+
+class Stop(ForeignModel):
     """A run ended here; `usage` is that of all its steps.
 
     A provider's reason that is no StopReason is kept in `finish_reason`.
@@ -132,13 +133,7 @@ class Stop(Model):
     finish_reason: Text | None = None
     usage: TokenUsage = TokenUsage()
 
-    @model_validator(mode="before")
-    @classmethod
-    def _accept(cls, data: object) -> object:
-        match data:
-            case {"reason": str(word), **rest} if word not in set(StopReason):
-                return rest | {"reason": _REASONS.get(word), "finish_reason": word}
-        return data
+    _convert = _stop_data
 
 
 class OpaqueData(Model):

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import uuid
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from operator import not_
 from typing import Annotated, Any, Self
 
-from pydantic import AliasChoices, Field, TypeAdapter, model_validator
+from pydantic import AliasChoices, Field, TypeAdapter
 
 from ipyagent.compat.messages import require_list
 from ipyagent.compat.runs import convert_plan_step, convert_run, convert_step
@@ -142,7 +142,21 @@ class UserText(Model):
 UserTexts = Annotated[tuple[UserText, ...], Field(exclude_if=not_)]
 
 
-class Step(Model):
+def _with_reply(*, llm_response: object, timestamp: object = None, **data: object) -> JsonDict:
+    """Return a step with the content of its model's reply, which was given at `timestamp`."""
+    reply = LLMResponse.model_validate(llm_response)
+    message = reply.message
+    if message and timestamp is not None:
+        message = Message.model_validate(dict(message) | {"timestamp": timestamp})
+    fields = ("finish_reason", "usage", "cost_usd")
+    return data | {key: getattr(reply, key) for key in fields} | {"message": message}
+
+
+def _step_data(data: JsonDict) -> object:
+    return convert_step(_with_reply(**data) if "llm_response" in data else data)
+
+
+class Step(ForeignModel):
     """One request to the model and the calls in its reply.
 
     A `closing` step is the graceful end of a run whose budget is spent: an answer without tools.
@@ -160,12 +174,7 @@ class Step(Model):
     notes: tuple[Text, ...] = ()
     user_texts: UserTexts = ()
 
-    @model_validator(mode="before")
-    @classmethod
-    def _accept(cls, data: object) -> object:
-        if isinstance(data, Mapping) and "llm_response" in data:
-            data = _with_reply(**data)
-        return convert_step(data)
+    _convert = _step_data
 
 
 def find_todos(step: Step) -> tuple[Todo, ...] | None:
@@ -174,16 +183,6 @@ def find_todos(step: Step) -> tuple[Todo, ...] | None:
         if execution.call.name == TODOS and execution.status is ToolStatus.SUCCESS:
             return todos_in(execution.call.arguments)
     return None
-
-
-def _with_reply(*, llm_response: object, timestamp: object = None, **data: object) -> JsonDict:
-    """Return a step with the content of its model's reply, which was given at `timestamp`."""
-    reply = LLMResponse.model_validate(llm_response)
-    message = reply.message
-    if message and timestamp is not None:
-        message = Message.model_validate(dict(message) | {"timestamp": timestamp})
-    fields = ("finish_reason", "usage", "cost_usd")
-    return data | {key: getattr(reply, key) for key in fields} | {"message": message}
 
 
 def _with_answer(*, final_output: object, steps: object = (), **data: object) -> JsonDict:
@@ -214,7 +213,12 @@ def _seconds(start: object, steps: Iterable[Step]) -> float | None:
     return max(0.0, (max(known) - _MOMENT.validate_python(start)).total_seconds())
 
 
-class Run(Model):
+def _run_data(data: JsonDict) -> object:
+    data = convert_run(data)
+    return _with_answer(**data) if "final_output" in data else data
+
+
+class Run(ForeignModel):
     """Everything that one prompt led to: every step, every call, and the outcome.
 
     `agent` is the profile that answered, `parent_id` the run within which this one was begun,
@@ -252,13 +256,7 @@ class Run(Model):
     )
     duration: Amount | None = None
 
-    @model_validator(mode="before")
-    @classmethod
-    def _accept(cls, data: object) -> object:
-        data = convert_run(data)
-        if isinstance(data, Mapping) and "final_output" in data:
-            return _with_answer(**data)
-        return data
+    _convert = _run_data
 
     def move(self, status: RunStatus) -> Self:
         """Return the run in its next status; raises ValueError for an illegal transition."""

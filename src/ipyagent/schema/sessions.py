@@ -82,7 +82,7 @@ class Session(Model):
     @model_validator(mode="wrap")
     @classmethod
     def _accept(cls, data: object, handler: ModelWrapValidatorHandler[Self]) -> Self:
-        data = convert_session(data)
+        data = convert_session(dict(data)) if isinstance(data, Mapping) else data
         if not isinstance(data, Mapping) or "message_count" not in data:
             return handler(data)
         count = TypeAdapter(Count).validate_python(data["message_count"])

@@ -63,8 +63,8 @@ def _arrow_by_pyarrow(data: bytes, limits: dict[str, int]) -> dict[str, Any]:
 
 
 def _arrow_table(
-    fields: list[tuple[str, str]], rows: list[Any], total: int | None, limits: dict[str, int]
-) -> dict[str, Any]:
+    fields: list[tuple[str, str]], rows: list[object], total: int | None, limits: dict[str, int]
+) -> dict[str, object]:
     columns = fields[: limits["columns"]]
     return {"columns": columns, "width": len(fields), "rows": rows, "total": total}
 
