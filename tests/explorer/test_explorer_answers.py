@@ -253,6 +253,19 @@ def test_the_numbers_are_right_the_code_is_short_and_nothing_is_left_behind(kern
     assert found == {}
 
 
+def test_counts_have_separators_and_years_have_none(tmp_path: Path) -> None:
+    gaps = [None] * 1_200 + [1.0] * 1_500
+    kernel = Kernel(tmp_path, trips=pd.DataFrame({"year": [2007] * 2_700, "km": gaps}))
+    answers = {
+        "How many rows are there?": "**2,700 rows**",
+        "Profile trips": "2,700 rows, 2 columns, 2,698 duplicate rows",
+        "Missing values in trips": "**1,200 missing values** in 1 of 2 columns of trips (2,700",
+        "highest year": "2007",
+    }
+    for prompt, part in answers.items():
+        assert part in kernel.ask(prompt).text.replace("`", ""), prompt
+
+
 def test_names_that_are_taken_are_left_alone(kernel: Kernel) -> None:
     mine = {"groups": 1, "profile": 2, "name": 3, "group": 4, "outliers": 5}
     kernel.namespace |= mine

@@ -314,6 +314,7 @@ def test_the_sample_reads_the_same_with_every_level():
 
 def test_the_last_lines_of_a_stopped_call_stay_in_sight_without_the_reason() -> None:
     why, lines = "stopped by the user after 3 s", [f"epoch {n}" for n in range(30)]
+    lines.insert(25, "[stderr]")
     output = "\n".join([f"{why}. Output so far:", *lines])
     stopped = ToolExecution(
         call=call("call-8", "look", {"path": "a.csv"}),
@@ -321,7 +322,7 @@ def test_the_last_lines_of_a_stopped_call_stay_in_sight_without_the_reason() -> 
         result=ToolResult(success=False, output=output, error=why),
     )
     (drawn,) = transcribe(run(steps=(Step(number=1, executions=(stopped,)),))).steps[0].calls
-    assert drawn.live.split("\n") == lines[-10:]
+    assert drawn.live.split("\n") == [*lines[20:25], *lines[26:]]
     assert drawn.result is not None
     assert (drawn.result.output.split("\n"), drawn.result.error) == (lines, why)
 

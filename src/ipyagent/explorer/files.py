@@ -166,7 +166,7 @@ def load(frame: Frame, workspace: Workspace) -> Step:
     def answer(output: str) -> str:
         columns = read_schema(output)
         (rows,) = figures(output, r"(\d+) rows")
-        size = f"{rows} rows, {len(columns)} columns"
+        size = f"{int(rows):,} rows, {len(columns)} columns"
         return (
             f"Loaded {name_source(path, workspace)} into **{code(name)}**: {size}.{note}"
             f"\n\nColumns: {codes(columns)}.\n\nNext: “Profile {name}”."

@@ -14,6 +14,7 @@ from ipyagent.explorer.markdown import (
     cell,
     code,
     codes,
+    format_count,
     label,
     number,
     percent,
@@ -85,13 +86,14 @@ def missing(given: Answer) -> str:
     query, rows = given.env.query, given.figures[0]
     found = [(column, int(count)) for column, count in given.rows]
     some = sorted((each for each in found if each[1]), key=lambda each: -each[1])
-    total, about = sum(count for _, count in found), query.about
+    total, about = format_count(sum(count for _, count in found)), query.about
+    size = f"{format_count(rows)} rows"
     if len(found) == 1:
-        what = f"{code(found[0][0])} has **{total} missing values** in {rows} rows of {about}"
-        return f"{what} ({percent(total, rows)})."
+        what = f"{code(found[0][0])} has **{total} missing values** in {size} of {about}"
+        return f"{what} ({percent(found[0][1], rows)})."
     if not some:
-        return f"**No missing values** in {about} ({rows} rows, {len(found)} columns)."
-    body = [[label(column), number(str(count)), percent(count, rows)] for column, count in some]
+        return f"**No missing values** in {about} ({size}, {len(found)} columns)."
+    body = [[label(column), format_count(count), percent(count, rows)] for column, count in some]
     shown = table(["column", "missing", "share"], body)
     if ends := query.all("MOST", "EXTREME"):
         fewest = ends[0] == "min"
@@ -99,9 +101,9 @@ def missing(given: Answer) -> str:
         names = [f"**{code(column)}**" for column, count in found if count == best]
         verb, most = "has" if len(names) == 1 else "have", "fewest" if fewest else "most"
         which = f"{', '.join(names)} {verb} the {most}"
-        share = f"**{best}** of {rows} ({percent(best, rows)})"
+        share = f"**{format_count(best)}** of {format_count(rows)} ({percent(best, rows)})"
         return f"{which} missing values: {share}.\n\n{shown}"
-    where = f"{len(some)} of {len(found)} columns of {about} ({rows} rows)"
+    where = f"{len(some)} of {len(found)} columns of {about} ({size})"
     return f"**{total} missing values** in {where}\n\n{shown}"
 
 
@@ -188,8 +190,8 @@ def profile(given: Answer) -> str:
         [label(r[0]), cell(r[1]), *("" if v in ("", "nan", "None") else number(v) for v in r[2:])]
         for r in given.rows
     ]
-    again = "no duplicate rows" if repeated == "0" else f"{repeated} duplicate rows"
-    head = f"**{given.env.text['plain']}: {number(rows)} rows, {len(body)} columns, {again}**"
+    again = "no duplicate rows" if repeated == "0" else f"{format_count(repeated)} duplicate rows"
+    head = f"**{given.env.text['plain']}: {format_count(rows)} rows, {len(body)} columns, {again}**"
     parts = [head, table(given.heading, body, left=2), _notes(given.rows, int(rows))]
     pairs = [each for each in block(given.output, ["a", "b", "r"]) if each[0] < each[1]][:3]
     said = [f"{code(a)} and {code(b)} ({number(r, 2)})" for a, b, r in pairs]

@@ -53,6 +53,11 @@ def number(text: str, digits: int | None = None) -> str:
     return f"{value:.2f}" if abs(value) >= 10 else f"{value:.4g}"
 
 
+def format_count(text: str | int) -> str:
+    """Format a number of things, which is no year."""
+    return f"{int(text):,}"
+
+
 def numbers(rows: Sequence[Sequence[str]], digits: int | None = None) -> Rows:
     """Format printed numbers, those of one column with as many decimals."""
     columns = [_alike(column, digits) for column in zip(*rows, strict=True)]

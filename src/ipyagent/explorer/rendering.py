@@ -70,11 +70,12 @@ def _words(given: Answer) -> dict[str, str]:
     said = {
         **given.env.text, "types": _types(query), "top": cell(top[0]),
         "top1": number(top[-1], given.digits),
-        "count": "row" if len(rows) == 1 else f"{len(rows)} rows",
+        "count": "row" if len(rows) == 1 else f"{len(rows):,} rows",
     }  # fmt: skip
     for place, value in enumerate(figures):
         is_whole = re.fullmatch(r"-?\d+", value)
         said[str(place)] = number(value, None if is_whole else given.digits)
+        said[f"n{place}"] = f"{int(value):,}" if is_whole else value
         said[f"s{place}"] = _significant(value, query.frame.digits)
     if len(figures) > 1 and figures[0].isdecimal() and figures[1].isdecimal():
         said["p"] = percent(*figures[:2])

@@ -12,6 +12,7 @@ from ipyagent.ui.reveal import reveal, shorten
 TOUCHED = 10
 """Changed variables that are named."""
 
+_CHANNELS = ("[stdout]", "[stderr]")
 _SHOWN = ("image/png", "image/jpeg", "text/html", "text/markdown", "text/plain")
 
 
@@ -42,7 +43,8 @@ def output_text(result: ToolResult) -> str:
 
 def last_lines(result: ToolResult) -> str:
     """Return the last lines that a call had put out until it was stopped; "" for others."""
-    return "\n".join(_bare(result.so_far).split("\n")[-LINES:])[-CHARS:]
+    lines = [line for line in _bare(result.so_far).split("\n") if line not in _CHANNELS]
+    return "\n".join(lines[-LINES:])[-CHARS:]
 
 
 def truncation_text(cut: TruncatedOutput) -> str:

@@ -95,8 +95,8 @@ def _only_shows(statement: ast.stmt) -> bool:
 def _table_size(html: str) -> str:
     """Return the size of a table of pandas or polars in HTML, "" for anything else."""
     if found := _SIZE.search(html):
-        rows, columns = (each.replace("_", ",") for each in found.groups() if each)
-        return f"{rows} rows × {columns}"  # noqa: RUF001
+        rows, columns = (int(each.replace(",", "")) for each in found.groups() if each)
+        return f"{rows:,} rows × {columns:,}"  # noqa: RUF001
     if 'class="dataframe"' not in html:
         return ""
     body = html.partition("<tbody>")[2]
