@@ -107,6 +107,7 @@ def test_approve_and_deny_by_shortcuts_when_the_call_was_seen(folder: Path, cell
     to_command_mode(book, 1)
     cards = book.run(1).locator("[data-ipyagent=tool]")
     press_until(book, APPROVE, cards.nth(0), "success")
+    cards.nth(1).locator("[data-ipyagent=edit]").focus()
     press_until(book, DENY, cards.nth(1), "denied")
     book.expect_done(2)
     expect(book.output(2)).to_contain_text("True False")
@@ -243,7 +244,9 @@ def test_stop_while_a_tool_blocks_the_main_thread(folder: Path, cells: Make) -> 
     expect(tool).to_have_attribute("data-state", "running")
     book.run(1).locator("[data-ipyagent=stop]").click()
     book.expect_state(1, "cancelled")
-    expect(book.output(1)).to_contain_text("ipyagent: stopped")
+    told = book.output(1).locator("[data-mime-type$=stderr]")
+    expect(told).to_contain_text("ipyagent: stopped")
+    expect(told).to_have_css("background-color", "rgba(0, 0, 0, 0)")  # no failure
     expect(book.prompt(2)).to_have_text("[ ]:")  # Run All stops there
     book.start(2)
     book.expect_state(2, "done")
@@ -476,6 +479,10 @@ def test_the_transcript_survives_save_reopening_without_a_kernel_and_export(
     expect(book.run(1).locator("img")).to_have_count(1)
     expect(book.run(1).locator(DECISIONS)).to_have_count(0)
     book.shot("reopened")
+    book.ready()  # the kernel is new
+    book.run(1).locator("[data-ipyagent=follow-up]").fill("And now?")
+    book.page.keyboard.press("Enter")
+    book.expect_state(2, "done")
     html, _ = HTMLExporter().from_notebook_node(saved)
     exported = book.page.context.new_page()
     exported.route("http*://**", lambda route: route.abort())

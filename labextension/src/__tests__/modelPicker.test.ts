@@ -51,6 +51,11 @@ beforeEach(() => {
 
 afterEach(() => Object.assign(host, { models: null, askBelow: null }));
 
+it('is not there for a run that got no model', () => {
+  view.update({ ...TRANSCRIPT, header: { ...TRANSCRIPT.header, model: '' } });
+  expect(find('model')).toBeNull();
+});
+
 it('asks the kernel only when it is opened, and shows hidden characters', async () => {
   expect(ask).not.toHaveBeenCalled();
   const list = await openList();

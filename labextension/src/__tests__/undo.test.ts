@@ -32,6 +32,7 @@ describe('a run that can be taken back', () => {
     answer({ restored: ['n would be as it was'], skipped: ['m stays'] });
     await press('undo');
     expect(view.element.textContent).toContain('n would be as it was');
+    expect(view.element.querySelectorAll('[role=status] > ul > li')).toHaveLength(2);
     expect(view.element.textContent).toContain('m stays');
     answer({ restored: ['n is as it was'], skipped: [] });
     await press('undo-confirm');

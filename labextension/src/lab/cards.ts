@@ -87,7 +87,7 @@ export const cards: JupyterFrontEndPlugin<void> = {
     widgetModules().set(WIDGET_HASH, async () => (await import('../widget')).default);
     new FocusKeeper(tracker);
     host.insertCells = (from, sources) => insertBelow(tracker, from, sources);
-    host.askBelow = (from, prompt, isModelKept) => askBelow(tracker, from, prompt, isModelKept);
+    host.askBelow = (...asked) => askBelow(tracker, links, ...asked);
     host.undo = (from, runId, isDry) =>
       linkOf(links, from)?.ask('undo', { run_id: runId, dry_run: isDry });
     host.models = (from, chosen) =>

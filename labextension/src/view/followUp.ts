@@ -51,20 +51,17 @@ export class FollowUpView {
     const text = paragraph.textContent.trim();
     const list = paragraph.nextElementSibling;
     const single = SINGLE.exec(text);
+    const offer = (prompt: string): HTMLElement => requestButton(prompt, () => this.ask(prompt));
     if (paragraph.querySelector('button') !== null) {
       return;
     }
     if (single !== null) {
-      paragraph.replaceChildren('Next: ', this.requestButton(single[1]));
+      paragraph.replaceChildren('Next: ', offer(single[1]));
     } else if (ABOVE_LIST.test(text) && list instanceof HTMLUListElement) {
       list.querySelectorAll('li:not(:has(button))').forEach(item => {
-        item.replaceChildren(this.requestButton(item.textContent.trim()));
+        item.replaceChildren(offer(item.textContent.trim()));
       });
     }
-  }
-
-  private requestButton(prompt: string): HTMLElement {
-    return requestButton(prompt, () => this.ask(prompt));
   }
 
   /** Ask in a cell below; return whether that worked. */

@@ -36,7 +36,7 @@ export class HeaderView {
   update(header: Header | null, isOver: boolean): void {
     const isLive = this.stop !== null && !isOver;
     setText(this.chip, header?.state_text ?? 'running');
-    const picker = host.models === null ? null : this.picker;
+    const picker = host.models === null || !header?.model ? null : this.picker;
     const key = [header?.model, header?.badge, picker === null];
     this.title.show(key, () => title(header, picker));
     this.facts.show(header?.facts, () => (header?.facts ?? []).map(fact => h('span', {}, fact)));

@@ -31,10 +31,9 @@ export function ranBy({ name, status, is_dry, request }: Call): string | null {
 export function blockToCell(block: Node, language: string): HTMLElement | null {
   return cellSource('', language) === null
     ? null
-    : toCells('to-cell', 'To cell', 'Insert this code as a cell below', () => {
-        const source = cellSource(block.textContent ?? '', language);
-        return source === null ? [] : [source];
-      });
+    : toCells('to-cell', 'To cell', 'Insert this code as a cell below', () => [
+        cellSource(block.textContent ?? '', language) ?? ''
+      ]);
 }
 
 /** Return a button that inserts cells below; null where there is no notebook to change. */

@@ -67,7 +67,7 @@ export class UndoView {
 
   private show(lines: string[]): void {
     const items = lines.map(line => h('li', {}, reveal(line)));
-    const list = h('ul', { 'data-ipyagent': 'undo-report', role: 'status' }, ...items);
-    this.element.replaceChildren(list);
+    const report = { 'data-ipyagent': 'undo-report', role: 'status' };
+    this.element.replaceChildren(h('div', report, h('ul', {}, ...items)));
   }
 }

@@ -1,7 +1,6 @@
 /** Adds agent cells, and loads ipyagent in the kernel where that is needed. */
 import { Notification } from '@jupyterlab/apputils';
 import type { NotebookPanel } from '@jupyterlab/notebook';
-import type { Kernel } from '@jupyterlab/services';
 import { LabIcon } from '@jupyterlab/ui-components';
 
 import type { Link } from '../kernel/link';
@@ -47,10 +46,7 @@ export async function addAgentCell(
   above = panel.content.activeCellIndex,
   source = EMPTY
 ): Promise<boolean> {
-  const kernel = panel.sessionContext.session?.kernel;
-  if (kernel && (link?.overview ?? null) === null) {
-    void load(kernel);
-  }
+  void load(panel, link);
   const notebook = panel.content;
   const index = above + 1;
   const isNew = notebook.model?.sharedModel.cells.at(index)?.getSource() !== source;
@@ -73,7 +69,12 @@ export async function addAgentCell(
   return isNew;
 }
 
-async function load(kernel: Kernel.IKernelConnection): Promise<void> {
+/** Load ipyagent in a kernel that has not said that it is there: before what is executed next. */
+export async function load({ sessionContext }: NotebookPanel, link: Link | null): Promise<void> {
+  const kernel = sessionContext.session?.kernel;
+  if (!kernel || (link?.overview ?? null) !== null) {
+    return;
+  }
   try {
     const { content } = await kernel.requestExecute(LOAD).done;
     if (content.status === 'error') {

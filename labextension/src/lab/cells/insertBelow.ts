@@ -2,8 +2,10 @@
 import type { Cell } from '@jupyterlab/cells';
 import type { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
 
+import type { ILinks } from '../kernel/links';
 import { sharedNotebook } from '../proposals/documents';
 import { insertCells } from '../proposals/sharedCells';
+import { load } from './agentCell';
 import { cellIds, mark, runBelow } from './cellLocations';
 
 /** The cells that were inserted so, which the next ones follow. */
@@ -58,6 +60,7 @@ const MODEL = /^\s(?:-m|--model)\b/;
 /** Run a prompt in an agent cell below, with the options of the one above that last. */
 export function askBelow(
   tracker: INotebookTracker,
+  links: ILinks,
   from: Element,
   prompt: string,
   isModelKept: boolean
@@ -70,6 +73,7 @@ export function askBelow(
   const [, options = ''] = /^%%agent(.*)$/m.exec(cell.model.sharedModel.getSource()) ?? [];
   const lasting = options.match(LASTING) ?? [];
   const first = `%%agent${lasting.filter(each => isModelKept || !MODEL.test(each)).join('')}`;
+  void load(panel, links.of(panel));
   void runBelow({ panel, index: index - 1 }, `${first}\n${prompt}`);
   return null;
 }
