@@ -61,11 +61,9 @@ export async function addAgentCell(
   await notebook.activeCell?.ready;
   notebook.mode = 'edit';
   notebook.activate();
-  const line = Math.min(1, source.split('\n').length - 1);
-  notebook.activeCell?.editor?.setCursorPosition({
-    line,
-    column: source.split('\n')[line].length
-  });
+  const lines = source.split('\n');
+  const line = Math.min(1, lines.length - 1);
+  notebook.activeCell?.editor?.setCursorPosition({ line, column: lines[line].length });
   return isNew;
 }
 
