@@ -29,6 +29,7 @@ from ipyagent.schema import (
     TextContent,
     ThinkingContent,
     ToolCall,
+    ToolDefinition,
     ToolResultContent,
 )
 from servers.model_server import (

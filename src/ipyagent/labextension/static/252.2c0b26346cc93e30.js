@@ -1,4 +1,4 @@
-"use strict";(self.rspackChunkipyagent=self.rspackChunkipyagent||[]).push([[252],{8475(e,a,t){var n=t(1601),i=t.n(n),r=t(6314),o=t.n(r),p=t(9671),l=o()(i());l.i(p.A),l.push([e.id,`/*
+"use strict";(self.rspackChunkipyagent=self.rspackChunkipyagent||[]).push([[252],{8536(e,t,a){var n=a(9126),i=a.n(n),o=a(7719),r=a.n(o),p=a(4078),l=r()(i());l.i(p.A),l.push([e.id,`/*
  * Colours are JupyterLab's where there is JupyterLab, else mixed from the text colour that is
  * already there: so a run looks right on any ground, light or dark.
  */
@@ -28,6 +28,7 @@
   --ipyagent-code-comment: var(--jp-mirror-editor-comment-color, #6e8188);
   --ipyagent-code-name: var(--jp-mirror-editor-def-color, #2f7de1);
 
+  container-type: inline-size;
   box-sizing: border-box;
   max-width: 100%;
   margin: 2px 0;
@@ -65,6 +66,14 @@
   outline-offset: -2px;
 }
 
+/* Words of others, as they were written. */
+:is(.ipyagent-concern, .ipyagent-touches, .ipyagent-covers, .ipyagent-question),
+:is(.ipyagent-todo-text, .ipyagent-error-card, .ipyagent-user-words) {
+  overflow-wrap: anywhere;
+  white-space: pre-wrap;
+  unicode-bidi: isolate;
+}
+
 /* Said to those who listen. */
 .ipyagent-unseen {
   position: absolute;
@@ -73,6 +82,34 @@
   overflow: hidden;
   clip-path: inset(50%);
   white-space: nowrap;
+}
+
+/* The colours of the states of a run, and of its parts */
+
+[data-state] {
+  --ipyagent-state: var(--ipyagent-muted);
+  --ipyagent-state-text: var(--ipyagent-muted);
+}
+
+[data-state='running'] {
+  --ipyagent-state: var(--ipyagent-accent);
+  --ipyagent-state-text: var(--ipyagent-accent-text);
+}
+
+:is([data-state='done'], [data-state='success']:not(.ipyagent-dry), [data-state='completed']) {
+  --ipyagent-state: var(--ipyagent-good);
+  --ipyagent-state-text: var(--ipyagent-good-text);
+}
+
+[data-state='failed'] {
+  --ipyagent-state: var(--ipyagent-bad);
+  --ipyagent-state-text: var(--ipyagent-bad-text);
+}
+
+:is([data-state='waiting'], [data-state='partial'], [data-state='awaiting_approval']),
+:is([data-state='unknown'], [data-state='denied']) {
+  --ipyagent-state: var(--ipyagent-warn);
+  --ipyagent-state-text: var(--ipyagent-warn-text);
 }
 
 /* The line on top */
@@ -163,27 +200,7 @@
   width: 8px;
   height: 8px;
   border-radius: 50%;
-  background: var(--ipyagent-muted);
-}
-
-[data-state='running'] > .ipyagent-header .ipyagent-chip::before {
-  background: var(--ipyagent-accent);
-}
-
-[data-state='waiting'] > .ipyagent-header .ipyagent-chip::before {
-  background: var(--ipyagent-warn);
-}
-
-[data-state='done'] > .ipyagent-header .ipyagent-chip::before {
-  background: var(--ipyagent-good);
-}
-
-[data-state='partial'] > .ipyagent-header .ipyagent-chip::before {
-  background: var(--ipyagent-warn);
-}
-
-[data-state='failed'] > .ipyagent-header .ipyagent-chip::before {
-  background: var(--ipyagent-bad);
+  background: var(--ipyagent-state);
 }
 
 .ipyagent-live[data-state='running'] > .ipyagent-header .ipyagent-chip::before,
@@ -524,27 +541,9 @@
 .ipyagent-glyph {
   flex: none;
   width: 1.1em;
-  color: var(--ipyagent-muted);
+  color: var(--ipyagent-state-text);
   font-weight: 600;
   text-align: center;
-}
-
-[data-state='success']:not(.ipyagent-dry) > * > * > .ipyagent-glyph {
-  color: var(--ipyagent-good-text);
-}
-
-[data-state='failed'] > * > * > .ipyagent-glyph {
-  color: var(--ipyagent-bad-text);
-}
-
-[data-state='awaiting_approval'] > * > * > .ipyagent-glyph,
-[data-state='unknown'] > * > * > .ipyagent-glyph,
-[data-state='denied'] > * > * > .ipyagent-glyph {
-  color: var(--ipyagent-warn-text);
-}
-
-[data-state='running'] > * > * > .ipyagent-glyph {
-  color: var(--ipyagent-accent-text);
 }
 
 .ipyagent-live [data-state='running'] > * > * > .ipyagent-glyph {
@@ -567,6 +566,30 @@
   text-overflow: ellipsis;
   font-family: var(--ipyagent-mono);
   unicode-bidi: isolate;
+}
+
+/* In a narrow card the name of the model, and how a call ended, have lines of their own. */
+@container (width < 40em) {
+  .ipyagent-title {
+    flex-basis: 100%;
+  }
+
+  .ipyagent-line {
+    flex-wrap: wrap;
+    row-gap: 0;
+  }
+
+  .ipyagent-line::before {
+    content: '';
+    flex: 0 0 100%;
+    order: 1;
+  }
+
+  .ipyagent-line > :is(.ipyagent-first-line, .ipyagent-decision, .ipyagent-plan-note) {
+    order: 2;
+    max-width: 100%;
+    padding-inline-start: calc(1.1em + 8px);
+  }
 }
 
 /* How a call ended is said to its end, on a line of its own. */
@@ -724,6 +747,12 @@
 .ipyagent-run .ipyagent-tail {
   margin-top: 4px;
   color: var(--ipyagent-muted);
+  font-size: var(--ipyagent-small);
+}
+
+/* All of it is above. */
+[data-state='cancelled'] > [open] + div > .ipyagent-tail {
+  display: none;
 }
 
 .ipyagent-exact {
@@ -799,6 +828,12 @@
 
 .ipyagent-run .ipyagent-output.ipyagent-error {
   border-inline-start: 2px solid var(--ipyagent-bad);
+  color: inherit;
+}
+
+/* That the user stopped it is no failure. */
+[data-state='cancelled'] > * > .ipyagent-body .ipyagent-error {
+  border: 0;
   color: inherit;
 }
 
@@ -918,7 +953,9 @@
   color: #fff;
 }
 
-.ipyagent-button-stop {
+:is(.ipyagent-keep, .ipyagent-editor-buttons, .ipyagent-elsewhere) .ipyagent-button,
+.ipyagent-button-stop,
+.ipyagent-button-take-back {
   padding: 0 8px;
 }
 
@@ -941,9 +978,6 @@
   padding: 2px 10px 4px;
   color: var(--ipyagent-text);
   font-size: var(--ipyagent-small);
-  overflow-wrap: anywhere;
-  white-space: pre-wrap;
-  unicode-bidi: isolate;
 }
 
 /* Both are part of what is approved, so neither is fainter than the call. */
@@ -951,9 +985,6 @@
 .ipyagent-covers {
   color: var(--ipyagent-text);
   font-size: var(--ipyagent-small);
-  overflow-wrap: anywhere;
-  white-space: pre-wrap;
-  unicode-bidi: isolate;
 }
 
 .ipyagent-touches {
@@ -974,9 +1005,6 @@
   padding: 2px 0;
   color: var(--ipyagent-text);
   font-size: var(--jp-content-font-size1, 14px);
-  overflow-wrap: anywhere;
-  white-space: pre-wrap;
-  unicode-bidi: isolate;
 }
 
 .ipyagent-run .ipyagent-choices {
@@ -1072,8 +1100,12 @@
   margin-inline-start: 34px;
 }
 
-.ipyagent-plan .ipyagent-approval {
+:is(.ipyagent-plan, .ipyagent-editor) .ipyagent-approval {
   padding-inline: 0;
+}
+
+.ipyagent-tool .ipyagent-editor {
+  padding-inline: 10px;
 }
 
 .ipyagent-editor-step {
@@ -1092,10 +1124,6 @@
   display: flex;
   gap: 4px;
   margin-inline-start: auto;
-}
-
-.ipyagent-editor-buttons .ipyagent-button {
-  padding: 0 8px;
 }
 
 .ipyagent-run textarea.ipyagent-pre {
@@ -1130,17 +1158,10 @@
 
 .ipyagent-todo-text {
   min-width: 0;
-  overflow-wrap: anywhere;
-  white-space: pre-wrap;
-  unicode-bidi: isolate;
 }
 
 .ipyagent-todos [data-state='in_progress'] > * {
   color: var(--ipyagent-accent-text);
-}
-
-.ipyagent-todos [data-state='completed'] > .ipyagent-glyph {
-  color: var(--ipyagent-good-text);
 }
 
 .ipyagent-todos [data-state='completed'] > .ipyagent-todo-text {
@@ -1200,9 +1221,6 @@
   border-inline-start: 3px solid var(--ipyagent-bad);
   border-radius: 4px;
   background: color-mix(in srgb, var(--ipyagent-bad) 8%, transparent);
-  overflow-wrap: anywhere;
-  white-space: pre-wrap;
-  unicode-bidi: isolate;
 }
 
 .ipyagent-error-title {
@@ -1215,14 +1233,18 @@
   inset-inline-end: 0;
 }
 
-.ipyagent-keep .ipyagent-button {
-  padding: 0 8px;
-}
-
 :is(.ipyagent-keep-all, .ipyagent-undo):not(:empty) {
   display: inline-block;
   margin: 4px 6px 0 0;
   vertical-align: top;
+}
+
+.ipyagent-undo .ipyagent-button {
+  margin-inline-end: 6px;
+}
+
+.ipyagent-undo:has(ul) {
+  display: block;
 }
 
 .ipyagent-undo ul {
@@ -1274,11 +1296,6 @@
   font-weight: 600;
 }
 
-.ipyagent-user-words {
-  white-space: pre-wrap;
-  unicode-bidi: isolate;
-}
-
 .ipyagent-say {
   padding: 2px 12px 8px;
 }
@@ -1290,10 +1307,6 @@
 .ipyagent-say > .ipyagent-reason {
   width: 100%;
   max-width: none;
-}
-
-.ipyagent-button-take-back {
-  padding: 0 8px;
 }
 
 /* Code */
@@ -1374,7 +1387,7 @@
     font-weight: bold;
   }
 }
-`,""]),t.d(a,{},{A:l})},9033(e,a,t){var n=t(1601),i=t.n(n),r=t(6314),o=(t.n(r))()(i());o.push([e.id,`/* A cell that asks the agent: prose behind an accent, below the line that says so. */
+`,""]),a.d(t,{},{A:l})},2072(e,t,a){var n=a(9126),i=a.n(n),o=a(7719),r=(a.n(o))()(i());r.push([e.id,`/* A cell that asks the agent: prose behind an accent, below the line that says so. */
 
 /* stylelint-disable selector-class-pattern -- the editors are JupyterLab's and CodeMirror's */
 
@@ -1388,6 +1401,14 @@
   font-style: normal;
   font-weight: normal;
   text-decoration: none;
+}
+
+/* That the user stopped a run is no failure. */
+
+.jp-OutputArea-child:has([data-ipyagent='run'][data-state='cancelled'])
+  + .jp-OutputArea-child
+  [data-mime-type$='stderr'] {
+  background: none;
 }
 
 /* What is offered there: the name, and what it is on the same line. */
@@ -1405,7 +1426,7 @@
   color: inherit;
   opacity: 0.85;
 }
-`,""]),t.d(a,{},{A:o})},2926(e,a,t){var n=t(1601),i=t.n(n),r=t(6314),o=(t.n(r))()(i());o.push([e.id,`/* What stands below a cell that failed */
+`,""]),a.d(t,{},{A:r})},8305(e,t,a){var n=a(9126),i=a.n(n),o=a(7719),r=(a.n(o))()(i());r.push([e.id,`/* What stands below a cell that failed */
 
 .ipyagent-error-actions {
   display: flex;
@@ -1449,7 +1470,7 @@
   width: 14px;
   height: 14px;
 }
-`,""]),t.d(a,{},{A:o})},9671(e,a,t){var n=t(1601),i=t.n(n),r=t(6314),o=(t.n(r))()(i());o.push([e.id,`/* Formulas: MathML, in the fonts that are there. Nothing is drawn outside its own box. */
+`,""]),a.d(t,{},{A:r})},4078(e,t,a){var n=a(9126),i=a.n(n),o=a(7719),r=(a.n(o))()(i());r.push([e.id,`/* Formulas: MathML, in the fonts that are there. Nothing is drawn outside its own box. */
 
 .ipyagent-maths {
   display: inline-block;
@@ -1544,7 +1565,7 @@
 .ipyagent-maths .ipyagent-sout {
   clip-path: polygon(0 calc(55% + 0.03em), 0 calc(55% - 0.03em), 100% calc(55% - 0.03em), 100% 58%);
 }
-`,""]),t.d(a,{},{A:o})},5724(e,a,t){var n=t(1601),i=t.n(n),r=t(6314),o=(t.n(r))()(i());o.push([e.id,`/* The side panel: the cards' colours, in JupyterLab's own type and measures. */
+`,""]),a.d(t,{},{A:r})},6505(e,t,a){var n=a(9126),i=a.n(n),o=a(7719),r=(a.n(o))()(i());r.push([e.id,`/* The side panel: the cards' colours, in JupyterLab's own type and measures. */
 #ipyagent-panel {
   overflow-y: auto;
   min-width: 220px;
@@ -1718,16 +1739,6 @@
 }
 
 /* Narrow: what stands side by side in a card stands one below the other here. */
-.ipyagent-panel .ipyagent-plan-steps .ipyagent-line {
-  flex-wrap: wrap;
-}
-
-.ipyagent-panel .ipyagent-plan-steps [open] > .ipyagent-line > .ipyagent-plan-note {
-  flex: 1 0 100%;
-  order: 1;
-  padding-inline-start: calc(1.4em + 8px);
-}
-
 .ipyagent-panel .ipyagent-plan-steps .ipyagent-body {
   margin-inline-start: 10px;
 }
@@ -1788,23 +1799,6 @@
 
 [data-ipyagent='panel-session'][data-state='current'] .ipyagent-panel-prompt {
   font-weight: 600;
-}
-
-.ipyagent-panel-run[data-state='running'] .ipyagent-glyph {
-  color: var(--ipyagent-accent);
-}
-
-.ipyagent-panel-run[data-state='waiting'] .ipyagent-glyph,
-.ipyagent-panel-run[data-state='partial'] .ipyagent-glyph {
-  color: var(--ipyagent-warn);
-}
-
-.ipyagent-panel-run[data-state='done'] .ipyagent-glyph {
-  color: var(--ipyagent-good);
-}
-
-.ipyagent-panel-run[data-state='failed'] .ipyagent-glyph {
-  color: var(--ipyagent-bad);
 }
 
 .ipyagent-panel-plan {
@@ -1911,7 +1905,7 @@
   line-height: 16px;
   text-align: center;
 }
-`,""]),t.d(a,{},{A:o})},2679(e,a,t){var n=t(1601),i=t.n(n),r=t(6314),o=(t.n(r))()(i());o.push([e.id,`/* A change of the notebook that waits for a decision, where it would be made. */
+`,""]),a.d(t,{},{A:r})},1006(e,t,a){var n=a(9126),i=a.n(n),o=a(7719),r=(a.n(o))()(i());r.push([e.id,`/* A change of the notebook that waits for a decision, where it would be made. */
 
 .ipyagent-run.ipyagent-proposal {
   margin: 4px 0 8px calc(var(--jp-cell-prompt-width, 64px) + var(--jp-cell-collapser-width, 8px));
@@ -1965,10 +1959,6 @@
   font-size: var(--ipyagent-small);
 }
 
-.ipyagent-elsewhere .ipyagent-button {
-  padding: 0 8px;
-}
-
 .ipyagent-approval > .ipyagent-elsewhere ~ *,
 :is(.ipyagent-proposal, .ipyagent-panel) [data-approval] .ipyagent-unseen {
   display: none;
@@ -2004,4 +1994,4 @@
     animation: none;
   }
 }
-`,""]),t.d(a,{},{A:o})},6314(e){e.exports=function(e){var a=[];return a.toString=function(){return this.map(function(a){var t="",n=void 0!==a[5];return a[4]&&(t+="@supports (".concat(a[4],") {")),a[2]&&(t+="@media ".concat(a[2]," {")),n&&(t+="@layer".concat(a[5].length>0?" ".concat(a[5]):""," {")),t+=e(a),n&&(t+="}"),a[2]&&(t+="}"),a[4]&&(t+="}"),t}).join("")},a.i=function(e,t,n,i,r){"string"==typeof e&&(e=[[null,e,void 0]]);var o={};if(n)for(var p=0;p<this.length;p++){var l=this[p][0];null!=l&&(o[l]=!0)}for(var g=0;g<e.length;g++){var s=[].concat(e[g]);n&&o[s[0]]||(void 0!==r&&(void 0===s[5]||(s[1]="@layer".concat(s[5].length>0?" ".concat(s[5]):""," {").concat(s[1],"}")),s[5]=r),t&&(s[2]&&(s[1]="@media ".concat(s[2]," {").concat(s[1],"}")),s[2]=t),i&&(s[4]?(s[1]="@supports (".concat(s[4],") {").concat(s[1],"}"),s[4]=i):s[4]="".concat(i)),a.push(s))}},a}},1601(e){e.exports=function(e){return e[1]}},5072(e){var a=[];function t(e){for(var t=-1,n=0;n<a.length;n++)if(a[n].identifier===e){t=n;break}return t}function n(e,n){for(var i={},r=[],o=0;o<e.length;o++){var p=e[o],l=n.base?p[0]+n.base:p[0],g=i[l]||0,s="".concat(l," ").concat(g);i[l]=g+1;var d=t(s),y={css:p[1],media:p[2],sourceMap:p[3],supports:p[4],layer:p[5]};if(-1!==d)a[d].references++,a[d].updater(y);else{var c=function(e,a){var t=a.domAPI(a);return t.update(e),function(a){a?(a.css!==e.css||a.media!==e.media||a.sourceMap!==e.sourceMap||a.supports!==e.supports||a.layer!==e.layer)&&t.update(e=a):t.remove()}}(y,n);n.byIndex=o,a.splice(o,0,{identifier:s,updater:c,references:1})}r.push(s)}return r}e.exports=function(e,i){var r=n(e=e||[],i=i||{});return function(e){e=e||[];for(var o=0;o<r.length;o++){var p=t(r[o]);a[p].references--}for(var l=n(e,i),g=0;g<r.length;g++){var s=t(r[g]);0===a[s].references&&(a[s].updater(),a.splice(s,1))}r=l}}},7659(e){var a={};e.exports=function(e,t){var n=function(e){if(void 0===a[e]){var t=document.querySelector(e);if(window.HTMLIFrameElement&&t instanceof window.HTMLIFrameElement)try{t=t.contentDocument.head}catch(e){t=null}a[e]=t}return a[e]}(e);if(!n)throw Error("Couldn't find a style target. This probably means that the value for the 'insert' parameter is invalid.");n.appendChild(t)}},540(e){e.exports=function(e){var a=document.createElement("style");return e.setAttributes(a,e.attributes),e.insert(a,e.options),a}},5056(e,a,t){e.exports=function(e){var a=t.nc;a&&e.setAttribute("nonce",a)}},7825(e){e.exports=function(e){if("u"<typeof document)return{update:function(){},remove:function(){}};var a=e.insertStyleElement(e);return{update:function(t){var n,i,r;n="",t.supports&&(n+="@supports (".concat(t.supports,") {")),t.media&&(n+="@media ".concat(t.media," {")),(i=void 0!==t.layer)&&(n+="@layer".concat(t.layer.length>0?" ".concat(t.layer):""," {")),n+=t.css,i&&(n+="}"),t.media&&(n+="}"),t.supports&&(n+="}"),(r=t.sourceMap)&&"u">typeof btoa&&(n+="\n/*# sourceMappingURL=data:application/json;base64,".concat(btoa(unescape(encodeURIComponent(JSON.stringify(r))))," */")),e.styleTagTransform(n,a,e.options)},remove:function(){var e;null===(e=a).parentNode||e.parentNode.removeChild(e)}}}},1113(e){e.exports=function(e,a){if(a.styleSheet)a.styleSheet.cssText=e;else{for(;a.firstChild;)a.removeChild(a.firstChild);a.appendChild(document.createTextNode(e))}}},4663(e,a,t){var n=t(5072),i=t.n(n),r=t(7825),o=t.n(r),p=t(7659),l=t.n(p),g=t(5056),s=t.n(g),d=t(540),y=t.n(d),c=t(1113),m=t.n(c),u=t(8475),h={};h.styleTagTransform=m(),h.setAttributes=s(),h.insert=l().bind(null,"head"),h.domAPI=o(),h.insertStyleElement=y(),i()(u.A,h),u.A&&u.A.locals&&u.A.locals;var f=t(9033),x={};x.styleTagTransform=m(),x.setAttributes=s(),x.insert=l().bind(null,"head"),x.domAPI=o(),x.insertStyleElement=y(),i()(f.A,x),f.A&&f.A.locals&&f.A.locals;var b=t(2926),v={};v.styleTagTransform=m(),v.setAttributes=s(),v.insert=l().bind(null,"head"),v.domAPI=o(),v.insertStyleElement=y(),i()(b.A,v),b.A&&b.A.locals&&b.A.locals;var w=t(5724),k={};k.styleTagTransform=m(),k.setAttributes=s(),k.insert=l().bind(null,"head"),k.domAPI=o(),k.insertStyleElement=y(),i()(w.A,k),w.A&&w.A.locals&&w.A.locals;var j=t(2679),z={};z.styleTagTransform=m(),z.setAttributes=s(),z.insert=l().bind(null,"head"),z.domAPI=o(),z.insertStyleElement=y(),i()(j.A,z),j.A&&j.A.locals&&j.A.locals}}]);
+`,""]),a.d(t,{},{A:r})},7719(e){e.exports=function(e){var t=[];return t.toString=function(){return this.map(function(t){var a="",n=void 0!==t[5];return t[4]&&(a+="@supports (".concat(t[4],") {")),t[2]&&(a+="@media ".concat(t[2]," {")),n&&(a+="@layer".concat(t[5].length>0?" ".concat(t[5]):""," {")),a+=e(t),n&&(a+="}"),t[2]&&(a+="}"),t[4]&&(a+="}"),a}).join("")},t.i=function(e,a,n,i,o){"string"==typeof e&&(e=[[null,e,void 0]]);var r={};if(n)for(var p=0;p<this.length;p++){var l=this[p][0];null!=l&&(r[l]=!0)}for(var s=0;s<e.length;s++){var g=[].concat(e[s]);n&&r[g[0]]||(void 0!==o&&(void 0===g[5]||(g[1]="@layer".concat(g[5].length>0?" ".concat(g[5]):""," {").concat(g[1],"}")),g[5]=o),a&&(g[2]&&(g[1]="@media ".concat(g[2]," {").concat(g[1],"}")),g[2]=a),i&&(g[4]?(g[1]="@supports (".concat(g[4],") {").concat(g[1],"}"),g[4]=i):g[4]="".concat(i)),t.push(g))}},t}},9126(e){e.exports=function(e){return e[1]}},4559(e){var t=[];function a(e){for(var a=-1,n=0;n<t.length;n++)if(t[n].identifier===e){a=n;break}return a}function n(e,n){for(var i={},o=[],r=0;r<e.length;r++){var p=e[r],l=n.base?p[0]+n.base:p[0],s=i[l]||0,g="".concat(l," ").concat(s);i[l]=s+1;var d=a(g),y={css:p[1],media:p[2],sourceMap:p[3],supports:p[4],layer:p[5]};if(-1!==d)t[d].references++,t[d].updater(y);else{var c=function(e,t){var a=t.domAPI(t);return a.update(e),function(t){t?(t.css!==e.css||t.media!==e.media||t.sourceMap!==e.sourceMap||t.supports!==e.supports||t.layer!==e.layer)&&a.update(e=t):a.remove()}}(y,n);n.byIndex=r,t.splice(r,0,{identifier:g,updater:c,references:1})}o.push(g)}return o}e.exports=function(e,i){var o=n(e=e||[],i=i||{});return function(e){e=e||[];for(var r=0;r<o.length;r++){var p=a(o[r]);t[p].references--}for(var l=n(e,i),s=0;s<o.length;s++){var g=a(o[s]);0===t[g].references&&(t[g].updater(),t.splice(g,1))}o=l}}},2672(e){var t={};e.exports=function(e,a){var n=function(e){if(void 0===t[e]){var a=document.querySelector(e);if(window.HTMLIFrameElement&&a instanceof window.HTMLIFrameElement)try{a=a.contentDocument.head}catch(e){a=null}t[e]=a}return t[e]}(e);if(!n)throw Error("Couldn't find a style target. This probably means that the value for the 'insert' parameter is invalid.");n.appendChild(a)}},7691(e){e.exports=function(e){var t=document.createElement("style");return e.setAttributes(t,e.attributes),e.insert(t,e.options),t}},4215(e,t,a){e.exports=function(e){var t=a.nc;t&&e.setAttribute("nonce",t)}},6204(e){e.exports=function(e){if("u"<typeof document)return{update:function(){},remove:function(){}};var t=e.insertStyleElement(e);return{update:function(a){var n,i,o;n="",a.supports&&(n+="@supports (".concat(a.supports,") {")),a.media&&(n+="@media ".concat(a.media," {")),(i=void 0!==a.layer)&&(n+="@layer".concat(a.layer.length>0?" ".concat(a.layer):""," {")),n+=a.css,i&&(n+="}"),a.media&&(n+="}"),a.supports&&(n+="}"),(o=a.sourceMap)&&"u">typeof btoa&&(n+="\n/*# sourceMappingURL=data:application/json;base64,".concat(btoa(unescape(encodeURIComponent(JSON.stringify(o))))," */")),e.styleTagTransform(n,t,e.options)},remove:function(){var e;null===(e=t).parentNode||e.parentNode.removeChild(e)}}}},4696(e){e.exports=function(e,t){if(t.styleSheet)t.styleSheet.cssText=e;else{for(;t.firstChild;)t.removeChild(t.firstChild);t.appendChild(document.createTextNode(e))}}},4663(e,t,a){var n=a(4559),i=a.n(n),o=a(6204),r=a.n(o),p=a(2672),l=a.n(p),s=a(4215),g=a.n(s),d=a(7691),y=a.n(d),c=a(4696),m=a.n(c),u=a(8536),f={};f.styleTagTransform=m(),f.setAttributes=g(),f.insert=l().bind(null,"head"),f.domAPI=r(),f.insertStyleElement=y(),i()(u.A,f),u.A&&u.A.locals&&u.A.locals;var h=a(2072),x={};x.styleTagTransform=m(),x.setAttributes=g(),x.insert=l().bind(null,"head"),x.domAPI=r(),x.insertStyleElement=y(),i()(h.A,x),h.A&&h.A.locals&&h.A.locals;var b=a(8305),v={};v.styleTagTransform=m(),v.setAttributes=g(),v.insert=l().bind(null,"head"),v.domAPI=r(),v.insertStyleElement=y(),i()(b.A,v),b.A&&b.A.locals&&b.A.locals;var w=a(6505),k={};k.styleTagTransform=m(),k.setAttributes=g(),k.insert=l().bind(null,"head"),k.domAPI=r(),k.insertStyleElement=y(),i()(w.A,k),w.A&&w.A.locals&&w.A.locals;var j=a(1006),z={};z.styleTagTransform=m(),z.setAttributes=g(),z.insert=l().bind(null,"head"),z.domAPI=r(),z.insertStyleElement=y(),i()(j.A,z),j.A&&j.A.locals&&j.A.locals}}]);
