@@ -57,6 +57,6 @@ def test_what_was_shown_before_an_interrupt_is_in_the_result_and_on_the_card(
     assert "loaded\n100%|" in lines
     call = page.transcript.now["steps"][0]["calls"][0]
     assert call["status"] == "cancelled"
-    assert call["live"] == call["result"]["output"] == "loaded\n[stderr]\n100%|"
+    assert (call["live"], call["result"]["output"]) == ("loaded\n100%|", "loaded\n[stderr]\n100%|")
     saved = reply.run["steps"][0]["executions"][0]["result"]
     assert "loaded\n[stderr]\n100%|" in saved["output"]

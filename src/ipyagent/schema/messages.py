@@ -81,9 +81,18 @@ class TokenUsage(ForeignModel):
     @classmethod
     def sum(cls, usages: Iterable[TokenUsage]) -> TokenUsage:
         """Return several counts added up."""
-        counted = tuple(usages)
-        sums = {name: sum(getattr(each, name) for each in counted) for name in cls.model_fields}
-        return cls.model_construct(**sums)
+        prompt = completion = read = created = 0
+        for each in usages:
+            prompt += each.prompt_tokens
+            completion += each.completion_tokens
+            read += each.cache_read_tokens
+            created += each.cache_creation_tokens
+        return cls.model_construct(
+            prompt_tokens=prompt,
+            completion_tokens=completion,
+            cache_read_tokens=read,
+            cache_creation_tokens=created,
+        )
 
 
 class Message(ForeignModel):
