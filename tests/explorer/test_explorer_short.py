@@ -34,6 +34,9 @@ TIPS = pd.DataFrame(
 
 SHORT = [
     ("what's in here?", "6 rows and 7 columns", "| `size` | int64 |"),
+    ("What is in tips.csv?", "6 rows and 7 columns"),
+    ("tell me about tips.csv", "6 rows and 7 columns"),
+    ("3 random rows", "**3 rows of `tips`, taken at random**"),
     ("show me the data", "first 5 rows"),
     ("summary", "| mean | 35 | 4.6 | 3.833 |"),
     ("averages", "| mean | 35 | 4.6 | 3.833 |"),
