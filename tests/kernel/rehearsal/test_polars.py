@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import yaml
 
+from ipyagent.kernel.describe import describe
 from ipyagent.kernel.rehearsal.plain_cells import NotPlainError
 from ipyagent.kernel.rehearsal.plain_data import read_all, write_all
 from kernels import Page, kernel
@@ -96,6 +97,15 @@ def test_a_hostile_report_makes_no_column(node: Any, kind: str) -> None:
     parts = node if kind == "polars column" else ["list", [node]]
     with pytest.raises(NotPlainError):
         read_all({"x": [kind, parts]}, [memoryview(b"\xff" * 8), memoryview(b"ab")], {})
+
+
+@pytest.mark.parametrize("dtype", [pl.Date, pl.Datetime("us"), pl.Duration("ms")])
+def test_a_moment_that_polars_cannot_say_is_described_by_its_type(dtype: Any) -> None:
+    numbers = np.array([np.iinfo("i8").min, 0]) if dtype != pl.Date else np.array([2**31 - 1], "i4")
+    table = pl.DataFrame([pl.Series("m", numbers, dtype=dtype)])
+    with pytest.raises(pl.exceptions.PanicException):
+        table["m"].min(), table["m"].max()
+    assert describe("table", through(table), detail=True) == "table: DataFrame"
 
 
 SESSION = [

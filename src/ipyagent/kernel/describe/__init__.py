@@ -128,17 +128,26 @@ def describe(name: str, value: object, *, detail: bool) -> str:
     """Describe a variable in one line, or with `detail` in as much text as helps to use it."""
     try:
         description = _describe_value(value, secrecy(name), detail)
-    except Exception:
+    except BaseException as error:
+        if not is_failure(error):
+            raise
         # A table library's own object can be broken; its type is still useful.
         description = type_name(type(value))
     return strip_escapes(f"{one_line(name)}: {description}")
+
+
+def is_failure(error: BaseException) -> bool:
+    """Return whether this is an error: libraries in Rust panic, which to Python is none."""
+    return isinstance(error, Exception) or type(error).__name__ == "PanicException"
 
 
 def kind(value: object) -> str:
     """Return the type of a value, with its size if it has one."""
     try:
         match = _KIND.match(_describe_value(value, Secrecy.NONE, False))
-    except Exception:
+    except BaseException as error:
+        if not is_failure(error):
+            raise
         match = None
     return match[0] if match else type_name(type(value))
 

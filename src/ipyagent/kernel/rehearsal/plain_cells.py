@@ -51,7 +51,7 @@ def make_view(
     """Return a view of an array's memory; raises NotPlainError for one beyond it."""
     _check_type(dtype, shape)
     numpy = sys.modules["numpy"]
-    if not is_array(owner) or prod(shape) * numpy.dtype(dtype).itemsize > _LARGEST:
+    if not is_array(owner) or prod(shape) * max(1, numpy.dtype(dtype).itemsize) > _LARGEST:
         raise NotPlainError
     memory = numpy.asarray(owner)  # itself
     if memory.dtype.hasobject or not (memory.flags.c_contiguous or memory.flags.f_contiguous):
