@@ -10,6 +10,7 @@ import contextlib
 import ctypes
 import mmap
 import os
+import struct
 import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import groupby
@@ -105,10 +106,18 @@ def wipe(secrets: Collection[str], skipped: Sequence[Stretch] = ()) -> None:
     They are looked for in UTF-8, UTF-16, UTF-32 and as Python keeps text.
     """
     wanted = [each for each in secrets if each]
-    if wanted:
-        # First, because what is left over by it is found by the other.
-        _wipe_wide(wanted, skipped)
-        _wipe_narrow(wanted, skipped)
+    if not wanted:
+        return
+    forms = [form for each in wanted for form in _forms(each)]
+    overlap = max(4 * max(map(len, wanted)), *map(len, forms))
+    with _place_needles(forms) as narrow, _place_wide(wanted) as wide:
+        forms.clear()
+        for start, end in _stretches(overlap, skipped):
+            for address, length in narrow:
+                for found in _find_all(start, end, address, length):
+                    ctypes.memset(found, ord("*"), length)
+            for each in wide:
+                _wipe_wide(start, end, each)
 
 
 @contextlib.contextmanager
@@ -130,15 +139,6 @@ def _place_needles(forms: Iterable[bytes]) -> Iterator[list[Needle]]:
         hidden[:] = bytes(len(hidden))
 
 
-def _wipe_narrow(secrets: Sequence[str], skipped: Sequence[Stretch]) -> None:
-    with _place_needles(form for each in secrets for form in _forms(each)) as needles:
-        longest = max(length for _, length in needles)
-        for start, end in _stretches(longest, skipped):
-            for address, length in needles:
-                for found in _find_all(start, end, address, length):
-                    ctypes.memset(found, ord("*"), length)
-
-
 def _forms(secret: str) -> Iterator[bytes]:
     """Yield a text with one byte for each character, or two; without zeros at its ends.
 
@@ -150,37 +150,53 @@ def _forms(secret: str) -> Iterator[bytes]:
         yield secret.encode("latin-1")
 
 
-def _wipe_wide(secrets: Sequence[str], skipped: Sequence[Stretch]) -> None:
-    """Overwrite secrets of four bytes for each character, the lowest first.
+class WideNeedle(NamedTuple):
+    """The place of a secret of four bytes for each character, and its rarest character."""
 
-    To search for so many zeros takes minutes; of each character, the lowest byte is looked for.
+    address: int
+    length: int
+    rarest: int
+    before: int
+    """Bytes before that character."""
+
+
+@contextlib.contextmanager
+def _place_wide(secrets: Sequence[str]) -> Iterator[list[WideNeedle]]:
+    """Yield where the secrets lie in that form: in shared memory alone, which is not searched.
+
+    Nothing else is kept of them: they are overwritten where Python keeps them.
     """
-    lows = (bytes(ord(letter) & 255 for letter in each) for each in secrets)
-    overlap = 4 * max(map(len, secrets))
-    size = _CHUNK + overlap
-    # Shared memory is not searched.
-    with (
-        mmap.mmap(-1, size) as chunk,
-        mmap.mmap(-1, size) as column,
-        _place_needles(lows) as needles,
-    ):
-        first, second = (ctypes.addressof(ctypes.c_char.from_buffer(m)) for m in (chunk, column))
-        for start, end in _stretches(overlap, skipped):
-            start += -start % 4
-            length = max(0, end - start) // 4
-            ctypes.memmove(first, start, 4 * length)
-            column[:length] = chunk[: 4 * length : 4]
-            for secret, (address, count) in zip(secrets, needles, strict=True):
-                for found in _find_all(second, second + length, address, count):
-                    _wipe_one(start + 4 * (found - second), secret)
-        chunk[:] = column[:] = bytes(size)
+    with mmap.mmap(-1, 4 * sum(map(len, secrets))) as hidden:
+        struct.pack_into(f"<{len(hidden) // 4}I", hidden, 0, *map(ord, "".join(secrets)))
+        address = ctypes.addressof(ctypes.c_char.from_buffer(hidden))
+        needles: list[WideNeedle] = []
+        for each in secrets:
+            rarest = max(each)
+            place = 4 * each.index(rarest)
+            needles.append(WideNeedle(address, 4 * len(each), ord(rarest), place))
+            address += 4 * len(each)
+        yield needles
+        hidden[:] = bytes(len(hidden))
 
 
-def _wipe_one(address: int, secret: str) -> None:
-    form = secret.encode("utf-32-le", "surrogatepass")
-    if ctypes.string_at(address, len(form)) == form:
-        # No number that is no character: Python's own text may lie here.
-        ctypes.memmove(address, ("*" * len(secret)).encode("utf-32-le"), len(form))
+def _wipe_wide(start: int, end: int, needle: WideNeedle) -> None:
+    """Overwrite a secret of four bytes for each character, the lowest first, in a stretch.
+
+    To search for so many zeros takes minutes; its character with the highest number is looked for,
+    which is a rare number in memory.
+    """
+    address, length, rarest, before = needle
+    for found in _find_character(start + -start % 4, end, rarest):
+        first = found - before
+        if start <= first <= end - length and system_calls.is_same(first, address, length):
+            # No number that is no character: Python's own text may lie here.
+            ctypes.memmove(first, ("*" * (length // 4)).encode("utf-32-le"), length)
+
+
+def _find_character(start: int, end: int, number: int) -> Iterator[int]:
+    while (found := system_calls.find_wide(start, (end - start) // 4, number)) is not None:
+        yield found
+        start = found + 4
 
 
 def _find_all(start: int, end: int, wanted: int, length: int) -> Iterator[int]:

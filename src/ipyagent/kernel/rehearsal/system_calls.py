@@ -36,6 +36,8 @@ _libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
 _libc.msync.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
 _libc.memcmp.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t]
 _libc.memmem.restype = ctypes.c_void_p
+_libc.wmemchr.restype = ctypes.c_void_p
+_libc.wmemchr.argtypes = [ctypes.c_void_p, ctypes.c_uint32, ctypes.c_size_t]
 _libc.memmem.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p, ctypes.c_size_t]
 
 
@@ -140,6 +142,17 @@ def find_bytes(start: int, length: int, wanted: int, size: int) -> int | None:
     """Return where the bytes at `wanted` first lie in a stretch of memory."""
     found: int | None = _libc.memmem(start, length, wanted, size)
     return found
+
+
+def find_wide(start: int, count: int, number: int) -> int | None:
+    """Return where the first of so many numbers of four bytes lies that is this one."""
+    found: int | None = _libc.wmemchr(start, number, max(0, count))
+    return found
+
+
+def is_same(one: int, other: int, length: int) -> bool:
+    """Return whether two stretches of memory hold the same bytes."""
+    return not _libc.memcmp(one, other, length)
 
 
 def is_mapped(start: int, end: int) -> bool:
