@@ -322,8 +322,9 @@ def _put_values(values: object) -> Any:
             bytes() as sizes,
             bytes() as data,
         ):
-            value = float("nan") if missing == "nan" else pandas.NA
-            dtype = pandas.StringDtype(storage, na_value=value)
+            # The first pandas 2 knows no other missing value than NA, and no name for it.
+            other = {"na_value": float("nan")} if missing == "nan" else {}
+            dtype = pandas.StringDtype(storage, **other)
             return pandas.array(unpack_texts(sizes, data), dtype=dtype)
         case ("strings", bytes() as sizes, bytes() as data):
             return _make_objects(unpack_texts(sizes, data))
