@@ -156,6 +156,17 @@ def test_parts_of_libraries_are_loaded_before(monkeypatch: pytest.MonkeyPatch) -
     assert "xml.dom.minidom" in sys.modules
 
 
+@pytest.mark.parametrize("code", ["import xml as x", "import xml.dom", "from xml import dom"])
+def test_what_a_library_imports_late_is_loaded_before(
+    code: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(sys.modules, "xml.sax", raising=False)
+    monkeypatch.setattr(rehearser, "_LIBRARIES", frozenset({"xml"}))
+    monkeypatch.setattr(rehearser, "_LATE", {"xml": ("xml.sax",)})
+    rehearser.load_libraries(code)
+    assert "xml.sax" in sys.modules
+
+
 def test_a_point_in_time_does_not_change(tmp_path: Path) -> None:
     given = {
         "day": pd.Timestamp("2020-01-01"),

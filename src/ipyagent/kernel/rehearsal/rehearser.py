@@ -289,16 +289,16 @@ def load_libraries(code: str) -> None:
     """Import the libraries of the list that code imports, as far as they are installed."""
     for name in dict.fromkeys(_list_imports(code)):
         root = name.partition(".")[0]
-        with contextlib.suppress(Exception):  # the code will meet it
-            if root in _LIBRARIES and name not in sys.modules and _is_installed(root):
-                importlib.import_module(name)
+        for each in (name, *_LATE.get(root, ())):
+            with contextlib.suppress(Exception):  # the code will meet it
+                if root in _LIBRARIES and each not in sys.modules and _is_installed(root):
+                    importlib.import_module(each)
 
 
 def _list_imports(code: str) -> Iterator[str]:
     for node in parse_nodes(code) or ():
         if isinstance(node, ast.Import):
-            for each in node.names:
-                yield from (each.name, *_LATE.get(each.name, ()))
+            yield from (each.name for each in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             yield from (node.module, *(f"{node.module}.{each.name}" for each in node.names))
         elif isinstance(node, ast.Attribute) and node.attr in _READERS:
