@@ -163,7 +163,7 @@ def is_mapped(start: int, end: int) -> bool:
 
 def is_uniform(start: int, length: int) -> bool:
     """Return whether a stretch of memory holds one byte over and over, such as zero."""
-    return length < 2 or not _libc.memcmp(start, start + 1, length - 1)
+    return is_same(start, start + 1, max(0, length - 1))
 
 
 def _check(result: int, what: str) -> None:

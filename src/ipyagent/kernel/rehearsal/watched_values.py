@@ -167,8 +167,6 @@ class WatchedValues:
         self._memory: list[tuple[str, object, object]] = []
         self._known: dict[int, tuple[str, object]] = {}
         """By id: the variable in which an object was found first, and the object."""
-        self._in_tables: dict[int, tuple[str, object]] = {}
-        """The same for the arrays that hold the cells of tables."""
         self._released: Collection[str] = ()
         self._elsewhere: set[int] = set()
         """The ids of what leads on to what others hold, and of all that was found there."""
@@ -232,8 +230,11 @@ class WatchedValues:
 
     def is_in_table(self, owner: object) -> bool:
         """Return whether an array holds cells of a table that was there before."""
-        name, _ = self._in_tables.get(id(owner), ("", None))
-        return bool(name) and name not in self._released
+        return any(
+            each is owner and name not in self._released
+            for name, memory, _ in self._memory
+            for each in memory_owners(memory)
+        )
 
     def _walk(self, name: str) -> None:
         waiting = [self._variables[name]]
@@ -251,10 +252,8 @@ class WatchedValues:
                 self._elsewhere |= {id(one), *map(id, state.children)}
             if module_name(type(one)).partition(".")[0] == "pandas":
                 self._memory += [(name, each, _read(each)) for each in find_memory(one)]
-                owners = {id(each): (name, each) for each in memory_owners(one)}
-                self._in_tables |= owners
                 if kind_of(one) in PANDAS and not copies_on_write():
-                    self._known |= owners
+                    self._known |= {id(each): (name, each) for each in memory_owners(one)}
             waiting += state.children
 
 
