@@ -51,6 +51,17 @@ def test_a_missing_part_is_noticed(
     assert escape in (probe(tmp_path) or "")
 
 
+@in_both_ways
+def test_without_the_search_for_secrets_there_is_no_isolation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: int) -> None:
+        raise OSError("memory cannot be read")
+
+    monkeypatch.setattr(memory, "list_used", fail)
+    assert "cannot be isolated: memory cannot be read" in (probe(tmp_path) or "")
+
+
 @pytest.mark.parametrize(
     ("flag", "escape"), [(NETWORK, "connects"), (PROCESSES, "signals the kernel")]
 )

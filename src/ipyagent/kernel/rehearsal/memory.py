@@ -10,10 +10,10 @@ import contextlib
 import ctypes
 import mmap
 import os
+import re
 import struct
 import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,6 +33,8 @@ _LOCK, _INDEX = "/dev/shm/sem.", "-shm"  # noqa: S108
 _CHUNK = 1 << 18
 """Bytes that are searched for all secrets in turn: they stay in the processor's cache."""
 _LARGEST_COPY = 1 << 24
+_USED = re.compile(rb"[\x40-\xff]+")
+"""Flags of pages that are there (bit 63), or swapped out (bit 62)."""
 _LARGE, _NUMBERS = 1 << 20, "bfcmM"
 _ENVIRONMENT = (50, 51)  # fields of /proc/self/stat: where the first environment lies
 
@@ -210,24 +212,35 @@ def _find_all(start: int, end: int, wanted: int, length: int) -> Iterator[int]:
 def _stretches(overlap: int, skipped: Sequence[Stretch]) -> Iterator[Stretch]:
     """Yield stretches of private memory; each continues into the next."""
     for each in list_mappings():
-        if each.permissions in ("rw-p", "rwxp"):
-            for first, last in _without(each.start, each.end, skipped):
-                for start in range(first, last, _CHUNK):
-                    for part in list_mapped(start, min(start + _CHUNK + overlap, last)):
-                        if not system_calls.is_uniform(part[0], part[1] - part[0]):
-                            yield part
+        if each.permissions not in ("rw-p", "rwxp"):
+            continue
+        for first, last in _without(each.start, each.end, skipped):
+            for start in range(first, last, _CHUNK):
+                chunk = start, min(start + _CHUNK + overlap, last)
+                # What was not read yet of a file can be read later.
+                for part in (chunk,) if each.path.startswith("/") else list_used(*chunk):
+                    if not system_calls.is_uniform(part[0], part[1] - part[0]):
+                        yield part
 
 
-def list_mapped(start: int, end: int) -> Iterator[Stretch]:
-    """Yield the parts of a stretch that are there: to list it took memory that is gone again."""
-    if system_calls.is_mapped(start, end):
-        yield start, end
-        return
-    pages = range(start - start % mmap.PAGESIZE, end, mmap.PAGESIZE)
-    there = (page for page in pages if system_calls.is_mapped(page, page + 1))
-    for _, numbered in groupby(enumerate(there), lambda each: each[1] - each[0] * mmap.PAGESIZE):
-        run = [page for _, page in numbered]
-        yield max(start, run[0]), min(end, run[-1] + mmap.PAGESIZE)
+def list_used(start: int, end: int) -> Iterator[Stretch]:
+    """Yield the parts of a stretch that hold something: not what was never touched, or is gone."""
+    first, last = start // mmap.PAGESIZE, -(-end // mmap.PAGESIZE)
+    for run in _USED.finditer(read_page_flags(first, last)):
+        begin, stop = ((first + page) * mmap.PAGESIZE for page in run.span())
+        yield max(start, begin), min(end, stop)
+
+
+def read_page_flags(first: int, last: int) -> bytes:
+    """Return the highest byte of each page's entry in /proc/self/pagemap. Raises OSError."""
+    pagemap = os.open("/proc/self/pagemap", os.O_RDONLY)
+    try:
+        entries = os.pread(pagemap, 8 * (last - first), 8 * first)
+    finally:
+        os.close(pagemap)
+    if len(entries) < 8 * (last - first):
+        raise OSError("the system does not tell which memory is in use")
+    return entries[7::8]
 
 
 def _without(start: int, end: int, skipped: Iterable[Stretch]) -> Iterator[Stretch]:

@@ -6,7 +6,6 @@ Each raises OSError if the kernel refuses.
 from __future__ import annotations
 
 import ctypes
-import mmap
 import os
 import struct
 
@@ -25,7 +24,6 @@ _CLEAR_ALL, _FILTER, _MAX_CAPABILITY = 4, 2, 63
 _CAPABILITY_VERSION = 0x20080522
 
 _READ_AND_WRITE = 3
-_ASYNCHRONOUSLY = 1
 _PRIVATE_FIXED_ANONYMOUS = 0x02 | 0x10 | 0x20
 _MAP_FAILED = ctypes.c_void_p(-1).value
 
@@ -33,7 +31,6 @@ _libc = ctypes.CDLL(None, use_errno=True)
 _libc.mmap.restype = ctypes.c_void_p
 _libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
 _libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
-_libc.msync.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
 _libc.memcmp.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t]
 _libc.memmem.restype = ctypes.c_void_p
 _libc.wmemchr.restype = ctypes.c_void_p
@@ -153,12 +150,6 @@ def find_wide(start: int, count: int, number: int) -> int | None:
 def is_same(one: int, other: int, length: int) -> bool:
     """Return whether two stretches of memory hold the same bytes."""
     return not _libc.memcmp(one, other, length)
-
-
-def is_mapped(start: int, end: int) -> bool:
-    """Return whether all pages of a stretch of memory are there."""
-    first = start - start % mmap.PAGESIZE
-    return bool(_libc.msync(first, end - first, _ASYNCHRONOUSLY) == 0)
 
 
 def is_uniform(start: int, length: int) -> bool:

@@ -13,7 +13,6 @@ import ctypes
 import functools
 import gc
 import mmap
-import os
 import re
 import sys
 import types
@@ -30,6 +29,7 @@ from ipyagent.kernel.describe.safe_inspect import (
     own_attributes,
     type_name,
 )
+from ipyagent.kernel.rehearsal.memory import read_page_flags
 from ipyagent.kernel.rehearsal.opaque_values import find_reader, is_built_in, is_own_module
 from ipyagent.kernel.variables.arrays import views_of_same_memory
 from ipyagent.kernel.variables.captures import FIXED, Allowance, is_atom
@@ -43,8 +43,8 @@ _PAGE = mmap.PAGESIZE
 _SMALL = 8 * _PAGE
 """Bytes up to which all of an array is kept and compared."""
 _OWN = bytes(flags & 0b100001 == 1 for flags in range(256))
-"""By the highest byte of a page's entry in /proc/self/pagemap: whether the page is mapped only here
-(bit 56) and not one of a file (bit 61), which was only read."""
+"""By a page's flags: whether it is mapped only here (bit 56) and not one of a file (bit 61), which
+was only read."""
 
 
 def _read(array: Any) -> object:
@@ -76,14 +76,8 @@ def read_pages(start: int, end: int) -> tuple[list[int], int]:
 
 def _list_own_pages(first: int, last: int) -> list[int]:
     """Return the pages of a stretch that this process has written, or made."""
-    pagemap = os.open("/proc/self/pagemap", os.O_RDONLY)
-    try:
-        entries = os.pread(pagemap, 8 * (last - first), 8 * first)
-    finally:
-        os.close(pagemap)
-    if len(entries) < 8 * (last - first):
-        raise OSError("the system does not tell which memory is written")
-    return [first + each.start() for each in re.finditer(b"\1", entries[7::8].translate(_OWN))]
+    flags = read_page_flags(first, last).translate(_OWN)
+    return [first + each.start() for each in re.finditer(b"\1", flags)]
 
 
 _MOST_VALUES = 200_000
