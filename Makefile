@@ -86,9 +86,9 @@ canary: .venv-canary/test
 soak: .venv/test
 	env JOURNAL_TEST_KILLS=60 JOURNAL_TEST_POINTS=500 JOURNAL_TEST_CUTS=200 STREAMS_TEST_EVERY_BYTE=1 \
 		INTERRUPT_TEST_MOMENTS=1000 REHEARSAL_TEST_COUNT=1000 REHEARSAL_TEST_PROGRAMS=500 \
-		HYPOTHESIS_PROFILE=default $(BIN)/python -m pytest -o timeout=1200 \
+		UNDO_TEST_PROGRAMS=2000 HYPOTHESIS_PROFILE=default $(BIN)/python -m pytest -o timeout=1200 \
 		tests/store tests/schema tests/config tests/agent tests/redaction tests/llm/test_cuts.py \
-		tests/kernel/test_interrupts.py tests/kernel/rehearsal
+		tests/kernel/test_interrupts.py tests/kernel/rehearsal tests/kernel/variables
 
 ## Write the facts about models anew (prices, context windows), from LiteLLM's newest map.
 models: .venv-canary/test
