@@ -111,6 +111,18 @@ def test_what_others_hold_is_asked_about(tmp_path: Path, codes: Sequence[str]) -
     assert lab.variables["mine"] == [1, 2, 3]
 
 
+@pytest.mark.parametrize("made", ["pd.DataFrame({'a': [1]})", "pd.Series([1])", "np.arange(3)"])
+@pytest.mark.parametrize("held", ["", "other = t", "box = [t]", "box = {'a': (1, t)}"])
+def test_an_equal_copy_of_what_others_hold_is_a_change(
+    tmp_path: Path, made: str, held: str
+) -> None:
+    """Else what is then done to the copy would be done to what they hold."""
+    lab = Lab(tmp_path, {"np": np, "pd": pd})
+    exec(f"t = {made}\n{held}", lab.variables)
+    run = lab.run(steps("t = t.copy()"), **ON)
+    assert unasked(run) == [not held]
+
+
 KEPT = "sys.modules['own_module'].kept"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import gc
 import io
 import os
 import re
@@ -12,7 +13,7 @@ import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from types import BuiltinFunctionType, FunctionType, ModuleType
+from types import BuiltinFunctionType, FrameType, FunctionType, ModuleType
 from typing import Any, Literal
 
 from ipyagent.digests import digest_content
@@ -35,8 +36,15 @@ from ipyagent.kernel.rehearsal.surroundings import (
     list_lasting_effects,
 )
 from ipyagent.kernel.rehearsal.watched_values import WatchedValues
+from ipyagent.kernel.variables.arrays import is_array
 from ipyagent.kernel.variables.captures import is_atom
-from ipyagent.kernel.variables.reach import list_names, names_of_loops, parse_nodes
+from ipyagent.kernel.variables.columns import kind_of
+from ipyagent.kernel.variables.reach import (
+    is_of_shell,
+    list_names,
+    names_of_loops,
+    parse_nodes,
+)
 from ipyagent.schema import ToolResult, VariableChange
 
 _RESULT = {"success", "output", "error", "for_model", "images", "displays", "truncated"}
@@ -82,6 +90,7 @@ def _perform(
 
     `own` are variables that the run has made: changed, they can be adopted like new ones.
     """
+    shared = _list_shared(code, namespace.bindings())
     before, outputs = dict(namespace.bindings()), Outputs()
     watched = WatchedValues(before, list_names(code, before))
     written_before = [*list_written_files(attempts.confinement)]
@@ -94,14 +103,14 @@ def _perform(
     told = {each.name: each for each in result.variables}
     written = watched.list_written()
     inside = {*watched.list_changed(), *written}
-    changes = [*list_changes(before, after, inside, told)]
+    changes = [*list_changes(before, after, inside, told, shared)]
     bound = names_of_loops(code).difference(inside, own)
     loops = [each for each in changes if each.name in bound]
     again = [each.name for each in loops if each.change == "changed"]
     items = [e.name for e in loops if e.change == "created" and not is_atom(after[e.name])]
     new = {each.name: after[each.name] for each in changes if each.change == "created"}
     changed = {each.name for each in changes if each.change == "changed" and each.name in own}
-    used = _list_used_names(code)
+    used = _list_named(code, ast.Load)
     passing = [
         name
         for name, value in new.items()
@@ -156,9 +165,52 @@ def _is_passing(value: Any, depth: int = 3) -> bool:
     return bool(is_filled) and all(_is_passing(each, depth - 1) for each in value)
 
 
-def _list_used_names(code: str) -> set[str]:
+def _list_named(code: str, context: type[ast.expr_context]) -> set[str]:
+    """Return the names that code loads, or stores."""
     names = (each for each in parse_nodes(code) or [] if isinstance(each, ast.Name))
-    return {each.id for each in names if isinstance(each.ctx, ast.Load)}
+    return {each.id for each in names if isinstance(each.ctx, context)}
+
+
+def _list_shared(code: str, variables: Mapping[str, object]) -> set[str]:
+    """Return the tables and arrays that code binds anew, and that something else holds, too.
+
+    A copy is not that one, even if it is equal: what is done to it must leave that one as it is.
+    """
+    return {
+        name
+        for name in _list_named(code, ast.Store) & variables.keys()
+        if (is_array(variables[name]) or kind_of(variables[name]) is not None)
+        and _is_held_elsewhere(name, variables)
+    }
+
+
+def _is_held_elsewhere(name: str, variables: Mapping[str, object]) -> bool:
+    """Return whether something but its name and the shell's history holds a variable's value."""
+    value, nothing = variables[name], object()
+    others = sys.getrefcount(value) - sys.getrefcount(nothing)
+    holders = [each for each in gc.get_referrers(value) if type(each) is not FrameType]
+    held = [one for each in holders for one in gc.get_referents(each)]
+    names = [each for each in variables if variables[each] is variables[name]]
+    return (
+        any(each != name and not _BY_SHELL.fullmatch(each) for each in names)
+        or not all(_is_the_shells(each, variables) for each in holders)
+        # What holds nothing but arrays and numbers is not found.
+        or others > sum(one is variables[name] for one in held)
+    )
+
+
+def _is_the_shells(holder: object, variables: Mapping[str, object]) -> bool:
+    """Return whether this is where the shell keeps variables, outputs and the last result."""
+    if type(holder) is not dict:
+        return is_of_shell(holder)
+    outputs = variables.get("_oh", variables)
+    owners = (each for each in gc.get_referrers(holder) if is_of_shell(each))
+    return (
+        holder is variables
+        or holder is outputs
+        or holder.get("_oh") is outputs
+        or any(vars(each) is holder for each in owners)
+    )
 
 
 def _is_only_here(value: object, loaded: Collection[str]) -> bool:
@@ -187,11 +239,13 @@ def list_changes(
     after: Mapping[str, object],
     inside: set[str],
     told: Mapping[str, VariableChange],
+    shared: Collection[str] = (),
 ) -> Iterator[VariableChange]:
     """Yield the variables that are new, hold something else, were changed inside, or are gone.
 
-    To read the same table once more is no change, and a file that was closed is none to keep.
-    `told` are the changes that a snapshot has noticed, with what is different in words.
+    To read the same table once more is no change unless the first is `shared`, and a file that was
+    closed is none to keep. `told` are the changes that a snapshot has noticed, with what is
+    different in words.
     """
     change: Literal["created", "changed", "deleted"]
     noticed = inside | told.keys()
@@ -201,7 +255,8 @@ def list_changes(
         is_kept = name in before and name in after and before[name] is value
         if (is_kept or _BY_SHELL.fullmatch(name)) and name not in noticed:
             continue
-        if name in before and name not in inside and is_same_data(before[name], after.get(name)):
+        is_settled = name not in before or name in inside or name in shared
+        if not is_settled and is_same_data(before[name], after.get(name)):
             continue
         if is_closed_file(value) and (name not in before or is_closed_file(before[name])):
             continue

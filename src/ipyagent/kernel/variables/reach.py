@@ -160,13 +160,14 @@ def _reaches_anything(node: ast.AST) -> bool:
 
 def without_shell(variables: Mapping[str, object]) -> list[str]:
     """Return the names of all variables but what leads to the shell, which always differs."""
-    return [name for name, value in variables.items() if not _is_of_shell(value)]
+    return [name for name, value in variables.items() if not is_of_shell(value)]
 
 
-def _is_of_shell(value: Any) -> bool:
+def is_of_shell(value: Any) -> bool:
+    """Return whether a value is an object of the shell's own, or a method of one."""
     kind = type(value)
     if kind is types.MethodType:
-        return _is_of_shell(value.__self__)
+        return is_of_shell(value.__self__)
     homes = (module_name(base).partition(".")[0] for base in ancestors(kind))
     return any(home in _SHELLS for home in homes)
 
