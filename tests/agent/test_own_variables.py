@@ -52,6 +52,12 @@ SESSIONS = [
      "s = s * 2", "t.iloc[0] = 7.0"),
     ("rows = [{'n': 1}]", "for row in rows: row['m'] = 2\nrows[0]", "rows.append({})"),
     ("s = pd.Series([3, 1, 2], index=list('abc'))", "s['d'] = 4", "s.index.name = 'k'"),
+    ("rows = [1]", "other = rows[:]; del rows", "del other"),
+    ("rows = [{'n': 1, 't': ['a']}, {'n': 2, 't': []}]", "big = [r for r in rows if r['n'] > 1]",
+     "best = {r['n']: r for r in rows}[2]", "t = pd.DataFrame(rows)", "u = t[t.n > 1]"),
+    ("t = pd.DataFrame({'w': [['a', 'b'], [], None], 'd': [{'k': 1}, {}, {2}]})",
+     "t.loc[0, 'w'].append('c')", "t['n'] = t.w.map(len, na_action='ignore')",
+     "u = t.explode('w')"),
 ]  # fmt: skip
 
 
@@ -67,7 +73,8 @@ def test_a_variable_of_the_run_itself_is_changed_unasked(
     for code in codes:
         exec(code, expected)
     assert unasked(run) == [True] * len(codes), [each.rehearsal for each in run.executions]
-    for name in expected.keys() - {*given, "__builtins__", "row"}:
+    assert lab.variables.keys() == expected.keys() - {"__builtins__", "row"}
+    for name in lab.variables.keys() - given.keys():
         assert repr(lab.variables[name]) == repr(expected[name])
 
 
@@ -98,10 +105,13 @@ def test_the_model_and_the_record_are_told_what_was_changed(tmp_path: Path) -> N
         ("held = {'a': mine}", "held['b'] = 1"),
         ("rows = [[1]]\ninner = rows[0]", "inner.append(2)"),
         ("rows = [[1]]\ninner = rows[0]", "rows[0].append(2)"),
-        ("rows = [1]", "del rows"),
+        ("rows = [1]", "other = rows", "del rows"),
         ("cells = np.arange(4)", "part = cells[:2]", "cells[0] = 7"),
         ("cells = np.arange(4)\npart = cells[:2]", "part[0] = 7"),
         ("t = pd.DataFrame({'n': [1.0, 2.0]})", "n = t.n.to_numpy()", "t.loc[0, 'n'] = 7.0"),
+        ("rows = [[1]]", "t = pd.DataFrame({'w': rows})", "t.w[0].append(2)"),
+        ("rows = [[1]]", "t = pd.DataFrame({'w': rows})", "rows[0].append(2)"),
+        ("t = pd.DataFrame({'w': [mine]})", "t.w[0].append(4)"),
     ],
 )
 def test_what_others_hold_is_asked_about(tmp_path: Path, codes: Sequence[str]) -> None:
@@ -265,6 +275,7 @@ STATEMENTS = [
     "{0} = [*mine, {1}]", "mine.append({0})", "{0} = mine", "{0} = {1}[1:]", "{0} = {1}[::-1]",
     "{0} = {1}['a'].to_numpy()", "{0}[:1] = [9]", "{0}.loc[0, 'a'] = 8", "{0} = {1}.T",
     "{0} = pd.DataFrame({{'a': {1}}})", "{0} = {{8, *{1}}}", "{0}.add(6)",
+    "{0} = pd.DataFrame({{'a': [[1], {1}]}})", "{0} = {1}.loc[0, 'a']", "{0} = {{'b': {1}[0]}}",
 ]  # fmt: skip
 names = st.sampled_from("xyz")
 programs = st.lists(
@@ -312,6 +323,8 @@ def outline(variables: Mapping[str, Any], known: Mapping[str, Any]) -> list[obje
             return [(key, draw(each)) for key, each in value.items()]
         if isinstance(value, list):
             return [draw(each) for each in value]
+        if isinstance(value, set):  # the order says nothing
+            return sorted(map(repr, value))
         return repr(value)
 
     return [

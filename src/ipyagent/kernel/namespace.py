@@ -103,9 +103,11 @@ class Namespace(Protocol):
         ...
 
     def take_over(self, result: ToolResult, adoption: Adoption) -> ToolResult:
-        """Bind variables; return the result of the code that made them, with these changes."""
-        before = take_snapshot(self, "\n".join(adoption.values))
+        """Bind and delete variables; return the result of the code that did, with these changes."""
+        before = take_snapshot(self, "\n".join((*adoption.values, *adoption.gone)))
         self.bindings().update(adoption.values)
+        for name in adoption.gone:
+            self.bindings().pop(name, None)
         self.own.add(adoption)
         return before.annotate(result, self.variables())
 

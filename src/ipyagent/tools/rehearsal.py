@@ -25,7 +25,7 @@ from functools import partial
 from importlib.machinery import PathFinder
 from pathlib import Path
 from types import ModuleType
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 from unicodedata import normalize
 
 from pydantic import ValidationError
@@ -133,13 +133,16 @@ def judge_report(
     nodes, names = report.get("adoption"), {each.name for each in kept.variables}
     is_own = all(
         (each.change == "created" and is_bindable(each.name))
-        or (each.change == "changed" and each.name in own)
+        or (each.change != "created" and each.name in own)
         for each in kept.variables
     )
-    if kept.files or kept.texts or not is_own or type(nodes) is not dict or nodes.keys() != names:
+    gone = [each.name for each in kept.variables if each.change == "deleted"]
+    if kept.files or kept.texts or not is_own or type(nodes) is not dict:
+        return Rehearsed(found)
+    if nodes.keys() != names.difference(gone):
         return Rehearsed(found)
     try:
-        adoption = read_all(nodes, buffers, existing)
+        adoption = replace(read_all(nodes, buffers, existing), gone=gone)
     except NotPlainError:
         return Rehearsed(found)
     adopted = kept.model_copy(update={"outcome": RehearsalOutcome.ADOPTED, "result": None})
@@ -230,7 +233,9 @@ def _read_files(entries: list[JsonDict], workspace: Workspace) -> Iterator[FileE
             continue  # it was only opened for writing, as databases are
         elif kind == "deleted" and not exists:
             continue  # an overlay has it for what is in it, or it was made there before
-        change: Any = "deleted" if kind == "deleted" else "changed" if exists else "created"
+        change: Literal["created", "changed", "deleted"] = (
+            "deleted" if kind == "deleted" else "changed" if exists else "created"
+        )
         name = path.relative_to(root) if path.is_relative_to(root) else path
         diff = _diff(str(name), entry.get("text"), workspace, is_new=not exists)
         end = "/" if kind in ("folder", "new folder") else ""

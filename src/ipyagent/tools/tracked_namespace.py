@@ -104,11 +104,12 @@ class TrackedNamespace:
     def take_over(self, code: str, result: ToolResult, adoption: Adoption) -> ToolResult:
         """Bind names to the data that code made on a copy of the variables; label its result.
 
-        Raises AgentError if one of the names is another's by now, and then binds none.
+        Raises AgentError if one of the names is another's by now, and then changes none.
         """
         bindings = self._namespace.bindings()
         own = self._namespace.own.names(bindings)
-        if taken := [name for name in adoption.values if name in bindings and name not in own]:
+        names = (*adoption.values, *adoption.gone)
+        if taken := [name for name in names if name in bindings and name not in own]:
             raise AgentError(f"{taken[0]} is defined by now, so it was not replaced; run it again")
         effects = self.analyze(code)
         origins = self._labels_loaded(effects, self.variables())

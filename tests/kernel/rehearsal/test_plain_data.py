@@ -276,6 +276,10 @@ HOSTILE: list[Any] = [
     )),
     ["view", ["plain", "abc"], "<i8", [1], [8], 0, True],
     ["view", ["memory", "nothing", 0], "<i8", [1], [8], 0, True],
+    ["part", "nothing", 0], *(["part", "own", *steps] for steps in ([9], ["a"], [0, 0], [0.5])),
+    ["column", ["tuple", [["plain", "objects"], ["list", [["part", "own", 1]]]]],
+     ["row numbers", *[["int", f"0x{n}"] for n in (0, 1, 1)], ["list", [["plain", None]]]],
+     ["plain", None]],
 ]  # fmt: skip
 
 
@@ -283,7 +287,7 @@ HOSTILE: list[Any] = [
 def test_a_hostile_report_makes_no_object(node: Any) -> None:
     before = set(sys.modules)
     with pytest.raises(NotPlainError):
-        read_all({"x": node}, [memoryview(b"\xff" * 8)], {})
+        read_all({"x": node}, [memoryview(b"\xff" * 8)], {"own": {"a": 1, "b": Hashed()}})
     assert set(sys.modules) == before
 
 

@@ -203,12 +203,12 @@ def _is_the_shells(holder: object, variables: Mapping[str, object]) -> bool:
     """Return whether this is where the shell keeps variables, outputs and the last result."""
     if type(holder) is not dict:
         return is_of_shell(holder)
-    outputs = variables.get("_oh", variables)
+    outputs = variables.get("Out", variables)
     owners = (each for each in gc.get_referrers(holder) if is_of_shell(each))
     return (
         holder is variables
         or holder is outputs
-        or holder.get("_oh") is outputs
+        or holder.get("Out") is outputs
         or any(vars(each) is holder for each in owners)
     )
 

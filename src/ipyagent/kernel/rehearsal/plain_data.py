@@ -10,6 +10,7 @@ import json
 import re
 import struct
 import sys
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property, partial
@@ -27,6 +28,7 @@ from ipyagent.kernel.rehearsal.plain_cells import (
 from ipyagent.kernel.rehearsal.plain_parts import (
     HOLDERS,
     check_keys,
+    list_held,
     put_together,
     take_apart,
 )
@@ -77,9 +79,10 @@ def write_all(
     `is_in_table` whether an array holds the cells of a table that was. Raises NotPlainError for
     anything that would not come back exactly as it is.
     """
-    nodes, buffers = _write(values, existing, is_old, is_in_table)
+    parts = _Parts(existing)
+    nodes, buffers = _write(values, existing, is_old, is_in_table, parts)
     again = read_all(nodes, buffers, existing)
-    if _write(again.values, existing) != (nodes, buffers):
+    if _write(again.values, existing, parts.is_used, parts=parts) != (nodes, buffers):
         raise NotPlainError
     return nodes, buffers
 
@@ -89,11 +92,12 @@ def _write(
     existing: Existing,
     is_old: Test = _never,
     is_in_table: Test = _never,
+    parts: _Parts | None = None,
 ) -> tuple[dict[str, Node], list[memoryview]]:
     """Return nodes and buffers; once more if arrays turn out to be views of the same memory."""
     joint: Joint = frozenset()
     while True:
-        writer = _Writer(existing, is_old, is_in_table, joint)
+        writer = _Writer(existing, is_old, is_in_table, joint, parts or _Parts({}))
         nodes = {name: writer.write(value) for name, value in values.items()}
         if writer.joint == joint:
             return nodes, writer.buffers
@@ -121,15 +125,52 @@ def is_same_data(one: object, other: object) -> bool:
     return False
 
 
+class _Parts:
+    """Objects that variables hold, in containers at any depth."""
+
+    def __init__(self, existing: Existing) -> None:
+        self._existing = existing
+        self._used: set[int] = set()
+
+    def is_used(self, value: object) -> bool:
+        """Return whether a value was asked for."""
+        return id(value) in self._used
+
+    def find(self, value: object) -> Node:
+        """Return the variable by which a value is reached, and the steps; raises NotPlainError."""
+        if (way := self._ways.get(id(value))) is None:
+            raise NotPlainError
+        self._used.add(id(value))
+        return ["part", *way]
+
+    @cached_property
+    def _ways(self) -> dict[int, list[object]]:
+        # Names of the user's come before those that the shell gave.
+        names = sorted(self._existing, key=lambda name: name[:1] == "_")
+        waiting = deque[tuple[list[object], object]](
+            ([name], self._existing[name]) for name in names
+        )
+        found: dict[int, list[object]] = {}
+        while waiting and len(found) < _MOST_NODES:
+            way, holder = waiting.popleft()
+            for step, each in enumerate(list_held(holder)):
+                if id(each) not in found and not is_atom(each):
+                    found[id(each)] = [*way, step]
+                    waiting.append((found[id(each)], each))
+        return found
+
+
 class _Writer:
     """Writes values as nodes and buffers."""
 
-    def __init__(self, existing: Existing, is_old: Test, is_in_table: Test, joint: Joint) -> None:
+    def __init__(
+        self, existing: Existing, is_old: Test, is_in_table: Test, joint: Joint, parts: _Parts
+    ) -> None:
         self.buffers: list[memoryview] = []
         self.joint = joint
         """The ids of the arrays of which several others are views."""
         self._size = 0
-        self._is_old, self._is_in_table = is_old, is_in_table
+        self._is_old, self._is_in_table, self._parts = is_old, is_in_table, parts
         modules = (each for each in list(sys.modules.items()) if type(each[1]) is ModuleType)
         self._known: dict[int, Node] = {id(module): ["module", name] for name, module in modules}
         self._known |= {id(value): ["variable", name] for name, value in existing.items()}
@@ -157,7 +198,7 @@ class _Writer:
         if id(value) in self._written:
             return ["again", self._written[id(value)][0]]
         if not is_part and type(value) is not tuple and self._is_old(value):
-            raise NotPlainError  # it is a part of what is there
+            return self._parts.find(value)
         self._written[id(value)] = len(self._written), value
         kind = type(value)
         if kind is float:
@@ -261,6 +302,8 @@ class _Reader:
         """The names for which the values were made."""
         self._name = ""
         self.shared: set[str] = set()
+        self._held: dict[int, Sequence[object]] = {}
+        """By the ids of existing containers: what they hold."""
         self._count = 0
 
     def read_named(self, name: str, node: object) -> object:
@@ -290,6 +333,8 @@ class _Reader:
                 return make_array(dtype, [], "C", bytes.fromhex(text))[()]
             case [("again" | "variable") as kind, (int() | str()) as key]:
                 return self._refer_to(kind, key)
+            case ["part", str(name), *steps]:
+                return self._find_part(name, steps)
             case ["module", str(name)]:
                 return sys.modules[name]
             case ["member", str(name), str(member)]:
@@ -356,6 +401,19 @@ class _Reader:
             is_fixed = is_atom(value) and not is_index  # of which the name can change
         if holder != self._name and not is_fixed:
             self.shared |= {holder, self._name}
+        return value
+
+    def _find_part(self, name: str, steps: Sequence[object]) -> object:
+        """Return what a container holds that is held by a variable, at any depth."""
+        if name != self._name:
+            self.shared |= {name, self._name}
+        value = self._existing[name]
+        for step in steps:
+            if id(value) not in self._held:
+                self._held[id(value)] = list_held(value)
+            if type(step) is not int:
+                raise NotPlainError
+            value = self._held[id(value)][step]
         return value
 
     def _add(self, value: object) -> int:

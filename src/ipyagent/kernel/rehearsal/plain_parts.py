@@ -16,7 +16,7 @@ from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from ipyagent.kernel.describe.safe_inspect import module_name
@@ -37,8 +37,17 @@ _TEXTS: Mapping[type, Callable[[str], object]] = {
     UUID: UUID,
 }
 """Types of values that a text says wholly, and how it is read."""
-HOLDERS = frozenset({Counter, OrderedDict, defaultdict, deque})
+
+
+class Held(NamedTuple):
+    """A container in a cell of a table, which is not the table's alone."""
+
+    container: object
+
+
+HOLDERS = frozenset({Counter, OrderedDict, defaultdict, deque, Held})
 """Types whose parts are others' objects, too."""
+_IN_CELLS = frozenset({list, dict, set})
 _SPANS = ("Timestamp", "Timedelta", "Period", "Interval")
 """Moments and spans of time in pandas."""
 _INDEXES = ("Index", "CategoricalIndex", "IntervalIndex", "PeriodIndex")
@@ -49,7 +58,7 @@ _LONGEST = 5_000
 """Characters of a text that a value is made of."""
 _MOST_ALIKE = 1_000
 """Keys that may have the same hash: each is compared with all others."""
-_PARTS = frozenset({type(None), int, str, list, tuple, dict, type})
+_PARTS = frozenset({type(None), int, str, list, tuple, dict, set, type})
 """Types of the parts of values that are no tables: to read them runs no code of others."""
 
 
@@ -58,6 +67,8 @@ def take_apart(value: Any) -> tuple[object, ...]:
     kind, pandas = type(value), sys.modules.get("pandas")
     if kind in _TEXTS:
         return kind.__name__, _spell(value)
+    if kind is Held:
+        return "held", value.container
     if kind is timedelta:
         return "timedelta", value.days, value.seconds, value.microseconds
     if kind is Fraction:
@@ -97,6 +108,24 @@ def check_keys(keys: Sequence[object]) -> None:
         raise NotPlainError
     if len(keys) > _MOST_ALIKE and max(Counter(map(hash, keys)).values()) > _MOST_ALIKE:
         raise NotPlainError
+
+
+def list_held(value: Any) -> list[object]:
+    """Return what a list, a tuple, the values of a dict or the cells of a table hold, in order.
+
+    Of cells only the containers.
+    """
+    kind, pandas = type(value), sys.modules.get("pandas")
+    if kind is list or kind is tuple:
+        return [*value]
+    if kind in (dict, Counter, OrderedDict, defaultdict):
+        return [*dict.values(value)]
+    if pandas is not None and kind is pandas.DataFrame:
+        columns = (value.iloc[:, number] for number in range(value.shape[1]))
+        return [cell for column in columns for cell in list_held(column)]
+    if pandas is not None and kind is pandas.Series and value.dtype == object:
+        return [each for each in value.tolist() if type(each) in _IN_CELLS]
+    return []
 
 
 def _read_pairs(items: object) -> dict[Any, Any]:
@@ -270,6 +299,7 @@ _MAKERS: Mapping[str, Callable[..., object]] = {
     "deque": _make_queue,
     "defaultdict": _make_defaults,
     "generator": _make_generator,
+    "held": lambda container: container,
 }
 """Functions that make a value of its parts."""
 
@@ -302,7 +332,7 @@ def _take_values(column: Any) -> object:
     cells = plain.tolist()
     if all(type(each) is str or each is None for each in cells):
         return "strings", *pack_texts(cells)
-    return "objects", cells
+    return "objects", [Held(each) if type(each) in _IN_CELLS else each for each in cells]
 
 
 def _put_values(values: object) -> Any:
@@ -333,7 +363,7 @@ def _put_values(values: object) -> Any:
         case ("intervals", pandas.Index() as left, pandas.Index() as right, str(closed)):
             return pandas.arrays.IntervalArray.from_arrays(left, right, closed)
         case ("objects", list(items)):
-            return _make_objects([_check_label(each) for each in items])
+            return _make_objects([e if type(e) in _IN_CELLS else _check_label(e) for e in items])
         case ("zoned", numpy.ndarray() as instants, str(name)) if name.startswith("datetime64["):
             if instants.dtype.kind == "M":
                 return pandas.DatetimeIndex(instants).tz_localize("UTC").astype(name).array
@@ -342,7 +372,8 @@ def _put_values(values: object) -> Any:
 
 def _make_objects(items: Sequence[object]) -> object:
     made = sys.modules["numpy"].empty(len(items), object)
-    made[:] = items
+    for place, each in enumerate(items):  # of a slice numpy would take lists as rows
+        made[place] = each
     return made
 
 

@@ -11,7 +11,7 @@ import gc
 import re
 import types
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -179,6 +179,8 @@ class Adoption:
     values: dict[str, object]
     shared: set[str]
     """The names, also existing ones, of which another one holds a part."""
+    gone: Collection[str] = ()
+    """The names of the run's own variables that code deleted."""
 
 
 class OwnVariables:
@@ -203,7 +205,8 @@ class OwnVariables:
     def add(self, adoption: Adoption) -> None:
         """Note what was adopted."""
         values = (self._values | adoption.values) if self._runs == 1 else {}
-        self._values = {name: each for name, each in values.items() if name not in adoption.shared}
+        lost = {*adoption.shared, *adoption.gone}
+        self._values = {name: each for name, each in values.items() if name not in lost}
 
     def names(self, bindings: Mapping[str, object]) -> frozenset[str]:
         """Return those that still hold what was adopted."""
