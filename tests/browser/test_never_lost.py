@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -127,6 +128,34 @@ def test_a_question_is_reached_and_decided_by_keys_alone(jupyterlab: Any, notebo
     press_until(book, APPROVE, card, "success")
     book.expect_done(4)
     assert book.page.evaluate("() => document.activeElement !== document.body")
+
+
+def test_escape_leaves_a_field_for_its_cell_and_keeps_what_is_written(
+    jupyterlab: Any, notebook: Any
+) -> None:
+    book = notebook("1", f"%%agent {writing(jupyterlab.folder, 'left')}\nGo.", LOAD)
+    for index in (2, 1):
+        book.start(index)
+    book.expect_state(1, "waiting")
+
+    def write_and_leave(name: str) -> None:
+        field = book.run(1).locator(f"[data-ipyagent={name}]")
+        field.click()
+        book.page.keyboard.type("and ")
+        book.page.keyboard.press("Escape")
+        for key, active in (("ArrowUp", 0), ("ArrowDown", 1)):
+            book.page.keyboard.press(key)
+            book.page.wait_for_function(f"({ACTIVE})() === {active}")
+        expect(field).to_have_value(re.compile("and "))
+
+    write_and_leave("reason")
+    write_and_leave("say")
+    book.run(1).locator("[data-ipyagent=edit]").click()
+    write_and_leave("changed")
+    book.run(1).locator("[data-ipyagent=cancel-edit]").click()
+    press(book.run(1).locator("[data-ipyagent=approve]"))
+    book.expect_state(1, "done")
+    write_and_leave("follow-up")
 
 
 @pytest.mark.parametrize("theme", THEMES)

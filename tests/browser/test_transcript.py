@@ -146,6 +146,29 @@ def test_all_text_can_be_read_in_both_themes_narrow_and_wide(reopened: Any, them
     assert found["faint"] == []
 
 
+def test_the_line_of_a_call_is_cut_only_where_there_is_no_room(reopened: Any) -> None:
+    run = saved_run()
+    call = run["steps"][0]["executions"][0]
+    why = "No such file or directory: data/regions.csv"
+    result = {"success": False, "output": why, "error": why}
+    call |= {"status": "failed", "decision": "approved", "reason": None, "result": result}
+    book = reopened(run)
+    line = book.run(0).locator("[data-ipyagent=tool]").first.locator(".ipyagent-line")
+    widths = "part => [part.scrollWidth, part.clientWidth]"
+    for part in (".ipyagent-summary", ".ipyagent-first-line", ".ipyagent-decision"):
+        whole, shown = line.locator(part).evaluate(widths)
+        assert whole == shown, part
+    for part in (".ipyagent-summary", ".ipyagent-decision"):
+        more = "part => part.append(' and more'.repeat(40), ' to the end')"
+        line.locator(part).evaluate(more)
+        whole, shown = line.locator(part).evaluate(widths)
+        assert whole > shown > 150, part
+    # Why the user decided so stands nowhere else: unfolded, the line has all of it.
+    line.click()
+    whole, shown = line.locator(".ipyagent-decision").evaluate(widths)
+    assert whole == shown
+
+
 def test_formulas_tables_and_code_are_drawn_as_such(reopened: Any) -> None:
     book = reopened(answered(ANSWER))
     answer = book.run(0).locator("[data-ipyagent=answer]")

@@ -8,8 +8,11 @@ from typing import Any
 import nbformat
 import pytest
 
+from ipyagent.agent.live_output import last_lines
 from ipyagent.kernel import cell_outputs
 from ipyagent.kernel.cell_outputs import CellOutputs
+from ipyagent.kernel.outputs import Channel, Outputs
+from ipyagent.redaction import Redactor
 
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -32,6 +35,33 @@ def test_text_of_one_stream_is_one_output_until_another_comes():
         ("stderr", "c"),
         ("stdout", "d"),
     ]
+
+
+def printed(*texts: tuple[Channel, str]) -> Outputs:
+    outputs = Outputs()
+    for channel, text in texts:
+        outputs.write(channel, text)
+    return outputs
+
+
+def test_a_bar_beside_printed_lines_is_one_line_below_them():
+    """As tqdm writes it: each state begins with a carriage return, only the last ends its line."""
+    bar: list[tuple[Channel, str]] = [("stderr", "warning\n"), ("stderr", "\r  0%|     |")]
+    for n in range(1, 5):
+        bar += [("stdout", f"epoch {n}\n"), ("stderr", f"\r {25 * n}%|{'#' * n:5}|")]
+    outputs = printed(*bar, ("stderr", "\n"))
+    epochs = ["epoch 1", "epoch 2", "epoch 3", "epoch 4"]
+    lines = ["[stderr]", "warning", "[stdout]", *epochs, "[stderr]", " 100%|#### |"]
+    assert outputs.text().split("\n") == lines
+    live = last_lines(outputs.recent_text() or "", Redactor())
+    assert live.split("\n") == ["warning", *epochs, " 100%|#### |"]
+
+
+def test_channels_that_alternate_often_are_told_once_in_their_order():
+    alternating: list[tuple[Channel, str]] = [("stdout", "a\n"), ("stderr", "b\n")] * 2
+    assert printed(*alternating).text() == "a\n[stderr]\nb\n[stdout]\na\n[stderr]\nb"
+    often = printed(*alternating, *alternating)
+    assert often.text() == "[stdout and stderr]\n" + "\n".join("abababab")
 
 
 def test_an_image_is_kept_whole_with_its_metadata():

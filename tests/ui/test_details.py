@@ -312,9 +312,10 @@ def test_the_sample_reads_the_same_with_every_level():
         assert not controls(render(louder))
 
 
-def test_the_last_lines_of_a_stopped_call_stay_in_sight_without_the_reason() -> None:
+@pytest.mark.parametrize("mark", ["[stderr]", "[stdout and stderr]"])
+def test_the_last_lines_of_a_stopped_call_stay_in_sight_without_the_reason(mark: str) -> None:
     why, lines = "stopped by the user after 3 s", [f"epoch {n}" for n in range(30)]
-    lines.insert(25, "[stderr]")
+    lines.insert(25, mark)
     output = "\n".join([f"{why}. Output so far:", *lines])
     stopped = ToolExecution(
         call=call("call-8", "look", {"path": "a.csv"}),

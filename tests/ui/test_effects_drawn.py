@@ -82,6 +82,17 @@ def test_every_front_end_shows_them_before_the_decision():
             assert part in text
 
 
+@pytest.mark.parametrize(
+    ("status", "says"),
+    [
+        (ToolStatus.AWAITING_APPROVAL, "it would change:"),
+        (ToolStatus.DENIED, "it would have changed:"),
+    ],
+)
+def test_the_effects_of_a_denied_call_are_no_open_question(status: ToolStatus, says: str):
+    assert effects_of(asked(status=status)).title == f"Tried on a copy of the kernel; {says}"
+
+
 def test_code_that_could_not_be_tried_says_why():
     skipped = Rehearsal(outcome=RehearsalOutcome.SKIPPED, reason="it took longer than 2 s")
     effects = effects_of(asked(rehearsal=skipped))

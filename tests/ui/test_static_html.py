@@ -299,6 +299,15 @@ def test_a_run_that_did_not_finish_says_why(reason: StopReason, state: str, word
     assert all(words in each for each in told(ended).values())
 
 
+def test_code_in_our_own_words_is_drawn_as_code():
+    title, error = "Run `%agent a`.", "Ask `b` <again>.\nOr `c`."
+    ended = run(status=RunStatus.ERROR, stop_reason=StopReason.ERROR, error=error)
+    soup = page(ended.model_copy(update={"notes": (title,)}))
+    assert [code.get_text() for code in soup.select("code")] == ["%agent a", "b", "c"]
+    assert "`" not in soup.get_text()
+    assert "<again>" in soup.get_text()
+
+
 def test_a_run_that_goes_on_says_what_it_waits_for():
     going = run(status=RunStatus.RUNNING, stop_reason=None, duration=None)
     assert state_of(going) == "running"

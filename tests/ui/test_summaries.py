@@ -8,6 +8,7 @@ from sample import call, done, figure
 
 from ipyagent.schema import Display, Preview, ToolExecution, ToolResult
 from ipyagent.tools.result_conversion import truncate_result
+from ipyagent.ui.static_html import tool_result_bundle
 from ipyagent.ui.transcribe.call import CallContext, transcribe_call
 from ipyagent.ui.transcribe.summaries import summarize_call, summarize_result
 
@@ -51,6 +52,17 @@ def execution(name: str, result: ToolResult | None = None, **arguments: object) 
 )
 def test_code_is_told_by_its_gist(code: str, gist: str) -> None:
     assert summarize_call(execution("run_python", code=code)) == gist
+
+
+def test_a_line_for_the_user_alone_is_a_remark_below_what_the_model_read() -> None:
+    read, author = "total: int64 = 66", "created · your cell [3] · total = 66"
+    result = ToolResult(output=f"{read}\n{author}", for_model=read)
+    inspected = done(call("c1", "inspect_variable", {"name": "total"}), "", result=result)
+    drawn = transcribe_call(inspected, CallContext())
+    assert (drawn.outcome, drawn.facts) == (read, (author,))
+    assert drawn.result is not None
+    assert (drawn.result.output, drawn.result.for_model) == (read, None)
+    assert author in tool_result_bundle(result)["text/plain"]
 
 
 def test_a_change_is_told_by_its_lines() -> None:

@@ -98,7 +98,7 @@ it('changes nothing after Escape', async () => {
 it('says why there is no list', async () => {
   ask.mockResolvedValue(undefined);
   await press(find('model'));
-  expect(status()).toContain('%agent model NAME');
+  expect(status()).toContain('%load_ext ipyagent, then %agent model NAME');
   ask.mockResolvedValue({ ...MODELS, problem: 'settings are damaged' });
   await press(find('model'));
   expect([status(), find('models')]).toEqual(['settings are damaged', null]);

@@ -52,10 +52,13 @@ describe('a run that can be taken back', () => {
     expect(asked).toHaveLength(1);
   });
 
-  it('names the command where no kernel hears it', async () => {
+  it('says how where no kernel hears it, a fresh one too, and can be asked again', async () => {
     view.update('r1');
     await press('undo');
-    expect(view.element.textContent).toContain('%agent undo r1');
+    expect(view.element.textContent).toContain('%load_ext ipyagent, then %agent undo r1');
+    answer({ restored: ['n would be as it was'], skipped: [] });
+    await press('undo');
+    expect(view.element.textContent).toContain('n would be as it was');
   });
 
   it('says that it waits while the kernel runs something else', async () => {

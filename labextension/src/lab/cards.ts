@@ -13,8 +13,9 @@ import { ILinks } from './kernel/links';
 const OURS = '[data-ipyagent]';
 
 /**
- * Focuses a cell when the focused element of ours in it is removed, or was a button that a click has
- * disabled: the page itself would get the focus, where no key of the notebook works.
+ * Focuses a cell when the focused element of ours in it is removed, was a button that a click has
+ * disabled, or is left by Escape: the page itself would get the focus, or the element would keep it,
+ * where no key of the notebook works.
  */
 class FocusKeeper {
   /** The focused element, and its cell. */
@@ -24,6 +25,7 @@ class FocusKeeper {
   constructor(private tracker: INotebookTracker) {
     document.addEventListener('focusin', ({ target }) => this.onFocus(target as Element));
     document.addEventListener('click', event => this.onClick(event));
+    document.addEventListener('keydown', event => this.onKey(event));
   }
 
   private onFocus(element: Element): void {
@@ -51,6 +53,14 @@ class FocusKeeper {
     const button = (target as Element).closest<HTMLButtonElement>(`button${OURS}:disabled`);
     const cell = button && cellOf(button);
     if (cell && (detail > 0 || button.closest('.ipyagent-approval') === null)) {
+      this.focusCell(cell);
+    }
+  }
+
+  /** As in the editor of a cell, Escape leaves a field with what is written in it. */
+  private onKey({ key, target, isComposing, defaultPrevented }: KeyboardEvent): void {
+    const cell = cellOf(target as Element);
+    if (key === 'Escape' && !isComposing && !defaultPrevented && cell !== null) {
       this.focusCell(cell);
     }
   }

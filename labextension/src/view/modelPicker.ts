@@ -6,7 +6,8 @@ import { reveal, revealText } from './reveal';
 /** Rows of the list that are seen at once. */
 const MOST_ROWS = 8;
 
-const NO_CONNECTION = 'No connection to the kernel: run %agent model NAME in a cell.';
+const NO_CONNECTION =
+  'No connection to ipyagent in a kernel: in a cell, run %load_ext ipyagent, then %agent model NAME.';
 
 /** The kernel's reply: why each model is listed, or the problem. */
 interface Models {

@@ -47,7 +47,10 @@ export class UndoView {
     }
     const answer = host.undo?.(this.element, runId, isDry);
     if (answer === undefined) {
-      this.show([`Run %agent undo ${runId} in a cell: this page has no connection to its kernel.`]);
+      // In a fresh kernel there is no %agent yet; once it is loaded, the button works too.
+      const how = `in a cell, run %load_ext ipyagent, then %agent undo ${runId}.`;
+      this.show([`This page has no connection to ipyagent in a kernel: ${how}`]);
+      this.element.append(this.undoButton());
       return;
     }
     const busy = 'A cell is running; this may have to wait for its end.';

@@ -38,6 +38,10 @@ from ipyagent.schema.results import distinct
 
 Channel = Literal["stdout", "stderr", "display"]
 PRINTED: tuple[Channel, ...] = ("stdout", "stderr")
+_MIXED = "[stdout and stderr]"
+CHANNEL_MARKS = (_MIXED, *(f"[{channel}]" for channel in PRINTED))
+_FEW = 3
+"""Marks of a change of the channel; where it changes more often, one at the beginning tells it."""
 
 KEPT = 2_000_000
 """Characters kept of all text, beginning and end: code may print gigabytes."""
@@ -182,13 +186,14 @@ class Outputs:
 
         By then the secrets that code has among its variables are known.
         """
-        text = ""
-        for piece in reversed(list(self._pieces)):
-            # Displays stand on lines of their own.
-            text = f"\n{piece.text}\n{text}" if piece.channel == "display" else piece.text + text
-            if len(text) >= RECENT:
+        pieces, size = list(self._pieces), 0
+        for at in reversed(range(len(pieces))):
+            if (size := size + pieces[at].size) >= RECENT:
+                pieces = pieces[at:]
                 break
-        text = text[-RECENT:]
+        # Displays, and what the other channel says, stand on lines of their own.
+        texts = (text.removesuffix("\n") for _, text in _join_pieces(pieces, brief=False) if text)
+        text = "\n".join(texts)[-RECENT:]
         if text == self._told:
             return None
         self.clean({})
@@ -299,25 +304,40 @@ def _brief(table: object, plain: str) -> str | None:
 
 
 def _text(pieces: list[_Piece], *, brief: bool) -> str:
-    blocks, before = [], "stdout"
+    blocks: list[str] = []
+    marks: set[int] = set()
+    before = "stdout"
     for channel, text in _join_pieces(pieces, brief=brief):
         cleaned = strip_escapes(text).rstrip("\n")
         if not cleaned:
             continue
         if channel not in ("display", before):
-            cleaned, before = f"[{channel}]\n{cleaned}", channel
+            marks.add(len(blocks))
+            blocks.append(f"[{channel}]")
+            before = channel
         blocks.append(cleaned)
+    if len(marks) > _FEW:
+        blocks = [_MIXED, *(block for at, block in enumerate(blocks) if at not in marks)]
     return "\n".join(blocks)
 
 
 def _join_pieces(pieces: list[_Piece], *, brief: bool) -> list[tuple[Channel, str]]:
+    """Return each display, and each stretch of one channel.
+
+    Of a progress bar that stderr draws again after other output only the last state is left.
+    """
     joined: list[tuple[Channel, list[str]]] = []
+    bar: list[str] = []
     for piece in pieces:
         text = piece.brief if brief and piece.brief is not None else piece.text
-        if joined and piece.channel != "display" and joined[-1][0] == piece.channel:
-            joined[-1][1].append(text)
-        else:
-            joined.append((piece.channel, [text]))
+        if not joined or piece.channel == "display" or joined[-1][0] != piece.channel:
+            joined.append((piece.channel, []))
+            if piece.channel == "stderr":
+                if text.startswith("\r"):
+                    above, newline, _ = "".join(bar).rpartition("\n")
+                    bar[:] = [above + newline]
+                bar = joined[-1][1]
+        joined[-1][1].append(text)
     return [(channel, "".join(texts)) for channel, texts in joined]
 
 

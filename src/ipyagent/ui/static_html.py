@@ -12,6 +12,7 @@ there is nothing: 300 agent cells are a third smaller for it.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -164,7 +165,7 @@ def run_html(transcript: Transcript) -> str:
     plan = transcript.plan
     parts = [
         _header(transcript.header),
-        *map(_note, transcript.notes),
+        *map(_own_note, transcript.notes),
         _plan(plan, transcript.header.state) if plan else "",
         *_steps(transcript),
         _ending(transcript.ending) if transcript.ending else "",
@@ -213,7 +214,7 @@ def _plan(plan: Plan, state: str) -> str:
     parts = [
         f"<p><strong>{goal}</strong><br>{title}</p>",
         f'<ol data-ipyagent="plan" data-state="{state}">\n{steps}\n</ol>',
-        _note(plan.hint),
+        _own_note(plan.hint),
     ]
     return _join_html(parts)
 
@@ -238,7 +239,7 @@ def _step(step: Step) -> str:
     rule = "<hr>" if step.is_answer and step.number > 1 else ""
     parts = [
         *map(_user_text, step.user_texts),
-        *map(_note, step.notes),
+        *map(_own_note, step.notes),
         _thinking(thinking) if thinking else "",
         f"{rule}<div{public}>\n{text}</div>" if text else "",
         *map(_media, step.images),
@@ -324,8 +325,8 @@ def _image(image: Image) -> str:
 
 
 def _ending(ending: Ending) -> str:
-    lines = escape(clean_output(ending.text)).replace("\n", "<br>")
-    title = escape(clean_output(ending.title))
+    lines = _with_inline_code(clean_output(ending.text)).replace("\n", "<br>")
+    title = _with_inline_code(clean_output(ending.title))
     is_error = ending.tone == "error"
     title = f"<strong>✗ {title}</strong>" if is_error else f"<em>{title}</em>"
     return f"<blockquote><p>{title}{'<br>' if lines else ''}{lines}</p></blockquote>"
@@ -344,6 +345,15 @@ def _fold(title: str, body: str, fold: Fold) -> str:
 
 def _note(text: str) -> str:
     return f"<p><small>{escape(reveal(text))}</small></p>" if text else ""
+
+
+def _own_note(text: str) -> str:
+    return f"<p><small>{_with_inline_code(reveal(text))}</small></p>" if text else ""
+
+
+def _with_inline_code(text: str) -> str:
+    """Return our own text as HTML: backticks mark code in it."""
+    return re.sub(r"`([^`\n]+)`", r"<code>\1</code>", escape(text))
 
 
 def _details(summary: str, body: str, attributes: str = "", *, is_open: bool = False) -> str:

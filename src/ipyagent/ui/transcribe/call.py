@@ -40,19 +40,23 @@ def _effects(execution: ToolExecution) -> transcript.Effects | None:
     """Return what a call would change; None if it ran, or if nothing was rehearsed."""
     if execution.rehearsal is None or execution.status in _RAN | {ToolStatus.RUNNING}:
         return None
-    return transcribe_rehearsal(execution.rehearsal, execution.call.name)
+    is_open = execution.status is not ToolStatus.DENIED
+    return transcribe_rehearsal(execution.rehearsal, execution.call.name, is_open=is_open)
 
 
-def transcribe_rehearsal(rehearsal: Rehearsal, tool: str) -> transcript.Effects:
-    """Return what a tool's code would change."""
+def transcribe_rehearsal(
+    rehearsal: Rehearsal, tool: str, *, is_open: bool = True
+) -> transcript.Effects:
+    """Return what a tool's code would change, or would have changed once that is not open."""
     if rehearsal.outcome is RehearsalOutcome.SKIPPED:
         return transcript.Effects(title=f"Not tried on a copy: {reveal(rehearsal.reason)}")
     result = transcribe_result(rehearsal.result, tool) if rehearsal.result else None
     shown_title = _count(result) if result else ""
     lines = tuple(_lines(rehearsal))
-    failed = "it failed, and would change" if result and result.error else "it would change"
+    failed = "it failed, and would" if result and result.error else "it would"
+    change = "change" if is_open else "have changed"
     return transcript.Effects(
-        title=f"Tried on a copy of the kernel; {failed}{':' if lines else ' nothing'}",
+        title=f"Tried on a copy of the kernel; {failed} {change}{':' if lines else ' nothing'}",
         lines=lines,
         shown_title=shown_title,
         shown=result if shown_title else None,

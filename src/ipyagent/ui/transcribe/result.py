@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ipyagent.agent.live_output import CHARS, LINES
+from ipyagent.kernel.outputs import CHANNEL_MARKS
 from ipyagent.phrases import plural
 from ipyagent.plaintext import strip_escapes
 from ipyagent.schema import Display, ImageContent, ToolResult, TruncatedOutput
@@ -12,7 +13,6 @@ from ipyagent.ui.reveal import reveal, shorten
 TOUCHED = 10
 """Changed variables that are named."""
 
-_CHANNELS = ("[stdout]", "[stderr]")
 _SHOWN = ("image/png", "image/jpeg", "text/html", "text/markdown", "text/plain")
 
 
@@ -31,9 +31,10 @@ def transcribe_result(result: ToolResult, name: str) -> transcript.Result:
 
 
 def result_facts(result: ToolResult) -> list[str]:
-    """Return remarks on truncation and changed variables."""
+    """Return remarks on truncation and changed variables, and the one for the user alone."""
     cut = truncation_text(result.truncated) if result.truncated else ""
-    return [text for text in (cut, variables_text(result)) if text]
+    remark = reveal(_split_remark(result)[1])
+    return [text for text in (remark, cut, variables_text(result)) if text]
 
 
 def output_text(result: ToolResult) -> str:
@@ -41,9 +42,21 @@ def output_text(result: ToolResult) -> str:
     return _bare(result.output if result.success else result.error or result.output)
 
 
+def text_above_remark(result: ToolResult) -> str:
+    """Return the same without a remark for the user alone, which is one of the result's facts."""
+    return _bare(_split_remark(result)[0]) if result.success else output_text(result)
+
+
+def _split_remark(result: ToolResult) -> tuple[str, str]:
+    """Return the output without its last line, and that line, if the model read all but it."""
+    above, _, last = result.output.rpartition("\n")
+    is_remark = result.success and above != "" and above == result.for_model
+    return (above, last) if is_remark else (result.output, "")
+
+
 def last_lines(result: ToolResult) -> str:
     """Return the last lines that a call had put out until it was stopped; "" for others."""
-    lines = [line for line in _bare(result.so_far).split("\n") if line not in _CHANNELS]
+    lines = [line for line in _bare(result.so_far).split("\n") if line not in CHANNEL_MARKS]
     return "\n".join(lines[-LINES:])[-CHARS:]
 
 
@@ -78,14 +91,15 @@ def transcribe_image(image: ImageContent, label: str) -> transcript.Image:
 
 def _transcribe_for_model(result: ToolResult) -> transcript.Fold | None:
     """Return the text that the model read in place of the output."""
-    if result.for_model is None or result.for_model.strip() == result.output.strip():
+    outputs = {result.output.strip(), _split_remark(result)[0].strip()}
+    if result.for_model is None or result.for_model.strip() in outputs:
         return None
     return transcript.Fold(title="What the model read", text=_bare(result.for_model))
 
 
 def _text_and_displays(result: ToolResult) -> tuple[str, list[Display]]:
     """Return the output, and the displays that are not in it: nothing is shown twice."""
-    text, displays = output_text(result), []
+    text, displays = text_above_remark(result), []
     figures = {image.data.strip() for image in result.images}
     for display in result.displays:
         plain = _bare(display.data.get("text/plain", ""))

@@ -9,7 +9,7 @@ from ipyagent.phrases import plural
 from ipyagent.schema import Preview, ToolExecution, ToolResult
 from ipyagent.ui.reveal import LINE, first_line, shorten
 from ipyagent.ui.transcribe.arguments import SUMMARY, in_order, summarize_arguments
-from ipyagent.ui.transcribe.result import output_text
+from ipyagent.ui.transcribe.result import text_above_remark
 
 _MAX_PARSED = 20_000
 """Characters of code whose statements are looked at."""
@@ -37,7 +37,7 @@ def summarize_result(result: ToolResult) -> str:
     """
     if not result.success:
         return first_line(result.error or "", SUMMARY)
-    text = output_text(result)
+    text = text_above_remark(result)
     sizes = [_table_size(each.data.get("text/html", "")) for each in result.displays]
     if found := [*filter(None, sizes)]:
         return found[-1]
