@@ -290,7 +290,6 @@ def _capture_data(value: Any) -> State | None:
         return State(
             lambda: [
                 before.is_changed(value),
-                value.flags.allows_duplicate_labels,
                 value.name if kind is library.Series else None,
             ],
             [kind, value.attrs, *value.axes, *objects],
