@@ -74,7 +74,7 @@ CHANGES = [
     "sys.modules.pop('csv') and None", "sys.modules['mine'] = types.ModuleType('mine')",
     "sys.meta_path.append(object()) or None", "sys.path_hooks.clear()", "gc.enable()",
     "gc.callbacks.append(print)", "pl.Config.set_fmt_float('full') and None",
-    "import calendar; calendar.setfirstweekday(6)", "asyncio.new_event_loop().create_task",
+    "__import__('calendar').setfirstweekday(6)", "asyncio.new_event_loop().create_task",
     "atexit.register(print)", "[f(print) for f in [atexit.register]]",
     "setattr(pd.DataFrame, 'zork', 1)", "__builtins__['set' + 'attr'](pd.DataFrame, 'ndim', 1)",
     "type(df).zork = 1", "df.__class__.zork = 1", "patch()",

@@ -308,7 +308,7 @@ def two(value: object) -> dict[str, Any]:
 
 
 EDITS: list[tuple[Callable[[], dict[str, Any]], str, str, str]] = [
-    (lambda: two(frame()), "x = x.head(1)", "mine.loc[0, 'a'] = 9", "x"),
+    (lambda: two(frame()), "x = x[x.a > 2]", "mine.loc[0, 'a'] = 9", "x"),
     (lambda: two(frame()), "del x", "mine['u'] = 1", "x"),
     (lambda: two(pl.DataFrame({"a": [1]})), "x = x.clear()", "mine[0, 'a'] = 9", "x"),
     (lambda: two([1]), "x = [*x, 2]", "mine.append(9)", "x"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -305,14 +306,21 @@ def _align_rows(before: Table, after: Table) -> tuple[Any, Any, list[str]]:
 
 def _pair_columns(before: Table, after: Table) -> Iterator[tuple[_Column, _Column]]:
     """Yield the columns that both tables have, by label; by position if labels are no names."""
-    labels = [[each.label for each in table.columns] for table in (before, after)]
-    unnamed = before.width is None or any(None in each for each in labels)
-    if unnamed or any(len({*each}) < len(each) for each in labels):
+    labels = [each.label for table in (before, after) for each in table.columns]
+    if before.width is None or None in labels:
         if len(before.columns) == len(after.columns):
             yield from zip(before.columns, after.columns, strict=True)
         return
-    known = {each.label: each for each in after.columns}
-    yield from ((each, known[each.label]) for each in before.columns if each.label in known)
+    known = dict(_number_columns(after))
+    yield from ((each, known[key]) for key, each in _number_columns(before) if key in known)
+
+
+def _number_columns(table: Table) -> Iterator[tuple[tuple[object, int], _Column]]:
+    """Yield the columns, each with its label and how many before it have that label, too."""
+    counts = Counter[object]()
+    for each in table.columns:
+        yield (each.label, counts[each.label]), each
+        counts[each.label] += 1
 
 
 def _compare_labels(
