@@ -127,7 +127,9 @@ chunks = st.builds(
 
 definitions = st.builds(s.ToolDefinition, name=names, description=texts, input_schema=json_objects)
 displays = st.builds(s.Display, data=st.dictionaries(texts, texts, max_size=2))
-changes = st.builds(s.FileChange, path=names, before=maybe(names), after=maybe(names))
+changes = st.builds(
+    s.FileChange, path=names, before=maybe(names), after=maybe(names), mode=maybe(st.just(0o600))
+)
 touched = st.builds(
     s.VariableChange,
     name=texts,

@@ -44,10 +44,14 @@ def test_edits_of_one_file_are_taken_back_in_their_order(place: Workspace, call:
 
 def test_a_new_file_goes_and_a_deleted_one_comes_back(place: Workspace, call: Call):
     changes = call("write_file", path="new.txt", content="x")
+    (place.root / "report.txt").chmod(0o700)
     changes += call("delete_file", path="report.txt")
-    assert Checkpoints(place).undo(changes).restored == ["new.txt", "report.txt"]
+    undone = Checkpoints(place).undo(changes)
+    assert undone.restored == ["new.txt", "report.txt"]
     assert place.stat("new.txt") is None
     assert place.read_bytes("report.txt") == b"one\n"
+    Checkpoints(place).undo(Checkpoints(place).undo(undone.changes).changes)
+    assert (place.root / "report.txt").stat().st_mode & 0o777 == 0o700, "private, and a program"
 
 
 def test_a_file_that_was_changed_since_is_left_and_the_others_are_not(place: Workspace, call: Call):

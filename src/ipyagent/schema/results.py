@@ -234,11 +234,15 @@ class TruncatedOutput(Model):
 
 
 class FileChange(Model):
-    """A file that a call changed: SHA-256 of its content before and after; None: no file."""
+    """A file that a call changed: SHA-256 of its content before and after; None: no file.
+
+    `mode` are its permissions before.
+    """
 
     path: str
     before: str | None = None
     after: str | None = None
+    mode: Count | None = Field(default=None, exclude_if=lambda found: found is None)
 
 
 SO_FAR = ". Output so far:\n"

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import takewhile
 from operator import eq
+from stat import S_IMODE
 from time import monotonic
 
 from ipyagent.digests import digest_content
@@ -246,7 +247,12 @@ class Checkpoints:
             path=change.path,
             before=digest_content(change.before),
             after=digest_content(change.after),
+            mode=self._mode_of(change.path),
         )
+
+    def _mode_of(self, path: str) -> int | None:
+        status = self._workspace.stat(path)
+        return status and S_IMODE(status.st_mode)
 
     def _save_content(self, content: bytes | None) -> None:
         """Save what a file holds, under its digest."""
@@ -289,13 +295,15 @@ class Checkpoints:
                 f"{spell(change.path)} has changed since, so it is left as it is"
             )
         before = self._load_content(change.before, change.path) if change.before else None
+        mode = self._mode_of(change.path)
         if not dry_run:
             self._save_content(now)
             if before is not None:
-                self._workspace.compare_and_swap(change.path, now, before)
+                self._workspace.compare_and_swap(change.path, now, before, change.mode)
             elif now is not None:
                 self._workspace.delete(change.path, now)
-        return [change.model_copy(update={"before": change.after, "after": change.before})]
+        back = {"before": change.after, "after": change.before, "mode": mode}
+        return [change.model_copy(update=back)]
 
     def _load_content(self, content: str, path: str) -> bytes:
         data = self._workspace.state_folder().read_if_exists(f"{_FOLDER}/{content}")

@@ -135,14 +135,18 @@ class Folder:
         before = self.read_bytes(path) if self.stat(path) else None
         self.compare_and_swap(path, before, (before or b"") + data)
 
-    def compare_and_swap(self, path: str, before: bytes | None, after: bytes) -> None:
+    def compare_and_swap(
+        self, path: str, before: bytes | None, after: bytes, mode: int | None = None
+    ) -> None:
         """Replace the file only if it still holds `before` (None: no file); otherwise raise.
+
+        `mode` are the permissions of a new one.
 
         The file is exchanged first and compared then, so that a save at the same moment is put back
         instead of lost.
         """
         path = self.writable_path(path)
-        with self._temporary_file(path, after) as (folder, temporary, name):
+        with self._temporary_file(path, after, mode) as (folder, temporary, name):
             if not safe_open.replace_if_unchanged(folder, temporary, name, before):
                 is_open = safe_open.has_writer(folder, name)
                 raise _open_for_writing_error(path) if is_open else _changed_error(path)
@@ -254,7 +258,9 @@ class Folder:
             os.close(fd)
 
     @contextlib.contextmanager
-    def _temporary_file(self, path: str, data: bytes) -> Iterator[tuple[int, str, str]]:
+    def _temporary_file(
+        self, path: str, data: bytes, mode: int | None = None
+    ) -> Iterator[tuple[int, str, str]]:
         """Write and sync a new file beside `path`: yields (folder, temporary name, name)."""
         if len(data) > MAX_BYTES:
             raise PathValidationError(f"more than {human_size(MAX_BYTES)} for {spell(path)}")
@@ -264,9 +270,8 @@ class Folder:
             with self._open_parent(path, create=True) as (folder, name):
                 temporary = f".{secrets.token_hex(8)}.tmp"
                 try:
-                    safe_open.write_new(
-                        folder, temporary, data, safe_open.stat_replaceable(folder, name, path)
-                    )
+                    like = safe_open.stat_replaceable(folder, name, path)
+                    safe_open.write_new(folder, temporary, data, like, mode)
                     yield folder, temporary, name
                     os.fsync(folder)
                 finally:

@@ -157,7 +157,7 @@ def _is_of_code(error: str) -> bool:
     """Return whether code would fail with this error outside of the isolation, too."""
     kind, _, text = error.partition(":")
     if kind != "ModuleNotFoundError":
-        return kind in _PLAIN_ERRORS
+        return kind in _PLAIN_ERRORS and text != " no running event loop"  # a fork has none
     name = text.partition("'")[2].partition("'")[0].partition(".")[0]
     return bool(name) and PathFinder.find_spec(name) is None
 

@@ -139,17 +139,20 @@ def stat_replaceable(folder: int, name: str, path: str) -> os.stat_result | None
     return status
 
 
-def write_new(folder: int, name: str, data: bytes, like: os.stat_result | None) -> None:
-    """Write and sync a new file, with owner and mode of the one that it replaces."""
+def write_new(
+    folder: int, name: str, data: bytes, like: os.stat_result | None, mode: int | None = None
+) -> None:
+    """Write and sync a new file, with owner and mode of the one that it replaces, or that mode."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+    mode = like.st_mode if like else mode
     # Private until it has the mode of the old one.
-    fd = os.open(name, flags, 0o600 if like else 0o666, dir_fd=folder)
+    fd = os.open(name, flags, 0o666 if mode is None else 0o600, dir_fd=folder)
     with os.fdopen(fd, "wb") as file:
-        if like:
-            if (like.st_uid, like.st_gid) != (os.geteuid(), os.getegid()):
-                with contextlib.suppress(PermissionError):
-                    os.fchown(fd, like.st_uid, like.st_gid)
-            os.fchmod(fd, stat.S_IMODE(like.st_mode) & 0o777)
+        if like and (like.st_uid, like.st_gid) != (os.geteuid(), os.getegid()):
+            with contextlib.suppress(PermissionError):
+                os.fchown(fd, like.st_uid, like.st_gid)
+        if mode is not None:
+            os.fchmod(fd, mode & 0o777)
         file.write(data)
         file.flush()
         os.fsync(fd)

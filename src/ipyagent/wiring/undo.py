@@ -8,13 +8,16 @@ from dataclasses import dataclass
 from ipyagent.errors import AgentError, ConfigError
 from ipyagent.kernel.describe.safe_inspect import one_line
 from ipyagent.kernel.namespace import take_snapshot
-from ipyagent.phrases import plural
+from ipyagent.phrases import join_some, plural
 from ipyagent.plaintext import spell
 from ipyagent.schema import Run, ToolExecution
 from ipyagent.schema.runs import UndoReport
 from ipyagent.tools.file_change import Checkpoints
 from ipyagent.wiring.environment import Environment
 from ipyagent.wiring.undo_history import CallRecord
+
+NAMED = 50
+"""What is taken back is named, up to that number."""
 
 NOTHING = "{} changed files, variables or cells that can be taken back; nothing to undo"
 INSIDE = "{} stays as it is: it was changed inside, as the trial on a copy had shown"
@@ -106,7 +109,7 @@ class Undo:
         names = record.variables.names if record.variables else []
         cells = [each.title for each in record.cells]
         paths = [spell(each.path) for each in record.files]
-        what = ", ".join(map(one_line, (*names, *cells, *paths)))
+        what = join_some([*map(one_line, (*names, *cells, *paths))], NAMED)
         self.environment.remarks.append(f"The user took back {self.subject}: {what} as before it.")
 
 
@@ -194,4 +197,4 @@ def describe_undo(environment: Environment, run: Run) -> str:
     ]
     size = environment.undo.size_of(undo.records)
     held = f"; holds {size / 1e6:,.1f} MB" if size >= 50_000 else ""
-    return f"undo: {', '.join(parts) or 'no longer kept'}{held}"
+    return f"undo: {join_some(parts, NAMED) or 'no longer kept'}{held}"

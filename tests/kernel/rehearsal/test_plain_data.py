@@ -18,12 +18,14 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import pandas as pd
 import pytest
+from dateutil.tz import tzutc
 from hypothesis import given, strategies as st
 
 from ipyagent.kernel.rehearsal.plain_cells import NotPlainError
 from ipyagent.kernel.rehearsal.plain_data import read_all, write_all
 from ipyagent.kernel.variables.tables import copies_on_write
 
+HOUR = datetime.timedelta(hours=1)
 TABLE = pd.DataFrame(
     {
         "a": [1, 2, 3],
@@ -220,6 +222,15 @@ def test_a_frequency_of_which_the_text_does_not_say_all_is_refused() -> None:
         through(pd.date_range("2020-01-06", periods=3, freq=holidays))
 
 
+@pytest.mark.parametrize("zone", [datetime.timezone(HOUR, "CET"), ZoneInfo("UTC"), tzutc()])
+def test_a_zone_that_is_not_the_one_of_its_name_is_refused(zone: datetime.tzinfo) -> None:
+    """Of that name, there is one with a summer time."""
+    times = pd.date_range("2020-07-01", periods=2, tz=zone)
+    for value in (times, pd.Series(times), pd.DataFrame({"t": times})):
+        with pytest.raises(NotPlainError):
+            through(value)
+
+
 def test_existing_variables_and_modules_are_referred_to() -> None:
     table = TABLE
     assert through([table], {"table": table})[0] is table
@@ -238,7 +249,8 @@ class Own:
     "value",
     [Own(), [Own()], lambda: 0, np.array([Own()]), pd.Series([Own()]), iter([]), np.arange(9)[:3],
      datetime.datetime(2020, 10, 25, 2, fold=1), datetime.time(1, tzinfo=ZoneInfo("Asia/Tokyo")),
-     defaultdict(lambda: 0), Decimal("1" * 9_999), np.random.Generator(np.random.MT19937(1))],
+     pd.Timestamp(0).replace(fold=1), defaultdict(lambda: 0), Decimal("1" * 9_999),
+     np.random.Generator(np.random.MT19937(1))],
     ids=lambda value: type(value).__name__,
 )  # fmt: skip
 def test_what_is_not_plain_is_refused(value: Any) -> None:

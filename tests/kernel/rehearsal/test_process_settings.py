@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import atexit
 import csv
 import decimal
@@ -19,8 +20,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 
+from ipyagent.schema import RehearsalOutcome
+from ipyagent.tools.rehearsal import judge_report
+from ipyagent.tools.workspace import Workspace
 from rehearsal_trial import rehearse
 from sampling import cases
 
@@ -37,7 +42,16 @@ def variables() -> dict[str, Any]:
     named = {each.__name__: each for each in modules}
     tempfile.gettempdir()  # which finds it on first use
     df = pd.DataFrame({"a": [1]})
-    return {**named, "pd": pd, "np": np, "df": df, "patch": patch, "values": {"a": 1}}
+    return {
+        **named,
+        "asyncio": asyncio,
+        "pl": pl,
+        "pd": pd,
+        "np": np,
+        "df": df,
+        "patch": patch,
+        "values": {"a": 1},
+    }
 
 
 def effects(code: str, folder: Path) -> list[str]:
@@ -59,6 +73,8 @@ CHANGES = [
     "locale.setlocale(locale.LC_ALL, 'C.UTF-8')", "sys.settrace(lambda *_: None)",
     "sys.modules.pop('csv') and None", "sys.modules['mine'] = types.ModuleType('mine')",
     "sys.meta_path.append(object()) or None", "sys.path_hooks.clear()", "gc.enable()",
+    "gc.callbacks.append(print)", "pl.Config.set_fmt_float('full') and None",
+    "__import__('calendar').setfirstweekday(6)", "asyncio.new_event_loop().create_task",
     "atexit.register(print)", "[f(print) for f in [atexit.register]]",
     "setattr(pd.DataFrame, 'zork', 1)", "__builtins__['set' + 'attr'](pd.DataFrame, 'ndim', 1)",
     "type(df).zork = 1", "df.__class__.zork = 1", "patch()",
@@ -86,6 +102,17 @@ LOOKS = [
 @pytest.mark.parametrize("code", cases(LOOKS))
 def test_reading_a_setting_is_a_look(tmp_path: Path, code: str) -> None:
     assert set(effects(code, tmp_path)) <= {"c"}
+
+
+def test_code_that_misses_the_kernels_event_loop_did_not_fail(tmp_path: Path) -> None:
+    async def run() -> dict[str, Any]:
+        asyncio.get_running_loop()
+        return rehearse("asyncio.get_running_loop().time()", {"asyncio": asyncio}, tmp_path)
+
+    report = asyncio.run(run())
+    assert report["result"]["error"] == "RuntimeError: no running event loop"
+    judged = judge_report(report, [], Workspace(tmp_path), {})
+    assert judged.rehearsal.outcome is RehearsalOutcome.CHANGES
 
 
 @pytest.mark.parametrize("code", ["plt.title('x')", "from matplotlib import pyplot as p\np.grid()"])

@@ -67,11 +67,13 @@ def put(module: Any) -> None:
 
 
 def variables() -> dict[str, Any]:
-    own = Own()
+    own, marked = Own(), pd.Series([1])
+    object.__setattr__(marked, "extra", [1])
     return {
         "numbers": [1, 2, [3]],
         "table": pd.DataFrame({"a": [1, 2, 3], "b": list("xyz")}),
         "column": pd.Series([1.0, 2.0]),
+        "marked": marked,
         "array": np.arange(5),
         "names": {"k": {"deep": [1]}},
         "own": own,
@@ -99,7 +101,7 @@ CHANGES = [
     "numbers.append(1)", "numbers[2].append(1)", "numbers[0] = 9", "numbers[:] = []",
     "numbers.sort(key=str, reverse=True)", "table['c'] = 1", "table.loc[0, 'a'] = 9",
     "table.iloc[0, 0] = 9", "table.pop('a')", "table.columns = ['u', 'v']",
-    "table.index.name = 'n'",
+    "table.index.name = 'n'", "table.extra = 1", "marked.extra.append(1)",
     "table.insert(0, 'z', 0)", "table.attrs['x'] = 1", "table.at[1, 'b'] = 'q'",
     "column[0] = 9", "column.name = 'n'", "column += 1", "array[0] = 9", "array += 1",
     "array.sort(); array[:] = array[::-1]", "array.fill(3)",

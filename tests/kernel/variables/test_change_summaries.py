@@ -131,6 +131,12 @@ VALUES: list[tuple[Any, str, str]] = [
     (pd.Series([1, 2], name="s"), "x.iloc[0] = 5", "s: 1 value changed"),
     (pd.Series([1, 2], name="s"), "x = x.head(1)", "2 → 1 rows · 1 row dropped"),
     (pd.Series([1, "a", None, (1,)], dtype=object), "x = x.copy()", ""),
+    (
+        pd.DataFrame({("a", "b"): [1]}),
+        "x[('a', 'c')] = 2",
+        "1 × 1 → 1 × 2 · + ('a', 'c') (int64)",
+    ),
+    (pd.DataFrame([[1, 2]], columns=["a", "a"]), "x['c'] = 1", "1 × 2 → 1 × 3 · + c (int64)"),
     (Settings(0.1, [1]), "x.rate = 0.2", "'rate': 0.1 → 0.2"),
     (Settings(0.1, [1]), "x.steps.append(2)", "changed inside"),
     (scipy.sparse.eye_array(3).tocsr(), "x.data[0] = 5", "changed inside"),

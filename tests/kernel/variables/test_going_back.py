@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 from collections import ChainMap, Counter, OrderedDict, UserDict, UserList, defaultdict, deque
 from collections.abc import Callable
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
@@ -54,6 +56,19 @@ class Own:
     __hash__ = None
 
 
+@dataclass(eq=False)
+class Rows(list[int]):
+    """Holds more than its attributes."""
+
+    label: str = ""
+
+
+def test_an_object_that_holds_more_than_its_attributes_is_not_said_to_go_back():
+    changed = Changed("x.append(2); x.label = 'b'; y = 1", x=Rows(), y=0)
+    changed.undo()
+    assert "cannot be taken back" in changed.skipped.get("x", "it went unnoticed")
+
+
 OBJECTS: list[tuple[Callable[[], Any], str]] = [
     (Own, "x.items.append(2)"),
     (Own, "x.more = 1; del x.items"),
@@ -81,6 +96,7 @@ CONTAINERS: list[tuple[Callable[[], Any], str]] = [
     (lambda: [OrderedDict(a=1, b=2)], "x[0].move_to_end('a')"),
     (lambda: OrderedDict(a=1), "x.clear()"),
     (lambda: defaultdict(list), "x['a'].append(1)"),
+    (lambda: defaultdict(list, a=[1]), "x.default_factory = None"),
     (lambda: Counter("aab"), "x['a'] += 1"),
     (lambda: {"a": 1, "b": 2}, "x['a'] = x.pop('a')"),
     (lambda: {"_has_sorted_indices": 1, "a": 2}, "x.clear()"),
@@ -143,7 +159,10 @@ ARRAYS: list[tuple[Callable[[], Any], str]] = [
     (lambda: np.arange(3), "x.flags.writeable = False"),
     (lambda: np.arange(3), "x[0] = 9; x.flags.writeable = False"),
     (lambda: np.array(["a", None], dtype=object), "x[1] = 'b'"),
+    (lambda: np.array([[1], None], dtype=object), "x[0].append(2)"),
+    (lambda: np.array([[1], None], dtype=object), "x[0].append(2); x[1] = 3"),
     (fields, "x['a'] = 7"),
+    (lambda: np.array([(1, [2])], dtype=[("a", int), ("b", object)]), "x['b'][0].append(3)"),
 ]
 
 
@@ -260,6 +279,7 @@ BESIDE_CELLS = [
     ("for each in x['lists']: each.clear()\nx['c'] = 1", "objects in cells changed"),
     ("x.at[x.index[1], 'lists'] = [9]; x['lists'].iloc[0].clear()", "objects in cells changed"),
     ("x.index.freq = None", "frequency of the labels changed"),
+    ("x.flags.allows_duplicate_labels = False", "flags changed"),
 ]
 
 
@@ -280,7 +300,41 @@ def test_what_a_table_holds_beside_plain_cells_is_told_and_goes_back():
         assert (df.attrs, df["lists"].to_list()) == (make().attrs, [[1], [2]]), code
         assert df.attrs is attributes or "x.attrs = " in code
         assert df["lists"].iloc[0] is first
-        pd.testing.assert_frame_equal(df, make())  # and with it the frequency
+        pd.testing.assert_frame_equal(df, make())  # and with it the frequency and flags
+
+
+def two(value: object) -> dict[str, Any]:
+    return {"x": value, "mine": value}
+
+
+EDITS: list[tuple[Callable[[], dict[str, Any]], str, str, str]] = [
+    (lambda: two(frame()), "x = x[x.a > 2]", "mine.loc[0, 'a'] = 9", "x"),
+    (lambda: two(frame()), "del x", "mine['u'] = 1", "x"),
+    (lambda: two(pl.DataFrame({"a": [1]})), "x = x.clear()", "mine[0, 'a'] = 9", "x"),
+    (lambda: two([1]), "x = [*x, 2]", "mine.append(9)", "x"),
+    (lambda: two({"k": [1]}), "x = dict(x, a=2)", "mine['u'] = 1", "x"),
+    (lambda: two([1]), "x.append(2); x = None", "mine.append(9)", ""),
+    (lambda: two(frame()), "x['c'] = 1; x = x.head(1)", "mine['u'] = 1", ""),
+    (lambda: {"x": np.zeros(9_000_000)}, "x[0] = 1", "x[1] = 9", ""),
+    (lambda: {"x": np.array([[1], 2], dtype=object)}, "x[1] = 3", "x[0].append(9)", ""),
+]
+
+
+@pytest.mark.spec("E04")
+@pytest.mark.parametrize(("make", "code", "edit", "restored"), EDITS)
+def test_what_the_user_did_since_to_what_a_variable_held_stays(
+    make: Callable[[], dict[str, Any]], code: str, edit: str, restored: str
+):
+    """Where only the name was bound anew, it goes back to that; else it is left and named."""
+    changed = Changed(code, **make())
+    exec(edit, changed.names)
+    mine: Any = changed.names.get("mine", changed.names.get("x"))
+    before = copy.deepcopy(mine)
+    back = changed.undo()
+    assert repr(mine) == repr(before)  # of a large array both ends
+    assert " ".join(changed.restored) == restored
+    assert restored or "has changed since, so it is left" in changed.skipped["x"]
+    assert not restored or back is mine
 
 
 def test_copies_of_a_table_that_is_gone_are_freed():

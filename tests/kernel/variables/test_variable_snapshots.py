@@ -110,9 +110,14 @@ def test_an_object_that_closes_itself_does_so_when_code_deletes_it():
     assert variables["is_closed"]
 
 
-def test_the_number_of_reported_changes_is_limited():
-    code = f"for i in range({MOST * 3}): globals()[f'v{{i}}'] = i"
-    assert len(changes_of(code)) == MOST
+def test_the_number_of_reported_changes_is_limited_and_all_are_taken_back():
+    variables: dict[str, Any] = {"n": 1}
+    space = PlainNamespace(variables)
+    result = space.run(f"for i in range({MOST * 3}): globals()[f'v{{i}}'] = i")
+    assert len(result.variables) == MOST
+    assert result.undo is not None
+    checkpoint.VariableUndo(space).take_back(result.undo)
+    assert [*space.variables()] == ["n"]
 
 
 @pytest.mark.parametrize("secret", ["api_key", "password"])
@@ -204,5 +209,6 @@ def test_a_table_that_is_larger_than_undo_may_keep_is_freed_with_its_memory():
     (column,) = [weakref.ref(each) for each in [tables["df"]]]
     del tables["df"]
     assert column() is None
-    (change,) = taken.changes(tables)
-    assert change.kept == "it is larger than what undo may keep"
+    undo = taken.checkpoint(tables)
+    assert undo is not None
+    assert undo.changes[0].kept == "it is larger than what undo may keep"

@@ -189,7 +189,8 @@ def _take_span(value: Any, pandas: ModuleType) -> tuple[object, ...]:
     match type(value).__name__:
         case "Timestamp":
             zone = None if value.tz is None else str(value.tz)
-            if pandas.Timestamp(0, tz=zone).tz is not value.tz:
+            is_folded = zone is None and value.fold
+            if is_folded or pandas.Timestamp(0, tz=zone).tz is not value.tz:
                 raise NotPlainError
             return value.asm8, zone
         case "Timedelta":
@@ -319,7 +320,11 @@ def _take_values(column: Any) -> object:
     if kind == "IntervalDtype":
         return "intervals", array.left, array.right, array.closed
     if kind == "DatetimeTZDtype":
-        return "zoned", pandas.DatetimeIndex(array).tz_convert(None).to_numpy(), str(dtype)
+        with suppress(TypeError):  # of some zones the text says nothing
+            if repr(pandas.api.types.pandas_dtype(str(dtype)).tz) == repr(dtype.tz):
+                instants = pandas.DatetimeIndex(array).tz_convert(None)
+                return "zoned", instants.to_numpy(), str(dtype)
+        raise NotPlainError
     if str(dtype) in _MASKED:
         # Views, as those of other columns are: what was written once is not written "again".
         mask, values = array.isna().view(), array.to_numpy(dtype.numpy_dtype, na_value=0).view()

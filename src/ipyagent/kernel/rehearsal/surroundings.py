@@ -32,7 +32,7 @@ _SETTINGS = {
         " threading.excepthook threading.gettrace() threading.getprofile()"
         " threading.stack_size()"
         " sys.argv sys.warnoptions sys.stdout sys.get_coroutine_origin_tracking_depth()"
-        " gc.isenabled() gc.get_threshold() gc.get_debug()"
+        " gc.isenabled() gc.get_threshold() gc.get_debug() gc.callbacks"
     ),
     "changes the environment": "os.environ._data",
     "changes the working folder": "os.getcwd()",
@@ -50,6 +50,7 @@ _SETTINGS = {
         " socket.getdefaulttimeout() copyreg.dispatch_table numpy.geterr()"
         " numpy.get_printoptions() numpy.geterrcall() numpy.getbufsize() sklearn.get_config()"
         " logging.getLevelNamesMapping() pandas._config.config._global_config matplotlib.rcParams"
+        " polars.Config.state()"
     ),
     "leaves a figure open": "matplotlib._pylab_helpers.Gcf.figs",
 }
@@ -74,7 +75,9 @@ _LASTING = frozenset(
         *("putenv", "unsetenv", "nice", "setpriority", "sched_setaffinity", "pthread_sigmask"),
         *("dup2", "closerange", "raise_signal", "pidfd_send_signal"),
         *("setxattr", "removexattr", "enable", "disable", "disable_max_rows", "use"),
-        *("switch_backend", "set_start_method"),
+        *("switch_backend", "set_start_method", "addfont", "add_type", "setfirstweekday"),
+        *("setLoggerClass", "setLogRecordFactory", "reset_tzpath", "create_task"),
+        *("ensure_future", "call_soon_threadsafe", "run_coroutine_threadsafe"),
     }
 )
 """Names whose use lasts beyond the code."""

@@ -290,10 +290,10 @@ def _capture_data(value: Any) -> State | None:
         return State(
             lambda: [
                 before.is_changed(value),
-                value.flags.allows_duplicate_labels,
                 value.name if kind is library.Series else None,
+                *_list_added(value),
             ],
-            [kind, value.attrs, *value.axes, *objects],
+            [kind, value.attrs, *value.axes, *objects, *_list_added(value)],
         )
     if home == "pandas" and is_a(value, library.Index):
         levels = [*value.levels] if hasattr(value, "levels") else []
@@ -328,6 +328,12 @@ def _read_array(array: Any, numpy: types.ModuleType) -> list[object]:
         return [*found, *array.ravel().tolist()]
     data = numpy.ascontiguousarray(array).reshape(-1).view("u1") if array.size else b""
     return [*found, str(zlib.crc32(data))]
+
+
+def _list_added(table: object) -> list[object]:
+    """Return the attributes that were set on a table of pandas, which itself adds accessors."""
+    added = own_attributes(table).items()
+    return [each for name, each in added if name[:1] != "_" and not hasattr(type(table), name)]
 
 
 def _list_objects(cells: Any) -> list[object]:

@@ -15,7 +15,7 @@ from ipyagent.kernel.variables.captures import Capture, Live, is_equal
 from ipyagent.phrases import plural
 from ipyagent.redaction import Secrecy
 
-SAMPLED = 2**26
+SAMPLED = 2**28
 """Bytes of an array that are read for its checksum."""
 
 OBJECTS = 100_000
@@ -25,6 +25,11 @@ OBJECTS = 100_000
 def is_array(value: object) -> bool:
     """Return whether the value is exactly a numpy array; subclasses run code of their own."""
     return type(value) is getattr(sys.modules.get("numpy"), "ndarray", None)
+
+
+def holds_objects(array: object) -> bool:
+    """Return whether there are objects in the cells of an array."""
+    return bool(sys.modules["numpy"].asarray(array).dtype.hasobject)
 
 
 def views_of_same_memory(
@@ -71,9 +76,10 @@ class ArrayCapture(Capture):
 
     can_rebind = True
 
-    def __init__(self, value: object) -> None:
+    def __init__(self, value: object, cells: Capture | None = None) -> None:
+        """`cells`: the state of the objects in its cells."""
         super().__init__(value, held=False)
-        self._copy = _copy_array(value)
+        self._copy, self._cells = _copy_array(value), cells
 
     @override
     def compare(self, value: object, secret: Secrecy) -> str | None:
@@ -81,10 +87,20 @@ class ArrayCapture(Capture):
 
     @override
     def summarize(self, value: object, secret: Secrecy) -> str:
-        return _summarize_arrays(self._copy, value) if is_array(value) else ""
+        if not is_array(value):
+            return ""
+        summary = _summarize_arrays(self._copy, value)
+        is_changed = not summary and self._cells is not None and self._cells.was_changed()
+        return "objects in cells changed" if is_changed else summary
+
+    @override
+    def is_state_of(self, value: object) -> bool:
+        return is_array(value) and not self.is_changed(value)
 
     @override
     def restore(self, live: Live, problems: list[str]) -> object:
+        if self.is_inside and self._cells is not None:
+            self._cells.restore(live, problems)
         # The array was not referred to: at its address is it, or its views' owner, or another.
         address = self.identity.address
         owners = (find_owner(each) for each in live.values() if is_array(each))

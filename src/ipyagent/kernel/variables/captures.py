@@ -13,6 +13,7 @@ import re
 import types
 import uuid
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -140,7 +141,7 @@ class Capture:
     kept = ""
     """Why a change inside of the object cannot be taken back; "" if it can."""
     is_inside = False
-    """True if the object itself was changed, not only the name bound to another one."""
+    """True if the call changed the object itself: only then what it holds is put back."""
 
     def __init__(self, value: object, *, held: bool = True) -> None:
         self.identity = ObjectIdentity(value)
@@ -159,6 +160,12 @@ class Capture:
     def compare(self, value: object, secret: Secrecy) -> str | None:
         """Return what is different in the object, given once more; None if nothing is."""
         return self.summarize(value, secret) if self.is_changed(value) else None
+
+    def was_changed(self) -> bool:
+        """Return whether the object holds something else now; False if it is not kept."""
+        with suppress(Exception):  # a table library's own object can be broken
+            return self._value is not None and self.is_changed(self._value)
+        return False
 
     def is_state_of(self, value: object) -> bool:
         """Return whether the value is this very object, and holds what it held."""

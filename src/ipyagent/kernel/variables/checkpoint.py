@@ -5,6 +5,7 @@ How a value is captured depends on its exact type.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -12,7 +13,7 @@ from typing import Protocol
 
 from ipyagent.kernel.describe.safe_inspect import module_name, one_line, type_name
 from ipyagent.kernel.protocols import Variables
-from ipyagent.kernel.variables.arrays import ArrayCapture, ArrayChecksum, is_array
+from ipyagent.kernel.variables.arrays import ArrayCapture, ArrayChecksum, holds_objects, is_array
 from ipyagent.kernel.variables.captures import (
     Allowance,
     Capture,
@@ -22,13 +23,14 @@ from ipyagent.kernel.variables.captures import (
     summarize_types,
 )
 from ipyagent.kernel.variables.containers import ContainerCapture, TooLargeError, is_container
-from ipyagent.kernel.variables.tables import TableCapture, is_table
+from ipyagent.kernel.variables.tables import OBJECTS, TableCapture, is_table
 from ipyagent.redaction import secrecy
 from ipyagent.schema import VariableChange
 
 COPIED = 256 * 2**20
 """Bytes that one snapshot copies: more would keep the user waiting."""
 
+_EDITED = "has changed since, so it is left as it is"
 TOO_LARGE = "it is larger than what undo may keep"
 TOO_MANY = "it holds too many objects, or keys of classes of yours"
 
@@ -48,9 +50,8 @@ def capture(value: object, allowance: Allowance) -> Capture:
 def capture_result(value: object) -> Capture:
     """Return the state that a call left: it is only compared with."""
     try:
-        found = (
-            ArrayChecksum(value) if is_array(value) else capture(value, Allowance(COPIED, 2**62))
-        )
+        is_summed = is_array(value) and not holds_objects(value)
+        found = ArrayChecksum(value) if is_summed else capture(value, Allowance(COPIED, 2**62))
     except Exception:  # an array's type without bytes of its own
         found = Described(value, "")
     found.release()
@@ -64,13 +65,25 @@ def _capture_inside(value: object, allowance: Allowance) -> Capture | None:
         found = TableCapture.take(value, allowance, lambda each: _capture_inside(each, allowance))
     elif is_array(value):
         spent = allowance.spend(value.nbytes)  # type: ignore[attr-defined]
-        found = ArrayCapture(value) if spent else None
+        found = ArrayCapture(value, _capture_cells(value, allowance)) if spent else None
     elif is_container(value):
         return ContainerCapture(value, lambda each: _capture_inside(each, allowance))
     else:
         return None
     # Memory that the user's code frees is freed.
     return found or Described(value, TOO_LARGE, held=False)
+
+
+def _capture_cells(array: object, allowance: Allowance) -> Capture | None:
+    """Return the state of the objects in the cells of an array; None if there are none."""
+    numpy = sys.modules["numpy"]
+    if holds_objects(array) and numpy.size(array) <= OBJECTS:
+        with suppress(TooLargeError):
+            cells = numpy.ravel(array).tolist()
+            found = ContainerCapture(cells, lambda each: _capture_inside(each, allowance))
+            found.is_inside = True
+            return found
+    return None
 
 
 def _explain(value: object) -> str:
@@ -98,6 +111,13 @@ class Entry:
             return self.after.is_state_of(variables[self.name])
         return False
 
+    def still_holds(self, variables: Mapping[str, object]) -> bool:
+        """Return whether the variable holds the object that it held, which the call changed."""
+        before = None if self.kept else self.before
+        if before is None or not before.is_inside:
+            return False
+        return before.identity.is_same(variables.get(self.name))
+
     def describe(self, variables: Mapping[str, object]) -> str:
         """Return what was done to the variable since."""
         if self.before is None or self.name not in variables:
@@ -124,13 +144,12 @@ class VariableCheckpoint:
         left: dict[int, Capture] = {}
         for each in changes:
             old = before(each.name) if each.change != "created" else None
-            after = None
+            after, value = None, variables.get(each.name)
             if each.change != "deleted":
-                value = variables[each.name]
                 after = left.get(id(value)) or capture_result(value)
                 left[id(value)] = after
-                if old is not None and old.identity.is_same(value):
-                    old.is_inside = True
+            if old is not None and (old.identity.is_same(value) or old.was_changed()):
+                old.is_inside = True
             self.entries.append(Entry(each.name, old, after, each.kept))
 
     @property
@@ -188,6 +207,12 @@ class VariableUndo:
         """Take back the newest call that is left."""
         variables = self.namespace.variables()
         ready = [each for each in checkpoint.entries if self._may_go_back(each, variables)]
+        going = {each.name for each in ready}
+        others = (each for each in checkpoint.entries if each.name not in going)
+        edited = {id(each.before) for each in others if each.still_holds(variables)}
+        for each in [each for each in ready if id(each.before) in edited]:
+            ready.remove(each)
+            self.skipped[each.name] = f"{one_line(each.name)} stays: what it held {_EDITED}"
         self.restored |= {each.name: each.describe(variables) for each in ready}
         if not self.dry_run:
             self._restore(ready, variables)
@@ -201,7 +226,7 @@ class VariableUndo:
             if is_known:
                 text = f"{label} goes back to what somebody else made of it between two calls"
             else:
-                text = f"{label} has changed since, so it is left as it is"
+                text = f"{label} {_EDITED}"
         elif entry.kept:
             text = f"{label} stays: {entry.kept}"
         else:

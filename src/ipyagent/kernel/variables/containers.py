@@ -47,6 +47,8 @@ _GETTERS = (types.GetSetDescriptorType, types.MemberDescriptorType)
 _WITH_ATTRIBUTES = ("__main__", "collections")
 MADE_BY_STATEMENT = 1 << 9
 """A flag of classes that are written in Python: their objects hold nothing else."""
+_PYTHON_SIZE = object.__basicsize__ + 2 * tuple.__itemsize__
+"""Bytes of an object with attributes; some classes written in C have that flag, too."""
 _KNOWN = set(map(id, (list, set, collections.deque, bytearray, tuple, *_DICTS)))
 
 
@@ -69,11 +71,11 @@ def _attributes(value: object) -> dict[str, object] | None:
     Such are those of dataclasses, of classes of the notebook's, and sparse arrays of scipy.
     """
     cls = type(value)
-    is_own = module_name(cls) in _WITH_ATTRIBUTES and all(
+    is_made = cls.__basicsize__ <= _PYTHON_SIZE and all(
         base.__flags__ & MADE_BY_STATEMENT for base in ancestors(cls)[:-1]
     )
-    is_simple = is_own or _is_sparse(cls) or cls is types.SimpleNamespace
-    if "__dataclass_fields__" not in class_dict(cls) and not is_simple:
+    is_own = module_name(cls) in _WITH_ATTRIBUTES or "__dataclass_fields__" in class_dict(cls)
+    if not (is_made and is_own) and not _is_sparse(cls) and cls is not types.SimpleNamespace:
         return None
     if slots(cls) or closes_itself(cls):
         return None
@@ -95,6 +97,7 @@ class _Part:
         self._target: Any = container if attributes is None else attributes
         # By the type, because an object of the user's can lie about its class.
         self.is_set = type(container) is set
+        self.factory = container.default_factory if type(container) is _DICTS[-1] else None
         self.keys: list[object] = []
         self.values: list[Any] = []
         if isinstance(self._target, dict):
@@ -110,6 +113,8 @@ class _Part:
     def put_back(self) -> None:
         """Restore what the container held, in place."""
         target = self._target
+        if type(target) is _DICTS[-1]:
+            target.default_factory = self.factory
         if isinstance(target, bytearray):
             target[:] = bytes(self.values)  # of a fixed size while a memoryview looks into it
         elif isinstance(target, dict):
@@ -126,7 +131,7 @@ class _Part:
 
     def differs(self, now: _Part) -> bool:
         """Return whether a container of the same kind holds something else."""
-        if len(self) != len(now):
+        if len(self) != len(now) or self.factory is not now.factory:
             return True
         if self.is_set:  # they may be in another order
             return not are_plain_keys(now.keys) or set(now.keys) != set(self.keys)
@@ -175,6 +180,8 @@ class ContainerCapture(Capture):
 
     @override
     def restore(self, live: Live, problems: list[str]) -> object:
+        if not self.is_inside:
+            return self._value
         for found, each in self._inside:
             with _noting(problems, each):
                 changed = found.is_changed(each)

@@ -80,16 +80,12 @@ class Snapshot:
         """Return the result with the changes since then, and what takes them back."""
         if (undo := self.checkpoint(variables)) is None:
             return result
-        return result.model_copy(update={"variables": undo.changes, "undo": undo})
+        return result.model_copy(update={"variables": undo.changes[:MOST], "undo": undo})
 
     def checkpoint(self, variables: Mapping[str, object]) -> VariableCheckpoint | None:
         """Return what takes the changes since then back; None if there are none."""
-        changes = self.changes(variables)
+        changes = tuple(self._changes(variables))
         return VariableCheckpoint(changes, self.before, variables) if changes else None
-
-    def changes(self, variables: Mapping[str, object]) -> tuple[VariableChange, ...]:
-        """Return what is different now, without running code of the user's classes."""
-        return tuple(islice(self._changes(variables), MOST))
 
     def before(self, name: str) -> Capture | None:
         """Return what a variable held; None if there was none, or it was not looked at."""
@@ -98,6 +94,7 @@ class Snapshot:
         return Reference(self._plain[name]) if name in self._plain else None
 
     def _changes(self, after: Mapping[str, object]) -> Iterator[VariableChange]:
+        """Yield what is different now, without running code of the user's classes."""
         for name, value in after.items():
             if name not in self._types:
                 yield VariableChange(name=name, change="created", type=kind(value))

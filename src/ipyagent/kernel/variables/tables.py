@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -131,6 +132,7 @@ class TableCapture(Capture):
         for name, objects in _objects_in(self._attrs, parts):
             with suppress(TooLargeError):
                 self._inside[name] = ContainerCapture(objects, capture_inside)
+                self._inside[name].is_inside = True
 
     @classmethod
     def take(
@@ -159,7 +161,7 @@ class TableCapture(Capture):
     def restore(self, live: Live, problems: list[str]) -> object:
         # In place: containers, other names and objects that use the table see it as it was.
         table = self._value
-        if self.is_changed(table):
+        if self.is_inside and self.is_changed(table):
             _put_back(table, _copy_table(self._copy, shares=self._shares))
             for inside in self._inside.values():
                 inside.restore(live, problems)
@@ -171,6 +173,8 @@ class TableCapture(Capture):
                     axis.freq = frequency
                 kept = self._copy.axes[number]
                 setattr(table, _AXES[number], axis if is_same_index(axis, kept) else kept)
+            if (flag := _flag(self._copy)) is not None:
+                table.flags.allows_duplicate_labels = flag
         return table
 
     @override
@@ -205,6 +209,8 @@ class TableCapture(Capture):
                 yield f"{name} changed"
         if any(frequency is not _frequency(axis) for axis, _, frequency in self._axes):
             yield "frequency of the labels changed"
+        if _flag(value) != _flag(self._copy):
+            yield "flags changed"
 
 
 def _copy_table(table: Any, *, shares: bool) -> Any:
@@ -221,6 +227,11 @@ def _objects_in(attributes: object, parts: Table) -> Iterator[tuple[str, object]
     columns = [each.data for each in parts.columns if each.dtype == "object"]
     if columns and len(columns) * parts.height <= OBJECTS:
         yield "objects in cells", [each.tolist() for each in columns]
+
+
+def _flag(table: object) -> object:
+    """Return the only flag that a table of pandas has; None for others."""
+    return getattr(getattr(table, "flags", None), "allows_duplicate_labels", None)
 
 
 def _frequency(axis: object) -> object:
@@ -295,27 +306,37 @@ def _align_rows(before: Table, after: Table) -> tuple[Any, Any, list[str]]:
 
 def _pair_columns(before: Table, after: Table) -> Iterator[tuple[_Column, _Column]]:
     """Yield the columns that both tables have, by label; by position if labels are no names."""
-    labels = [[each.label for each in table.columns] for table in (before, after)]
-    unnamed = before.width is None or any(None in each for each in labels)
-    if unnamed or any(len({*each}) < len(each) for each in labels):
+    labels = [each.label for table in (before, after) for each in table.columns]
+    if before.width is None or None in labels:
         if len(before.columns) == len(after.columns):
             yield from zip(before.columns, after.columns, strict=True)
         return
-    known = {each.label: each for each in after.columns}
-    yield from ((each, known[each.label]) for each in before.columns if each.label in known)
+    known = dict(_number_columns(after))
+    yield from ((each, known[key]) for key, each in _number_columns(before) if key in known)
+
+
+def _number_columns(table: Table) -> Iterator[tuple[tuple[object, int], _Column]]:
+    """Yield the columns, each with its label and how many before it have that label, too."""
+    counts = Counter[object]()
+    for each in table.columns:
+        yield (each.label, counts[each.label]), each
+        counts[each.label] += 1
 
 
 def _compare_labels(
     before: Table, after: Table, pairs: list[tuple[_Column, _Column]], same_rows: bool
 ) -> Iterator[str]:
-    stay = {id(each) for pair in pairs for each in pair}
+    stay, matched = {id(each) for pair in pairs for each in pair}, [*pairs]
     gone = [each for each in before.columns if id(each) not in stay]
     new = [each for each in after.columns if id(each) not in stay]
-    relabelled = [(o, n) for o, n in pairs if not is_equal(o.label, n.label)]
     if same_rows and max(len(gone), len(new)) <= NAMES:  # one that holds the very same is renamed
-        relabelled += [(o, n) for o in gone for n in new if is_same(o.data, n.data)]
-    stay |= {id(each) for pair in relabelled for each in pair}
-    renamed = [f"{o.name} renamed {n.name}" for o, n in relabelled]
+        matched += [(o, n) for o in gone for n in new if is_same(o.data, n.data)]
+    stay |= {id(each) for pair in matched for each in pair}
+    # Hashed first: some missing labels cannot be compared with others.
+    others = [
+        (o, n) for o, n in matched if {o.label} != {n.label} and not is_equal(o.label, n.label)
+    ]
+    renamed = [f"{o.name} renamed {n.name}" for o, n in others]
     yield from limit_lines(renamed, NAMES, "{} more renamed")
     if added := [f"{each.name} ({each.dtype})" for each in new if id(each) not in stay]:
         yield f"+ {join_some(added, NAMES)}"
