@@ -177,6 +177,13 @@ def test_imports_of_what_is_imported_already_are_adopted(tmp_path: Path) -> None
     assert lab.variables["sqrt"] is math.sqrt
 
 
+@pytest.mark.parametrize("code", ["part = known['inner']", "part, = [*known.values()]"])
+def test_a_part_of_what_is_there_is_adopted_as_that_very_object(tmp_path: Path, code: str) -> None:
+    lab = Lab(tmp_path, {"known": {"inner": [1]}})
+    assert looked(lab, code).status is ToolStatus.SUCCESS
+    assert lab.variables["part"] is lab.variables["known"]["inner"]
+
+
 def test_what_was_adopted_can_be_taken_back(tmp_path: Path) -> None:
     lab = Lab(tmp_path, {"numbers": [1, 2, 3]})
     run = lab.run([{"calls": [call("run_python", code="total = sum(numbers)")]}, "Done."], **ON)
@@ -191,7 +198,6 @@ def test_what_was_adopted_can_be_taken_back(tmp_path: Path) -> None:
         "def f(): return 1",
         "class C: pass",
         "import wave",
-        "part = known['inner']",
         "view = known.setdefault",
         "len = 5",
         "known = 1",
