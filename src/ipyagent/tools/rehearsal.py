@@ -48,7 +48,12 @@ from ipyagent.kernel.rehearsal.rehearser import (
     start_isolated,
 )
 from ipyagent.kernel.rehearsal.surroundings import PASSING
-from ipyagent.kernel.variables.reach import Adoption, list_names, names_of_loops
+from ipyagent.kernel.variables.reach import (
+    Adoption,
+    list_definitions,
+    list_names,
+    names_of_loops,
+)
 from ipyagent.schema import (
     Display,
     FileEffect,
@@ -347,7 +352,9 @@ class CodeRehearser:
             raise NotRehearsedError(isolation.problem)
         confinement = await threads(context.threads, self._prepare, codes, context)
         limits = Limits(seconds=context.seconds * len(codes))
-        starting: Future[Rehearsing] = context.post(lambda: self._start(codes, confinement, limits))
+        made = self._namespace.definitions_for(codes[0]) if len(codes) == 1 else ""
+        start = partial(self._start, codes, confinement, limits, made)
+        starting: Future[Rehearsing] = context.post(start)
         # Shielded: whoever stops waiting ends it, and its process is waited for all the same.
         reading = threads(context.threads, lambda: starting.result().finish(len(codes)))
         try:
@@ -368,6 +375,9 @@ class CodeRehearser:
             judged = await threads(context.threads, judge, *given)
             if judged.rehearsal.left:
                 left[code] = judged.rehearsal.left
+            if made and judged.rehearsal.outcome is RehearsalOutcome.CHANGES:
+                # What is asked about is all that would run.
+                judged = _missing(made)
             judged = _remind(judged, set().union(*left.values()))
             found.append(judged if context.adopts_new else judged.as_asked())
         return found, problem
@@ -394,11 +404,13 @@ class CodeRehearser:
         return build_confinement(self._workspace.root, secrets, context.isolation.way)
 
     @without_interrupts
-    def _start(self, codes: Sequence[str], confinement: Confinement, limits: Limits) -> Rehearsing:
+    def _start(
+        self, codes: Sequence[str], confinement: Confinement, limits: Limits, definitions: str
+    ) -> Rehearsing:
         namespace = self._namespace.plain
         if any(uses_polars(code, namespace.bindings()) for code in codes):
             raise NotRehearsedError("polars does not survive a fork")
-        return start_rehearsal(namespace, codes, confinement, limits)
+        return start_rehearsal(namespace, codes, confinement, limits, definitions)
 
     def take_over(self, code: str, rehearsed: Rehearsed) -> ToolResult:
         """Return the result of a look, on the main thread, as if the code had run here.
@@ -411,6 +423,13 @@ class CodeRehearser:
         passing = names_of_loops(code)
         left = ", ".join(each for each in rehearsed.rehearsal.left if each not in passing)
         return result.with_note(_LEFT.format(left), only_model=True) if left else result
+
+
+def _missing(definitions: str) -> Rehearsed:
+    """Return what code would come to where nobody has made what it needs."""
+    error = f"NameError: name '{list_definitions(definitions)[0].name}' is not defined"
+    failed = Rehearsal(outcome=RehearsalOutcome.FAILED)
+    return Rehearsed(failed, ToolResult(success=False, error=error))
 
 
 def _remind(found: Rehearsed, left: Collection[str]) -> Rehearsed:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 
@@ -18,7 +19,13 @@ from ipyagent.kernel.namespace import (
 )
 from ipyagent.kernel.outputs import Outputs
 from ipyagent.kernel.prose import holds_prose, value_holds_prose
-from ipyagent.kernel.variables.reach import Adoption, names_of_loops
+from ipyagent.kernel.variables.reach import (
+    Adoption,
+    list_definitions,
+    loaded_names,
+    names_of_loops,
+    stored_names,
+)
 from ipyagent.plaintext import spell
 from ipyagent.schema import ToolResult, VariableChange
 from ipyagent.tools.static_analysis import UNKNOWN_EFFECTS, Effects, analyze_code
@@ -101,6 +108,22 @@ class TrackedNamespace:
         """The namespace without labels."""
         return self._namespace
 
+    def definitions_for(self, code: str) -> str:
+        """Return the functions and classes that were left on a copy, as far as code needs them."""
+        own = stored_names(code) | {node.name for node in list_definitions(code)}
+        known = {*self.variables(), *own}
+        made = {
+            node.name: ast.unparse(node)
+            for earlier, names in self.left.items()
+            for node in list_definitions(earlier)
+            if node.name in names and node.name not in known
+        }
+        needed, text = set[str](), code
+        while more := loaded_names(text) & made.keys() - needed:
+            needed |= more
+            text = "\n".join(made[name] for name in more)
+        return "\n".join(made[name] for name in made if name in needed)
+
     def take_over(self, code: str, result: ToolResult, adoption: Adoption) -> ToolResult:
         """Bind names to the data that code made on a copy of the variables; label its result.
 
@@ -111,7 +134,7 @@ class TrackedNamespace:
         names = (*adoption.values, *adoption.gone)
         if taken := [name for name in names if name in bindings and name not in own]:
             raise AgentError(f"{taken[0]} is defined by now, so it was not replaced; run it again")
-        effects = self.analyze(code)
+        effects = self.analyze(f"{self.definitions_for(code)}\n{code}")
         origins = self._labels_loaded(effects, self.variables())
         received = self._namespace.take_over(result, adoption)
         return self._label_result(received, code, effects, origins)

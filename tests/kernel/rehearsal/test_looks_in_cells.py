@@ -203,6 +203,32 @@ def test_what_code_makes_for_its_own_output_is_left_on_the_copy(
     assert shared.value(state) == before
 
 
+def test_functions_that_were_left_on_a_copy_are_there_on_later_ones(
+    shared: Kernel, folder: Path
+) -> None:
+    look(shared, folder, "def half(n):\n    return n / 2\nhalf(3)")
+    look(shared, folder, "def quarter(n):\n    return half(half(n))\nprint('half', quarter(8))")
+    found = look(shared, folder, "part = quarter(20)\npart")
+    assert found["rehearsal"]["outcome"] == "adopted", found
+    assert shared.value("(part, 'half' in globals(), 'quarter' in globals())") == (
+        "(5.0, False, False)"
+    )
+
+
+@pytest.mark.parametrize("code", ["df['c'] = half(3)", "open('made.txt', 'w').write(str(half(3)))"])
+def test_what_would_change_something_must_bring_its_functions(
+    shared: Kernel, folder: Path, code: str
+) -> None:
+    """The question shows all that would run."""
+    look(shared, folder, "def half(n):\n    return n / 2\nhalf(3)")
+    found = look(shared, folder, code)
+    assert found["rehearsal"]["outcome"] == "failed", found
+    assert "NameError: name 'half' is not defined" in found["result"]["error"]
+    assert "(half was made on an earlier copy of the kernel" in found["result"]["for_model"]
+    found = look(shared, folder, f"def half(n):\n    return n / 2\n{code}")
+    assert found["status"] == "denied", found
+
+
 def test_a_generator_is_adopted_where_numpy_has_not_loaded_it_yet(tmp_path: Path) -> None:
     code = "import numpy as np\nrng = np.random.default_rng(42)\nrng.normal(size=3).round(3)"
     with kernel(tmp_path, **LOOKS) as started:

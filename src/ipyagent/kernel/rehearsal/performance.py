@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import contextlib
 import gc
 import io
@@ -42,8 +41,9 @@ from ipyagent.kernel.variables.columns import kind_of
 from ipyagent.kernel.variables.reach import (
     is_of_shell,
     list_names,
+    loaded_names,
     names_of_loops,
-    parse_nodes,
+    stored_names,
 )
 from ipyagent.schema import ToolResult, VariableChange
 
@@ -65,11 +65,15 @@ _MOST_FILES, _LARGEST, _DIGESTED = 100, 50_000, 64 << 20
 
 
 def start_rehearsal(
-    namespace: Namespace, codes: Sequence[str], confinement: Confinement, limits: Limits
+    namespace: Namespace,
+    codes: Sequence[str],
+    confinement: Confinement,
+    limits: Limits,
+    definitions: str = "",
 ) -> Rehearsing:
     """Start a rehearsal of codes, each on top of those before, on the kernel's main thread.
 
-    Only the data of a single one can be adopted.
+    Only the data of a single one can be adopted. `definitions` are made on the copy before.
     """
     bindings, attempts, may_adopt = namespace.bindings(), Attempts(confinement), len(codes) == 1
     own = namespace.own.names(bindings) if may_adopt else ()
@@ -77,6 +81,8 @@ def start_rehearsal(
     def acts() -> Iterator[Act]:
         _be_quiet()
         attempts.install()  # which replaces functions: what is watched is what is there then
+        if definitions:
+            namespace.run(definitions, Outputs())
         for code in codes:
             yield partial(_perform, namespace, code, attempts, own, may_adopt=may_adopt)
 
@@ -110,7 +116,7 @@ def _perform(
     items = [e.name for e in loops if e.change == "created" and not is_atom(after[e.name])]
     new = {each.name: after[each.name] for each in changes if each.change == "created"}
     changed = {each.name for each in changes if each.change == "changed" and each.name in own}
-    used = _list_named(code, ast.Load)
+    used = loaded_names(code)
     passing = [
         name
         for name, value in new.items()
@@ -165,12 +171,6 @@ def _is_passing(value: Any, depth: int = 3) -> bool:
     return bool(is_filled) and all(_is_passing(each, depth - 1) for each in value)
 
 
-def _list_named(code: str, context: type[ast.expr_context]) -> set[str]:
-    """Return the names that code loads, or stores."""
-    names = (each for each in parse_nodes(code) or [] if isinstance(each, ast.Name))
-    return {each.id for each in names if isinstance(each.ctx, context)}
-
-
 def _list_shared(code: str, variables: Mapping[str, object]) -> set[str]:
     """Return the tables and arrays that code binds anew, and that something else holds, too.
 
@@ -178,7 +178,7 @@ def _list_shared(code: str, variables: Mapping[str, object]) -> set[str]:
     """
     return {
         name
-        for name in _list_named(code, ast.Store) & variables.keys()
+        for name in stored_names(code) & variables.keys()
         if (is_array(variables[name]) or kind_of(variables[name]) is not None)
         and _is_held_elsewhere(name, variables)
     }
@@ -204,12 +204,11 @@ def _is_the_shells(holder: object, variables: Mapping[str, object]) -> bool:
     if type(holder) is not dict:
         return is_of_shell(holder)
     outputs = variables.get("Out", variables)
-    owners = (each for each in gc.get_referrers(holder) if is_of_shell(each))
     return (
         holder is variables
         or holder is outputs
         or holder.get("Out") is outputs
-        or any(vars(each) is holder for each in owners)
+        or any(is_of_shell(each) and vars(each) is holder for each in gc.get_referrers(holder))
     )
 
 

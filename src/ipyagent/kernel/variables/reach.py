@@ -33,6 +33,28 @@ def parse_nodes(code: str) -> list[ast.AST] | None:
         return None
 
 
+Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+
+
+def list_definitions(code: str) -> list[Definition]:
+    """Return the definitions of functions and classes in code, but for those inside of others."""
+    match parse_nodes(code):
+        case [ast.Module(body=body), *_]:
+            return [node for node in body if isinstance(node, Definition)]
+    return []
+
+
+def loaded_names(code: str) -> set[str]:
+    """Return the names that code loads; none for what is no plain Python."""
+    nodes = (each for each in parse_nodes(code) or [] if isinstance(each, ast.Name))
+    return {each.id for each in nodes if isinstance(each.ctx, ast.Load)}
+
+
+def stored_names(code: str) -> set[str]:
+    """Return the names that code binds by assignments, loops and the like."""
+    return {*_target_names(parse_nodes(code) or [])}
+
+
 def names_of_loops(code: str) -> set[str]:
     """Return the names that only loops and `with` assign; none for what is no plain Python."""
     nodes = parse_nodes(code) or []
