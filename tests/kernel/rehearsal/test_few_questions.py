@@ -173,6 +173,17 @@ def test_what_a_library_imports_late_is_loaded_before(
     assert "xml.sax" in sys.modules
 
 
+def test_a_file_of_the_users_is_not_loaded_for_a_library_that_imports_its_name_late(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "own_file.py").touch()
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(rehearser, "_LIBRARIES", frozenset({"xml", "own_file"}))
+    monkeypatch.setattr(rehearser, "_LATE", {"xml": ("own_file",)})
+    rehearser.load_libraries("import xml")
+    assert "own_file" not in sys.modules
+
+
 def test_a_point_in_time_does_not_change(tmp_path: Path) -> None:
     given = {
         "day": pd.Timestamp("2020-01-01"),

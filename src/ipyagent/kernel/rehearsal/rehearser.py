@@ -287,12 +287,13 @@ _LATE = {"polars": ("numpy",)}
 
 def load_libraries(code: str) -> None:
     """Import the libraries of the list that code imports, as far as they are installed."""
-    for name in dict.fromkeys(_list_imports(code)):
+    names = [*_list_imports(code)]
+    late = [each for name in names for each in _LATE.get(name.partition(".")[0], ())]
+    for name in dict.fromkeys((*names, *late)):
         root = name.partition(".")[0]
-        for each in (name, *_LATE.get(root, ())):
-            with contextlib.suppress(Exception):  # the code will meet it
-                if root in _LIBRARIES and each not in sys.modules and _is_installed(root):
-                    importlib.import_module(each)
+        with contextlib.suppress(Exception):  # the code will meet it
+            if root in _LIBRARIES and name not in sys.modules and _is_installed(root):
+                importlib.import_module(name)
 
 
 def _list_imports(code: str) -> Iterator[str]:
