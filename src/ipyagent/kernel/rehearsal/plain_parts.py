@@ -376,10 +376,8 @@ def _put_values(values: object) -> Any:
 
 
 def _make_objects(items: Sequence[object]) -> object:
-    made = sys.modules["numpy"].empty(len(items), object)
-    for place, each in enumerate(items):  # of a slice numpy would take lists as rows
-        made[place] = each
-    return made
+    # Unlike an assignment, this takes no list for a row of cells.
+    return sys.modules["numpy"].fromiter(items, object, len(items))
 
 
 def _check_label(label: Any) -> object:
