@@ -126,29 +126,27 @@ _BUILT_IN = {id(cls): describer for cls, describer in BY_TYPE}
 
 def describe(name: str, value: object, *, detail: bool) -> str:
     """Describe a variable in one line, or with `detail` in as much text as helps to use it."""
-    try:
-        description = _describe_value(value, secrecy(name), detail)
-    except BaseException as error:
-        if not is_failure(error):
-            raise
-        # A table library's own object can be broken; its type is still useful.
-        description = type_name(type(value))
+    # A table library's own object can be broken; its type is still useful.
+    description = _try_to_describe(value, secrecy(name), detail) or type_name(type(value))
     return strip_escapes(f"{one_line(name)}: {description}")
 
 
-def is_failure(error: BaseException) -> bool:
-    """Return whether this is an error: libraries in Rust panic, which to Python is none."""
-    return isinstance(error, Exception) or type(error).__name__ == "PanicException"
+def _try_to_describe(value: object, secret: Secrecy, detail: bool) -> str:
+    """Return the description of a value, "" if that fails."""
+    try:
+        return _describe_value(value, secret, detail)
+    except Exception:
+        return ""
+    except BaseException as error:
+        # Libraries in Rust panic, which to Python is no error.
+        if type(error).__name__ != "PanicException":
+            raise
+        return ""
 
 
 def kind(value: object) -> str:
     """Return the type of a value, with its size if it has one."""
-    try:
-        match = _KIND.match(_describe_value(value, Secrecy.NONE, False))
-    except BaseException as error:
-        if not is_failure(error):
-            raise
-        match = None
+    match = _KIND.match(_try_to_describe(value, Secrecy.NONE, False))
     return match[0] if match else type_name(type(value))
 
 
