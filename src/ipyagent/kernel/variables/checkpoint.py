@@ -207,12 +207,14 @@ class VariableUndo:
         """Take back the newest call that is left."""
         variables = self.namespace.variables()
         ready = [each for each in checkpoint.entries if self._may_go_back(each, variables)]
-        going = {each.name for each in ready}
-        others = (each for each in checkpoint.entries if each.name not in going)
+        others = (each for each in checkpoint.entries if each not in ready)
         edited = {id(each.before) for each in others if each.still_holds(variables)}
-        for each in [each for each in ready if id(each.before) in edited]:
-            ready.remove(each)
-            self.skipped[each.name] = f"{one_line(each.name)} stays: what it held {_EDITED}"
+        self.skipped |= {
+            each.name: f"{one_line(each.name)} stays: what it held {_EDITED}"
+            for each in ready
+            if id(each.before) in edited
+        }
+        ready = [each for each in ready if each.name not in self.skipped]
         self.restored |= {each.name: each.describe(variables) for each in ready}
         if not self.dry_run:
             self._restore(ready, variables)
