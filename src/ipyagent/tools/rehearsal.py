@@ -376,7 +376,7 @@ class CodeRehearser:
             if judged.rehearsal.left:
                 left[code] = judged.rehearsal.left
             if made and judged.rehearsal.outcome is RehearsalOutcome.CHANGES:
-                # What is asked about is all that would run.
+                # A question shows all that would run.
                 judged = _missing(made)
             judged = _remind(judged, set().union(*left.values()))
             found.append(judged if context.adopts_new else judged.as_asked())

@@ -17,7 +17,7 @@ from ipyagent.wiring.environment import Environment
 from ipyagent.wiring.undo_history import CallRecord
 
 NAMED = 50
-"""What is taken back is named, up to that number."""
+"""The most things taken back that are named."""
 
 NOTHING = "{} changed files, variables or cells that can be taken back; nothing to undo"
 INSIDE = "{} stays as it is: it was changed inside, as the trial on a copy had shown"

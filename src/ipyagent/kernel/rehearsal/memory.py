@@ -217,7 +217,7 @@ def _stretches(overlap: int, skipped: Sequence[Stretch]) -> Iterator[Stretch]:
         for first, last in _without(each.start, each.end, skipped):
             for start in range(first, last, _CHUNK):
                 chunk = start, min(start + _CHUNK + overlap, last)
-                # What was not read yet of a file can be read later.
+                # A part of a file that was not read yet can be read later.
                 for part in (chunk,) if each.path.startswith("/") else list_used(*chunk):
                     if not system_calls.is_uniform(part[0], part[1] - part[0]):
                         yield part

@@ -194,7 +194,7 @@ def _is_held_elsewhere(name: str, variables: Mapping[str, object]) -> bool:
     return (
         any(each != name and not _BY_SHELL.fullmatch(each) for each in names)
         or not all(_is_the_shells(each, variables) for each in holders)
-        # What holds nothing but arrays and numbers is not found.
+        # A container of nothing but arrays and numbers is not found.
         or others > sum(one is variables[name] for one in held)
     )
 
