@@ -19,6 +19,7 @@ import signal
 import stat
 import sys
 import tempfile
+import time
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
@@ -206,7 +207,7 @@ BY_SIGNAL = 128
 """Is added to the number of a signal in a process's status, as shells do."""
 
 
-def leave_kernel(kernel: int, report: int, way: Way) -> None:
+def leave_kernel(kernel: int, pipes: Collection[int], way: Way) -> None:
     """Leave what the first process shares with the kernel: descriptors, signals, namespaces.
 
     It ends when the kernel does. SIGTERM waits until there is a second process to be ended.
@@ -219,7 +220,7 @@ def leave_kernel(kernel: int, report: int, way: Way) -> None:
         signal.signal(number, signal.SIG_DFL)
     os.setsid()  # an interrupt of the terminal is for the kernel
     _check_alone()
-    replace_descriptors({report})
+    replace_descriptors(pipes)
     for stop in (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF):
         signal.setitimer(stop, 0)
     if way == "namespaces":
@@ -308,9 +309,20 @@ def isolate(
     calls.filter_calls(confinement.call_filter)
 
 
+_ACTS = 20
+"""Times that the processor may be used as long as once, in all."""
+
+
+def limit_time(limits: Limits) -> None:
+    """Let this process use the processor for an act more."""
+    _, hard = resource.getrlimit(resource.RLIMIT_CPU)
+    most = min(int(time.process_time() + limits.seconds) + 1, hard)
+    resource.setrlimit(resource.RLIMIT_CPU, (most, hard))
+
+
 def _limit_resources(limits: Limits, way: Way) -> None:
     most = {
-        resource.RLIMIT_CPU: int(limits.seconds) + 1,
+        resource.RLIMIT_CPU: _ACTS * int(limits.seconds + 1),
         resource.RLIMIT_FSIZE: limits.files,
         resource.RLIMIT_CORE: 0,
     }
@@ -323,4 +335,5 @@ def _limit_resources(limits: Limits, way: Way) -> None:
         _, hard = resource.getrlimit(kind)
         value = value if hard == resource.RLIM_INFINITY else min(value, hard)
         resource.setrlimit(kind, (value, value))
+    limit_time(limits)
     sys.setrecursionlimit(min(sys.getrecursionlimit(), 10_000))

@@ -1,9 +1,9 @@
 """Rehearsals, from the kernel's side: fork, wait for the report, end what is left.
 
 The kernel's main thread is held only for the fork. Whatever happens, the process that was started
-is ended and waited for. It has run hostile code, so its report is only data, JSON and raw bytes in
-a pipe: the size is limited, nothing in it is unpickled or run, and all of it is checked by whoever
-uses it.
+is ended and waited for; until then it can be asked for more. It has run hostile code, so its report
+is only data, JSON and raw bytes in a pipe: the size is limited, nothing in it is unpickled or run,
+and all of it is checked by whoever uses it.
 
 Well-known libraries that code imports are loaded before a rehearsal, not in it: on the copy an
 import would be lost and paid for each time, and new tables could not be adopted where pandas is
@@ -29,6 +29,7 @@ import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.machinery import PathFinder
+from itertools import chain
 
 from ipyagent.imports import is_of_package
 from ipyagent.json_types import JsonDict
@@ -103,7 +104,11 @@ def _is_ready(descriptor: int, seconds: float) -> bool:
 
 Report = tuple[JsonDict, list[memoryview]]
 Act = Callable[[], Report]
+Follow = Callable[[JsonDict], Act]
+"""Returns the act that a later request asks for."""
 
+_FOREVER = 1_000_000.0
+"""Seconds: no run of an agent takes longer."""
 _LAST_SECONDS = 2.0
 """Seconds for its end, before the first process is killed."""
 
@@ -120,6 +125,7 @@ class Rehearsing:
     handle: int
     """The process, without the danger that its number belongs to another one."""
     report: int
+    requests: int
     limits: Limits
 
     def stop(self) -> None:
@@ -127,27 +133,51 @@ class Rehearsing:
         self._signal(signal.SIGTERM)
 
     def finish(self, count: int = 1) -> tuple[list[Report], str]:
+        """Wait for so many reports and end it; return as `listen` does."""
+        reports, problem = self.listen(count)
+        if not problem:
+            self.end()
+        return reports, problem
+
+    def listen(self, count: int = 1) -> tuple[list[Report], str]:
         """Wait for so many reports; return those that came, and why the others did not.
 
-        On any thread but the main one.
+        If one does not, it is ended. On any thread but the main one.
         """
-        what, seconds, problem = "its isolation took", self.limits.setup, ""
-        reports: list[Report] = []
         try:
-            self._read(10_000, time.monotonic() + seconds)
-            what, seconds = "it took", self.limits.seconds
-            deadline = time.monotonic() + seconds
+            self._read(10_000, time.monotonic() + self.limits.setup)
+        except TimeoutError:
+            self.end()
+            return [], f"its isolation took longer than {self.limits.setup:g} s"
+        except (NotRehearsedError, ReportError) as error:
+            return [], self._end_for(error)
+        return self._collect(count)
+
+    def go_on(self, request: JsonDict) -> tuple[list[Report], str]:
+        """Ask for one report more, and return as `listen` does, after which it can go on."""
+        try:
+            write_report(self.requests, request)
+        except (OSError, ReportError) as error:  # it is gone, or does not read
+            return [], self._end_for(error)
+        return self._collect(1)
+
+    def _collect(self, count: int) -> tuple[list[Report], str]:
+        reports: list[Report] = []
+        deadline = time.monotonic() + self.limits.seconds
+        try:
             while len(reports) < count:
                 reports.append(self._read(self.limits.report, deadline))
         except TimeoutError:
-            return reports, f"{what} longer than {seconds:g} s"
-        except NotRehearsedError as error:
-            return reports, str(error)
-        except ReportError as error:
-            problem = str(error)
-        finally:
-            status = self._end()
-        return reports, f"{problem}{_describe_signal(status)}" if problem else ""
+            self.end()
+            return reports, f"it took longer than {self.limits.seconds:g} s"
+        except (NotRehearsedError, ReportError) as error:
+            return reports, self._end_for(error)
+        return reports, ""
+
+    def _end_for(self, error: Exception) -> str:
+        """End it; return why, with the signal by which it has ended itself."""
+        status = self.end()
+        return f"{error}{_describe_signal(status) if isinstance(error, ReportError) else ''}"
 
     def _read(self, most: int, deadline: float) -> Report:
         report, buffers = read_report(self.report, most, deadline)
@@ -155,15 +185,15 @@ class Rehearsing:
             raise NotRehearsedError(str(problem)[:500])
         return report, buffers
 
-    def _end(self) -> int:
-        """End it; return the status of its first process, 0 if that is not known."""
+    def end(self) -> int:
+        """End it, once; return the status of its first process, 0 if that is not known."""
         self.stop()
         if not _is_ready(self.handle, _LAST_SECONDS):
             self._signal(signal.SIGKILL)
         status = 0
         with contextlib.suppress(ChildProcessError):  # code of the user's waits for all processes
             _, status = os.waitpid(self.process, 0)
-        for each in (self.report, self.handle):
+        for each in (self.report, self.requests, self.handle):
             with contextlib.suppress(OSError):
                 os.close(each)
         return status
@@ -175,37 +205,53 @@ class Rehearsing:
 
 @without_interrupts
 def start_isolated(
-    acts: Iterable[Act], confinement: Confinement, limits: Limits, values: Collection[object] = ()
+    acts: Iterable[Act],
+    confinement: Confinement,
+    limits: Limits,
+    values: Collection[object] = (),
+    follow: Follow | None = None,
 ) -> Rehearsing:
     """Start a process in which `acts` run in turn, isolated, on the kernel's main thread.
 
-    One that fails is the last. `values` may hold large arrays, which need not be searched for
-    secrets. An interrupt would be lost in what libraries do after a fork, and leave their locks
-    taken.
+    Then, with `follow`, those that are asked for. One that fails is the last. `values` may hold
+    large arrays, which need not be searched for secrets. An interrupt would be lost in what
+    libraries do after a fork, and leave their locks taken.
     """
-    reading, writing = os.pipe()
+    (reading, report), (requests, asking) = os.pipe(), os.pipe()
     kernel, numbers = os.getpid(), random.getstate()
     try:
         process = _fork()
     except OSError:
-        os.close(reading)
-        os.close(writing)
+        for each in (reading, report, requests, asking):
+            os.close(each)
         raise
     if process == 0:
         try:
             gc.disable()  # no destructor of what the kernel has thrown away
             random.setstate(numbers)  # a fork seeds them anew
-            life = _enter(kernel, writing, confinement.way)
-            with _reporting(writing):
+            life = _enter(kernel, {report, requests}, report, confinement.way)
+            with _reporting(report):
                 isolation.isolate(confinement, limits, life, find_numeric_memory(values))
-            write_report(writing, {})
-            with _reporting(writing):
-                all(_perform(act, writing) for act in acts)
+            write_report(report, {})
+            with _reporting(report):
+                later = _follow(requests, follow, limits) if follow else ()
+                all(_perform(act, report) for act in chain(acts, later))
             os._exit(0)
         finally:
             os._exit(1)
-    os.close(writing)
-    return Rehearsing(process, os.pidfd_open(process), reading, limits)
+    os.close(report)
+    os.close(requests)
+    os.set_blocking(asking, False)  # it may not read
+    return Rehearsing(process, os.pidfd_open(process), reading, asking, limits)
+
+
+def _follow(requests: int, follow: Follow, limits: Limits) -> Iterator[Act]:
+    """Yield the acts that are asked for, until there is nobody who asks."""
+    with contextlib.suppress(ReportError):
+        while True:
+            request, _ = read_report(requests, MOST_TEXT, time.monotonic() + _FOREVER)
+            isolation.limit_time(limits)
+            yield follow(request)
 
 
 @contextlib.contextmanager
@@ -225,14 +271,15 @@ def _fork() -> int:
         return os.fork()
 
 
-def _enter(kernel: int, report: int, way: Way) -> int:
+def _enter(kernel: int, pipes: Collection[int], report: int, way: Way) -> int:
     """Return in the second process only, with a pipe that tells of the first one's life."""
     with _reporting(report):
-        isolation.leave_kernel(kernel, report, way)
+        isolation.leave_kernel(kernel, pipes, way)
         life, hold = os.pipe()
         second = _fork()
     if second:
-        os.close(report)
+        for each in pipes:
+            os.close(each)
         os._exit(isolation.wait_in_first(second))
     os.close(hold)
     return life
