@@ -351,7 +351,7 @@ async def test_a_stop_while_libraries_are_loaded_keeps_nobody_from_loading_more(
     with ThreadPoolExecutor() as threads:
         isolation = Isolation(loading=loading)  # type: ignore[arg-type]
         context = RehearsalContext(lambda job: Future(), threads, 1.0, 1.0, isolation, ())
-        waiting = asyncio.create_task(context.wait_until_loaded())
+        waiting = asyncio.create_task(context.make_way(changes=False))
         await asyncio.to_thread(loading.asked.wait)
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):

@@ -41,7 +41,7 @@ from ipyagent.schema import (
     ToolStatus,
 )
 from ipyagent.schema.base import now
-from ipyagent.tools.base import Tool, get_command
+from ipyagent.tools.base import Tool, get_command, is_built_in
 from ipyagent.tools.rehearsed import RehearsalContext, Rehearsed, Rehearser
 from ipyagent.tools.result_conversion import error_result
 
@@ -360,7 +360,8 @@ class Dispatcher:
         if not await self._record_intent(call):
             return
         if self.context.rehearsal is not None:
-            await self.context.rehearsal.wait_until_loaded()
+            looks = not tool.sensitive and (tool.parallel or is_built_in(tool))
+            await self.context.rehearsal.make_way(changes=not looks)
         self._update_execution(call.id, started_at=now())
         begun = time.monotonic()
         post, watch = self.context.main.post, self.context.watch

@@ -13,6 +13,7 @@ from ipyagent.kernel.main_thread import Post
 from ipyagent.kernel.rehearsal.confinement import Way
 from ipyagent.kernel.variables.reach import Adoption
 from ipyagent.schema import Rehearsal, RehearsalOutcome, ToolResult
+from ipyagent.tools.kept_copies import Keeper, KeptCopy
 
 UNTRIED: Final = "not tried yet"
 
@@ -47,12 +48,18 @@ class RehearsalContext:
     """Texts that the code must not find in memory."""
     adopts_new: bool = True
     """False: new variables are asked about, too."""
+    keeper: Keeper = field(default_factory=Keeper)
 
-    async def wait_until_loaded(self) -> None:
-        """Wait while a library is loaded, of which code would meet no more than a part."""
+    async def make_way(self, *, changes: bool) -> None:
+        """Wait while a library is loaded, of which code would meet no more than a part.
+
+        If the call `changes` anything, a kept copy of the kernel as it was is ended.
+        """
+        threads = asyncio.get_running_loop().run_in_executor
         if self.isolation.loading.locked():
-            threads = asyncio.get_running_loop().run_in_executor
             await threads(self.threads, self.isolation.wait_until_loaded)
+        if changes:
+            await threads(self.threads, self.keeper.end)
 
 
 @dataclass(frozen=True)
@@ -63,6 +70,10 @@ class Rehearsed:
     result: ToolResult | None = None
     adoption: Adoption | None = None
     """The data that variables will be bound to."""
+    copy: KeptCopy | None = None
+    """The copy on which later looks can go on, once the result is that of the call."""
+    is_half: bool = False
+    """True: the code raised after it had changed, on the copy, what the kernel has as well."""
 
     def as_asked(self) -> Rehearsed:
         """Return it as a question shows it: there new variables are changes like others."""

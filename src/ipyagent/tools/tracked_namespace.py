@@ -124,10 +124,13 @@ class TrackedNamespace:
             text = "\n".join(made[name] for name in more)
         return "\n".join(made[name] for name in made if name in needed)
 
-    def take_over(self, code: str, result: ToolResult, adoption: Adoption) -> ToolResult:
+    def take_over(
+        self, code: str, result: ToolResult, adoption: Adoption, sources: dict[str, None]
+    ) -> ToolResult:
         """Bind names to the data that code made on a copy of the variables; label its result.
 
-        Raises AgentError if one of the names is another's by now, and then changes none.
+        `sources` are those of what was read on that copy; those of this code are added. Raises
+        AgentError if one of the names is another's by now, and then changes none.
         """
         bindings = self._namespace.bindings()
         own = self._namespace.own.names(bindings)
@@ -135,7 +138,8 @@ class TrackedNamespace:
         if taken := [name for name in names if name in bindings and name not in own]:
             raise AgentError(f"{taken[0]} is defined by now, so it was not replaced; run it again")
         effects = self.analyze(f"{self.definitions_for(code)}\n{code}")
-        origins = self._labels_loaded(effects, self.variables())
+        origins = (*sources, *self._labels_loaded(effects, self.variables()))
+        sources |= dict.fromkeys((*origins, *_list_outer_sources(effects)))
         received = self._namespace.take_over(result, adoption)
         return self._label_result(received, code, effects, origins)
 
@@ -218,9 +222,13 @@ class TrackedNamespace:
             self._provenance.derive(touched, origins, self.variables())
         if not holds_prose(_output_and_error(result), text_literals(code)):
             return with_sources(result, ())
-        files = [spell(path) for path in effects.paths]
-        beyond = (files or [CODE_OUTPUT]) if effects.touches else []
-        return with_sources(result, [*origins, *beyond])
+        return with_sources(result, [*origins, *_list_outer_sources(effects)])
+
+
+def _list_outer_sources(effects: Effects) -> list[str]:
+    """Return the sources of what code may have read that is no variable."""
+    files = [spell(path) for path in effects.paths]
+    return (files or [CODE_OUTPUT]) if effects.touches else []
 
 
 def _output_and_error(result: ToolResult) -> str:

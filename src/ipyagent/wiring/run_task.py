@@ -43,6 +43,7 @@ from ipyagent.telemetry import logs, trace_ids
 from ipyagent.telemetry.eventlog import EventLog
 from ipyagent.tools.base import Tool
 from ipyagent.tools.file_rendering import decode_utf8
+from ipyagent.tools.kept_copies import Keeper
 from ipyagent.tools.notes import has_notes
 from ipyagent.tools.rehearsed import RehearsalContext
 from ipyagent.tools.result_conversion import OutputStore
@@ -141,7 +142,7 @@ class RunTask:
         self.toolbox = environment.toolset.build(
             config, own, self.redactor, cell.main.post, session
         )
-        self.size = ModelSize()
+        self.size, self.keeper = ModelSize(), Keeper()
         self.page_is_open = environment.page_is_open
         self.prompt = self.redactor.text(request.prompt)
         self.notes += self.toolbox.notices
@@ -182,20 +183,21 @@ class RunTask:
             planning=request.plan and not request.dry_run,
             window=self.size.window,
         )
-        with self.environment.namespace.own.during_run():
-            run = await loop.run(prompt)
-        if run.stop_reason is not StopReason.PLANNED:
-            return run
-        return await propose_plan(loop, partial(self._open_view, self._create_plan_runner))
+        with self.keeper:
+            with self.environment.namespace.own.during_run():
+                run = await loop.run(prompt)
+            if run.stop_reason is not StopReason.PLANNED:
+                return run
+            return await propose_plan(loop, partial(self._open_view, self._create_plan_runner))
 
     async def carry_out_decision(self, answer: Answer, reference: str) -> Run:
         """Carry out the user's decision on a waiting plan."""
         await self._load_services()
         if self.request.background and answer.decision is Decision.APPROVED:
             check_background_plan(self.toolbox, find_plan(self.session, reference))
-        return await resolve_plan(
-            self.session, answer, reference, partial(self._open_view, self._create_plan_runner)
-        )
+        make = partial(self._open_view, self._create_plan_runner)
+        with self.keeper:
+            return await resolve_plan(self.session, answer, reference, make)
 
     async def _load_services(self) -> None:
         tools, notes = await self.services.load_tools(self.servers)
@@ -303,6 +305,7 @@ class RunTask:
             runtime().isolation,
             self.redactor.values,
             agent.adopt_new,
+            self.keeper,
         )
 
     def _create_policy(self) -> Policy:

@@ -17,7 +17,7 @@ from ipyagent.kernel.rehearsal import rehearser
 from ipyagent.kernel.rehearsal.memory import find_numeric_memory, list_used
 from ipyagent.kernel.variables.tables import copies_on_write
 from ipyagent.schema.results import table_in
-from ipyagent.tools.rehearsal import judge_report
+from ipyagent.tools.reports import judge_report
 from ipyagent.tools.workspace import Workspace
 from rehearsal_trial import rehearse
 

@@ -174,6 +174,11 @@ LEFT = {
     "def double(x):\n    return 2 * x\ndf.a.map(double)": "double",
     "double = lambda x: 2 * x\ndf.assign(c=double)": "double",
     "class Row:\n    a = 1\nRow.a": "Row",
+    "class Row:\n    a = 1\nrow = Row()\nrow.a": "Row, row",
+    "import re\nm = re.search('a', 'cat')\nm.start()": "m",
+    "import io\nbuf = io.StringIO()\ndf.info(buf=buf)\nprint(buf.getvalue())": "buf",
+    "rules = {'big': lambda n: n > 1}\n[name for name in rules if rules[name](2)]": "rules",
+    "def half(n):\n    return n / 2\ndef third(n):\n    return n / 3\nhalf(3)": "half, third",
     "import wave\nwave.WAVE_FORMAT_PCM": "wave",
     "from wave import open as read\nread": "read",
     "import sqlite3\ncon = sqlite3.connect(':memory:')\ndf.to_sql('t', con)\n"
@@ -224,9 +229,21 @@ def test_what_would_change_something_must_bring_its_functions(
     found = look(shared, folder, code)
     assert found["rehearsal"]["outcome"] == "failed", found
     assert "NameError: name 'half' is not defined" in found["result"]["error"]
-    assert "(half was made on an earlier copy of the kernel" in found["result"]["for_model"]
+    assert (
+        "(Made on an earlier copy of the kernel, and left there: half."
+        in found["result"]["for_model"]
+    )
     found = look(shared, folder, f"def half(n):\n    return n / 2\n{code}")
     assert found["status"] == "denied", found
+
+
+def test_beside_what_is_left_on_the_copy_plain_data_is_adopted(
+    shared: Kernel, folder: Path
+) -> None:
+    found = look(shared, folder, "import re\nm = re.search('t', 'cat')\nplace = m.start()\nplace")
+    assert found["rehearsal"]["outcome"] == "adopted", found
+    assert found["rehearsal"]["left"] == ["m"]
+    assert shared.value("(place, 'm' in globals())") == "(2, False)"
 
 
 def test_a_generator_is_adopted_where_numpy_has_not_loaded_it_yet(tmp_path: Path) -> None:
@@ -283,7 +300,7 @@ def test_what_a_loop_went_through_is_left_however_often_the_code_comes(
         assert found["rehearsal"]["left"] == ["row"]
         assert "send the same code again" not in found["result"].get("for_model", "")
     missing = look(shared, folder, "row")["result"]
-    assert "(row was made on an earlier copy of the kernel and left" in missing["for_model"]
+    assert "(Made on an earlier copy of the kernel, and left there: row." in missing["for_model"]
 
 
 @pytest.mark.parametrize(
@@ -306,7 +323,9 @@ def test_code_that_misses_what_was_left_on_a_copy_is_told_to_make_it(
 ) -> None:
     look(shared, folder, "per_value = df.groupby('a', observed=True)\nper_value.size()")
     found = look(shared, folder, "per_value.mean()")["result"]
-    assert "(per_value was made on an earlier copy of the kernel and left" in found["for_model"]
+    assert (
+        "(Made on an earlier copy of the kernel, and left there: per_value." in found["for_model"]
+    )
     assert "copy of the kernel" not in found["error"]
     other = look(shared, folder, "per_values")["result"]
     assert "copy of the kernel" not in (other["for_model"] or "")

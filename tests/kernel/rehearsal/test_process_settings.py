@@ -24,7 +24,7 @@ import polars as pl
 import pytest
 
 from ipyagent.schema import RehearsalOutcome
-from ipyagent.tools.rehearsal import judge_report
+from ipyagent.tools.reports import judge_report
 from ipyagent.tools.workspace import Workspace
 from rehearsal_trial import rehearse
 from sampling import cases

@@ -23,7 +23,8 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from ipyagent import imports
 from ipyagent.kernel.namespace import PlainNamespace
 from ipyagent.schema import RehearsalOutcome
-from ipyagent.tools.rehearsal import is_bindable, judge_report, machine_facts
+from ipyagent.tools.rehearsal import machine_facts
+from ipyagent.tools.reports import is_bindable, judge_report
 from ipyagent.tools.workspace import Workspace
 from rehearsal_trial import rehearse
 from sampling import cases

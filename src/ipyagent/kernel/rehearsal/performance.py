@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import gc
 import io
@@ -9,7 +10,8 @@ import os
 import re
 import stat
 import sys
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import BuiltinFunctionType, FrameType, FunctionType, ModuleType
@@ -40,10 +42,12 @@ from ipyagent.kernel.variables.captures import is_atom
 from ipyagent.kernel.variables.columns import kind_of
 from ipyagent.kernel.variables.reach import (
     is_of_shell,
+    list_definitions,
     list_names,
     loaded_names,
     names_of_loops,
     stored_names,
+    without_shell,
 )
 from ipyagent.schema import ToolResult, VariableChange
 
@@ -53,13 +57,8 @@ _RESULT = {"success", "output", "error", "for_model", "images", "displays", "tru
 _BY_SHELL = re.compile(r"_{1,3}|_i{1,3}|_i?[0-9]+|_oh|_dh|_ih|_exit_code|In|Out")
 """Names that the shell binds anew; what they hold are objects that others hold, too."""
 _BY_PYTHON = frozenset({"__builtins__", "__warningregistry__", "__annotations__"})
-_PASSING = re.compile(
-    r"(matplotlib|mpl_toolkits|seaborn|scipy\.stats|pandas\.core\.(groupby|window|resample)"
-    r"|sqlite3|_?duckdb|sqlalchemy\.engine|sklearn|statsmodels|xgboost|lightgbm"
-    r"|polars\.(lazyframe|expr|\w+\.group_by))(\.|$)"
-)
-"""Modules whose objects serve the code that makes them: drawings, groups of rows, statistics,
-models, queries, and connections to databases."""
+_DRAWINGS = re.compile(r"(matplotlib|mpl_toolkits|seaborn)(\.|$)")
+"""Modules whose objects serve the code that makes them, even if it does not use them."""
 _MOST_FILES, _LARGEST, _DIGESTED = 100, 50_000, 64 << 20
 """Files that are reported, and bytes of one whose text is, or a digest."""
 
@@ -73,34 +72,61 @@ def start_rehearsal(
 ) -> Rehearsing:
     """Start a rehearsal of codes, each on top of those before, on the kernel's main thread.
 
-    Only the data of a single one can be adopted. `definitions` are made on the copy before.
+    Only the data of a single one can be adopted, and of those that follow it. `definitions` are
+    made on the copy before.
     """
     bindings, attempts, may_adopt = namespace.bindings(), Attempts(confinement), len(codes) == 1
-    own = namespace.own.names(bindings) if may_adopt else ()
+    kernel = Kernel(bindings, namespace.own.names(bindings) if may_adopt else ())
 
     def acts() -> Iterator[Act]:
         _be_quiet()
         attempts.install()  # which replaces functions: what is watched is what is there then
-        if definitions:
-            namespace.run(definitions, Outputs())
+        _define(namespace, definitions)
         for code in codes:
-            yield partial(_perform, namespace, code, attempts, own, may_adopt=may_adopt)
+            yield partial(_perform, namespace, code, attempts, kernel, may_adopt=may_adopt)
 
-    return start_isolated(acts(), confinement, limits, bindings.values())
+    def follow(request: JsonDict) -> Act:
+        _define(namespace, request["definitions"])
+        kernel = Kernel({*request["names"]}, request["own"], request["modules"])
+        return partial(_perform, namespace, request["code"], attempts, kernel, may_adopt=True)
+
+    return start_isolated(acts(), confinement, limits, bindings.values(), follow)
+
+
+def _define(namespace: Namespace, definitions: str) -> None:
+    """Make functions and classes that are not there yet."""
+    known = namespace.bindings()
+    missing = [node for node in list_definitions(definitions) if node.name not in known]
+    if missing:
+        namespace.run("\n".join(map(ast.unparse, missing)), Outputs())
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """The kernel as it is when code runs on a copy of it, where earlier code may have run."""
+
+    names: Collection[str]
+    own: Collection[str] = ()
+    """Variables that the run has made: changed, they can be adopted like new ones."""
+    modules: Collection[str] = ()
+    """Those that were loaded since the copy was made."""
 
 
 def _perform(
-    namespace: Namespace, code: str, attempts: Attempts, own: Collection[str], *, may_adopt: bool
+    namespace: Namespace, code: str, attempts: Attempts, kernel: Kernel, *, may_adopt: bool
 ) -> Report:
-    """Run the code; return a report of what it did, and the data in it.
-
-    `own` are variables that the run has made: changed, they can be adopted like new ones.
-    """
+    """Run the code; return a report of what it did, and the data in it."""
+    own = kernel.own
     shared = _list_shared(code, namespace.bindings())
     before, outputs = dict(namespace.bindings()), Outputs()
-    watched = WatchedValues(before, list_names(code, before))
+    only_here = {name for name in before if type(name) is str and name not in kernel.names}
+    names = list_names(code, before)
+    # What is only here may lead to any of the others.
+    every = names if only_here.isdisjoint(names) else without_shell(before)
+    watched = WatchedValues(before, every, only_here)
     written_before = [*list_written_files(attempts.confinement)]
-    is_python, around, loaded = namespace.runs_as_written(code), Surroundings(), {*sys.modules}
+    is_python, around = namespace.runs_as_written(code), Surroundings()
+    loaded = {*sys.modules, *kernel.modules}
     with attempts.watch():
         result = namespace.run(code, outputs)
     if not isinstance(result, ToolResult):
@@ -110,33 +136,38 @@ def _perform(
     written = watched.list_written()
     inside = {*watched.list_changed(), *written}
     changes = [*list_changes(before, after, inside, told, shared)]
+    changes = [*_without_left(changes, only_here, before, after)]
     bound = names_of_loops(code).difference(inside, own)
     loops = [each for each in changes if each.name in bound]
     again = [each.name for each in loops if each.change == "changed"]
     items = [e.name for e in loops if e.change == "created" and not is_atom(after[e.name])]
     new = {each.name: after[each.name] for each in changes if each.change == "created"}
     changed = {each.name for each in changes if each.change == "changed" and each.name in own}
-    used = loaded_names(code)
-    passing = [
-        name
-        for name, value in new.items()
-        if _is_passing(value) or (name in used and _is_only_here(value, loaded))
-    ]
+    passing = [name for name, value in new.items() if _is_drawing(value)]
     adoption: JsonDict | None = None
     buffers: list[memoryview] = []
     with contextlib.suppress(NotPlainError):
         if may_adopt and changed.isdisjoint(watched.list_changed_elsewhere()):
             watched.let_go(changed)
-            kept = [name for name in new if name not in {*passing, *items}] + [*changed]
-            others = {name: value for name, value in before.items() if name not in changed}
+            others = {name: before[name] for name in before.keys() - changed - only_here}
             # What a loop binds anew may be left on the copy.
             known = _list_known(others, {**after, **{name: before[name] for name in again}})
-            values = {name: after[name] for name in kept}
-            adoption, buffers = write_all(values, known, watched.is_old, watched.is_in_table)
+
+            def write(names: Iterable[str]) -> tuple[JsonDict, list[memoryview]]:
+                values = {name: after[name] for name in names}
+                return write_all(values, known, watched.is_old, watched.is_in_table)
+
+            kept = [name for name in new if name not in {*passing, *items}]
+            special = [name for name in kept if _is_special(name, after[name], loaded, write)]
+            # Else they may be what the code is for.
+            passing += special if not loaded_names(code).isdisjoint(special) else []
+            adoption, buffers = write([*(name for name in kept if name not in passing), *changed])
     past = [f"writes into the memory of {name}, past pandas" for name in written]
-    unclear = [f"may change {name}, in which is a {what}" for name, what in watched.unseen.items()]
-    special = [] if is_python else ["IPython makes other code of it"]
-    special += ["shows what only a page can draw"] if outputs.page_bundles else []
+    reached = {*names, *watched.led_to} - only_here
+    unseen = ((name, what) for name, what in watched.unseen.items() if name in reached)
+    unclear = [f"may change {name}, in which is a {what}" for name, what in unseen]
+    foreign = [] if is_python else ["IPython makes other code of it"]
+    foreign += ["shows what only a page can draw"] if outputs.page_bundles else []
     lasting = dict.fromkeys(list_lasting_effects(code, before))
     return {
         "adoption": adoption,
@@ -144,11 +175,41 @@ def _perform(
         "loops": [*again, *items],
         "result": result.model_dump(mode="json", include=_RESULT),
         "variables": [each.to_dict() for each in changes],
-        "around": [*around.list_changes(), *past, *unclear, *lasting, *special],
+        "around": [*around.list_changes(), *past, *unclear, *lasting, *foreign],
         "written": written,
         "attempts": attempts.texts(),
         "files": [*list_written_files(attempts.confinement, written_before)][:_MOST_FILES],
     }, buffers
+
+
+def _without_left(
+    changes: Iterable[VariableChange],
+    only_here: Collection[str],
+    before: Mapping[str, object],
+    after: Mapping[str, object],
+) -> Iterator[VariableChange]:
+    """Yield the changes of what the kernel has; what is only here can be new there."""
+    for each in changes:
+        if each.name not in only_here:
+            yield each
+        elif each.name in after and after[each.name] is not before[each.name]:
+            yield each.model_copy(update={"change": "created"})
+
+
+def _is_special(
+    name: str,
+    value: object,
+    loaded: Collection[str],
+    write: Callable[[Iterable[str]], object],
+) -> bool:
+    """Return whether a value is no data that the kernel could have, however little it is."""
+    if is_array(value) or kind_of(value) is not None:
+        return False
+    if not _is_only_here(value, loaded):
+        with contextlib.suppress(NotPlainError):
+            write([name])
+            return False
+    return True
 
 
 def _list_known(before: Mapping[str, object], after: Mapping[str, object]) -> dict[str, object]:
@@ -160,15 +221,15 @@ def _list_known(before: Mapping[str, object], after: Mapping[str, object]) -> di
     }
 
 
-def _is_passing(value: Any, depth: int = 3) -> bool:
-    """Return whether a value is of a module in `_PASSING`, or holds only values that are."""
-    if any(_PASSING.match(module_name(each)) for each in ancestors(type(value))):
+def _is_drawing(value: Any, depth: int = 3) -> bool:
+    """Return whether a value is of a module in `_DRAWINGS`, or holds only values that are."""
+    if any(_DRAWINGS.match(module_name(each)) for each in ancestors(type(value))):
         return True
     numpy = sys.modules.get("numpy")
     if numpy is not None and type(value) is numpy.ndarray and value.dtype.hasobject:
         value = value.ravel().tolist()
     is_filled = isinstance(value, list | tuple) and value and depth
-    return bool(is_filled) and all(_is_passing(each, depth - 1) for each in value)
+    return bool(is_filled) and all(_is_drawing(each, depth - 1) for each in value)
 
 
 def _list_shared(code: str, variables: Mapping[str, object]) -> set[str]:

@@ -150,12 +150,19 @@ class State:
 class WatchedValues:
     """The values of some variables, and all that can be reached from them, as they were."""
 
-    def __init__(self, variables: Mapping[str, object], names: Iterable[str]) -> None:
+    def __init__(
+        self, variables: Mapping[str, object], names: Iterable[str], last: Collection[str] = ()
+    ) -> None:
+        """`last` are told of what no other one leads to."""
         self.unseen: dict[str, str] = {}
         """The variables that hold something opaque, and what it is."""
-        self._variables = variables
+        self.led_to = set[str]()
+        """The variables that share something with one of the last."""
+        self._variables, self._last = variables, last
         # A table that has a name is told of by it, not by what leads to it.
-        ordered = sorted(names, key=lambda name: kind_of(variables[name]) not in PANDAS)
+        ordered = sorted(
+            names, key=lambda name: (name in last, kind_of(variables[name]) not in PANDAS)
+        )
         self._states: dict[str, list[State]] = {name: [] for name in ordered}
         # The arrays of pandas are kept: a table may get others, which is no write.
         self._memory: list[tuple[str, object, object]] = []
@@ -234,6 +241,8 @@ class WatchedValues:
         waiting = [self._variables[name]]
         while waiting:
             one = waiting.pop()
+            if id(one) in self._known and name in self._last:
+                self.led_to.add(self._known[id(one)][0])
             if id(one) in self._known or type(one) in _FIXED:
                 continue
             if len(self._known) > _MOST_VALUES:

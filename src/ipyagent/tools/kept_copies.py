@@ -1,0 +1,89 @@
+"""The copy of the kernel on which a run's looks left objects: its later looks go on there.
+
+It lasts until the run ends, or anything happens in the kernel that it does not know of.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ipyagent.json_types import JsonDict
+
+if TYPE_CHECKING:
+    from ipyagent.kernel.namespace import Namespace
+    from ipyagent.kernel.rehearsal.confinement import Confinement
+    from ipyagent.kernel.rehearsal.rehearser import Rehearsing
+
+State = tuple[int, dict[str, int]]
+
+
+def read_state(bindings: Mapping[str, object]) -> State:
+    """Return what is different once another cell has run, or a name was bound."""
+    cells = bindings.get("In")
+    count = len(cells) if isinstance(cells, list) else 0
+    return count, {name: id(value) for name, value in dict(bindings).items()}
+
+
+@dataclass
+class KeptCopy:
+    """A copy that waits, and what the kernel was like when it was last the same."""
+
+    starting: Future[Rehearsing]
+    confinement: Confinement
+    modules: frozenset[str]
+    """Those that were loaded when it was made."""
+    state: State
+    is_ahead: bool = False
+    """True: nobody has the result of its last look, so there is no kernel like it."""
+    sources: dict[str, None] = field(default_factory=dict)
+    """The sources of what was read on it, and may be in what was left there."""
+
+    @property
+    def process(self) -> Rehearsing:
+        """Its process, once it was started."""
+        return self.starting.result()
+
+    def describe_kernel(self, namespace: Namespace) -> JsonDict:
+        """Return what a look on it must know of the kernel."""
+        bindings = namespace.bindings()
+        return {
+            "names": [name for name in bindings if type(name) is str],
+            "own": [*namespace.own.names(bindings)],
+            "modules": [*sys.modules.keys() - self.modules],
+        }
+
+    def fits(self, confinement: Confinement, bindings: Mapping[str, object]) -> bool:
+        """Return whether it is still like a copy that would be made now."""
+        is_alike = not self.is_ahead and self.state == read_state(bindings)
+        return is_alike and self.confinement == confinement
+
+
+class Keeper:
+    """Keeps at most one copy, for one run."""
+
+    def __init__(self) -> None:
+        self._copy: KeptCopy | None = None
+
+    def keep(self, copy: KeptCopy) -> None:
+        """Keep a copy; there must be none."""
+        self._copy = copy
+
+    def take(self) -> KeptCopy | None:
+        """Return the copy, which is no longer kept."""
+        copy, self._copy = self._copy, None
+        return copy
+
+    def end(self) -> None:
+        """End the copy, if there is one; it is waited for."""
+        if (copy := self.take()) is not None:
+            copy.process.end()
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
