@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import builtins
 import keyword
+import re
 import stat
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -87,7 +88,7 @@ def judge_report(
     except (KeyError, TypeError, ValueError, AttributeError, ValidationError):
         raise NotRehearsedError("its report makes no sense") from None
     if not result.success:
-        if attempts or not _is_of_code(result.error or ""):
+        if attempts or not _is_of_code(result.error or "", around):
             return Rehearsed(found)
         failed = Rehearsal(outcome=RehearsalOutcome.FAILED)
         is_half = bool(found.files or found.texts) or any(
@@ -125,9 +126,15 @@ def _is_clean(found: Rehearsal) -> bool:
     return not (found.variables or found.files or found.texts)
 
 
-def _is_of_code(error: str) -> bool:
+_OF_QUERIES = re.compile(r"no such (column|table)|syntax error")
+
+
+def _is_of_code(error: str, around: Collection[str]) -> bool:
     """Return whether code would fail with this error outside of the isolation, too."""
     kind, _, text = error.partition(":")
+    if kind in ("OperationalError", "DatabaseError"):
+        # A connection that has lost its file is named there: its database is empty.
+        return _OF_QUERIES.search(text) is not None and not around
     if kind != "ModuleNotFoundError":
         return kind in _PLAIN_ERRORS and text != " no running event loop"  # a fork has none
     name = text.partition("'")[2].partition("'")[0].partition(".")[0]

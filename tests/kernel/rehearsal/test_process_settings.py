@@ -80,6 +80,8 @@ CHANGES = [
     "type(df).zork = 1", "df.__class__.zork = 1", "patch()",
     "import pandas as p; p.zork = 1; del p",
     "pd.api.extensions.register_dataframe_accessor('mine')(int) and None",
+    "os.environ['POLARS_MAX_THREADS'] = '1'", "os.environ['MINE'] = '1'", "pd.options = 1",
+    "pd.zork = pd.options", "import pandas as p; p.options = 1; del p", "pl.options = {}",
     "tempfile.mkdtemp()", "os.mkdir(FOLDER + '/made')", "os.mkdir(tempfile.gettempdir() + '/made')",
 ]  # fmt: skip
 
@@ -87,6 +89,22 @@ CHANGES = [
 @pytest.mark.parametrize("code", cases(CHANGES))
 def test_a_changed_setting_is_noticed(tmp_path: Path, code: str) -> None:
     assert effects(code, tmp_path), "not noticed"
+
+
+COMPARED = [
+    "pd.options.display.max_rows = 7", "import pandas as p\np.options.display.precision = 2",
+    "import matplotlib as mpl\nmpl.rcParams['figure.dpi'] = 50",
+    "import matplotlib.pyplot as plt\nplt.rcParams['font.size'] = 5",
+    "pl.Config.set_tbl_rows(9) and None",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("code", COMPARED)
+def test_settings_for_what_is_shown_are_told_as_such(tmp_path: Path, code: str) -> None:
+    import matplotlib.pyplot  # noqa: F401 - what is imported on the copy is read only once
+
+    assert set(effects(code, tmp_path)) <= {"p", "mpl", "plt", "changes the settings of a module"}
+    assert "changes the settings of a module" in effects(code, tmp_path)
 
 
 LOOKS = [

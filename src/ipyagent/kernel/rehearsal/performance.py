@@ -25,6 +25,7 @@ from ipyagent.kernel.namespace import Namespace
 from ipyagent.kernel.outputs import Outputs
 from ipyagent.kernel.rehearsal.attempts import Attempts
 from ipyagent.kernel.rehearsal.confinement import Confinement, Limits
+from ipyagent.kernel.rehearsal.databases import reconnect
 from ipyagent.kernel.rehearsal.isolation import CACHE, SHARED, TEMPORARY, UPPER
 from ipyagent.kernel.rehearsal.memory import drop_signing_keys
 from ipyagent.kernel.rehearsal.opaque_values import is_closed_file
@@ -76,10 +77,12 @@ def start_rehearsal(
     made on the copy before.
     """
     bindings, attempts, may_adopt = namespace.bindings(), Attempts(confinement), len(codes) == 1
+    kept: list[object] = []
     kernel = Kernel(bindings, namespace.own.names(bindings) if may_adopt else ())
 
     def acts() -> Iterator[Act]:
         _be_quiet()
+        kept.extend(reconnect(bindings))
         attempts.install()  # which replaces functions: what is watched is what is there then
         _define(namespace, definitions)
         for code in codes:
@@ -168,7 +171,7 @@ def _perform(
     unclear = [f"may change {name}, in which is a {what}" for name, what in unseen]
     foreign = [] if is_python else ["IPython makes other code of it"]
     foreign += ["shows what only a page can draw"] if outputs.page_bundles else []
-    lasting = dict.fromkeys(list_lasting_effects(code, before))
+    lasting = dict.fromkeys(list_lasting_effects(code, before, after))
     return {
         "adoption": adoption,
         "passing": passing,

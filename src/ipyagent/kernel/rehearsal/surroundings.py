@@ -22,6 +22,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from ipyagent.kernel.describe.safe_inspect import is_a
+from ipyagent.kernel.rehearsal.databases import is_connection
 from ipyagent.kernel.request_logs import is_wanted
 from ipyagent.kernel.variables.reach import parse_nodes
 
@@ -34,7 +35,6 @@ _SETTINGS = {
         " sys.argv sys.warnoptions sys.stdout sys.get_coroutine_origin_tracking_depth()"
         " gc.isenabled() gc.get_threshold() gc.get_debug() gc.callbacks"
     ),
-    "changes the environment": "os.environ._data",
     "changes the working folder": "os.getcwd()",
     "changes Python's built-in functions": "builtins.__dict__",
     "changes how modules are imported": "sys.path sys.meta_path sys.path_hooks",
@@ -81,6 +81,12 @@ _LASTING = frozenset(
     }
 )
 """Names whose use lasts beyond the code."""
+
+
+_CONFIGURES = re.compile(r"create_|set_|setconfig|setlimit|enable_|load_extension")
+"""Methods of a connection whose effect no reading tells."""
+_COMPARED = (("matplotlib", "rcParams"), ("pandas", "options"))
+"""Settings that are read before and after, wherever they are set."""
 
 
 class Surroundings:
@@ -131,6 +137,7 @@ def _read_states() -> Iterator[tuple[tuple[str, str], object]]:
                 value = value() if place.endswith("()") else value
                 is_names = place.endswith("__dict__")
                 yield (text, place), (_identify if is_names else _describe)(value)
+    yield ("changes the environment", ""), _read_environment()
     alarms = [signal.getitimer(each)[0] > 0 for each in _TIMERS]
     limits = map(resource.getrlimit, _LIMITS)
     handlers = (signal.getsignal(each) for each in signal.valid_signals())
@@ -145,6 +152,13 @@ def _read_states() -> Iterator[tuple[tuple[str, str], object]]:
 
 
 _LOGGER: type = logging.Logger
+
+
+def _read_environment() -> dict[str, str]:
+    """Return the environment without the settings of polars, which it keeps there."""
+    config = getattr(sys.modules.get("polars"), "Config", None)
+    settings = () if config is None else config.state()
+    return {name: os.environ[name] for name in os.environ.keys() - settings}
 
 
 def _describe(value: object) -> str:
@@ -195,7 +209,9 @@ def _names_pyplot(nodes: Collection[ast.AST], variables: Mapping[str, object]) -
     )
 
 
-def list_lasting_effects(code: str, variables: Mapping[str, object]) -> Iterator[str]:
+def list_lasting_effects(
+    code: str, variables: Mapping[str, object], after: Mapping[str, object]
+) -> Iterator[str]:
     """Yield what code sets on modules, classes and functions, or registers for later."""
     nodes = parse_nodes(code) or []
     pyplot = sys.modules.get("matplotlib.pyplot")
@@ -204,7 +220,9 @@ def list_lasting_effects(code: str, variables: Mapping[str, object]) -> Iterator
     imports = [node for node in nodes if isinstance(node, ast.alias)]
     imported = {each.asname or each.name.partition(".")[0] for each in imports}
     for node in nodes:
-        if _sets_shared(node, variables, imported):
+        if _configures_database(node, variables):
+            yield f"configures a database: {ast.unparse(node)}"
+        if _sets_shared(node, {**after, **variables}, imported):
             yield f"sets {ast.unparse(node)}"
         name = getattr(node, "attr", None) or getattr(node, "id", None) or ""
         name = node.name.rpartition(".")[2] if isinstance(node, ast.alias) else name
@@ -212,6 +230,16 @@ def list_lasting_effects(code: str, variables: Mapping[str, object]) -> Iterator
             continue  # it sets what is compared
         if name in _LASTING or name.startswith("register"):
             yield f"uses {name}, which lasts"
+
+
+def _configures_database(node: ast.AST, variables: Mapping[str, object]) -> bool:
+    """Return whether it may set what a connection of the user's does not tell."""
+    match node:
+        case ast.Constant(value=str(text)):
+            return "pragma" in text.lower() and any(map(is_connection, variables.values()))
+        case ast.Attribute(value=ast.Name(id=owner), attr=name):
+            return is_connection(variables.get(owner)) and bool(_CONFIGURES.match(name))
+    return False
 
 
 def _sets_shared(node: ast.AST, variables: Mapping[str, object], imported: Collection[str]) -> bool:
@@ -222,7 +250,20 @@ def _sets_shared(node: ast.AST, variables: Mapping[str, object], imported: Colle
     while isinstance(root, ast.Subscript) or (
         isinstance(root, ast.Attribute) and root.attr != "__class__"
     ):
+        if _is_compared(root, variables):
+            return False
         root = root.value
     if not isinstance(root, ast.Name):
         return isinstance(node, ast.Attribute)
     return root.id in imported or is_a(variables.get(root.id), types.ModuleType)
+
+
+def _is_compared(node: ast.AST, variables: Mapping[str, object]) -> bool:
+    """Return whether it is a library's settings, by which name ever."""
+    match node:
+        case ast.Attribute(value=ast.Name(id=owner), attr=name):
+            module = variables.get(owner)
+            settings = vars(module).get(name) if is_a(module, types.ModuleType) else None
+            compared = (getattr(sys.modules.get(home), each, None) for home, each in _COMPARED)
+            return settings is not None and any(each is settings for each in compared)
+    return False
