@@ -119,6 +119,15 @@ def test_what_is_the_users_is_not_changed_through_such_an_object(tmp_path: Path,
     assert lab.variables == {"theirs": [1, 2]}
 
 
+def test_an_object_that_cannot_be_looked_through_may_lead_to_what_is_the_users(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ipyagent.kernel.rehearsal.watched_values._MOST_VALUES", 50)
+    lab = Lab(tmp_path, {"many": [[] for _ in range(99)], "theirs": [1, 2]})
+    run = lab.run(steps(f"{BOX}box = Box(theirs)\nprint(1)", "print(box.add(4))"), **ON)
+    assert told(run)[1] != (True, "3")
+
+
 @pytest.mark.parametrize("code", ["df['c'] = box.add(3)", "open('made.txt', 'w').write(box.name)"])
 def test_what_would_change_something_must_bring_what_it_needs(tmp_path: Path, code: str) -> None:
     """The question shows all that would run, and what it would change in the kernel as it is."""

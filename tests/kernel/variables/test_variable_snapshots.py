@@ -53,7 +53,7 @@ def frame() -> pd.DataFrame:
         ("df = df.head(1)", ("df", "changed", "DataFrame, 1 rows × 2 columns")),
         ("s = df.a", ("s", "created", "Series, 1,200 rows")),
         ("import numpy as np\na = np.zeros((2, 3))", ("a", "created", "ndarray, shape (2, 3)")),
-        ("items.append(1)", ("items", "changed", "list, 1 items")),
+        ("items.append(1)", ("items", "changed", "list, 1 item")),
         ("def f(a): pass", ("f", "created", "function")),
         ("hostile = 1", ("hostile", "changed", "int")),
     ],
@@ -123,7 +123,7 @@ def test_the_number_of_reported_changes_is_limited_and_all_are_taken_back():
 @pytest.mark.parametrize("secret", ["api_key", "password"])
 def test_no_value_is_reported(secret: str):
     changes = changes_of(f"{secret} = 'hunter2 and more'\nnumbers = [42]")
-    assert changes == [(secret, "created", "str"), ("numbers", "created", "list, 1 items")]
+    assert changes == [(secret, "created", "str"), ("numbers", "created", "list, 1 item")]
 
 
 @pytest.mark.slow

@@ -19,7 +19,7 @@ from ipyagent.kernel.describe.safe_inspect import (
     slots,
     type_name,
 )
-from ipyagent.phrases import first_line
+from ipyagent.phrases import first_line, plural
 from ipyagent.redaction import HIDDEN, Secrecy
 
 T = TypeVar("T")
@@ -54,7 +54,7 @@ def container(
         first = list(itertools.islice(iterate(value), 100))
         kinds = collections.Counter(type_name(type(item)) for item in first)
         of = f" ({', '.join(kinds)})" if 0 < len(kinds) <= 3 else ""
-        line = f"{type_name(type(value))}, {size(value):,} items{of}"
+        line = f"{type_name(type(value))}, {plural(size(value), 'item')}{of}"
         if not detail or not first:
             return f"{line} = {preview(value, secret=secret)}"
         return _append_items(line, (preview(v, secret=secret) for v in first), size(value))
@@ -65,7 +65,7 @@ def container(
 def mapping(value: dict[object, object], secret: Secrecy, detail: bool) -> str:
     """Describe a dictionary: its size and first items."""
     size = dict.__len__(value)
-    line = f"{type_name(type(value))}, {size:,} items"
+    line = f"{type_name(type(value))}, {plural(size, 'item')}"
     if not detail or not size:
         return f"{line} = {preview(value, secret=secret)}"
     items = (

@@ -37,7 +37,7 @@ from ipyagent.kernel.rehearsal.surroundings import (
     choose_backend,
     list_lasting_effects,
 )
-from ipyagent.kernel.rehearsal.watched_values import WatchedValues
+from ipyagent.kernel.rehearsal.watched_values import TOO_MUCH, WatchedValues
 from ipyagent.kernel.variables.arrays import is_array
 from ipyagent.kernel.variables.captures import is_atom
 from ipyagent.kernel.variables.columns import kind_of
@@ -166,9 +166,11 @@ def _perform(
             passing += special if not loaded_names(code).isdisjoint(special) else []
             adoption, buffers = write([*(name for name in kept if name not in passing), *changed])
     past = [f"writes into the memory of {name}, past pandas" for name in written]
-    reached = {*names, *watched.led_to} - only_here
-    unseen = ((name, what) for name, what in watched.unseen.items() if name in reached)
-    unclear = [f"may change {name}, in which is a {what}" for name, what in unseen]
+    unclear = [
+        f"may change {name}, in which is a {what}"
+        for name, what in watched.unseen.items()
+        if name in {*names, *watched.led_to} and (name not in only_here or what == TOO_MUCH)
+    ]
     foreign = [] if is_python else ["IPython makes other code of it"]
     foreign += ["shows what only a page can draw"] if outputs.page_bundles else []
     lasting = dict.fromkeys(list_lasting_effects(code, before, after))

@@ -80,7 +80,7 @@ def _list_own_pages(first: int, last: int) -> list[int]:
     return [first + each.start() for each in re.finditer(b"\1", flags)]
 
 
-_MOST_VALUES = 200_000
+_MOST_VALUES, TOO_MUCH = 200_000, "too much to look through"
 _UNLIMITED = 1 << 62
 _FIXED = frozenset(
     {
@@ -246,7 +246,7 @@ class WatchedValues:
             if id(one) in self._known or type(one) in _FIXED:
                 continue
             if len(self._known) > _MOST_VALUES:
-                raise UnseenError("too much to look through")
+                raise UnseenError(TOO_MUCH)
             self._known[id(one)] = name, one
             state = _capture(one, self._variables)
             self._states[name].append(state)
