@@ -257,6 +257,23 @@ def test_a_table_is_told_of_by_its_own_name_not_by_one_that_a_loop_left(tmp_path
     assert told(run)[-1] == (True, "['a']")
 
 
+def test_a_name_of_the_users_that_a_loop_bound_is_theirs_again_for_later_looks(
+    tmp_path: Path,
+) -> None:
+    """Else what refers to it there would be something else in the kernel."""
+    lab = Lab(tmp_path, {"t": [0], "rows": ([1], [2])})
+    run = lab.run(steps(f"{MAKE}\nfor t in rows:\n    print(t)", "x = [t, box.add(4)]\nx"), **ON)
+    assert told(run)[-1] == (True, "[[0], 4]")
+    assert lab.variables["x"] == [[0], 4]
+
+
+def test_a_module_that_only_the_copy_has_loaded_stays_there(tmp_path: Path) -> None:
+    start = f"{MAKE}\nimport colorsys\nprint(colorsys.__name__)"
+    codes = start, "import colorsys as c\nc.__name__, box.add(4)", "c.__name__, box.items"
+    run = Lab(tmp_path).run(steps(*codes), **ON)
+    assert told(run)[1:] == [(True, "('colorsys', 4)"), (True, "('colorsys', [1, 2, 3, 4])")]
+
+
 def test_a_copy_is_of_use_only_for_the_kernel_that_it_is_like() -> None:
     here, bindings = Confinement("/w"), {"n": 1, "In": ["", "n = 1"]}
     state = read_state(bindings)

@@ -76,7 +76,8 @@ def start_rehearsal(
     made on the copy before.
     """
     bindings, attempts, may_adopt = namespace.bindings(), Attempts(confinement), len(codes) == 1
-    kernel = Kernel(bindings, namespace.own.names(bindings) if may_adopt else ())
+    own, modules = namespace.own.names(bindings) if may_adopt else (), {*sys.modules}
+    kernel = Kernel(bindings, own, modules)
 
     def acts() -> Iterator[Act]:
         _be_quiet()
@@ -87,7 +88,7 @@ def start_rehearsal(
 
     def follow(request: JsonDict) -> Act:
         _define(namespace, request["definitions"])
-        kernel = Kernel({*request["names"]}, request["own"], request["modules"])
+        kernel = Kernel({*request["names"]}, request["own"], modules.union(request["modules"]))
         return partial(_perform, namespace, request["code"], attempts, kernel, may_adopt=True)
 
     return start_isolated(acts(), confinement, limits, bindings.values(), follow)
@@ -106,17 +107,17 @@ class Kernel:
     """The kernel as it is when code runs on a copy of it, where earlier code may have run."""
 
     names: Collection[str]
-    own: Collection[str] = ()
+    own: Collection[str]
     """Variables that the run has made: changed, they can be adopted like new ones."""
-    modules: Collection[str] = ()
-    """Those that were loaded since the copy was made."""
+    modules: Collection[str]
+    """Those that are loaded."""
 
 
 def _perform(
     namespace: Namespace, code: str, attempts: Attempts, kernel: Kernel, *, may_adopt: bool
 ) -> Report:
     """Run the code; return a report of what it did, and the data in it."""
-    own = kernel.own
+    own, loaded = kernel.own, kernel.modules
     shared = _list_shared(code, namespace.bindings())
     before, outputs = dict(namespace.bindings()), Outputs()
     only_here = {name for name in before if type(name) is str and name not in kernel.names}
@@ -126,7 +127,6 @@ def _perform(
     watched = WatchedValues(before, every, only_here)
     written_before = [*list_written_files(attempts.confinement)]
     is_python, around = namespace.runs_as_written(code), Surroundings()
-    loaded = {*sys.modules, *kernel.modules}
     with attempts.watch():
         result = namespace.run(code, outputs)
     if not isinstance(result, ToolResult):
@@ -158,7 +158,9 @@ def _perform(
                 return write_all(values, known, watched.is_old, watched.is_in_table)
 
             kept = [name for name in new if name not in {*passing, *items}]
-            special = [name for name in kept if _is_special(name, after[name], loaded, write)]
+            special = [
+                name for name in kept if _is_special(name, after[name], loaded, write)
+            ]
             # Else they may be what the code is for.
             passing += special if not loaded_names(code).isdisjoint(special) else []
             adoption, buffers = write([*(name for name in kept if name not in passing), *changed])
@@ -169,6 +171,8 @@ def _perform(
     foreign = [] if is_python else ["IPython makes other code of it"]
     foreign += ["shows what only a page can draw"] if outputs.page_bundles else []
     lasting = dict.fromkeys(list_lasting_effects(code, before))
+    if may_adopt:  # the kernel keeps its own, and what refers to a name there must be the same
+        namespace.bindings().update({name: before[name] for name in again})
     return {
         "adoption": adoption,
         "passing": passing,
