@@ -274,6 +274,11 @@ def test_a_module_that_only_the_copy_has_loaded_stays_there(tmp_path: Path) -> N
     assert told(run)[1:] == [(True, "('colorsys', 4)"), (True, "('colorsys', [1, 2, 3, 4])")]
 
 
+def test_a_request_may_be_larger_than_a_pipe_holds(tmp_path: Path) -> None:
+    run = Lab(tmp_path).run(steps(MAKE, f"text = '{'a' * 300_000}'\nbox.add(len(text))"), **ON)
+    assert told(run)[1] == (True, "4")
+
+
 def test_a_copy_is_of_use_only_for_the_kernel_that_it_is_like() -> None:
     here, bindings = Confinement("/w"), {"n": 1, "In": ["", "n = 1"]}
     state = read_state(bindings)
