@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import resource
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -277,6 +278,37 @@ def test_a_module_that_only_the_copy_has_loaded_stays_there(tmp_path: Path) -> N
 def test_a_request_may_be_larger_than_a_pipe_holds(tmp_path: Path) -> None:
     run = Lab(tmp_path).run(steps(MAKE, f"text = '{'a' * 300_000}'\nbox.add(len(text))"), **ON)
     assert told(run)[1] == (True, "4")
+
+
+def test_where_a_thread_of_the_users_runs_each_look_sees_what_it_has_done(tmp_path: Path) -> None:
+    scope: dict[str, Any] = {"theirs": [1], "Event": threading.Event}
+    exec("go, done, end = Event(), Event(), Event()", scope)
+    exec("def work():\n    go.wait()\n    theirs.append(2)\n    done.set()\n    end.wait()", scope)
+    lab, thread = Lab(tmp_path, scope), threading.Thread(target=scope["work"])
+
+    def hear(event: Any) -> None:
+        if event.type == "tool_finished":
+            scope["go"].set()
+            scope["done"].wait()
+
+    thread.start()
+    try:
+        run = lab.run(steps(MAKE, "print(theirs)"), heard=hear, **ON)
+    finally:
+        scope["end"].set()
+        thread.join()
+    assert told(run)[1] == (True, "[1, 2]")
+
+
+def test_a_call_of_another_run_makes_a_difference_too(tmp_path: Path) -> None:
+    lab, change = Lab(tmp_path, {"theirs": [1]}), steps("theirs.append(2)")
+    lab.run(change, answer=YES)
+    state = read_state(lab.variables)
+    lab.run(steps("print(theirs)"), **ON)
+    assert read_state(lab.variables) == state
+    lab.run(change, answer=YES)
+    assert lab.variables["theirs"] == [1, 2, 2]
+    assert read_state(lab.variables) != state
 
 
 def test_a_copy_is_of_use_only_for_the_kernel_that_it_is_like() -> None:

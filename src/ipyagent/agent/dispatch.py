@@ -42,6 +42,7 @@ from ipyagent.schema import (
 )
 from ipyagent.schema.base import now
 from ipyagent.tools.base import Tool, get_command, is_built_in
+from ipyagent.tools.kept_copies import Calls
 from ipyagent.tools.rehearsed import RehearsalContext, Rehearsed, Rehearser
 from ipyagent.tools.result_conversion import error_result
 
@@ -359,8 +360,10 @@ class Dispatcher:
         self._emit(ToolRunning(step=self.step, call_id=call.id))
         if not await self._record_intent(call):
             return
+        looks = not tool.sensitive and (tool.parallel or is_built_in(tool))
+        if not looks:
+            Calls.note()
         if self.context.rehearsal is not None:
-            looks = not tool.sensitive and (tool.parallel or is_built_in(tool))
             await self.context.rehearsal.make_way(changes=not looks)
         self._update_execution(call.id, started_at=now())
         begun = time.monotonic()
@@ -378,6 +381,8 @@ class Dispatcher:
             raise
         finally:
             telling.cancel()
+            if not looks:
+                Calls.note()
             self._update_execution(call.id, duration=max(0.0, time.monotonic() - begun))
         status = ToolStatus.SUCCESS if result.success else ToolStatus.FAILED
         self._finish_call(call.id, status, result)
