@@ -300,6 +300,22 @@ def test_where_a_thread_of_the_users_runs_each_look_sees_what_it_has_done(tmp_pa
     assert told(run)[1] == (True, "[1, 2]")
 
 
+def test_files_that_something_else_has_replaced_meanwhile_are_read_as_they_are(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "old.txt").write_text("old")
+
+    def replace(event: Any) -> None:
+        if event.type == "tool_finished" and not (tmp_path / "made.txt").exists():
+            (tmp_path / "made.txt").write_text("made")
+            (tmp_path / "other.txt").write_text("new")
+            (tmp_path / "other.txt").rename(tmp_path / "old.txt")
+
+    read = "import os\nprint(os.path.exists('made.txt'), open('old.txt').read())"
+    run = Lab(tmp_path).run(steps(f"{MAKE}\n{read}", read), heard=replace, **ON)
+    assert told(run) == [(True, "3\nFalse old"), (True, "True new")]
+
+
 def test_a_call_of_another_run_makes_a_difference_too(tmp_path: Path) -> None:
     lab, change = Lab(tmp_path, {"theirs": [1]}), steps("theirs.append(2)")
     lab.run(change, answer=YES)

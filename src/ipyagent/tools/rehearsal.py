@@ -104,6 +104,7 @@ def build_confinement(
         variables=frozenset(bubblewrap.kept_variables()),
         secrets=frozenset(secrets),
         way=way,
+        times=hash(frozenset(guarded.times.items())) if way == "namespaces" else 0,
     )
 
 
@@ -227,7 +228,7 @@ class CodeRehearser:
     async def _end(self, copy: KeptCopy | None, context: RehearsalContext) -> None:
         if copy is not None:
             threads = asyncio.get_running_loop().run_in_executor
-            await threads(context.threads, copy.process.end)
+            await asyncio.shield(threads(context.threads, copy.process.end))  # it must not stay
 
     async def _choose_way(self, context: RehearsalContext) -> None:
         """Find out how rehearsals can be isolated here, if at all."""

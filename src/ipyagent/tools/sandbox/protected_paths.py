@@ -66,6 +66,8 @@ class ProtectedPaths:
     """Programs that run as root whoever starts them: their inode and change time."""
     mode: int = 0
     """The permissions of the workspace's own folder."""
+    times: dict[str, int] = field(default_factory=dict)
+    """Folders that were looked through, and when an entry came, went or was replaced there."""
 
     def mount_points(self) -> dict[str, Identity]:
         """Return the paths on which something can be mounted."""
@@ -113,7 +115,8 @@ class WorkspaceScan:
         where = f"{self._root}/{folder}" if folder else self._root
         try:
             self._make_accessible(where)
-            inode = Path(where).stat().st_ino
+            status = Path(where).stat()
+            inode, self.paths.times[where] = status.st_ino, status.st_mtime_ns
             entries = list(os.scandir(where))
         except FileNotFoundError:
             return
