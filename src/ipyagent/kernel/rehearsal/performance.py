@@ -30,7 +30,13 @@ from ipyagent.kernel.rehearsal.memory import drop_signing_keys
 from ipyagent.kernel.rehearsal.opaque_values import is_closed_file
 from ipyagent.kernel.rehearsal.plain_cells import NotPlainError
 from ipyagent.kernel.rehearsal.plain_data import is_same_data, write_all
-from ipyagent.kernel.rehearsal.rehearser import Act, Rehearsing, Report, start_isolated
+from ipyagent.kernel.rehearsal.rehearser import (
+    Act,
+    Rehearsing,
+    Report,
+    load_libraries,
+    start_isolated,
+)
 from ipyagent.kernel.rehearsal.surroundings import (
     Surroundings,
     choose_backend,
@@ -87,6 +93,8 @@ def start_rehearsal(
             yield partial(_perform, namespace, code, attempts, kernel, may_adopt=may_adopt)
 
     def follow(request: JsonDict) -> Act:
+        load_libraries(request["code"])  # as in the kernel: what an import changes is no change
+        choose_backend()
         _define(namespace, request["definitions"])
         kernel = Kernel({*request["names"]}, request["own"], modules.union(request["modules"]))
         return partial(_perform, namespace, request["code"], attempts, kernel, may_adopt=True)
@@ -158,9 +166,7 @@ def _perform(
                 return write_all(values, known, watched.is_old, watched.is_in_table)
 
             kept = [name for name in new if name not in {*passing, *items}]
-            special = [
-                name for name in kept if _is_special(name, after[name], loaded, write)
-            ]
+            special = [name for name in kept if _is_special(name, after[name], loaded, write)]
             # Else they may be what the code is for.
             passing += special if not loaded_names(code).isdisjoint(special) else []
             adoption, buffers = write([*(name for name in kept if name not in passing), *changed])
