@@ -304,16 +304,25 @@ def test_files_that_something_else_has_replaced_meanwhile_are_read_as_they_are(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "old.txt").write_text("old")
+    (tmp_path / "grows.txt").write_text("a")
 
     def replace(event: Any) -> None:
-        if event.type == "tool_finished" and not (tmp_path / "made.txt").exists():
+        if event.type != "tool_finished":
+            return
+        with (tmp_path / "grows.txt").open("a") as file:
+            file.write("b")
+        (tmp_path / ".of_a_program").touch()
+        if "abs" in str(event.execution.call.arguments):
             (tmp_path / "made.txt").write_text("made")
             (tmp_path / "other.txt").write_text("new")
             (tmp_path / "other.txt").rename(tmp_path / "old.txt")
 
     read = "import os\nprint(os.path.exists('made.txt'), open('old.txt').read())"
-    run = Lab(tmp_path).run(steps(f"{MAKE}\n{read}", read), heard=replace, **ON)
-    assert told(run) == [(True, "3\nFalse old"), (True, "True new")]
+    grown = "box.items\nprint(open('grows.txt').read())"
+    codes = f"{MAKE}\n{read}\n{grown}", grown, f"{grown}\nabs(-3)", read
+    run = Lab(tmp_path).run(steps(*codes), heard=replace, **ON)
+    outputs = ["3\nFalse old\na", "ab", "abb\n3", "True new"]
+    assert told(run) == [(True, each) for each in outputs]
 
 
 def test_a_call_of_another_run_makes_a_difference_too(tmp_path: Path) -> None:

@@ -104,7 +104,7 @@ def build_confinement(
         variables=frozenset(bubblewrap.kept_variables()),
         secrets=frozenset(secrets),
         way=way,
-        times=hash(frozenset(guarded.times.items())) if way == "namespaces" else 0,
+        entries=guarded.entries if way == "namespaces" else 0,
     )
 
 
