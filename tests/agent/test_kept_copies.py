@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import resource
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,7 +21,9 @@ from ipyagent.kernel.rehearsal.confinement import Confinement, Limits
 from ipyagent.kernel.rehearsal.isolation import limit_time
 from ipyagent.schema import DecidedBy, Run
 from ipyagent.tools.base import Where, tool
-from ipyagent.tools.kept_copies import KeptCopy, read_state
+from ipyagent.tools.kept_copies import Calls, KeptCopy
+from ipyagent.wiring.runtime import runtime
+from patience import wait_until
 from rehearsal_trial import children, run_in_fork
 
 # The process that runs the tests is what is forked: other tests would leave threads in it.
@@ -56,7 +59,7 @@ def process_descriptors() -> list[str]:
         with contextlib.suppress(OSError):
             target = str(each.readlink())
             found += [each.name] if target.startswith("pipe:") or "pidfd" in target else []
-    return found
+    return sorted(found)
 
 
 @pytest.fixture(autouse=True)
@@ -64,8 +67,9 @@ def _nothing_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterato
     monkeypatch.chdir(tmp_path)
     before, descriptors = children(), process_descriptors()
     yield
-    assert children() == before, "a process is left"
-    assert process_descriptors() == descriptors
+    # A stopped run does not wait for the end of its process.
+    wait_until(lambda: children() == before, children)
+    wait_until(lambda: process_descriptors() == descriptors, process_descriptors)
 
 
 SESSIONS = [
@@ -266,10 +270,90 @@ def test_a_table_is_told_of_by_its_own_name_not_by_one_that_a_loop_left(tmp_path
     assert told(run)[-1] == (True, "['a']")
 
 
+def test_a_name_of_the_users_that_a_loop_bound_is_theirs_again_for_later_looks(
+    tmp_path: Path,
+) -> None:
+    """Else what refers to it there would be something else in the kernel."""
+    lab = Lab(tmp_path, {"t": [0], "rows": ([1], [2])})
+    run = lab.run(steps(f"{MAKE}\nfor t in rows:\n    print(t)", "x = [t, box.add(4)]\nx"), **ON)
+    assert told(run)[-1] == (True, "[[0], 4]")
+    assert lab.variables["x"] == [[0], 4]
+
+
+def test_a_module_that_only_the_copy_has_loaded_stays_there(tmp_path: Path) -> None:
+    start = f"{MAKE}\nimport colorsys\nprint(colorsys.__name__)"
+    codes = start, "import colorsys as c\nc.__name__, box.add(4)", "c.__name__, box.items"
+    run = Lab(tmp_path).run(steps(*codes), **ON)
+    assert told(run)[1:] == [(True, "('colorsys', 4)"), (True, "('colorsys', [1, 2, 3, 4])")]
+
+
+def test_a_request_may_be_larger_than_a_pipe_holds(tmp_path: Path) -> None:
+    run = Lab(tmp_path).run(steps(MAKE, f"text = '{'a' * 300_000}'\nbox.add(len(text))"), **ON)
+    assert told(run)[1] == (True, "4")
+
+
+def test_where_a_thread_of_the_users_runs_each_look_sees_what_it_has_done(tmp_path: Path) -> None:
+    scope: dict[str, Any] = {"theirs": [1], "Event": threading.Event}
+    exec("go, done, end = Event(), Event(), Event()", scope)
+    exec("def work():\n    go.wait()\n    theirs.append(2)\n    done.set()\n    end.wait()", scope)
+    lab, thread = Lab(tmp_path, scope), threading.Thread(target=scope["work"])
+
+    def hear(event: Any) -> None:
+        if event.type == "tool_finished":
+            scope["go"].set()
+            scope["done"].wait()
+
+    thread.start()
+    try:
+        run = lab.run(steps(MAKE, "print(theirs)"), heard=hear, **ON)
+    finally:
+        scope["end"].set()
+        thread.join()
+    assert told(run)[1] == (True, "[1, 2]")
+
+
+def test_files_that_something_else_has_replaced_meanwhile_are_read_as_they_are(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "old.txt").write_text("old")
+    (tmp_path / "grows.txt").write_text("a")
+
+    def replace(event: Any) -> None:
+        if event.type != "tool_finished":
+            return
+        with (tmp_path / "grows.txt").open("a") as file:
+            file.write("b")
+        (tmp_path / ".of_a_program").touch()
+        if "abs" in str(event.execution.call.arguments):
+            (tmp_path / "made.txt").write_text("made")
+            (tmp_path / "other.txt").write_text("new")
+            (tmp_path / "other.txt").rename(tmp_path / "old.txt")
+
+    read = "import os\nprint(os.path.exists('made.txt'), open('old.txt').read())"
+    grown = "box.items\nprint(open('grows.txt').read())"
+    codes = f"{MAKE}\n{read}\n{grown}", grown, f"{grown}\nabs(-3)", read
+    run = Lab(tmp_path).run(steps(*codes), heard=replace, **ON)
+    outputs = ["3\nFalse old\na", "ab", "abb\n3", "True new"]
+    assert told(run) == [(True, each) for each in outputs]
+
+
+def test_a_call_of_another_run_makes_a_difference_too(tmp_path: Path) -> None:
+    lab, change = Lab(tmp_path, {"theirs": [1]}), steps("theirs.append(2)")
+    lab.run(change, answer=YES)
+    calls = runtime().isolation.calls
+    state = calls.read_state(lab.variables)
+    lab.run(steps("print(theirs)"), **ON)
+    assert calls.read_state(lab.variables) == state
+    lab.run(change, answer=YES)
+    assert lab.variables["theirs"] == [1, 2, 2]
+    assert calls.read_state(lab.variables) != state
+
+
 def test_a_copy_is_of_use_only_for_the_kernel_that_it_is_like() -> None:
     here, bindings = Confinement("/w"), {"n": 1, "In": ["", "n = 1"]}
-    state = read_state(bindings)
-    copy = KeptCopy(SimpleNamespace(), here, frozenset(), state, is_ahead=True)  # type: ignore[arg-type]
+    calls = Calls()
+    state = calls.read_state(bindings)
+    copy = KeptCopy(SimpleNamespace(), here, frozenset(), calls, state, is_ahead=True)  # type: ignore[arg-type]
     assert not copy.fits(here, bindings), "nobody has the result of its look"
     copy.is_ahead = False
     assert copy.fits(here, bindings)

@@ -359,9 +359,10 @@ class Dispatcher:
         self._emit(ToolRunning(step=self.step, call_id=call.id))
         if not await self._record_intent(call):
             return
+        changes = _may_change_something(tool)
+        self.context.calls.seen += changes
         if self.context.rehearsal is not None:
-            looks = not tool.sensitive and (tool.parallel or is_built_in(tool))
-            await self.context.rehearsal.make_way(changes=not looks)
+            await self.context.rehearsal.make_way(changes=changes)
         self._update_execution(call.id, started_at=now())
         begun = time.monotonic()
         post, watch = self.context.main.post, self.context.watch
@@ -378,6 +379,7 @@ class Dispatcher:
             raise
         finally:
             telling.cancel()
+            self.context.calls.seen += changes
             self._update_execution(call.id, duration=max(0.0, time.monotonic() - begun))
         status = ToolStatus.SUCCESS if result.success else ToolStatus.FAILED
         self._finish_call(call.id, status, result)
@@ -436,6 +438,11 @@ class Dispatcher:
             call_id, status=status, result=result, source=source, rehearsal=rehearsal
         )
         self._emit(ToolFinished(step=self.step, execution=self._executions[call_id]))
+
+
+def _may_change_something(tool: Tool) -> bool:
+    """Return whether a call of a tool may change variables or files."""
+    return tool.sensitive or not (tool.parallel or is_built_in(tool))
 
 
 def _name_change(execution: ToolExecution, result: ToolResult) -> ToolResult:

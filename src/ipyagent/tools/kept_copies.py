@@ -6,26 +6,55 @@ It lasts until the run ends, or anything happens in the kernel that it does not 
 from __future__ import annotations
 
 import sys
+import threading
+import traceback
 from collections.abc import Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from types import FrameType
 from typing import TYPE_CHECKING
 
 from ipyagent.json_types import JsonDict
+from ipyagent.kernel.rehearsal.opaque_values import is_own_module
 
 if TYPE_CHECKING:
     from ipyagent.kernel.namespace import Namespace
     from ipyagent.kernel.rehearsal.confinement import Confinement
     from ipyagent.kernel.rehearsal.rehearser import Rehearsing
 
-State = tuple[int, dict[str, int]]
+State = tuple[int, int, dict[str, int]]
 
 
-def read_state(bindings: Mapping[str, object]) -> State:
-    """Return what is different once another cell has run, or a name was bound."""
-    cells = bindings.get("In")
-    count = len(cells) if isinstance(cells, list) else 0
-    return count, {name: id(value) for name, value in dict(bindings).items()}
+@dataclass
+class Calls:
+    """The calls of all runs in this process that may have changed something."""
+
+    seen: int = 0
+    """Counted when they begin, and when they end."""
+
+    def read_state(self, bindings: Mapping[str, object]) -> State:
+        """Return what is different once another cell or call has run, or a name was bound."""
+        cells = bindings.get("In")
+        count = len(cells) if isinstance(cells, list) else 0
+        return count, self.seen, {name: id(value) for name, value in dict(bindings).items()}
+
+
+def runs_beside(bindings: Mapping[str, object]) -> bool:
+    """Return whether a thread runs code of the user's, which may change anything at any time."""
+    if any(type(each) is threading.Timer for each in threading.enumerate()):
+        return True
+    frames = dict(sys._current_frames())
+    for known in (threading.main_thread().ident, threading.get_ident()):
+        frames.pop(known or 0, None)
+    stacks = (traceback.walk_stack(each) for each in frames.values())
+    return any(_is_users(frame, bindings) for stack in stacks for frame, _ in stack)
+
+
+def _is_users(frame: FrameType, bindings: Mapping[str, object]) -> bool:
+    scope = frame.f_globals
+    name = str(scope.get("__name__"))
+    is_ours = name.partition(".")[0] == __name__.partition(".")[0]
+    return scope is bindings or (is_own_module(sys.modules.get(name)) and not is_ours)
 
 
 @dataclass
@@ -36,6 +65,7 @@ class KeptCopy:
     confinement: Confinement
     modules: frozenset[str]
     """Those that were loaded when it was made."""
+    calls: Calls
     state: State
     is_ahead: bool = False
     """True: nobody has the result of its last look, so there is no kernel like it."""
@@ -58,8 +88,8 @@ class KeptCopy:
 
     def fits(self, confinement: Confinement, bindings: Mapping[str, object]) -> bool:
         """Return whether it is still like a copy that would be made now."""
-        is_alike = not self.is_ahead and self.state == read_state(bindings)
-        return is_alike and self.confinement == confinement
+        is_alike = not self.is_ahead and self.state == self.calls.read_state(bindings)
+        return is_alike and self.confinement == confinement and not runs_beside(bindings)
 
 
 class Keeper:

@@ -46,7 +46,7 @@ from ipyagent.schema import (
     RehearsalOutcome,
     ToolResult,
 )
-from ipyagent.tools.kept_copies import KeptCopy, read_state
+from ipyagent.tools.kept_copies import KeptCopy
 from ipyagent.tools.path_rules import STATE
 from ipyagent.tools.rehearsed import UNTRIED, RehearsalContext, Rehearsed
 from ipyagent.tools.reports import judge_report
@@ -104,6 +104,7 @@ def build_confinement(
         variables=frozenset(bubblewrap.kept_variables()),
         secrets=frozenset(secrets),
         way=way,
+        entries=guarded.entries if way == "namespaces" else 0,
     )
 
 
@@ -160,12 +161,13 @@ class CodeRehearser:
 
         What needs a question is tried as it would run in the kernel, which has none of this.
         """
-        namespace, limits = self._namespace.plain, Limits(seconds=context.seconds)
+        namespace, calls = self._namespace.plain, context.isolation.calls
+        limits = Limits(seconds=context.seconds)
 
         def begin(definitions: str) -> KeptCopy:
             start = partial(self._start, [code], confinement, limits, definitions)
-            state = read_state(namespace.bindings())
-            return KeptCopy(context.post(start), confinement, frozenset(sys.modules), state)
+            state, modules = calls.read_state(namespace.bindings()), frozenset(sys.modules)
+            return KeptCopy(context.post(start), confinement, modules, calls, state)
 
         made, found, problem = self._namespace.definitions_for(code), list[Rehearsed](), ""
         copy = context.keeper.take()
@@ -227,7 +229,7 @@ class CodeRehearser:
     async def _end(self, copy: KeptCopy | None, context: RehearsalContext) -> None:
         if copy is not None:
             threads = asyncio.get_running_loop().run_in_executor
-            await threads(context.threads, copy.process.end)
+            await asyncio.shield(threads(context.threads, copy.process.end))  # it must not stay
 
     async def _choose_way(self, context: RehearsalContext) -> None:
         """Find out how rehearsals can be isolated here, if at all."""
@@ -267,11 +269,12 @@ class CodeRehearser:
         assert rehearsed.result is not None  # noqa: S101 - only then it is asked for
         adoption = rehearsed.adoption or Adoption({}, set())
         copy, bindings = rehearsed.copy, self._namespace.plain.bindings()
-        sources = copy.sources if copy is not None else {}
-        before = read_state(bindings)
-        result = self._namespace.take_over(code, rehearsed.result, adoption, sources)
-        if copy is not None:
-            copy.is_ahead, copy.state = copy.state != before, read_state(bindings)
+        if copy is None:
+            result = self._namespace.take_over(code, rehearsed.result, adoption, {})
+        else:
+            is_alike = copy.state == copy.calls.read_state(bindings)
+            result = self._namespace.take_over(code, rehearsed.result, adoption, copy.sources)
+            copy.is_ahead, copy.state = not is_alike, copy.calls.read_state(bindings)
         left = ", ".join(_without_loops(code, rehearsed.rehearsal.left))
         return result.with_note(_LEFT.format(left), only_model=True) if left else result
 

@@ -13,7 +13,7 @@ from ipyagent.kernel.main_thread import Post
 from ipyagent.kernel.rehearsal.confinement import Way
 from ipyagent.kernel.variables.reach import Adoption
 from ipyagent.schema import Rehearsal, RehearsalOutcome, ToolResult
-from ipyagent.tools.kept_copies import Keeper, KeptCopy
+from ipyagent.tools.kept_copies import Calls, Keeper, KeptCopy
 
 UNTRIED: Final = "not tried yet"
 
@@ -27,6 +27,7 @@ class Isolation:
     way: Way = "namespaces"
     loading: Lock = field(default_factory=Lock)
     """Held while libraries are loaded for a rehearsal."""
+    calls: Calls = field(default_factory=Calls)
 
     def wait_until_loaded(self) -> None:
         """Wait for the end of a load that goes on."""

@@ -289,6 +289,7 @@ class RunTask:
             dry_run=DRY_RUN if self.request.dry_run else None,
             watch=self.environment.toolset.track().watch,
             rehearsal=self._create_rehearsal_context(),
+            calls=runtime().isolation.calls,
             max_chars=SHORT_RESULT if self._has_small_set or self.size.has_short_window else None,
         )
 

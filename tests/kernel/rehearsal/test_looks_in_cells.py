@@ -64,6 +64,19 @@ def look(shared: Kernel, folder: Path, code: str) -> dict[str, Any]:
     return found
 
 
+def test_a_library_that_is_loaded_for_a_later_look_loses_nothing_of_an_earlier_one(
+    tmp_path: Path,
+) -> None:
+    load = "import pandas as pd\ndf = pd.DataFrame({'a': [add()]})\nint(df.a.sum())"
+    codes = "add = (lambda: 3)\nadd()", load
+    calls = [{"calls": [{"name": "run_python", "arguments": {"code": code}}]} for code in codes]
+    (tmp_path / "replies.yaml").write_text(yaml.safe_dump([*calls, "Done."]))
+    with kernel(tmp_path, **LOOKS) as started:
+        run = started.run("%%agent -m scripted/replies.yaml\nLook.").run
+    found = [each["executions"][0]["result"]["output"] for each in run["steps"][:2]]
+    assert found == ["3", "3"]
+
+
 def test_a_table_is_looked_at_without_a_question(shared: Kernel, folder: Path) -> None:
     found = look(shared, folder, "int(df.a.sum())")
     assert found["rehearsal"]["outcome"] == "looked", found["rehearsal"]

@@ -47,6 +47,8 @@ class Confinement:
     secrets: frozenset[str] = field(default=frozenset(), repr=False)
     """Texts that are wiped from its memory."""
     way: Way = "namespaces"
+    entries: int = 0
+    """A digest of what the workspace holds: an overlay may go on to show what has gone since."""
 
     @cached_property
     def hidden_paths(self) -> list[str]:

@@ -31,7 +31,13 @@ from ipyagent.kernel.rehearsal.memory import drop_signing_keys
 from ipyagent.kernel.rehearsal.opaque_values import is_closed_file
 from ipyagent.kernel.rehearsal.plain_cells import NotPlainError
 from ipyagent.kernel.rehearsal.plain_data import is_same_data, write_all
-from ipyagent.kernel.rehearsal.rehearser import Act, Rehearsing, Report, start_isolated
+from ipyagent.kernel.rehearsal.rehearser import (
+    Act,
+    Rehearsing,
+    Report,
+    load_libraries,
+    start_isolated,
+)
 from ipyagent.kernel.rehearsal.surroundings import (
     Surroundings,
     choose_backend,
@@ -77,8 +83,8 @@ def start_rehearsal(
     made on the copy before.
     """
     bindings, attempts, may_adopt = namespace.bindings(), Attempts(confinement), len(codes) == 1
-    kept: list[object] = []
-    kernel = Kernel(bindings, namespace.own.names(bindings) if may_adopt else ())
+    own, modules = namespace.own.names(bindings) if may_adopt else (), {*sys.modules}
+    kernel, kept = Kernel(bindings, own, modules), list[object]()
 
     def acts() -> Iterator[Act]:
         _be_quiet()
@@ -89,8 +95,10 @@ def start_rehearsal(
             yield partial(_perform, namespace, code, attempts, kernel, may_adopt=may_adopt)
 
     def follow(request: JsonDict) -> Act:
+        load_libraries(request["code"])  # as in the kernel: what an import changes is no change
+        choose_backend()
         _define(namespace, request["definitions"])
-        kernel = Kernel({*request["names"]}, request["own"], request["modules"])
+        kernel = Kernel({*request["names"]}, request["own"], modules.union(request["modules"]))
         return partial(_perform, namespace, request["code"], attempts, kernel, may_adopt=True)
 
     return start_isolated(acts(), confinement, limits, bindings.values(), follow)
@@ -109,17 +117,17 @@ class Kernel:
     """The kernel as it is when code runs on a copy of it, where earlier code may have run."""
 
     names: Collection[str]
-    own: Collection[str] = ()
+    own: Collection[str]
     """Variables that the run has made: changed, they can be adopted like new ones."""
-    modules: Collection[str] = ()
-    """Those that were loaded since the copy was made."""
+    modules: Collection[str]
+    """Those that are loaded."""
 
 
 def _perform(
     namespace: Namespace, code: str, attempts: Attempts, kernel: Kernel, *, may_adopt: bool
 ) -> Report:
     """Run the code; return a report of what it did, and the data in it."""
-    own = kernel.own
+    own, loaded = kernel.own, kernel.modules
     shared = _list_shared(code, namespace.bindings())
     before, outputs = dict(namespace.bindings()), Outputs()
     only_here = {name for name in before if type(name) is str and name not in kernel.names}
@@ -129,7 +137,6 @@ def _perform(
     watched = WatchedValues(before, every, only_here)
     written_before = [*list_written_files(attempts.confinement)]
     is_python, around = namespace.runs_as_written(code), Surroundings()
-    loaded = {*sys.modules, *kernel.modules}
     with attempts.watch():
         result = namespace.run(code, outputs)
     if not isinstance(result, ToolResult):
@@ -174,6 +181,8 @@ def _perform(
     foreign = [] if is_python else ["IPython makes other code of it"]
     foreign += ["shows what only a page can draw"] if outputs.page_bundles else []
     lasting = dict.fromkeys(list_lasting_effects(code, before, after))
+    if may_adopt:  # the kernel keeps its own, and what refers to a name there must be the same
+        namespace.bindings().update({name: before[name] for name in again})
     return {
         "adoption": adoption,
         "passing": passing,

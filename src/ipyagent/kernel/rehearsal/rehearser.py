@@ -52,15 +52,24 @@ class ReportError(Exception):
     """Raised if no valid report comes."""
 
 
-def write_report(pipe: int, report: JsonDict, buffers: Sequence[memoryview] = ()) -> None:
-    """Write a report, with bytes that it refers to by their number. Raises ReportError."""
+def write_report(
+    pipe: int, report: JsonDict, buffers: Sequence[memoryview] = (), until: float = 0.0
+) -> None:
+    """Write a report, with bytes that it refers to by their number.
+
+    Into a pipe that does not block, `until` then. Raises ReportError, OSError.
+    """
     sizes = [len(each) for each in buffers]
     text = json.dumps({**report, "sizes": sizes}).encode()
     if len(text) > MOST_TEXT:
         raise ReportError("it reported too much")
     for view in (memoryview(len(text).to_bytes(_HEADER) + text), *buffers):
         while view:
-            view = view[os.write(pipe, view[:_PIECE]) :]
+            try:
+                view = view[os.write(pipe, view[:_PIECE]) :]
+            except BlockingIOError:
+                if not _is_ready(pipe, until - time.monotonic(), select.POLLOUT):
+                    raise
 
 
 def read_report(pipe: int, most: int, until: float) -> tuple[JsonDict, list[memoryview]]:
@@ -95,11 +104,11 @@ def _read(pipe: int, length: int, until: float) -> bytearray:
     return data
 
 
-def _is_ready(descriptor: int, seconds: float) -> bool:
+def _is_ready(descriptor: int, seconds: float, event: int = select.POLLIN) -> bool:
     # Not select(): a kernel may have more than 1,024 descriptors.
     poll = select.poll()
-    poll.register(descriptor, select.POLLIN)
-    return bool(poll.poll(seconds * 1000))
+    poll.register(descriptor, event)
+    return bool(poll.poll(max(0.0, seconds) * 1000))
 
 
 Report = tuple[JsonDict, list[memoryview]]
@@ -156,7 +165,7 @@ class Rehearsing:
     def go_on(self, request: JsonDict) -> tuple[list[Report], str]:
         """Ask for one report more, and return as `listen` does, after which it can go on."""
         try:
-            write_report(self.requests, request)
+            write_report(self.requests, request, until=time.monotonic() + self.limits.setup)
         except (OSError, ReportError) as error:  # it is gone, or does not read
             return [], self._end_for(error)
         return self._collect(1)

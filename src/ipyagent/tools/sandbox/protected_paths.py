@@ -66,6 +66,8 @@ class ProtectedPaths:
     """Programs that run as root whoever starts them: their inode and change time."""
     mode: int = 0
     """The permissions of the workspace's own folder."""
+    entries: int = 0
+    """A digest of all names and inodes, but for those of names with a dot, as programs make."""
 
     def mount_points(self) -> dict[str, Identity]:
         """Return the paths on which something can be mounted."""
@@ -121,6 +123,9 @@ class WorkspaceScan:
             self.paths.hidden_folders[folder] = _path_identity(where)
             return
         self.entries_seen += len(entries)
+        if "/." not in f"/{folder}":
+            shown = {(each.name, each.inode()) for each in entries if each.name[:1] != "."}
+            self.paths.entries = hash((self.paths.entries, folder, frozenset(shown)))
         for entry in entries:
             path = f"{folder}/{entry.name}" if folder else entry.name
             if entry.path in self._skip:
