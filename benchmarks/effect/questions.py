@@ -29,7 +29,8 @@ GOAL = 0.2
 
 DECIDED = """
 import json, ipyagent
-print(json.dumps([each.decided_by.value for each in ipyagent.last.executions]))
+made = ipyagent.last.executions
+print(json.dumps([(each.decided_by.value, each.result.success) for each in made]))
 """
 
 
@@ -52,8 +53,8 @@ def load_sessions() -> list[AnalysisSession]:
     return [AnalysisSession(**each) for each in yaml.safe_load(text)]
 
 
-def list_asked(session: AnalysisSession, *, looks: bool) -> list[int]:
-    """Return the numbers of the cells about which the user was asked."""
+def list_decisions(session: AnalysisSession, *, looks: bool) -> list[str]:
+    """Return of each cell who decided that it runs; `failed`, if it only failed on a copy."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write_tables(folder)
@@ -65,7 +66,7 @@ def list_asked(session: AnalysisSession, *, looks: bool) -> list[int]:
             cell = f"%%agent -m scripted/script.json\n{session.name}"
             started.run(cell, page=Page(started), patience=600)
             decided = json.loads(started.run(DECIDED).stdout)
-    return [number for number, by in enumerate(decided) if by == "button"]
+    return ["failed" if by == "rehearsal" and not success else by for by, success in decided]
 
 
 def main() -> None:
@@ -74,9 +75,13 @@ def main() -> None:
     print(line("", "cells", "without looks", "with looks", "needlessly", "unasked"))
     rows = []
     for session in load_sessions():
-        asked = set(list_asked(session, looks=True))
-        found = [asked, asked - {*session.changes}, {*session.changes} - asked]
-        counts = [len(session.cells), len(list_asked(session, looks=False)), *map(len, found)]
+        without, by = (list_decisions(session, looks=looks) for looks in (False, True))
+        asked, looked = (
+            {number for number, each in enumerate(by) if each == kind}
+            for kind in ("button", "rehearsal")
+        )
+        found = [asked, asked - {*session.changes}, looked & {*session.changes}]
+        counts = [len(session.cells), without.count("button"), *map(len, found)]
         rows.append(counts)
         print(line(session.name, *counts), flush=True)
     _, without, asked_with, _, unasked = totals = [

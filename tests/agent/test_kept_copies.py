@@ -6,7 +6,7 @@ import contextlib
 import resource
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -22,6 +22,7 @@ from ipyagent.kernel.rehearsal.isolation import limit_time
 from ipyagent.schema import DecidedBy, Run
 from ipyagent.tools.base import Where, tool
 from ipyagent.tools.kept_copies import Calls, KeptCopy
+from ipyagent.tools.rehearsed import Isolation
 from ipyagent.wiring.runtime import runtime
 from patience import wait_until
 from rehearsal_trial import children, run_in_fork
@@ -99,6 +100,19 @@ def test_objects_of_an_earlier_look_are_there_for_later_ones(
     plain = {name for name, value in alone.variables.items() if isinstance(value, int | list)}
     for name in plain - {"again"}:
         assert lab.variables[name] == alone.variables[name]
+
+
+@pytest.mark.parametrize("codes", SESSIONS[:2])
+def test_they_are_where_only_landlock_isolates_too(
+    tmp_path: Path,
+    codes: tuple[str, ...],
+    monkeypatch: pytest.MonkeyPatch,
+    isolation_problems: Mapping[str, str | None],
+) -> None:
+    if problem := isolation_problems["Landlock"]:
+        pytest.skip(problem)
+    monkeypatch.setattr(runtime(), "isolation", Isolation(problem=None, way="Landlock"))
+    assert all(unasked for unasked, _ in told(Lab(tmp_path).run(steps(*codes), **ON)))
 
 
 def test_data_that_such_an_object_holds_is_changed_for_the_kernel_too(tmp_path: Path) -> None:

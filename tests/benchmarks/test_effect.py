@@ -49,9 +49,12 @@ def test_in_a_session_of_analysis_only_changes_are_asked_about() -> None:
         import questions
 
         session = next(each for each in questions.load_sessions() if each.before)
-        without, looked = (questions.list_asked(session, looks=looks) for looks in (False, True))
-    assert without == [*range(len(session.cells))]
-    assert {*session.changes} <= {*looked} < {*without}
+        without, with_looks = (
+            questions.list_decisions(session, looks=looks) for looks in (False, True)
+        )
+    assert without == ["button"] * len(session.cells)
+    expected = dict.fromkeys(session.changes, "button")
+    assert dict(enumerate(with_looks)) == dict.fromkeys(range(len(without)), "rehearsal") | expected
 
 
 def test_every_task_has_an_exact_answer_that_its_check_accepts() -> None:

@@ -15,7 +15,6 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from ipyagent.json_types import JsonDict
-from ipyagent.kernel.rehearsal.opaque_values import is_own_module
 
 if TYPE_CHECKING:
     from ipyagent.kernel.namespace import Namespace
@@ -41,20 +40,21 @@ class Calls:
 
 def runs_beside(bindings: Mapping[str, object]) -> bool:
     """Return whether a thread runs code of the user's, which may change anything at any time."""
+    from ipyagent.kernel.rehearsal.opaque_values import is_own_module  # most prompts run no code
+
+    def is_users(frame: FrameType) -> bool:
+        scope = frame.f_globals
+        name = str(scope.get("__name__"))
+        is_ours = name.partition(".")[0] == __name__.partition(".")[0]
+        return scope is bindings or (is_own_module(sys.modules.get(name)) and not is_ours)
+
     if any(type(each) is threading.Timer for each in threading.enumerate()):
         return True
     frames = dict(sys._current_frames())
     for known in (threading.main_thread().ident, threading.get_ident()):
         frames.pop(known or 0, None)
     stacks = (traceback.walk_stack(each) for each in frames.values())
-    return any(_is_users(frame, bindings) for stack in stacks for frame, _ in stack)
-
-
-def _is_users(frame: FrameType, bindings: Mapping[str, object]) -> bool:
-    scope = frame.f_globals
-    name = str(scope.get("__name__"))
-    is_ours = name.partition(".")[0] == __name__.partition(".")[0]
-    return scope is bindings or (is_own_module(sys.modules.get(name)) and not is_ours)
+    return any(is_users(frame) for stack in stacks for frame, _ in stack)
 
 
 @dataclass

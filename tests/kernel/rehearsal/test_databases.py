@@ -49,6 +49,8 @@ def is_clean(report: dict[str, Any]) -> bool:
             "sum(row[0] for row in con.execute('select a from t'))",
             "con.cursor().execute('select 3').fetchone()[0]",
             "con.total_changes * 0 + 3",
+            "[3 for row in con.execute('PRAGMA table_info(t)')][0]",
+            "len(con.execute('pragma main.index_list(t)').fetchall()) + 3",
         ]
     ),
 )
@@ -89,6 +91,8 @@ CHANGES = [
     "con.execute('create temp table u(a)')",
     "con.execute('pragma user_version = 4')",
     "con.execute('PRAGMA foreign_keys = on')",
+    "con.execute('PRAGMA ' + 'foreign_keys = on')",
+    "con.executescript('pragma table_info(t); pragma foreign_keys = on')",
     "con.execute('begin')",
     "con.execute(\"attach ':memory:' as other\")",
     "con.close()",

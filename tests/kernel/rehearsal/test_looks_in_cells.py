@@ -259,6 +259,11 @@ def test_beside_what_is_left_on_the_copy_plain_data_is_adopted(
     assert shared.value("(place, 'm' in globals())") == "(2, False)"
 
 
+def test_a_name_that_the_shell_has_anyway_is_no_change(shared: Kernel, folder: Path) -> None:
+    found = look(shared, folder, "from IPython.display import display\ndisplay(df)")
+    assert found["rehearsal"]["outcome"] == "looked", found
+
+
 def test_a_generator_is_adopted_where_numpy_has_not_loaded_it_yet(tmp_path: Path) -> None:
     code = "import numpy as np\nrng = np.random.default_rng(42)\nrng.normal(size=3).round(3)"
     with kernel(tmp_path, **LOOKS) as started:

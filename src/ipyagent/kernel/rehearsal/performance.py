@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import contextlib
 import gc
 import io
@@ -329,6 +330,8 @@ def list_changes(
         is_kept = name in before and name in after and before[name] is value
         if (is_kept or _BY_SHELL.fullmatch(name)) and name not in noticed:
             continue
+        if name not in before and vars(builtins).get(name, before) is value:
+            continue  # as `display` in notebooks: it has this name anyway
         is_settled = name not in before or name in inside or name in shared
         if not is_settled and is_same_data(before[name], after.get(name)):
             continue

@@ -83,6 +83,12 @@ _LASTING = frozenset(
 """Names whose use lasts beyond the code."""
 
 
+_SETS_PRAGMA = re.compile(
+    r"\bpragma\b(?!\s+(\w+\.)?(table_x?info|table_list|index_x?info|index_list|database_list"
+    r"|foreign_key_(list|check)|integrity_check|quick_check|(collation|function|pragma)_list)\b)",
+    re.IGNORECASE,
+)
+"""Any pragma but those that only tell something."""
 _CONFIGURES = re.compile(r"create_|set_|setconfig|setlimit|enable_|load_extension")
 """Methods of a connection whose effect no reading tells."""
 _COMPARED = (("matplotlib", "rcParams"), ("pandas", "options"))
@@ -236,7 +242,8 @@ def _configures_database(node: ast.AST, variables: Mapping[str, object]) -> bool
     """Return whether it may set what a connection of the user's does not tell."""
     match node:
         case ast.Constant(value=str(text)):
-            return "pragma" in text.lower() and any(map(is_connection, variables.values()))
+            sets = _SETS_PRAGMA.search(text) is not None
+            return sets and any(map(is_connection, variables.values()))
         case ast.Attribute(value=ast.Name(id=owner), attr=name):
             return is_connection(variables.get(owner)) and bool(_CONFIGURES.match(name))
     return False
