@@ -313,10 +313,9 @@ def server() -> Iterator[tuple[socket.socket, list[bytes]]]:
     """A server that keeps what it is sent."""
     heard: list[bytes] = []
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        stopped = threading.Event()
 
         def serve() -> None:
-            while not stopped.is_set():
+            while True:
                 try:
                     connection, _ = listening.accept()
                 except OSError:
@@ -330,9 +329,11 @@ def server() -> Iterator[tuple[socket.socket, list[bytes]]]:
                     heard.append(data)
                     connection.sendall(b"answer " + data)
 
-        threading.Thread(target=serve, daemon=True).start()
+        serving = threading.Thread(target=serve, daemon=True)
+        serving.start()
         yield listening, heard
-        stopped.set()
+        listening.shutdown(socket.SHUT_RDWR)  # to close it does not wake who accepts
+        serving.join()
 
 
 CONNECTS: dict[str, str] = {
