@@ -36,6 +36,7 @@ from ipyagent.kernel.rehearsal.rehearser import (
 )
 from ipyagent.kernel.variables.reach import (
     Adoption,
+    list_definitions,
     list_names,
     loaded_names,
     names_of_loops,
@@ -182,6 +183,9 @@ class CodeRehearser:
             found, problem = await self._look_on(begin(made), code, context)
         if found and found[0].result is not None:
             return found, problem
+        if found and made and confinement.way == "Landlock":
+            # There, code that writes fails before it misses anything.
+            return [_remind(_miss(made), code, {each.name for each in list_definitions(made)})], ""
         return await self._look_on(begin(""), code, context)
 
     async def _look_on(
@@ -283,6 +287,13 @@ def _without_loops(code: str, left: Iterable[str]) -> list[str]:
     """Return what was left, but for names that only loops bind."""
     loops = names_of_loops(code)
     return [each for each in left if each not in loops]
+
+
+def _miss(definitions: str) -> Rehearsed:
+    """Return what code comes to where nobody has made what it needs."""
+    error = f"NameError: name '{list_definitions(definitions)[0].name}' is not defined"
+    failed = Rehearsal(outcome=RehearsalOutcome.FAILED)
+    return Rehearsed(failed, ToolResult(success=False, error=error))
 
 
 def _remind(found: Rehearsed, code: str, left: Collection[str]) -> Rehearsed:
