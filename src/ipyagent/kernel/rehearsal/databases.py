@@ -12,6 +12,7 @@ from collections.abc import MutableMapping
 from typing import TypeGuard
 from urllib.parse import quote
 
+Rows = list[tuple[str | bytes | int, ...]]
 _MOST = 64 << 20
 """Bytes of a database in memory that are compared."""
 
@@ -48,28 +49,37 @@ def _connect_anew(old: sqlite3.Connection) -> sqlite3.Connection:
     return new
 
 
-def read_connection(connection: sqlite3.Connection) -> list[object] | None:
-    """Return what a change of a connection, or its database, makes different; None if unknown."""
+def is_readable(connection: sqlite3.Connection) -> bool:
+    """Return whether all that a change of it, or of its database, makes different can be read."""
     try:
-        databases = _ask(connection, "PRAGMA database_list")
-        [(pages,)], [(size,)] = (_ask(connection, f"PRAGMA page_{e}") for e in ("count", "size"))
-        content = b""
-        if databases[0][2] and not pages:
-            return None  # it has lost its file
-        if not databases[0][2] and pages:
-            if int(pages) * int(size) > _MOST:
-                return None
-            content = connection.serialize()
+        databases, size = _measure(connection)
     except sqlite3.ProgrammingError:  # it is closed
-        return ["closed"]
-    except (sqlite3.Error, AttributeError, TypeError):
-        return None
-    state = (databases, pages, zlib.crc32(content), connection.total_changes)
+        return True
+    except (sqlite3.Error, TypeError):
+        return False
+    # To a connection that has lost its file, the database is empty.
+    return size > 0 if databases[0][2] else size <= _MOST and hasattr(connection, "serialize")
+
+
+def read_connection(connection: sqlite3.Connection) -> list[object]:
+    """Return what differs once a connection, or its database, was changed."""
+    try:
+        databases, size = _measure(connection)
+        content = b"" if databases[0][2] or not size else connection.serialize()
+    except sqlite3.Error as error:
+        return [repr(error)]
+    state = (databases, size, zlib.crc32(content), connection.total_changes)
     setup = (connection.in_transaction, connection.isolation_level)
     return [repr((*state, *setup)), connection.row_factory, connection.text_factory]
 
 
-def _ask(connection: sqlite3.Connection, query: str) -> list[tuple[str | bytes | int, ...]]:
+def _measure(connection: sqlite3.Connection) -> tuple[Rows, int]:
+    """Return the databases, each with its number, name and file, and the first one's bytes."""
+    [(pages,)], [(size,)] = (_ask(connection, f"PRAGMA page_{each}") for each in ("count", "size"))
+    return _ask(connection, "PRAGMA database_list"), int(pages) * int(size)
+
+
+def _ask(connection: sqlite3.Connection, query: str) -> Rows:
     """Return the rows of a query as they are, whatever the user has rows made into."""
     cursor = connection.cursor()
     cursor.row_factory = None

@@ -25,7 +25,7 @@ from typing import Any
 
 from ipyagent.imports import is_of_package
 from ipyagent.kernel.describe.safe_inspect import is_a, module_name, type_name
-from ipyagent.kernel.rehearsal.databases import is_connection, read_connection
+from ipyagent.kernel.rehearsal.databases import is_connection, is_readable, read_connection
 
 Reader = Callable[[], list[object]]
 """Reads the parts of a value: objects, and text that stands for what is no object."""
@@ -79,8 +79,7 @@ def find_reader(value: Any) -> Reader | None:
     if (read := _READ.get(kind)) is not None:
         return partial(_try, read, value)
     if is_connection(value):
-        is_known = read_connection(value) is not None
-        return (lambda: read_connection(value) or ["unknown"]) if is_known else None
+        return partial(read_connection, value) if is_readable(value) else None
     if is_closed_file(value):
         return lambda: [str(value.closed)]
     if kind is _CACHED and not value.cache_info().currsize:
