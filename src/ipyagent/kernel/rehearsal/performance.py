@@ -34,9 +34,7 @@ from ipyagent.kernel.rehearsal.surroundings import (
     list_lasting_effects,
 )
 from ipyagent.kernel.rehearsal.variable_effects import Kernel, VariableEffects
-from ipyagent.kernel.variables.reach import (
-    list_definitions,
-)
+from ipyagent.kernel.variables.reach import list_definitions
 from ipyagent.schema import ToolResult
 
 _RESULT = {"success", "output", "error", "for_model", "images", "displays", "truncated"}

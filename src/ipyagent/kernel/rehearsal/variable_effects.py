@@ -50,7 +50,7 @@ class Kernel:
     own: Collection[str]
     """Variables that the run has made: changed, they can be adopted like new ones."""
     modules: Collection[str]
-    """Those that are loaded."""
+    """The names of the modules that are loaded."""
 
 
 class VariableEffects:
@@ -66,7 +66,7 @@ class VariableEffects:
         self._only_here = {name for name in names if name not in kernel.names}
         self._reached = list_names(code, self.before)
         is_plain = self._only_here.isdisjoint(self._reached)
-        # What is only here may lead to any of the others.
+        # A variable that is only here may lead to any of the others.
         watched = self._reached if is_plain else without_shell(self.before)
         self._watched = WatchedValues(self.before, watched, self._only_here)
         self.changes: list[VariableChange] = []
@@ -109,14 +109,22 @@ class VariableEffects:
         if not changed.isdisjoint(self._watched.list_changed_elsewhere()):
             return None, []
         self._watched.let_go(changed)
+        known, modules = self._list_known(changed), self._kernel.modules
         kept = [name for name in self._list_new() if name not in {*self.passing, *self.items}]
-        special = [name for name in kept if self._is_special(name, changed)]
-        if not loaded_names(self._code).isdisjoint(special):  # else they may be what it is for
-            self.passing += special
-        with suppress(NotPlainError):
-            data = [name for name in kept if name not in self.passing]
-            return self._write([*data, *changed], changed)
-        return None, []
+        special = [name for name in kept if _is_only_here(self._after[name], modules)]
+        data = [name for name in kept if name not in special]
+        found: tuple[JsonDict | None, list[memoryview]] = None, []
+        try:
+            found = self._write([*data, *changed], known)
+        except NotPlainError:
+            special += [name for name in data if self._is_special(name, known)]
+            data = [name for name in data if name not in special]
+            with suppress(NotPlainError):
+                found = self._write([*data, *changed], known)
+        if loaded_names(self._code).isdisjoint(special):  # they may be what the code is for
+            return (None, []) if special else found
+        self.passing += special
+        return found
 
     def list_unclear(self) -> Iterator[str]:
         """Yield what may have changed, but cannot be seen."""
@@ -137,26 +145,35 @@ class VariableEffects:
     def _list_new(self) -> list[str]:
         return [each.name for each in self.changes if each.change == "created"]
 
+    def _list_known(self, changed: Collection[str]) -> dict[str, object]:
+        """Return the variables that the kernel has as well: not what the shell bound anew.
+
+        A name that only a loop bound has what it held before.
+        """
+        now = {**self._after, **{name: self.before[name] for name in self.again}}
+        return {
+            name: now.get(name, value)
+            for name, value in self.before.items()
+            if name not in changed
+            and name not in self._only_here
+            and (now.get(name, value) is value or not _BY_SHELL.fullmatch(name))
+        }
+
     def _write(
-        self, names: Iterable[str], changed: Collection[str]
+        self, names: Iterable[str], known: Mapping[str, object]
     ) -> tuple[JsonDict, list[memoryview]]:
-        """Return variables as data, beside the `changed` ones; raises NotPlainError."""
-        others = self.before.keys() - changed - self._only_here
-        # What a loop binds anew may be left on the copy.
-        after = {**self._after, **{name: self.before[name] for name in self.again}}
-        known = _list_known({name: self.before[name] for name in others}, after)
+        """Return variables as data that may refer to `known` ones; raises NotPlainError."""
         values = {name: self._after[name] for name in names}
         return write_all(values, known, self._watched.is_old, self._watched.is_in_table)
 
-    def _is_special(self, name: str, changed: Collection[str]) -> bool:
-        """Return whether a value is no data that the kernel could have, however little it is."""
+    def _is_special(self, name: str, known: Mapping[str, object]) -> bool:
+        """Return whether a value is no data, however little it is; tables and arrays are."""
         value = self._after[name]
         if is_array(value) or kind_of(value) is not None:
             return False
-        if not _is_only_here(value, self._kernel.modules):
-            with suppress(NotPlainError):
-                self._write([name], changed)
-                return False
+        with suppress(NotPlainError):
+            self._write([name], known)
+            return False
         return True
 
     def _without_left(self, changes: Iterable[VariableChange]) -> Iterator[VariableChange]:
@@ -200,15 +217,6 @@ def list_changes(
         change = "created" if name not in before else "changed" if name in after else "deleted"
         found = told.get(name) or VariableChange(name=name, change=change, type=kind(value))
         yield found.model_copy(update={"change": change})
-
-
-def _list_known(before: Mapping[str, object], after: Mapping[str, object]) -> dict[str, object]:
-    """Return the variables that the kernel has as well: not what the shell bound anew."""
-    return {
-        name: now
-        for name, value in before.items()
-        if (now := after.get(name, value)) is value or not _BY_SHELL.fullmatch(name)
-    }
 
 
 def _is_drawing(value: Any, depth: int = 3) -> bool:
