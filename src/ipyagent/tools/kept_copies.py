@@ -64,7 +64,7 @@ class KeptCopy:
     starting: Future[Rehearsing]
     confinement: Confinement
     modules: frozenset[str]
-    """Those that were loaded when it was made."""
+    """The names of the modules that were loaded when it was made."""
     calls: Calls
     state: State
     is_ahead: bool = False
@@ -107,13 +107,7 @@ class Keeper:
         copy, self._copy = self._copy, None
         return copy
 
-    def end(self) -> None:
+    def close(self) -> None:
         """End the copy, if there is one; it is waited for."""
         if (copy := self.take()) is not None:
             copy.process.end()
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, *_: object) -> None:
-        self.end()

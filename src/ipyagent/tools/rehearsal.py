@@ -42,11 +42,7 @@ from ipyagent.kernel.variables.reach import (
     names_of_loops,
     stored_names,
 )
-from ipyagent.schema import (
-    Rehearsal,
-    RehearsalOutcome,
-    ToolResult,
-)
+from ipyagent.schema import Rehearsal, RehearsalOutcome, ToolResult
 from ipyagent.tools.kept_copies import KeptCopy
 from ipyagent.tools.path_rules import STATE
 from ipyagent.tools.rehearsed import UNTRIED, RehearsalContext, Rehearsed
@@ -174,7 +170,7 @@ class CodeRehearser:
         copy = context.keeper.take()
         comes_again = bool(_without_loops(code, self._namespace.left.get(code, ())))
         if copy is not None and (comes_again or not copy.fits(confinement, namespace.bindings())):
-            await self._end(copy, context)
+            await context.end(copy)
             copy = None
         if copy is not None:
             request = copy.describe_kernel(namespace) | {"code": code, "definitions": made}
@@ -208,7 +204,7 @@ class CodeRehearser:
         found = await self._judge(code, reports[0], context, may_leave=context.adopts_new)
         is_of_use = request is not None or bool(_without_loops(code, found.rehearsal.left))
         if found.result is None or not is_of_use or found.is_half:
-            await self._end(context.keeper.take(), context)
+            await context.end(context.keeper.take())
             return [found], ""
         return [replace(found, copy=copy)], ""
 
@@ -229,11 +225,6 @@ class CodeRehearser:
             left[code] = judged.rehearsal.left
         judged = _remind(judged, code, set().union(*left.values()) - existing.keys())
         return judged if context.adopts_new else judged.as_asked()
-
-    async def _end(self, copy: KeptCopy | None, context: RehearsalContext) -> None:
-        if copy is not None:
-            threads = asyncio.get_running_loop().run_in_executor
-            await asyncio.shield(threads(context.threads, copy.process.end))  # it must not stay
 
     async def _choose_way(self, context: RehearsalContext) -> None:
         """Find out how rehearsals can be isolated here, if at all."""

@@ -56,11 +56,17 @@ class RehearsalContext:
 
         If the call `changes` anything, a kept copy of the kernel as it was is ended.
         """
-        threads = asyncio.get_running_loop().run_in_executor
         if self.isolation.loading.locked():
+            threads = asyncio.get_running_loop().run_in_executor
             await threads(self.threads, self.isolation.wait_until_loaded)
         if changes:
-            await threads(self.threads, self.keeper.end)
+            await self.end(self.keeper.take())
+
+    async def end(self, copy: KeptCopy | None) -> None:
+        """End a copy of the kernel, if there is one; it does not stay, even if nobody waits."""
+        if copy is not None:
+            threads = asyncio.get_running_loop().run_in_executor
+            await asyncio.shield(threads(self.threads, copy.process.end))
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ import asyncio
 import os
 import uuid
 from collections.abc import Callable, Coroutine, Iterable, Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar
@@ -183,7 +184,7 @@ class RunTask:
             planning=request.plan and not request.dry_run,
             window=self.size.window,
         )
-        with self.keeper:
+        with closing(self.keeper):
             with self.environment.namespace.own.during_run():
                 run = await loop.run(prompt)
             if run.stop_reason is not StopReason.PLANNED:
@@ -196,7 +197,7 @@ class RunTask:
         if self.request.background and answer.decision is Decision.APPROVED:
             check_background_plan(self.toolbox, find_plan(self.session, reference))
         make = partial(self._open_view, self._create_plan_runner)
-        with self.keeper:
+        with closing(self.keeper):
             return await resolve_plan(self.session, answer, reference, make)
 
     async def _load_services(self) -> None:
