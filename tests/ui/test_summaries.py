@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 from sample import call, done, figure
 
+from ipyagent.kernel.describe import describe
 from ipyagent.schema import Display, Preview, ToolExecution, ToolResult
 from ipyagent.tools.result_conversion import truncate_result
 from ipyagent.ui.static_html import tool_result_bundle
@@ -89,6 +90,8 @@ def test_a_change_is_told_by_its_lines() -> None:
         (ToolResult(output="[image, 5×5 pixels]", images=(figure(),)), ""),
         (ToolResult(output="42"), "42"),
         (ToolResult(output="a.csv\nb.csv"), "a.csv · b.csv"),
+        (ToolResult(output=describe("sales", SMALL, detail=True)), "3 rows × 2"),
+        (ToolResult(output="a: DataFrame, 3 rows × 2 columns\n" * 40), "40 lines"),
         (ToolResult(output="line\n" * 40), "40 lines"),
         (LONG, "3,000 lines"),
         (ToolResult.failure("KeyError: 'a'\nmore"), "KeyError: 'a'"),

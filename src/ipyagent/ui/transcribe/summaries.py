@@ -38,8 +38,9 @@ def summarize_result(result: ToolResult) -> str:
     if not result.success:
         return first_line(result.error or "", SUMMARY)
     text = text_above_remark(result)
-    sizes = [_table_size(each.data.get("text/html", "")) for each in result.displays]
-    if found := [*filter(None, sizes)]:
+    drawn = (each.data.get("text/html", "") for each in result.displays)
+    head = text.partition("\n")[0] if "\n\n" in text else ""  # a list's first is one of several
+    if found := [*filter(None, map(_table_size, (head, *drawn)))]:
         return found[-1]
     if result.images:
         return ""
@@ -93,7 +94,7 @@ def _only_shows(statement: ast.stmt) -> bool:
 
 
 def _table_size(html: str) -> str:
-    """Return the size of a table of pandas or polars in HTML, "" for anything else."""
+    """Return the size of a table, from its HTML or the line that describes it, or ""."""
     if found := _SIZE.search(html):
         rows, columns = (int(each.replace(",", "")) for each in found.groups() if each)
         return f"{rows:,} rows × {columns:,}"  # noqa: RUF001
