@@ -17,14 +17,11 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address
-from typing import TYPE_CHECKING
+
+import httpx
 
 from ipyagent.errors import ConfigError, MCPConnectionError
 from ipyagent.plaintext import visible
-
-if TYPE_CHECKING:
-    import httpx
-
 
 WELL_KNOWN = (
     "/openapi.json",  # FastAPI, Litestar, …
@@ -46,8 +43,6 @@ def parse_url(text: str) -> httpx.URL:
 
     http:// is added only if there is no scheme. The pages `/docs` and `/redoc` are cut off.
     """
-    import httpx
-
     text = text.strip()
     if not _SCHEME.match(text):
         text = f"http://{text}"
