@@ -13,7 +13,7 @@ import json
 import logging
 import time
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar, cast
@@ -341,7 +341,7 @@ class Connection:
         while attempts:
             mode, sse = attempts.pop()
             try:
-                async with self._open_transport(sse=sse) as streams:
+                async with self._open_transport(sse=sse) as (streams, self._server_transport):
                     await self._run_session(streams, mode, ready)
                 return
             except Exception as error:  # the SDK's task groups wrap their errors
@@ -374,37 +374,23 @@ class Connection:
         self._stop.clear()
         if mode == "legacy" and code == UNSUPPORTED_PROTOCOL_VERSION:
             return "auto", sse
-        status = (
-            self._server_transport.status
-            if isinstance(self._server_transport, LimitedTransport)
-            else None
-        )
+        status = getattr(self._server_transport, "status", None)
         if status in (400, 404, 405) and not sse and self.config.transport is None:
             return "legacy", True
         if mode == "legacy" and code == METHOD_NOT_FOUND:
             return "auto", sse
         return None
 
-    @asynccontextmanager
-    async def _open_transport(self, *, sse: bool) -> AsyncIterator[TransportStreams]:
+    def _open_transport(
+        self, *, sse: bool
+    ) -> AbstractAsyncContextManager[tuple[TransportStreams, Program | LimitedTransport]]:
         config = self.config
         if config.url is not None:
-            async with connect_http(config.url, config, self.environ, sse=sse) as (
-                streams,
-                transport,
-            ):
-                self._server_transport = transport
-                yield streams
-            return
+            return connect_http(config.url, config, self.environ, sse=sse)
         env = {k: self.environ[k] for k in DEFAULT_INHERITED_ENV_VARS if k in self.environ}
         env |= {name: value.get_secret_value() for name, value in config.env.items()}
         cwd = self.folder / (config.cwd or "")
-        async with start_program([config.command or "", *config.args], env, cwd) as (
-            streams,
-            program,
-        ):
-            self._server_transport = program
-            yield streams
+        return start_program([config.command or "", *config.args], env, cwd)
 
     def _refusal(self, error: ProtocolError) -> str:
         """Return the server's message, or the SDK's if the answer was not a message."""

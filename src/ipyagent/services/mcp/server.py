@@ -73,7 +73,6 @@ class Server:
 
     config: MCPServerConfig
     source: str
-    description: str
     environ: Mapping[str, str] = field(repr=False)
     folder: Path
     failure: str | None = None
@@ -148,9 +147,8 @@ class Server:
     ) -> ToolResult:
         """Call a tool if it is still as approved; raises MCPError."""
         from ipyagent.services.mcp import content
-        from ipyagent.services.mcp.content import call_tool
 
-        request = call_tool(tool, arguments, trace_id)
+        request = content.call_tool(tool, arguments, trace_id)
         answer = await self.ask(*request, lambda: self._check_approved(tool, pin))
         return await asyncio.to_thread(content.convert_result, answer, reads=reads)
 
