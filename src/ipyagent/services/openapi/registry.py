@@ -139,15 +139,14 @@ class Registry:
 
 
 def _from_config(config: MCPServerConfig) -> Service:
-    address = urls.parse_url(config.url or "")
-    home = urls.service_url(address)
+    url, document = urls.parse_service(config.url or "")
     secrets = dict(config.headers)
     if config.token is not None:
         secrets["Authorization"] = SecretStr(f"Bearer {config.token.get_secret_value()}")
     return Service(
         name=config.name,
-        url=str(home),
-        document=str(address) if urls.is_document(address) else None,
+        url=str(url),
+        document=document,
         token_env=config.token_env,
         header_env=config.header_env,
         get_unasked=config.get_unasked,

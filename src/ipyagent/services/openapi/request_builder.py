@@ -11,7 +11,7 @@ import contextlib
 import json
 import re
 import unicodedata
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from urllib.parse import quote, unquote, unquote_to_bytes, urlencode
@@ -51,22 +51,18 @@ def fill_path(template: str, values: Mapping[str, str]) -> str:
 
 
 def find_operation(
-    operations: Iterable[Operation], method: str, path: str
+    operations: Sequence[Operation], method: str, path: str
 ) -> tuple[Operation, str]:
     """Return the operation of a path, and the path as it is sent.
 
     Raises InvalidArgumentsError if there is none, or it could become another path.
     """
     segments = _segments(path)
-    candidates = list(operations)
-    matches = [
-        (rank, each)
-        for each in candidates
-        if each.method == method and (rank := _match_ranks(each.path, segments)) is not None
-    ]
+    same_method = (each for each in operations if each.method == method)
+    matches = [each for each in same_method if _matches(each.path, segments)]
     if not matches:
-        raise InvalidArgumentsError(_describe_unknown(candidates, method, path))
-    _, operation = min(matches, key=lambda match: match[0])
+        raise InvalidArgumentsError(_describe_unknown(operations, method, path))
+    operation = min(matches, key=lambda each: _openness(each.path))
     parts = operation.path[1:].split("/")
     return operation, "/" + "/".join(map(_encode_segment, parts, segments))
 
@@ -124,32 +120,27 @@ def _may_traverse(value: str) -> bool:
     return True
 
 
-def _match_ranks(template: str, segments: list[str]) -> list[int] | None:
-    """Return a rank for each segment, lower for a closer match; None if one does not match."""
-    parts = template[1:].split("/")
-    if len(parts) != len(segments):
-        return None
-    ranks = [_match_rank(part, segment) for part, segment in zip(parts, segments, strict=True)]
-    return None if None in ranks else [rank for rank in ranks if rank is not None]
-
-
-def _match_rank(part: str, segment: str) -> int | None:
-    if not PLACEHOLDER.search(part):
-        return 0 if _quote_literal(part) == segment else None
-    if PLACEHOLDER.fullmatch(part):
-        return 2 if segment else None
+def _matches(template: str, segments: list[str]) -> bool:
+    if template.count("/") != len(segments):
+        return False
     import re2  # takes linear time; the pattern is untrusted
 
-    literals = PLACEHOLDER.split(part)[::2]
-    pattern = ".+".join(re2.escape(_quote_literal(each)) for each in literals)
-    return 1 if re2.fullmatch(pattern, segment) else None
+    literals = map(_quote_literal, PLACEHOLDER.split(template)[::2])
+    pattern = "[^/]+".join(map(re2.escape, literals))
+    return re2.fullmatch(pattern, "/" + "/".join(segments)) is not None
+
+
+def _openness(template: str) -> list[int]:
+    """Return for each segment if it is fixed, 0, has a parameter in it, 1, or is one, 2."""
+    parts = template.split("/")
+    return [bool(PLACEHOLDER.search(each)) + bool(PLACEHOLDER.fullmatch(each)) for each in parts]
 
 
 def _quote_literal(text: str) -> str:
     return quote(unquote(text), safe=f"/{_SAFE}")
 
 
-def _describe_unknown(operations: list[Operation], method: str, path: str) -> str:
+def _describe_unknown(operations: Sequence[Operation], method: str, path: str) -> str:
     known = [f"{each.method} {each.path}" for each in operations[:300]]
     close = get_close_matches(f"{method} {path}", known, n=3, cutoff=0.5) or known[:3]
     hint = f"; it has {', '.join(close)}" if close else ""

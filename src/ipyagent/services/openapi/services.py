@@ -74,14 +74,12 @@ class OpenAPIServices:
                 f"{visible(name)!r} is not a valid name for a service; use letters, digits, - and _"
             )
         fixed = urls.parse_url(base) if base else None
-        path = self._find_file(target)
-        if path is not None:
+        if path := self._find_file(target):
             url = fixed = fixed or server_in(path)
             document: str | None = str(path)
         else:
-            address = urls.parse_url(target)
-            url = fixed or urls.service_url(address)
-            document = str(address) if urls.is_document(address) else None
+            own, document = urls.parse_service(target)
+            url = fixed or own
         service = Service(
             name=name,
             url=str(url),

@@ -88,6 +88,12 @@ def service_url(url: httpx.URL) -> httpx.URL:
     return url.copy_with(raw_path=path.removesuffix(longest).encode() or b"/") if matches else url
 
 
+def parse_service(text: str) -> tuple[httpx.URL, str | None]:
+    """Return the service's own URL, and the address of its description if `text` is one."""
+    url = parse_url(text)
+    return service_url(url), str(url) if is_document(url) else None
+
+
 def join_path(url: httpx.URL, path: str) -> httpx.URL:
     """Return the URL of a path, already encoded, under a service's own."""
     return url.copy_with(raw_path=(path_of(url) + path).encode("ascii"))
