@@ -40,6 +40,7 @@ from ipyagent.services.mcp.message_filter import (
     TransportStreams,
     describe_error,
 )
+from ipyagent.services.mcp.pins import Description
 from ipyagent.services.mcp.stdio import BYTES_PER_SECOND, MAX_MESSAGE, Program, start_program
 from ipyagent.telemetry import trace_ids
 
@@ -162,6 +163,8 @@ _SESSION_ENDED = (INVALID_REQUEST, "Session terminated")
 
 _LAST_LINES, _LAST_CHARACTERS = 6, 1_000
 """The end of a server's last output that is told, in lines and in characters."""
+_DESCRIBED = {"name", "title", "description", "input_schema", "output_schema", "annotations"}
+"""Parts of a tool's description that the user approves."""
 _MOST_DETAILS = 1_000  # characters of what an error holds beside its message
 _NO_MESSAGE = "Server returned an error response"
 
@@ -175,9 +178,12 @@ for _name in ("mcp", "client"):
 
 @dataclass(frozen=True)
 class Listing:
-    """The tools, resources and prompts of a server."""
+    """The tools of a server, and whether it has resources and prompts.
 
-    tools: tuple[types.Tool, ...]
+    Tools are described by their names; of two with the same name, by the first.
+    """
+
+    tools: dict[str, Description]
     resources: bool
     prompts: bool
     problems: tuple[str, ...] = ()
@@ -248,7 +254,13 @@ class Connection:
             await self._has_any("resources") or await self._has_any("resource_templates")
         )
         prompts = bool(capabilities.prompts) and await self._has_any("prompts")
-        return Listing(tuple(tools), resources, prompts, tuple(problems))
+        described: dict[str, Description] = {}
+        for each in tools:
+            if each.name not in described:
+                described[each.name] = each.model_dump(
+                    mode="json", by_alias=True, exclude_none=True, include=_DESCRIBED
+                )
+        return Listing(described, resources, prompts, tuple(problems))
 
     async def _has_any(self, name: str) -> bool:
         """Return whether the list of that name holds anything; one that is refused is empty."""
