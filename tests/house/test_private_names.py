@@ -17,6 +17,7 @@ REASONS = {
     ("kernel/drivers.py", "_publish_status"): "frees the widgets of ipykernel 7.4; guarded",
     ("kernel/pages.py", "_msg_callback"): "handles messages without ending a cell; guarded",
     ("kernel/describe/dask_collections.py", "_dataset_info_cache"): "partitions; guarded",
+    ("kernel/describe/dask_collections.py", "_parameters"): "names of an operand; guarded",
     ("kernel/describe/dask_collections.py", "_partitions"): "partitions; guarded",
     ("kernel/describe/databases.py", "_duckdb"): "the module in which DuckDB's classes are",
     ("kernel/describe/stored_arrays.py", "_store_dict"): "a store in memory; guarded",

@@ -2,6 +2,7 @@
 
 import asyncio
 import ipaddress
+import re
 import socket
 import threading
 
@@ -62,20 +63,29 @@ async def resolve(host: str, port: int) -> list[str]:
 GUARD = AddressGuard(resolve=resolve)
 
 
-@pytest.mark.parametrize("host", PRIVATE)
-async def test_no_spelling_of_a_private_address_is_connected_to(host: str) -> None:
-    with pytest.raises(RefusedAddressError, match="not where you registered it"):
-        await GUARD.addresses(host, 80)
+async def refusal(guard: AddressGuard, host: str) -> str:
+    """Return why nothing is sent to a host; "" if it is connected to."""
+    try:
+        await guard.addresses(host, 80)
+    except MCPConnectionError as error:
+        return f"{type(error).__name__}: {error}"
+    return ""
 
 
-@pytest.mark.parametrize("host", METADATA)
-async def test_a_clouds_metadata_service_is_refused_even_if_it_was_registered(host: str) -> None:
+async def test_no_spelling_of_a_private_address_is_connected_to() -> None:
+    why = {host: await refusal(GUARD, host) for host in PRIVATE}
+    expected = re.compile("RefusedAddressError: .*not where you registered it")
+    assert {host: text for host, text in why.items() if not expected.match(text)} == {}
+
+
+async def test_a_clouds_metadata_service_is_refused_even_if_it_was_registered() -> None:
     everything = AddressGuard(
         frozenset(map(ipaddress.ip_address, ("169.254.169.254", "fd00:ec2::254"))), resolve
     )
     for guard in (GUARD, everything):
-        with pytest.raises(RefusedAddressError, match="credentials"):
-            await guard.addresses(host, 80)
+        why = {host: await refusal(guard, host) for host in METADATA}
+        expected = re.compile("RefusedAddressError: .*credentials")
+        assert {host: text for host, text in why.items() if not expected.match(text)} == {}
 
 
 def test_a_list_of_prefixes_misses_most_spellings() -> None:
@@ -87,11 +97,9 @@ def test_a_list_of_prefixes_misses_most_spellings() -> None:
     assert {"64:ff9b::7f00:1", "::127.0.0.1"} <= set(one_check)
 
 
-@pytest.mark.parametrize(
-    "host", ["public.example", "translated.example", "8.8.8.8", "2606:4700::1"]
-)
-async def test_connections_go_to_the_checked_public_addresses(host: str) -> None:
-    assert await GUARD.addresses(host, 443) == NAMES.get(host, [host])
+async def test_connections_go_to_the_checked_public_addresses() -> None:
+    for host in ("public.example", "translated.example", "8.8.8.8", "2606:4700::1"):
+        assert await GUARD.addresses(host, 443) == NAMES.get(host, [host])
 
 
 async def test_only_the_registered_private_address_is_allowed() -> None:
@@ -103,12 +111,9 @@ async def test_only_the_registered_private_address_is_allowed() -> None:
             await guard.addresses(other, 80)
 
 
-@pytest.mark.parametrize(
-    "host", ["nowhere.example", "no such host", "\udcff", "a" * 300, "x..y", ""]
-)
-async def test_an_unknown_host_is_reported(host: str) -> None:
-    with pytest.raises(MCPConnectionError):
-        await GUARD.addresses(host, 80)
+async def test_an_unknown_host_is_reported() -> None:
+    hosts = ("nowhere.example", "no such host", "\udcff", "a" * 300, "x..y", "")
+    assert [host for host in hosts if not await refusal(GUARD, host)] == []
 
 
 async def test_a_hanging_resolver_blocks_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

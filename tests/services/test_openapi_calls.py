@@ -141,13 +141,16 @@ OUTSIDE = [
 
 
 @pytest.mark.spec("P04", "P33", "D29")
-@pytest.mark.parametrize("path", OUTSIDE)
-def test_operations_outside_the_description_are_never_called(
-    path: str, user: User, server: APIServer
-) -> None:
-    for method in ("GET", "DELETE"):
-        with pytest.raises(InvalidArgumentsError):
-            user.request(method, path)
+def test_operations_outside_the_description_are_never_called(user: User, server: APIServer) -> None:
+    called = []
+    for path in OUTSIDE:
+        for method in ("GET", "DELETE"):
+            try:
+                user.request(method, path)
+            except InvalidArgumentsError:
+                continue
+            called.append((method, path))
+    assert called == []
     assert server.seen == []
 
 
@@ -215,9 +218,7 @@ def test_parameters_are_encoded_as_described(user: User, server: APIServer) -> N
         parameter("query", "deep", style="deepObject", **thing),
         parameter("query", "expand", style="deepObject", **many),
         parameter("query", "loose", **thing),
-        {"name": "coded", "in": "query", "content": {"application/json": {"schema": thing}}},
         parameter("header", "X-Tags", **many),
-        parameter("cookie", "biscuit"),
     ]
     path = parameter("path", "ids", **many)
     serve(user, server, {"/a/{ids}": {"get": operation("a", path, *listed)}})
@@ -230,20 +231,19 @@ def test_parameters_are_encoded_as_described(user: User, server: APIServer) -> N
             "commas": ["x", "y"],
             "deep": {"k": 1, "in": {"a": [2, {"b": None}]}},
             "expand": ["x", "y"], "loose": {"m": "v"},
-            "coded": {"n": [1]}, "X-Tags": ["t", "u"], "biscuit": "choc; chip",
+            "X-Tags": ["t", "u"],
         },
     )  # fmt: skip
     target, headers = server.seen[-1].target, server.seen[-1].headers
     assert target.partition("?")[2].split("&") == [
         "plain=a%26b%3Dc", "flag=true", "each=x", "each=y", "commas=x,y",
         "deep%5Bk%5D=1", "deep%5Bin%5D%5Ba%5D%5B0%5D=2", "deep%5Bin%5D%5Ba%5D%5B1%5D%5Bb%5D=",
-        "expand%5B0%5D=x", "expand%5B1%5D=y", "m=v", "coded=%7B%22n%22%3A%5B1%5D%7D",
+        "expand%5B0%5D=x", "expand%5B1%5D=y", "m=v",
     ]  # fmt: skip
     assert headers["X-Tags"] == "t,u"
-    assert headers["Cookie"] == "biscuit=choc%3B%20chip"
     user.call("api_s_a", ids=["1"], **{"X-Tags": ["é"]})
     assert server.seen[-1].headers["X-Tags"] == "é"
-    for odd in ({"plain": "\ud800"}, {"loose": {"\ud800": 1}}, {"biscuit": "\ud800"}):
+    for odd in ({"plain": "\ud800"}, {"loose": {"\ud800": 1}}):
         with pytest.raises(InvalidArgumentsError, match="half of a character"):
             user.call("api_s_a", ids=["1"], **odd)
     for value in ("a\r\nX-Evil: 1", "ü€"):
@@ -257,19 +257,17 @@ def test_bodies_are_sent_in_a_type_that_the_service_accepts(user: User, server: 
 
     form = "application/x-www-form-urlencoded"
     fields = {"type": "object", "properties": {"a": {"type": "string"}, "n": {"type": "integer"}}}
-    file = {"type": "object", "properties": {"doc": {"type": "string", "format": "binary"}}}
     serve(
         user,
         server,
         {
             "/form": {"post": operation("form", **body(form, fields))},
-            "/parts": {"post": operation("parts", **body("multipart/form-data", file))},
             "/text": {"post": operation("text", **body("text/plain", {"type": "string"}))},
             "/list": {"post": operation("list", **body("application/json", {"type": "array"}))},
             "/word": {"post": operation("word", **body("application/json", {"type": "string"}))},
         },
     )
-    server.routes |= {f"POST /{each}": echo for each in ("form", "parts", "text", "list", "word")}
+    server.routes |= {f"POST /{each}": echo for each in ("form", "text", "list", "word")}
     user.call("api_s_form", body={"a": "x&y", "n": 2})
     assert wire(server)["body"] == b"a=x%26y&n=2"
     user.call("api_s_list", body=[1, {"a": None}])
@@ -278,12 +276,6 @@ def test_bodies_are_sent_in_a_type_that_the_service_accepts(user: User, server: 
     assert wire(server)["body"] == b'"w"'
     user.call("api_s_text", body="as it is")
     assert wire(server)["body"] == b"as it is"
-    tool = user.tools["api_s_parts"]
-    assert tool.preview is not None
-    shown = tool.preview(body={"doc": "a\r\nb"}).text
-    user.call("api_s_parts", body={"doc": "a\r\nb"})
-    assert b'name="doc"; filename="doc"' in wire(server)["body"]
-    assert shown.endswith(wire(server)["body"].decode())
 
 
 def test_fields_of_a_form_are_encoded_as_described(user: User, server: APIServer) -> None:
@@ -313,18 +305,17 @@ def test_fields_of_a_form_are_encoded_as_described(user: User, server: APIServer
 
 
 @pytest.mark.spec("P34")
-@pytest.mark.parametrize("status", [400, 401, 404, 409, 422, 429, 500, 503])
-def test_any_status_but_success_is_a_failure_at_once(
-    status: int, user: User, server: APIServer
-) -> None:
-    server.routes["GET /items"] = answer(b"because " * 1_000, status)
-    result = user.request("GET", "/items")
-    assert not result.success
-    assert result.error is not None
-    assert result.error.startswith(f"GET /items: {status} ")
-    assert "because" in result.error
-    assert len(result.error) < 2_000
-    assert server.targets() == ["GET /items"]
+def test_any_status_but_success_is_a_failure_at_once(user: User, server: APIServer) -> None:
+    for status in (400, 401, 404, 409, 422, 429, 500, 503):
+        server.routes["GET /items"] = answer(b"because " * 1_000, status)
+        server.seen.clear()
+        result = user.request("GET", "/items")
+        assert not result.success, status
+        assert result.error is not None
+        assert result.error.startswith(f"GET /items: {status} ")
+        assert "because" in result.error
+        assert len(result.error) < 2_000
+        assert server.targets() == ["GET /items"]
 
 
 @pytest.mark.spec("P34")

@@ -153,65 +153,59 @@ def test_services_are_stored_refreshed_switched_off_and_removed(user: User) -> N
 
 
 @pytest.mark.spec("D23")
-@pytest.mark.parametrize(
-    "target",
-    [
-        "ftp://h",
-        "file:///etc/passwd",
-        "http://u:p@h/",
-        "//evil",
-        "~nobody",
-        "x\0.json",
+def test_an_invalid_address_is_not_registered(user: User) -> None:
+    for target in (
+        *("ftp://h", "file:///etc/passwd", "http://u:p@h/", "//evil", "~nobody", "x\0.json"),
         "a" * 9_999,
-    ],
-)
-def test_an_invalid_address_is_not_registered(target: str, user: User) -> None:
-    with pytest.raises(ConfigError):
-        user.services.register("s", target)
+    ):
+        with pytest.raises(ConfigError):
+            user.services.register("s", target)
     assert "no services" in user.services.describe_services()
 
 
-@pytest.mark.parametrize("host", ["169.254.169.254", "0xa9fea9fe", "metadata.google.internal"])
-def test_a_clouds_metadata_service_cannot_be_registered(host: str, user: User) -> None:
+def test_a_clouds_metadata_service_cannot_be_registered(user: User) -> None:
     user.names["metadata.google.internal"] = ["169.254.169.254"]
-    with pytest.raises(ConfigError, match="credentials"):
-        user.services.register("s", f"http://{host}/latest")
+    for host in ("169.254.169.254", "0xa9fea9fe", "metadata.google.internal"):
+        with pytest.raises(ConfigError, match="credentials"):
+            user.services.register("s", f"http://{host}/latest")
     assert "no services" in user.services.describe_services()
 
 
-@pytest.mark.parametrize(
-    ("servers", "base", "told"),
-    [
-        ([{"url": "/v2"}], "/v2", False),
-        ([{"url": "v2/"}], "/v2", False),
-        ([{"url": "https://evil.example/v1"}], "", True),
-        ([{"url": "https://evil.example"}, {"url": "/v3"}], "/v3", False),
-        ([{"url": "//evil.example/v1"}], "", True),
-        ([{"url": "http://127.0.0.1:1/v1"}], "", True),
-        ([{"url": "http://u:p@HOST/v1"}], "", True),
-        ([{"url": "HOST/v1"}], "/v1", False),
-        ([{"url": "/{x}", "variables": {"x": {"default": "v4"}}}], "/v4", False),
-        ([{"url": "/a/%2e%2e/b"}], "", True),
-        ([{"url": "http://xn--/"}, {"url": "/v5"}], "/v5", False),
-        ([{"url": 7}, None, {"url": "http://[::"}], "", False),
-        (None, "", False),
-        ("nonsense", "", False),
-    ],
-)
-def test_servers_elsewhere_are_ignored_with_a_notice(
-    servers: Any, base: str, told: bool, user: User
-) -> None:
-    routes = {f"GET {base}/items": json_answer("here")}
-    with APIServer(routes) as server, APIServer() as canary:
-        text = json.dumps(described(SHOP["paths"], servers=servers))
-        text = text.replace("u:p@HOST", f"u:p@127.0.0.1:{server.port}").replace("HOST", server.url)
-        text = text.replace("127.0.0.1:1/", f"127.0.0.1:{canary.port}/")
-        routes["GET /openapi.json"] = answer(text.encode(), kind="application/json")
-        said = user.services.register("s", server.url)
-        assert ("it names other servers" in said) is told
-        assert user.request("GET", "/items").output == '"here"'
-        assert server.targets()[-1] == f"GET {base}/items"
-        assert canary.seen == []
+NAMED: list[tuple[Any, str, bool]] = [
+    ([{"url": "/v2"}], "/v2", False),
+    ([{"url": "v2/"}], "/v2", False),
+    ([{"url": "https://evil.example/v1"}], "", True),
+    ([{"url": "https://evil.example"}, {"url": "/v3"}], "/v3", False),
+    ([{"url": "//evil.example/v1"}], "", True),
+    ([{"url": "http://127.0.0.1:1/v1"}], "", True),
+    ([{"url": "http://u:p@HOST/v1"}], "", True),
+    ([{"url": "HOST/v1"}], "/v1", False),
+    ([{"url": "/{x}", "variables": {"x": {"default": "v4"}}}], "/v4", False),
+    ([{"url": "/a/%2e%2e/b"}], "", True),
+    ([{"url": "http://xn--/"}, {"url": "/v5"}], "/v5", False),
+    ([{"url": 7}, None, {"url": "http://[::"}], "", False),
+    (None, "", False),
+    ("nonsense", "", False),
+]
+
+
+def test_servers_elsewhere_are_ignored_with_a_notice(tmp_path: Path) -> None:
+    with APIServer() as server, APIServer() as canary:
+        for number, (servers, base, told) in enumerate(NAMED):
+            text = json.dumps(described(SHOP["paths"], servers=servers))
+            text = text.replace("u:p@HOST", f"u:p@127.0.0.1:{server.port}")
+            text = text.replace("HOST", server.url)
+            text = text.replace("127.0.0.1:1/", f"127.0.0.1:{canary.port}/")
+            server.routes = {
+                "GET /openapi.json": answer(text.encode(), kind="application/json"),
+                f"GET {base}/items": json_answer("here"),
+            }
+            user = User(tmp_path / str(number))
+            said = user.services.register("s", server.url)
+            assert ("it names other servers" in said) is told, servers
+            assert user.request("GET", "/items").output == '"here"', servers
+            assert server.targets()[-1] == f"GET {base}/items", servers
+            assert canary.seen == [], servers
 
 
 def test_a_base_path_is_used_unless_the_paths_contain_it(user: User) -> None:
@@ -226,26 +220,29 @@ def test_a_base_path_is_used_unless_the_paths_contain_it(user: User) -> None:
         assert server.targets()[-1] == "GET /app/items"
 
 
-@pytest.mark.parametrize(
-    ("more", "base"),
-    [
-        ({"basePath": "/v2"}, "/v2"),
-        ({"host": "evil.example", "basePath": "/v2"}, ""),
-        ({"host": "HOST", "basePath": "/v2", "schemes": ["http"]}, "/v2"),
-        ({"host": "HOST", "schemes": ["https", "http"]}, ""),
-        ({"basePath": 7, "schemes": "x"}, ""),
-    ],
-)
-def test_swaggers_host_and_base_path_are_used(more: dict[str, Any], base: str, user: User) -> None:
-    routes = {f"GET {base}/items": json_answer("here")}
-    with APIServer(routes) as server:
-        paths = {"/items": {"get": {"operationId": "a", "responses": {}}}}
-        document = {"swagger": "2.0", "info": {}, "paths": paths, **more}
-        text = json.dumps(document).replace("HOST", f"127.0.0.1:{server.port}")
-        routes["GET /swagger.json"] = answer(text.encode(), kind="application/json")
-        user.services.register("s", server.url)
-        assert user.call("api_s_a").output == '"here"'
-        assert server.targets()[-1] == f"GET {base}/items"
+SWAGGER: list[tuple[dict[str, Any], str]] = [
+    ({"basePath": "/v2"}, "/v2"),
+    ({"host": "evil.example", "basePath": "/v2"}, ""),
+    ({"host": "HOST", "basePath": "/v2", "schemes": ["http"]}, "/v2"),
+    ({"host": "HOST", "schemes": ["https", "http"]}, ""),
+    ({"basePath": 7, "schemes": "x"}, ""),
+]
+
+
+def test_swaggers_host_and_base_path_are_used(tmp_path: Path) -> None:
+    paths = {"/items": {"get": {"operationId": "a", "responses": {}}}}
+    with APIServer() as server:
+        for number, (more, base) in enumerate(SWAGGER):
+            document = {"swagger": "2.0", "info": {}, "paths": paths, **more}
+            text = json.dumps(document).replace("HOST", f"127.0.0.1:{server.port}")
+            server.routes = {
+                "GET /swagger.json": answer(text.encode(), kind="application/json"),
+                f"GET {base}/items": json_answer("here"),
+            }
+            user = User(tmp_path / str(number))
+            user.services.register("s", server.url)
+            assert user.call("api_s_a").output == '"here"', more
+            assert server.targets()[-1] == f"GET {base}/items", more
 
 
 def test_a_file_describes_a_service_by_its_servers_or_by_base(user: User) -> None:
@@ -411,24 +408,20 @@ def test_two_kernels_that_register_at_once_both_succeed(user: User) -> None:
     assert len(user.services.describe_services().split("\n")) == 6
 
 
-@pytest.mark.parametrize("name", ["", "1a", "a b", "ü", "a" * 31, "a.b", "../x"])
-def test_a_services_name_must_be_valid_in_tool_names(name: str, user: User) -> None:
-    with pytest.raises(ConfigError, match="not a valid name for a service"):
-        user.services.register(name, "http://h")
+def test_a_services_name_must_be_valid_in_tool_names(user: User) -> None:
+    for name in ("", "1a", "a b", "ü", "a" * 31, "a.b", "../x"):
+        with pytest.raises(ConfigError, match="not a valid name for a service"):
+            user.services.register(name, "http://h")
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
+def test_a_secret_in_place_of_a_variables_name_is_refused(user: User) -> None:
+    options: list[dict[str, Any]] = [
         {"auth_env": "sk-secret-key"},
         {"header_env": {"X-Key": "a secret"}},
         {"header_env": {"Host": "VAR"}},
         {"header_env": {"X: y\r\nZ": "VAR"}},
-    ],
-)
-def test_a_secret_in_place_of_a_variables_name_is_refused(
-    options: dict[str, Any], user: User
-) -> None:
-    with pytest.raises(ConfigError) as caught:
-        user.services.register("s", "http://127.0.0.1:1", **options)
-    assert "secret-key" not in str(caught.value)
+    ]
+    for each in options:
+        with pytest.raises(ConfigError) as caught:
+            user.services.register("s", "http://127.0.0.1:1", **each)
+        assert "secret-key" not in str(caught.value)

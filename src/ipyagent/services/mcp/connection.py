@@ -13,7 +13,7 @@ import json
 import logging
 import time
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar, cast
@@ -40,6 +40,7 @@ from ipyagent.services.mcp.message_filter import (
     TransportStreams,
     describe_error,
 )
+from ipyagent.services.mcp.pins import Description
 from ipyagent.services.mcp.stdio import BYTES_PER_SECOND, MAX_MESSAGE, Program, start_program
 from ipyagent.telemetry import trace_ids
 
@@ -162,6 +163,8 @@ _SESSION_ENDED = (INVALID_REQUEST, "Session terminated")
 
 _LAST_LINES, _LAST_CHARACTERS = 6, 1_000
 """The end of a server's last output that is told, in lines and in characters."""
+_DESCRIBED = {"name", "title", "description", "input_schema", "output_schema", "annotations"}
+"""Parts of a tool's description that the user approves."""
 _MOST_DETAILS = 1_000  # characters of what an error holds beside its message
 _NO_MESSAGE = "Server returned an error response"
 
@@ -175,9 +178,12 @@ for _name in ("mcp", "client"):
 
 @dataclass(frozen=True)
 class Listing:
-    """The tools, resources and prompts of a server."""
+    """The tools of a server, and whether it has resources and prompts.
 
-    tools: tuple[types.Tool, ...]
+    Tools are described by their names; of two with the same name, by the first.
+    """
+
+    tools: dict[str, Description]
     resources: bool
     prompts: bool
     problems: tuple[str, ...] = ()
@@ -248,7 +254,13 @@ class Connection:
             await self._has_any("resources") or await self._has_any("resource_templates")
         )
         prompts = bool(capabilities.prompts) and await self._has_any("prompts")
-        return Listing(tuple(tools), resources, prompts, tuple(problems))
+        described: dict[str, Description] = {}
+        for each in tools:
+            if each.name not in described:
+                described[each.name] = each.model_dump(
+                    mode="json", by_alias=True, exclude_none=True, include=_DESCRIBED
+                )
+        return Listing(described, resources, prompts, tuple(problems))
 
     async def _has_any(self, name: str) -> bool:
         """Return whether the list of that name holds anything; one that is refused is empty."""
@@ -341,7 +353,7 @@ class Connection:
         while attempts:
             mode, sse = attempts.pop()
             try:
-                async with self._open_transport(sse=sse) as streams:
+                async with self._open_transport(sse=sse) as (streams, self._server_transport):
                     await self._run_session(streams, mode, ready)
                 return
             except Exception as error:  # the SDK's task groups wrap their errors
@@ -374,37 +386,23 @@ class Connection:
         self._stop.clear()
         if mode == "legacy" and code == UNSUPPORTED_PROTOCOL_VERSION:
             return "auto", sse
-        status = (
-            self._server_transport.status
-            if isinstance(self._server_transport, LimitedTransport)
-            else None
-        )
+        status = getattr(self._server_transport, "status", None)
         if status in (400, 404, 405) and not sse and self.config.transport is None:
             return "legacy", True
         if mode == "legacy" and code == METHOD_NOT_FOUND:
             return "auto", sse
         return None
 
-    @asynccontextmanager
-    async def _open_transport(self, *, sse: bool) -> AsyncIterator[TransportStreams]:
+    def _open_transport(
+        self, *, sse: bool
+    ) -> AbstractAsyncContextManager[tuple[TransportStreams, Program | LimitedTransport]]:
         config = self.config
         if config.url is not None:
-            async with connect_http(config.url, config, self.environ, sse=sse) as (
-                streams,
-                transport,
-            ):
-                self._server_transport = transport
-                yield streams
-            return
+            return connect_http(config.url, config, self.environ, sse=sse)
         env = {k: self.environ[k] for k in DEFAULT_INHERITED_ENV_VARS if k in self.environ}
         env |= {name: value.get_secret_value() for name, value in config.env.items()}
         cwd = self.folder / (config.cwd or "")
-        async with start_program([config.command or "", *config.args], env, cwd) as (
-            streams,
-            program,
-        ):
-            self._server_transport = program
-            yield streams
+        return start_program([config.command or "", *config.args], env, cwd)
 
     def _refusal(self, error: ProtocolError) -> str:
         """Return the server's message, or the SDK's if the answer was not a message."""

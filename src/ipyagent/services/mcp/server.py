@@ -21,7 +21,7 @@ from ipyagent.json_types import JsonDict
 from ipyagent.kernel.engine_thread import LoopThread
 from ipyagent.plaintext import cite
 from ipyagent.schema import ToolResult
-from ipyagent.services.mcp.pins import Pins, digest_tool, identity
+from ipyagent.services.mcp.pins import Description, Pins, digest_tool, identity
 
 if TYPE_CHECKING:
     from ipyagent.services.mcp.connection import Connection, Listing
@@ -57,15 +57,6 @@ class ServersThread(LoopThread):
 RESTARTS = 2
 """The number of times that a program is restarted in one kernel."""
 
-_DESCRIPTION_FIELDS = (
-    "name",
-    "title",
-    "description",
-    "input_schema",
-    "output_schema",
-    "annotations",
-)
-
 
 @dataclass(eq=False)
 class Server:
@@ -73,7 +64,6 @@ class Server:
 
     config: MCPServerConfig
     source: str
-    description: str
     environ: Mapping[str, str] = field(repr=False)
     folder: Path
     failure: str | None = None
@@ -104,15 +94,9 @@ class Server:
         return self.listing
 
     @property
-    def descriptions(self) -> dict[str, JsonDict]:
-        """Its descriptions of tools by name; of two with the same name, the first."""
-        descriptions: dict[str, JsonDict] = {}
-        for tool in self.listing.tools if self.listing else ():
-            if tool.name not in descriptions:
-                descriptions[tool.name] = tool.model_dump(
-                    mode="json", by_alias=True, exclude_none=True, include=set(_DESCRIPTION_FIELDS)
-                )
-        return descriptions
+    def descriptions(self) -> dict[str, Description]:
+        """Its latest descriptions of tools by name; none if it was never connected."""
+        return self.listing.tools if self.listing else {}
 
     async def refresh_listing(self) -> None:
         """Connect if necessary and get its listing; raises MCPConnectionError."""
@@ -148,9 +132,8 @@ class Server:
     ) -> ToolResult:
         """Call a tool if it is still as approved; raises MCPError."""
         from ipyagent.services.mcp import content
-        from ipyagent.services.mcp.content import call_tool
 
-        request = call_tool(tool, arguments, trace_id)
+        request = content.call_tool(tool, arguments, trace_id)
         answer = await self.ask(*request, lambda: self._check_approved(tool, pin))
         return await asyncio.to_thread(content.convert_result, answer, reads=reads)
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import TimeoutError as TooLate
+from functools import partial
 from typing import Any
 
 from ipyagent.config.mcp_json import ListedServer
@@ -18,11 +19,9 @@ from ipyagent.services.mcp.sources import ADDED, NamedServer, NamedServers, Serv
 from ipyagent.services.mcp.tool_adapter import (
     GET_PROMPT,
     READ_RESOURCE,
-    Pair,
-    ToolOffer,
-    offer_prompts,
-    offer_resources,
-    offer_tool,
+    prompt_tool,
+    resource_tool,
+    server_tool,
     tool_names,
 )
 from ipyagent.tools.base import Tool
@@ -69,7 +68,7 @@ class MCPServers:
         )
         good = [each for each in servers if not problems[each]]
         # In a thread, because reading many schemas takes a while.
-        return await asyncio.to_thread(self._name_tools, good, notices), notices
+        return await asyncio.to_thread(self._make_tools, good, notices), notices
 
     def describe_servers(self) -> str:
         """Return a list of all servers with their states."""
@@ -192,7 +191,7 @@ class MCPServers:
             return before
         self._disconnect(named.name)
         sources = self.sources
-        new = Server(config, named.source, named.description, sources.environ, sources.home)
+        new = Server(config, named.source, sources.environ, sources.home)
         self._servers[named.name] = new
         return new
 
@@ -209,39 +208,39 @@ class MCPServers:
             raise ConfigError(_untrusted_notice(named[name]))
         return named[name]
 
-    def _name_tools(self, servers: Sequence[Server], notices: list[str]) -> list[Tool]:
+    def _make_tools(self, servers: Sequence[Server], notices: list[str]) -> list[Tool]:
         """Return the approved tools, under unique names."""
-        pairs = [(s.name, name) for s in servers for name in (*s.descriptions, *_own_offers(s))]
-        names = tool_names(pairs)
+        offered = {each: each.descriptions for each in servers}
+        names = tool_names(
+            (each.name, name)
+            for each, descriptions in offered.items()
+            for name in (*descriptions, *_own_tools(each))
+        )
         tools: dict[str, Tool] = {}
-        for pair, offer in self._make_offers(servers, notices):
-            if names[pair] in tools:
-                notices.append(f"Two MCP tools would be called {names[pair]}; one is left out.")
-            else:
-                tools[names[pair]] = offer.make_tool(names[pair])
-        return list(tools.values())
-
-    def _make_offers(
-        self, servers: Sequence[Server], notices: list[str]
-    ) -> Iterator[tuple[Pair, ToolOffer]]:
-        for each in servers:
+        for each, descriptions in offered.items():
             about = f"The MCP server {cite(each.name)}"
             notices += (f"{about}: {problem}." for problem in each.current_listing.problems)
             notices += [f"{about}: {each.pins.problem}."] * bool(each.pins.problem)
-            changed = each.pins.changed_tools(each.descriptions)
-            if changed:
+            if changed := each.pins.changed_tools(descriptions):
                 notices.append(
                     f"{about} changed the description of {_join_names(changed)} since that was "
                     f"approved, so it is left out. {each.change_advice()}"
                 )
-            for name, description in each.descriptions.items():
+            approved = {
+                name: partial(server_tool, each, description)
+                for name, description in descriptions.items()
+                if name not in changed
+            }
+            for own_name, make in (approved | _own_tools(each)).items():
+                name = names[each.name, own_name]
                 try:
-                    if name not in changed:
-                        yield (each.name, name), offer_tool(each, description)
+                    tool = make(name)
                 except ConfigError as error:
-                    notices.append(f"{about}: its tool {cite(name)} is left out: {error}.")
-            for name, make in _own_offers(each).items():
-                yield (each.name, name), make(each)
+                    notices.append(f"{about}: its tool {cite(own_name)} is left out: {error}.")
+                    continue
+                if tools.setdefault(name, tool) is not tool:
+                    notices.append(f"Two MCP tools would be called {name}; one is left out.")
+        return list(tools.values())
 
     def _refresh_server(self, server: Server, *, accept: bool) -> str:
         """Describe a server's tools and their changes; approve the changes if `accept`."""
@@ -290,14 +289,14 @@ def _parse_target(target: Sequence[str]) -> JsonDict:
     return {"command": target[0], "args": list(target[1:])}
 
 
-def _own_offers(server: Server) -> dict[str, Callable[[Server], ToolOffer]]:
-    """Return the tools that we add to a server, unless it has tools of the same names."""
-    offers = {}
+def _own_tools(server: Server) -> dict[str, partial[Tool]]:
+    """Return makers of the tools that we add, unless the server has tools of the same names."""
+    makers = {}
     if server.current_listing.resources:
-        offers[READ_RESOURCE] = offer_resources
+        makers[READ_RESOURCE] = partial(resource_tool, server)
     if server.current_listing.prompts:
-        offers[GET_PROMPT] = offer_prompts
-    return {name: make for name, make in offers.items() if name not in server.descriptions}
+        makers[GET_PROMPT] = partial(prompt_tool, server)
+    return {name: make for name, make in makers.items() if name not in server.descriptions}
 
 
 def _join_names(names: Sequence[str]) -> str:

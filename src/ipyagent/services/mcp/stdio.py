@@ -18,7 +18,7 @@ from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import cast
 
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
@@ -40,22 +40,14 @@ _EXIT_SECONDS = 1.0  # seconds to end after its input is closed, and again after
 _MAX_STDERR = 8_000  # bytes that are stored
 
 
-class _Pipes(NamedTuple):
-    input: asyncio.StreamWriter
-    output: asyncio.StreamReader
-    errors: asyncio.StreamReader
-
-
 class Program:
     """A server's process, its process group, and the end of its stderr."""
 
     def __init__(self, process: Process) -> None:
         self._process = process
-        self._pipes = _Pipes(
-            cast("asyncio.StreamWriter", process.stdin),
-            cast("asyncio.StreamReader", process.stdout),
-            cast("asyncio.StreamReader", process.stderr),
-        )
+        self._input = cast("asyncio.StreamWriter", process.stdin)
+        self._output = cast("asyncio.StreamReader", process.stdout)
+        self._errors = cast("asyncio.StreamReader", process.stderr)
         self._stderr = b""
         self._stderr_closed = asyncio.Event()
         self._exited = False
@@ -68,7 +60,7 @@ class Program:
 
     async def listen(self) -> None:
         """Keep reading stderr, so that the program never blocks on it."""
-        while chunk := await self._pipes.errors.read(_CHUNK):
+        while chunk := await self._errors.read(_CHUNK):
             self._stderr = (self._stderr + chunk)[-_MAX_STDERR:]
             await asyncio.sleep(len(chunk) / BYTES_PER_SECOND)
         self._stderr_closed.set()
@@ -78,7 +70,7 @@ class Program:
         lines = LineSplitter()
         async with received:
             with contextlib.suppress(anyio.BrokenResourceError):
-                while chunk := await self._pipes.output.read(_CHUNK):
+                while chunk := await self._output.read(_CHUNK):
                     for line in lines.feed(chunk):
                         for message in _parse_messages(line):
                             await received.send(SessionMessage(message))
@@ -93,12 +85,12 @@ class Program:
             with contextlib.suppress(ConnectionError):
                 async for each in to_send:
                     text = each.message.model_dump_json(by_alias=True, exclude_unset=True)
-                    self._pipes.input.write(text.encode("utf-8", "replace") + b"\n")
-                    await self._pipes.input.drain()
+                    self._input.write(text.encode("utf-8", "replace") + b"\n")
+                    await self._input.drain()
 
     async def end(self) -> None:
         """Close its input, then terminate it, then kill it and its children."""
-        self._pipes.input.close()
+        self._input.close()
         if not await self._wait_for_exit():
             self._signal(signal.SIGTERM)
             await self._wait_for_exit()
@@ -146,7 +138,10 @@ def _parse_messages(line: bytes) -> list[JSONRPCMessage]:
 
 
 class LineSplitter:
-    """Splits bytes into lines, none longer than a message may be."""
+    """Splits bytes into lines, none longer than a message may be.
+
+    A `StreamReader` with such a limit would hold that much of a flood before the answer behind it.
+    """
 
     def __init__(self) -> None:
         self._partial = bytearray()

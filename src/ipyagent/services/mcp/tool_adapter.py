@@ -10,7 +10,6 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable
-from dataclasses import dataclass
 from typing import Any
 
 from ipyagent.digests import digest_bytes
@@ -62,77 +61,27 @@ _TEXT = {"type": "string"}
 _MAX_LISTED = 200
 
 
-@dataclass(frozen=True)
-class ToolOffer:
-    """A tool before it has its unique name."""
-
-    server: Server
-    name: str
-    """The server's name for it; for resources and prompts, our own."""
-    description: str
-    arguments: ArgumentSchema
-    run: Callable[[JsonDict], Coroutine[Any, Any, ToolResult]]
-    destroys: bool = False
-    idempotent: bool = False
-
-    def make_tool(self, name: str) -> Tool:
-        """Return the tool with that name; every call of it needs approval."""
-        server, source = self.server, f"the MCP server {cite(self.server.name)}"
-        warning = f"{source} says that this tool may destroy something" if self.destroys else None
-
-        async def call(**arguments: object) -> ToolResult:
-            # A little longer than the server's own limit, whose error says more.
-            seconds = server.config.execute_timeout + 1
-            try:
-                return await ServersThread.current().run(self.run(arguments), seconds)
-            except TimeoutError:
-                problem = "there was no answer in time"
-            except (MCPConnectionError, MCPToolCallError) as error:
-                raise type(error)(f"{source}: {error}") from None
-            raise MCPToolCallError(f"{source}: {problem}")
-
-        return Tool(
-            name=name,
-            description=self.description,
-            function=call,
-            arguments=self.arguments,
-            sensitive=True,
-            where=Where.LOOP,
-            preview=lambda **arguments: self._preview(arguments),
-            reaches_out=True,
-            idempotent=self.idempotent,
-            command=find_command(self.arguments.schema),
-            source=lambda **_: source,
-            always_asks=lambda **_: warning,
-        )
-
-    def _preview(self, arguments: JsonDict) -> Preview:
-        sent = json.dumps(arguments, indent=2, ensure_ascii=False)
-        hint = "   it may destroy something" if self.destroys else ""
-        head = f"{cite(self.name)} of the MCP server {cite(self.server.name)}{hint}"
-        return Preview(kind="arguments", text=f"{head}\n{visible(sent)}", language="json")
-
-
-def offer_tool(server: Server, tool: Description) -> ToolOffer:
-    """Return a server's tool; raises ConfigError for an unusable schema."""
-    name, pin = str(tool["name"]), digest_tool(server.pins.server, tool)
+def server_tool(server: Server, tool: Description, name: str) -> Tool:
+    """Return one of a server's tools under a name; raises ConfigError for an unusable schema."""
+    own_name, pin = str(tool["name"]), digest_tool(server.pins.server, tool)
     hints = tool.get("annotations") or {}
     reads = hints.get("readOnlyHint") is True
-    return ToolOffer(
+    return _make_tool(
         server,
+        own_name,
         name,
         _describe_tool(server, tool, hints),
         JsonArgumentSchema(dict(tool.get("inputSchema") or {}), trusted=False),
         # Read here, because the servers' thread does not know the run.
         lambda arguments: server.call(
-            name, pin, arguments, reads=reads, trace_id=trace_ids.current()
+            own_name, pin, arguments, reads=reads, trace_id=trace_ids.current()
         ),
         destroys=hints.get("destructiveHint") is True,
         idempotent=reads or hints.get("idempotentHint") is True,
     )
 
 
-def offer_resources(server: Server) -> ToolOffer:
+def resource_tool(server: Server, name: str) -> Tool:
     """Return the tool that reads a server's resources; the prompt does not describe them."""
 
     async def read(arguments: JsonDict) -> ToolResult:
@@ -148,9 +97,10 @@ def offer_resources(server: Server) -> ToolOffer:
             lines += [f"{each.uri_template}: {each.title or each.name}" for each in templates]
         return _list_result(lines)
 
-    return ToolOffer(
+    return _make_tool(
         server,
         READ_RESOURCE,
+        name,
         f"Read a resource of the MCP server {cite(server.name)} by its uri; without a uri, "
         "list the resources.",
         JsonArgumentSchema({"type": "object", "properties": {"uri": _TEXT}}),
@@ -158,14 +108,14 @@ def offer_resources(server: Server) -> ToolOffer:
     )
 
 
-def offer_prompts(server: Server) -> ToolOffer:
+def prompt_tool(server: Server, name: str) -> Tool:
     """Return the tool that fetches a server's prompts."""
 
     async def fetch(arguments: JsonDict) -> ToolResult:
         from ipyagent.services.mcp import content
 
-        if name := arguments.get("name"):
-            request = content.get_prompt(name, arguments.get("arguments", {}))
+        if prompt := arguments.get("name"):
+            request = content.get_prompt(prompt, arguments.get("arguments", {}))
             return content.convert_prompt(await server.ask(*request))
         page = await server.ask(*content.first_page("prompts"))
         return _list_result(
@@ -175,13 +125,63 @@ def offer_prompts(server: Server) -> ToolOffer:
         )
 
     texts = {"type": "object", "additionalProperties": _TEXT}
-    return ToolOffer(
+    return _make_tool(
         server,
         GET_PROMPT,
+        name,
         f"Get a prompt of the MCP server {cite(server.name)} by its name, with arguments; without "
         "a name, list the prompts.",
         JsonArgumentSchema({"type": "object", "properties": {"name": _TEXT, "arguments": texts}}),
         fetch,
+    )
+
+
+def _make_tool(
+    server: Server,
+    own_name: str,
+    name: str,
+    description: str,
+    arguments: ArgumentSchema,
+    run: Callable[[JsonDict], Coroutine[Any, Any, ToolResult]],
+    *,
+    destroys: bool = False,
+    idempotent: bool = False,
+) -> Tool:
+    """Return a tool that runs in the servers' thread; every call of it needs approval."""
+    source = f"the MCP server {cite(server.name)}"
+    warning = f"{source} says that this tool may destroy something" if destroys else None
+    hint = "   it may destroy something" if destroys else ""
+
+    async def call(**arguments: object) -> ToolResult:
+        # A little longer than the server's own limit, whose error says more.
+        seconds = server.config.execute_timeout + 1
+        try:
+            return await ServersThread.current().run(run(arguments), seconds)
+        except TimeoutError:
+            problem = "there was no answer in time"
+        except (MCPConnectionError, MCPToolCallError) as error:
+            raise type(error)(f"{source}: {error}") from None
+        raise MCPToolCallError(f"{source}: {problem}")
+
+    def preview(**arguments: object) -> Preview:
+        sent = visible(json.dumps(arguments, indent=2, ensure_ascii=False))
+        return Preview(
+            kind="arguments", text=f"{cite(own_name)} of {source}{hint}\n{sent}", language="json"
+        )
+
+    return Tool(
+        name=name,
+        description=description,
+        function=call,
+        arguments=arguments,
+        sensitive=True,
+        where=Where.LOOP,
+        preview=preview,
+        reaches_out=True,
+        idempotent=idempotent,
+        command=find_command(arguments.schema),
+        source=lambda **_: source,
+        always_asks=lambda **_: warning,
     )
 
 

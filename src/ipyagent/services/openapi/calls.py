@@ -9,6 +9,8 @@ from collections.abc import Collection, Mapping
 from http import HTTPStatus
 from ipaddress import ip_address
 
+import httpx
+
 from ipyagent.errors import AgentError, InvalidArgumentsError, MCPToolCallError
 from ipyagent.kernel.images import as_image
 from ipyagent.phrases import ellipsize
@@ -17,7 +19,7 @@ from ipyagent.redaction import HIDDEN
 from ipyagent.schema import ImageContent, ToolResult
 from ipyagent.services.failures import find_failure, parse_object
 from ipyagent.services.openapi import request_builder, urls
-from ipyagent.services.openapi.registry import Service, header_variables
+from ipyagent.services.openapi.registry import Service
 from ipyagent.services.openapi.request_builder import PreparedRequest
 from ipyagent.services.openapi.transport import ServiceClient, ServiceReply, connect
 from ipyagent.services.openapi.urls import AddressGuard, Resolve
@@ -35,7 +37,7 @@ def make_guard(service: Service, resolve: Resolve) -> AddressGuard:
 def build_headers(service: Service, environ: Mapping[str, str]) -> dict[str, str]:
     """Return the authentication headers; raises MCPToolCallError for an unset variable."""
     headers = {name: value.get_secret_value() for name, value in service.secrets.items()}
-    for name, variable in header_variables(service).items():
+    for name, variable in service.variables.items():
         value = environ.get(variable, "").strip()
         if not value:
             raise MCPToolCallError(
@@ -46,7 +48,7 @@ def build_headers(service: Service, environ: Mapping[str, str]) -> dict[str, str
         headers[name] = f"Bearer {value}" if bearer else value
     for name, value in headers.items():
         if not re.fullmatch(r"[\t\x20-\x7e\x80-\xff]*", value):
-            source = header_variables(service).get(name, "the settings")
+            source = service.variables.get(name, "the settings")
             raise MCPToolCallError(
                 f"{service.name}: the value for {name} from {source} is not valid in a header"
             )
@@ -59,25 +61,17 @@ async def send(
     """Send the request. Without success the result is a failure; nothing is retried."""
     service = request.service
     auth_headers = build_headers(service, environ)
-    values = [each.removeprefix("Bearer ") for each in auth_headers.values()]
+    guard, total = make_guard(service, resolve), service.execute_timeout
     try:
-        async with connect(
-            make_guard(service, resolve),
-            connect=service.connect_timeout,
-            total=service.execute_timeout,
-        ) as connection:
+        async with connect(guard, connect=service.connect_timeout, total=total) as connection:
             reply = await _follow_redirects(connection, request, auth_headers)
     except AgentError as error:
-        unknown_outcome = (
-            "" if request.method == "GET" else ". It is not known whether it was carried out"
-        )
-        may_be_done = isinstance(error, MCPToolCallError)
-        raise type(error)(
-            f"{service.name}: {error}{unknown_outcome if may_be_done else ''}"
-        ) from None
-    head = f"{request.method} {request.path}"
+        is_unknown = isinstance(error, MCPToolCallError) and request.method != "GET"
+        outcome = ". It is not known whether it was carried out" if is_unknown else ""
+        raise type(error)(f"{service.name}: {error}{outcome}") from None
+    values = [each.removeprefix("Bearer ") for each in auth_headers.values()]
     secrets = [each for each in values if len(each) >= _SHORTEST_SECRET]
-    return as_result(head, reply, secrets, reads=request.method == "GET")
+    return as_result(request, reply, secrets)
 
 
 async def _follow_redirects(
@@ -87,7 +81,9 @@ async def _follow_redirects(
 
     They are followed as GET only, and only to operations that the service describes.
     """
-    auth_headers = {**auth_headers, **_trace_header(request, auth_headers)}
+    taken = {name.lower() for name in (*request.headers, *auth_headers)}
+    if (trace_id := trace_ids.current()) and trace_ids.HEADER.lower() not in taken:
+        auth_headers = {**auth_headers, trace_ids.HEADER: trace_id}
     headers = {**request.headers, **auth_headers}
     reply = await connection.send(request.method, request.url, headers, request.body)
     for _ in range(MAX_REDIRECTS):
@@ -106,20 +102,9 @@ async def _follow_redirects(
     return reply
 
 
-def _trace_header(request: PreparedRequest, auth_headers: Mapping[str, str]) -> dict[str, str]:
-    """Return the header with the run's trace id, unless the request has one of its own."""
-    taken = {name.lower() for name in (*request.headers, *auth_headers)}
-    trace_id = trace_ids.current()
-    return (
-        {trace_ids.HEADER: trace_id} if trace_id and trace_ids.HEADER.lower() not in taken else {}
-    )
-
-
-def _check_redirect(service: Service, target: object) -> None:
+def _check_redirect(service: Service, url: httpx.URL) -> None:
     """Raise if a redirect leads to anything but the service's own GET operations."""
-    import httpx
-
-    base, url = httpx.URL(service.base or ""), httpx.URL(str(target))
+    base = httpx.URL(service.base or "")
     if urls.origin(url) != urls.origin(base) or url.userinfo:
         raise MCPToolCallError(
             f"it redirects to {_short_url(url)}, outside the service; not followed"
@@ -137,7 +122,7 @@ def _check_redirect(service: Service, target: object) -> None:
     )
 
 
-def _short_url(url: object) -> str:
+def _short_url(url: httpx.URL) -> str:
     return visible(str(url)[:200])
 
 
@@ -154,16 +139,16 @@ _TOLD_HEADERS = (
     *("Location", "Content-Location", "Operation-Location", "Link", "Retry-After", "ETag"),
     *("X-Total-Count", "X-Next-Page", "WWW-Authenticate"),
 )
-_TEXTS = ("xml", "yaml", "csv", "javascript", "x-www-form-urlencoded", "graphql", "x-ndjson")
 
 
 def as_result(
-    head: str, reply: ServiceReply, secrets: Collection[str], *, reads: bool = False
+    request: PreparedRequest, reply: ServiceReply, secrets: Collection[str]
 ) -> ToolResult:
-    """Return the reply as the model gets it; `head` names the request.
+    """Return the reply as the model gets it.
 
     An HTTP error is final; a failed command (see `services.failures`) may be repeated.
     """
+    head = f"{request.method} {request.path}"
     images: tuple[ImageContent, ...] = ()
     if reply.media_type.startswith("image/") and not reply.cut:
         image = as_image(reply.body)
@@ -176,7 +161,7 @@ def as_result(
         failure = ToolResult.failure(f"{head}: {_status_text(reply.status)}{detail}{how}")
         return failure.model_copy(update={"repeatable": False})
     body = parse_object(text) if reply.media_type.endswith("json") else None
-    if reported := find_failure(body, reads=reads):
+    if reported := find_failure(body, reads=request.method == "GET"):
         return ToolResult(success=False, output=text + how, error=f"{head}: {reported}")
     return ToolResult(output=(text or _status_text(reply.status)) + how, images=images)
 
@@ -196,23 +181,17 @@ def _status_text(status: int) -> str:
 
 
 def _body_text(reply: ServiceReply) -> str:
-    kind = reply.media_type
+    kind, text = reply.media_type, _decode_body(reply)
     cut = f"\n… cut after {len(reply.body):,} bytes" if reply.cut else ""
     if kind.endswith("json"):
-        return _pretty(_decode_body(reply)) + cut
-    if not reply.body:
-        return ""
-    is_general = kind.startswith("application/") and _is_text(reply.body)
-    if not kind or kind.startswith("text/") or kind.endswith(_TEXTS) or is_general:
-        return _decode_body(reply) + cut
+        return _pretty(text) + cut
+    # Files of a general type may be text all the same; a broken character or two do no harm.
+    is_clean = not re.search(r"[\x00-\x08\x0e-\x1f]", text) and text.count("\ufffd") < 4
+    is_text = not kind or kind.startswith("text/") or kind.endswith("xml")
+    if is_text or (is_clean and kind.startswith("application/")):
+        return text + cut
     more = "more than " if reply.cut else ""
-    return f"({more}{len(reply.body):,} bytes of {kind[:80]}, which are not shown)"
-
-
-def _is_text(body: bytes) -> bool:
-    """Return whether the body is text all the same, as files of a general type may be."""
-    text = body.decode("utf-8", "ignore")
-    return len(text.encode()) > len(body) - 4 and not re.search(r"[\x00-\x08\x0e-\x1f]", text)
+    return f"({more}{len(reply.body):,} bytes of {kind[:80]}, which are not shown)" if text else ""
 
 
 def _decode_body(reply: ServiceReply) -> str:

@@ -1,27 +1,26 @@
-"""Find a service's description, and the base URL of its requests."""
+"""Look up a service: find its description, and read its operations."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TypeGuard
 
-from ipyagent.errors import ConfigError, MCPConnectionError, MCPError, MCPToolCallError
-from ipyagent.json_types import JsonDict
+import httpx
+
+from ipyagent.errors import AgentError, ConfigError, MCPConnectionError, MCPError, MCPToolCallError
+from ipyagent.json_types import JsonDict, object_of
 from ipyagent.plaintext import excerpt, visible
 from ipyagent.services.openapi import documents, operations, urls
 from ipyagent.services.openapi.arguments import NotCallableError
+from ipyagent.services.openapi.calls import build_headers, make_guard
 from ipyagent.services.openapi.documents import Document
-from ipyagent.services.openapi.operations import Operation
+from ipyagent.services.openapi.registry import Service
+from ipyagent.services.openapi.servers import choose_base, choose_server, list_servers
 from ipyagent.services.openapi.transport import connect
-from ipyagent.services.openapi.urls import AddressGuard
-
-if TYPE_CHECKING:
-    import httpx
+from ipyagent.services.openapi.urls import AddressGuard, RefusedAddressError, Resolve, is_public
 
 log = logging.getLogger("ipyagent")
 
@@ -31,76 +30,84 @@ TRY_SECONDS = 6.0
 _MAX_REDIRECTS = 3
 
 
-@dataclass(frozen=True)
-class Discovery:
-    """The content of a description; `base` is the URL that requests go to."""
+async def look_up(
+    service: Service, environ: Mapping[str, str], resolve: Resolve
+) -> tuple[Service, list[str]]:
+    """Return the service with its description's operations, and lines to show about it.
 
-    title: str
-    base: str
-    operations: tuple[Operation, ...]
-    notices: tuple[str, ...]
-    keys: tuple[str, ...] = ()
-    """Options that register the service with the keys that it asks for."""
-
-
-async def discover(
-    url: httpx.URL,
-    guard: AddressGuard,
-    *,
-    document: httpx.URL | None,
-    base: httpx.URL | None,
-    headers: Mapping[str, str],
-) -> Discovery:
-    """Return the description of the service at `url`, or at `document`.
-
-    Raises MCPError and ConfigError. `headers` are for authentication; only the origin of the
-    service gets them.
+    Without a description it keeps its operations. Raises ConfigError if its address is not allowed.
     """
+    notes: list[str] = []
+    try:
+        service, notes = await _pin_addresses(service, resolve)
+        document, location = await _find_document(service, environ, resolve)
+        service, lines = await asyncio.to_thread(_interpret, service, document, location)
+    except RefusedAddressError as error:
+        raise ConfigError(f"{service.name}: {error}") from None
+    except (AgentError, TypeError, ValueError, OverflowError, RecursionError) as error:
+        problem = error if isinstance(error, AgentError) else documents.read_error(error)
+        log.warning("%s: %s", service.name, problem)
+        outcome = (
+            f"The operations of {service.name} that were known before are kept."
+            if service.operations
+            else f"{service.name} is registered without tools; `%agent api refresh {service.name}` "
+            "looks again."
+        )
+        lines = [f"{service.name}: {problem}", outcome]
+    return service, [*lines, *notes]
+
+
+async def _pin_addresses(service: Service, resolve: Resolve) -> tuple[Service, list[str]]:
+    """Return the service with the private addresses that were registered."""
+    if service.known is not None:
+        return service, []
+    known: dict[str, str] = {}
+    for url in (service.url, service.document):
+        if _is_url(url):
+            _, host, port = urls.origin(httpx.URL(url))
+            addresses = await AddressGuard(resolve=resolve).resolve_host(host, port)
+            known |= {str(each): host for each in addresses if not is_public(each)}
+    notes = [
+        f"{host} is {'' if host == address else f'at {address}, '}not on the open Internet; "
+        "that is allowed for this service alone."
+        for address, host in known.items()
+    ]
+    return service.model_copy(update={"known": tuple(known)}), notes
+
+
+def _is_url(text: str | None) -> TypeGuard[str]:
+    return text is not None and "://" in text
+
+
+async def _find_document(
+    service: Service, environ: Mapping[str, str], resolve: Resolve
+) -> tuple[Document, httpx.URL]:
+    """Return the service's description and its final URL; raises MCPError and ConfigError.
+
+    The credentials go to the origin of the service only.
+    """
+    url = httpx.URL(service.url)
+    if service.document and not _is_url(service.document):
+        return await asyncio.to_thread(documents.read_file, Path(service.document)), url
+    try:
+        credentials = build_headers(service, environ)
+    except AgentError:  # many descriptions need no credentials
+        credentials = {}
+    document = httpx.URL(service.document) if service.document else None
     places = [document] if document else [urls.join_path(url, known) for known in urls.WELL_KNOWN]
+    guard = make_guard(service, resolve)
     failures: list[str] = []
     for place in places:
+        headers = credentials if urls.origin(place) == urls.origin(url) else {}
         try:
-            same_origin = urls.origin(place) == urls.origin(base or url)
-            content, location = await _fetch(place, guard, headers if same_origin else {})
+            return await _fetch(place, guard, headers)
         except MCPConnectionError as error:
             log.warning("%s: %s", place, error)
             raise
         except (ConfigError, MCPError) as error:
             log.warning("no description at %s: %s", place, error)
-            failures.append(f"{visible(str(place))}: {error}")
-            continue
-        return await asyncio.to_thread(
-            _interpret, content, location, base or url, fixed=base, explicit=document is not None
-        )
-    listed = "\n".join(f"  {each}" for each in failures)
-    raise MCPToolCallError(f"no OpenAPI description was found:\n{listed}")
-
-
-def from_file(path: Path, base: httpx.URL) -> Discovery:
-    """Return the description in one of the user's files; raises ConfigError."""
-    return _interpret(_read_file(path), base, base, fixed=base, explicit=True)
-
-
-def server_in(path: Path) -> httpx.URL:
-    """Return the first server in a description file; raises ConfigError."""
-    import httpx
-
-    for each in _servers(_read_file(path)):
-        if each.startswith("//"):  # with the scheme of the description, which is a file here
-            each = f"http{'' if httpx.URL(each).host in _LOOPBACK else 's'}:{each}"
-        if each.startswith(("http://", "https://")) and "{" not in each:
-            return urls.parse_url(each)
-    raise ConfigError(f"{path} does not say where the service is; add --base URL")
-
-
-def _read_file(path: Path) -> Document:
-    try:
-        with path.open("rb") as file:
-            return documents.parse(file.read(documents.MAX_BYTES + 1))
-    except OSError as error:
-        raise ConfigError(f"{path} cannot be read: {error.strerror}") from None
-    except ConfigError as error:
-        raise ConfigError(f"{path}: {error}") from None
+            failures.append(f"\n  {visible(str(place))}: {error}")
+    raise MCPToolCallError(f"no OpenAPI description was found:{''.join(failures)}")
 
 
 async def _fetch(
@@ -126,21 +133,17 @@ async def _fetch(
 
 
 def _interpret(
-    document: Document,
-    location: httpx.URL,
-    service: httpx.URL,
-    *,
-    fixed: httpx.URL | None,
-    explicit: bool,
-) -> Discovery:
-    """Interpret a document from `location`; `fixed` is the base URL, if the user gave one."""
-    base, other = fixed, ""
-    if base is None:
-        base, other = _choose_base(document, location, service, explicit=explicit)
+    service: Service, document: Document, location: httpx.URL
+) -> tuple[Service, list[str]]:
+    """Return the service with the operations of a document, and lines about it."""
+    base, other = httpx.URL(service.url), ""
+    if not service.moved:
+        explicit = service.document is not None
+        base, other = choose_base(document, location, base, explicit=explicit)
 
     def choose_own(item: JsonDict, operation: JsonDict) -> str | None:
-        listed = _servers(operation) or _servers(item)
-        own, _ = _choose_server(listed, location, base)
+        listed = list_servers(operation) or list_servers(item)
+        own, _ = choose_server(listed, location, base)
         if listed and own is None:
             raise NotCallableError(
                 f"its server is {excerpt(listed[0], 100)}, which is not the service's; register "
@@ -155,121 +158,29 @@ def _interpret(
             f"it names other servers ({excerpt(other, 100)}), which are ignored: requests go to "
             f"{urls.format_url(base)} only; if they are meant, register it again with --base URL"
         )
-    keys, unsent = _list_keys(document)
-    notices += [f"it takes a key in its {each}, which is never sent" for each in unsent]
-    info = document.get("info")
-    title = excerpt(info.get("title") or "", 80) if isinstance(info, dict) else ""
-    return Discovery(title, str(base), content.operations, tuple(notices), tuple(keys))
+    has_key = bool(service.variables or service.secrets)
+    notices += _key_notices(document, has_key=has_key)
+    title = excerpt(object_of(document.get("info")).get("title") or "", 80)
+    count = operations.count_operations(content.operations)
+    head = f"{service.name}{title and f' ({title})'}: {count} at {urls.format_url(base)}"
+    found = service.model_copy(update={"base": str(base), "operations": content.operations})
+    return found, [head, *(f"{service.name}: {each}" for each in notices)]
 
 
-def _list_keys(document: Document) -> tuple[list[str], list[str]]:
-    """Return the options for keys in headers, and the other places where the service takes keys."""
-    components = document.get("components")
-    schemes = components.get("securitySchemes") if isinstance(components, dict) else None
-    schemes = schemes or document.get("securityDefinitions")
-    listed = list(schemes.values())[:20] if isinstance(schemes, dict) else []
-    options, unsent = [], []
-    for each in (each for each in listed if isinstance(each, dict)):
+def _key_notices(document: Document, *, has_key: bool) -> Iterator[str]:
+    """Yield how the service takes its keys, and the places where none is ever sent."""
+    schemes = object_of(document.get("components")).get("securitySchemes")
+    schemes = object_of(schemes or document.get("securityDefinitions"))
+    options: dict[str, None] = {}
+    for each in map(object_of, list(schemes.values())[:20]):
         name, where = excerpt(each.get("name") or "", 60), each.get("in")
         if each.get("type") != "apiKey":
             basic = "basic" in (each.get("scheme"), each.get("type"))
-            options.append(f"--{'header-env Authorization=' if basic else 'auth-env '}VARIABLE")
+            options[f"--{'header-env Authorization=' if basic else 'auth-env '}VARIABLE"] = None
         elif where == "header":
-            options.append(f"--header-env {name}=VARIABLE")
+            options[f"--header-env {name}=VARIABLE"] = None
         else:
-            unsent.append(f"{'query' if where == 'query' else 'cookies'} (`{name}`)")
-    return list(dict.fromkeys(options)), unsent
-
-
-def _choose_base(
-    document: Document, location: httpx.URL, service: httpx.URL, *, explicit: bool
-) -> tuple[httpx.URL, str]:
-    """Return the base URL, on the origin of `service`, and a server elsewhere if only such are."""
-    base, other = _choose_server(_servers(document), location, service)
-    if base is not None:
-        return base, ""
-    root = service.copy_with(raw_path=b"/")
-    prefix = urls.path_of(service)
-    # Without servers, OpenAPI counts paths from the root. Many mean the address they were found
-    # at, unless they name its path themselves.
-    names_it = prefix and all(path.startswith(f"{prefix}/") for path in document["paths"])
-    return (root if explicit or names_it else service), other
-
-
-def _choose_server(
-    listed: list[str], location: httpx.URL, service: httpx.URL
-) -> tuple[httpx.URL | None, str]:
-    """Return the first server on the origin of `service`, and one elsewhere that is before it."""
-    import httpx
-
-    other = ""
-    for each in listed:
-        try:
-            url = _same_server(location.join(each or "/"), service)
-            same_origin = urls.origin(url) == urls.origin(service)
-        except (httpx.InvalidURL, ValueError):
-            continue
-        if same_origin and not url.userinfo and _is_clean(url) and "{" not in each:
-            query = b"?" + url.query if url.query else b""
-            target = (urls.path_of(url) or "/").encode() + query
-            return url.copy_with(raw_path=target, fragment=None), other
-        other = other or each
-    return None, other
-
-
-_LOOPBACK = {"localhost", "127.0.0.1", "::1", "0.0.0.0"}  # noqa: S104 (names of this machine)
-
-
-def _same_server(url: httpx.URL, service: httpx.URL) -> httpx.URL:
-    """Return a URL on the origin of `service` if it only names that otherwise.
-
-    Services behind a proxy write http for their own https, with either port.
-    """
-    ports = {url.port, urls.origin(url)[2]} & {service.port, 443}
-    is_proxied = (url.scheme, service.scheme) == ("http", "https") and (url.port is None or ports)
-    is_local = {url.host, service.host} <= _LOOPBACK and url.port == service.port
-    if (is_proxied and url.host == service.host) or (is_local and url.scheme == service.scheme):
-        return url.copy_with(scheme=service.scheme, host=service.host, port=service.port)
-    return url
-
-
-def _is_clean(url: httpx.URL) -> bool:
-    path = urls.path_of(url)
-    return "//" not in path and "%2e" not in path.lower() and "\\" not in path
-
-
-def _servers(document: Document) -> list[str]:
-    """Return the servers in the document, variables filled in."""
-    if "swagger" in document:
-        return _swagger_servers(document)
-    listed = document.get("servers")
-    addresses = []
-    for each in listed[:20] if isinstance(listed, list) else ():
-        if isinstance(each, dict) and isinstance(each.get("url"), str):
-            addresses.append(_fill_variables(each["url"].strip()[:2_000], each.get("variables")))
-    return addresses
-
-
-def _fill_variables(url: str, variables: object) -> str:
-    named = list(variables.items())[:20] if isinstance(variables, dict) else []
-    for name, variable in named:
-        if isinstance(variable, dict):
-            choices = variable.get("enum")
-            first = choices[0] if isinstance(choices, list) and choices else ""
-            value = str(variable.get("default", first))
-            url = url.replace(f"{{{name}}}", value[:200])[:2_000]
-    return url
-
-
-def _swagger_servers(document: Document) -> list[str]:
-    """Return the servers of Swagger 2, also if host or path are written as addresses."""
-    given = (document.get("host"), document.get("basePath"))
-    host, path = (each.strip() if isinstance(each, str) else "" for each in given)
-    scheme, _, host = host.rstrip("/").rpartition("://")
-    path = re.sub(r"^\w+://[^/]*", "", path)
-    path = f"/{path.lstrip('/')}" if path else ""
-    if not host:
-        return [path] if path else []
-    schemes = document.get("schemes")
-    listed = schemes if isinstance(schemes, list) and schemes else [scheme]
-    return [f"{each}://{host}{path}" if each else f"//{host}{path}" for each in listed]
+            place = "query" if where == "query" else "cookies"
+            yield f"it takes a key in its {place} (`{name}`), which is never sent"
+    if options and not has_key:
+        yield f"it asks for a key; register it again with {' or '.join(options)}"

@@ -5,17 +5,23 @@ from __future__ import annotations
 import json
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
 from pydantic import Field
 
-from ipyagent.json_types import JsonDict
-from ipyagent.phrases import plural
+from ipyagent.json_types import JsonDict, object_of
+from ipyagent.phrases import limit_lines, plural
 from ipyagent.plaintext import excerpt
 from ipyagent.schema import Model
 from ipyagent.schema.base import JsonObject
-from ipyagent.services.openapi.arguments import NotCallableError, OperationArguments, Parameter
+from ipyagent.services.openapi.arguments import (
+    NotCallableError,
+    OperationArguments,
+    Parameter,
+    find_body,
+)
 from ipyagent.services.openapi.documents import Document
 from ipyagent.tools.schema_references import References
 
@@ -33,9 +39,10 @@ MAX_TYPED = 64
 
 _MAX_DESCRIBED = 230_000  # characters of operations that a model reads all at once
 
-_SIZES, _SMALL_SIZES = (400, 120, 40, 12, 0), (12, 0)
+_SIZES = (400, 120, 40, 12, 0)
 """Maximum numbers of schemas in an operation: the largest that fits is used."""
 
+_SMALL_SIZES = 3  # the index of the first size for many operations
 _MAX_OPERATION = 8_000
 _MAX_NOTICES = 5
 
@@ -69,6 +76,11 @@ class Operation(Model):
         return f"{self.method} {self.path}{extra}{': ' if self.summary else ''}{self.summary}"
 
 
+def count_operations(operations: Sequence[Operation]) -> str:
+    """Return "1 operation", "2 operations"."""
+    return plural(len(operations), "operation") if operations else "no operations"
+
+
 class OperationList(NamedTuple):
     """The operations of a description, with notices about those left out."""
 
@@ -83,117 +95,95 @@ The arguments are the path's item and the operation.
 """
 
 
+class _Node(NamedTuple):
+    """An operation in the description."""
+
+    method: str
+    path: str
+    item: JsonDict
+    """The path's item, which holds the operation."""
+    content: JsonDict
+
+
 def read(document: Document, choose_base: ChooseBase = lambda *_: None) -> OperationList:
     """Return the operations, in as much detail as fits; raises ConfigError."""
-    items = [each for each in document["paths"].values() if isinstance(each, dict)]
-    many = sum(len(item.keys() & METHODS) for item in items) > MAX_TYPED
-    for size in _SMALL_SIZES if many else _SIZES:
-        reader = _DescriptionReader(document, size, choose_base)
-        operations = list(reader.operations())
+    references = References(document)
+    nodes = [*_list_nodes(references)]
+    many = len(nodes) > MAX_TYPED
+    for first in range(_SMALL_SIZES if many else 0, len(_SIZES)):
+        operations, notices = [], []
+        for each in nodes[:MAX_OPERATIONS]:
+            try:
+                operations.append(_read_operation(references, each, _SIZES[first:], choose_base))
+            except NotCallableError as error:
+                subject = excerpt(f"{each.method} {each.path}", 80)
+                notices.append(f"left out: {subject}: {error}")
         lines = [each.dump_line() for each in operations]
-        if _fits(lines, MAX_STORED if many else _MAX_DESCRIBED):
-            return OperationList(tuple(operations), tuple(reader.notices))
-    numbers = range(1, len(lines) + 1)
-    fitting = bisect_left(numbers, True, key=lambda n: not _fits(lines[:n], MAX_STORED))
-    notice = f"only the first {fitting:,} operations of {len(operations):,} are kept"
-    return OperationList(tuple(operations[:fitting]), (*reader.notices, notice))
-
-
-def _fits(lines: list[str], most: int) -> bool:
-    """Return whether the lines have at most this many bytes as JSON."""
-    return sum(len(json.dumps(each)) + 2 for each in lines) < most
-
-
-class _DescriptionReader:
-    """Reads one description; unreadable operations are left out with a notice."""
-
-    def __init__(self, document: Document, size: int, choose_base: ChooseBase) -> None:
-        self.document, self.size, self.choose_base = document, size, choose_base
-        self.references = References(document)
-        self.notices: dict[str, None] = {}
-        self._left_out = 0
-
-    def operations(self) -> Iterator[Operation]:
-        remaining = MAX_OPERATIONS
-        for path, node in self.document["paths"].items():
-            item = self.references.follow(node)
-            for method in METHODS:
-                operation = item.get(method) if isinstance(item, dict) else None
-                if not isinstance(operation, dict) or not remaining:
-                    continue
-                if not _is_path(path):
-                    self._skip(f"{method.upper()} {path}", "it is not a path below the service")
-                elif parsed := self._operation(method.upper(), path, item, operation):
-                    remaining -= 1
-                    yield parsed
-        if self._left_out > _MAX_NOTICES:
-            more = self._left_out - _MAX_NOTICES
-            self.notices[f"{plural(more, 'more operation')} left out"] = None
-        if not remaining:
-            self.notices[f"there are more than {MAX_OPERATIONS:,} operations"] = None
-        if other := self.references.external:
-            self.notices[
-                f"it refers to other files, which are not read, such as {excerpt(other, 80)}; what "
-                "they describe is unknown, until all is in one file"
-            ] = None
-
-    def _skip(self, subject: str, reason: str) -> None:
-        self._left_out += 1
-        if self._left_out <= _MAX_NOTICES:
-            self.notices[f"left out: {excerpt(subject, 80)}: {reason}"] = None
-
-    def _operation(
-        self, method: str, path: str, item: JsonDict, node: JsonDict
-    ) -> Operation | None:
-        name = excerpt(node.get("operationId") or f"{method.lower()}{path}", 120)
-        placeholders = set(PLACEHOLDER.findall(path))
-        nodes = [
-            each
-            for each in self._parameters(item, node)
-            if each["in"] != "path" or each["name"] in placeholders
-        ]
-        if missing := placeholders - {each["name"] for each in nodes if each["in"] == "path"}:
-            # Descriptions often omit them, but their meaning is clear.
-            nodes += [{"name": each, "in": "path", "required": True} for each in sorted(missing)]
-        try:
-            arguments = self._arguments(nodes, node)
-            base = self.choose_base(item, node)
-        except NotCallableError as error:
-            self._skip(f"{method} {path}", str(error))
-            return None
-        return Operation(
-            name=name,
-            method=method,
-            path=path,
-            summary=excerpt(node.get("summary") or node.get("description") or "", 200),
-            parameters=tuple(arguments.parameters),
-            media=arguments.media,
-            body=arguments.body,
-            deep=arguments.deep,
-            arguments=arguments.schema,
-            base=base,
+        sizes = [*accumulate(len(json.dumps(each)) + 2 for each in lines)]  # stored as texts
+        if not sizes or sizes[-1] < (MAX_STORED if many else _MAX_DESCRIBED):
+            break
+    notices = limit_lines(notices, _MAX_NOTICES, "left out: {} more")
+    kept = bisect_left(sizes, MAX_STORED)
+    if kept < len(operations) or len(nodes) > MAX_OPERATIONS:
+        notices.append(f"only the first {kept:,} operations of {len(nodes):,} are kept")
+    if other := references.external:
+        notices.append(
+            f"it refers to other files, which are not read, such as {excerpt(other, 80)}; what "
+            "they describe is unknown, until all is in one file"
         )
+    return OperationList(tuple(operations[:kept]), tuple(notices))
 
-    def _arguments(self, nodes: list[JsonDict], node: JsonDict) -> OperationArguments:
-        """Return the arguments of an operation, in as much detail as allowed."""
-        for size in (each for each in _SIZES if each <= self.size):
-            arguments = OperationArguments(self.document, self.references, size).fill(nodes, node)
-            if len(json.dumps(arguments.schema)) <= _MAX_OPERATION:
-                break
-        return arguments
 
-    def _parameters(self, item: JsonDict, node: JsonDict) -> list[JsonDict]:
-        """Return the parameters of path and operation, the operation's own replacing the path's."""
-        parameters: dict[tuple[str, str], JsonDict] = {}
-        for owner in (item, node):
-            listed = owner.get("parameters")
-            for each in listed if isinstance(listed, list) else []:
-                parameter = self.references.follow(each)
-                if isinstance(parameter, dict):
-                    name, where = parameter.get("name"), parameter.get("in")
-                    if isinstance(name, str) and name and isinstance(where, str):
-                        parameters[name, where] = parameter
-        return list(parameters.values())
+def _list_nodes(references: References) -> Iterator[_Node]:
+    for path, given in references.document["paths"].items():
+        item = object_of(references.follow(given))
+        for method in METHODS:
+            if isinstance(content := item.get(method), dict):
+                yield _Node(method.upper(), path, item, content)
+
+
+def _read_operation(
+    references: References, node: _Node, sizes: Iterable[int], choose_base: ChooseBase
+) -> Operation:
+    """Return an operation, in as much detail as fits; raises NotCallableError."""
+    method, path, item, content = node
+    if not _is_path(path):
+        raise NotCallableError("it is not a path below the service")
+    parameters = _list_parameters(references, node)
+    body = find_body(references, content, parameters)
+    for size in sizes:
+        arguments = OperationArguments(references, size).fill(parameters, body)
+        if len(json.dumps(arguments.schema)) <= _MAX_OPERATION:
+            break
+    return Operation(
+        name=excerpt(content.get("operationId") or f"{method.lower()}{path}", 120),
+        method=method,
+        path=path,
+        summary=excerpt(content.get("summary") or content.get("description") or "", 200),
+        parameters=tuple(arguments.parameters),
+        media=arguments.media,
+        body=arguments.body,
+        deep=arguments.deep,
+        arguments=arguments.schema,
+        base=choose_base(item, content),
+    )
+
+
+def _list_parameters(references: References, node: _Node) -> list[JsonDict]:
+    """Return the parameters of path and operation, the operation's own replacing the path's."""
+    placeholders = PLACEHOLDER.findall(node.path)
+    # Descriptions often omit those of the path, but their meaning is clear.
+    parameters = {(name, "path"): {"name": name, "in": "path"} for name in placeholders}
+    for owner in (node.item, node.content):
+        listed = owner.get("parameters")
+        for each in listed if isinstance(listed, list) else []:
+            parameter = object_of(references.follow(each))
+            name, where = parameter.get("name"), parameter.get("in")
+            if not (isinstance(name, str) and name and isinstance(where, str)):
+                continue
+            if where != "path" or name in placeholders:
+                parameters[name, where] = parameter
+    return list(parameters.values())
 
 
 def _is_path(path: object) -> bool:

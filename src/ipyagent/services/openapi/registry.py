@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Mapping
 from pathlib import Path
 
 from pydantic import Field, SecretStr, ValidationError
@@ -53,6 +52,12 @@ class Service(Model):
     """Headers that the settings give in full."""
     operations: tuple[Operation, ...] = Field(default=(), exclude=True, repr=False)
 
+    @property
+    def variables(self) -> dict[str, str]:
+        """The headers whose values are in the environment, with their variables' names."""
+        bearer = {"Authorization": self.token_env} if self.token_env else {}
+        return bearer | self.header_env
+
 
 class Registry:
     """The services of one folder."""
@@ -69,7 +74,7 @@ class Registry:
         services = {each.name: self._merge(each, stored.get(each.name)) for each in settings}
         for name, service in stored.items():
             if not service.configured:
-                services.setdefault(name, self._complete(service))
+                services.setdefault(name, self._load_operations(service))
         return services
 
     def get(self, name: str) -> Service:
@@ -111,24 +116,21 @@ class Registry:
         if stored is None or stored.url != current.url or stored.document != current.document:
             return current
         facts = {name: getattr(stored, name) for name in ("base", "active", "known")}
-        return self._complete(current.model_copy(update=facts))
+        return self._load_operations(current.model_copy(update=facts))
 
-    def _complete(self, service: Service) -> Service:
-        return service.model_copy(update={"operations": self._operations(service)})
-
-    def _operations(self, service: Service) -> tuple[Operation, ...]:
-        file = self._file(service)
+    def _load_operations(self, service: Service) -> Service:
+        """Return the service with its stored operations; none if they cannot be read."""
+        old, operations = self._cache.get(service.name, ({}, ()))
         try:
-            data = file.read()
-            old, operations = self._cache.get(service.name, ({}, ()))
+            data = self._file(service).read()
             if data != old:
                 lines = data.get("operations", [])
-                operations = tuple(Operation.model_validate_json(each) for each in lines)
+                operations = tuple(map(Operation.model_validate_json, lines))
                 self._cache[service.name] = data, operations
         except (ConfigError, ValueError, TypeError) as error:
             log.warning("the operations of %s cannot be read: %s", service.name, error)
-            return ()
-        return operations
+            return service
+        return service.model_copy(update={"operations": operations})
 
     def _file(self, service: Service) -> UserDataFile:
         place = folder_key(self._folder)
@@ -137,15 +139,14 @@ class Registry:
 
 
 def _from_config(config: MCPServerConfig) -> Service:
-    address = urls.parse_url(config.url or "")
-    home = urls.service_url(address)
+    url, document = urls.parse_service(config.url or "")
     secrets = dict(config.headers)
     if config.token is not None:
         secrets["Authorization"] = SecretStr(f"Bearer {config.token.get_secret_value()}")
     return Service(
         name=config.name,
-        url=str(home),
-        document=str(address) if urls.is_document(address) else None,
+        url=str(url),
+        document=document,
         token_env=config.token_env,
         header_env=config.header_env,
         get_unasked=config.get_unasked,
@@ -154,9 +155,3 @@ def _from_config(config: MCPServerConfig) -> Service:
         configured=True,
         secrets=secrets,
     )
-
-
-def header_variables(service: Service) -> Mapping[str, str]:
-    """Return the headers whose values are in the environment, with their variables' names."""
-    bearer = {"Authorization": service.token_env} if service.token_env else {}
-    return bearer | service.header_env

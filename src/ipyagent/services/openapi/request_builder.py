@@ -11,23 +11,25 @@ import contextlib
 import json
 import re
 import unicodedata
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote, unquote_to_bytes, urlencode
 
-from ipyagent.digests import digest_text
+import httpx
+
 from ipyagent.errors import InvalidArgumentsError, MCPToolCallError
 from ipyagent.plaintext import visible
 from ipyagent.schema import Preview
 from ipyagent.services.openapi import urls
-from ipyagent.services.openapi.arguments import Parameter, is_json, media_kind
+from ipyagent.services.openapi.arguments import (
+    FORM,
+    Parameter,
+    is_json,
+    media_kind,
+)
 from ipyagent.services.openapi.operations import PLACEHOLDER, Operation
-from ipyagent.services.openapi.registry import Service, header_variables
-
-if TYPE_CHECKING:
-    import httpx
+from ipyagent.services.openapi.registry import Service
 
 _MAX_PATH = 4_000
 _DECODINGS = 5
@@ -49,22 +51,18 @@ def fill_path(template: str, values: Mapping[str, str]) -> str:
 
 
 def find_operation(
-    operations: Iterable[Operation], method: str, path: str
+    operations: Sequence[Operation], method: str, path: str
 ) -> tuple[Operation, str]:
     """Return the operation of a path, and the path as it is sent.
 
     Raises InvalidArgumentsError if there is none, or it could become another path.
     """
     segments = _segments(path)
-    candidates = list(operations)
-    matches = [
-        (rank, each)
-        for each in candidates
-        if each.method == method and (rank := _match_ranks(each.path, segments)) is not None
-    ]
+    same_method = (each for each in operations if each.method == method)
+    matches = [each for each in same_method if _matches(each.path, segments)]
     if not matches:
-        raise InvalidArgumentsError(_describe_unknown(candidates, method, path))
-    _, operation = min(matches, key=lambda match: match[0])
+        raise InvalidArgumentsError(_describe_unknown(operations, method, path))
+    operation = min(matches, key=lambda each: _openness(each.path))
     parts = operation.path[1:].split("/")
     return operation, "/" + "/".join(map(_encode_segment, parts, segments))
 
@@ -122,32 +120,27 @@ def _may_traverse(value: str) -> bool:
     return True
 
 
-def _match_ranks(template: str, segments: list[str]) -> list[int] | None:
-    """Return a rank for each segment, lower for a closer match; None if one does not match."""
-    parts = template[1:].split("/")
-    if len(parts) != len(segments):
-        return None
-    ranks = [_match_rank(part, segment) for part, segment in zip(parts, segments, strict=True)]
-    return None if None in ranks else [rank for rank in ranks if rank is not None]
-
-
-def _match_rank(part: str, segment: str) -> int | None:
-    if not PLACEHOLDER.search(part):
-        return 0 if _quote_literal(part) == segment else None
-    if PLACEHOLDER.fullmatch(part):
-        return 2 if segment else None
+def _matches(template: str, segments: list[str]) -> bool:
+    if template.count("/") != len(segments):
+        return False
     import re2  # takes linear time; the pattern is untrusted
 
-    literals = PLACEHOLDER.split(part)[::2]
-    pattern = ".+".join(re2.escape(_quote_literal(each)) for each in literals)
-    return 1 if re2.fullmatch(pattern, segment) else None
+    literals = map(_quote_literal, PLACEHOLDER.split(template)[::2])
+    pattern = "[^/]+".join(map(re2.escape, literals))
+    return re2.fullmatch(pattern, "/" + "/".join(segments)) is not None
+
+
+def _openness(template: str) -> list[int]:
+    """Return for each segment if it is fixed, 0, has a parameter in it, 1, or is one, 2."""
+    parts = template.split("/")
+    return [bool(PLACEHOLDER.search(each)) + bool(PLACEHOLDER.fullmatch(each)) for each in parts]
 
 
 def _quote_literal(text: str) -> str:
     return quote(unquote(text), safe=f"/{_SAFE}")
 
 
-def _describe_unknown(operations: list[Operation], method: str, path: str) -> str:
+def _describe_unknown(operations: Sequence[Operation], method: str, path: str) -> str:
     known = [f"{each.method} {each.path}" for each in operations[:300]]
     close = get_close_matches(f"{method} {path}", known, n=3, cutoff=0.5) or known[:3]
     hint = f"; it has {', '.join(close)}" if close else ""
@@ -156,8 +149,6 @@ def _describe_unknown(operations: list[Operation], method: str, path: str) -> st
 
 HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 """A valid name of a header."""
-
-_FORM, _MULTIPART = "application/x-www-form-urlencoded", "multipart/form-data"
 
 Pairs = list[tuple[str, str]]
 
@@ -177,7 +168,7 @@ class PreparedRequest:
         """Return the request in full, with the source of each secret in place of its value."""
         lines = [f"{self.method} {self.url}"]
         lines += [f"{name}: {value}" for name, value in self.headers.items()]
-        for name, variable in header_variables(self.service).items():
+        for name, variable in self.service.variables.items():
             scheme = "Bearer " if name == "Authorization" and self.service.token_env else ""
             lines.append(f"{name}: {scheme}(the value of {variable})")
         lines += [f"{name}: (a value in the settings)" for name in self.service.secrets]
@@ -201,26 +192,23 @@ def prepare_operation(
     service: Service, operation: Operation, arguments: Mapping[str, object]
 ) -> PreparedRequest:
     """Return the request of an operation; raises InvalidArgumentsError."""
-    texts: dict[str, dict[str, str]] = {"path": {}, "header": {}}
+    values: dict[str, str] = {}
+    headers: dict[str, str] = {}
     query: Pairs = []
-    cookies: Pairs = []
     for each in operation.parameters:
         value = arguments.get(each.argument)
-        if value is None:
-            continue
         match each.where:
-            case "query":
-                query += _encode_pairs(each, value, _encode_whole)
-            case "cookie":
-                cookies += _encode_pairs(each, value, quote)
+            case "path" if value is None:
+                raise InvalidArgumentsError(
+                    f"{each.argument}: is required, because it is a part of the path"
+                )
             case "path":
-                texts["path"][each.name] = _encode_value(each, value, _encode_whole)
-            case "header":
-                texts["header"][each.name] = _encode_value(each, value)
-    path = fill_path(operation.path, _require_path_values(operation, texts["path"]))
-    headers = texts["header"]
-    if cookies:
-        headers["Cookie"] = "; ".join(f"{k}={v}" for k, v in cookies)
+                values[each.name] = _join_parts(each, value, _encode_whole)
+            case "query" if value is not None:
+                query += _encode_pairs(each, value)
+            case "header" if value is not None:
+                headers[each.name] = _join_parts(each, value, str)
+    path = fill_path(operation.path, values)
     body = arguments.get(operation.body) if operation.body else None
     return _build(service, operation, path, query, headers, body)
 
@@ -231,13 +219,8 @@ def prepare_request(
 ) -> PreparedRequest:
     """Return the request for a method and a path, which must be one of the service's own."""
     operation, path = find_operation(service.operations, method, path)
-    pairs = [
-        (_encode_whole(name), _encode_whole(_as_text(each)))
-        for name, value in (query or {}).items()
-        for each in (value if isinstance(value, list) else [value])
-        if each is not None
-    ]
-    return _build(service, operation, path, pairs, {}, body, raw=True)
+    given = {name: value for name, value in (query or {}).items() if value is not None}
+    return _build(service, operation, path, _encode_fields(given), {}, body, raw=True)
 
 
 def _build(
@@ -250,8 +233,6 @@ def _build(
     *,
     raw: bool = False,
 ) -> PreparedRequest:
-    import httpx
-
     if service.base is None:
         raise MCPToolCallError(f"the address of {service.name} is not known yet")
     base = httpx.URL(operation.base or service.base)
@@ -263,18 +244,9 @@ def _build(
         headers["Content-Type"], content = _encode_body(operation, body, raw=raw)
     for name, value in headers.items():
         _check_header(name, value)
-    reserved = {name.lower() for name in (*header_variables(service), *service.secrets)}
+    reserved = {name.lower() for name in (*service.variables, *service.secrets)}
     allowed = {name: value for name, value in headers.items() if name.lower() not in reserved}
     return PreparedRequest(service, operation.method, path, request_url, allowed, content)
-
-
-def _require_path_values(operation: Operation, values: dict[str, str]) -> dict[str, str]:
-    for each in operation.parameters:
-        if each.where == "path" and each.name not in values:
-            raise InvalidArgumentsError(
-                f"{each.argument}: is required, because it is a part of the path"
-            )
-    return values
 
 
 def _check_header(name: str, value: str) -> None:
@@ -284,81 +256,58 @@ def _check_header(name: str, value: str) -> None:
 
 def _as_text(value: object) -> str:
     """Return a value as text in a URL or header."""
-    match value:
-        case bool():
-            return "true" if value else "false"
-        case str():
-            return value
-        case None:
-            return ""
-        case int() | float():
-            return json.dumps(value)
+    if value is None or isinstance(value, str):
+        return value or ""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-
-
-def _encode_value(parameter: Parameter, value: object, encode: Callable[[str], str] = str) -> str:
-    """Return a value as one text, as in headers; `encode` is applied to each of its parts."""
-    if parameter.as_json:
-        return encode(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
-    start, delimiter = _AFFIXES.get(parameter.style, ("", ","))
-    if not parameter.explode:
-        delimiter = encode(_DELIMITERS[parameter.style]) if parameter.style in _DELIMITERS else ","
-    name = f"{parameter.name}=" if parameter.style == "matrix" else ""
-    if isinstance(value, list):
-        parts = [encode(_as_text(each)) for each in value]
-        if parameter.explode:
-            return start + delimiter.join(name + each for each in parts)
-    elif isinstance(value, dict):
-        equals = "=" if parameter.explode else delimiter
-        parts = [f"{encode(str(k))}{equals}{encode(_as_text(each))}" for k, each in value.items()]
-        name = "" if parameter.explode else name
-    else:
-        parts = [encode(_as_text(value))]
-    return start + name + delimiter.join(parts)
-
-
-_AFFIXES = {"label": (".", "."), "matrix": (";", ";")}
-"""The beginning of a value, and what stands between the parts of an exploded one."""
-
-_DELIMITERS = {"spaceDelimited": " ", "pipeDelimited": "|", "tabDelimited": "\t"}
 
 
 def _encode_whole(text: str) -> str:
     return quote(text, safe="")
 
 
-def _encode_pairs(
-    parameter: Parameter, value: object, encode: Callable[[str], str]
-) -> Iterator[tuple[str, str]]:
-    """Yield encoded names and values, as in queries and cookies."""
+def _join_parts(parameter: Parameter, value: object, encode: Callable[[str], str]) -> str:
+    """Return a value as one text, as in headers; `encode` is applied to each of its parts."""
+    if isinstance(value, list):
+        return ",".join(encode(_as_text(each)) for each in value)
+    if isinstance(value, dict):
+        equals = "=" if parameter.explode else ","
+        return ",".join(f"{encode(k)}{equals}{encode(_as_text(v))}" for k, v in value.items())
+    return encode(_as_text(value))
+
+
+def _encode_pairs(parameter: Parameter, value: object) -> Pairs:
+    """Return the encoded names and values of a query."""
     name, is_deep = parameter.name, parameter.style == "deepObject"
-    pairs: Iterable[tuple[str, str]]
-    if (
-        parameter.as_json
-        or not isinstance(value, list | dict)
-        or not (parameter.explode or is_deep)
-    ):
-        yield encode(name), _encode_value(parameter, value, encode)
-        return
-    if is_deep:
-        pairs = _encode_deep(name, value)
-    elif isinstance(value, dict):
-        pairs = ((str(key), _as_text(each)) for key, each in value.items())
-    else:
-        pairs = ((name, _as_text(each)) for each in value)
-    yield from ((encode(key), encode(text)) for key, text in pairs)
+    if not (parameter.explode or is_deep):
+        return [(_encode_whole(name), _join_parts(parameter, value, _encode_whole))]
+    fields = value if isinstance(value, dict) and not is_deep else {name: value}
+    return _encode_fields(fields, [name] if is_deep else [])
 
 
-def _encode_deep(name: str, value: object) -> Iterator[tuple[str, str]]:
-    """Yield nested values under their full paths: `items[0][price]`."""
-    stack = [(name, value)]
-    while stack:
-        name, value = stack.pop()
-        if isinstance(value, dict | list):
-            children = list(value.items() if isinstance(value, dict) else enumerate(value))
-            stack += [(f"{name}[{key}]", each) for key, each in reversed(children)]
+def _encode_fields(fields: Mapping[str, object], deep: Collection[str] = ()) -> Pairs:
+    return [(_encode_whole(name), _encode_whole(text)) for name, text in _list_fields(fields, deep)]
+
+
+def _list_fields(
+    fields: Mapping[str, object], deep: Collection[str] = ()
+) -> Iterator[tuple[str, str]]:
+    """Yield names and texts, one for each value of a list; `deep` ones as `name[key]`."""
+    for name, value in fields.items():
+        if name in deep:
+            yield from _list_deep(name, value)
         else:
-            yield name, _as_text(value)
+            yield from (
+                (name, _as_text(v)) for v in (value if isinstance(value, list) else [value])
+            )
+
+
+def _list_deep(name: str, value: object) -> Iterator[tuple[str, str]]:
+    """Yield nested values under their full paths: `items[0][price]`."""
+    if isinstance(value, dict | list):
+        for key, each in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from _list_deep(f"{name}[{key}]", each)
+    else:
+        yield name, _as_text(value)
 
 
 def _encode_body(operation: Operation, body: object, *, raw: bool) -> tuple[str, bytes]:
@@ -366,46 +315,10 @@ def _encode_body(operation: Operation, body: object, *, raw: bool) -> tuple[str,
     media = operation.media or (
         "text/plain; charset=utf-8" if isinstance(body, str) else "application/json"
     )
-    kind = media_kind(media)
-    if kind == _FORM and isinstance(body, dict):
-        return media, urlencode(list(_encode_form(body, operation.deep))).encode()
-    if kind == _MULTIPART and isinstance(body, dict):
-        return _multipart(body, _file_fields(operation))
+    if media_kind(media) == FORM and isinstance(body, dict):
+        return media, urlencode([*_list_fields(body, operation.deep)]).encode()
     if isinstance(body, str) and (raw or not is_json(media)):
         return media, body.encode("utf-8", "replace")
     if not is_json(media):
         raise InvalidArgumentsError(f"body: is sent as {visible(media)}; give it as text")
     return media, json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
-
-
-def _encode_form(body: Mapping[str, object], deep: Collection[str]) -> Iterator[tuple[str, str]]:
-    """Yield the fields of a form; `deep` ones are encoded as deepObject."""
-    for name, value in body.items():
-        if name in deep:
-            yield from _encode_deep(name, value)
-        else:
-            yield from ((key, _as_text(each)) for key, each in _expand_lists({name: value}))
-
-
-def _expand_lists(body: Mapping[str, object]) -> Iterator[tuple[str, Any]]:
-    for name, value in body.items():
-        yield from ((name, each) for each in (value if isinstance(value, list) else [value]))
-
-
-def _multipart(body: Mapping[str, object], files: Collection[str]) -> tuple[str, bytes]:
-    """Return the fields as parts; the boundary is derived from them, so the preview is exact."""
-    import httpx
-
-    fields = [(name, _as_text(value)) for name, value in _expand_lists(body)]
-    boundary = digest_text(repr(fields))[:32]
-    media = f"{_MULTIPART}; boundary={boundary}"
-    parts = [(name, (name if name in files else None, value.encode())) for name, value in fields]
-    request = httpx.Request("POST", "http://x", headers={"Content-Type": media}, files=parts)
-    return media, request.read()
-
-
-def _file_fields(operation: Operation) -> Collection[str]:
-    """Return the fields of a form that are files."""
-    body = operation.arguments.get("properties", {}).get(operation.body or "", {})
-    fields = body.get("properties", {})
-    return {name for name, schema in fields.items() if schema.get("format") == "binary"}

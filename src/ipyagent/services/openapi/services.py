@@ -6,149 +6,29 @@ A service's operations are looked up while a user waits at a cell.
 from __future__ import annotations
 
 import contextlib
-import logging
 import re
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, TypeGuard, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
 from ipyagent.config.field_types import Variable
 from ipyagent.errors import AgentError, ConfigError
-from ipyagent.kernel.engine_thread import EngineTask, EngineThread
-from ipyagent.phrases import limit_lines, plural
+from ipyagent.kernel.engine_thread import EngineThread
+from ipyagent.phrases import limit_lines
 from ipyagent.plaintext import visible
 from ipyagent.schema import ToolResult
 from ipyagent.services import notebook_note
-from ipyagent.services.openapi import calls, discovery, documents, urls
-from ipyagent.services.openapi.operations import Operation
-from ipyagent.services.openapi.registry import Registry, Service, header_variables
+from ipyagent.services.openapi import calls, urls
+from ipyagent.services.openapi.discovery import look_up
+from ipyagent.services.openapi.operations import Operation, count_operations
+from ipyagent.services.openapi.registry import Registry, Service
 from ipyagent.services.openapi.request_builder import HEADER_NAME, PreparedRequest
-from ipyagent.services.openapi.stored_services import Configured, has_services
+from ipyagent.services.openapi.servers import server_in
+from ipyagent.services.openapi.stored_services import Configured
 from ipyagent.services.openapi.tools import build_tools, typed_services
-from ipyagent.services.openapi.urls import (
-    AddressGuard,
-    RefusedAddressError,
-    Resolve,
-    is_public,
-    system_resolve,
-)
+from ipyagent.services.openapi.urls import Resolve, system_resolve
 from ipyagent.tools.base import Tool
-
-T = TypeVar("T")
-
-log = logging.getLogger("ipyagent")
-
-
-class Lookup(NamedTuple):
-    """A service after a look-up."""
-
-    service: Service
-    has_description: bool
-    lines: tuple[str, ...]
-    """Lines to show about it."""
-
-
-class OperationFinder:
-    """Finds the operations of services."""
-
-    def __init__(self, environ: Mapping[str, str], resolve: Resolve) -> None:
-        self._environ, self._resolve = environ, resolve
-
-    def look_up(self, service: Service) -> Lookup:
-        """Look up the service's description; raises ConfigError if its address is not allowed."""
-        notes: list[str] = []
-        try:
-            service, notes = self._pin_addresses(service)
-            content = self._find_description(service)
-        except RefusedAddressError as error:
-            raise ConfigError(f"{service.name}: {error}") from None
-        except AgentError as error:
-            log.warning("%s: %s", service.name, error)
-            return Lookup(
-                service, has_description=False, lines=(f"{service.name}: {error}", *notes)
-            )
-        update = {"base": content.base, "operations": content.operations}
-        title = f" ({content.title})" if content.title else ""
-        lines = [
-            f"{service.name}{title}: {count_operations(content.operations)} at "
-            f"{urls.format_url(content.base)}",
-            *notes,
-        ]
-        lines += [f"{service.name}: {each}" for each in content.notices]
-        if content.keys and not (header_variables(service) or service.secrets):
-            options = " or ".join(content.keys)
-            lines.append(f"{service.name}: it asks for a key; register it again with {options}")
-        return Lookup(service.model_copy(update=update), has_description=True, lines=tuple(lines))
-
-    def _pin_addresses(self, service: Service) -> tuple[Service, list[str]]:
-        """Return the service with the private addresses that were registered."""
-        import httpx
-
-        if service.known is not None:
-            return service, []
-        known: dict[str, str] = {}
-        for url in filter(_is_url, (service.url, service.document)):
-            _, host, port = urls.origin(httpx.URL(url))
-            addresses = _wait_for(
-                partial(AddressGuard(resolve=self._resolve).resolve_host, host, port)
-            )
-            known |= {str(each): host for each in addresses if not is_public(each)}
-        notes = [
-            f"{host} is {'' if host == address else f'at {address}, '}not on the open Internet; "
-            "that is allowed for this service alone."
-            for address, host in known.items()
-        ]
-        return service.model_copy(update={"known": tuple(known)}), notes
-
-    def _find_description(self, service: Service) -> discovery.Discovery:
-        try:
-            return self._discover(service)
-        except (TypeError, ValueError, OverflowError, RecursionError) as error:
-            raise documents.read_error(error) from None
-
-    def _discover(self, service: Service) -> discovery.Discovery:
-        import httpx
-
-        base = httpx.URL(service.base) if service.moved and service.base else None
-        if base and service.document and not _is_url(service.document):
-            return discovery.from_file(Path(service.document), base)
-        try:
-            headers = calls.build_headers(service, self._environ)
-        except AgentError:  # many descriptions need no credentials
-            headers = {}
-        search = partial(
-            discovery.discover,
-            httpx.URL(service.url),
-            calls.make_guard(service, self._resolve),
-            document=httpx.URL(service.document) if service.document else None,
-            base=base,
-            headers=headers,
-        )
-        return _wait_for(search)
-
-
-def count_operations(operations: Sequence[Operation]) -> str:
-    """Return "1 operation", "2 operations"."""
-    return plural(len(operations), "operation") if operations else "no operations"
-
-
-def _is_url(text: str | None) -> TypeGuard[str]:
-    return text is not None and "://" in text
-
-
-def _wait_for(make: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """Wait for work in the engine's loop: this thread's loop is busy with the cell."""
-    task: EngineTask[T] = EngineTask(EngineThread.current())
-    task.start(make)
-    try:
-        return task.done.result()
-    except BaseException:
-        task.cancel()
-        raise
-
 
 _NAME = re.compile(r"[a-zA-Z][a-zA-Z0-9_-]{0,29}")
 _FILE_PATTERN = re.compile(r"[./~]|[^./:]+(/[^:]*)?\.(json|ya?ml)$", re.IGNORECASE)
@@ -171,10 +51,8 @@ class OpenAPIServices:
         *,
         resolve: Resolve = system_resolve,
     ) -> None:
-        self._folder, self._configured = folder, configured
         self._home, self._environ, self._resolve = home, environ, resolve
         self._registry, self._notebook_switches = Registry(folder, configured), here
-        self._finder = OperationFinder(environ, resolve)
         self._cached_tools: tuple[list[Service], list[Tool]] = ([], [])
 
     def register(
@@ -196,14 +74,12 @@ class OpenAPIServices:
                 f"{visible(name)!r} is not a valid name for a service; use letters, digits, - and _"
             )
         fixed = urls.parse_url(base) if base else None
-        path = self._find_file(target)
-        if path is not None:
-            url = fixed = fixed or discovery.server_in(path)
+        if path := self._find_file(target):
+            url = fixed = fixed or server_in(path)
             document: str | None = str(path)
         else:
-            address = urls.parse_url(target)
-            url = fixed or urls.service_url(address)
-            document = str(address) if urls.is_document(address) else None
+            own, document = urls.parse_service(target)
+            url = fixed or own
         service = Service(
             name=name,
             url=str(url),
@@ -217,14 +93,12 @@ class OpenAPIServices:
             },
             get_unasked=get_unasked,
         )
-        existing = self._find_registered(service)
-        service = service.model_copy(update={"name": existing.name if existing else name})
-        head = (
-            [f"{urls.format_url(url)} is registered already, as {existing.name}."]
-            if existing
-            else []
-        )
-        return "\n".join([*head, self._look_up_and_save(service, existing)])
+        lines = []
+        if existing := self._find_registered(service):
+            lines = [f"{urls.format_url(url)} is registered already, as {existing.name}."]
+            known = {"base": service.base or existing.base, "operations": existing.operations}
+            service = service.model_copy(update={"name": existing.name, **known})
+        return "\n".join([*lines, *self._look_up(service), *self._secret_notes(service)])
 
     def describe_services(self) -> str:
         """Return a list of the services, one a line."""
@@ -238,7 +112,7 @@ class OpenAPIServices:
         if name is None and not services:
             return self.describe_services()
         chosen = [self._registry.get(name)] if name is not None else list(services.values())
-        return "\n".join(self._refresh_service(each) for each in chosen)
+        return "\n".join(line for each in chosen for line in self._look_up(each))
 
     def prepare_switch(self, name: str, *, on: bool) -> None:
         """Prepare to switch a service for this notebook alone; raises ConfigError."""
@@ -272,8 +146,6 @@ class OpenAPIServices:
 
     def notices(self) -> list[str]:
         """Return notices about services without tools."""
-        if not has_services(self._folder, self._configured):
-            return []
         try:
             services = [each for each in self._list_services() if each.active]
         except AgentError as error:
@@ -297,8 +169,6 @@ class OpenAPIServices:
         return service if on == service.active else service.model_copy(update={"active": on})
 
     def _active_services(self) -> list[Service]:
-        if not has_services(self._folder, self._configured):
-            return []
         try:
             services = self._list_services()
         except AgentError:
@@ -339,28 +209,17 @@ class OpenAPIServices:
             )
         return existing
 
-    def _look_up_and_save(self, service: Service, old: Service | None) -> str:
-        lookup = self._finder.look_up(service)
-        service, lines = lookup.service, [*lookup.lines]
-        if not lookup.has_description and old is not None:
-            service = service.model_copy(update={"base": old.base, "operations": old.operations})
-        self._registry.save(service, operations=True)
-        if not service.operations:
-            lines.append(
-                f"{service.name} is registered without tools; `%agent api refresh {service.name}` "
-                "looks again."
-            )
-        return "\n".join([*lines, *self._offer_notes(service), *self._secret_notes(service)])
-
-    def _refresh_service(self, service: Service) -> str:
-        lookup = self._finder.look_up(service)
-        lines = [*lookup.lines]
-        if lookup.has_description:
-            lines += _describe_changes(service.operations, lookup.service.operations)
-        elif service.operations:
-            lines.append(f"The operations of {service.name} that were known before are kept.")
-        self._registry.save(lookup.service, operations=lookup.has_description)
-        return "\n".join([*lines, *self._offer_notes(lookup.service)])
+    def _look_up(self, service: Service) -> list[str]:
+        """Look up a service's operations and save it; return lines about it."""
+        work = EngineThread.current().submit(look_up(service, self._environ, self._resolve))
+        try:
+            found, lines = work.result()
+        except BaseException:  # such as an interrupt
+            work.cancel()
+            raise
+        self._registry.save(found, operations=True)
+        changes = _describe_changes(service.operations, found.operations)
+        return [*lines, *changes, *self._offer_notes(found)]
 
     def _offer_notes(self, service: Service) -> list[str]:
         others = [each for each in self._active_services() if each.name != service.name]
@@ -386,7 +245,7 @@ class OpenAPIServices:
     def _secret_notes(self, service: Service) -> list[str]:
         return [
             f"{header} from {variable}{'' if self._environ.get(variable) else ' (not set)'}"
-            for header, variable in header_variables(service).items()
+            for header, variable in service.variables.items()
         ]
 
 

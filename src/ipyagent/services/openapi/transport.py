@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ssl
 import zlib
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING
+
+import httpx
 
 from ipyagent.errors import MCPConnectionError, MCPError, MCPToolCallError
 from ipyagent.plaintext import visible
 from ipyagent.services.openapi import urls
 from ipyagent.services.openapi.urls import AddressGuard
-
-if TYPE_CHECKING:
-    import ssl
-
-    import httpx
 
 MAX_READ = 5_000_000
 _CHUNK = 64 * 1024
@@ -48,8 +45,6 @@ class ServiceReply:
     @property
     def location(self) -> httpx.URL | None:
         """The target of the redirect, if the reply is one."""
-        import httpx
-
         target = self.headers.get("Location")
         if self.status not in _REDIRECTS or not target:
             return None
@@ -89,28 +84,16 @@ async def connect(
     guard: AddressGuard, *, connect: float, total: float, max_bytes: int = MAX_READ
 ) -> AsyncIterator[ServiceClient]:
     """Connect for at most `total` seconds; raises MCPError for every failure."""
-    import httpx
-
-    plain = {"User-Agent": "ipyagent", "Accept": "*/*", "Accept-Encoding": "identity"}
-    async with _explain_errors(total):
-        client = httpx.AsyncClient(
-            transport=_guarded_transport(guard),
-            timeout=httpx.Timeout(total, connect=min(connect, total)),
-            headers=plain,
-            follow_redirects=False,
-            trust_env=False,
-        )
-        async with client:
-            yield ServiceClient(client, max_bytes)
-
-
-@contextlib.asynccontextmanager
-async def _explain_errors(total: float) -> AsyncIterator[None]:
-    import httpx
-
+    client = httpx.AsyncClient(
+        transport=_GuardedTransport(guard),
+        timeout=httpx.Timeout(total, connect=min(connect, total)),
+        headers={"User-Agent": "ipyagent", "Accept": "*/*", "Accept-Encoding": "identity"},
+        follow_redirects=False,
+        trust_env=False,
+    )
     try:
-        async with asyncio.timeout(total):
-            yield
+        async with asyncio.timeout(total), client:
+            yield ServiceClient(client, max_bytes)
     except (httpx.ConnectTimeout, httpx.ConnectError) as error:
         reason = str(error) or "no answer"
         raise MCPConnectionError(f"it cannot be reached: {visible(reason)}") from None
@@ -121,33 +104,32 @@ async def _explain_errors(total: float) -> AsyncIterator[None]:
         raise MCPToolCallError(f"the connection failed: {visible(reason[:200])}") from None
 
 
-def _guarded_transport(guard: AddressGuard) -> httpx.AsyncBaseTransport:
-    """Return a transport that connects only to the addresses that were checked."""
-    import httpx
+class _GuardedTransport(httpx.AsyncHTTPTransport):
+    """A transport that connects only to the addresses that were checked."""
 
-    class Guarded(httpx.AsyncHTTPTransport):
-        async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-            url = request.url
-            _, host, port = urls.origin(url)
-            # TLS still asks for the certificate of the host, and `Host` names it already.
-            request.extensions["sni_hostname"] = host
-            last: Exception | None = None
-            for address in await guard.addresses(host, port):
-                request.url = url.copy_with(host=address)
-                try:
-                    return await super().handle_async_request(request)
-                except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-                    last = error
-            raise last or httpx.ConnectError("no address")
+    def __init__(self, guard: AddressGuard) -> None:
+        super().__init__(verify=_certificates(), trust_env=False)
+        self._guard = guard
 
-    return Guarded(verify=_certificates(), trust_env=False)
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Send the request to the first address of its host that takes connections."""
+        url = request.url
+        _, host, port = urls.origin(url)
+        # TLS still asks for the certificate of the host, and `Host` names it already.
+        request.extensions["sni_hostname"] = host
+        last: Exception | None = None
+        for address in await self._guard.addresses(host, port):
+            request.url = url.copy_with(host=address)
+            try:
+                return await super().handle_async_request(request)
+            except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+                last = error
+        raise last or httpx.ConnectError("no address")
 
 
 @cache
 def _certificates() -> ssl.SSLContext:
     # Reading them takes a tenth of a second.
-    import httpx
-
     return httpx.create_ssl_context(trust_env=False)
 
 

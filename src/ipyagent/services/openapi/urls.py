@@ -17,14 +17,11 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address
-from typing import TYPE_CHECKING
+
+import httpx
 
 from ipyagent.errors import ConfigError, MCPConnectionError
 from ipyagent.plaintext import visible
-
-if TYPE_CHECKING:
-    import httpx
-
 
 WELL_KNOWN = (
     "/openapi.json",  # FastAPI, Litestar, …
@@ -46,8 +43,6 @@ def parse_url(text: str) -> httpx.URL:
 
     http:// is added only if there is no scheme. The pages `/docs` and `/redoc` are cut off.
     """
-    import httpx
-
     text = text.strip()
     if not _SCHEME.match(text):
         text = f"http://{text}"
@@ -91,6 +86,12 @@ def service_url(url: httpx.URL) -> httpx.URL:
     matches = [known for known in WELL_KNOWN if path.endswith(known)]
     longest = max(matches, key=len, default="")
     return url.copy_with(raw_path=path.removesuffix(longest).encode() or b"/") if matches else url
+
+
+def parse_service(text: str) -> tuple[httpx.URL, str | None]:
+    """Return the service's own URL, and the address of its description if `text` is one."""
+    url = parse_url(text)
+    return service_url(url), str(url) if is_document(url) else None
 
 
 def join_path(url: httpx.URL, path: str) -> httpx.URL:
