@@ -357,25 +357,6 @@ def _notes(found: Rows, rows: int) -> str:
     return "\n".join(notes)
 
 
-def tables(given: Answer) -> str:
-    """Say how two tables differ."""
-    env, mine = given.env, given.env.query.table.columns or {}
-    one, other, theirs = env.text["plain"], env.text["other"], env.lists["theirs"]
-    only = [[c for c in mine if c not in theirs], [c for c in theirs if c not in mine]]
-    notes = [f"- Only in {n}: {codes(c)}" for n, c in zip((one, other), only, strict=True) if c]
-    types = [c for c in mine if c in theirs and c not in env.lists["shared"]]
-    notes += [f"- Of different types: {codes(types)}"] * bool(types)
-    found = {row[0]: row[1] for row in given.rows}
-    both, left, right = (found[each] for each in ("both", "left_only", "right_only"))
-    notes.append(
-        f"- Different rows over the {len(env.lists['shared'])} shared columns: {both} in both, "
-        f"{left} only in {one}, {right} only in {other}"
-    )
-    sizes = [["rows", *given.figures], ["columns", str(len(mine)), str(len(theirs))]]
-    return f"**{one} and {other}**\n\n{table(['', one, other], sizes)}\n\n" + "\n".join(notes)
-
-
 _FINISH: dict[str, Callable[[Answer], str]] = {
-    each.__name__: each
-    for each in (groups, missing, counts, mode, leader, difference, profile, tables)
+    each.__name__: each for each in (groups, missing, counts, mode, leader, difference, profile)
 }

@@ -25,7 +25,7 @@ from ipyagent.explorer.snippets import literal
 from ipyagent.explorer.workspace import MisfitError, Part, Table, refuse_if
 
 _SUMMARY = ["mean", "std", "min", "median", "max"]
-_NOT_OF_GROUPS = {"mode", "range", "kurt", *(s for s, each in STATISTICS.items() if "code" in each)}
+_NOT_OF_GROUPS = {"range", "kurt", *(s for s, each in STATISTICS.items() if "code" in each)}
 _ENDINGS = {
     "csv": "to_csv({}, index=False)", "tsv": 'to_csv({}, sep="\\t", index=False)',
     "xlsx": "to_excel({}, index=False)", "json": 'to_json({}, orient="records")',
@@ -69,8 +69,6 @@ def statistics(query: Query, env: Env) -> Part | str | None:
     stats = list(dict.fromkeys(stats)) or ["mean"]
     if query.frame.period:
         return by_period(query, env, stats)
-    if stats == ["mode"]:
-        return "most common value"
     columns = [c for c in env.lists["cols"] if c not in query.by]
     ends_of_dates = {*stats} <= {"min", "max"} and {*columns} <= {*query.table.date_columns}
     if not ends_of_dates:
@@ -400,7 +398,12 @@ def two_tables(query: Query, other: Table, key: str | None, *, joins: bool) -> P
     if not joins and (not shared or (key and key not in theirs)):
         need = f"{code(key)} and one more column" if key else "a column of the same type"
         raise MisfitError(f"Both tables need {need} in common.")
-    env.lists["theirs"] = list(theirs)
+    only = {one.name: {*mine} - {*theirs}, other.name: {*theirs} - {*mine}}
+    notes = [f"- Only in {code(n)}: {codes(sorted(c))}\n" for n, c in only.items() if c]
+    if types := [c for c in both if mine[c] != theirs[c]]:
+        notes.append(f"- Of different types: {codes(types)}\n")
+    env.text |= {"width": str(len(mine)), "other_width": str(len(theirs))}
+    env.text |= {"notes": "".join(notes), "many": str(len(shared))}
     env.put("shared", shared)
     if keys:
         env.put("key", keys[0])

@@ -91,8 +91,7 @@ class FrameParser:
     def _absorb(self, before: Tokens, inner: Tokens, *, is_column: bool) -> Tokens:
         """Drop the words that a bracket explains: other names of its column, or of its value."""
         kept, numbers = list(before), values_of(inner, "NUMBER")
-        unclear = ("UNKNOWN", "AMBIGUOUS")
-        absorbed = (*unclear, *(("COL",) if is_column else ("VALUE", "ENTITY")))
+        absorbed = ("UNKNOWN", "AMBIGUOUS", *(("COL",) if is_column else ("VALUE", "ENTITY")))
         while kept and (
             kept[-1].tag in absorbed or (kept[-1].tag == "NUMBER" and kept[-1].value in numbers)
         ):
@@ -100,8 +99,7 @@ class FrameParser:
             if is_column and is_name and len(kept) > 1:
                 break
             kept.pop()
-        start = inner[0].value.casefold()[:3] if is_column else "("
-        return [t for t in kept if t.tag not in unclear or not t.text.casefold().startswith(start)]
+        return kept
 
     def _set_apart(self) -> None:
         """Set aside what may stand anywhere: options, names of tables, entities, pronouns."""
@@ -336,27 +334,19 @@ class FrameParser:
         for column in (c for c in near if self.table.kind(c) == "number"):
             # the slowest half time: the lowest or the highest of what is named
             return [Token("EXTREME", self._end_of(token, column), token.text)]
-        end, other = _ends(token)
-        try:
-            column = self.measure(token)
-        except MisfitError:
-            born = {"year", "built", "born"}
-            years = [c for c in self.table.of_kind("number") if born & {*split_name(c)}]
-            if token.value[1] != ("age",) or len(years) != 1:
-                raise
-            column, end = years[0], other  # the oldest: of the first year
-        return [Token("BESTEND", end, token.text), Token("COL", column, token.text)]
+        column = self.measure(token)
+        return [Token("BESTEND", token.value[0], token.text), Token("COL", column, token.text)]
 
     def _end_of(self, token: Token, column: str) -> str:
         """Return the end of a column that an adjective before it means."""
-        (end, other), measures = _ends(token), token.value[1]
+        end, measures = token.value
         own = {*split_name(column), *words(column)}
         if own & set(measures) or measures[0] in ("length", "age", "price", "date", "year"):
             return end
         times = {"time", "duration", "min", "minutes", "sec", "seconds", "hours"}
         is_time = own & times or column.casefold().endswith(("min", "sec", "time"))
         if measures[0] == "speed" and is_time:
-            return other
+            return "min" if end == "max" else "max"
         offers = tuple((token.text, each) for each in ("highest", "lowest"))
         raise MisfitError(f"Is the {token.text} {code(column)} the highest or the lowest?", offers)
 
@@ -380,11 +370,6 @@ class FrameParser:
 def _one(found: Iterable[str]) -> str | None:
     columns = list(found)
     return columns[0] if len(columns) == 1 else None
-
-
-def _ends(token: Token) -> tuple[str, str]:
-    """Return the end that an adjective means, and the other one."""
-    return ("max", "min") if token.value[0] == "max" else ("min", "max")
 
 
 def _is_year(token: Token) -> bool:
