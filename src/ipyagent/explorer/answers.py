@@ -299,11 +299,11 @@ def leader(given: Answer) -> str:
     more = " or more" if len(tied) == len(given.rows) == 3 else ""
     ties = f" {len(tied)}{more} rows have it." if len(tied) > 1 else ""
     shown = table([*map(label, heading)], [[*map(cell, row)] for row in tied], left=width)
-    found = r"^group \{(.+): (?:np\.float64\()?([-\d.e+]+)\)?\}$"
-    if group := re.search(found, given.output, re.MULTILINE):
-        name = cell(group[1].strip("'\""))
-        mean = f"{env.text['key']} **{name}** that has the {end}: {number(group[2])}"
-        shown += f"\n\nOn average it is {mean}."
+    if "key" in env.lists:
+        by_group = [env.lists["key"][0], f"mean of {env.lists['col'][0]}"]
+        ((name, mean),) = block(given.output, by_group)
+        which = f"{env.text['key']} **{cell(name)}** that has the {end}: {number(mean)}"
+        shown += f"\n\nOn average it is {which}."
     return f"{head}.{ties}\n\n{shown}"
 
 

@@ -339,6 +339,7 @@ class FrameParser:
 
     def _end_of(self, token: Token, column: str) -> str:
         """Return the end of a column that an adjective before it means."""
+        end: str
         end, measures = token.value
         own = {*split_name(column), *words(column)}
         if own & set(measures) or measures[0] in ("length", "age", "price", "date", "year"):

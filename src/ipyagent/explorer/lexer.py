@@ -174,7 +174,7 @@ class Lexer:
         own = singular(word) in self.names.entities
         if own and not any(run[-1] in MEASUREMENTS for run, _, _ in runs[:-1]):
             return [Token("ENTITY", True, text)], 1
-        if word in IDLE or word in ("left", "lost"):
+        if word in IDLE:
             return [], 1
         for run, said, length in runs:
             if "(" not in said and (token := self._loose(run, said)):
