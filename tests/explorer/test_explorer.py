@@ -11,10 +11,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import matplotlib as mpl
 import pandas as pd
 import polars as pl
 import pytest
 from explorer_runner import TOOLS, Kernel, offered
+from matplotlib import pyplot as plt
 
 from ipyagent.explorer import ExplorerReply, reply
 from ipyagent.explorer.vocabulary import names_of
@@ -29,6 +31,7 @@ CONTEXT = (
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
+    mpl.use("Agg")
     (tmp_path / "data").mkdir()
     shutil.copy(PENGUINS, tmp_path / "data")
     return tmp_path
@@ -255,11 +258,11 @@ def test_a_variable_that_is_no_table_is_never_overwritten_by_loading(root: Path)
     assert len(kernel.namespace["penguins_2"]) == 344
 
 
-@pytest.mark.parametrize("name", ["print", "pd", "class", "_x", "2x", "ä"])
-def test_a_name_that_would_hide_something_is_refused(root: Path, name: str) -> None:
+def test_a_name_that_would_hide_something_is_refused(root: Path) -> None:
     kernel = Kernel(root)
-    kernel.ask(f"Load data/penguins.csv as {name}")
-    assert kernel.calls == []
+    for name in ("print", "pd", "class", "_x", "2x", "ä"):
+        kernel.ask(f"Load data/penguins.csv as {name}")
+        assert kernel.calls == [], name
 
 
 @pytest.mark.parametrize(
@@ -310,35 +313,34 @@ def sales() -> pd.DataFrame:
     )
 
 
-@pytest.mark.parametrize(
-    ("prompt", "expected"),
-    [
-        ("date range", ["2024-01-03", "2024-04-01"]),
-        ("total revenue by month", ["| 2024-01 | 30.50 | 2 |", "| 2024-04 | 7.25 | 1 |"]),
-        ("monthly mean revenue", ["| 2024-01 | 15.25 | 2 |"]),
-        ("total revenue per quarter", ["| 2024Q1 | 30.50 | 2 |"]),
-        ("rows per month", ["| 2024-01 | 2 |", "| 2024-02 | 1 |"]),
-        ("sum of revenue by region", ["| South | 20.00 | 1 |"]),
-        ("mean revenue where paid is true", ["**8.875** (2 values"]),
-        ("mean revenue where paid is false", ["**20** (1 values"]),
-        ("how many sales where order date after 2024-02-01", ["**2** of 4 rows"]),
-        ("mean revenue where order date between 2024-01-01 and 2024-01-31", ["**15.25**"]),
-        ("how many sales after 2024-02-01", ["**2** of 4 rows"]),
-        ("mean revenue since 2024-01-20", ["**13.62** (2 values"]),
-        ("sales per month", ["| 2024-01 | 2 |"]),
-        ("plot total revenue by month", ["| 2024-01 | 30.50 |", "| 2024-02 | 0.00 |"]),
-        ("revenue by month", ["| 2024-01 | 30.50 | 15.25 | 15.25 | 2 |"]),
-        ("plot revenue over order date", ["4 rows"]),
-    ],
-)
-def test_dates_and_truth_values_are_understood(
-    root: Path, prompt: str, expected: list[str]
-) -> None:
-    import matplotlib as mpl
+OF_SALES = [
+    ("date range", ["2024-01-03", "2024-04-01"]),
+    ("total revenue by month", ["| 2024-01 | 30.50 | 2 |", "| 2024-04 | 7.25 | 1 |"]),
+    ("monthly mean revenue", ["| 2024-01 | 15.25 | 2 |"]),
+    ("total revenue per quarter", ["| 2024Q1 | 30.50 | 2 |"]),
+    ("rows per month", ["| 2024-01 | 2 |", "| 2024-02 | 1 |"]),
+    ("sum of revenue by region", ["| South | 20.00 | 1 |"]),
+    ("mean revenue where paid is true", ["**8.875** (2 values"]),
+    ("mean revenue where paid is false", ["**20** (1 values"]),
+    ("how many sales where order date after 2024-02-01", ["**2** of 4 rows"]),
+    ("mean revenue where order date between 2024-01-01 and 2024-01-31", ["**15.25**"]),
+    ("how many sales after 2024-02-01", ["**2** of 4 rows"]),
+    ("mean revenue since 2024-01-20", ["**13.62** (2 values"]),
+    ("sales per month", ["| 2024-01 | 2 |"]),
+    ("plot total revenue by month", ["| 2024-01 | 30.50 |", "| 2024-02 | 0.00 |"]),
+    ("revenue by month", ["| 2024-01 | 30.50 | 15.25 | 15.25 | 2 |"]),
+    ("plot revenue over order date", ["4 rows"]),
+]
 
-    mpl.use("Agg")
-    text = Kernel(root, sales=sales()).ask(prompt).text
-    assert [part for part in expected if part not in text] == [], text
+
+def test_dates_and_truth_values_are_understood(root: Path) -> None:
+    found = {}
+    for prompt, expected in OF_SALES:
+        text = Kernel(root, sales=sales()).ask(prompt).text
+        plt.close("all")
+        if any(part not in text for part in expected):
+            found[prompt] = text
+    assert found == {}
 
 
 def test_dates_that_are_text_are_converted(root: Path) -> None:
@@ -393,19 +395,17 @@ POLARS = [
 ]
 
 
-@pytest.mark.parametrize("case", POLARS, ids=[case[0] for case in POLARS])
-def test_polars_tables_give_the_same_numbers(root: Path, case: tuple[str, ...]) -> None:
-    import matplotlib as mpl
-    from matplotlib import pyplot as plt
-
-    mpl.use("Agg")
-    prompt, *expected = case
-    kernel = Kernel(root, penguins=pl.read_csv(PENGUINS, null_values="NA"))
-    text = kernel.ask(prompt).text
-    plt.close("all")
-    assert [part for part in expected if part not in text] == [], text
-    assert set(kernel.namespace) <= {"penguins", "pd", "pl", "plt", "stats", "__builtins__"}
-    assert isinstance(kernel.namespace["penguins"], pl.DataFrame)
+def test_polars_tables_give_the_same_numbers(root: Path) -> None:
+    found = {}
+    for prompt, *expected in POLARS:
+        kernel = Kernel(root, penguins=pl.read_csv(PENGUINS, null_values="NA"))
+        text = kernel.ask(prompt).text
+        plt.close("all")
+        left = set(kernel.namespace) - {"penguins", "pd", "pl", "plt", "stats", "__builtins__"}
+        is_polars = isinstance(kernel.namespace["penguins"], pl.DataFrame)
+        if any(part not in text for part in expected) or left or not is_polars:
+            found[prompt] = (text, left)
+    assert found == {}
 
 
 CHANGES = [
@@ -416,10 +416,10 @@ CHANGES = [
 ]
 
 
-@pytest.mark.parametrize("prompt", CHANGES)
-def test_what_polars_lacks_is_declined_with_the_reason(root: Path, prompt: str) -> None:
+def test_what_polars_lacks_is_declined_with_the_reason(root: Path) -> None:
     kernel = Kernel(root, penguins=pl.read_csv(PENGUINS, null_values="NA"))
-    assert "for pandas tables only" in kernel.ask(prompt).text
+    for prompt in CHANGES:
+        assert "for pandas tables only" in kernel.ask(prompt).text, prompt
     assert kernel.code == []
 
 

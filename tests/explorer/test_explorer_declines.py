@@ -25,6 +25,8 @@ second largest body mass
 weighted mean of body mass
 mean body mass of the top 5 penguins
 median of the mean body mass
+mean and mode of body mass
+skewness of body mass by species with scipy
 mean body mass by body mass
 mean body mass of Adelie minus Gentoo
 mean of species

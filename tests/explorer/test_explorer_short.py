@@ -44,7 +44,7 @@ SHORT = [
     (
         "histogramm of tottal_bill pls",
         "6 values in `tips`",
-        "I read `tottal_bill` as `total_bill`.",
+        "I read `tottal` as `total`.",
     ),
     ("tip by day", "| Sun | 2 | 5.500 |", "| 11 |"),
     ("total tip per month", "| 2024-01 | 3 | 2 |"),

@@ -12,7 +12,7 @@ import polars
 import pytest
 from explorer_runner import Kernel
 
-from ipyagent.explorer.snippets import spare_names
+from ipyagent.explorer.snippets import with_imports
 from ipyagent.explorer.workspace import Workspace, with_variables
 
 TABLE = pd.DataFrame(
@@ -100,25 +100,21 @@ def test_a_name_that_the_user_gives_is_the_name(root: Path) -> None:
     assert "replaces" not in kernel.ask("load sales.csv as other").text
 
 
-IMPORT_PANDAS = "import json\nimport pandas as pd"
-GIVE_WAY = [
-    ("pl: int", "import polars as pl\npl.f('pl', pl=pl)",
-     "import polars\npolars.f('pl', pl=polars)"),
-    ("cs: int", "import polars.selectors as cs\ncs.f()",
-     "import polars.selectors as selectors\nselectors.f()"),
-    ("stats: int", "from scipy import stats\nstats.t",
-     "import scipy.stats as scipy_stats\nscipy_stats.t"),
-    ("json: int", "import json\njson.x", "import json as json_2\njson_2.x"),
-    ("pd: int", "import pandas as pd\n'é'; pd.x; 'pd'", "import pandas\n'é'; pandas.x; 'pd'"),
-    ("helper: int", "helper = 2", "helper = 2"),
-    ("modules: pd (pandas), json", IMPORT_PANDAS, IMPORT_PANDAS),
-    ("modules: pd (pandas), …", IMPORT_PANDAS, "import json as json_2\nimport pandas as pd"),
-]  # fmt: skip
+GIVE_WAY = {
+    ("pl: int", "pl.f('pl', pl=pl)"): "import polars\n\npolars.f('pl', pl=polars)",
+    ("stats: int", "stats.t"): "import scipy.stats as scipy_stats\n\nscipy_stats.t",
+    ("plt: int", "plt.x"): "from matplotlib import pyplot\n\npyplot.x",
+    ("pd: int", "'é'; pd.x; 'pd'"): "import pandas\n\n'é'; pandas.x; 'pd'",
+    ("helper: int", "helper = 2"): "helper = 2",
+    ("modules: pd (pandas), json", "pd.x"): "import pandas as pd\n\npd.x",
+    ("modules: json, …", "pd.x"): "import pandas\n\npandas.x",
+    ("list: int", "list(pd.x)"): ("import builtins\nimport pandas as pd\n\nbuiltins.list(pd.x)"),
+}
 
 
-@pytest.mark.parametrize(("variables", "code", "spared"), GIVE_WAY)
-def test_names_give_way(variables: str, code: str, spared: str) -> None:
-    assert spare_names(code, with_variables(Workspace(), f"- {variables}")) == spared
+def test_imports_give_way() -> None:
+    for (variables, code), spared in GIVE_WAY.items():
+        assert with_imports(code, with_variables(Workspace(), f"- {variables}")) == spared
 
 
 @pytest.mark.parametrize("name", ["print", "len", "list", "map", "sum", "max", "builtins"])

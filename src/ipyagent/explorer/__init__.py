@@ -8,4 +8,4 @@ Every word of a prompt must be accounted for, or the prompt is declined: a wrong
 than none. Numbers come from tools' results, never from here.
 """
 
-from ipyagent.explorer.reply import ExplorerReply as ExplorerReply, reply as reply
+from ipyagent.explorer.client import ExplorerReply as ExplorerReply, reply as reply

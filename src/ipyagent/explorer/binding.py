@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ipyagent.explorer.frame import first_of
-from ipyagent.explorer.intents import Env, Intent
+from ipyagent.explorer.intents import Env, Intent, Query
 from ipyagent.explorer.markdown import code, codes
-from ipyagent.explorer.query import Query
 from ipyagent.explorer.snippets import dates, literal, mask
 from ipyagent.explorer.workspace import MisfitError, Table, refuse_if
 

@@ -5,19 +5,27 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
+from ipyagent.explorer.answers import describe_statistics, render
 from ipyagent.explorer.binding import bind
-from ipyagent.explorer.finishing import describe_statistics
 from ipyagent.explorer.frame import first_of
-from ipyagent.explorer.intents import Env, Intent, intents
+from ipyagent.explorer.intents import (
+    INTENTS,
+    STATISTICS,
+    Env,
+    Intent,
+    Query,
+    sentence_case,
+    title,
+)  # fmt: skip
 from ipyagent.explorer.markdown import code, codes
 from ipyagent.explorer.names import fresh, usable
-from ipyagent.explorer.query import Query, sentence_case, title
-from ipyagent.explorer.rendering import render
-from ipyagent.explorer.snippets import PLAIN, literal
+from ipyagent.explorer.snippets import literal
 from ipyagent.explorer.workspace import MisfitError, Part, Table, refuse_if
 
 _SUMMARY = ["mean", "std", "min", "median", "max"]
+_NOT_OF_GROUPS = {"range", "kurt", *(s for s, each in STATISTICS.items() if "code" in each)}
 _ENDINGS = {
     "csv": "to_csv({}, index=False)", "tsv": 'to_csv({}, sep="\\t", index=False)',
     "xlsx": "to_excel({}, index=False)", "json": 'to_json({}, orient="records")',
@@ -35,12 +43,12 @@ def make_part(row: Intent, query: Query) -> Part:
     made = BUILD[row.build](query, env) if row.build in BUILD else row.build
     if isinstance(made, Part):
         return made
-    return make_part(intents()[made], query) if made else render(env)
+    return make_part(INTENTS[made], query) if made else render(env)
 
 
 def _render_as(name: str, env: Env) -> Part:
     """Return the part for another row with the same names."""
-    return render(replace(env, row=intents()[name]))
+    return render(replace(env, row=INTENTS[name]))
 
 
 def size(query: Query, env: Env) -> None:
@@ -56,13 +64,11 @@ def statistics(query: Query, env: Env) -> Part | str | None:
     """Compute statistics of columns: of all rows, by groups, or by periods."""
     library, stats = query.frame.options.get("LIBRARY", ""), list[str]()
     for stat in query.all("STAT", "EXTREME"):
-        stat = {"std": "pstd", "var": "pvar"}.get(stat, stat) if library == "numpy" else stat
-        stats += ["min", "max"] if stat == "range" else [stat]
+        own = STATISTICS.get(stat, {}).get(library, stat)
+        stats += ["min", "max"] if stat == "range" else [own]
     stats = list(dict.fromkeys(stats)) or ["mean"]
     if query.frame.period:
         return by_period(query, env, stats)
-    if stats == ["mode"]:
-        return "most common value"
     columns = [c for c in env.lists["cols"] if c not in query.by]
     ends_of_dates = {*stats} <= {"min", "max"} and {*columns} <= {*query.table.date_columns}
     if not ends_of_dates:
@@ -71,28 +77,19 @@ def statistics(query: Query, env: Env) -> Part | str | None:
         raise MisfitError("Of each column, or of both row by row? Ask for one, or add a column.")
     if query.by:
         return by_group(query, env, columns, stats)
-    return overall(query, columns, stats, library)
+    return overall(query, columns, stats)
 
 
-def overall(query: Query, columns: list[str], stats: list[str], library: str = "") -> Part:
+def overall(query: Query, columns: list[str], stats: list[str]) -> Part:
     """Compute statistics of all rows in question."""
     values, lines = query.name("values"), list[str]()
+    ways = [STATISTICS.get(stat, {}).get("code", f"{{0}}.{stat}()") for stat in ["count", *stats]]
     for column in columns:
-        lines += [f"{values} = {query.cut(column)}.dropna()"]
-        made = [_expression(values, stat, library) for stat in stats]
-        lines += [f'print("figures", {", ".join([f"{values}.count()", *made])})']
-
-    def answer(output: str) -> str:
-        return describe_statistics(query, columns, stats, output, library)
-
+        lines.append(f"{values} = {query.cut(column)}.dropna()")
+        lines.append(f'print("figures", {", ".join(ways).format(values)})')
+    answer = partial(describe_statistics, query, columns, stats)
     rule = f"{', '.join(stats)} of {', '.join(columns)} ({query.table.name})"
     return Part(rule, tuple(lines), answer, (values,), query.polars)
-
-
-def _expression(values: str, stat: str, library: str) -> str:
-    if library == "scipy" and stat in ("skew", "kurt"):
-        return f"stats.{'skew' if stat == 'skew' else 'kurtosis'}({values})"
-    return PLAIN.get(stat, f"{{0}}.{stat}()").format(values)
 
 
 def all_statistics(query: Query, env: Env) -> Part | str | None:
@@ -130,8 +127,7 @@ def by_group(
     keys, single = query.groups(*query.by), len(columns) == 1
     refuse_if(not columns, "Of which column?")
     refuse_if({*keys} & {*columns}, "A column can't be measured and grouped by at the same time.")
-    refused = {"iqr", "kurt", "quartiles", "mode", "pstd", "pvar"}
-    if {*stats} & refused or (len(columns) > 1 < len(stats)):
+    if {*stats} & _NOT_OF_GROUPS or (len(columns) > 1 < len(stats)):
         raise MisfitError("By groups I compute means, medians, sums, deviations and ends.")
     asked = list(dict.fromkeys([*stats, "count"]))
     refuse_if({*keys} & {*asked}, "I can't group by a column that is named like a statistic.")
@@ -170,7 +166,7 @@ def compare(query: Query, env: Env) -> Part:
 
 def by_period(query: Query, env: Env, stats: list[str]) -> Part:
     """Compute statistics by periods of time."""
-    if {*stats} & {"mode", "quartiles", "iqr", "kurt"} or query.by or len(query.columns) > 1:
+    if {*stats} & _NOT_OF_GROUPS or query.by or len(query.columns) > 1:
         raise MisfitError(
             "By periods I compute means, medians, sums, deviations and ends of one column."
         )
@@ -339,8 +335,7 @@ def plot(query: Query, env: Env) -> str:
     chart, stats = first_of(query.frame.core, "CHART"), query.all("STAT", "EXTREME")
     columns, keys = query.columns, list(dict.fromkeys([*query.by, *query.frame.colour]))
     numeric = [c for c in columns if query.table.kind(c) == "number"]
-    refused = {*stats} & {"mode", "range", "quartiles", "iqr", "kurt"}
-    if len(keys) > 1 or len(stats) > 1 or refused:
+    if len(keys) > 1 or len(stats) > 1 or {*stats} & _NOT_OF_GROUPS:
         raise MisfitError("I can split a plot by one column, and draw one statistic of it.")
     texts = query.categories(columns)
     split = keys or texts
@@ -391,7 +386,7 @@ def two_tables(query: Query, other: Table, key: str | None, *, joins: bool) -> P
     one, mine, theirs = query.table, query.table.columns or {}, other.columns or {}
     both = [c for c in mine if c in theirs]
     name = "comparison of two tables by a key" if key else "comparison of two tables"
-    row = intents()["join" if joins else name]
+    row = INTENTS["join" if joins else name]
     env = bind(replace(row, columns=""), query)
     env.say("other", other.name, code(other.name))
     env.say("joined", query.name(f"{one.name}_{other.name}"))
@@ -403,7 +398,12 @@ def two_tables(query: Query, other: Table, key: str | None, *, joins: bool) -> P
     if not joins and (not shared or (key and key not in theirs)):
         need = f"{code(key)} and one more column" if key else "a column of the same type"
         raise MisfitError(f"Both tables need {need} in common.")
-    env.lists["theirs"] = list(theirs)
+    only = {one.name: {*mine} - {*theirs}, other.name: {*theirs} - {*mine}}
+    notes = [f"- Only in {code(n)}: {codes(sorted(c))}\n" for n, c in only.items() if c]
+    if types := [c for c in both if mine[c] != theirs[c]]:
+        notes.append(f"- Of different types: {codes(types)}\n")
+    env.text |= {"width": str(len(mine)), "other_width": str(len(theirs))}
+    env.text |= {"notes": "".join(notes), "many": str(len(shared))}
     env.put("shared", shared)
     if keys:
         env.put("key", keys[0])

@@ -1,17 +1,59 @@
-"""`offline/explorer` as a client: its replies, streamed word by word."""
+"""`offline/explorer` as a client: the reply to a conversation, streamed word by word."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import re
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 from ipyagent.errors import ModelRefusedError
-from ipyagent.explorer.reply import ExplorerReply, reply
+from ipyagent.explorer import errands
+from ipyagent.explorer.markdown import UnreadableError, code, fence
+from ipyagent.explorer.snippets import with_imports
+from ipyagent.explorer.understanding import next_step
+from ipyagent.explorer.workspace import Look, Say, Step, Task, Workspace, choose_sheets, of_context
+from ipyagent.json_types import object_of, parse_json
 from ipyagent.llm.client import ModelRequest
 from ipyagent.llm.wire import to_openai, tools_to_openai
 from ipyagent.schema import Role, StreamChunk
+
+_CONTEXT = re.compile(r"\n?<context>\n(.*)\n</context>\s*\Z", re.DOTALL)
+
+_REASON = re.compile(
+    r"Their reason: (.*?)(?: Do not repeat it; ask or find another way\.)?$"
+    r"|^Error: \w+ was not run: (.*)$",
+    re.DOTALL,
+)
+_DENIED = re.compile(r"\b(denied|not run|not approved)\b", re.IGNORECASE)
+_ABSENT = re.compile(r"No module named '([\w.]+)'|Missing optional dependency '([\w.]+)'")
+
+_STRANGE = "This conversation holds a call that I did not ask for; please ask again."
+
+
+@dataclass(frozen=True)
+class FinishedCall:
+    """A finished call, and its result as text."""
+
+    tool: str
+    arguments: dict[str, Any]
+    output: str
+
+    @property
+    def has_failed(self) -> bool:
+        """True if its result is an error."""
+        return self.output.startswith("Error")
+
+
+@dataclass(frozen=True)
+class ExplorerReply:
+    """One reply: the rule as `thinking`, and either calls or an answer."""
+
+    thinking: str
+    text: str = ""
+    calls: tuple[tuple[str, dict[str, Any]], ...] = ()
 
 
 class ExplorerClient:
@@ -57,3 +99,108 @@ def chunks_of(answer: ExplorerReply, turn: int) -> Iterator[StreamChunk]:
 def _words(text: str) -> list[str]:
     """Split into words, each with the space around it."""
     return re.findall(r"\s*\S+\s*", text) or ([text] if text else [])
+
+
+def reply(messages: list[dict[str, Any]], tools: list[dict[str, Any]]) -> ExplorerReply:
+    """Return the explorer's reply to a conversation in OpenAI's chat format.
+
+    Pure: the same conversation gives the same reply. The calls made since the newest prompt are
+    followed from the start, so nothing has to be remembered between replies.
+    """
+    # A user message of nothing but images is the tail of a tool's result.
+    said = [_text(each).strip() if each.get("role") == "user" else "" for each in messages]
+    asked = [at for at, text in enumerate(said) if text]
+    calls = _finished_calls(messages[asked[-1] + 1 :] if asked else messages)
+    newest = [said[at] for at in reversed(asked)] or [""]
+    prompts = [_CONTEXT.sub("", each).strip() for each in newest]
+    contexts = [found and found[1] for found in map(_CONTEXT.search, newest)]
+    workspace = of_context(contexts[0] or "", *filter(None, contexts[1:]))
+    prompts[0], workspace = choose_sheets(prompts[0], workspace)
+    unseen = [] if contexts[0] is not None else [errands.at_variables, errands.at_files]
+    for done in calls:
+        step = _step(prompts, workspace, unseen)
+        if isinstance(step, Say) or (step.tool, step.arguments) != (done.tool, done.arguments):
+            return ExplorerReply("a call that I did not ask for", _STRANGE)
+        if done.has_failed:
+            return _explain_stop(done)
+        try:
+            if isinstance(step, Task):
+                text = step.answer(done.output)
+                return ExplorerReply("Put what the tool returned into words.", text)
+            workspace = step.learn(done.output)
+        except (UnreadableError, ValueError, KeyError):
+            return _explain_stop(done)
+        unseen = [see for see in unseen if see(workspace).tool != step.tool]
+    offered = {tool.get("function", {}).get("name") for tool in tools}
+    return _next(_step(prompts, workspace, unseen), offered)
+
+
+def _step(
+    prompts: Sequence[str], workspace: Workspace, unseen: Sequence[Callable[[Workspace], Look]]
+) -> Step:
+    """Return the next step; a look at the workspace, if it was not shown, before it is needed."""
+    step = next_step(prompts[0], workspace, prompts[1:])
+    if isinstance(step, Say):
+        return unseen[0](workspace) if unseen and step.declined else step
+    if step.tool == "run_python" and errands.at_variables in unseen:
+        return errands.at_variables(workspace)
+    if step.tool == "run_python":
+        return replace(step, arguments={"code": with_imports(step.arguments["code"], workspace)})
+    return step
+
+
+def _next(step: Step, offered: set[str | None]) -> ExplorerReply:
+    """Return the call that a step needs, if its tool is available, or its words."""
+    if isinstance(step, Say):
+        return ExplorerReply(f"Rule: {step.rule}.", step.text)
+    if step.tool not in offered:
+        text = (
+            f"**I would need {code(step.tool)}**, which is not on offer here, so I did nothing. "
+            f"Allow that tool (for example by leaving out `--tools`) and ask again."
+        )
+        return ExplorerReply(f"Rule: {step.rule}. The tool is not on offer.", text)
+    kind = "Look first" if isinstance(step, Look) else "Rule"
+    return ExplorerReply(f"{kind}: {step.rule}.", "", ((step.tool, step.arguments),))
+
+
+def _explain_stop(done: FinishedCall) -> ExplorerReply:
+    """End honestly: the call was denied, it failed, or its result is unreadable."""
+    output = done.output
+    if "dry run" in output[:200].lower():
+        return ExplorerReply("a dry run", "This was a dry run: the call is shown, nothing was run.")
+    called, reason = code(done.tool), fence(output.removeprefix("Error: "), lines=15)
+    if not done.has_failed:
+        text = f"**{called} returned something that I can't read**, so I draw no conclusion:"
+        return ExplorerReply("unreadable output", f"{text}\n\n{reason}")
+    if _DENIED.search(output[:400]):
+        known = _REASON.search(output)  # without the words that are meant for a model
+        why = next(filter(None, known.groups()), "").strip() if known else ""
+        text = f"**The call of {called} was not approved, so I stopped;** it was not run."
+        return ExplorerReply("denied", "\n\n".join([text, *[fence(why, lines=15)] * bool(why)]))
+    parts = [f"**{called} failed, so I stopped.**", reason]
+    if absent := _ABSENT.search(output):
+        install = code(f"%pip install {absent[1] or absent[2]}")
+        parts.append(f"Install it with {install}, then ask again.")
+    return ExplorerReply("the call failed", "\n\n".join(parts))
+
+
+def _text(message: dict[str, Any]) -> str:
+    content = message.get("content") or ""
+    if isinstance(content, str):
+        return content
+    return "\n".join(part.get("text", "") for part in content if part.get("type") == "text")
+
+
+def _finished_calls(messages: list[dict[str, Any]]) -> list[FinishedCall]:
+    results = {m.get("tool_call_id"): _text(m) for m in messages if m.get("role") == "tool"}
+    calls = [call for message in messages for call in message.get("tool_calls") or ()]
+    return [
+        FinishedCall(call["function"]["name"], _arguments(call), results[call.get("id")])
+        for call in calls
+        if call.get("id") in results
+    ]
+
+
+def _arguments(call: dict[str, Any]) -> dict[str, Any]:
+    arguments = call["function"].get("arguments")
+    return object_of(parse_json(arguments) or arguments)  # it may be an object already

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from ipyagent.explorer import vocabulary as known
-from ipyagent.explorer.frame import Token
+from ipyagent.explorer.frame import Token, has
 from ipyagent.explorer.names import (
     UNITS,
     Words,
@@ -22,7 +22,6 @@ from ipyagent.explorer.names import (
     words,
 )
 from ipyagent.explorer.vocabulary import ENTITIES, IDLE, MEASUREMENTS, PHRASES, NameTable
-from ipyagent.explorer.workspace import Workspace
 
 _CHUNK = re.compile(
     r"""
@@ -56,7 +55,8 @@ _A_PATH = re.compile(
     r"|[\w.~-]*/[\w./~-]*\.\w{1,8}",
     re.IGNORECASE,
 )
-_AROUND = "\"'`@,;:!?()“”"
+_QUOTES = "\"'`()“”"
+_AROUND = f"{_QUOTES}@,;:!?"
 
 
 def chunks(prompt: str, paths: dict[str, str]) -> list[Token]:
@@ -68,31 +68,22 @@ def chunks(prompt: str, paths: dict[str, str]) -> list[Token]:
             before = plain[: new.start("name")].rstrip("`\"'")
             after = plain[new.end("name") :].lstrip("`\"'")
             name = Token("NAME", new["name"], new["name"])
-            return [*_parts(before, paths), name, *_parts(after, paths)]
-    return _parts(plain, paths)
-
-
-def _parts(text: str, paths: dict[str, str]) -> list[Token]:
-    """Split text at paths with blanks, then what is between them."""
-    folded = text.casefold()
-    spaced = [(at, p) for p in paths if " " in p and (at := folded.find(p)) >= 0]
-    if not spaced:
-        return _words_and_paths(text, paths)
-    at, path = min(spaced)
-    before, after = text[:at].rstrip(_AROUND), text[at + len(path) :].lstrip(_AROUND)
-    file = Token("FILE", paths[path], path)
-    return [*_words_and_paths(before, paths), file, *_parts(after, paths)]
+            return [*_words_and_paths(before, paths), name, *_words_and_paths(after, paths)]
+    return _words_and_paths(plain, paths)
 
 
 def _words_and_paths(text: str, paths: dict[str, str]) -> list[Token]:
+    """Split text at paths, also those with blanks, then what is between them."""
     found: list[Token] = []
     raw = ""
-    for part in re.split(r"(\s+)", text):
+    spaced = sorted((re.escape(path) for path in paths if " " in path), key=len, reverse=True)
+    splits = "|".join([*spaced, r"\s+"])
+    for part in re.split(f"({splits})", text, flags=re.IGNORECASE):
         token = _path(part.strip(_AROUND).removesuffix(".").strip(_AROUND), paths)
         if token is None:
-            raw += part
+            raw += part if raw or not found else part.lstrip(_QUOTES)
             continue
-        found += [*_cut(raw.rstrip("\"'`(“")), token]
+        found += [*_cut(raw.rstrip(_QUOTES)), token]
         raw = " . " if part.endswith((".", "!", "?")) else "," if part.endswith(",") else ""
     return found + _cut(raw)
 
@@ -141,7 +132,7 @@ class Lexer:
 
     def tokens(self, prompt: str) -> list[Token]:
         """Return the prompt in tokens, without idle words."""
-        parts = chunks(self._with_columns(prompt), self.names.paths)
+        parts = chunks(prompt, self.names.paths)
         parts = [self._correct(part, is_first=at == 0) for at, part in enumerate(parts)]
         found: list[Token] = []
         at = 0
@@ -149,22 +140,17 @@ class Lexer:
             made, length = self._next(parts, at)
             found += made
             at += length
-        return _without_units(found)
+        return self._tidy(found)
 
-    def _with_columns(self, prompt: str) -> str:
-        """Return the prompt with typing errors in names like `tottal_bill` put right."""
-        own = [c for c in self.names.columns if "_" in c]
-
-        def right(found: re.Match[str]) -> str:
-            joined = {c: c.replace("_", "").casefold() for c in own}
-            close = correct(found[0].replace("_", "").casefold(), joined.values())
-            named = [c for c in own if joined[c] in close]
-            if len(named) != 1 or found[0].casefold() == named[0].casefold():
-                return found[0]
-            self.corrected[found[0]] = named[0]
-            return named[0]
-
-        return re.sub(r"\b[^\W_]+(?:_[^\W_]+)+\b", right, prompt) if own else prompt
+    def _tidy(self, found: Sequence[Token]) -> list[Token]:
+        """Drop ends of sentences, and units after numbers; name the tables of loaded files."""
+        kept: list[Token] = []
+        for token in found:
+            is_end = token.tag == "SIGN" and token.value in ".?!;:"
+            if not is_end and not (has(kept[-1:], "NUMBER") and _is_unit(token)):
+                table = self.names.loaded.get(token.value) if token.tag == "FILE" else None
+                kept.append(Token("TABLE", table, token.text) if table else token)
+        return kept
 
     def _next(self, parts: Sequence[Token], at: int) -> tuple[list[Token], int]:
         """Return the tokens that start here, and how many chunks they take."""
@@ -188,7 +174,7 @@ class Lexer:
         own = singular(word) in self.names.entities
         if own and not any(run[-1] in MEASUREMENTS for run, _, _ in runs[:-1]):
             return [Token("ENTITY", True, text)], 1
-        if word in IDLE or word in ("left", "lost"):
+        if word in IDLE:
             return [], 1
         for run, said, length in runs:
             if "(" not in said and (token := self._loose(run, said)):
@@ -334,22 +320,7 @@ def _runs(parts: Sequence[Token], at: int) -> list[tuple[Words, str, int]]:
     return runs[::-1]
 
 
-def name_loaded(tokens: Sequence[Token], workspace: Workspace) -> list[Token]:
-    """Let a file that was loaded for this prompt stand for its table; drop ends of sentences."""
-    loaded = workspace.loaded
-    return [
-        Token("TABLE", loaded[t.value], t.text) if t.tag == "FILE" and t.value in loaded else t
-        for t in tokens
-        if not (t.tag == "SIGN" and t.value in ".?!;:")
-    ]
-
-
-def _without_units(found: list[Token]) -> list[Token]:
-    """Drop units after numbers: `> 4000 g`, `longer than 30 minutes`."""
-    kept: list[Token] = []
-    for token in found:
-        said = words(token.text) if token.tag in ("UNKNOWN", "AMBIGUOUS") else ()
-        is_unit = len(said) == 1 and said[0] in UNITS
-        if not (is_unit and kept and kept[-1].tag == "NUMBER"):
-            kept.append(token)
-    return kept
+def _is_unit(token: Token) -> bool:
+    """Return whether this may be the unit of a number: `> 4000 g`, `longer than 30 minutes`."""
+    spelled = words(token.text)
+    return token.tag in ("UNKNOWN", "AMBIGUOUS") and len(spelled) == 1 and spelled[0] in UNITS

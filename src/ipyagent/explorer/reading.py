@@ -9,13 +9,12 @@ from dataclasses import dataclass, field, replace
 from ipyagent.explorer.builders import make_part
 from ipyagent.explorer.frame import Frame, Token, compile_pattern, first_of, has, values_of
 from ipyagent.explorer.frame_parser import FrameParser
-from ipyagent.explorer.intents import intents
-from ipyagent.explorer.lexer import Lexer, name_loaded
+from ipyagent.explorer.intents import INTENTS, Query
+from ipyagent.explorer.lexer import Lexer
 from ipyagent.explorer.markdown import code
 from ipyagent.explorer.names import singular, words
-from ipyagent.explorer.query import Query
 from ipyagent.explorer.vocabulary import MEASUREMENTS, TURNING, names_of
-from ipyagent.explorer.workspace import MisfitError, Part, Table, Workspace, refuse_if
+from ipyagent.explorer.workspace import UNCLEAR, MisfitError, Part, Table, Workspace, refuse_if
 
 _SENTENCES = re.compile(r"(?<=[.?!])(?<!\bvs\.)\s+|\n+")
 _LABEL = re.compile(
@@ -38,7 +37,6 @@ _ASKS = ("WHAT", "WHEN", "COUNT", "HOWMUCH", "SAVE", "PLOT", "CHART")
 _ONLY_NAMES = frozenset(["FILES", "IS", "FILE", "TABLE", "AS", "IN", "NOUN", "BY"])
 _LED = ("IN", "ON", "FOR", "OF", "BY", "IS", "WHERE", "EQ", "WITH", "AND", "OR", "NOT")
 _SAME_ROWS = "Does the second question mean the same rows as the first?"
-_UNCLEAR = "I know these words, but not what they ask for together."
 
 
 @dataclass
@@ -88,7 +86,7 @@ class TableReader:
         """Return the reading."""
         reading = Reading()
         for number, sentence in enumerate(self.sentences, 1):
-            tokens = name_loaded(self.lexer.tokens(sentence), self.workspace)
+            tokens = self.lexer.tokens(sentence)
             tokens = _guess_values(tokens, self.guess) if self.guess else tokens
             introduces = number < len(self.sentences) and _introduces(sentence, tokens)
             if introduces and {t.tag for t in tokens} & {"IS", "HAS", "UNKNOWN"}:
@@ -101,7 +99,7 @@ class TableReader:
                     reading.refuse(misfit, tokens)
                 reading.ignored += [sentence] * introduces
         if not self.questions and not reading.reasons:
-            reading.reasons.append(_UNCLEAR)
+            reading.reasons.append(UNCLEAR)
         for question in self.questions:
             _modify(question, self.modifiers)
             named = values_of(question.core, "COL")
@@ -162,13 +160,13 @@ class TableReader:
 def first_part(query: Query) -> Part:
     """Return the part of the first intent that fits; raises MisfitError if there is none."""
     why: MisfitError | None = None
-    for row in intents().values():
+    for row in INTENTS.values():
         if row.fits(query.frame):
             try:
                 return make_part(row, query)
             except MisfitError as misfit:
                 why = why or misfit
-    raise why or MisfitError(_UNCLEAR)
+    raise why or MisfitError(UNCLEAR)
 
 
 def _follow(query: Query, first: Query, part: Part) -> Part | None:

@@ -7,26 +7,13 @@ from __future__ import annotations
 
 import ast
 import builtins
-import re
-from collections.abc import Collection, Iterator
-from dataclasses import replace
+from collections.abc import Collection
 
 from ipyagent.explorer.frame import Condition, Where
 from ipyagent.explorer.names import fresh
-from ipyagent.explorer.workspace import Look, Step, Table, Task, Workspace
+from ipyagent.explorer.workspace import Table, Workspace
 
-_IMPORTS = {
-    "plt": "import matplotlib.pyplot as plt",
-    "pd": "import pandas as pd",
-    "pl": "import polars as pl",
-    "stats": "from scipy import stats",
-}
-PLAIN = {
-    "pstd": "{0}.std(ddof=0)", "pvar": "{0}.var(ddof=0)",
-    "iqr": "{0}.quantile(0.75) - {0}.quantile(0.25)",
-    "quartiles": "{0}.quantile(0.25), {0}.quantile(0.5), {0}.quantile(0.75)",
-}  # fmt: skip
-"""Statistics that are no methods without arguments."""
+_MODULES = {"plt": "matplotlib.pyplot", "pd": "pandas", "pl": "polars", "stats": "scipy.stats"}
 
 
 def literal(value: object) -> str:
@@ -60,15 +47,6 @@ def _test(table: Table, condition: Condition) -> str:
 def dates(table: Table, values: str, column: str) -> str:
     """Return code for the dates in a column, converted from text if necessary."""
     return values if table.kind(column) == "date" else f"pd.to_datetime({values})"
-
-
-def script(*lines: str) -> str:
-    """Return the lines as one cell, after their imports."""
-    body = "\n".join(lines)
-    used = rf"(?<![\w.\"'])({'|'.join(_IMPORTS)})\.\w"
-    aliases = {found[1] for found in re.finditer(used, body)}
-    imports = [line for alias, line in _IMPORTS.items() if alias in aliases]
-    return "\n".join([*imports, *[""] * bool(imports), body])
 
 
 def touches(code: str, name: str, columns: Collection[str]) -> bool:
@@ -106,50 +84,47 @@ def _narrows(rows: ast.AST, above: dict[ast.AST, ast.AST]) -> bool:
     return False
 
 
-def spare_names_in(step: Task | Look, workspace: Workspace) -> Step:
-    """Return the step with code that binds no name of the user's, but what they asked for."""
-    if step.tool != "run_python":
-        return step
-    code = spare_names(step.arguments["code"], workspace)
-    return replace(step, arguments={**step.arguments, "code": code})
-
-
-def spare_names(code: str, workspace: Workspace) -> str:
-    """Return the code with other names for imports that the user's variables have.
+def with_imports(code: str, workspace: Workspace) -> str:
+    """Return code after its imports, which take other names where the user has theirs.
 
     Functions of Python whose names are the user's, such as `list`, are called by their full names.
     """
-    tree = ast.parse(code)
-    names = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
-    taken = {*workspace.variables, *workspace.modules, *(node.id for node in names)}
-    lines, renamed = code.splitlines(), dict[str, str]()
-    for line, name, module in _imports(tree):
-        known = workspace.modules.get(name)  # more names may be taken than a listing names
-        if known != module if known else workspace.is_cut or name in workspace.variables:
-            short = module.rpartition(".")[2]
-            wanted = module.replace(".", "_") if short == name else short
-            is_there = workspace.modules.get(wanted) == module
-            new = renamed[name] = wanted if is_there else fresh(wanted, {*taken, name})
-            lines[line - 1] = f"import {module}" + (f" as {new}" if new != module else "")
-    bound = {node.id for node in names if not isinstance(node.ctx, ast.Load)}
+    nodes = [*ast.walk(ast.parse(code))]
+    names = [node for node in nodes if isinstance(node, ast.Name)]
+    used = {ast.unparse(node.value) for node in nodes if isinstance(node, ast.Attribute)}
+    bound = {node.id for node in names if isinstance(node.ctx, ast.Store)}
     hidden = {n.id for n in names if hasattr(builtins, n.id)} & workspace.variables - bound
-    module = fresh("builtins", taken) if hidden else ""
-    renamed |= {name: f"{module}.{name}" for name in hidden}
+    taken = {*workspace.variables, *workspace.modules, *(node.id for node in names)}
+    imports, renamed = list[str](), dict[str, str]()
+    if hidden:
+        module = fresh("builtins", taken)
+        imports.append(_import("builtins", module))
+        renamed |= {name: f"{module}.{name}" for name in hidden}
+    for alias in (each for each in _MODULES if each in used):
+        renamed[alias] = _free_alias(alias, workspace, taken)
+        imports.append(_import(_MODULES[alias], renamed[alias]))
+    lines = [line.encode() for line in code.splitlines()]
     for node in sorted(names, key=lambda node: node.col_offset, reverse=True):
         if node.id in renamed:
-            text = lines[node.lineno - 1].encode()
-            end = node.col_offset + len(node.id.encode())
-            start, rest = text[: node.col_offset].decode(), text[end:].decode()
-            lines[node.lineno - 1] = f"{start}{renamed[node.id]}{rest}"
-    if hidden:
-        lines.insert(0, "import builtins" + (f" as {module}" if module != "builtins" else ""))
-    return "\n".join(lines) if renamed else code
+            line, start, end = lines[node.lineno - 1], node.col_offset, node.end_col_offset
+            lines[node.lineno - 1] = line[:start] + renamed[node.id].encode() + line[end:]
+    return "\n".join([*imports, *[""] * bool(imports), *(line.decode() for line in lines)])
 
 
-def _imports(tree: ast.Module) -> Iterator[tuple[int, str, str]]:
-    """Yield the line of each import, the name that it binds, and the module."""
-    for node in tree.body:
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            (alias,) = node.names
-            package = f"{node.module}." if isinstance(node, ast.ImportFrom) else ""
-            yield node.lineno, alias.asname or alias.name, f"{package}{alias.name}"
+def _free_alias(alias: str, workspace: Workspace, taken: Collection[str]) -> str:
+    """Return the usual name of a module, or another one if the user may have that name."""
+    module, known = _MODULES[alias], workspace.modules.get(alias)
+    if known == module or not (known or workspace.is_cut or alias in workspace.variables):
+        return alias
+    short = module.rpartition(".")[2]
+    wanted = module.replace(".", "_") if short == alias else short
+    is_there = workspace.modules.get(wanted) == module
+    return wanted if is_there else fresh(wanted, {*taken, alias})
+
+
+def _import(module: str, name: str) -> str:
+    """Return the line that imports a module under this name."""
+    package, _, last = module.rpartition(".")
+    if name == last:
+        return f"from {package} import {last}" if package else f"import {module}"
+    return f"import {module} as {name}"

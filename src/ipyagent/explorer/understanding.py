@@ -13,19 +13,19 @@ from dataclasses import replace
 from functools import reduce
 from itertools import islice
 
-from ipyagent.explorer import files, talk
+from ipyagent.explorer import errands
 from ipyagent.explorer.builders import two_tables
-from ipyagent.explorer.files import find_errand, load_line
 from ipyagent.explorer.frame import Frame, Token, find_pattern, first_of, has, values_of
 from ipyagent.explorer.frame_parser import FrameParser
-from ipyagent.explorer.lexer import ORDERS, Lexer, chunks, name_loaded
+from ipyagent.explorer.intents import Query
+from ipyagent.explorer.lexer import ORDERS, Lexer, chunks
 from ipyagent.explorer.markdown import cell, code, codes
 from ipyagent.explorer.names import nearest, words
-from ipyagent.explorer.query import Query
 from ipyagent.explorer.reading import Reading, TableReader, turns
-from ipyagent.explorer.snippets import script, touches
+from ipyagent.explorer.snippets import touches
 from ipyagent.explorer.vocabulary import names_of
 from ipyagent.explorer.workspace import (
+    UNCLEAR,
     MisfitError,
     Part,
     Say,
@@ -66,21 +66,18 @@ class PromptReader:
     def __init__(self, prompt: str, workspace: Workspace, *, offering: bool = True) -> None:
         self.prompt, self.workspace, self.offering = prompt, workspace, offering
         self.names = names_of(workspace, None)
-        self.tokens = {
-            order: name_loaded(Lexer(self.names, order).tokens(prompt), workspace)
-            for order in ORDERS
-        }
+        self.tokens = {order: Lexer(self.names, order).tokens(prompt) for order in ORDERS}
         self.readings: list[tuple[Table, Reading]] = []
 
     def step(self) -> Step:
         """Return the call to make, or what to say."""
         found = chunks(self.prompt, self.names.paths)
         if all(each.tag == "SIGN" for each in found):
-            return talk.help_out(None, self.workspace)
+            return errands.help_out(None, self.workspace)
         try:
             return self.errand() or self.on_tables() or self.decline(found)
         except MisfitError as misfit:
-            return talk.decline(self.workspace, [], [str(misfit)])
+            return errands.decline(self.workspace, [], [str(misfit)])
 
     # Requests that are not about the inside of one table.
 
@@ -91,7 +88,7 @@ class PromptReader:
                 frame = FrameParser(self.tokens[order], Table("")).parse()
             except MisfitError:
                 continue
-            if errand := find_errand(frame):
+            if errand := errands.find_errand(frame):
                 return errand(frame, self.workspace)
         return self.two_tables()
 
@@ -105,9 +102,9 @@ class PromptReader:
             raise MisfitError(f"{code(str(named[0][1]))} is one table; name another beside it.")
         for tag, value in named:
             if tag == "FILE":
-                return files.at_file(value, self.workspace) if is_table_file(value) else None
+                return errands.at_file(value, self.workspace) if is_table_file(value) else None
             if self.workspace.tables[value].columns is None:
-                return files.at_columns(self.workspace.tables[value], self.workspace)
+                return errands.at_columns(self.workspace.tables[value], self.workspace)
         one, other = (self.workspace.tables[value] for _, value in named)
         if "polars" in (one.library, other.library):
             raise MisfitError("I can compare and join two pandas tables only.")
@@ -144,7 +141,7 @@ class PromptReader:
             reasons = [f"That could be about {codes(steps)}: please name the {what}."]
             plain = self.prompt.strip().rstrip(".?!")
             offers = self.understood(f"{plain} in {code(name)}" for name in steps)
-            return talk.decline(self.workspace, [], reasons, offers)
+            return errands.decline(self.workspace, [], reasons, offers)
         return next(iter(steps.values()), None)
 
     def look_at(self, table: Table, many: int) -> Step | None:
@@ -153,8 +150,8 @@ class PromptReader:
         tokens = Lexer(names_of(self.workspace, bare), "words").tokens(self.prompt)
         may_fit = not turns(tokens) and bool({t.tag for t in tokens} - _FUNCTION_WORDS)
         if table.path:
-            return files.at_file(table.path, self.workspace) if many == 1 and may_fit else None
-        return files.at_columns(table, self.workspace) if may_fit or not table.opaque else None
+            return errands.at_file(table.path, self.workspace) if many == 1 and may_fit else None
+        return errands.at_columns(table, self.workspace) if may_fit or not table.opaque else None
 
     def on_table(self, table: Table) -> Step | None:
         """Return the step for a request about this very table."""
@@ -178,16 +175,20 @@ class PromptReader:
         texts = [c for c in table.of_kind("text") if c not in table.dates]
         if not texts or not 0 < len(said) <= 4 or set(said) <= table.looked_up:
             return None
-        if talk.find_language(self.prompt) or turns(reading.unknown) or not all(map(words, said)):
+        if (
+            errands.find_language(self.prompt)
+            or turns(reading.unknown)
+            or not all(map(words, said))
+        ):
             return None
         guesses = (TableReader(self.prompt, table, self.workspace, o, texts[-1]) for o in ORDERS)
         if any(each.read().is_understood for each in guesses):
-            return files.at_values(table, said, self.workspace)
+            return errands.at_values(table, said, self.workspace)
         return None
 
     def run(self, parts: Sequence[Part], table: Table, reading: Reading) -> Step:
         """Return the one call that answers all questions; it loads the file first, if need be."""
-        lines = [load_line(table.path, table.name, self.workspace)] if table.path else []
+        lines = [errands.load_line(table.path, table.name, self.workspace)] if table.path else []
         copy = Query(Frame(), table, self.workspace).data.name
         if copies := any(part.copies for part in parts):
             columns = f"{{c: {table.name}[c].to_numpy() for c in {table.name}.columns}}"
@@ -198,14 +199,14 @@ class PromptReader:
             lines += [*part.lines, *[f"del {', '.join(dict.fromkeys(gone))}"] * bool(gone)]
         notes = [f"I read {code(a)} as {code(b)}." for a, b in reading.corrected.items()]
         notes += [f"Not taken into account: “{cell(each)}”" for each in reading.ignored]
-        if doubt := files.explain_doubt(table.path, self.workspace):
+        if doubt := errands.explain_doubt(table.path, self.workspace):
             known = self.workspace.readings[table.path]
             if touches("\n".join(lines[1:]), table.name, known.columns):
                 return doubt
             lines.append(f"del {table.name}")
             notes.append(f"{code(table.path)} is read for this answer only: {cell(known.doubt)}.")
         elif table.path:
-            loaded = files.name_source(table.path, self.workspace)
+            loaded = errands.name_source(table.path, self.workspace)
             notes.append(f"{loaded} is loaded as {code(table.name)}.")
 
         def answer(output: str) -> str:
@@ -214,7 +215,7 @@ class PromptReader:
             return "\n\n".join([*said, *[f"_{' '.join(notes)}_"] * bool(notes)])
 
         rule = "; ".join(part.rule for part in parts)
-        return Task(rule, "run_python", {"code": script(*lines)}, answer)
+        return Task(rule, "run_python", {"code": "\n".join(lines)}, answer)
 
     # Prompts that are not understood.
 
@@ -223,21 +224,21 @@ class PromptReader:
         workspace = self.workspace
         if missing := values_of(found, "NOFILE"):
             reason = f"I see no file {codes(missing)} in the workspace."
-            return talk.decline(workspace, [], [reason])
-        if language := talk.find_language(self.prompt):
-            return talk.decline_in(language, workspace)
+            return errands.decline(workspace, [], [reason])
+        if language := errands.find_language(self.prompt):
+            return errands.decline_in(language, workspace)
         if not self.readings:
             paths = [] if workspace.tables else workspace.table_files
             reasons = [f"That could be about {codes(paths)}: please name the file."]
             unknown = dict.fromkeys(t.text for t in self.tokens["words"] if t.tag == "UNKNOWN")
-            return talk.decline(workspace, list(unknown), reasons * (len(paths) > 1))
+            return errands.decline(workspace, list(unknown), reasons * (len(paths) > 1))
         table, reading = min(self.readings, key=lambda e: (len(e[1].unknown), len(e[1].reasons)))
         unknown = dict.fromkeys(t.text for t in reading.unknown if t.text)
-        reasons = [e for e in reading.reasons if not (unknown and "know these words" in e)]
+        reasons = [e for e in reading.reasons if not (unknown and e == UNCLEAR)]
         if len(self.readings) > 1 and not unknown:
             reasons = []  # they are about tables that the prompt may not mean
         offers = self.understood(self._near(table, reading))
-        return talk.decline(workspace, list(unknown), reasons, offers)
+        return errands.decline(workspace, list(unknown), reasons, offers)
 
     def understood(self, offers: Iterator[str] | Sequence[str]) -> list[str]:
         """Return the first of these prompts that are understood, without a look at values."""

@@ -69,6 +69,7 @@ class NameTable:
     table: Table | None = None
     index: dict[Words, list[Named]] = field(default_factory=dict)
     paths: dict[str, str] = field(default_factory=dict)
+    loaded: dict[str, str] = field(default_factory=dict)  # path to table, in this very run
     entities: frozenset[str] = frozenset()  # what rows of this very table are
     words: frozenset[str] = frozenset()
     """The words in the names, which a typing error may be corrected to."""
@@ -108,7 +109,7 @@ def names_of(workspace: Workspace, table: Table | None) -> NameTable:
         for way in (path, f"./{path}", path.rpartition("/")[2]):
             paths.setdefault(way.casefold(), path)
     paths |= {folder.casefold(): folder for folder in _folders(workspace)}
-    return NameTable(paths=paths).with_names(_names_beside(workspace))
+    return NameTable(paths=paths, loaded=workspace.loaded).with_names(_names_beside(workspace))
 
 
 def _spell(named: Named) -> Words:

@@ -23,7 +23,6 @@ _KINDS: dict[Kind, str] = {
     "bool": "bool", "date": r"datetime|date\b", "number": r"u?int\d*|float\d*|decimal",
     "text": "str|string|object|category|utf8|categorical|enum",
 }  # fmt: skip
-_POLARS = re.compile(r"String|Utf8|Boolean|Date|Categorical|Enum|List|Struct|Null|Decimal")
 _VARIABLE = re.compile(r"(?:- )?(?P<name>[^\W\d]\w*): (?P<rest>\S.*)")
 _FRAME = re.compile(
     rf"DataFrame, [\d,]+ rows? [x{TIMES}] (?P<width>[\d,]+) columns?(?P<rest>.*)", re.DOTALL
@@ -288,28 +287,22 @@ def _sections(context: str) -> dict[str, str]:
 
 def with_variables(workspace: Workspace, listing: str) -> Workspace:
     """Return the workspace with the variables of a listing."""
-    workspace = replace(workspace, modules=dict(workspace.modules))
-    known: dict[str, Table] = {}
+    modules, is_cut = dict(workspace.modules), workspace.is_cut
     for line in listing.splitlines():
         found = _VARIABLE.fullmatch(line.strip())
-        if line.startswith("… and ") or (found and found["rest"].endswith(", …")):
-            workspace = replace(workspace, is_cut=True)
-        if not found or found["name"] == "modules":
-            for each in found["rest"].split(", ") if found else ():  # as in `json, pd (pandas)`
-                if module := _MODULE.fullmatch(each):
-                    workspace.modules[module["name"]] = module["module"] or module["name"]
-            continue
-        if frame := _FRAME.match(found["rest"]):
+        is_cut |= line.startswith("… and ") or bool(found and found["rest"].endswith(", …"))
+        if found and found["name"] == "modules":  # as in `json, pd (pandas)`
+            named = filter(None, map(_MODULE.fullmatch, found["rest"].split(", ")))
+            modules |= {each["name"]: each["module"] or each["name"] for each in named}
+        elif found and (frame := _FRAME.match(found["rest"])):
             listed = frame["rest"].removesuffix(" [polars]").removeprefix(" (").removesuffix(")")
             columns = _named_in_line(listed, frame["width"])
-            library = _library(frame["rest"], columns)
             if same := _SAME.fullmatch(listed):
-                other = known.get(same["name"])
-                columns, library = (other.columns, other.library) if other else (None, library)
-            known[found["name"]] = Table(found["name"], library, columns)
-            workspace = workspace.with_table(known[found["name"]])
-        workspace = replace(workspace, variables=workspace.variables | {found["name"]})
-    return workspace
+                columns = workspace.tables.get(same["name"], Table("")).columns
+            workspace = workspace.with_table(Table(found["name"], _library(frame), columns))
+        elif found:
+            workspace = replace(workspace, variables=workspace.variables | {found["name"]})
+    return replace(workspace, modules=modules, is_cut=is_cut)
 
 
 def with_files(workspace: Workspace, listing: str) -> Workspace:
@@ -327,7 +320,7 @@ def table_from_inspection(table: Table, output: str) -> Table | None:
     rows = {_plain(each["column"]): each["dtype"] for each in _read_listing(listing)}
     if frame is None or (columns := _whole(rows, frame["width"])) is None:
         return None
-    return replace(table, columns=columns, library=_library(frame["rest"], columns))
+    return replace(table, columns=columns, library=_library(frame))
 
 
 def _named_in_line(text: str, width: str) -> dict[str, str] | None:
@@ -355,11 +348,8 @@ def _plain(name: str) -> str:
         return name
 
 
-def _library(described: str, columns: dict[str, str] | None) -> Library:
-    if "[polars]" in described:
-        return "polars"
-    dtypes = (columns or {}).values()
-    return "polars" if any(map(_POLARS.match, dtypes)) else "pandas"
+def _library(frame: re.Match[str]) -> Library:
+    return "polars" if "[polars]" in frame["rest"] else "pandas"
 
 
 # Steps after a prompt: a call, a look before it, or words.
@@ -411,6 +401,9 @@ class Part:
 
 
 Step = Task | Look | Say
+
+
+UNCLEAR = "I know these words, but not what they ask for together."
 
 
 class MisfitError(Exception):

@@ -125,7 +125,7 @@ class Notebook:
 
     def _suggest_for_page(self) -> list[str]:
         """Return requests that fit the variables and files; none without any."""
-        from ipyagent.explorer.talk import suggest_for  # only for a notebook without runs
+        from ipyagent.explorer.errands import suggest_for  # only for a notebook without runs
 
         with state_of(self.shell).cell_lock:
             return suggest_for(self.environment.describe())

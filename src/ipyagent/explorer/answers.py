@@ -1,12 +1,17 @@
-"""Sentences that depend on what came out: ties, nothing missing, a profile."""
+"""From a row of the table of intents to code, and from what it printed to a sentence.
+
+Some sentences depend on what came out: ties, nothing missing, a profile.
+"""
 
 from __future__ import annotations
 
+import csv
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from ipyagent.explorer.frame import first_of
-from ipyagent.explorer.intents import Answer
+from ipyagent.explorer.intents import STATISTICS, Env, Query, sentence_case, title
 from ipyagent.explorer.markdown import (
     Rows,
     UnreadableError,
@@ -17,22 +22,162 @@ from ipyagent.explorer.markdown import (
     format_count,
     label,
     number,
+    numbers,
     percent,
     table,
 )  # fmt: skip
-from ipyagent.explorer.query import Query, sentence_case, title
+from ipyagent.explorer.snippets import literal
+from ipyagent.explorer.workspace import Part
 
 _SHOWN = 30  # values or groups in an answer
-_SAMPLE, _ADJUSTED = "of a sample (ddof=1)", "adjusted, as in pandas"
-_NOTES = {
-    "std": _SAMPLE, "var": _SAMPLE, "pstd": "ddof=0", "pvar": "ddof=0", "skew": _ADJUSTED,
-    "kurt": "adjusted, normal = 0, as in pandas",
-}  # fmt: skip
 
 
-def describe_statistics(
-    query: Query, columns: list[str], stats: list[str], output: str, library: str
-) -> str:
+@dataclass
+class Answer:
+    """The figures that a call printed, and the rows of its table."""
+
+    env: Env
+    output: str
+    figures: list[str]
+    rows: Rows
+    heading: list[str]
+
+    @property
+    def digits(self) -> int | None:
+        """The decimals to round to."""
+        asked = self.env.query.frame.digits
+        return asked if asked is not None else self.env.row.digits
+
+    def show(self) -> str:
+        """Return the table in Markdown."""
+        row, columns = self.env.row, self.env.query.table.columns or {}
+        is_keyed = row.block.startswith("keys")
+        left = len(self.env.lists["keys"]) if is_keyed else min(row.left, len(self.heading))
+        names = label if self.heading[0] == "column" else cell
+        measured = numbers([each[left:] for each in self.rows], self.digits)
+        measured = measured or [[] for _ in self.rows]
+        body = [[*map(names, each[:left]), *m] for each, m in zip(self.rows, measured, strict=True)]
+        heads = [
+            label(name) if name in columns and f"'{name}'" not in row.block else title(name)
+            for name in self.heading
+        ]
+        return table(heads, body, left=left)
+
+
+def render(env: Env) -> Part:
+    """Return the part that runs a row's code, and says what came out."""
+    row, query, text = env.row, env.query, env.text
+    for name in row.names.split():
+        env.say(name, query.name(name))
+    template = row.code
+    if query.polars and row.polars:
+        template, env.code["t"] = row.polars, query.table.name
+    lines = [line for line in _fill(template, env).splitlines() if line.strip()]
+    drop = [env.code[name] for name in row.names.split()]
+    of = next((text[name] for name in ("a", "col", "keys") if name in text), "")
+    rule = text.get("rule") or (f"{row.name} of {of.replace('`', '')}" if of else row.name)
+    copies = query.polars and not row.polars
+    rule = f"{rule} ({query.table.name})"
+    return Part(rule, tuple(lines), lambda out: _answer(env, out), tuple(drop), copies)
+
+
+def _fill(template: str, env: Env) -> str:
+    """Put names into a template; within a text, as in `"mean of {col}"`, they become part of it."""
+
+    def join(text: re.Match[str]) -> str:
+        named = re.sub(r"(?<!\{)\{(\w+)\}", lambda name: env.lists[name[1]][0], text[1])
+        made = literal(named).replace("{", "{{").replace("}", "}}")
+        return made if named != text[1] else text[0]
+
+    return re.sub(r'"([^"\n]*)"', join, template.strip("\n")).format_map(env.code)
+
+
+def _answer(env: Env, output: str) -> str:
+    row, figures = env.row, list[str]()
+    if "figures" in row.code:
+        found = re.search(r"^figures (\S.*)$", output, re.MULTILINE)
+        if found is None:
+            raise UnreadableError("no figures")
+        figures = found[1].split()
+    heading = _heading(env, output)
+    given = Answer(env, output, figures, block(output, heading) if heading else [], heading)
+    if row.finish:
+        return _FINISH[row.finish](given)
+    template = row.answer
+    if row.none and figures[0] == "0":
+        template = row.none
+    if row.single and figures[-1] == "1":
+        template = row.single
+    said = _words(given)
+    if heading and "{table}" in template:
+        said["table"] = given.show()
+    return re.sub(r"\{(\w+)\}", lambda found: said[found[1]], template)
+
+
+def _words(given: Answer) -> dict[str, str]:
+    """Return the words of a sentence: names of the row, and figures by their place."""
+    figures, rows, query = given.figures, given.rows, given.env.query
+    top = rows[0] if rows else ["", ""]
+    said = {
+        **given.env.text, "types": _types(query), "top": cell(top[0]),
+        "top1": number(top[-1], given.digits),
+        "count": "row" if len(rows) == 1 else f"{len(rows):,} rows",
+    }  # fmt: skip
+    for place, value in enumerate(figures):
+        is_whole = re.fullmatch(r"-?\d+", value)
+        said[str(place)] = number(value, None if is_whole else given.digits)
+        said[f"n{place}"] = f"{int(value):,}" if is_whole else value
+        said[f"s{place}"] = _significant(value, query.frame.digits)
+    if len(figures) > 1 and figures[0].isdecimal() and figures[1].isdecimal():
+        said["p"] = percent(*figures[:2])
+    if figures and re.fullmatch(r"[-\d.e+]+|nan", figures[-1]):
+        level = float(query.frame.options.get("ALPHA", 0.05))
+        below = float(figures[-1]) < level
+        said |= {"level": f"{level:g}", "sig": "" if below else "not "}
+        said |= {"dep": "not " if below else "", "strength": _strength(figures[0])}
+        said["follows"] = "does not follow" if below else "is compatible with"
+    return said
+
+
+def _types(query: Query) -> str:
+    rows = [f"| {label(c)} | {cell(dtype)} |" for c, dtype in (query.table.columns or {}).items()]
+    return "\n".join(["| column | type |", "|---|---|", *rows])
+
+
+def _strength(r: str) -> str:
+    size = abs(float(r)) if re.fullmatch(r"-?[\d.]+(e-?\d+)?", r) else 0.0
+    if size < 0.1:
+        return "hardly any"
+    word = "strong" if size >= 0.7 else "moderate" if size >= 0.4 else "weak"
+    return f"{word}, {'positive' if float(r) > 0 else 'negative'}"
+
+
+def _significant(value: str, digits: int | None) -> str:
+    """Return a number with the decimals that were asked for, or with four digits that matter."""
+    try:
+        return f"{float(value):.4g}" if digits is None else number(value, digits)
+    except ValueError:
+        return value
+
+
+def _heading(env: Env, output: str) -> list[str]:
+    """Return the heading of the table that a row's code prints."""
+    if env.row.block == "every":
+        return list(env.query.table.columns or {})
+    found: list[str] = []
+    for part in re.findall(r"'[^']*'|\S+", env.row.block):
+        if part == "...":
+            starts = [line for line in output.splitlines() if line.startswith(found[0])]
+            found = next(csv.reader(starts), [])
+        else:
+            found += [part.strip("'")] if part.startswith("'") else env.lists[part]
+    return found
+
+
+# Sentences of their own.
+
+
+def describe_statistics(query: Query, columns: list[str], stats: list[str], output: str) -> str:
     """Say the statistics of columns that were printed, each column in its line."""
     lines = [found.split() for found in re.findall(r"^figures (\S.*)$", output, re.MULTILINE)]
     names = [n for s in stats for n in (("0.25", "0.5", "0.75") if s == "quartiles" else (s,))]
@@ -44,9 +189,7 @@ def describe_statistics(
         return f"There are no values to compute from in {query.about}."
     if len(columns) == len(names) == 1:
         (stat,) = names
-        note = _NOTES.get(stat, "")
-        if library == "scipy" and stat in ("skew", "kurt"):
-            note = "as in scipy, not adjusted"
+        note = STATISTICS.get(stat, {}).get("note", "")
         value = number(" ".join(lines[0][1:]).removesuffix(" 00:00:00"), digits)
         counted = f"({number(counts[0])} values in {query.about}{'; ' * bool(note)}{note})"
         return f"The {title(stat)} of {code(columns[0])} is **{value}** {counted}."
@@ -156,11 +299,11 @@ def leader(given: Answer) -> str:
     more = " or more" if len(tied) == len(given.rows) == 3 else ""
     ties = f" {len(tied)}{more} rows have it." if len(tied) > 1 else ""
     shown = table([*map(label, heading)], [[*map(cell, row)] for row in tied], left=width)
-    found = r"^group \{(.+): (?:np\.float64\()?([-\d.e+]+)\)?\}$"
-    if group := re.search(found, given.output, re.MULTILINE):
-        name = cell(group[1].strip("'\""))
-        mean = f"{env.text['key']} **{name}** that has the {end}: {number(group[2])}"
-        shown += f"\n\nOn average it is {mean}."
+    if "key" in env.lists:
+        by_group = [env.lists["key"][0], f"mean of {env.lists['col'][0]}"]
+        ((name, mean),) = block(given.output, by_group)
+        which = f"{env.text['key']} **{cell(name)}** that has the {end}: {number(mean)}"
+        shown += f"\n\nOn average it is {which}."
     return f"{head}.{ties}\n\n{shown}"
 
 
@@ -214,25 +357,6 @@ def _notes(found: Rows, rows: int) -> str:
     return "\n".join(notes)
 
 
-def tables(given: Answer) -> str:
-    """Say how two tables differ."""
-    env, mine = given.env, given.env.query.table.columns or {}
-    one, other, theirs = env.text["plain"], env.text["other"], env.lists["theirs"]
-    only = [[c for c in mine if c not in theirs], [c for c in theirs if c not in mine]]
-    notes = [f"- Only in {n}: {codes(c)}" for n, c in zip((one, other), only, strict=True) if c]
-    types = [c for c in mine if c in theirs and c not in env.lists["shared"]]
-    notes += [f"- Of different types: {codes(types)}"] * bool(types)
-    found = {row[0]: row[1] for row in given.rows}
-    both, left, right = (found[each] for each in ("both", "left_only", "right_only"))
-    notes.append(
-        f"- Different rows over the {len(env.lists['shared'])} shared columns: {both} in both, "
-        f"{left} only in {one}, {right} only in {other}"
-    )
-    sizes = [["rows", *given.figures], ["columns", str(len(mine)), str(len(theirs))]]
-    return f"**{one} and {other}**\n\n{table(['', one, other], sizes)}\n\n" + "\n".join(notes)
-
-
-FINISH: dict[str, Callable[[Answer], str]] = {
-    each.__name__: each
-    for each in (groups, missing, counts, mode, leader, difference, profile, tables)
+_FINISH: dict[str, Callable[[Answer], str]] = {
+    each.__name__: each for each in (groups, missing, counts, mode, leader, difference, profile)
 }

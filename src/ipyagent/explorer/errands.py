@@ -1,24 +1,28 @@
-"""Files and variables: list them, show them, load a table; looks at what nobody described."""
+"""Requests that are not about the inside of a table: files, variables, talk about the explorer.
+
+Looks at what nobody described are here, too.
+"""
 
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from importlib.resources import files
 from pathlib import PurePosixPath
 
-from ipyagent.explorer import talk
+from ipyagent.explorer.answers import render
 from ipyagent.explorer.binding import bind
 from ipyagent.explorer.frame import Frame, compile_pattern, first_of, spell_tags, values_of
-from ipyagent.explorer.intents import intents
+from ipyagent.explorer.intents import INTENTS, Query
 from ipyagent.explorer.markdown import UnreadableError, block, code, codes, fence, figures
 from ipyagent.explorer.names import fresh, words
-from ipyagent.explorer.query import Query
-from ipyagent.explorer.rendering import render
-from ipyagent.explorer.snippets import literal, script
+from ipyagent.explorer.snippets import literal
 from ipyagent.explorer.workspace import (
     SHEET,
+    UNCLEAR,
     FileReading,
     Look,
     MisfitError,
@@ -28,10 +32,12 @@ from ipyagent.explorer.workspace import (
     Task,
     Workspace,
     is_table_file,
+    of_context,
     table_from_inspection,
     with_files,
     with_variables,
 )  # fmt: skip
+from ipyagent.providers import default_models
 
 _READERS = {
     "csv": "pd.read_csv({})", "tsv": 'pd.read_csv({}, sep="\\t")',
@@ -39,6 +45,22 @@ _READERS = {
     "json": "pd.read_json({})", "jsonl": "pd.read_json({}, lines=True)",
 }  # fmt: skip
 SCHEMA = ["column", "dtype"]
+_ABOUT = """\
+I am a **deterministic data explorer, not a language model**. I turn clear requests into ordinary \
+tool calls and tell you what they returned. I understand requests to
+
+- list and read files, load tables (csv, tsv, parquet, xlsx, json)
+- profile a table: size, types, missing values, duplicates, outliers, correlations
+- compute statistics, counts and shares: by group, with a filter, rounded; what is highest
+- compare two groups or two tables, test, correlate, plot
+- change a table: fill, drop, rename, convert, add a column, sort, join, save
+
+Try one of these:"""
+
+_LANGUAGES: dict[str, dict[str, str]] = tomllib.loads(
+    files("ipyagent.explorer").joinpath("languages.toml").read_text("utf-8")
+)
+_MARKS = {name: frozenset(each["words"].split()) for name, each in _LANGUAGES.items()}
 
 
 def load_line(path: str, name: str, workspace: Workspace) -> str:
@@ -67,7 +89,7 @@ def load_code(path: str, name: str, workspace: Workspace) -> str:
     index = f'print("index:", {name}.index[:1], {name}.iloc[:, -1].count())'
     lines = [index] if path not in workspace.readings and ending in ("csv", "tsv") else []
     size = f'print(len({name}), "rows")'
-    return script(load_line(path, name, workspace), size, *lines, schema_line(Table(name)))
+    return "\n".join([load_line(path, name, workspace), size, *lines, schema_line(Table(name))])
 
 
 def name_source(path: str, workspace: Workspace) -> str:
@@ -195,9 +217,83 @@ def inspect(frame: Frame, workspace: Workspace) -> Step:
     return Task(f"inspect {name}", "inspect_variable", arguments, lambda o: f"{head}\n\n{fence(o)}")
 
 
+# Talk.
+
+
+def find_language(prompt: str) -> str | None:
+    """Return the language of a prompt, if it is one of those that get a reply in it."""
+    said = re.findall(r"[^\W\d_]+", prompt.casefold())
+    scores = {name: sum(word in marks for word in said) for name, marks in _MARKS.items()}
+    best = max(scores, key=scores.__getitem__)
+    is_clear = scores[best] >= max(2, (len(said) + 2) // 3)
+    return best if is_clear and best != "English" else None
+
+
+def suggest_for(context: str) -> list[str]:
+    """Return three requests that fit a context block; none if it has nothing to ask about."""
+    workspace = of_context(context)
+    has_data = workspace.variables or any(not each.endswith(".ipynb") for each in workspace.files)
+    return _suggest(workspace) if has_data else []
+
+
+def _suggest(workspace: Workspace) -> list[str]:
+    """Return three requests that are understood in this workspace."""
+    if table := next(iter(workspace.tables.values()), None):
+        name, numbers, texts = code(table.name), table.of_kind("number"), table.of_kind("text")
+        floats = [n for n in numbers if "float" in table.dtype(n).lower()] or numbers
+        middle = f"Histogram of {code(floats[-1])}" if floats else f"First 5 rows of {name}"
+        if texts:
+            what = f"Plot {code(floats[-1])}" if floats else f"Count {name}"
+            middle = f"{what} by {code(texts[0])}"
+        return [f"Profile {name}", middle, f"Missing values in {name}"]
+    for path in workspace.table_files[:1]:
+        return [f"{do} {code(path)}" for do in ("Load", "Profile", "Missing values in")]
+    return ["List files", "What variables are there?", "What can you do?"]
+
+
+def _with_suggestions(text: str, workspace: Workspace) -> str:
+    """Return a text with requests to try after it, and how to use a language model instead."""
+    suggestions = "\n".join(f"- {each}" for each in _suggest(workspace))
+    return (
+        f"{text}\n\n{suggestions}\n\nFor free conversation, set an API key such as "
+        f"`{next(iter(default_models()))}`, or choose a model: `%agent model ollama/qwen3`."
+    )
+
+
+def help_out(frame: Frame | None, workspace: Workspace) -> Say:
+    """Describe the explorer's abilities."""
+    return Say("help", _with_suggestions(_ABOUT, workspace))
+
+
+def welcome(frame: Frame, workspace: Workspace) -> Say:
+    """Answer thanks."""
+    return Say("thanks", _with_suggestions("You're welcome. What next?", workspace))
+
+
+def decline(
+    workspace: Workspace, unknown: Sequence[str], reasons: Sequence[str], offers: Sequence[str] = ()
+) -> Say:
+    """Decline honestly: name the unknown words, and why the words that fit do not apply."""
+    names = [f"These words are beyond me here: {codes(unknown)}."] if unknown else []
+    why = " ".join(dict.fromkeys([*reasons, *names])) or UNCLEAR
+    meant = "Did you mean\n\n" + "\n".join(f"- {o}" for o in offers) + "\n\n" if offers else ""
+    text = (
+        f"**I can't answer that without guessing.** I'm a data explorer, not a language model. "
+        f"{why}\n\n{meant}Try one of these:"
+    )
+    rule = f"unknown words {', '.join(unknown)}" if unknown else why
+    return Say(f"declined: {rule}", _with_suggestions(text, workspace), True)
+
+
+def decline_in(language: str, workspace: Workspace) -> Say:
+    """Decline a prompt in another language, in that language."""
+    reply = " ".join(_LANGUAGES[language]["reply"].split())
+    return Say(f"declined: {language}", _with_suggestions(reply, workspace), True)
+
+
 _WAYS: tuple[tuple[str, str, Callable[[Frame, Workspace], Step]], ...] = (
-    ("HELP THANKS?", "", talk.help_out),
-    ("THANKS (AND? THANKS)*", "", talk.welcome),
+    ("HELP THANKS?", "", help_out),
+    ("THANKS (AND? THANKS)*", "", welcome),
     ("SHOW? (LOOK|FILES) (LOOK|FILES|COLUMNS)?", "", list_files),
     ("SHOW? ENDING? FILES? (FOLDER FILES? | FILES)", "", list_files),
     ("SHOW? VARS", "", list_variables),
@@ -260,14 +356,14 @@ def at_columns(table: Table, workspace: Workspace) -> Look:
 
     rule = f"columns of {table.name}"
     if table.opaque:
-        return Look(rule, "run_python", {"code": script(schema_line(table))}, learn)
+        return Look(rule, "run_python", {"code": schema_line(table)}, learn)
     return Look(rule, "inspect_variable", {"name": table.name}, learn)
 
 
 def at_values(table: Table, said: Sequence[str], workspace: Workspace) -> Look:
     """Find, in each column of text, the values that begin like these words; load a file for it."""
     starts = sorted({word[:4] for text in said for word in words(text)})
-    env = bind(intents()["values that begin so"], Query(Frame(), table, workspace))
+    env = bind(INTENTS["values that begin so"], Query(Frame(), table, workspace))
     env.put("cols", table.of_kind("text"))
     env.put("pattern", "|".join(map(re.escape, starts)))
     part, path = render(env), table.path
@@ -283,4 +379,4 @@ def at_values(table: Table, said: Sequence[str], workspace: Workspace) -> Look:
             return replace(workspace, profiles={**workspace.profiles, path: seen})
         return workspace.with_table(replace(seen, path=""), path)
 
-    return Look(f"values in {table.name}", "run_python", {"code": script(*lines)}, learn)
+    return Look(f"values in {table.name}", "run_python", {"code": "\n".join(lines)}, learn)
