@@ -357,7 +357,10 @@ def test_stored_operations_that_are_spoilt_are_no_tools(user: User) -> None:
         user.services.register("s", server.url)
     (file,) = (user.folder.parent / "user/data/ipyagent/services").glob("*.json")
     assert len(user.restart().tools()) == 5
+    piped = {"name": "p", "argument": "p", "where": "query", "style": "pipeDelimited"}
+    operation = {"name": "o", "method": "GET", "path": "/o", "parameters": [piped]}
     for spoilt in (
+        {"operations": [json.dumps(operation)]},  # it would be sent in another style
         {"operations": "spoilt"},
         {"operations": ["{"]},
         {"packed": "of older versions"},

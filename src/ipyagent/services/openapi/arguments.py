@@ -22,6 +22,7 @@ _JSON, FORM, _MULTIPART = (
     "multipart/form-data",
 )
 _PLACES = ("path", "query", "header", "cookie")
+_Style = Literal["form", "simple", "deepObject"]
 _RARE_STYLES = (
     *("label", "matrix", "spaceDelimited", "pipeDelimited"),
     *("ssv", "tsv", "pipes"),  # Swagger 2
@@ -34,7 +35,7 @@ class Parameter(Model):
     name: str
     argument: str
     where: Literal["path", "query", "header"]
-    style: str = "form"
+    style: _Style = "form"
     explode: bool = False
 
 
@@ -88,7 +89,7 @@ class OperationArguments:
             Parameter(name=name, argument=argument, where=where, style=style, explode=explode)
         )
 
-    def _style(self, node: JsonDict) -> tuple[str, bool]:
+    def _style(self, node: JsonDict) -> tuple[_Style, bool]:
         """Return the style of a parameter, and whether it is exploded; raises NotCallableError.
 
         Of 125,000 public operations 164 are refused here.
@@ -100,10 +101,10 @@ class OperationArguments:
             raise NotCallableError(
                 f"its parameter {excerpt(node['name'], 40)} is {kind}, which is not supported"
             )
-        usual = "form" if where == "query" else "simple"
+        usual: _Style = "form" if where == "query" else "simple"
         if self._is_swagger:
             return usual, style == "multi"
-        style = style if style == "deepObject" else usual
+        style = "deepObject" if style == "deepObject" else usual
         return style, bool(node.get("explode", style in ("form", "deepObject")))
 
     def _unused_name(self, name: str, where: str) -> str:

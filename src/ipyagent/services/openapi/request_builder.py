@@ -22,12 +22,7 @@ from ipyagent.errors import InvalidArgumentsError, MCPToolCallError
 from ipyagent.plaintext import visible
 from ipyagent.schema import Preview
 from ipyagent.services.openapi import urls
-from ipyagent.services.openapi.arguments import (
-    FORM,
-    Parameter,
-    is_json,
-    media_kind,
-)
+from ipyagent.services.openapi.arguments import FORM, Parameter, is_json, media_kind
 from ipyagent.services.openapi.operations import PLACEHOLDER, Operation
 from ipyagent.services.openapi.registry import Service
 
