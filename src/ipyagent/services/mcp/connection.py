@@ -386,7 +386,8 @@ class Connection:
         self._stop.clear()
         if mode == "legacy" and code == UNSUPPORTED_PROTOCOL_VERSION:
             return "auto", sse
-        status = getattr(self._server_transport, "status", None)
+        transport = self._server_transport
+        status = transport.status if isinstance(transport, LimitedTransport) else None
         if status in (400, 404, 405) and not sse and self.config.transport is None:
             return "legacy", True
         if mode == "legacy" and code == METHOD_NOT_FOUND:

@@ -93,13 +93,13 @@ def _only_shows(statement: ast.stmt) -> bool:
     return False
 
 
-def _table_size(html: str) -> str:
+def _table_size(shown: str) -> str:
     """Return the size of a table, from its HTML or the line that describes it, or ""."""
-    if found := _SIZE.search(html):
+    if found := _SIZE.search(shown):
         rows, columns = (int(each.replace(",", "")) for each in found.groups() if each)
         return f"{rows:,} rows × {columns:,}"  # noqa: RUF001
-    if 'class="dataframe"' not in html:
+    if 'class="dataframe"' not in shown:
         return ""
-    body = html.partition("<tbody>")[2]
+    body = shown.partition("<tbody>")[2]
     rows, columns = body.count("<tr"), body.partition("</tr>")[0].count("<td")
     return f"{plural(rows, 'row')} × {columns}"  # noqa: RUF001
