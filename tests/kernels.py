@@ -286,6 +286,7 @@ def asking(server: ModelServer) -> dict[str, str]:
 def kernel(folder: Path, *, loads: bool = True, **environment: str) -> Iterator[Kernel]:
     """A kernel in `folder`, with no keys in its environment, that `loads` the extension."""
     kept = {k: v for k, v in os.environ.items() if "KEY" not in k and not k.startswith("IPYAGENT")}
+    kept.pop("PYTHONUNBUFFERED", None)  # a user's kernel keeps text until it is flushed
     own = {"XDG_CONFIG_HOME": str(folder / ".config"), "MPLBACKEND": ""}
     # What is asked about is what most tests are about.
     env = kept | own | {"IPYAGENT_AGENT__LOOK_FREELY": "false"} | environment

@@ -111,7 +111,7 @@ class Outputs:
 
     def write(self, channel: Channel, text: str) -> None:
         """Add printed text."""
-        self.read_descriptors()
+        self._read_earlier()
         self._add_text(channel, text)
 
     def _add_text(self, channel: Channel, text: str) -> None:
@@ -124,6 +124,12 @@ class Outputs:
             last.write(part)
             self._chars += len(part)
             self._drop_the_middle()
+
+    def _read_earlier(self) -> None:
+        """Add what others than Python's streams have put out before, written yet or not."""
+        for descriptor in self.descriptors.values():
+            descriptor.flush()
+        self.read_descriptors()
 
     def read_descriptors(self) -> None:
         """Add what others than Python's streams have written meanwhile."""
@@ -140,7 +146,7 @@ class Outputs:
         metadata: JsonDict | None = None,
     ) -> None:
         """Add a rich output."""
-        self.read_descriptors()
+        self._read_earlier()
         self._make_room()
         piece = self._display(bundle, display_id, metadata)
         self._pieces.append(piece)

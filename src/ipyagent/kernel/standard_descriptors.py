@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from functools import cache, partial
 
 _ROOM = 1_000_000
 """Bytes for a pipe: C code that holds the interpreter's lock waits once it is full."""
@@ -78,6 +79,11 @@ class DescriptorOutput:
                 os.write(self._past, text.encode("utf-8", "replace"))
             return self._past is not None
 
+    def flush(self) -> None:
+        """Write what Python and C still keep; not on the thread that reads, which must not wait."""
+        if self.is_open and not self.is_worker:
+            _flush(self.number)
+
     def read(self) -> str:
         """Return what has been written since the last time."""
         pieces = []
@@ -120,10 +126,17 @@ def _is_of_stream(number: int) -> bool:
 
 def _flush(number: int) -> None:
     """Write what Python and C still keep for a descriptor."""
+    _find_flush_of_c(number)()
     with contextlib.suppress(Exception):  # it may be closed, or no stream at all
         getattr(sys, _NAMES[number]).flush()
+
+
+@cache
+def _find_flush_of_c(number: int) -> Callable[[], object]:
+    """Return what writes the text that C keeps."""
     with contextlib.suppress(Exception):  # other systems name it in another way
         import ctypes
 
         libc = ctypes.CDLL(None)
-        libc.fflush(ctypes.c_void_p.in_dll(libc, _NAMES[number].strip("_")))
+        return partial(libc.fflush, ctypes.c_void_p.in_dll(libc, _NAMES[number].strip("_")))
+    return lambda: None
