@@ -19,10 +19,10 @@ type Listener = (transcript: Transcript | null) => void;
 /** Follows one live run. After a gap in the sequence numbers it requests a snapshot, once. */
 export class Channel {
   transcript: Transcript | null = null;
+  isDisconnected = false;
 
   private lastSeq: number | null = null;
   private hellos = 0;
-  private isDisconnected = false;
   private cutOff: CutOff | null = null;
   private decidedApprovals = new Set<string>();
   private listeners = new Set<Listener>();

@@ -257,6 +257,42 @@ def test_what_was_not_seen_is_shown_and_not_approved(jupyterlab: Any, notebook: 
     press_until(book, APPROVE, card, "success")
 
 
+def test_a_question_is_uncovered_where_its_output_and_heading_are_collapsed(
+    jupyterlab: Any, notebook: Any
+) -> None:
+    option = script(jupyterlab.folder, "covered", python("seen = 1"), "Done.")
+    heading = nbformat.v4.new_markdown_cell("# A part")
+    book = notebook(LOAD, heading, f"%%agent {option}\nBegin.")
+    book.start_all()
+    book.expect_state(1, "waiting")
+    fold = """() => {
+        const { content } = window.jupyterapp.shell.currentWidget;
+        content.widgets[2].outputHidden = true;
+        content.widgets[1].headingCollapsed = true;
+        content.activeCellIndex = 1;
+    }"""
+    book.page.evaluate(fold)
+    expect(book.cell(1)).to_be_hidden()
+    hold_approve(book)
+    card = book.run(1).locator("[data-ipyagent=tool]")
+    expect(card).to_be_in_viewport()
+    press_until(book, APPROVE, card, "success")
+
+
+def test_a_question_without_a_card_is_shown_in_the_panel(jupyterlab: Any, notebook: Any) -> None:
+    option = script(jupyterlab.folder, "cut", python("seen = 1"), "Done.")
+    book = notebook(LOAD, f"%%agent {option}\nBegin.", "1")
+    book.start_all()
+    book.expect_state(1, "waiting")
+    to_command_mode(book, 1)
+    book.command("notebook:cut-cell")
+    expect(book.page.locator("[data-ipyagent=approve]:visible")).to_have_count(0)
+    book.page.keyboard.press(APPROVE)
+    card = book.page.locator("#ipyagent-panel [data-ipyagent=tool]")
+    expect(card).to_be_in_viewport()
+    expect(card).to_have_attribute("data-state", "awaiting_approval")
+
+
 def test_a_long_call_is_approved_by_keys_only_after_its_last_line_was_shown(
     jupyterlab: Any, notebook: Any
 ) -> None:

@@ -111,6 +111,25 @@ def test_each_kind_is_shown_once_below_its_card_and_the_model_is_told(
 
 
 @pytest.mark.kernel
+def test_a_widget_is_shown_once_and_before_its_code_goes_on(fresh: Kernel, tmp_path: Path) -> None:
+    code = "import ipywidgets\nbar = ipywidgets.IntProgress()\ndisplay(bar)\nbar.value = 7"
+    reply = agent(fresh, tmp_path, code)
+    events = [str(message["content"].get("data")) for message in reply.messages]
+    drawn = [number for number, event in enumerate(events) if "'IntProgress(value=" in event]
+    moved = [number for number, event in enumerate(events) if "'value': 7" in event]
+    assert len(drawn) == len(moved) == 1
+    assert drawn < moved
+
+
+def test_the_lines_of_running_code_leave_out_what_the_page_shows_below_them() -> None:
+    outputs = Outputs()
+    outputs.place = "below"
+    outputs.show({WIDGET: {}, "text/plain": "IntProgress()"})
+    outputs.write("stdout", "epoch 1\n")
+    assert outputs.recent_text() == "epoch 1"
+
+
+@pytest.mark.kernel
 def test_the_newest_state_of_a_display_is_shown(fresh: Kernel, tmp_path: Path) -> None:
     reply = agent(
         fresh,

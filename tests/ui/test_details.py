@@ -312,7 +312,10 @@ def test_the_sample_reads_the_same_with_every_level():
         assert not controls(render(louder))
 
 
-@pytest.mark.parametrize("mark", ["[stderr]", "[stdout and stderr]"])
+MARKS = ("[stderr]", "[stdout and stderr]", "[widget, shown to the user]")
+
+
+@pytest.mark.parametrize("mark", MARKS)
 def test_the_last_lines_of_a_stopped_call_stay_in_sight_without_the_reason(mark: str) -> None:
     why, lines = "stopped by the user after 3 s", [f"epoch {n}" for n in range(30)]
     lines.insert(25, mark)

@@ -1,7 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 
+import { Channel } from '../channel';
 import { RunView } from '../view/run';
-import { plan, PLAN_MOMENTS, PLAN_TRANSCRIPT, tellings, withPlan } from './story';
+import { CUT_OFF, plan, PLAN_MOMENTS, PLAN_TRANSCRIPT, tellings, withPlan } from './story';
 
 let decide: ReturnType<typeof vi.fn>;
 let view: RunView;
@@ -23,6 +24,21 @@ beforeEach(() => {
 });
 
 afterEach(() => view.dispose());
+
+it('says how to decide on a plan whose kernel is gone, and offers nothing that needs it', () => {
+  const channel = new Channel(vi.fn());
+  const cut = new RunView(channel);
+  channel.subscribe(transcript => cut.update(transcript));
+  channel.receive({ type: 'snapshot', seq: 1, transcript: draft, cut_off: CUT_OFF });
+  const buttons = () => [...cut.element.querySelectorAll('button')].map(each => each.textContent);
+  expect(buttons()).toContain('■ Stop');
+  expect(cut.element.textContent).not.toContain('%agent approve');
+  channel.disconnect();
+  expect(buttons()).toEqual([]);
+  expect(cut.element.querySelector('.ipyagent-clock')?.textContent).toBe('');
+  expect(cut.element.textContent).toContain('This plan waits for %agent approve');
+  cut.dispose();
+});
 
 describe('a plan that waits (P28)', () => {
   beforeEach(() => view.update(draft));

@@ -60,6 +60,16 @@ describe('code of an answer', () => {
     expect(button.getAttribute('aria-label')).toBe('This notebook is read-only');
   });
 
+  it('has buttons with names that hold their labels, for who speaks to them', () => {
+    const find = drawn({ text, is_answer: true, calls: [ran('x = 1')] });
+    const names = ['to-cell', 'copy', 'keep-cells'].map(name => find(name)[0].ariaLabel);
+    expect(names).toEqual([
+      'To cell: Insert this code as a cell below',
+      'Copy this code',
+      'Keep as cells: Insert all code that succeeded as cells below'
+    ]);
+  });
+
   it('has no such button where no notebook can be changed', () => {
     host.insertCells = null;
     const find = drawn({ text, is_answer: true, calls: [ran('x = 1')] });

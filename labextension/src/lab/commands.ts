@@ -32,11 +32,12 @@ class Commands {
   private decisions: Decisions;
 
   constructor(
+    app: JupyterFrontEnd,
     private tracker: INotebookTracker,
     private links: ILinks,
     faces: Faces
   ) {
-    this.decisions = new Decisions(tracker, links, faces);
+    this.decisions = new Decisions(app, tracker, links, faces);
   }
 
   get all(): Record<string, Command> {
@@ -157,7 +158,7 @@ export const commands: JupyterFrontEndPlugin<void> = {
     new Reminder(app, tracker, faces);
     new Notifier(app, links, settings);
     palette?.addItem({ command: NOTIFY, category: CATEGORY });
-    const all = new Commands(tracker, links, faces);
+    const all = new Commands(app, tracker, links, faces);
     for (const [id, { label, ...command }] of Object.entries(all.all)) {
       registry.addCommand(id, {
         ...command,

@@ -60,10 +60,21 @@ export function button(
   const text = revealText(description);
   const key = host.keys[name];
   const title = key === undefined ? text : `${text} (${key})`;
-  const named = { ...attributes, 'data-ipyagent': name, 'aria-label': text, title };
-  const element = h('button', named, label);
+  const named = { 'data-ipyagent': name, 'aria-label': nameOf(label, text), title };
+  const element = h('button', { ...attributes, ...named }, label);
   element.addEventListener('click', press);
   return element;
+}
+
+/** Return a button's name, which holds its label: a user who speaks to it says that. */
+export function nameOf(label: Node | string, description: string): string {
+  const words = typeof label === 'string' ? wordsOf(label) : '';
+  const isIn = wordsOf(description).toLowerCase().includes(words.toLowerCase());
+  return isIn ? description : `${words}: ${description}`;
+}
+
+function wordsOf(text: string): string {
+  return text.replace(/[^\p{L}\p{N}]+/gu, ' ').trim();
 }
 
 /** Return a text field; Enter calls `enter`. */

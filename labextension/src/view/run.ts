@@ -21,6 +21,7 @@ const EXPLORER = 'offline/explorer';
 
 /** The connection of a live run. */
 interface Connection {
+  readonly isDisconnected?: boolean;
   decide: DecideOn;
   send(message: ToRun): void;
 }
@@ -84,7 +85,9 @@ export class RunView {
   /** Draw a run; null before its first snapshot. */
   update(transcript: Transcript | null): void {
     this.element.dataset.state = transcript?.header.state ?? 'running';
-    this.header.update(transcript?.header ?? null, transcript !== null && isOver(transcript));
+    // A plan waits on when its kernel is gone, but nothing of it can be stopped.
+    const isGone = transcript !== null && (isOver(transcript) || this.run?.isDisconnected === true);
+    this.header.update(transcript?.header ?? null, isGone);
     if (transcript === null) {
       return;
     }

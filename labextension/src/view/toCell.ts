@@ -1,7 +1,7 @@
 /** Buttons that make code of a run cells of its notebook. */
 import type { Call } from '../protocol';
 import { h } from './dom';
-import { button } from './form';
+import { button, nameOf } from './form';
 import { host } from './host';
 
 /** Milliseconds for which a button confirms. */
@@ -72,7 +72,7 @@ export function confirmingButton(
   return place;
 }
 
-function setLabel(element: HTMLElement, label: string, name: string): void {
+function setLabel(element: HTMLElement, label: string, description: string): void {
   element.textContent = label;
-  element.setAttribute('aria-label', name);
+  element.setAttribute('aria-label', nameOf(label, description));
 }

@@ -21,7 +21,13 @@ from ipyagent.json_types import JsonDict
 from ipyagent.kernel.frontend import Surface, detect
 from ipyagent.kernel.main_thread import without_reminders
 from ipyagent.kernel.outputs import Outputs, TableBundle
-from ipyagent.kernel.page_bundles import is_of_library, with_chart, without_markup
+from ipyagent.kernel.page_bundles import (
+    PageBundle,
+    is_of_library,
+    page_kind,
+    with_chart,
+    without_markup,
+)
 from ipyagent.kernel.protocols import CellResult, DisplayPublisher, Shell, Variables
 from ipyagent.kernel.recording import Recording
 from ipyagent.schema import ToolResult
@@ -140,6 +146,7 @@ class _Cell(Recording):
         self.shell = shell
         self._quiet = _ends_in_semicolon(shell, code)
         self._show = shell.display_pub.publish
+        self._published: list[PageBundle] = []
         front_end = detect(shell)
         if front_end.surface is Surface.NOTEBOOK and not self.outputs.place:
             # Without a live page the card comes last.
@@ -150,8 +157,20 @@ class _Cell(Recording):
             return super().__exit__(*error)
         finally:
             for each in self.outputs.page_bundles:
-                transient = {"display_id": each.display_id} if each.display_id else {}
-                self._show(each.data, each.metadata, transient=transient)
+                if each not in self._published:
+                    self._publish(each)
+
+    def publish_widgets(self) -> None:
+        """Publish the widgets so far: a progress bar is for while the code runs."""
+        for each in self.outputs.page_bundles:
+            is_final = page_kind(each.data) == "widget" and each.display_id is None
+            if is_final and each not in self._published:
+                self._published.append(each)
+                self._publish(each)
+
+    def _publish(self, bundle: PageBundle) -> None:
+        transient = {"display_id": bundle.display_id} if bundle.display_id else {}
+        self._show(bundle.data, bundle.metadata, transient=transient)
 
     def patches(self) -> Iterator[tuple[object, str, object]]:
         yield from super().patches()
@@ -249,6 +268,8 @@ class _Publisher:
             self._past.publish(data, metadata, **how)
         elif not how.get("update"):
             outputs.show(data, shown_as, metadata)
+            if page_kind(data) == "widget":
+                self._recording.publish_widgets()
         elif not outputs.update(data, shown_as, metadata):
             self._past.publish(data, metadata, **how)
 

@@ -197,6 +197,7 @@ class Outputs:
             if (size := size + pieces[at].size) >= RECENT:
                 pieces = pieces[at:]
                 break
+        pieces = [piece for piece in pieces if piece.page is None]  # the page shows these
         # Displays, and what the other channel says, stand on lines of their own.
         texts = (text.removesuffix("\n") for _, text in _join_pieces(pieces, brief=False) if text)
         text = "\n".join(texts)[-RECENT:]

@@ -42,6 +42,8 @@ _OURS = "application/vnd.ipyagent."
 """Types of our own cards: code cannot show one as if a run had made it."""
 
 _VEGALITE = "application/vnd.vegalite.v5+json"
+SHOWN = ", shown to the user]"
+"""The end of the line that tells a model of a bundle."""
 NAMES_OF_OBJECTS = ("<IPython.core.display.", "<IPython.lib.display.")
 
 
@@ -93,7 +95,7 @@ def describe_page_bundle(bundle: JsonDict, kind: str) -> str:
     texts = [bundle.get(mime) for mime in ("text/plain", "text/latex")]
     text = next((each for each in texts if isinstance(each, str) and each), "")
     readable = kind not in _KINDS.values() and not text.startswith(NAMES_OF_OBJECTS)
-    return "\n".join([*([text] if text and readable else []), f"[{kind}, shown to the user]"])
+    return "\n".join([*([text] if text and readable else []), f"[{kind}{SHOWN}"])
 
 
 def explain_absence(kind: str) -> str:

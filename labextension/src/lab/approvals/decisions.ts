@@ -1,12 +1,13 @@
 /** Approves and denies by shortcut: presses the buttons of a face that are on screen. */
-import { Notification } from '@jupyterlab/apputils';
+import type { JupyterFrontEnd } from '@jupyterlab/application';
 import type { INotebookTracker } from '@jupyterlab/notebook';
 
 import type { PendingApproval } from '../../protocol';
+import { placeOf, uncover } from '../cells/cellLocations';
 import type { ILinks } from '../kernel/links';
 import type { Faces } from './faces';
 import { areAllButtonsInSight, Face, scrollToFace } from './visibility';
-import { listWaiting, Waiting } from './waiting';
+import { listWaiting, PANEL, showWaiting, Waiting } from './waiting';
 
 /** Milliseconds between two deliberate presses: a key that is held down decides nothing. */
 const PRESS_MILLISECONDS = 400;
@@ -16,6 +17,7 @@ export class Decisions {
   private lastPress = -PRESS_MILLISECONDS;
 
   constructor(
+    private app: JupyterFrontEnd,
     private tracker: INotebookTracker,
     private links: ILinks,
     private faces: Faces
@@ -33,9 +35,10 @@ export class Decisions {
     if (now - last < PRESS_MILLISECONDS) {
       return;
     }
+    const { oldest } = this;
     const face = await this.findFace();
     if (face === null) {
-      Notification.warning('The card of this call is not in the notebook, so it cannot be seen.');
+      await (oldest && this.lead(oldest));
     } else if (areAllButtonsInSight(face)) {
       face.form.querySelector<HTMLButtonElement>(`[data-ipyagent="${word}"]`)?.click();
     } else {
@@ -55,15 +58,24 @@ export class Decisions {
     return this.oldest && this.faces.choiceOf(this.oldest);
   }
 
-  /** Find the face with the buttons, scrolling to the cell that asks if none is displayed. */
+  /** Find the face with the buttons, uncovering the cell that asks if none is displayed. */
   private async findFace(): Promise<Face | null> {
-    const content = this.tracker.currentWidget?.content;
-    const cellId = this.pending?.cell_id;
-    const index = content?.widgets.findIndex(({ model }) => model.id === cellId) ?? -1;
-    if (this.face === null && index >= 0) {
-      await content?.scrollToItem(index);
+    const { oldest } = this;
+    const place = oldest && placeOf(oldest.approval.cell_id, [oldest.panel]);
+    this.faces.chooseFaces();
+    if (this.face === null && place !== null) {
+      await uncover(place);
       this.faces.chooseFaces();
     }
     return this.face;
+  }
+
+  /** Show a question without a face in the current notebook: in another one, or in the panel. */
+  private async lead(waiting: Waiting): Promise<void> {
+    await showWaiting(waiting, this.app);
+    this.faces.chooseFaces();
+    if (this.faces.choiceOf(waiting) === null) {
+      this.app.shell.activateById(PANEL);
+    }
   }
 }

@@ -1,7 +1,7 @@
 /** Finds cells of open notebooks, and brings the user there. */
 import type { JupyterFrontEnd } from '@jupyterlab/application';
 import { Notification } from '@jupyterlab/apputils';
-import type { ICellModel, ICodeCellModel } from '@jupyterlab/cells';
+import { CodeCell, type ICellModel, type ICodeCellModel } from '@jupyterlab/cells';
 import { NotebookActions, NotebookPanel } from '@jupyterlab/notebook';
 
 /** Duration of the animation in style/proposals.css. */
@@ -48,11 +48,23 @@ export function placeOf(cellId: string | null, panels: NotebookPanel[]): Place |
 }
 
 /** Scroll to a cell, and select it. */
-export async function goTo({ panel, index }: Place, app: JupyterFrontEnd): Promise<void> {
+export async function goTo(place: Place, app: JupyterFrontEnd): Promise<void> {
+  const { panel, index } = place;
   app.shell.activateById(panel.id);
   panel.content.deselectAll();
   panel.content.activeCellIndex = index;
-  await panel.content.scrollToItem(index, 'smart');
+  await uncover(place, 'smart');
+}
+
+/** Scroll to a cell, unfolding the heading above it and its outputs. */
+export async function uncover({ panel, index }: Place, align?: 'smart'): Promise<void> {
+  const { content } = panel;
+  const cell = content.widgets[index];
+  NotebookActions.expandParent(cell, content);
+  if (cell instanceof CodeCell) {
+    cell.outputHidden = false;
+  }
+  await content.scrollToItem(index, align);
 }
 
 /** Insert a code cell below another one, and run it. */

@@ -41,7 +41,7 @@ def transcribe_plan(
         title=f"Plan · {plural(len(run.plan), 'step')}",
         hash=reveal(run.plan_id or ""),
         steps=tuple(map(partial(_step, run), steps, states, rehearsals)),
-        hint="" if is_asked else _hint(run),
+        hint=_hint(run),
         approval=None if approval_id is None else _approval(approval_id),
         late=late,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ipyagent.agent.live_output import CHARS, LINES
 from ipyagent.kernel.outputs import CHANNEL_MARKS
+from ipyagent.kernel.page_bundles import SHOWN
 from ipyagent.phrases import plural
 from ipyagent.plaintext import strip_escapes
 from ipyagent.schema import Display, ImageContent, ToolResult, TruncatedOutput
@@ -56,7 +57,11 @@ def _split_remark(result: ToolResult) -> tuple[str, str]:
 
 def last_lines(result: ToolResult) -> str:
     """Return the last lines that a call had put out until it was stopped; "" for others."""
-    lines = [line for line in _bare(result.so_far).split("\n") if line not in CHANNEL_MARKS]
+    lines = [
+        line
+        for line in _bare(result.so_far).split("\n")
+        if line not in CHANNEL_MARKS and not line.endswith(SHOWN)
+    ]
     return "\n".join(lines[-LINES:])[-CHARS:]
 
 
