@@ -143,7 +143,7 @@ def _answer(blocks: Sequence[Block], target: Target) -> Iterator[JsonDict]:
             case ThinkingContent(thinking=text, signature=signature) if (
                 signature and signs_thinking
             ) or wants_all:
-                text = text or NO_THOUGHT
+                text = text if text or signature else NO_THOUGHT
                 yield {"type": "thinking", "thinking": text, "signature": signature}
             case TextContent(text=text) if text.strip():
                 yield {"type": "text", "text": well_formed(text)}
