@@ -30,6 +30,8 @@ def broken_rules(definition: ToolDefinition) -> list[str]:
         types = types if isinstance(types, list) else [types]
         found += [f"{key} in {node}" for key in NOWHERE & node.keys()]
         found += [f"the type {each!r}" for each in types if each not in TYPES]
+        if not node.keys() & {"type", "anyOf", "allOf"}:
+            found.append(f"no type in {node}")
         if "array" in types and not isinstance(node.get("items"), dict):
             found.append(f"an array without items: {node}")
         names = node.get("properties", {})

@@ -24,6 +24,11 @@ DEEPSEEK = (
     "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>list_files\n```json\n"
     '{"path": "."}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>'
 )
+BARS = ["｜DSML｜", "｜｜DSML｜｜", "‖DSML‖", "||DSML||", " | DSML | "]
+INVOKED = (
+    '<BARinvoke name="list_files">\n<BARparameter name="path" string="true">.</BARparameter>\n'
+    "</BARinvoke>"
+)
 WRITTEN = [
     TAGGED,
     f"<tool_call>\n{CALL}\n</tool_call>",
@@ -107,6 +112,17 @@ WRITTEN = [
     f"[unused11][{CALL}][unused12]",
     'I look.\n<tool name="list_files">\n<param name="path">.</param>\n</tool>',
     "<tool name='list_files'>{}</tool>",
+    f"<tool>{CALL}</tool>",
+    '<tool_call name="list_files">{"path": "."}</tool_call>',
+    f"<|python_start|>{CALL}<|python_end|>",
+    '<|python_start|>[list_files(path=".")]<|python_end|>',
+    "declaration:default_api:list_files{path:.}",
+    f'{{"function_call": {CALL}}}',
+    '<|channel|>analysis to=functions.list_files code<|message|>{"path": "."}<|call|>',
+    *(f"<{bar}tool_calls>\n{INVOKED.replace('BAR', bar)}\n</{bar}tool_calls>" for bar in BARS),
+    INVOKED.replace("BAR", BARS[0]),
+    f"I look at the files.\n\n<{BARS[0]}tool_calls>\n{INVOKED.replace('BAR', BARS[0])}",
+    f"I look at the files.\n\n<{BARS[0]}tool_calls",
 ]
 ANSWERS = [
     "Forty-two.",
@@ -145,6 +161,11 @@ ANSWERS = [
     "[unused11] is a token of Pangu.",
     '<tool name="hammer">\n<weight>3</weight>\n</tool>',
     "",
+    f"DeepSeek marks its calls so: <{BARS[0]}tool_calls>, and servers take that away.",
+    "<tool>hammer</tool>",
+    "<tool>list_files</tool> names it.",
+    "declaration: of independence {1776}",
+    "<|python_start|> is a token of Llama.",
 ]
 
 

@@ -284,10 +284,47 @@ def test_a_service_that_wants_thoughts_back_gets_them_from_then_on(lab: Lab, wor
     assert thoughts == ["hm", " "]
 
 
-def test_a_model_that_wants_an_answer_between_results_and_words_gets_one(lab: Lab) -> None:
+def test_deepseek_gets_its_thoughts_back_in_anthropics_format_too(lab: Lab) -> None:
+    """Unsigned ones, those of other models, and a blank where there was none."""
+    words = "The `content[].thinking` in the thinking mode must be passed back to the API."
+    unsigned = [
+        {"type": "thinking", "thinking": "hm"},
+        {"type": "tool_use", "id": "toolu_1", "name": "list_files", "input": {}},
+    ]
+    body = {"role": "assistant", "content": unsigned, "stop_reason": "tool_use"}
+    reply = Reply((json.dumps(body).encode(),), headers={"Content-Type": "application/json"})
+    other = [answer(thinking="so", calls=[("list_files", {})]), answer("Done.")]
+    with ModelServer([*other, reply, refusal(words), *[spoken_answer("Done.")] * 2]) as server:
+        lab.run([], model=client_of(server, "openai/x"))
+        client = client_of(server, "anthropic/deepseek-v4-pro")
+        for _ in range(2):
+            assert lab.run([], model=client).outcome is Outcome.SUCCESS
+        sent = server.requests[-1].body["messages"]
+    firsts = [each["content"][0] for each in sent if each["role"] == "assistant"]
+    thoughts = ["so", " ", "hm", " "]
+    assert firsts == [{"type": "thinking", "thinking": t, "signature": ""} for t in thoughts]
+
+
+ALTERNATE = (
+    "Error: Jinja Exception: After the optional system message, conversation roles must alternate "
+    "user and assistant roles except for tool calls and results."
+)
+
+
+@pytest.mark.parametrize(
+    "refused",
+    [
+        refusal("Unexpected role 'user' after role 'tool'"),
+        refusal(ALTERNATE, 500),
+        stream({"error": {"message": ALTERNATE}}),
+    ],
+    ids=["Mistral", "llama.cpp", "LM Studio"],
+)
+def test_a_model_that_wants_an_answer_between_results_and_words_gets_one(
+    lab: Lab, refused: Reply
+) -> None:
     """Mistral's models refuse the user's words after results, wherever they are served."""
     reply = answer(calls=[("list_files", {})])
-    refused = refusal("Unexpected role 'user' after role 'tool'")
     with ModelServer([reply, reply, refused, *[answer("Done.")] * 2]) as server:
         client = client_of(server, "openai/devstral")
         lab.run([], model=client, max_steps=1)

@@ -94,6 +94,22 @@ async def test_the_reason_of_a_server_is_told_whatever_its_form(place: MCPLab) -
         assert words in str(caught.value), answer
 
 
+async def test_a_description_whose_empty_objects_are_lists_is_read(place: MCPLab) -> None:
+    """PHP writes them so."""
+    listed = [
+        {"name": "a", "inputSchema": []},
+        {"name": "b", "inputSchema": {"type": "object", "properties": []}, "annotations": []},
+    ]
+    place.flag.write_text(json.dumps({"tools/list": reply({"tools": listed})}))
+    assert list(await place.tools(place.raw("written"))) == ["mcp_raw_a", "mcp_raw_b"]
+
+
+async def test_a_result_without_content_is_empty(place: MCPLab) -> None:
+    """Go writes an empty list as null."""
+    result = await call(place, reply({"content": None}))
+    assert (result.success, result.output) == (True, "")
+
+
 async def test_an_answer_without_its_object_is_not_lost(place: MCPLab) -> None:
     assert (await call(place, reply("done"))).output == "done"
     assert (await call(place, reply([{"type": "text", "text": "done"}]))).output == "done"

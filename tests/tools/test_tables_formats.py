@@ -48,6 +48,10 @@ MEANS: dict[tuple[str, bytes], float | None] = {
     ("t.csv", b"city,v\nOslo,1,50\nRome,2,75\n"): DOUBT,
     ("t.csv", b"city,v\nOslo,1,500\nRome,2,750\n"): DOUBT,
     ("t.csv", b"city,v\nOslo,1\nRome,2\n".replace(b"\n", b"\r")): 1.5,
+    ("t.csv", "city,v\nOslo,\u2013\nRome,1\nUlm,2\n".encode()): 1.5,
+    ("t.tsv.gz", gzip.compress(PRICES.replace(b";", b"\t"))): 2,
+    ("t.jsonl.gz", gzip.compress(b'{"a": 1, "v": 1}\n{"a": 2, "v": 2}\n')): 1.5,
+    ("t.json.gz", gzip.compress(b'[{"a": 1, "v": 1}, {"a": 2, "v": 2}]')): 1.5,
     ("t.csv.gz", gzip.compress(PRICES)): 2,
     ("t.csv.zip", pack(PRICES)): 2,
 }

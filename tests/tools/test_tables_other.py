@@ -132,6 +132,21 @@ def test_tables_of_a_database_are_described(tmp_path: Path) -> None:
     assert sorted(tmp_path.iterdir()) == before, "no journal beside it"
 
 
+def test_what_an_index_of_texts_keeps_is_no_table_of_the_user(tmp_path: Path) -> None:
+    connection = sqlite3.connect(tmp_path / "t.db")
+    connection.executescript(
+        "CREATE TABLE notes (a); INSERT INTO notes VALUES (1); CREATE TABLE found_on (b);"
+        "CREATE VIRTUAL TABLE found USING fts5(a); INSERT INTO found VALUES ('x'), ('y'), ('z');"
+    )
+    connection.commit()
+    connection.close()
+    text = describe(tmp_path, "t.db")
+    assert text.startswith("t.db: SQLite table 'notes', 1 rows")
+    assert "found_on" in text
+    assert "found_data" not in text
+    assert "virtual or internal tables, not read" in text
+
+
 def test_a_view_that_never_ends_is_not_run(tmp_path: Path) -> None:
     endless = MANY.replace(" WHERE i < {}", "") + "SELECT i FROM n"
     database(tmp_path, "CREATE TABLE t (a)", f"CREATE VIEW v AS {endless}")

@@ -218,6 +218,8 @@ def test_the_line_says_no_more_than_is_needed(tmp_path: Path, data: str, code: s
         "a,b\nx,1\ny,2\nSubtotal N,3\nz,4\nSubtotal S,4\nGrand total,7\n",
         "t,v,name\ns,m/s,\n0,1,x\n1,,y\n3,4,z\n",
         ",sales,sales\nregion,2023,2024\nN,2,3\nS,6,7\n",
+        ",2023,,2024,\nregion,sales,costs,sales,costs\nN,1,2,3,4\nS,5,6,7,8\n",
+        ",North,,South,\nday,min,max,min,max\n1,1,2,3,4\n2,5,6,7,8\n",
         "sales,,costs,\n2023,2024,2023,2024\n1,2,3,4\n5,6,7,8\n",
     ],
 )

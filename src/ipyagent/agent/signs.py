@@ -135,24 +135,26 @@ _FENCE = re.compile(r"(?ms)^[ \t]*(```|~~~).*?(?:^[ \t]*\1[ \t]*$|\Z)")
 _INLINE = re.compile(r"`[^`\n]*`")
 _WRITTEN_CALL = re.compile(
     r"""(?mx)(?:^[ \t]*|(?<=[.:!?][ ])|(?<=<\|end\|>))(?:
-      (?i:<tool_?(?:call|use)>)\s*(?:\{|\[|<function|<invoke|<name>|[\w.-]+\s*(?:<arg_key|\{|\(|</))
+      (?i:<tool_?(?:call|use)(?:\ name=[^<>\n]{1,80})?>)\s*
+        (?:\{|\[|<function|<invoke|<name>|[\w.-]+\s*(?:<arg_key|\{|\(|</))
     | <function[=(][\w.:-]+[)>{\s]
     | <(?:\w+:)?(?:function_calls?|tool_calls?)>\s*(?:<|\{|\[|\w+\()
-    | <(?:\w+:)?invoke\s+name= | <tool_code>\s*\S | <start_function_call>\s*\S
+    | <(?:\w+:)?invoke\s+name= | <tool_code>\s*\S | <tool>\s*\{ | <start_function_call>\s*\S
     | \[TOOL_CALLS\]\s*(?:[\[{]|[\w.-]+\s*(?:\[|\{)) | \[TOOL_REQUEST\]\s*\{
-    | <\|python_tag\|>\s*(?:\{|\[|[\w.]+\() | <\|START_ACTION\|>\s*[\[{]
+    | <\|python_(?:tag|start)\|>\s*(?:\{|\[|[\w.]+\() | <\|START_ACTION\|>\s*[\[{]
+    | <\s?[|\uff5c‖]{1,2}\s?DSML\s?[|\uff5c‖]
     | <[|\uff5c](?:\w+[|\uff5c])?(?:tool|function)[_▁]calls?[\w▁:]*[|\uff5c]?>\s*\S
     | function<[|\uff5c]tool▁sep[|\uff5c]>\w
     | <\w+_tool_call>\s*\S | <tools>\s*[\[{] | Action:\ *[\w.]+\s*\n\s*Action\ Input:
     | \[unused\d+\]\s*[\[{]
     | <\|tools_prefix\|>\s*\[ | <\|action_start\|>\s*\S | functools\[\s*\{ | &lt;tool_call&gt;\s*\{
-    | (?:<\|start\|>assistant)?(?:<\|channel\|>commentary\ to=|\ to=functions\.)
+    | (?:<\|start\|>assistant)?(?:<\|channel\|>(?:commentary|analysis)\ to=|\ to=functions\.)
     | (?:(?:analysis[^\n]{0,300}?)?assistant)?commentary\ to=functions\.
     )"""
 )
 """How models write calls where a line begins: Qwen, GLM, Llama, Mistral, DeepSeek, Kimi, …"""
 _CALL_END = re.compile(
-    r"</[\w:]+>|\[unused\d+\](?=\s*$)|<[|\uff5c][^\n<>]{0,40}[|\uff5c]>|\[END_TOOL_REQUEST\]"
+    r"</[\w:]+>|</?\s?[|\uff5c‖]{1,2}\s?DSML[^\n<>]{0,200}(?:>|\Z)|\[unused\d+\](?=\s*$)|<[|\uff5c][^\n<>]{0,40}[|\uff5c]>|\[END_TOOL_REQUEST\]"
     r"|[}\])](?=\s*$)|\nObservation:[\s\S]*"
 )
 _PYTHONIC = re.compile(
@@ -161,12 +163,12 @@ _PYTHONIC = re.compile(
 )
 _AS_TAG = re.compile(r"(?m)^[ \t]*<(?:(\w+)>\s*<\w+>|tool\s+name=[\"'](\w+))")
 _NAMED_CALL = re.compile(
-    r"(?mi)^[ \t]*(?:>>>|to=|call:|\[(?:calling tool|tool[ _]call): ?)?"
+    r"(?mi)^[ \t]*(?:>>>|to=|call:|declaration:|\[(?:calling tool|tool[ _]call): ?)?"
     r"(?:(?:functions|default_api)[.:])?(\w+)(?::\d+)?(?:\[ARGS\]|\]|<\|\w+\|>|\()?\s*\{"
 )
 """A tool's name and an object: Functionary, Kimi, Mistral and Gemini without their marks."""
 _JSON_AT_END = re.compile(r"(?s)(?:[^`\n]{0,200}|[^`]{0,2000}\nAction:)\s*```\w*[ \t]*\n(.*)```")
-_CALLS = ("tool_calls", "function", "tool_call", "tool_uses")
+_CALLS = ("tool_calls", "function", "function_call", "tool_call", "tool_uses")
 _NAMES = ("name", "recipient_name", "tool", "tool_name", "function", "action")
 _ARGUMENTS = ("arguments", "parameters", "args", "input", "tool_input", "action_input")
 

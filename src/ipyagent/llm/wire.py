@@ -299,7 +299,7 @@ class ReplyBuilder:
         if call is None and not (chunk.id or chunk.name):
             if not chunk.data:
                 return
-            call = self._without_arguments()
+            call = self._unfinished_call()
         if call is None or _begins_another(chunk, call):
             self._blocks.append(call := _Call())
         call.id = call.id or chunk.id
@@ -308,10 +308,10 @@ class ReplyBuilder:
         call.arguments.append(chunk.data)
         self._at[chunk.index, ""] = self._at[chunk.index, call.id] = call
 
-    def _without_arguments(self) -> _Call | None:
-        """Return the last call if it has no arguments: some servers number these anew."""
+    def _unfinished_call(self) -> _Call | None:
+        """Return the last call if its arguments are not whole: some servers number these anew."""
         last = self._blocks[-1] if self._blocks else None
-        return last if isinstance(last, _Call) and not any(last.arguments) else None
+        return last if isinstance(last, _Call) and not _is_whole(last.arguments) else None
 
     def _tool_calls(self) -> list[ToolCall]:
         calls: list[ToolCall] = []

@@ -22,7 +22,13 @@ from ipyagent.tools.schema_references import REFERRING, References, Schema, merg
 _WIDTH = 200  # characters of a condition that has no words
 _MOST = 10  # parts of a condition
 _DEPTH = 3
-_NAMES = {str: "string", bool: "boolean", int: "integer", float: "number"}
+_NAMES = {
+    str: "string",
+    bool: "boolean",
+    int: "integer",
+    float: "number",
+    type(None): "null",
+}
 _COMBINED = {"anyOf": "Give at least one of", "oneOf": "Give exactly one of"}
 
 
@@ -341,9 +347,9 @@ class Converter:
         }
         new |= self._convert_constants(schema)
         listed = new.get("enum") or schema.get("enum", ())
-        kinds = {_NAMES.get(type(each)) for each in listed}
-        if "type" not in new and len(kinds) == 1 and None not in kinds:
-            new["type"] = kinds.pop()
+        kinds = [*dict.fromkeys(_NAMES.get(type(each)) for each in listed)]
+        if "type" not in new and kinds and None not in kinds:
+            new["type"] = kinds[0] if len(kinds) == 1 else kinds
         combined = self._combine(schema)
         if words := self._describe(schema, combined):
             new["description"] = words

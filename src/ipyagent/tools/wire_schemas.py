@@ -1,9 +1,9 @@
 """Schemas of arguments in the one form that every service takes.
 
 All tools go with each request, so one schema that a service refuses would stop every request. On
-the wire there is an object at the top without combinations, no references, no array without items,
-and only names that all services take. Calls are checked by the original schema, under its own
-names.
+the wire there is an object at the top without combinations, no references, nothing without a type,
+no array without items, and only names that all services take. Calls are checked by the original
+schema, under its own names.
 """
 
 from __future__ import annotations
@@ -70,6 +70,7 @@ class WireSchema:
             if extra is not None:
                 others = extra if isinstance(extra, bool) else converter.convert(extra)
                 self.schema["additionalProperties"] = others
+            self.schema = _add_types(self.schema)
             size = len(json.dumps(self.schema))
             if not converter.is_exhausted and size <= MAX_SCHEMA:
                 break
@@ -122,6 +123,31 @@ class WireSchema:
                 pending += (each for key in _IN_PLACE for each in schema.get(key, ()))
                 pending += (schema[key] for key in ("then", "else") if key in schema)
                 pending += schema.get("dependentSchemas", {}).values()
+
+
+_IN_ARRAYS = ("string", "number", "boolean", "object", "null")
+_TYPES = (*_IN_ARRAYS, "array")
+
+
+def _add_types(schema: Schema, types: tuple[str, ...] = _TYPES) -> Schema:
+    """Return a schema in which each part has a type, the one it is meant for or all of `types`.
+
+    Moonshot, Gemini and llama.cpp refuse a part without, and llama.cpp takes an empty one for an
+    object.
+    """
+    new = {**schema}
+    if "properties" in new:
+        new["properties"] = {name: _add_types(each) for name, each in new["properties"].items()}
+    if isinstance(others := new.get("additionalProperties"), dict):
+        new["additionalProperties"] = not others or _add_types(others)
+    for key in _IN_PLACE:
+        if key in new:
+            new[key] = [*map(_add_types, new[key])]
+    if not new.keys() & {"type", *_IN_PLACE}:
+        new["type"] = "array" if "items" in new else [*types]
+    if "items" in new or "array" in new.get("type", ()):
+        new["items"] = _add_types(new.get("items", {}), _IN_ARRAYS)
+    return new
 
 
 def _any_of(nodes: Iterable[object]) -> Schema:

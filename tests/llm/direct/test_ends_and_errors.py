@@ -169,6 +169,24 @@ async def test_an_error_within_a_delta_is_the_error(request_: ModelRequest) -> N
     assert said.message().text == "Hello"
 
 
+UNFRAMED = [
+    b'data: {"choices":[{"delta":{"cont\n{"error":{"message":"the upstream broke"}}\n\n',
+    b'data: {"choices":[{"delta":{"cont\ndata: {"error":{"message":"the upstream broke"}}\n\n',
+    b'{\n  "error": {\n    "message": "the upstream broke"\n  }\n}\n',
+]
+
+
+@pytest.mark.parametrize("frame", UNFRAMED)
+async def test_an_error_without_an_event_of_its_own_is_the_error(
+    frame: bytes, request_: ModelRequest
+) -> None:
+    """Gateways write it into an event that broke off, or below the last one."""
+    with ModelServer([streamed(HELLO[CHAT][0], frame)]) as server:
+        error, said = await failed(client_of(server, CHAT), request_)
+    assert "the upstream broke" in str(error)
+    assert said.message().text == "Hello"
+
+
 async def test_a_field_that_is_named_twice_is_read(request_: ModelRequest) -> None:
     frames = [b"data: " + sse(each) for each in (*HELLO[CHAT], "[DONE]")]
     with ModelServer([streamed(*frames)]) as server:

@@ -19,7 +19,10 @@ SCHEMAS: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({"type": "integer", "enum": [1, 2]}, {"type": "integer", "description": "(one of: 1, 2)"}),
     ({**TEXT, "enum": ["", "x"]}, {**TEXT, "enum": ["x"], "description": '(one of: "", "x")'}),
     ({"enum": ["a", "b"]}, {**TEXT, "enum": ["a", "b"]}),
-    ({"enum": [True], "description": "Yes?"}, {"description": "Yes? (one of: true)"}),
+    (
+        {"type": "boolean", "enum": [True], "description": "Yes?"},
+        {"type": "boolean", "description": "Yes? (one of: true)"},
+    ),
     (
         {"type": ["string", "null"], "enum": ["a", None]},
         {**TEXT, "enum": ["a"], "description": '(one of: "a", null)'},
@@ -39,7 +42,10 @@ SCHEMAS: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({"type": "object", "additionalProperties": {**TEXT, "format": "uri"}},
      {"type": "object", "additionalProperties": {**TEXT, "description": "(format: uri)"}}),
     ({"type": "object", "properties": {"type": TEXT, "enum": TEXT, "default": TEXT}},) * 2,
-    ({}, {}),
+    (
+        {"type": ["string", "null", "array"], "items": {"type": ["string", "integer"]}},
+        {"anyOf": [TEXT, {"type": "array", "items": {"anyOf": [TEXT, {"type": "integer"}]}}]},
+    ),
 ]  # fmt: skip
 
 

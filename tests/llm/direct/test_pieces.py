@@ -123,6 +123,10 @@ CALLS: dict[str, tuple[list[Any], list[tuple[str, Any]]]] = {
         [piece(P, "read_file", id="a"), piece(P.replace(" ", ""))], READ),
     "arguments under a number of their own": (
         [piece("", "read_file", id="a"), piece(P, index=1)], READ),
+    "arguments under rising numbers": (
+        [piece("", "read_file", id="a"), piece(P[:5], index=1), piece(P[5:9], index=2),
+         piece(P[9:], index=3), piece("{}", "list_files", id="b", index=4)],
+        [*READ, ("list_files", {})]),
     "an empty call at the end": ([piece(P, "read_file", id="a"), {"index": 1, "function": {}}],
                                  READ),
     "name and arguments beside the id": (

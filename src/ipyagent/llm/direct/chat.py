@@ -18,6 +18,7 @@ from ipyagent.json_types import JsonDict, object_of, parse_json, well_formed
 from ipyagent.llm.client import ModelRequest
 from ipyagent.llm.direct.formats import (
     LENGTH,
+    NO_THOUGHT,
     Demand,
     Format,
     Reader,
@@ -32,8 +33,6 @@ from ipyagent.llm.wire import is_sent, to_openai, tools_to_openai
 from ipyagent.phrases import ellipsize
 from ipyagent.schema import Message, Role, StreamChunk, ToolDefinition
 
-_NO_THOUGHT = " "
-"""Stands for the thought of a call that had none, where services want one and not an empty one."""
 _READ = "(results read)"
 """Stands for the answer to results, where services want one before the user's words."""
 
@@ -93,7 +92,7 @@ class ChatFormat(Format):
                 message["reasoning_details"] = details
         wants_thinking = provider.wants_thinking and "tool_calls" in message
         if wants_thinking or Demand.ALL_THOUGHTS in self._target.demands:
-            message["reasoning_content"] = thought or _NO_THOUGHT
+            message["reasoning_content"] = thought or NO_THOUGHT
         signatures = [
             call.pop("provider_specific_fields", None) for call in message.get("tool_calls", ())
         ]

@@ -36,14 +36,19 @@ from ipyagent.llm.service_error import ServiceError, find_error
 from ipyagent.schema import StreamChunk, TokenUsage
 
 _REFUSED = {400, 422}
-_OF_HISTORY = {*_REFUSED, 0, 404, 413, 415, 500}
+_OF_TEMPLATE = {*_REFUSED, 0, 500}
+"""Statuses with which servers refuse what a model's template cannot express."""
+_OF_HISTORY = {*_OF_TEMPLATE, 404, 413, 415}
 """Statuses with which services refuse a part of a conversation; 0 stands for none."""
 _WANTED = {
     Demand.ALL_THOUGHTS: re.compile(
-        r"(?i)reasoning_content\W.*(missing|required|must be (passed|provided|included|set))"
+        r"(?i)(reasoning_content|content\[\]\.thinking)\W"
+        r".*(missing|required|must be (passed|provided|included|set))"
         r"|missing.*reasoning_content"
     ),
-    Demand.ANSWERED_RESULTS: re.compile(r"(?i)unexpected role \W?user\W? after role \W?tool"),
+    Demand.ANSWERED_RESULTS: re.compile(
+        r"(?i)unexpected role \W?user\W? after role \W?tool|roles must alternate"
+    ),
 }
 """What some services want of a conversation, and the words in which they demand it."""
 _EVENTS = "text/event-stream"
@@ -105,6 +110,8 @@ class DirectClient(ServiceClient):
         except httpx.TimeoutException:
             failure = self._explain(TimeoutError(), where)
         except Exception as error:
+            if isinstance(error, ServiceError):
+                self._adapt(error, request)  # for the next attempt
             failure = self._leave_out_refusal(error, request, where) or self._explain(error, where)
         raise failure
 
@@ -152,11 +159,11 @@ class DirectClient(ServiceClient):
 
     def _adapt(self, error: ServiceError, request: ModelRequest) -> bool:
         """Send what a service demands, and not what it refuses; return whether that is new."""
-        if error.status_code not in _REFUSED:
-            return False
         demands, omitted = self._demands, self._omitted
-        self._demands |= {name for name, words in _WANTED.items() if words.search(error.message)}
-        if (refused := _refused_setting(error, request)) is not None:
+        if error.status_code in _OF_TEMPLATE:
+            wanted = {name for name, words in _WANTED.items() if words.search(error.message)}
+            self._demands |= wanted
+        if error.status_code in _REFUSED and (refused := _refused_setting(error, request)):
             self._omitted |= {refused}
         return (self._demands, self._omitted) != (demands, omitted)
 
@@ -225,8 +232,9 @@ class DirectClient(ServiceClient):
             if not splitter.has_events and not reply_parts.is_stream(text):
                 yield self._read_body(beginning, kind, reader, key)
                 return
-            if reader.reason is not None:
-                raise ServiceError.in_stream(reader.reason, is_whole=not reader.has_words)
+            reason = reader.reason or find_error(parse_json(splitter.unframed))
+            if reason is not None:
+                raise ServiceError.in_stream(reason, is_whole=not reader.has_words)
             raise ModelUnavailableError(f"{self.model}: {CUT_OFF}")
         yield self._end(reader)
 

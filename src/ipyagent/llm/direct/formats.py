@@ -40,6 +40,9 @@ _NONE = {"null", "none", "finish_reason_unspecified"}
 LENGTH = "max_tokens"
 """The name under which a length limit is omitted, whatever a format calls it."""
 
+NO_THOUGHT = " "
+"""Stands for the thought of a call that had none, where services want one and not an empty one."""
+
 _LONGEST_INDEX = 10
 
 
@@ -47,7 +50,7 @@ class Demand(Enum):
     """A wish of some services about conversations in the chat format."""
 
     ALL_THOUGHTS = auto()
-    """The thoughts of all answers, as `reasoning_content`."""
+    """The thoughts of all answers, also unsigned ones."""
     ANSWERED_RESULTS = auto()
     """An answer between results and the user's words: Mistral's models."""
 

@@ -13,6 +13,8 @@ from ipyagent.json_types import JsonDict, object_of, well_formed
 from ipyagent.llm.client import ModelRequest
 from ipyagent.llm.direct.formats import (
     LENGTH,
+    NO_THOUGHT,
+    Demand,
     Format,
     Reader,
     Target,
@@ -128,16 +130,20 @@ def _visible(blocks: Iterable[Block], vision: bool) -> Iterator[JsonDict]:
                 yield {"type": "text", "text": describe_image(block, vision=False)}
 
 
-def _answer(blocks: Iterable[Block], target: Target) -> Iterator[JsonDict]:
-    """Yield an answer's blocks, with the thinking that the service can verify."""
+def _answer(blocks: Sequence[Block], target: Target) -> Iterator[JsonDict]:
+    """Yield an answer's blocks, with the thinking that the service can verify or demands."""
     signs_thinking = target.provider.signs_thinking
+    wants_all = Demand.ALL_THOUGHTS in target.demands
+    if wants_all and not any(isinstance(each, ThinkingContent) for each in blocks):
+        yield {"type": "thinking", "thinking": NO_THOUGHT, "signature": ""}
     for block in blocks:
         match block:
             case ThinkingContent(encrypted_content=data, id="") if data and signs_thinking:
                 yield {"type": "redacted_thinking", "data": data}
             case ThinkingContent(thinking=text, signature=signature) if (
                 signature and signs_thinking
-            ):
+            ) or wants_all:
+                text = text if text or signature else NO_THOUGHT
                 yield {"type": "thinking", "thinking": text, "signature": signature}
             case TextContent(text=text) if text.strip():
                 yield {"type": "text", "text": well_formed(text)}

@@ -3,7 +3,7 @@
 Server-sent events are cut out of the bytes as they arrive. Format:
 https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream. Only `data`
 matters here. A line that is bare JSON is taken for data: some services report an error in the midst
-of a stream without any framing. Others name the event `error`, or its field.
+of a stream without any framing, or on several lines. Others name the event `error`, or its field.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ from ipyagent.schema import StreamChunk
 
 _ERRORS = {b"error", b"exception"}
 _MARK = b"\xef\xbb\xbf"
+_OTHER_FIELDS = (b":", b"id:", b"retry:")
+_UNFRAMED = 10_000
 
 
 class EventSplitter:
@@ -42,6 +44,8 @@ class EventSplitter:
         """True if the event that has not ended yet is named so."""
         self.has_events = False
         """True once there was an event."""
+        self.unframed = b""
+        """The beginning of what belongs to no event."""
 
     def feed(self, piece: bytes) -> list[list[str]]:
         """Return the events that end in `piece`, each as its lines of data."""
@@ -90,6 +94,8 @@ class EventSplitter:
             self._is_error = line[6:].strip().lower() in _ERRORS
         elif line.startswith(b"{") and line.rstrip().endswith(b"}"):
             self._data.append(line)
+        elif len(self.unframed) < _UNFRAMED and not line.startswith(_OTHER_FIELDS):
+            self.unframed += line
         self._grow(len(line))
         return None
 
@@ -170,8 +176,21 @@ def _parse(lines: list[str], reader: Reader) -> Iterator[JsonDict]:
             return
         if len(lines) == 1:
             raise
-        events = [e for line in lines if line.strip() not in ("", DONE) for e in _objects(line)]
+        yield from _parse_each(lines)
+        return
     yield from events
+
+
+def _parse_each(lines: list[str]) -> Iterator[JsonDict]:
+    """Yield the objects of lines; raises for a broken line once no other one tells of an error."""
+    broken = None
+    for line in lines:
+        try:
+            yield from _objects(line) if line.strip() not in ("", DONE) else ()
+        except ValueError as error:
+            broken = error
+    if broken:
+        raise broken
 
 
 def _objects(text: str) -> list[JsonDict]:

@@ -169,6 +169,8 @@ def repair_message(message: object) -> object:
 
 def repair_result(result: JsonDict) -> None:
     """Repair a result in place: the call has already been carried out."""
+    if result.get("content", ...) is None:  # as Go writes an empty list
+        result["content"] = []
     for key in [key for key, value in result.items() if value is None]:
         del result[key]
     if "protocolVersion" in result:
@@ -201,6 +203,10 @@ def repair_tool(tool: object) -> Any:
     schema = tool.get("inputSchema")
     if schema is True:
         schema = {"additionalProperties": True}
+    if schema == []:  # as PHP writes an empty object
+        schema = {}
+    if tool.get("annotations") == []:
+        del tool["annotations"]
     if isinstance(schema, dict):
         top = {key: each for key, each in clean(schema).items() if key in _TOP}
         if "object" in top.get("type", ()):

@@ -192,7 +192,8 @@ MISSING = frozenset({
 })  # fmt: skip
 """Cells that table libraries take as missing."""
 _ALSO_MISSING = frozenset({
-    *("-", "--", "?", ":", ".", "..", "...", "…", "*", "/", "na", "none", "nil", "missing", "NaT"),
+    *("-", "--", "\u2013", "\u2014", "?", ":", ".", "..", "...", "…", "*", "/"),
+    *("na", "none", "nil", "missing", "NaT"),
     *("NAN", "n.a.", "N.A.", "k.A.", "k. A.", "n.d.", "N.D.", "ND", "n/d", "\\N"),
     *("#REF!", "#VALUE!", "#DIV/0!", "#NAME?", "#NUM!"),
 })  # fmt: skip

@@ -163,7 +163,7 @@ def _read_start(source: Source, count: int) -> tuple[bytes, bool]:
 
 
 def _unpack(source: Source) -> gzip.GzipFile | IO[bytes]:
-    if source.ending == "gz":
+    if source.path.lower().endswith(".gz"):
         return gzip.GzipFile(fileobj=source.file)
     archive = open_archive(source.file, source.size)
     names = archive.namelist()

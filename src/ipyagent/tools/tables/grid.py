@@ -308,7 +308,8 @@ def arrange(rows: Sequence[Row], *, whole: bool = False, last: Sequence[Row] = (
         other = {key: value for key, value in options.items() if key != "header"}
         other["skiprows"] = place[id(data[lower])]
         return replace(grid, doubt=f"the header may be row {lower + 1} of the table", others=other)
-    if "header" not in options and len(data) > 2 and row_kinds.continues_header(names, data[0]):
+    is_named = "header" not in options and len(data) > 2
+    if is_named and row_kinds.continues_header(names, body[0], data):
         two = {**options, "header": [0, 1]}
         return replace(grid, doubt="the header may have two rows", others=two)
     final = [] if whole or not end else end[-1:]

@@ -126,6 +126,7 @@ _READERS: Mapping[str, Callable[[Source], Sequence[Sample]]] = {
     **dict.fromkeys(spreadsheet.ENDINGS, spreadsheet.read_workbook),
     **dict.fromkeys(sqlite.ENDINGS, sqlite.read_database),
     **dict.fromkeys(("csv.gz", "tsv.gz", "csv.zip"), _single(delimited.read_delimited)),
+    **dict.fromkeys(("json.gz", "jsonl.gz", "ndjson.gz"), _single(records.read_records)),
 }
 
 

@@ -67,7 +67,7 @@ def _write_readings(
     calls = []
     for way in ways:
         given = {**options, **({"dtype": False} if is_changed else {})}
-        if lines and (given or source.ending == "json"):
+        if lines and (given or source.ending == "json" or source.is_packed):
             given["lines"] = True
         if isinstance(way, str):
             given["orient"] = way
@@ -91,7 +91,7 @@ def _write_readings(
         yield f"in doubt: {why}: {calls[0]} or {calls[1]}"
     elif reasons:
         yield f"in doubt: {'; '.join(reasons)}: {calls[0]} or {calls[0]}{after}"
-    elif given or (source.ending != "json" and not lines):
+    elif given or source.is_packed or (source.ending != "json" and not lines):
         yield f"read with: {calls[0]}"
 
 
@@ -209,6 +209,8 @@ def _parse_items(text: str, at: int) -> Iterator[JsonDict]:
 def _count(source: Source, head: Head, sampled: int, lines: bool) -> tuple[int | None, bool]:
     if head.whole:
         return sampled, True
+    if source.is_packed:
+        return None, False
     if lines and source.size <= source.effort.count_bytes:
         # A line of JSON has quotes, but no line end in them.
         counted = count_lines(source, head, quotes=False)

@@ -102,8 +102,20 @@ _PERIOD = re.compile(
 )
 
 
-def continues_header(names: Sequence[object], row: Row) -> bool:
-    """Return whether a row is a second header: years below repeated names, months below years."""
+def _names_below(header: Row, data: Sequence[Row]) -> bool:
+    """Return whether a header has gaps, as merged cells leave them, above names of columns."""
+    gap = next((n for n, cell in enumerate(header) if n and not cell.strip()), len(header))
+    if not any(map(str.strip, header[gap:])) or not data or len(data[0]) < len(header):
+        return False
+    is_text = not any(not cell.strip() or is_value(cell) for cell in data[0])
+    return is_text and any(list_values_below(data))
+
+
+def continues_header(names: Sequence[object], header: Row, data: Sequence[Row]) -> bool:
+    """Return whether the first row is a second header: years below repeated names, and the like."""
+    row = data[0]
+    if _names_below(header, data):
+        return True
     if names and row and all(_PERIOD.fullmatch(str(each).strip()) for each in (names[0], row[0])):
         return True
     years = [is_year(cell) for cell in row if is_value(cell)]
@@ -205,4 +217,6 @@ def is_header(header: Row, data: Sequence[Row]) -> bool:
     if any(is_date(row[n]) for row in data[:TITLES] for n in dated if n < len(row)):
         return False
     periods = [cell for cell in values if is_year(cell) or is_date(cell)]
+    if len(periods) == len(filled) and _names_below(header, data):
+        return True
     return len(periods) == len(values) > 1 and len(set(periods)) == len(periods) < len(filled)

@@ -50,13 +50,13 @@ class Source:
 
     @property
     def ending(self) -> str:
-        """The lower-case ending of the name, without the dot."""
-        return self.path.lower().rpartition(".")[2]
+        """The lower-case ending of the name, without the dot and what says that it is packed."""
+        return self.path.lower().removesuffix(".gz").removesuffix(".zip").rpartition(".")[2]
 
     @property
     def is_packed(self) -> bool:
         """True for text that has to be unpacked."""
-        return self.ending in ("gz", "zip")
+        return self.path.lower().endswith((".gz", ".zip"))
 
     def read_at(self, start: int, count: int) -> bytes:
         """Return up to `count` bytes from `start`."""

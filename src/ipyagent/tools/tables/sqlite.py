@@ -21,6 +21,11 @@ _SECONDS = 0.5
 _STEPS = 1_000
 """Instructions of SQLite between two looks at the clock."""
 _TABLES = 30
+_PARTS = (
+    *("data", "idx", "content", "docsize", "config"),
+    *("segments", "segdir", "stat", "node", "rowid", "parent"),
+)
+"""Tables in which indexes of texts and of places keep what they hold, behind their own name."""
 _LONGEST = 2_000_000
 """Bytes of a value, and of a statement in the schema."""
 _READING = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_RECURSIVE)
@@ -68,10 +73,12 @@ def _read_tables(connection: sqlite3.Connection, whole: bool) -> list[Sample]:
     entries = connection.execute(
         "SELECT type, name, sql FROM sqlite_master WHERE type IN ('table', 'view')"
     ).fetchmany(1_000)
+    virtual = [name for kind, name, sql in entries if kind == "table" and not _is_plain(sql)]
+    hidden = {f"{name}_{part}" for name in virtual for part in _PARTS}.union(virtual)
     tables = [
         name
-        for kind, name, sql in entries
-        if kind == "table" and not name.startswith("sqlite_") and _is_plain(sql)
+        for kind, name, _ in entries
+        if kind == "table" and not name.startswith("sqlite_") and name not in hidden
     ]
     views = [f"view {name}, not run" for kind, name, _ in entries if kind == "view"]
     others = len(entries) - len(views) - len(tables)
