@@ -4,6 +4,7 @@ import base64
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 import textwrap
@@ -120,6 +121,37 @@ def test_a_table_is_returned_as_text_html_and_live_object(kernel: Kernel):
     assert result["output"] == "   a\n0  0\n1  1\n2  2"
     assert "<table" in result["displays"][0]["data"]["text/html"]
     assert kernel.value("type(_r.value).__name__") == "DataFrame"
+
+
+@pytest.mark.kernel
+def test_a_series_is_drawn_as_its_frame_is(kernel: Kernel):
+    kernel.cell("import pandas as pd\nmasses = pd.DataFrame({'s': ['a', 'b'], 'm': [1.5, 2]})")
+    result = kernel.run("masses.groupby('s').m.sum()")
+    assert "Name: m, dtype: float64" in result["output"]
+    assert result["displays"][0]["data"]["text/plain"] == result["output"]
+    html = kernel.value("masses.groupby('s')[['m']].sum()._repr_html_()")
+    assert result["displays"][0]["data"]["text/html"] == html
+    (bare,) = kernel.run("display(pd.Series([1])); None")["displays"]
+    assert "<th></th>\n    </tr>" in bare["data"]["text/html"], "a name of our own would be seen"
+    kernel.cell("pd.set_option('display.notebook_repr_html', False)")
+    assert kernel.run("masses.m")["displays"] == []
+    kernel.cell("pd.reset_option('display.notebook_repr_html')")
+
+
+@pytest.mark.kernel
+def test_a_styled_table_has_its_colors_in_its_cells(kernel: Kernel):
+    kernel.cell("import pandas as pd\nnumbers = pd.DataFrame({'a': [1, 3], 'b': [2, 4]})")
+    code = (
+        "style = numbers.style.highlight_max().bar(subset=['b'])\n"
+        "style.map(lambda n: 'background: RGB(0, 0, 255)' * (n == 1) + 'color: red' * (n == 2))"
+    )
+    html = kernel.run(code)["displays"][0]["data"]["text/html"]
+    cells = re.findall(r'<t[dh] id="[^"]*?(row\d_col\d)"([^>]*)>', html)
+    colors = {cell: re.findall('bgcolor="(.*?)"', more) for cell, more in cells}
+    yellow = ["#ffff00"]
+    assert colors == {
+        "row0_col0": ["#0000ff"], "row0_col1": [], "row1_col0": yellow, "row1_col1": yellow
+    }  # fmt: skip
 
 
 @pytest.mark.kernel

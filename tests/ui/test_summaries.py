@@ -85,7 +85,7 @@ def test_a_change_is_told_by_its_lines() -> None:
             "1,200 rows × 2",
         ),
         (ToolResult(output=repr(SMALL.groupby("b").a.sum())), "3 values"),
-        (ToolResult(output=repr(SMALL.a)), "3 values"),
+        (ToolResult(output=repr(SMALL.a), displays=(drawn(SMALL[["a"]]),)), "3 values"),
         (ToolResult(output=repr(pd.Series(range(400)))), "400 values"),
         (ToolResult(output="[image, 5×5 pixels]", images=(figure(),)), ""),
         (ToolResult(output="42"), "42"),

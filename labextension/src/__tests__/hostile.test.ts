@@ -198,6 +198,22 @@ describe('what is left', () => {
       '<table dir="auto"><tbody><tr><th colspan="2">a</th></tr></tbody></table>'
     );
   });
+
+  it('colors cells, and no color hides what stands in them', () => {
+    const colors = ['#ffff00', '#023858', 'red;position:fixed', '#ggffff', 'url(//a.example)'];
+    const cells = colors.map(each => `<td bgcolor="${each}" style="color: red">a</td>`);
+    const element = document.createElement('div');
+    element.append(sanitize(`<p bgcolor="#ffff00">b</p><table><tr>${cells.join('')}</tr></table>`));
+    expect([...element.querySelectorAll('p, td')].map(each => each.getAttribute('style'))).toEqual([
+      null,
+      'background: rgb(255, 255, 0); color: black;',
+      'background: rgb(2, 56, 88); color: white;',
+      null,
+      null,
+      null
+    ]);
+    expect(element.querySelector('[bgcolor]')).toBeNull();
+  });
 });
 
 describe('hidden characters', () => {

@@ -21,7 +21,17 @@ const TAGS =
   var`.split(/\s+/);
 
 // `class` only reaches `consumeClass`, which reads a code block's language from it.
-const ATTRIBUTES = ['align', 'alt', 'class', 'colspan', 'href', 'rowspan', 'src', 'start'];
+const ATTRIBUTES = [
+  'align',
+  'alt',
+  'bgcolor',
+  'class',
+  'colspan',
+  'href',
+  'rowspan',
+  'src',
+  'start'
+];
 
 /** Blocks that get the direction of their first letter; plain text has its own rules. */
 const OWN_DIRECTION = 'ul, ol, blockquote, table';
@@ -44,6 +54,7 @@ export function sanitize(html: string, before: Before = keepHtml): DocumentFragm
   fragment.querySelectorAll('[src]:not(img)').forEach(each => each.removeAttribute('src'));
   fragment.querySelectorAll('[class]').forEach(consumeClass);
   fragment.querySelectorAll('a').forEach(restrictLink);
+  fragment.querySelectorAll('[bgcolor]').forEach(colorCell);
   fragment.querySelectorAll('th:empty').forEach(each => each.replaceWith(h('td')));
   fragment.querySelectorAll('pre').forEach(label);
   fragment.querySelectorAll<HTMLElement>(OWN_DIRECTION).forEach(block => (block.dir = 'auto'));
@@ -69,6 +80,20 @@ function restrictImage(image: HTMLImageElement): void {
   const source = image.getAttribute('src') ?? '';
   if (!isDataImage(source)) {
     image.replaceWith(imageNotLoaded(image.getAttribute('alt') ?? '', source));
+  }
+}
+
+/** Color a table's cell, with text that can be read on it: no color hides what stands there. */
+function colorCell(element: Element): void {
+  const color = /^#([0-9a-f]{2})([0-9a-f]{2})([0-9a-f]{2})$/.exec(
+    element.getAttribute('bgcolor') ?? ''
+  );
+  element.removeAttribute('bgcolor');
+  if (color !== null && element instanceof HTMLTableCellElement) {
+    const [red, green, blue] = color.slice(1).map(each => parseInt(each, 16));
+    const isLight = 0.3 * red + 0.59 * green + 0.11 * blue > 140;
+    element.style.background = color[0];
+    element.style.color = isLight ? 'black' : 'white';
   }
 }
 

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ipyagent.json_types import JsonDict
+from ipyagent.kernel.drawn_values import improve_bundle
 from ipyagent.kernel.frontend import Surface, detect
 from ipyagent.kernel.main_thread import without_reminders
 from ipyagent.kernel.outputs import Outputs, TableBundle
@@ -25,7 +26,6 @@ from ipyagent.kernel.page_bundles import (
     PageBundle,
     is_of_library,
     page_kind,
-    with_chart,
     without_markup,
 )
 from ipyagent.kernel.protocols import CellResult, DisplayPublisher, Shell, Variables
@@ -217,7 +217,7 @@ class _Cell(Recording):
             if not bundle or not self.mine():
                 return bundle, metadata
             if is_of_library(type(value)):
-                bundle = with_chart(bundle, value)
+                bundle = improve_bundle(bundle, value)
             else:
                 bundle = without_markup(bundle)
             table = table_in(value)

@@ -9,7 +9,6 @@ import base64
 import json
 import re
 from dataclasses import dataclass
-from typing import Any
 
 from ipyagent.json_types import JsonDict
 from ipyagent.kernel.describe.metadata import is_of_module
@@ -41,7 +40,6 @@ _MARKUP = {"text/html", "application/javascript"}
 _OURS = "application/vnd.ipyagent."
 """Types of our own cards: code cannot show one as if a run had made it."""
 
-_VEGALITE = "application/vnd.vegalite.v5+json"
 SHOWN = ", shown to the user]"
 """The end of the line that tells a model of a bundle."""
 NAMES_OF_OBJECTS = ("<IPython.core.display.", "<IPython.lib.display.")
@@ -71,23 +69,12 @@ def is_of_library(cls: type) -> bool:
 
 def without_markup(bundle: JsonDict) -> JsonDict:
     """Return a bundle for a page without what would run there: the page draws the rest."""
-    if page_kind(bundle) is None:
-        return bundle
+    return bundle if page_kind(bundle) is None else without_pages(bundle)
+
+
+def without_pages(bundle: JsonDict) -> JsonDict:
+    """Return a bundle without pages of HTML and scripts."""
     return {mime: value for mime, value in bundle.items() if mime not in _MARKUP}
-
-
-def with_chart(bundle: JsonDict, value: Any) -> JsonDict:
-    """Return the bundle of an Altair chart in the form that JupyterLab draws.
-
-    By default it is a page of HTML, or of a later version.
-    """
-    is_chart = module_name(type(value)).startswith("altair.") and hasattr(value, "to_dict")
-    is_open = "text/html" in bundle or page_kind(bundle) == "Vega-Lite chart"
-    if not is_chart or not is_open or _VEGALITE in bundle:
-        return bundle
-    return {_VEGALITE: value.to_dict()} | {
-        mime: each for mime, each in bundle.items() if mime not in _MARKUP
-    }
 
 
 def describe_page_bundle(bundle: JsonDict, kind: str) -> str:

@@ -39,6 +39,9 @@ def summarize_result(result: ToolResult) -> str:
         return first_line(result.error or "", SUMMARY)
     text = text_above_remark(result)
     drawn = (each.data.get("text/html", "") for each in result.displays)
+    if series := _SERIES.search(text):
+        above = [line for line in text[: series.start()].split("\n") if "  " in line.strip()]
+        return plural(int(series[1] or len(above)), "value")  # its index's name stands alone
     head = text.partition("\n")[0] if "\n\n" in text else ""  # a list's first is one of several
     if found := [*filter(None, map(_table_size, (head, *drawn)))]:
         return found[-1]
@@ -47,9 +50,6 @@ def summarize_result(result: ToolResult) -> str:
     if result.truncated:  # what is left of it has fewer
         return plural(result.truncated.original_lines, "line")
     lines = [line for line in text.split("\n") if line.strip()]
-    if series := _SERIES.search(text):
-        above = [line for line in text[: series.start()].split("\n") if "  " in line.strip()]
-        return plural(int(series[1] or len(above)), "value")  # its index's name stands alone
     joined = " · ".join(map(str.strip, lines))
     if len(lines) < 2 or len(joined) <= LINE:
         return shorten(joined, SUMMARY)
