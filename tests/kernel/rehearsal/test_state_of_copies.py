@@ -383,6 +383,25 @@ def test_an_import_may_look_into_folders_that_are_hidden(
         assert f"imports {name}, which is hidden from it" in rehearse(code, {}, root)["attempts"]
 
 
+def test_the_version_of_a_library_may_be_asked_for_beside_folders_that_are_hidden(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Many libraries do at their import; a distribution that lies there would be missed."""
+    outside, root = tmp_path / "outside", tmp_path / "workspace"
+    outside.mkdir()
+    root.mkdir()
+    (outside / "mine.py").write_text("")
+    monkeypatch.chdir(root)
+    monkeypatch.setattr(sys, "path", [str(outside), *sys.path])
+    code = "import importlib.metadata as metadata\nmetadata.{}"
+    for ask in ("version('pandas')", "entry_points(group='matplotlib.backend')"):
+        assert rehearse(code.format(ask), {}, root)["attempts"] == [], ask
+    (outside / "pandas-0.1.dist-info").mkdir()
+    (outside / "pandas-0.1.dist-info" / "METADATA").write_text("Name: pandas\nVersion: 0.1\n")
+    (attempt,) = rehearse(code.format("version('pandas')"), {}, root)["attempts"]
+    assert attempt == f"reaches for {outside}, which is hidden from it"
+
+
 def test_where_libraries_look_for_settings_is_no_reach_wherever_the_home_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

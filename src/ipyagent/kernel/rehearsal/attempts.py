@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import builtins
 import contextlib
+import importlib.metadata
 import inspect
+import itertools
 import os
 import socket
 import sys
+import zipfile
 from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
@@ -43,19 +46,24 @@ _FOLDERS = frozenset({"os.listdir", "os.scandir", "os.chdir", "sqlite3.connect",
 _ASKED = ("stat", "lstat", "access", "readlink")
 """Functions of `os` that tell whether a file is there."""
 _FINDERS = ("<frozen importlib._bootstrap_external>", imports.__file__)
-_PATHS = os.path.realpath.__code__.co_filename
+_DISTRIBUTIONS = (".dist-info", ".egg-info", ".egg")
+_PASSED_THROUGH = frozenset(
+    function.__code__.co_filename
+    for function in (os.path.realpath, zipfile.ZipFile.__init__, zipfile.Path.__init__)
+)
+"""Files through which finders look; a folder that cannot be listed may be an archive."""
 # The name of a cell's code is that of a file which nobody writes, but tracebacks look for.
 _UNWRITTEN = f"{TEMPORARY}/ipykernel_"
 
 
-def find_hidden_modules(confinement: Confinement) -> frozenset[str]:
-    """Return the modules that lie in folders of `sys.path` which the code will not see."""
-    found = set[str]()
-    for real in map(os.path.realpath, dict.fromkeys(sys.path)):
-        if not confinement.sees(real):
+def list_hidden_folders(confinement: Confinement) -> dict[str, list[str]]:
+    """Return the folders of `sys.path` that the code will not see, with the names in them."""
+    found = dict[str, list[str]]()
+    for folder in dict.fromkeys(sys.path):
+        if not confinement.sees(os.path.realpath(folder)):
             with contextlib.suppress(OSError):
-                found.update(name.partition(".")[0] for name in os.listdir(real))  # noqa: PTH208
-    return frozenset(found)
+                found[folder] = os.listdir(folder)  # noqa: PTH208
+    return found
 
 
 class Attempts:
@@ -65,7 +73,9 @@ class Attempts:
         """Note what the code will not see, outside of its isolation."""
         self.confinement = confinement
         self._hidden_variables = frozenset(os.environ) - confinement.variables
-        self._hidden_modules = find_hidden_modules(confinement)
+        self._hidden_folders = list_hidden_folders(confinement)
+        names = itertools.chain.from_iterable(self._hidden_folders.values())
+        self._hidden_modules = frozenset(name.partition(".")[0] for name in names)
         self._home = os.path.expanduser("~")  # noqa: PTH111
         self._root = confinement.root
         self._alike: tuple[str, ...] = (_UNWRITTEN, f"{CACHE}/")
@@ -116,14 +126,16 @@ class Attempts:
         if event == "open":
             path, _, flags = arguments
             writes = bool(flags & (os.O_CREAT | os.O_WRONLY | os.O_RDWR))
-            self._check_path(path, creates=writes, writes=writes)
+            frame = inspect.currentframe()
+            if writes or not self._is_import(frame and frame.f_back, path, finders=()):
+                self._check_path(path, creates=writes, writes=writes)
         elif event in _WRITES:
             first = int(event == "os.symlink")  # what it leads to is not touched
             for path in arguments[first : 2 if first or event in _PAIRS else 1]:
                 self._check_path(path, creates=event == "os.mkdir" or first > 0, writes=True)
         elif event in _FOLDERS:
             frame = inspect.currentframe()
-            if not _is_import(frame and frame.f_back):
+            if not self._is_import(frame and frame.f_back, arguments[0]):
                 self._check_path(arguments[0], lists=True)
         elif event == "socket.__new__":
             frame = inspect.currentframe()
@@ -137,11 +149,26 @@ class Attempts:
 
         def ask(path: object, *args: object, **kwargs: object) -> object:
             frame = inspect.currentframe()
-            if self._is_active and not _is_import(frame and frame.f_back):
+            if self._is_active and not self._is_import(frame and frame.f_back, path):
                 self._add(text) if text else self._check_path(path)
             return function(path, *args, **kwargs)
 
         return ask
+
+    def _is_import(
+        self, frame: FrameType | None, path: object, *, finders: tuple[str, ...] = _FINDERS
+    ) -> bool:
+        """Return whether a folder is looked at to find a module, which is recorded by its name.
+
+        So are the installed distributions found, of which most hidden folders have none.
+        """
+        while frame is not None and frame.f_code.co_filename in _PASSED_THROUGH:
+            frame = frame.f_back
+        file = frame and frame.f_code.co_filename
+        if file == importlib.metadata.__file__:
+            names = self._hidden_folders.get(path, ()) if isinstance(path, str) else ()
+            return not any(name.endswith(_DISTRIBUTIONS) for name in names)
+        return file in finders
 
     def _check_path(
         self, path: object, *, creates: bool = False, lists: bool = False, writes: bool = False
@@ -199,13 +226,6 @@ class Attempts:
 
         kind.__getitem__ = get  # type: ignore[method-assign]
         kind.__iter__ = iterate  # type: ignore[method-assign]
-
-
-def _is_import(frame: FrameType | None) -> bool:
-    """Return whether a folder is looked at to find a module, which is recorded by its name."""
-    while frame is not None and frame.f_code.co_filename == _PATHS:
-        frame = frame.f_back
-    return frame is not None and frame.f_code.co_filename in _FINDERS
 
 
 def _is_made(frame: FrameType | None) -> bool:
