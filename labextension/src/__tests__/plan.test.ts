@@ -169,12 +169,24 @@ describe('editing a plan', () => {
     press('edit');
   });
 
-  it('has the arguments of each step as JSON, and the cursor in the first', () => {
-    expect(areas().map(area => JSON.parse(area.value) as unknown)).toEqual(
-      PLANNED.map(({ request }) => request.arguments)
+  it('has the code of a step as text, other arguments as JSON, and the cursor in the first', () => {
+    const fields = areas().map(area => [area.getAttribute('aria-label'), area.value]);
+    expect(fields).toEqual(
+      PLANNED.map(({ name, request: { arguments: given } }) =>
+        name === 'run_python'
+          ? ['Code of run_python', given.code]
+          : [`Arguments as JSON of ${name}`, JSON.stringify(given, null, 2)]
+      )
     );
     expect(document.activeElement).toBe(areas()[0]);
-    expect(areas()[0].getAttribute('aria-label')).toBe('Arguments of read_file as JSON');
+  });
+
+  it('sends code that was changed, under its name', () => {
+    const at = PLANNED.findIndex(({ name }) => name === 'run_python');
+    areas()[at].value = 'x = "\\n"\ny = 1';
+    press('save');
+    const [[, answer]] = decide.mock.calls as [[string, { plan: { call: object }[] }]];
+    expect(answer.plan[at].call).toMatchObject({ arguments: { code: 'x = "\\n"\ny = 1' } });
   });
 
   it('sends what was changed, moved and removed', () => {
@@ -195,15 +207,15 @@ describe('editing a plan', () => {
   it.each(['', '{', '[1]', 'null', '"path"', '7'])(
     'says at the field that %j will not do',
     text => {
-      areas()[1].value = text;
+      areas()[0].value = text;
       press('save');
       expect(decide).not.toHaveBeenCalled();
-      expect(areas()[1].getAttribute('aria-invalid')).toBe('true');
-      expect(document.activeElement).toBe(areas()[1]);
-      const alert = areas()[1].nextElementSibling;
+      expect(areas()[0].getAttribute('aria-invalid')).toBe('true');
+      expect(document.activeElement).toBe(areas()[0]);
+      const alert = areas()[0].nextElementSibling;
       expect(alert?.getAttribute('role')).toBe('alert');
       expect(alert?.textContent).not.toBe('');
-      areas()[1].value = '{}';
+      areas()[0].value = '{}';
       press('save');
       expect(decide).toHaveBeenCalledTimes(1);
     }

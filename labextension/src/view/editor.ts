@@ -5,6 +5,8 @@ import { Child, h } from './dom';
 import { button, textArea } from './form';
 import { hiddenAsEscapes, reveal } from './reveal';
 
+const NO_OBJECT = 'Arguments are a JSON object, such as {"path": "data.csv"}.';
+
 /** Called with the change; null without one. */
 type Done<T> = (changed: T | null) => void;
 
@@ -78,11 +80,10 @@ export class PlanEditor {
 
 /** One step: its arguments, and its place in the plan. */
 class StepEditor {
-  readonly field: HTMLTextAreaElement;
+  readonly field: ArgumentsField;
   readonly element: HTMLElement;
 
   private number = h('span', { class: 'ipyagent-number' });
-  private error = h('p', { class: 'ipyagent-error', role: 'alert' });
   private buttons: HTMLButtonElement[];
 
   constructor(
@@ -90,8 +91,7 @@ class StepEditor {
     plan: PlanEditor
   ) {
     const { name } = step;
-    const given = hiddenAsEscapes(JSON.stringify(step.request.arguments, null, 2));
-    this.field = textArea('arguments', `Arguments of ${name} as JSON`, given);
+    this.field = new ArgumentsField('arguments', name, step.request);
     const press = (by: -1 | 1, at: number) => () => {
       plan.move(this, by);
       this.buttons[at].focus();
@@ -108,7 +108,7 @@ class StepEditor {
     ];
     const head = h('div', { class: 'ipyagent-editor-head' }, ...title);
     const attributes = { class: 'ipyagent-editor-step', role: 'group', 'aria-label': name };
-    this.element = h('div', attributes, head, this.field, this.error);
+    this.element = h('div', attributes, head, ...this.field.elements);
   }
 
   /** Show the step's number; the only step cannot be removed. */
@@ -122,7 +122,7 @@ class StepEditor {
 
   /** Return the edited step; if its JSON is invalid, show why and return null. */
   read(): EditedStep | null {
-    const given = readArguments(this.field, this.error);
+    const given = this.field.read();
     return given && toEditedStep(this.step, given);
   }
 }
@@ -131,74 +131,94 @@ function toEditedStep({ id, name, note }: PlanStep, given: object): EditedStep {
   return { call: { id, name, arguments: { ...given } }, note };
 }
 
-/** Return the arguments in a field; null without any, with the problem shown. */
-function readArguments(field: HTMLTextAreaElement, error: HTMLElement): object | null {
-  let given: unknown = null;
-  let problem = '';
-  try {
-    given = JSON.parse(field.value);
-    problem = isObject(given) ? '' : 'Arguments are a JSON object, such as {"path": "data.csv"}.';
-  } catch (thrown) {
-    problem = `This is not JSON: ${(thrown as Error).message}`;
+/** The field for the arguments of a call: its code as text, or else all of them as JSON. */
+class ArgumentsField {
+  readonly elements: [HTMLTextAreaElement, HTMLElement];
+
+  private before: string;
+  /** The argument that is code; null where all are edited as JSON. */
+  private code: string | null;
+
+  constructor(
+    kind: string,
+    name: string,
+    private request: CallRequest
+  ) {
+    this.code = codeArgument(request);
+    this.before =
+      this.code === null
+        ? hiddenAsEscapes(JSON.stringify(request.arguments, null, 2))
+        : (request.arguments[this.code] as string);
+    const what = this.code === null ? 'Arguments as JSON' : 'Code';
+    const error = h('p', { class: 'ipyagent-error', role: 'alert' });
+    this.elements = [textArea(kind, `${what} of ${name}`, this.before), error];
   }
-  error.textContent = problem;
-  field.setAttribute('aria-invalid', `${problem !== ''}`);
-  return isObject(given) ? given : null;
+
+  focus(): void {
+    this.elements[0].focus();
+  }
+
+  /** Return the arguments; if they are invalid JSON, show why and return null. */
+  read(): Record<string, unknown> | null {
+    const [field, error] = this.elements;
+    const given = this.given(field.value);
+    const problem = typeof given === 'string' ? given : '';
+    error.textContent = problem;
+    field.setAttribute('aria-invalid', `${problem !== ''}`);
+    return typeof given === 'string' ? null : given;
+  }
+
+  /** Return the arguments that a text stands for, or what is wrong with it. */
+  private given(text: string): Record<string, unknown> | string {
+    if (text === this.before) {
+      return this.request.arguments;
+    }
+    if (this.code !== null) {
+      return { ...this.request.arguments, [this.code]: text };
+    }
+    try {
+      const given: unknown = JSON.parse(text);
+      return isObject(given) ? { ...given } : NO_OBJECT;
+    } catch (thrown) {
+      return `This is not JSON: ${(thrown as Error).message}`;
+    }
+  }
 }
 
-/** An editor for a call that waits: its code as text, or else its arguments as JSON. */
+/** An editor for a call that waits. */
 export class CallEditor {
   readonly element: HTMLElement;
 
-  private field: HTMLTextAreaElement;
-  private error = h('p', { class: 'ipyagent-error', role: 'alert' });
-  /** The argument that is code; null where all are edited as JSON. */
-  private code: string | null;
+  private field: ArgumentsField;
 
   constructor(
     name: string,
     private request: CallRequest,
     done: Done<Record<string, unknown>>
   ) {
-    this.code = codeArgument(request);
-    const what = this.code === null ? 'Arguments as JSON' : 'Code';
-    this.field = textArea('changed', `${what} of ${name}`, this.textOf(request.arguments));
+    this.field = new ArgumentsField('changed', name, request);
     const hint = 'Change this call; it is shown again, and asked about, before it runs';
     const save = button('change', 'Change', hint, () => this.save(done));
-    const content = [this.field, this.error];
-    this.element = frame(`Edit ${name}`, content, save, 'call', () => done(null));
+    this.element = frame(`Edit ${name}`, this.field.elements, save, 'call', () => done(null));
   }
 
   focus(): void {
     this.field.focus();
   }
 
-  private textOf(given: Record<string, unknown>): string {
-    return this.code === null
-      ? hiddenAsEscapes(JSON.stringify(given, null, 2))
-      : (given[this.code] as string);
-  }
-
   private save(done: Done<Record<string, unknown>>): void {
-    const { value } = this.field;
-    if (value === this.textOf(this.request.arguments)) {
-      done(null);
-    } else if (this.code !== null) {
-      done({ ...this.request.arguments, [this.code]: value });
+    const given = this.field.read();
+    if (given === null) {
+      this.field.focus();
     } else {
-      const given = readArguments(this.field, this.error);
-      if (given === null) {
-        this.field.focus();
-      } else {
-        done({ ...given });
-      }
+      done(given === this.request.arguments ? null : given);
     }
   }
 }
 
-/** Return the argument whose text is the code that is shown, unless it hides characters. */
+/** Return the argument that is code, unless that hides characters; steps of a plan have no preview. */
 function codeArgument({ preview, arguments: given }: CallRequest): string | null {
-  const isCode = preview?.kind === 'code' && hiddenAsEscapes(preview.text) === preview.text;
-  const found = isCode ? Object.entries(given).find(([, value]) => value === preview.text) : null;
-  return found?.[0] ?? null;
+  const code = preview === null ? given.code : preview.kind === 'code' && preview.text;
+  const isPlain = typeof code === 'string' && hiddenAsEscapes(code) === code;
+  return Object.keys(given).find(name => isPlain && given[name] === code) ?? null;
 }

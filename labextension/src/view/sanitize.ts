@@ -21,17 +21,7 @@ const TAGS =
   var`.split(/\s+/);
 
 // `class` only reaches `consumeClass`, which reads a code block's language from it.
-const ATTRIBUTES = [
-  'align',
-  'alt',
-  'bgcolor',
-  'class',
-  'colspan',
-  'href',
-  'rowspan',
-  'src',
-  'start'
-];
+const ATTRIBUTES = 'align alt bgcolor class colspan href rowspan src start'.split(' ');
 
 /** Blocks that get the direction of their first letter; plain text has its own rules. */
 const OWN_DIRECTION = 'ul, ol, blockquote, table';
