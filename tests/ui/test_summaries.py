@@ -79,6 +79,7 @@ def test_a_change_is_told_by_its_lines() -> None:
     [
         (ToolResult(output=repr(SMALL), displays=(drawn(SMALL),)), "3 rows × 2"),
         (ToolResult(displays=(drawn(SMALL), drawn(SMALL[:1]))), "1 row × 2"),
+        (ToolResult(output=repr(SMALL.style), displays=(drawn(SMALL.style),)), "3 rows × 2"),
         (ToolResult(displays=(drawn(pd.concat([SMALL] * 900)),)), "2,700 rows × 2"),
         (
             ToolResult(displays=(Display(data={"text/html": "shape: (1_200, 2)"}),)),

@@ -14,6 +14,8 @@ from ipyagent.ui.transcribe.result import text_above_remark
 _MAX_PARSED = 20_000
 """Characters of code whose statements are looked at."""
 _SIZE = re.compile(r"([\d,]+) rows × ([\d,]+) columns|shape: \(([\d_]+), ([\d_]+)\)")  # noqa: RUF001
+_TABLE = re.compile(r'<table [^>]{0,80}(?:class="dataframe"|id="T_)')
+"""The tag of a table, or of a styled one."""
 _SERIES = re.compile(r"(?:^|\n)(?:Name: [^\n]*, )?(?:Length: (\d+), )?dtype: [^\n]+$")
 _SHOWING = {"print", "show", "close", "tight_layout"}
 """Functions whose calls say less than the statement before them."""
@@ -98,7 +100,7 @@ def _table_size(shown: str) -> str:
     if found := _SIZE.search(shown):
         rows, columns = (int(each.replace(",", "")) for each in found.groups() if each)
         return f"{rows:,} rows × {columns:,}"  # noqa: RUF001
-    if 'class="dataframe"' not in shown:
+    if not _TABLE.search(shown):
         return ""
     body = shown.partition("<tbody>")[2]
     rows, columns = body.count("<tr"), body.partition("</tr>")[0].count("<td")
