@@ -161,7 +161,7 @@ class ArgumentsField {
   /** Return the arguments; if they are invalid JSON, show why and return null. */
   read(): Record<string, unknown> | null {
     const [field, error] = this.elements;
-    const given = this.given(field.value);
+    const given = this.parse(field.value);
     const problem = typeof given === 'string' ? given : '';
     error.textContent = problem;
     field.setAttribute('aria-invalid', `${problem !== ''}`);
@@ -169,7 +169,7 @@ class ArgumentsField {
   }
 
   /** Return the arguments that a text stands for, or what is wrong with it. */
-  private given(text: string): Record<string, unknown> | string {
+  private parse(text: string): Record<string, unknown> | string {
     if (text === this.before) {
       return this.request.arguments;
     }

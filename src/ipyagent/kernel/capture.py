@@ -217,7 +217,7 @@ class _Cell(Recording):
             if not bundle or not self.mine():
                 return bundle, metadata
             if is_of_library(type(value)):
-                bundle = improve_bundle(bundle, value)
+                bundle = improve_bundle(bundle, value, past)
             else:
                 bundle = without_markup(bundle)
             table = table_in(value)

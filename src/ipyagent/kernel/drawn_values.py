@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Callable
 from typing import Any
 
 from ipyagent.json_types import JsonDict
 from ipyagent.kernel.describe.safe_inspect import module_name
 from ipyagent.kernel.page_bundles import page_kind, without_pages
+
+_Format = Callable[[object], tuple[JsonDict, JsonDict]]
 
 _VEGALITE = "application/vnd.vegalite.v5+json"
 _HTML = "text/html"
@@ -22,16 +25,15 @@ _COLOR = re.compile(r"(?:^|[;\s])background(?:-color)?:\s*([^;]+?)\s*(?:!importa
 _CELL = re.compile(r'<(?:td|th) id="([^"]*)"')
 
 
-def improve_bundle(bundle: JsonDict, value: Any) -> JsonDict:
+def improve_bundle(bundle: JsonDict, value: Any, format_value: _Format) -> JsonDict:
     """Return the bundle of a library's value as it is drawn best."""
     home = module_name(type(value))
     pandas = sys.modules.get("pandas")
     if home.startswith("altair.") and hasattr(value, "to_dict"):
         return _draw_chart(bundle, value)
     if pandas is not None and type(value) is pandas.Series and _HTML not in bundle:
-        frame = value.to_frame("" if value.name is None else value.name)
-        html = frame._repr_html_()
-        return bundle if html is None else {**bundle, _HTML: html}
+        drawn, _ = format_value(value.to_frame("" if value.name is None else value.name))
+        return {**bundle, _HTML: drawn[_HTML]} if _HTML in drawn else bundle
     if home == "pandas.io.formats.style" and _HTML in bundle:
         return {**bundle, _HTML: _color_cells(bundle[_HTML])}
     return bundle
