@@ -324,6 +324,8 @@ def test_a_run_that_goes_on_says_what_it_waits_for():
     waiting = going.model_copy(update={"steps": (step,)})
     assert transcribe(waiting, Live(approvals={"c1": "a1"})).header.state_text == "waiting for you"
     assert transcribe(waiting).header.state_text == "unfinished"
+    assert "still on when this was written" in page(waiting).text, "for who reopens the notebook"
+    assert transcribe(waiting, Live()).ending is None
     assert state_of(run()) == "done"
 
 

@@ -28,6 +28,7 @@ from ipyagent.ui.transcribe.call import OPEN, CallContext, transcribe_call
 from ipyagent.ui.transcribe.plan import count_begun, position_of, transcribe_plan
 from ipyagent.ui.transcribe.result import last_lines
 from ipyagent.ui.transcribe.step import (
+    CUT_OFF,
     StepContext,
     cost_text,
     lead_in,
@@ -131,7 +132,7 @@ class Transcriber:
             todos=transcribe_todos(totals),
             # Before the answer, once it is there; until then at the end.
             todos_at=len(steps) if answer is None else answer,
-            ending=_ending(run, answer),
+            ending=_ending(run, answer) if live or state_of(run) != "running" else _STILL_ON,
             footer=transcribe_footer(run, totals, folds_brief=self._folds_brief(run)),
             unsent=transcribe_unsent(run) if run.unsent else (),
             say=_say_field(run, live.problem) if live else None,
@@ -288,6 +289,11 @@ def _todo(todo: Todo) -> transcript.Todo:
     return transcript.Todo(
         status=todo.status.value, glyph=glyph, status_text=text, text=doing or todo.content
     )
+
+
+_STILL_ON: Final = transcript.Ending(
+    title="The run was still on when this was written.", text=CUT_OFF.ending.text
+)
 
 
 def _ending(run: Run, answer: int | None) -> transcript.Ending | None:
