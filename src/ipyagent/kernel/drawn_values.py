@@ -19,7 +19,6 @@ _Format = Callable[[object], tuple[JsonDict, JsonDict]]
 
 _VEGALITE = "application/vnd.vegalite.v5+json"
 _HTML = "text/html"
-_SHEET = re.compile(r"<style\b[^>]*>(.*?)</style>", re.DOTALL)
 _RULE = re.compile(r"([^{}]+)\{([^{}]*)\}")
 _COLOR = re.compile(r"(?:^|[;\s])background(?:-color)?:\s*([^;]+?)\s*(?:!important)?\s*(?:;|$)")
 _CELL = re.compile(r'<(?:td|th) id="([^"]*)"')
@@ -49,12 +48,12 @@ def _draw_chart(bundle: JsonDict, chart: Any) -> JsonDict:
 def _color_cells(html: str) -> str:
     """Return a table whose cells have as attributes the colors that its style sheet gives them."""
     colors: dict[str, str] = {}
-    for sheet in _SHEET.findall(html):
-        for selectors, rules in _RULE.findall(sheet):
-            for color in map(_hexadecimal, _COLOR.findall(rules)):
-                if color:
-                    names = (each.strip().removeprefix("#") for each in selectors.split(","))
-                    colors |= dict.fromkeys(names, color)
+    sheet = html.partition("<style")[2].partition("</style>")[0].partition(">")[2]
+    for selectors, rules in _RULE.findall(sheet):
+        for color in map(_hexadecimal, _COLOR.findall(rules)):
+            if color:
+                names = (each.strip().removeprefix("#") for each in selectors.split(","))
+                colors |= dict.fromkeys(names, color)
     return _CELL.sub(lambda cell: _with_color(cell, colors), html)
 
 
