@@ -142,8 +142,8 @@ def test_a_series_is_drawn_as_its_frame_is(kernel: Kernel):
 def test_a_styled_table_has_its_colors_in_its_cells(kernel: Kernel):
     kernel.cell("import pandas as pd\nnumbers = pd.DataFrame({'a': [1, 3], 'b': [2, 4]})")
     code = (
-        "style = numbers.style.highlight_max().bar(subset=['b'])\n"
-        "style.map(lambda n: 'background: RGB(0, 0, 255)' * (n == 1) + 'color: red' * (n == 2))"
+        "style = numbers.style.bar(subset=['b']).highlight_max()\n"
+        "style.map(lambda n: 'background: RGB(0, 0, 255) !important' * (n == 1))"
     )
     html = kernel.run(code)["displays"][0]["data"]["text/html"]
     cells = re.findall(r'<t[dh] id="[^"]*?(row\d_col\d)"([^>]*)>', html)

@@ -19,8 +19,6 @@ _Format = Callable[[object], tuple[JsonDict, JsonDict]]
 
 _VEGALITE = "application/vnd.vegalite.v5+json"
 _HTML = "text/html"
-_RULE = re.compile(r"([^{}]+)\{([^{}]*)\}")
-_COLOR = re.compile(r"(?:^|[;\s])background(?:-color)?:\s*([^;]+?)\s*(?:!important)?\s*(?:;|$)")
 _CELL = re.compile(r'<(?:td|th) id="([^"]*)"')
 
 
@@ -49,11 +47,13 @@ def _color_cells(html: str) -> str:
     """Return a table whose cells have as attributes the colors that its style sheet gives them."""
     colors: dict[str, str] = {}
     sheet = html.partition("<style")[2].partition("</style>")[0].partition(">")[2]
-    for selectors, rules in _RULE.findall(sheet):
-        for color in map(_hexadecimal, _COLOR.findall(rules)):
-            if color:
+    for rule in sheet.split("}"):
+        selectors, _, declarations = rule.partition("{")
+        for declaration in declarations.split(";"):
+            what, _, color = declaration.partition(":")
+            if what.strip() in ("background", "background-color"):
                 names = (each.strip().removeprefix("#") for each in selectors.split(","))
-                colors |= dict.fromkeys(names, color)
+                colors |= dict.fromkeys(names, _hexadecimal(color))
     return _CELL.sub(lambda cell: _with_color(cell, colors), html)
 
 
@@ -66,7 +66,7 @@ def _hexadecimal(color: str) -> str:
     from PIL import ImageColor
 
     try:
-        red, green, blue = ImageColor.getrgb(color)[:3]
+        red, green, blue = ImageColor.getrgb(color.replace("!important", "").strip())[:3]
     except ValueError:  # a gradient, or a color that only a browser knows
         return ""
     return f"#{red:02x}{green:02x}{blue:02x}"
