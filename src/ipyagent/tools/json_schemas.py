@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple, TypeGuard
@@ -28,6 +28,8 @@ _NAMES = {
     int: "integer",
     float: "number",
     type(None): "null",
+    dict: "object",
+    list: "array",
 }
 _COMBINED = {"anyOf": "Give at least one of", "oneOf": "Give exactly one of"}
 
@@ -333,9 +335,11 @@ class Converter:
             words.append(
                 f"(for example: {excerpt(json.dumps(schema['examples'], default=str)[1:-1], 200)})"
             )
-        if len(choices := schema.get("enum", ())) > self.limits.choices:
+        choices = [schema["const"]] if "const" in schema else schema.get("enum", ())
+        if choices and not self._can_list(choices):
             some = ", ".join(excerpt(json.dumps(each, default=str), 40) for each in choices[:_MOST])
-            words.append(f"(one of {len(choices):,} values, such as {some})")
+            more = len(choices) > _MOST
+            words.append(f"(one of{f' {len(choices):,} values, such as' * more} {some})")
         words += (f"({key}: {schema[key]})" for key in _LENGTHS if _is_long(key, schema))
         sent = ("anyOf", "oneOf") if "anyOf" in combined else ()
         words += self.conditions.describe({k: v for k, v in schema.items() if k not in sent})
@@ -412,12 +416,16 @@ class Converter:
     def _convert_constants(self, schema: Schema) -> Schema:
         new: Schema = {}
         choices = [schema["const"]] if "const" in schema else schema.get("enum", ())
-        if 0 < len(choices) <= self.limits.choices and all(map(self._is_short, choices)):
+        if choices and self._can_list(choices):
             new["enum"] = choices
         default = schema.get("default")
         if default is not None and self._is_short(default):
             new["default"] = default
         return new
+
+    def _can_list(self, choices: Sequence[object]) -> bool:
+        """Return whether the values can be sent; services take neither objects nor lists."""
+        return len(choices) <= self.limits.choices and all(map(self._is_short, choices))
 
     def _is_short(self, value: object) -> bool:
         if isinstance(value, str):
