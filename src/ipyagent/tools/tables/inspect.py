@@ -118,6 +118,10 @@ def _single(read: Callable[[Source], Sample]) -> Callable[[Source], Sequence[Sam
     return lambda source: [read(source)]
 
 
+_PACKED = {
+    ("csv", "tsv"): delimited.read_delimited,
+    ("json", "jsonl", "ndjson"): records.read_records,
+}
 _READERS: Mapping[str, Callable[[Source], Sequence[Sample]]] = {
     **dict.fromkeys(delimited.ENDINGS, _single(delimited.read_delimited)),
     **dict.fromkeys(records.ENDINGS, _single(records.read_records)),
@@ -125,8 +129,13 @@ _READERS: Mapping[str, Callable[[Source], Sequence[Sample]]] = {
     **dict.fromkeys(ARROW_ENDINGS, _single(read_arrow)),
     **dict.fromkeys(spreadsheet.ENDINGS, spreadsheet.read_workbook),
     **dict.fromkeys(sqlite.ENDINGS, sqlite.read_database),
-    **dict.fromkeys(("csv.gz", "tsv.gz", "csv.zip"), _single(delimited.read_delimited)),
-    **dict.fromkeys(("json.gz", "jsonl.gz", "ndjson.gz"), _single(records.read_records)),
+    **{
+        f"{kind}.{packing}": _single(read)
+        for packing in ("gz", "bz2", "xz")
+        for kinds, read in _PACKED.items()
+        for kind in kinds
+    },
+    "csv.zip": _single(delimited.read_delimited),
 }
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
+import lzma
 import struct
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import date
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 from ipyagent.kernel.describe.table import COLUMNS, Column, Table
 
@@ -15,6 +18,13 @@ _DIRECTORY = 2_000_000
 """Bytes of the longest list of contents that is read."""
 MOST_BYTES = 1_500
 """Bytes of the description that goes with a prompt."""
+_PACKED = (".gz", ".bz2", ".xz", ".zip")
+_OPENERS: dict[bytes, Callable[[BinaryIO], BinaryIO]] = {
+    b"\x1f": lambda file: cast(BinaryIO, gzip.GzipFile(fileobj=file)),
+    b"B": lambda file: cast(BinaryIO, bz2.BZ2File(file)),
+    b"\xfd": lambda file: cast(BinaryIO, lzma.LZMAFile(file)),  # noqa: SIM115 - closed by who reads
+}
+"""What unpacks a file, by its first byte."""
 
 
 class NotTableError(Exception):
@@ -51,12 +61,13 @@ class Source:
     @property
     def ending(self) -> str:
         """The lower-case ending of the name, without the dot and what says that it is packed."""
-        return self.path.lower().removesuffix(".gz").removesuffix(".zip").rpartition(".")[2]
+        names = self.path.lower().split(".")
+        return names[-2 if self.is_packed and len(names) > 2 else -1]
 
     @property
     def is_packed(self) -> bool:
         """True for text that has to be unpacked."""
-        return self.path.lower().endswith((".gz", ".zip"))
+        return self.path.lower().endswith(_PACKED)
 
     def read_at(self, start: int, count: int) -> bytes:
         """Return up to `count` bytes from `start`."""
@@ -123,6 +134,15 @@ class Sample:
             index=[_describe_column(each) for each in self.index],
             counted_of=f" of {self.sampled:,}" if in_part else "",
         )
+
+
+def open_packed(source: Source) -> BinaryIO:
+    """Return what unpacks a file as it is read; raises OSError for one that is not packed."""
+    opener = _OPENERS.get(source.read_at(0, 1))
+    source.file.seek(0)
+    if opener is None:
+        raise OSError("it is not packed in a known way")
+    return opener(source.file)
 
 
 def open_archive(file: BinaryIO, size: int) -> zipfile.ZipFile:
