@@ -103,12 +103,10 @@ async def test_a_description_whose_empty_objects_are_lists_is_read(place: MCPLab
     listed = [
         {"name": "a", "inputSchema": []},
         {"name": "b", "inputSchema": {"type": "object", "properties": []}, "annotations": []},
-        {"name": "c", "inputSchema": None},
     ]
     line = reply({"tools": listed, "_meta": []})
     place.flag.write_text(json.dumps({"tools/list": line}))
-    names = [*await place.tools(place.raw("written"))]
-    assert names == ["mcp_raw_a", "mcp_raw_b", "mcp_raw_c"]
+    assert list(await place.tools(place.raw("written"))) == ["mcp_raw_a", "mcp_raw_b"]
 
 
 async def test_a_list_is_read_whatever_its_cursor_is_and_may_be_null(place: MCPLab) -> None:
@@ -123,7 +121,7 @@ async def test_a_list_is_read_whatever_its_cursor_is_and_may_be_null(place: MCPL
 
 async def test_a_result_without_content_is_empty(place: MCPLab) -> None:
     """Go writes an empty list as null."""
-    for number, answer in enumerate(({"content": None}, {}, None)):
+    for number, answer in enumerate(({"content": None}, {}, None, {"_meta": {}})):
         result = await call(place, reply(answer), f"s{number}")
         assert (result.success, result.output) == (True, ""), answer
 
@@ -134,6 +132,9 @@ async def test_the_answer_to_a_call_is_not_lost_whatever_its_form(place: MCPLab)
         result = await call(place, reply(answer), f"s{number}")
         assert json.loads(result.output) == answer
     assert (await call(place, reply({"content": "done", "_meta": []}))).output == "done"
+    failed = await call(place, reply({"isError": True, "message": "no such city"}), "failed")
+    assert not failed.success
+    assert "no such city" in failed.output
 
 
 DONE = reply({"content": "done"})
@@ -146,6 +147,7 @@ LOGGED = [
     '{"level": "info"}' + DONE,
     NOTED + DONE,
     f"received {ECHOED}, sending {DONE}",
+    f'the service said {{"id": ID, "result": "no"}}\n{DONE}',
 ]
 
 

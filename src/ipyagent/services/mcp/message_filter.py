@@ -150,8 +150,8 @@ _GREETING = {"protocolVersion", "serverInfo", "capabilities"}
 _KNOWN = {
     *_LISTS,
     *_GREETING,
-    *("structuredContent", "isError", "contents", "messages", "completion", "_meta"),
-    *("resultType", "supportedVersions", "nextCursor", "inputRequests", "task", "tasks"),
+    *("structuredContent", "contents", "messages", "completion", "task", "tasks"),
+    *("resultType", "supportedVersions", "nextCursor", "inputRequests"),
 }
 """What tells the answer to one method from that to others."""
 
@@ -195,7 +195,8 @@ def repair_result(result: JsonDict) -> None:
     if result.keys() & _GREETING and "supportedVersions" not in result:
         _repair_greeting(result)
     if not result.keys() & _KNOWN:  # the answer to a call, in a form of the server's own
-        result["content"] = [dict(result)] if result else []
+        own = {key: value for key, value in result.items() if key not in ("isError", "_meta")}
+        result["content"] = [own] if own else []
     if "content" not in result and "structuredContent" not in result:
         return
     content = result.get("content", [])
@@ -222,11 +223,11 @@ def repair_tool(tool: object) -> Any:
     """Return a tool's description, the top of its schema as the protocol insists on it."""
     if not isinstance(tool, dict):
         return tool
-    schema = tool.get("inputSchema", ...)
     tool = _without_nulls(tool)
+    schema = tool.get("inputSchema")
     if schema is True:
         schema = {"additionalProperties": True}
-    if schema in ([], None):  # as PHP and Go write an empty object
+    if schema == []:  # as PHP writes an empty object
         schema = {}
     if tool.get("annotations") == []:
         del tool["annotations"]

@@ -152,7 +152,8 @@ def _find_messages(text: str) -> Iterator[object]:
             message, end = _DECODER.raw_decode(text, found.start())
         except (ValueError, RecursionError):
             return
-        if object_of(message).keys() & {"result", "error"}:
+        fields = object_of(message)
+        if "jsonrpc" in fields and fields.keys() & {"result", "error"}:
             yield message
 
 
