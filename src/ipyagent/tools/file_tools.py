@@ -61,7 +61,7 @@ _KINDS: tuple[tuple[bytes, str], ...] = (
     (b"CDF", "NetCDF file"),
     (b"\x93NUMPY", "NumPy array"),
     (b"Obj\1", "Avro file"),
-    (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "old Microsoft Office document"),
+    (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "old or encrypted Microsoft Office document"),
     (b"\x7fELF", "Linux program or library"),
     (b"MZ", "Windows program"),
     (b"II*\0", "TIFF image"),

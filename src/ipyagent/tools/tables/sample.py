@@ -18,6 +18,7 @@ _DIRECTORY = 2_000_000
 """Bytes of the longest list of contents that is read."""
 MOST_BYTES = 1_500
 """Bytes of the description that goes with a prompt."""
+_OLD_OFFICE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _PACKED = (".gz", ".bz2", ".xz", ".zip")
 _OPENERS: dict[bytes, Callable[[BinaryIO], BinaryIO]] = {
     b"\x1f": lambda file: cast(BinaryIO, gzip.GzipFile(fileobj=file)),
@@ -151,6 +152,9 @@ def open_archive(file: BinaryIO, size: int) -> zipfile.ZipFile:
     tail = file.read(65_557)
     at = tail.rfind(b"PK\5\6")
     if at < 0 or len(tail) < at + 22:
+        file.seek(0)
+        if file.read(len(_OLD_OFFICE)) == _OLD_OFFICE:
+            raise NotTableError("it is protected by a password, or an .xls under another name")
         raise NotTableError("it is no zip archive, or is damaged")
     (directory,) = struct.unpack_from("<I", tail, at + 12)
     if directory > _DIRECTORY:
