@@ -186,10 +186,9 @@ def repair_result(result: JsonDict) -> None:
     for key in _LISTS:
         if result.get(key, ...) is None:  # as Go writes an empty list
             result[key] = []
-    for key in [key for key, value in result.items() if value is None]:
-        del result[key]
-    if not isinstance(result.get("_meta", {}), dict):
-        del result["_meta"]
+    for key, value in [*result.items()]:
+        if value is None or (key == "_meta" and not isinstance(value, dict)):
+            del result[key]
     if type(page := result.get("nextCursor", "")) is not str:
         result["nextCursor"] = str(page or "")
     if result.keys() & _GREETING and "supportedVersions" not in result:
