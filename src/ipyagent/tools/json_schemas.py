@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple, TypeGuard
@@ -336,7 +336,8 @@ class Converter:
                 f"(for example: {excerpt(json.dumps(schema['examples'], default=str)[1:-1], 200)})"
             )
         choices = [schema["const"]] if "const" in schema else schema.get("enum", ())
-        if choices and not self._can_list(choices):
+        is_plain = not any(isinstance(each, dict | list) for each in choices)
+        if choices and not (is_plain and len(choices) <= self.limits.choices):
             some = ", ".join(excerpt(json.dumps(each, default=str), 40) for each in choices[:_MOST])
             more = len(choices) > _MOST
             words.append(f"(one of{f' {len(choices):,} values, such as' * more} {some})")
@@ -416,16 +417,12 @@ class Converter:
     def _convert_constants(self, schema: Schema) -> Schema:
         new: Schema = {}
         choices = [schema["const"]] if "const" in schema else schema.get("enum", ())
-        if choices and self._can_list(choices):
+        if 0 < len(choices) <= self.limits.choices and all(map(self._is_short, choices)):
             new["enum"] = choices
         default = schema.get("default")
         if default is not None and self._is_short(default):
             new["default"] = default
         return new
-
-    def _can_list(self, choices: Sequence[object]) -> bool:
-        """Return whether the values can be sent; services take neither objects nor lists."""
-        return len(choices) <= self.limits.choices and all(map(self._is_short, choices))
 
     def _is_short(self, value: object) -> bool:
         if isinstance(value, str):
