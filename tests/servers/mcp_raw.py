@@ -227,7 +227,7 @@ ASKED = {
 def answer(message):
     number, method = message.get("id"), message.get("method")
     if HOW == "written" and method in (lines := json.loads(FLAG.read_text())):
-        sys.stdout.write(lines[method].replace("ID", str(number), 1) + "\n")
+        sys.stdout.write(lines[method].replace('"id": ID', f'"id": {number}') + "\n")
         sys.stdout.flush()
         return
     match method:

@@ -29,11 +29,11 @@ def reply(result: Any, **more: Any) -> str:
     return text.replace('"ID"', "ID")
 
 
-async def call(place: MCPLab, line: str) -> ToolResult:
+async def call(place: MCPLab, line: str, name: str = "raw") -> ToolResult:
     """Return the result of a call that a server answers with this line."""
     place.flag.write_text(json.dumps({"tools/call": line}))
-    tools = await place.tools(place.raw("written"))
-    result: ToolResult = await tools["mcp_raw_echo"].function(text="x")
+    tools = await place.tools(place.raw("written", name))
+    result: ToolResult = await tools[f"mcp_{name}_echo"].function(text="x")
     return result
 
 
@@ -47,6 +47,10 @@ GREETINGS = [
     "[" + reply({"protocolVersion": VERSION, "capabilities": {"tools": {}}}) + "]",
     "\ufeff" + reply({"protocolVersion": VERSION, "capabilities": {"tools": {}}}),
     reply({"protocolVersion": VERSION, "capabilities": {"tools": {}}}).replace("jsonrpc", "rpc"),
+    reply({"capabilities": {"tools": {}}}),
+    reply({"protocolVersion": None, "serverInfo": INFO}),
+    reply({"protocolVersion": 2025, "capabilities": {"tools": {}}, "serverInfo": INFO}),
+    "Server started " + reply({"protocolVersion": VERSION, "capabilities": {"tools": {}}}),
 ]
 
 
@@ -100,14 +104,64 @@ async def test_a_description_whose_empty_objects_are_lists_is_read(place: MCPLab
         {"name": "a", "inputSchema": []},
         {"name": "b", "inputSchema": {"type": "object", "properties": []}, "annotations": []},
     ]
-    place.flag.write_text(json.dumps({"tools/list": reply({"tools": listed})}))
+    line = reply({"tools": listed, "_meta": []})
+    place.flag.write_text(json.dumps({"tools/list": line}))
     assert list(await place.tools(place.raw("written"))) == ["mcp_raw_a", "mcp_raw_b"]
+
+
+async def test_a_list_is_read_whatever_its_cursor_is_and_may_be_null(place: MCPLab) -> None:
+    listed = [{"name": "a", "inputSchema": {}}]
+    for number, cursor in enumerate((7, False, 1.5)):
+        line = reply({"tools": listed, "nextCursor": cursor})
+        place.flag.write_text(json.dumps({"tools/list": line}))
+        assert list(await place.tools(place.raw("written", f"s{number}"))) == [f"mcp_s{number}_a"]
+    place.flag.write_text(json.dumps({"tools/list": reply({"tools": None})}))
+    assert await place.tools(place.raw("written", "none")) == {}
 
 
 async def test_a_result_without_content_is_empty(place: MCPLab) -> None:
     """Go writes an empty list as null."""
-    result = await call(place, reply({"content": None}))
-    assert (result.success, result.output) == (True, "")
+    for number, answer in enumerate(({"content": None}, {}, None, {"_meta": {}})):
+        result = await call(place, reply(answer), f"s{number}")
+        assert (result.success, result.output) == (True, ""), answer
+
+
+async def test_the_answer_to_a_call_is_not_lost_whatever_its_form(place: MCPLab) -> None:
+    own: list[dict[str, Any]] = [{"toolResult": "done"}, {"output": {"rows": 7}}]
+    for number, answer in enumerate(own):
+        result = await call(place, reply(answer), f"s{number}")
+        assert json.loads(result.output) == answer
+    assert (await call(place, reply({"content": "done", "_meta": []}))).output == "done"
+    failed = await call(place, reply({"isError": True, "message": "no such city"}), "failed")
+    assert not failed.success
+    assert "no such city" in failed.output
+
+
+DONE = reply({"content": "done"})
+NOTED = json.dumps({"jsonrpc": "2.0", "method": "notifications/message", "params": {}})
+CUT = DONE[:-9].replace("ID", "1")
+ECHOED = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "ping"})
+LOGGED = [
+    f"INFO: called {DONE}",
+    f"\x1b[32mINFO\x1b[0m {DONE} in 3 ms",
+    '{"level": "info"}' + DONE,
+    NOTED + DONE,
+    f"received {ECHOED}, sending {DONE}",
+    f'the service said {{"id": ID, "result": "no"}}\n{DONE}',
+]
+
+
+async def test_an_answer_is_found_in_a_line_that_holds_something_else_as_well(
+    place: MCPLab,
+) -> None:
+    for number, line in enumerate(LOGGED):
+        assert (await call(place, line, f"s{number}")).output == "done", line
+    place.flag.write_text(json.dumps({"tools/call": f"INFO: {CUT}\n{DONE}"}))
+    tools = await place.tools(place.raw("written", "cut"))
+    assert (await tools["mcp_cut_echo"].function(text="x")).output == "done"
+    # What is asked in a log is not asked of this side.
+    refused = [each for each in place.heard("written") if "error" in each]
+    assert refused == []
 
 
 async def test_an_answer_without_its_object_is_not_lost(place: MCPLab) -> None:

@@ -34,6 +34,7 @@ def test_kinds_are_known_by_their_first_bytes(tmp_path: Path) -> None:
         b"\x93NUMPY": "NumPy array",
         b"\x89HDF\r\n\x1a\n": "HDF5 file",
         b"PAR1": "Parquet file",
+        b"\x28\xb5\x2f\xfd": "Zstandard file",
     }.items():
         data = start + b"\0" * 100
         assert is_binary(data)

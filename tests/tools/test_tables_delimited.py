@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import bz2
 import csv
 import gzip
 import io
+import lzma
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -198,6 +201,16 @@ def test_a_packed_file_is_unpacked_only_at_its_beginning(tmp_path: Path) -> None
     describe(tmp_path, bomb, "bomb.csv.gz")
     with pytest.raises(NotTableError, match="cannot be unpacked"):
         describe(tmp_path, b"\x1f\x8b\x08\x00broken", "x.csv.gz")
+
+
+def test_files_of_any_packing_are_unpacked_only_at_their_beginning(tmp_path: Path) -> None:
+    packed = {"bz2": bz2.compress, "xz": partial(lzma.compress, preset=0)}
+    for name, pack in packed.items():
+        bomb = pack(b"a,b\n" + b"0" * 20_000_000)
+        assert "rows not counted × 2 columns" in describe(tmp_path, bomb, f"bomb.csv.{name}")
+        for broken in (pack(b"a,b\n1,2\n")[:-20], b"a,b\n1,2\n", b""):
+            with pytest.raises(NotTableError, match="cannot be unpacked"):
+                describe(tmp_path, broken, f"x.csv.{name}")
 
 
 # --- hostile files -------------------------------------------------------------------------------

@@ -272,6 +272,8 @@ def test_archives_that_are_no_workbooks_say_so(tmp_path: Path) -> None:
         archive.writestr("a.txt", "hello")
     assert "is missing" in refused(tmp_path, "t.xlsx")
     assert "no zip archive" in refused(tmp_path, "u.xlsx", b"PK\3\4 but no more")
+    old = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600)
+    assert "protected by a password" in refused(tmp_path, "p.xlsx", old)
     tail = b"PK\5\6" + struct.pack("<HHHHIIH", 0, 0, 1, 1, 50_000_000, 0, 0)
     assert "too many files" in refused(tmp_path, "v.xlsx", b"PK\3\4" + tail)
 

@@ -5,15 +5,13 @@ Of binary files they tell kind and size, and the contents of archives.
 
 from __future__ import annotations
 
-import bz2
 import contextlib
-import gzip
 import io
 import lzma
 import mimetypes
 import tarfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import islice
 from typing import Annotated, BinaryIO, cast
 
@@ -32,7 +30,13 @@ from ipyagent.tools.path_rules import WalkBudget
 from ipyagent.tools.search import FilePattern
 from ipyagent.tools.tables import inspect
 from ipyagent.tools.tables.inspect import describe_table, table_ending
-from ipyagent.tools.tables.sample import LOOK, NotTableError, Source, open_archive
+from ipyagent.tools.tables.sample import (
+    LOOK,
+    NotTableError,
+    Source,
+    open_archive,
+    open_packed,
+)
 from ipyagent.tools.tracked_namespace import with_sources
 from ipyagent.tools.workspace import Workspace
 
@@ -57,7 +61,7 @@ _KINDS: tuple[tuple[bytes, str], ...] = (
     (b"CDF", "NetCDF file"),
     (b"\x93NUMPY", "NumPy array"),
     (b"Obj\1", "Avro file"),
-    (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "old Microsoft Office document"),
+    (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "old or encrypted Microsoft Office document"),
     (b"\x7fELF", "Linux program or library"),
     (b"MZ", "Windows program"),
     (b"II*\0", "TIFF image"),
@@ -164,15 +168,8 @@ def _list_tar(source: Source, packed: bool) -> Iterator[str]:
 
 
 def _unpack_start(source: Source) -> bytes:
-    openers: dict[bytes, Callable[[BinaryIO], BinaryIO]] = {
-        b"\x1f": lambda file: cast(BinaryIO, gzip.GzipFile(fileobj=file)),
-        b"B": lambda file: cast(BinaryIO, bz2.BZ2File(file)),
-        b"\xfd": lambda file: cast(BinaryIO, lzma.LZMAFile(file)),  # noqa: SIM115 - closed below
-    }
-    start = source.read_at(0, 1)
-    source.file.seek(0)
     try:
-        with openers[start](source.file) as unpacked:
+        with open_packed(source) as unpacked:
             return unpacked.read(_UNPACKED)
     except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
         raise NotTableError(f"it cannot be unpacked: {error}") from None

@@ -28,6 +28,8 @@ _NAMES = {
     int: "integer",
     float: "number",
     type(None): "null",
+    dict: "object",
+    list: "array",
 }
 _COMBINED = {"anyOf": "Give at least one of", "oneOf": "Give exactly one of"}
 
@@ -333,9 +335,12 @@ class Converter:
             words.append(
                 f"(for example: {excerpt(json.dumps(schema['examples'], default=str)[1:-1], 200)})"
             )
-        if len(choices := schema.get("enum", ())) > self.limits.choices:
+        choices = [schema["const"]] if "const" in schema else schema.get("enum", ())
+        is_plain = not any(isinstance(each, dict | list) for each in choices)
+        if choices and not (is_plain and len(choices) <= self.limits.choices):
             some = ", ".join(excerpt(json.dumps(each, default=str), 40) for each in choices[:_MOST])
-            words.append(f"(one of {len(choices):,} values, such as {some})")
+            more = len(choices) > _MOST
+            words.append(f"(one of{f' {len(choices):,} values, such as' * more} {some})")
         words += (f"({key}: {schema[key]})" for key in _LENGTHS if _is_long(key, schema))
         sent = ("anyOf", "oneOf") if "anyOf" in combined else ()
         words += self.conditions.describe({k: v for k, v in schema.items() if k not in sent})

@@ -131,6 +131,17 @@ CALLS: dict[str, tuple[list[Any], list[tuple[str, Any]]]] = {
                                  READ),
     "name and arguments beside the id": (
         [{"index": 0, "id": "a", "name": "read_file", "arguments": P}], READ),
+    "arguments by another name": (
+        [{"index": 0, "id": "a", "function": {"name": "read_file", "parameters": NOTES}}], READ),
+    "the same as a text, beside an empty one": (
+        [{"index": 0, "id": "a", "function": {"name": "read_file", "arguments": ""},
+          "parameters": P}], READ),
+    "arguments beside the function": (
+        [{"index": 0, "id": "a", "function": {"name": "read_file"}, "arguments": P}], READ),
+    "the call of other libraries": (
+        [{"index": 0, "id": "a", "name": "read_file", "args": NOTES}], READ),
+    "the call of Anthropic's": (
+        [{"type": "tool_use", "id": "a", "name": "read_file", "input": NOTES}], READ),
     "a text in place of arguments": (
         [custom("", "run_sql", id="a"), custom("SELECT"), custom(" 1")],
         [("run_sql", {"input": "SELECT 1"})]),
@@ -205,6 +216,13 @@ CHATS: dict[str, tuple[list[Any], tuple[Any, ...]]] = {
     "one part, in no list": ([delta(content={"type": "text", "text": "Hello world."})], (HELLO,)),
     "one call, in no list": ([delta(content="Hello world."), delta(tool_calls=CALL)],
                              (HELLO, READ_CALL)),
+    "one call, in the old form too": (
+        [delta(content="Hello world."), delta(tool_calls=[CALL], function_call=CALL["function"])],
+        (HELLO, READ_CALL)),
+    "the call among the parts": (
+        [delta(content=[{"type": "text", "text": "Hello world."},
+                        {"type": "tool_use", "id": "a", "name": "read_file", "input": NOTES}])],
+        (HELLO, READ_CALL)),
     "call in a second choice": (
         [delta(content="Hello world."),
          {"choices": [{"index": 1, "delta": {"tool_calls": [CALL]}}]}], (HELLO, READ_CALL)),

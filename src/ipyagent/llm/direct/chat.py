@@ -255,6 +255,7 @@ _THOUGHTS = ("reasoning_content", "reasoning", "reasoning_text", "thinking")
 
 _MALFORMED = re.compile(r"(?i)malformed_function_call|unexpected_tool_call")
 _NUMBERED = {0: "", 1: "stop", 2: "length", 3: "safety", 4: "recitation"}
+_ARGUMENTS = ("arguments", "parameters", "args", "input")
 _OFFSET = 1_000
 """Numbers of calls between those of one choice and the next."""
 
@@ -348,7 +349,8 @@ class ChatReader(Reader):
                 yield from self._read_text(text_of(part.get("text")), offset)
         yield from self._read_text(text_of(delta.get("refusal")), offset)
         calls = objects_of(delta.get("tool_calls"))
-        if old := object_of(delta.get("function_call")):
+        calls += [part for part in _parts(content) if part.get("type") == "tool_use"]
+        if not calls and (old := object_of(delta.get("function_call"))):
             calls.append({"function": old})
         for number, call in enumerate(calls):
             yield from self._read_call(call, number, offset)
@@ -393,9 +395,10 @@ class ChatReader(Reader):
         function = _function_of(call) or call
         id_ = well_formed(text_of(call.get("id")))
         index = self._index_of(call, id_, number + offset, offset)
-        arguments = function.get("arguments")
+        arguments = _arguments_of(function, call)
         if custom := object_of(call.get("custom")):
             self._inputs[index] = self._inputs.get(index, "") + text_of(custom.get("input"))
+            arguments = None
         # Some servers send the object itself instead of its text.
         is_text = arguments is None or isinstance(arguments, str)
         text = text_of(arguments) if is_text else json.dumps(arguments)
@@ -429,6 +432,12 @@ class ChatReader(Reader):
 def _function_of(call: JsonDict) -> JsonDict:
     """Return the function of a call, or what takes a text in the place of arguments."""
     return object_of(call.get("function")) or object_of(call.get("custom"))
+
+
+def _arguments_of(*places: JsonDict) -> object:
+    """Return a call's arguments by any name: without them it would run as if it had none."""
+    given = (each.get(name) for each in places for name in _ARGUMENTS)
+    return next((each for each in given if each not in (None, "")), None)
 
 
 def _reason(choice: JsonDict) -> str:

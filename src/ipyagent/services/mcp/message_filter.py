@@ -145,14 +145,27 @@ _TOP = ("type", "properties", "required")
 _OPTIONAL = {"title", "description", "outputSchema", "icons", "execution", "_meta"}
 """Parts of a tool's description that may be left out where they are broken."""
 
+_LISTS = ("content", "tools", "resources", "resourceTemplates", "prompts")
+_GREETING = {"protocolVersion", "serverInfo", "capabilities"}
+_KNOWN = {
+    *_LISTS,
+    *_GREETING,
+    *("structuredContent", "contents", "messages", "completion", "task", "tasks"),
+    *("resultType", "supportedVersions", "nextCursor", "inputRequests"),
+}
+"""What tells the answer to one method from that to others."""
+
 VERSION = "2025-11-25"
 """The protocol version by which a single tool or block is validated."""
+OLDEST_VERSION = "2024-11-05"
+"""That of a server which does not name any."""
 
 
 def repair_message(message: object) -> object:
     """Return a message whose error or result, if it is an answer, has the form of the protocol."""
     if not isinstance(message, dict) or "id" not in message:
         return message
+    is_answer = "result" in message  # also one of null
     message = {"jsonrpc": "2.0", **_without_nulls(message)}
     if "error" in message:
         given = message["error"]
@@ -162,19 +175,27 @@ def repair_message(message: object) -> object:
             "code": code if isinstance(code, int) else INTERNAL_ERROR,
             "message": text if isinstance(text, str) else json.dumps(text, ensure_ascii=False),
         }
-    elif not isinstance(result := message.get("result", {}), dict):
-        message["result"] = {"content": result}
+    elif is_answer:
+        result = message.get("result", {})
+        message["result"] = result if isinstance(result, dict) else {"content": result}
     return message
 
 
 def repair_result(result: JsonDict) -> None:
     """Repair a result in place: the call has already been carried out."""
-    if result.get("content", ...) is None:  # as Go writes an empty list
-        result["content"] = []
-    for key in [key for key, value in result.items() if value is None]:
-        del result[key]
-    if "protocolVersion" in result:
+    for key in _LISTS:
+        if result.get(key, ...) is None:  # as Go writes an empty list
+            result[key] = []
+    for key, value in [*result.items()]:
+        if value is None or (key == "_meta" and not isinstance(value, dict)):
+            del result[key]
+    if type(page := result.get("nextCursor", "")) is not str:
+        result["nextCursor"] = str(page or "")
+    if result.keys() & _GREETING and "supportedVersions" not in result:
         _repair_greeting(result)
+    if not result.keys() & _KNOWN:  # the answer to a call, in a form of the server's own
+        own = {key: value for key, value in result.items() if key not in ("isError", "_meta")}
+        result["content"] = [own] if own else []
     if "content" not in result and "structuredContent" not in result:
         return
     content = result.get("content", [])
@@ -187,6 +208,8 @@ def repair_result(result: JsonDict) -> None:
 
 def _repair_greeting(result: JsonDict) -> None:
     """Add what a server left out about itself; one that announces nothing may have tools."""
+    if not isinstance(result.get("protocolVersion"), str):
+        result["protocolVersion"] = OLDEST_VERSION
     info, offered = result.get("serverInfo"), result.get("capabilities")
     named = _without_nulls(info) if isinstance(info, dict) else {}
     result["serverInfo"] = {"name": "", "version": "", **named}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import codecs
 import csv
-import gzip
 import io
+import lzma
 import re
 import zipfile
 import zlib
@@ -20,7 +20,13 @@ from ipyagent.phrases import ellipsize
 from ipyagent.tools.tables.cells import is_value
 from ipyagent.tools.tables.grid import arrange, count_repeated, width_and_share
 from ipyagent.tools.tables.row_kinds import Row, list_values_below
-from ipyagent.tools.tables.sample import NotTableError, Sample, Source, open_archive
+from ipyagent.tools.tables.sample import (
+    NotTableError,
+    Sample,
+    Source,
+    open_archive,
+    open_packed,
+)
 from ipyagent.tools.text_encoding import BOM, TextFile, decode_file, detect_line_ending
 
 Dialect = dict[str, Any]
@@ -61,6 +67,7 @@ _OTHER_CONTENT = {
     "JSON": re.compile(r"\s*(?:\{\s*\"|\[\s*[\[{])"),
 }
 _WHOLE_QUOTED = re.compile(r'(?:"[^"\r\n]*"[ \t]*(?:[\r\n]+|\Z)){2,}')
+_DAMAGED = (OSError, EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile)
 _FAR_MARKS = (b"999", b"-99", b"-32768", b"-2147483648")
 _MOST_FAR = 5_000
 _SINGLE_QUOTED = re.compile(r"\s*'[^'\n]*'(?:[,;|\t]'[^'\n]*')+\s*[\r\n]")
@@ -153,18 +160,17 @@ def _read_start(source: Source, count: int) -> tuple[bytes, bool]:
     data = source.read_at(0, count + 1)
     if not source.is_packed:
         return data[:count], len(data) <= count
-    source.file.seek(0)
     try:
         with _unpack(source) as unpacked:
             data = unpacked.read(count + 1)
-    except (OSError, EOFError, zlib.error, zipfile.BadZipFile, ValueError, RuntimeError) as error:
+    except (*_DAMAGED, ValueError, RuntimeError) as error:
         raise NotTableError(f"it cannot be unpacked: {error}") from None
     return data[:count], len(data) <= count
 
 
-def _unpack(source: Source) -> gzip.GzipFile | IO[bytes]:
-    if source.path.lower().endswith(".gz"):
-        return gzip.GzipFile(fileobj=source.file)
+def _unpack(source: Source) -> IO[bytes]:
+    if not source.path.lower().endswith(".zip"):
+        return open_packed(source)
     archive = open_archive(source.file, source.size)
     names = archive.namelist()
     if len(names) != 1:

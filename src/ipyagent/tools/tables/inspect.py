@@ -118,6 +118,7 @@ def _single(read: Callable[[Source], Sample]) -> Callable[[Source], Sequence[Sam
     return lambda source: [read(source)]
 
 
+_PACKED = re.compile(r"(?:csv|tsv|json|jsonl|ndjson)\.(?:gz|bz2|xz)|csv\.zip")
 _READERS: Mapping[str, Callable[[Source], Sequence[Sample]]] = {
     **dict.fromkeys(delimited.ENDINGS, _single(delimited.read_delimited)),
     **dict.fromkeys(records.ENDINGS, _single(records.read_records)),
@@ -125,8 +126,6 @@ _READERS: Mapping[str, Callable[[Source], Sequence[Sample]]] = {
     **dict.fromkeys(ARROW_ENDINGS, _single(read_arrow)),
     **dict.fromkeys(spreadsheet.ENDINGS, spreadsheet.read_workbook),
     **dict.fromkeys(sqlite.ENDINGS, sqlite.read_database),
-    **dict.fromkeys(("csv.gz", "tsv.gz", "csv.zip"), _single(delimited.read_delimited)),
-    **dict.fromkeys(("json.gz", "jsonl.gz", "ndjson.gz"), _single(records.read_records)),
 }
 
 
@@ -135,7 +134,7 @@ def table_ending(path: str) -> str | None:
     name = path.lower().rpartition("/")[2]
     parts = name.split(".")
     last_two, last = ".".join(parts[-2:]), parts[-1]
-    if len(parts) > 2 and last_two in _READERS:
+    if len(parts) > 2 and _PACKED.fullmatch(last_two):
         return last_two
     return last if len(parts) > 1 and last in _READERS else None
 
@@ -166,7 +165,7 @@ def describe_table(
     with workspace.open_file(path) as file:
         size = file.seek(0, 2)
         try:
-            samples = _READERS[ending](Source(path, size, file, effort))
+            samples = _READERS[ending.partition(".")[0]](Source(path, size, file, effort))
         except (AgentError, NotTableError):
             raise
         except Exception as error:  # a damaged file fails in as many ways as it can be damaged

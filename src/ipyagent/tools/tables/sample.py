@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
+import lzma
 import struct
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import date
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 from ipyagent.kernel.describe.table import COLUMNS, Column, Table
 
@@ -15,6 +18,14 @@ _DIRECTORY = 2_000_000
 """Bytes of the longest list of contents that is read."""
 MOST_BYTES = 1_500
 """Bytes of the description that goes with a prompt."""
+_OLD_OFFICE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+_PACKED = (".gz", ".bz2", ".xz", ".zip")
+_OPENERS: dict[bytes, Callable[[BinaryIO], BinaryIO]] = {
+    b"\x1f": lambda file: cast(BinaryIO, gzip.GzipFile(fileobj=file)),
+    b"B": lambda file: cast(BinaryIO, bz2.BZ2File(file)),
+    b"\xfd": lambda file: cast(BinaryIO, lzma.LZMAFile(file)),  # noqa: SIM115 - closed by who reads
+}
+"""What unpacks a file, by its first byte."""
 
 
 class NotTableError(Exception):
@@ -51,12 +62,13 @@ class Source:
     @property
     def ending(self) -> str:
         """The lower-case ending of the name, without the dot and what says that it is packed."""
-        return self.path.lower().removesuffix(".gz").removesuffix(".zip").rpartition(".")[2]
+        names = self.path.lower().split(".")
+        return names[-2 if self.is_packed and len(names) > 2 else -1]
 
     @property
     def is_packed(self) -> bool:
         """True for text that has to be unpacked."""
-        return self.path.lower().endswith((".gz", ".zip"))
+        return self.path.lower().endswith(_PACKED)
 
     def read_at(self, start: int, count: int) -> bytes:
         """Return up to `count` bytes from `start`."""
@@ -125,12 +137,24 @@ class Sample:
         )
 
 
+def open_packed(source: Source) -> BinaryIO:
+    """Return what unpacks a file as it is read; raises OSError for one that is not packed."""
+    opener = _OPENERS.get(source.read_at(0, 1))
+    source.file.seek(0)
+    if opener is None:
+        raise OSError("it is not packed in a known way")
+    return opener(source.file)
+
+
 def open_archive(file: BinaryIO, size: int) -> zipfile.ZipFile:
     """Return a zip archive whose list of contents is not too long; raises NotTableError."""
     file.seek(max(0, size - 65_557))
     tail = file.read(65_557)
     at = tail.rfind(b"PK\5\6")
     if at < 0 or len(tail) < at + 22:
+        file.seek(0)
+        if file.read(len(_OLD_OFFICE)) == _OLD_OFFICE:
+            raise NotTableError("it is protected by a password, or an .xls under another name")
         raise NotTableError("it is no zip archive, or is damaged")
     (directory,) = struct.unpack_from("<I", tail, at + 12)
     if directory > _DIRECTORY:
