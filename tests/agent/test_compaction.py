@@ -47,7 +47,6 @@ def compacted(lab: Lab) -> list[Compacted]:
 
 
 def requests(lab: Lab) -> list[ModelRequest]:
-    assert lab.client is not None
     return lab.client.requests
 
 

@@ -108,8 +108,6 @@ def test_reading_alone_never_lets_code_run(tmp_path: Path) -> None:
 
 def test_a_script_is_read_when_it_runs_by_its_name(tmp_path: Path) -> None:
     tool = tool_named(tmp_path, "python_script")
-    assert tool.effects is not None
-    assert tool.preview is not None
     shown = tool.preview(action="run", file_id=None, content="import socket", timeout=None)
     assert tool.effects(shown).kinds == {"network"}
     listed = tool.preview(action="list", file_id=None, content=None, timeout=None)

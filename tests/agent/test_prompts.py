@@ -34,7 +34,6 @@ def test_variables_and_files_travel_with_the_prompt_and_not_in_the_system_prompt
     run = lab.run(["Ok."], "What is @answer?")
     assert "answer: int = 42" in run.context
     assert "notes.txt" in run.context
-    assert lab.client is not None
     system, asked, told = lab.client.requests[0].messages
     assert system.text == system_prompt(installed_packages())
     assert (asked.text, asked.synthetic) == ("What is @answer?", False)

@@ -65,7 +65,6 @@ def at_first(event_type: str, do: Callable[[], object]) -> Callable[[Event], Non
 
 def asked_of(lab: Lab, number: int) -> list[dict[str, Any]]:
     """The messages of a request, as a provider gets them."""
-    assert lab.client is not None
     return list(to_openai(lab.client.requests[number].messages, vision=False))
 
 

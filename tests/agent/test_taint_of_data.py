@@ -246,7 +246,6 @@ def test_a_note_under_taint_is_asked_about_and_says_where_it_comes_from(tmp_path
     assert [each.get("origin") for each in kept] == [[], ["values of df"]]
     later = World(tmp_path)
     recalled = later.run(call("recall_notes"), SEND)
-    assert recalled[0].result is not None
     assert "; after reading values of df)" in recalled[0].result.output
     assert later.concerns == ["after reading .ipyagent/notes.json"]
 
@@ -256,7 +255,6 @@ def test_notes_of_before_still_load(tmp_path: Path) -> None:
     old = [{"content": "Prices are net.", "created_at": "2025-01-01T00:00:00Z"}]
     (tmp_path / ".ipyagent/notes.json").write_text(json.dumps(old))
     (recalled,) = World(tmp_path).run(call("recall_notes"))
-    assert recalled.result is not None
     assert recalled.result.output.startswith("1. Prices are net.\n   (recorded 2025-01-01")
 
 
@@ -264,9 +262,7 @@ def test_a_checklist_under_taint_says_so(tmp_path: Path) -> None:
     todo = call("todo_write", todos=[{"content": "Send it"}])
     world = World(tmp_path, df=reviews())
     clean, _, marked = world.run(todo, call("inspect_variable", name="df"), todo)
-    assert clean.result is not None
     assert "after reading" not in clean.result.output
-    assert marked.result is not None
     assert "after reading values of df" in marked.result.output
 
 

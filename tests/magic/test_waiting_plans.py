@@ -44,7 +44,6 @@ class Place:
         self.book.tell_pages()
         panel = self.page.sent[-1]["overview"]["waiting"]
         drafts = [run.id for run in session.runs if run.status is RunStatus.DRAFT]
-        assert stored is not None
         assert stored.pending_run_id == plan_id
         assert session.waiting_plan_id == session.record.pending_run_id == plan_id
         assert (panel and panel["run_id"]) == plan_id

@@ -68,7 +68,6 @@ def test_a_request_goes_to_the_server_of_its_operation(tmp_path: Path) -> None:
             assert user.call("api_s_b").success
             assert server.targets()[-3:] == [f"GET {place}", f"GET {place}", "GET /v1/b"], item
             shown = user.tools["api_s_a"].preview
-            assert shown is not None
             assert shown().text.startswith(f"GET {server.url}{place}")
             again = User(tmp_path / str(number)).call("api_s_a")  # as it was stored
             assert again.success, item

@@ -238,15 +238,12 @@ def test_a_session_is_found_by_id_name_or_the_beginning_of_its_id(journal: Journ
     old, new = begun(journal, "same"), begun(journal, "same")
     other = begun(journal, "other")
     stored = journal.session("same")
-    assert stored is not None
     assert stored.id == new.id
     tell(journal, old, "r1", [started()])
     stored = journal.session("same")
-    assert stored is not None
     assert stored.id == old.id
     for reference in (other.id, other.id[:4], other.id[:8].upper(), "other"):
         stored = journal.session(reference)
-        assert stored is not None
         assert stored.id == other.id
     for reference in ("", other.id[:3], "nobody", "%", "____"):
         assert journal.session(reference) is None
@@ -273,7 +270,6 @@ def test_a_session_s_state_follows_its_runs(journal: Journal) -> None:
 
     def state() -> dict[str, object]:
         stored = journal.session(session.id)
-        assert stored is not None
         data = stored.to_dict(exclude_none=True)
         return {key: value for key, value in data.items() if "run" in key}
 
@@ -320,7 +316,6 @@ def test_sessions_stay_readable_after_the_clock_was_set_back(journal: Journal, p
         other.execute("UPDATE sessions SET record = ?", (record,))
     other.close()
     stored = journal.session(session.id)
-    assert stored is not None
     assert stored.started_at <= datetime.now(UTC)
 
 

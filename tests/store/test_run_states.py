@@ -35,7 +35,6 @@ NAME = plan_name(PLAN)
 
 def pointers(journal: Journal, session: s.Session) -> tuple[str | None, str | None, str | None]:
     stored = journal.session(session.id)
-    assert stored is not None
     return stored.pending_run_id, stored.active_run_id, stored.last_run_id
 
 
@@ -274,10 +273,8 @@ def test_one_of_many_processes_confirms(journal: Journal, path: Path) -> None:
     pipe = subprocess.PIPE
     children = [subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) for _ in range(4)]
     for child in children:
-        assert child.stdout is not None
         assert child.stdout.readline() == "ready\n"
     for child in children:
-        assert child.stdin is not None
         child.stdin.write("\n")
         child.stdin.flush()
     answers = [child.communicate()[0] for child in children]

@@ -57,7 +57,6 @@ def test_whatever_a_tool_raises_wherever_it_runs_is_its_failed_result(
     run = lab.run([{"calls": [call("throw")]}, "Still here."], tools=[made])
     (execution,) = run.executions
     assert execution.status is ToolStatus.FAILED
-    assert execution.result is not None
     name = type(error).__name__ if error else "RecursionError"
     assert name in (execution.result.error or "")
     assert name in execution.result.output
@@ -238,7 +237,6 @@ def test_the_model_pages_through_what_was_cut(lab: Lab) -> None:
     assert len(run.results[1].output) <= 300
     assert len(run.results[0].output.splitlines()) <= 1_000
     cut = run.results[0].truncated
-    assert cut is not None
     again = lab.run([{"calls": [call("read_file", path=cut.path, offset=1_500, limit=1)]}, "Ok."])
     assert again.results[0].output.startswith("  1500\trow 1499")
 

@@ -149,10 +149,8 @@ def test_processes_that_write_at_once_lose_nothing(tmp_path: Path, pad: Pad) -> 
         for name in "abc"
     ]
     for writer in writers:
-        assert writer.stdout is not None
         assert writer.stdout.readline() == "ready\n"
     for writer in writers:
-        assert writer.stdin is not None
         writer.stdin.write("go\n")
         writer.stdin.flush()
     for writer in writers:
@@ -254,5 +252,4 @@ def test_a_note_is_asked_about_after_others_words_were_read(pad: Pad) -> None:
     record, recall = pad.tools["record_note"], pad.tools["recall_notes"]
     assert (record.sensitive, record.can_reach_out()) == (False, True)
     assert not recall.sensitive
-    assert recall.source is not None
     assert recall.source(category=None) == ".ipyagent/notes.json"

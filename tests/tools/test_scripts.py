@@ -45,7 +45,6 @@ class Desk:
         return script.file_id
 
     def preview(self, action: str, **more: Any) -> Any:
-        assert self.tool.preview is not None
         return self.tool.preview(**self.tool.check_arguments({"action": action, **more}))
 
 
@@ -258,8 +257,6 @@ def test_sensitive_but_asked_about_each_time_only_outside_of_a_box(
     )
     tool = tool_of(lab.environment.workspace)
     assert (tool.sensitive, tool.can_reach_out()) == (True, True)
-    assert tool.always_asks is not None
-    assert tool.source is not None
     run, create = (
         tool.check_arguments({"action": "run"}),
         tool.check_arguments({"action": "create"}),

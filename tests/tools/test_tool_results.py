@@ -165,7 +165,6 @@ def test_a_long_result_is_cut_and_keeps_the_whole(tmp_path: Path) -> None:
     text = "x" * 30_001
     raw = ToolResult(output=text, value=text)
     result = truncate_result(raw, tool="long", save=lambda _: "full.txt")
-    assert result.truncated is not None
     assert (result.truncated.tool_name, result.truncated.path) == ("long", "full.txt")
     assert len(result.output) <= 30_000
     assert (result.full_output, result.value) == (text, text)

@@ -61,7 +61,6 @@ def asked(
 @pytest.mark.parametrize("text", ["y", "Y", " yes ", "ok", "approve", "yes."])
 def test_yes_approves_once(text: str) -> None:
     answer = parse_answer(text, BOTH)
-    assert answer is not None
     assert (answer.decision, answer.scope) == (Decision.APPROVED, Scope.ONCE)
 
 
@@ -71,7 +70,6 @@ def test_yes_approves_once(text: str) -> None:
 )
 def test_always_approves_as_far_as_it_was_offered(text: str, scope: Scope) -> None:
     answer = parse_answer(text, BOTH)
-    assert answer is not None
     assert (answer.decision, answer.scope) == (Decision.APPROVED, scope)
     assert parse_answer(text, [each for each in BOTH if each is not scope]) is None
 
@@ -82,7 +80,6 @@ def test_always_approves_as_far_as_it_was_offered(text: str, scope: Scope) -> No
 )
 def test_no_denies_with_or_without_a_reason(text: str, reason: str | None) -> None:
     answer = parse_answer(text, ())
-    assert answer is not None
     assert (answer.decision, answer.reason) == (Decision.DENIED, reason)
 
 

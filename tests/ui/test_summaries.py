@@ -61,7 +61,6 @@ def test_a_line_for_the_user_alone_is_a_remark_below_what_the_model_read() -> No
     inspected = done(call("c1", "inspect_variable", {"name": "total"}), "", result=result)
     drawn = transcribe_call(inspected, CallContext())
     assert (drawn.outcome, drawn.facts) == (read, (author,))
-    assert drawn.result is not None
     assert (drawn.result.output, drawn.result.for_model) == (read, None)
     assert author in tool_result_bundle(result)["text/plain"]
 

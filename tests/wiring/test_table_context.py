@@ -22,7 +22,6 @@ DENIED = {"effect": "deny", "tool": "read_file", "path": "*.csv"}
 def sent(lab: Lab, prompt: str, **settings: Any) -> str:
     """The newest user message that the model got."""
     lab.run(["Done."], prompt, **settings)
-    assert lab.client is not None
     return [m.text for m in lab.client.requests[-1].messages if m.role.value == "user"][-1]
 
 
