@@ -100,15 +100,6 @@ def test_a_run_adds_what_is_new_and_not_its_instructions_again(lab: Lab) -> None
     assert [t.name for t in lab.session.conversation.tools] == ["list_files"]
 
 
-def test_the_graph_and_the_conversation_agree_on_what_is_sent(lab: Lab) -> None:
-    lab.run([{"calls": [call("list_files")]}, "Done."])
-    said = lab.session.conversation
-    again = Conversation(said.graph, said.head)
-    assert again.messages == said.messages
-    assert again.system_prompt == said.system_prompt
-    assert again.tools == said.tools
-
-
 def test_a_conversation_of_its_nodes_equals_the_one_of_its_events(lab: Lab) -> None:
     lab.run([{"calls": [call("list_files")], "usage": {"prompt_tokens": 900}}, "Done."])
     lab.run(["Once more."])

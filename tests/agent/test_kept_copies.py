@@ -121,7 +121,7 @@ def test_data_that_such_an_object_holds_is_changed_for_the_kernel_too(tmp_path: 
     run = lab.run(steps(*codes, "print(mine, box.items)"), **ON)
     assert told(run)[-1] == (True, "[1, 2, 3] [1, 2, 3]"), told(run)
     assert lab.variables["mine"] == [1, 2, 3]
-    assert "changed: mine" in ((run.executions[1].result or run).for_model or "")  # type: ignore[union-attr]
+    assert "changed: mine" in ((run.executions[1].result or run).for_model or "")
 
 
 @pytest.mark.parametrize(
@@ -361,13 +361,13 @@ def test_a_copy_is_of_use_only_for_the_kernel_that_it_is_like() -> None:
     here, bindings = Confinement("/w"), {"n": 1, "In": ["", "n = 1"]}
     calls = Calls()
     state = calls.read_state(bindings)
-    copy = KeptCopy(SimpleNamespace(), here, frozenset(), calls, state, is_ahead=True)  # type: ignore[arg-type]
+    copy = KeptCopy(SimpleNamespace(), here, frozenset(), calls, state, is_ahead=True)
     assert not copy.fits(here, bindings), "nobody has the result of its look"
     copy.is_ahead = False
     assert copy.fits(here, bindings)
     assert not copy.fits(Confinement("/w", hidden_files=(".env",)), bindings)
     assert not copy.fits(Confinement("/w", secrets=frozenset({"s"})), bindings)
-    bindings["In"].append("rows.append(1)")  # type: ignore[attr-defined]
+    bindings["In"].append("rows.append(1)")
     assert not copy.fits(here, bindings)
 
 

@@ -100,7 +100,7 @@ def test_a_workspace_that_cannot_be_covered_is_looked_at_in_the_other_way(
     def mount_elsewhere(source: str, target: str, *rest: object, **more: object) -> None:
         if source == "overlay" and target.endswith(str(tmp_path.resolve())):
             raise OSError(22, "Invalid argument")
-        mount(source, target, *rest, **more)  # type: ignore[arg-type]
+        mount(source, target, *rest, **more)
 
     monkeypatch.setattr(system_calls, "mount", mount_elsewhere)
     monkeypatch.setattr(runtime(), "isolation", Isolation())
@@ -335,7 +335,7 @@ async def test_a_stop_while_libraries_are_loaded_keeps_nobody_from_loading_more(
     loading.acquire()
     loading.asked.clear()
     with ThreadPoolExecutor() as threads:
-        isolation = Isolation(loading=loading)  # type: ignore[arg-type]
+        isolation = Isolation(loading=loading)
         context = RehearsalContext(lambda job: Future(), threads, 1.0, 1.0, isolation, ())
         waiting = asyncio.create_task(context.make_way(changes=False))
         await asyncio.to_thread(loading.asked.wait)

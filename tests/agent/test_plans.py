@@ -106,9 +106,10 @@ def test_nothing_runs_while_it_is_planned_not_even_what_only_reads(lab: PlanLab,
     assert (run.status, run.outcome) == (RunStatus.DONE, Outcome.SUCCESS)
 
 
-@pytest.mark.spec("P07", "P28", "P31")
+@pytest.mark.spec("P07", "P28", "P30", "P31")
 def test_the_planning_run_ends_and_the_plan_is_a_run_of_its_own(lab: PlanLab) -> None:
-    run = lab.plan([PLAN], tools=Doing().tools, answer=YES)
+    run = lab.plan([PLAN, "never asked"], tools=Doing().tools, answer=YES)
+    assert len(lab.client.requests) == 1
     planning, plan = lab.session.runs
     assert plan == run
     assert (planning.status, planning.stop_reason) == (RunStatus.DONE, StopReason.PLANNED)
@@ -125,12 +126,6 @@ def test_the_planning_run_ends_and_the_plan_is_a_run_of_its_own(lab: PlanLab) ->
         *[*step, "step_finished"] * 3,
         *closing,
     ]
-
-
-@pytest.mark.spec("P30")
-def test_no_model_is_asked_between_the_steps(lab: PlanLab) -> None:
-    lab.plan([PLAN, "never asked"], tools=Doing().tools, answer=YES)
-    assert len(lab.client.requests) == 1
 
 
 @pytest.mark.spec("P27")
@@ -375,13 +370,6 @@ def test_an_interrupted_question_leaves_the_plan_waiting(lab: PlanLab) -> None:
     assert lab.session.waiting_plan_id is None
     assert doing.done == []
     lab.run(["Fine."])
-
-
-@pytest.mark.spec("P21", "P41")
-@pytest.mark.parametrize("answer", [YES, NO])
-def test_with_nothing_pending_there_is_nothing_to_decide(lab: PlanLab, answer: Answer) -> None:
-    with pytest.raises(AgentError, match="no pending plan"):
-        lab.decide(answer)
 
 
 # -- what runs

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
 
-from harness import NO, YES, Lab, call, new_session
+from harness import NO, YES, Lab, at_once, call, new_session
 from ipyagent.agent.approvals import ALREADY_SENT, NO_RUN
 from ipyagent.errors import AgentError, SessionError
 from ipyagent.llm.wire import to_openai
@@ -229,11 +229,7 @@ def test_many_threads_may_speak_at_once(lab: Lab) -> None:
     texts = [f"Text {n}." for n in range(20)]
 
     def speak() -> None:
-        threads = [threading.Thread(target=say, args=(lab, text)) for text in texts]
-        for each in threads:
-            each.start()
-        for each in threads:
-            each.join()
+        at_once([partial(say, lab, text) for text in texts])
 
     run = lab.run([{"calls": [call("work")]}, "Done."], tools=[saying(lab, then=speak)])
     assert sorted(texts_in(run)[1]) == sorted(texts)
