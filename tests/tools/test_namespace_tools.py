@@ -49,18 +49,11 @@ def test_variables_are_listed(tools: Toolbox):
         "- x: int = 3",
         "- df_2: int = 1",
     ]
-
-
-def test_a_pattern_narrows_the_list(tools: Toolbox):
     assert call(tools, "list_variables", pattern="df*").output == "- df_2: int = 1"
-    nothing = call(tools, "list_variables", pattern="z*")
-    assert nothing.success
-    assert nothing.output == "There are no variables matching 'z*'."
-
-
-def test_an_empty_namespace_says_so():
-    tools = Toolbox(namespace_tools(PlainNamespace({})))
-    assert call(tools, "list_variables").output == "There are no variables yet."
+    nothing = call(tools, "list_variables", pattern="z*").output
+    assert nothing == "There are no variables matching 'z*'."
+    empty = Toolbox(namespace_tools(PlainNamespace({})))
+    assert call(empty, "list_variables").output == "There are no variables yet."
 
 
 def test_inspecting_gives_the_live_object(tools: Toolbox, variables: dict[str, object]):
@@ -94,13 +87,6 @@ def test_code_runs_among_the_live_variables(tools: Toolbox, variables: dict[str,
     result = call(tools, "run_python", code="y = x + 1\nprint('hi')\ny")
     assert (result.success, result.output, result.value) == (True, "hi\n4", 4)
     assert variables["y"] == 4
-
-
-@pytest.mark.spec("A36", "D10")
-def test_failing_code_is_a_failed_result(tools: Toolbox):
-    result = call(tools, "run_python", code="1 / 0")
-    assert not result.success
-    assert result.error == "ZeroDivisionError: division by zero"
 
 
 @pytest.mark.spec("D10")

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from harness import NO, YES, Lab, call
+from harness import NO, YES, Lab, at_once, call
 from ipyagent.agent.approvals import Answer, Approval
 from ipyagent.errors import AgentError, ApprovalExpiredError, PathValidationError
 from ipyagent.schema import ToolStatus
@@ -243,11 +242,7 @@ def test_many_approved_calls_at_once_run_once_each(desk: Desk) -> None:
         except AgentError:
             outcomes.append(False)
 
-    threads = [threading.Thread(target=run) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    at_once([run] * 8)
     assert sorted(outcomes) == [False] * 7 + [True]
 
 

@@ -297,11 +297,3 @@ async def test_an_error_is_told_with_its_traceback(desk: Desk):
     assert (result.success, result.error) == (False, "exit code 1")
     assert "line 2, in f" in result.output
     assert "ZeroDivisionError" in result.output
-
-
-def test_long_output_is_cut(lab: Lab):
-    tool = tool_of(lab.environment.workspace)
-    calls = [call("python_script", action="run", content="print('row\\n' * 5000)")]
-    (result,) = lab.run([{"calls": calls}, "Ok."], tools=[tool], answer=YES).results
-    assert result.truncated is not None
-    assert len(result.output.splitlines()) <= 1_000
