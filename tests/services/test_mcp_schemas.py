@@ -1,7 +1,6 @@
 """Schemas of real MCP servers: each is offered in the form for all services, or left out."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,12 +24,6 @@ async def offered(place: MCPLab, *tools: Any) -> tuple[dict[str, Tool], str]:
 
 def described(name: str, schema: Any) -> dict[str, Any]:
     return {"name": name, "description": "It does something.", "inputSchema": schema}
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Any:
-    with MCPLab(tmp_path) as lab:
-        yield lab
 
 
 async def test_every_tool_is_offered_so_that_services_take_it(place: MCPLab) -> None:

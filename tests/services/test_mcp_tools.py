@@ -2,8 +2,6 @@
 
 import asyncio
 import re
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,12 +14,6 @@ from ipyagent.tools.base import Tool, Toolbox
 from ipyagent.tools.file_tools import file_tools
 from patience import until
 from servers.mcp_lab import MCPLab, named
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Iterator[MCPLab]:
-    with MCPLab(tmp_path) as place:
-        yield place
 
 
 @pytest.mark.spec("A19")
