@@ -132,7 +132,7 @@ def test_a_plan_that_the_user_changes_gives_way_to_the_new_one(place: Place) -> 
     waiting = place.lab.plan([PLAN], answer=answer)
     assert len(set(seen)) == 2
     place.check(waiting.id)
-    assert place.lab.session.runs.get(seen[0]).status is RunStatus.CANCELLED  # type: ignore[union-attr]
+    assert place.lab.session.runs.get(seen[0]).status is RunStatus.CANCELLED
 
 
 @pytest.mark.spec("P20", "P45")

@@ -70,7 +70,7 @@ def rich() -> s.Graph:
                 "got",
                 "run",
                 "run2",
-                data=new_message(user, result.to_content("c1"), failed.result.to_content("c2")),  # type: ignore[union-attr]
+                data=new_message(user, result.to_content("c1"), failed.result.to_content("c2")),
             ),
             node(
                 "sum",

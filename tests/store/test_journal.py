@@ -7,13 +7,14 @@ import os
 import sqlite3
 import subprocess
 import sys
-import threading
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from harness import at_once
 from ipyagent import schema as s
 from ipyagent.errors import JournalError, SessionError
 from ipyagent.schema import fold
@@ -221,11 +222,7 @@ def test_many_threads_append_and_each_thread_s_order_is_kept(journal: Journal) -
             if number % 10 == 0:
                 journal.flush().result()
 
-    threads = [threading.Thread(target=work, args=(n,)) for n in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    at_once([partial(work, n) for n in range(8)])
     journal.flush().result()
     notes = [run.notes for run in journal.runs(session.id)]
     assert notes == [tuple(map(str, range(50)))] * 8
@@ -428,7 +425,7 @@ def test_a_journal_may_be_garbage_collected_at_any_moment() -> None:
     try:
         for number in range(30):
             forgotten = Journal.open(None)
-            forgotten.circle = forgotten  # type: ignore[attr-defined]
+            forgotten.circle = forgotten
             del forgotten
             tell(journal, session, "r1", [s.Notice(text=str(number))])
     finally:

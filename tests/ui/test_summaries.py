@@ -28,7 +28,7 @@ SMALL = pd.DataFrame({"a": [1, 2, 3], "b": ["x", "y", "z"]})
 
 
 def drawn(table: object) -> Display:
-    return Display(data={"text/html": table._repr_html_(), "text/plain": repr(table)})  # type: ignore[attr-defined]
+    return Display(data={"text/html": table._repr_html_(), "text/plain": repr(table)})
 
 
 def execution(name: str, result: ToolResult | None = None, **arguments: object) -> ToolExecution:
