@@ -52,8 +52,6 @@ METADATA = [
     "metadata.google.internal", "Metadata.Google.Internal.",
 ]  # fmt: skip
 
-PREFIXES = ("127.", "10.", "192.168.", "172.16.", "169.254.", "localhost", "::1", "fc", "fd", "0.")
-
 
 async def resolve(host: str, port: int) -> list[str]:
     known = NAMES.get(host.lower().rstrip("."))

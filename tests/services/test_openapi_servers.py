@@ -154,8 +154,3 @@ def test_names_at_every_depth_are_legal_and_arrive_as_they_are(tmp_path: Path) -
         sent = json.loads(server.seen[-1].body)
         assert sent == {"@id": 1, "items[]": [{"Start Time<": "now"}]}
         assert "filter[name] (query)" in user.services._list_services()[0].operations[0].line()
-
-
-def answer_yaml(exchange: Any, text: str) -> None:
-    exchange.head(200, {"Content-Type": "text/yaml", "Content-Length": str(len(text))})
-    exchange.write(text.encode())
