@@ -345,6 +345,8 @@ def test_where_nobody_is_there_the_plan_waits_and_says_how(lab: PlanLab) -> None
         lab.run(["never asked"])
     with pytest.raises(AgentError, match="a plan waits for you"):
         lab.plan(["never asked"])
+    with pytest.raises(AgentError, match="no pending plan is called 'nobody'"):
+        lab.decide(YES, reference="nobody")
     lab.tools = doing.tools
     done = lab.decide(Answer(Decision.APPROVED, DecidedBy.MAGIC))
     assert doing.done == ["look a", "act b", "act c"]
