@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -150,3 +151,18 @@ def new_session(where: Journal | None = None) -> Session:
 def call(name: str, /, **arguments: Any) -> dict[str, Any]:
     """A scripted tool call."""
     return {"name": name, "arguments": arguments}
+
+
+def at_once(jobs: list[Callable[[], object]]) -> None:
+    """Do the jobs in threads of their own, which begin together."""
+    gate = threading.Barrier(len(jobs))
+
+    def work(job: Callable[[], object]) -> None:
+        gate.wait()
+        job()
+
+    threads = [threading.Thread(target=work, args=(job,)) for job in jobs]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()

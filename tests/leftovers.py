@@ -63,7 +63,6 @@ def no_process_is_left() -> Iterator[None]:
     command = [sys.executable, __file__, mark]
     # Out of the reach of what ends this process and its group.
     guard = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
-    assert guard.stdin is not None
     os.environ[MARK] = mark
     yield
     _, left = psutil.wait_procs(find_started(mark), GRACE)

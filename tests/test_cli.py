@@ -67,7 +67,6 @@ def test_the_prompt_comes_from_the_command_a_file_or_standard_input(
         monkeypatch.setattr("sys.stdin", io.StringIO(text))
     more = {"words": [text], "file": ["--file", "prompt.txt"], "stdin": [], "dash": ["-"]}[source]
     assert main(["ask", *OPTIONS, "--session", "mine", *more]) == 0
-    assert ipyagent.last is not None
     assert ipyagent.last.prompt == text
 
 
@@ -167,17 +166,23 @@ def environment(folder: Path) -> dict[str, str]:
     return kept | {"TERM": "xterm", "NO_COLOR": "1", "XDG_CONFIG_HOME": str(folder / ".config")}
 
 
+COMMAND = f"{sys.executable} -m ipyagent.cli"
+
+
+def in_shell(
+    line: str, folder: Path, text: str | None = None, **variables: str
+) -> subprocess.CompletedProcess[str]:
+    """Run a line with this text at its standard input."""
+    env = environment(folder) | variables
+    command = ["bash", "-c", line]
+    return subprocess.run(
+        command, cwd=folder, env=env, input=text, capture_output=True, text=True, check=False
+    )
+
+
 @pytest.mark.spec("H28")
 def test_it_works_as_a_process_without_a_terminal(folder: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "ipyagent.cli", "ask", *OPTIONS, "--json"],
-        cwd=folder,
-        env=environment(folder),
-        input="Hello?",
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = in_shell(f"{COMMAND} ask {' '.join(OPTIONS)} --json", folder, "Hello?")
     assert (done.returncode, done.stderr) == (0, "")
     assert json.loads(done.stdout)["output"] == "Fine."
 
@@ -192,15 +197,7 @@ def test_it_works_as_a_process_without_a_terminal(folder: Path) -> None:
     ],
 )
 def test_closed_ends_of_pipes_are_no_tracebacks(line: str, code: int, folder: Path) -> None:
-    command = f"{sys.executable} -m ipyagent.cli ask {' '.join(OPTIONS)}"
-    done = subprocess.run(
-        ["bash", "-c", line.format(command)],
-        cwd=folder,
-        env=environment(folder),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = in_shell(line.format(f"{COMMAND} ask {' '.join(OPTIONS)}"), folder)
     assert done.returncode == code, done.stderr
     assert "Traceback" not in done.stderr
 
@@ -217,15 +214,7 @@ def test_closed_ends_of_pipes_are_no_tracebacks(line: str, code: int, folder: Pa
 def test_input_that_is_no_text_is_named_in_every_locale(
     command: str, code: int, error: str, locale: str, folder: Path
 ) -> None:
-    line = command.format(f"{sys.executable} -m ipyagent.cli", " ".join(OPTIONS))
-    done = subprocess.run(
-        ["bash", "-c", line],
-        cwd=folder,
-        env=environment(folder) | {"LC_ALL": locale},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = in_shell(command.format(COMMAND, " ".join(OPTIONS)), folder, LC_ALL=locale)
     assert (done.returncode, done.stderr.strip()) == (code, f"ipyagent: {error}" if error else "")
 
 
@@ -233,7 +222,6 @@ def test_a_prompt_from_windows_is_the_same_prompt(monkeypatch: pytest.MonkeyPatc
     piped = io.TextIOWrapper(io.BytesIO(b"\xef\xbb\xbfHello\r\nthere"), encoding="utf-8")
     monkeypatch.setattr("sys.stdin", piped)
     assert main(["ask", *OPTIONS]) == 0
-    assert ipyagent.last is not None
     assert ipyagent.last.prompt == "Hello\nthere"
 
 
@@ -241,20 +229,10 @@ def test_a_prompt_from_windows_is_the_same_prompt(monkeypatch: pytest.MonkeyPatc
 def test_a_command_in_a_deleted_folder_says_so(command: str, folder: Path) -> None:
     gone = folder / "gone"
     gone.mkdir()
-    line = f"rmdir {gone}; {sys.executable} -m ipyagent.cli {command} {' '.join(OPTIONS)}"
-    done = subprocess.run(
-        ["bash", "-c", line],
-        cwd=gone,
-        env=environment(folder),
-        input="Hello?",
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = in_shell(f"rmdir {gone}; {COMMAND} {command} {' '.join(OPTIONS)}", gone, "Hello?")
     assert done.returncode == 2
-    assert f"the folder in which `ipyagent {command}` was started is not there any more" in (
-        done.stderr
-    )
+    told = f"the folder in which `ipyagent {command}` was started is not there any more"
+    assert told in done.stderr
     assert "Traceback" not in done.stderr
 
 
@@ -269,11 +247,10 @@ def heed_ctrl_c() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-@pytest.fixture
-def chat(folder: Path) -> Iterator[Any]:
-    child = pexpect.spawn(
+def in_terminal(folder: Path, *arguments: str) -> Any:
+    return pexpect.spawn(
         sys.executable,
-        ["-m", "ipyagent.cli", "chat", *OPTIONS],
+        ["-m", "ipyagent.cli", *arguments],
         cwd=str(folder),
         env=environment(folder),
         encoding="utf-8",
@@ -281,6 +258,11 @@ def chat(folder: Path) -> Iterator[Any]:
         echo=False,
         preexec_fn=heed_ctrl_c,
     )
+
+
+@pytest.fixture
+def chat(folder: Path) -> Iterator[Any]:
+    child = in_terminal(folder, "chat", *OPTIONS)
     child.expect_exact("> ")
     yield child
     child.close(force=True)
@@ -332,15 +314,7 @@ def test_in_a_terminal_calls_are_asked_about_and_ctrl_c_stops_only_the_run(
 @pytest.mark.spec("H25", "H28")
 def test_an_interrupt_of_ask_is_exit_code_130(folder: Path) -> None:
     script(folder, {"text": "slow " * 2000, "delay": 0.1})
-    child = pexpect.spawn(
-        sys.executable,
-        ["-m", "ipyagent.cli", "ask", *OPTIONS, "Talk."],
-        cwd=str(folder),
-        env=environment(folder),
-        encoding="utf-8",
-        timeout=60,
-        preexec_fn=heed_ctrl_c,
-    )
+    child = in_terminal(folder, "ask", *OPTIONS, "Talk.")
     child.expect_exact("slow slow")
     child.sendintr()
     child.expect_exact("ipyagent: stopped")

@@ -44,7 +44,6 @@ def test_a_clock_that_stands_still_or_goes_backwards_spoils_no_run(
 def test_a_tool_s_name_without_end_is_cut_wherever_it_is_said(lab: Lab) -> None:
     run = lab.run([{"calls": [call("x" * 1_000_000)]}, "Sorry."])
     assert run.output == "Sorry."
-    assert run.executions[0].result is not None
     assert "no tool has a name of 1,000,000 characters" in run.executions[0].result.output
     assert len(run.model_dump_json()) < 100_000
     assert all(len(str(each)) < 100_000 for each in static_html.saved_bundle(run).values())

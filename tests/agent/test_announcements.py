@@ -132,17 +132,6 @@ def test_what_explains_asks_or_reports_is_an_answer(text: str) -> None:
     assert not announces_actions(text, TOOLS, set())
 
 
-NAIVE = re.compile(r"plan|paso|step|propuesto|running|action", re.IGNORECASE)
-
-
-def test_counting_words_would_get_both_wrong() -> None:
-    """The detector that was there before: two of its words make a plan."""
-    flagged = [text for text in ANSWERS if len(NAIVE.findall(text)) > 1]
-    missed = [text for text in PHANTOMS if len(NAIVE.findall(text)) < 2]
-    assert len(flagged) > 1
-    assert len(missed) > 20
-
-
 def test_a_tool_that_was_called_may_be_named() -> None:
     said = "I will use run_python again if you wish; run_python gave 42."
     assert announces_actions("As announced, I will use run_python.", TOOLS, set())
@@ -189,7 +178,6 @@ def test_a_second_announcement_is_the_answer_with_a_note(lab: Lab) -> None:
     assert nudges(lab) == [CALL_NOW]
     assert (run.output, run.notes) == ("# Plan\n1. load it", (NOTHING_PENDING,))
     assert run.stop_reason is StopReason.FINISHED
-    assert lab.client is not None
     assert len(lab.client.requests) == 2
 
 

@@ -1,8 +1,8 @@
-import threading
+from functools import partial
 
 import pytest
 
-from harness import ALWAYS, NO, YES, Lab, call
+from harness import ALWAYS, NO, YES, Lab, at_once, call
 from ipyagent.agent.approvals import Answer, Approval, Approvals
 from ipyagent.errors import AgentError, ApprovalExpiredError
 from ipyagent.schema import Decision, ToolCall, ToolExecution, ToolStatus
@@ -27,36 +27,22 @@ def test_an_approval_is_good_for_exactly_its_call() -> None:
         approvals.use(approval, CALL)
 
 
-def test_an_approval_is_used_once() -> None:
-    approvals = Approvals()
-    approval = approvals.open_call(ToolExecution(call=CALL))
-    approvals.decide(approval.id, YES)
-    approvals.use(approval, CALL)
-    with pytest.raises(ApprovalExpiredError, match="was used"):
-        approvals.use(approval, CALL)
-
-
 @pytest.mark.spec("P05")
 def test_of_many_uses_at_once_exactly_one_is_granted() -> None:
     for _ in range(50):
-        approvals = Approvals()
+        approvals, refused = Approvals(), list[str]()
         approval = approvals.open_call(ToolExecution(call=CALL))
         approvals.decide(approval.id, YES)
-        gate, refused = threading.Barrier(8), []
 
-        def use() -> None:
-            gate.wait()  # noqa: B023
+        def use(approvals: Approvals, approval: Approval, refused: list[str]) -> None:
             try:
-                approvals.use(approval, CALL)  # noqa: B023
+                approvals.use(approval, CALL)
             except ApprovalExpiredError as error:
-                refused.append(error)  # noqa: B023
+                refused.append(str(error))
 
-        threads = [threading.Thread(target=use) for _ in range(8)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        at_once([partial(use, approvals, approval, refused)] * 8)
         assert len(refused) == 7
+        assert all("was used" in each for each in refused)
 
 
 def test_an_undecided_or_denied_approval_cannot_be_used() -> None:
@@ -72,21 +58,14 @@ def test_an_undecided_or_denied_approval_cannot_be_used() -> None:
 @pytest.mark.spec("P05", "P23")
 def test_of_many_answers_at_once_exactly_one_wins() -> None:
     for _ in range(50):
-        approvals = Approvals()
+        approvals, wins = Approvals(), list[bool]()
         approval = approvals.open_call(ToolExecution(call=CALL))
-        gate, wins = threading.Barrier(8), []
 
-        def answer(n: int) -> None:
-            gate.wait()  # noqa: B023
-            if approvals.decide(approval.id, YES if n % 2 else NO):  # noqa: B023
-                wins.append(n)  # noqa: B023
+        def answer(approvals: Approvals, approval: Approval, wins: list[bool], n: int) -> None:
+            wins.append(approvals.decide(approval.id, YES if n % 2 else NO))
 
-        threads = [threading.Thread(target=answer, args=(n,)) for n in range(8)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert len(wins) == 1
+        at_once([partial(answer, approvals, approval, wins, n) for n in range(8)])
+        assert sum(wins) == 1
         assert approvals.pending() == []
 
 
@@ -135,7 +114,6 @@ def test_always_covers_this_tool_for_the_session_and_no_other(lab: Lab) -> None:
 def test_the_question_shows_the_whole_effect(lab: Lab) -> None:
     lab.run([{"calls": [call("write_file", path="a", content="x\n" * 3000)]}, "Ok."], answer=NO)
     preview = lab.watcher.asked[0].subject.preview
-    assert preview is not None
     assert preview.text.count("+x") == 3000
 
 

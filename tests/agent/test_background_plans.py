@@ -67,7 +67,6 @@ def lab(tmp_path: Path) -> PlanLab:
 
 def ended(lab: PlanLab) -> Run:
     """The run that went on, as it ended."""
-    assert lab.cell.background is not None
     run: Run = lab.cell.background.done.result(PATIENCE)
     return run
 
@@ -138,7 +137,6 @@ def test_an_interrupt_while_the_cell_ends_is_an_interrupt_of_the_plan(
 def test_a_plan_that_needs_the_main_thread_runs_in_its_cell(lab: PlanLab, gate: Gate) -> None:
     run = lab.plan([TIED], tools=gate.tools, answer=YES)
     assert (run.status, lab.cell.background) == (RunStatus.DONE, None)
-    assert run.executions[1].result is not None
     assert run.executions[1].result.output == threading.main_thread().name
     waiting = lab.plan([TIED], tools=gate.tools)
     assert "because step 2 (live) works with" in waiting.notes[0]
@@ -164,7 +162,6 @@ def test_it_is_the_only_run_until_it_has_ended(lab: PlanLab, gate: Gate) -> None
     ):
         pass
     behind = runtime().run_lock.background
-    assert behind is not None
     behind.stop()
     assert ended(lab).stop_reason is StopReason.INTERRUPTED
     assert runtime().run_lock.background is None

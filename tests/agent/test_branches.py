@@ -123,7 +123,6 @@ def test_branches_go_on_by_themselves_and_are_merged(lab: Lab, tmp_path: Path) -
 
     merged = lab.session = trunk.merge(branches)
     run = lab.run(["Both take a day."], "Which is faster?")
-    assert lab.client is not None
     sent = [m.text for m in lab.client.requests[0].messages]
     wanted = ["To the sea.", "The train takes a day.", "The boat takes a day.", "Which is faster?"]
     assert [each for each in sent if each in wanted] == wanted

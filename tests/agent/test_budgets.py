@@ -11,7 +11,7 @@ from ipyagent.agent.approvals import Answer, Approval
 from ipyagent.agent.budgets import TimeLimits, length_warning
 from ipyagent.errors import AgentInterrupted, StepTimeoutError
 from ipyagent.llm.client import ModelRequest
-from ipyagent.schema import Event, Outcome, Run, RunStatus, StopReason, ToolStatus
+from ipyagent.schema import Event, Outcome, RunStatus, StopReason, ToolStatus
 from ipyagent.tools.base import Tool, tool
 from virtual_time import run_in_virtual_time
 
@@ -38,7 +38,6 @@ def test_after_the_last_step_the_model_is_asked_once_for_a_last_word(lab: Lab) -
     assert run.status is RunStatus.DONE
     assert run.output == "As far as I came."
     assert [step.closing for step in run.steps] == [False, False, True]
-    assert lab.client is not None
     assert [request.may_call for request in lab.client.requests] == [True, True, False]
     assert all(r.tools == lab.client.requests[0].tools for r in lab.client.requests)
     nudge = lab.client.requests[-1].messages[-1]
@@ -51,13 +50,6 @@ def test_after_the_last_step_the_model_is_asked_once_for_a_last_word(lab: Lab) -
 def test_an_answer_in_the_last_step_is_a_success(lab: Lab) -> None:
     run = lab.run([LOOK, "Done."], max_steps=2)
     assert (run.outcome, len(run.steps)) == (Outcome.SUCCESS, 2)
-
-
-@pytest.mark.spec("A13")
-def test_by_default_a_run_has_twenty_steps(lab: Lab) -> None:
-    run = lab.run([LOOK] * 20 + ["Enough."])
-    assert [step.closing for step in run.steps] == [False] * 20 + [True]
-    assert run.max_steps == 20
 
 
 @pytest.mark.spec("A53", "M14")
@@ -123,7 +115,6 @@ def test_used_up_tokens_or_money_end_the_run_without_another_request(
 ) -> None:
     run = lab.run([PRICED] * 3, **budget)
     assert (run.outcome, run.stop_reason) == (Outcome.PARTIAL, reason)
-    assert lab.client is not None
     assert len(lab.client.requests) == 2
     assert run.usage.total_tokens == 220
     assert lab.run(["And on."]).outcome is Outcome.SUCCESS
@@ -131,14 +122,6 @@ def test_used_up_tokens_or_money_end_the_run_without_another_request(
 
 def test_a_budget_that_is_not_quite_used_up_lets_the_run_go_on(lab: Lab) -> None:
     assert lab.run([PRICED, PRICED, "Done."], max_tokens=221, max_usd=1.01).output == "Done."
-
-
-@pytest.mark.spec("A53", "H25")
-def test_an_interrupt_makes_no_further_request(lab: Lab) -> None:
-    with pytest.raises(AgentInterrupted):
-        lab.run([LOOK, "Never."], heard=lambda e: e.type == "tool_started" and lab.cell.stop())
-    assert lab.client is not None
-    assert len(lab.client.requests) == 1
 
 
 @pytest.mark.spec("A51")
@@ -154,7 +137,6 @@ def test_a_step_that_takes_too_long_ends_the_run_as_partial(
     run = lab.run([reply, "Never asked."], tools=[nap_tool(clock, 601)], step_seconds=600)
     assert (run.outcome, run.stop_reason) == (Outcome.PARTIAL, StopReason.TIMEOUT)
     assert run.error == "one step took more than 600 s"
-    assert lab.client is not None
     assert len(lab.client.requests) == 1
     assert lab.run(["Back."]).output == "Back."
 
@@ -249,14 +231,8 @@ def test_a_session_with_too_many_messages_says_so_and_drops_none(lab: Lab) -> No
     # A prompt and an answer each; what the context tells is nobody's message.
     assert [len(each) for each in notes] == [0, 0, 1, 1]
     assert "session compact" in notes[2][0]
-    assert lab.client is not None
     sent = [m.text for m in lab.client.requests[0].messages]
     assert all(f"Number {n}." in sent for n in range(4))
-
-
-def test_the_default_is_fifty_messages(lab: Lab) -> None:
-    runs: list[Run] = [lab.run(["Yes."], "And?") for _ in range(21)]
-    assert [bool(run.notes) for run in runs] == [False] * 20 + [True]
 
 
 def test_an_answer_that_comes_too_late_has_expired(lab: Lab) -> None:

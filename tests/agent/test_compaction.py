@@ -47,7 +47,6 @@ def compacted(lab: Lab) -> list[Compacted]:
 
 
 def requests(lab: Lab) -> list[ModelRequest]:
-    assert lab.client is not None
     return lab.client.requests
 
 
@@ -314,5 +313,5 @@ def test_no_cut_parts_a_call_from_its_result_or_drops_what_a_person_wrote(kinds:
     assert [m for m in kept if m in typed] == typed
     tail = [conversation.graph.nodes[each].data for each in where.after]
     assert sum(isinstance(m, Message) and m.role is Role.ASSISTANT for m in tail) == KEPT_STEPS
-    assert not tail[0].tool_results  # type: ignore[union-attr]
+    assert not tail[0].tool_results
     assert tail == messages[-len(tail) :]

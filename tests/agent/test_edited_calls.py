@@ -53,7 +53,6 @@ def test_a_changed_call_is_asked_about_anew_and_runs_as_it_was_changed(lab: Lab,
 
 def test_the_model_is_told_what_ran_and_keeps_its_own_call(lab: Lab):
     run(lab, edit(path="b.txt", content="two"), YES)
-    assert lab.client is not None
     *_, answer, result = lab.client.requests[-1].messages
     assert answer.tool_calls[0].arguments["path"] == "a.txt"
     text = result.content[0].content[0].text
@@ -64,7 +63,6 @@ def test_the_model_is_told_what_ran_and_keeps_its_own_call(lab: Lab):
 def test_a_changed_call_that_is_denied_does_not_run(lab: Lab, tmp_path: Path):
     (execution,) = run(lab, edit(path="b.txt", content="two"), NO).executions
     assert execution.status is ToolStatus.DENIED
-    assert execution.result is not None
     assert execution.result.for_model is None  # it did not run, so nothing is said of what ran
     assert [*tmp_path.glob("*.txt")] == []
 
@@ -117,7 +115,6 @@ def test_the_change_is_in_the_record_and_comes_again_from_it(lab: Lab):
     again = None
     for event in events_from_run(done):
         again = fold(again, event)
-    assert again is not None
     assert again.executions[0].proposed == {"path": "a.txt", "content": "one"}
 
 
@@ -126,7 +123,6 @@ def test_a_click_can_change_a_call_but_not_a_question_or_a_plan(lab: Lab):
     run(lab, NO)
     (asked,) = lab.watcher.asked
     answer = parse_click(given, asked.subject)
-    assert answer is not None
     assert (answer.decision, answer.arguments) == (Decision.APPROVED, {"path": "b.txt"})
     assert parse_click({"decision": "edit_call", "arguments": []}, asked.subject) is None
     question = call("ask_user", question="Which?", choices=[])

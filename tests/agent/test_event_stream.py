@@ -132,7 +132,7 @@ def test_a_secret_in_pieces_is_hidden_also_where_another_kind_comes_between(
         aside = Journal.open(None)
         deltas: list[tuple[Kind, str]] = [
             ("text", f"It is {secret[:cut]}"),
-            *([("thinking", between)] if between else []),  # type: ignore[list-item]
+            *([("thinking", between)] if between else []),
             ("text", f"{secret[cut:]} here."),
         ]
         told = streamed(deltas, aside, lab)

@@ -21,12 +21,6 @@ from ipyagent.ui.transcript_text import request_text
 FOLDER = Answer(Decision.APPROVED, DecidedBy.BUTTON, scope=Scope.FOLDER)
 
 
-@pytest.fixture(autouse=True)
-def own_folders(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The user's directory, away from that of whoever runs the tests."""
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("data")))
-
-
 def run(lab: Lab, code: str, answer: Any = NO) -> ToolExecution:
     """What became of a call of run_python with this code."""
     return lab.run([{"calls": [call("run_python", code=code)]}, "Done."], answer=answer).executions[
@@ -108,8 +102,6 @@ def test_reading_alone_never_lets_code_run(tmp_path: Path) -> None:
 
 def test_a_script_is_read_when_it_runs_by_its_name(tmp_path: Path) -> None:
     tool = tool_named(tmp_path, "python_script")
-    assert tool.effects is not None
-    assert tool.preview is not None
     shown = tool.preview(action="run", file_id=None, content="import socket", timeout=None)
     assert tool.effects(shown).kinds == {"network"}
     listed = tool.preview(action="list", file_id=None, content=None, timeout=None)
@@ -163,7 +155,7 @@ def test_the_approval_says_what_is_touched_and_covered(tmp_path: Path) -> None:
     assert lines[1] == "  touches: files (writes) (open('a.txt', 'w')); redefines df"
     assert about.covers == "code that writes files"
     typed: list[str] = []
-    _ask_once(approval, lambda text: typed.append(text) or "n")  # type: ignore[func-returns-value]
+    _ask_once(approval, lambda text: typed.append(text) or "n")
     assert "[a]lways for this session (code that writes files), [f] always in" in typed[0]
 
 

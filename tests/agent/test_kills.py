@@ -57,7 +57,6 @@ def test_what_was_done_is_in_the_journal_and_the_session_goes_on(
     child = subprocess.Popen(
         [sys.executable, "-c", CHILD], cwd=tmp_path, stdout=subprocess.PIPE, text=True
     )
-    assert child.stdout is not None
     assert child.stdout.readline() == "ready\n"
     with pytest.raises(subprocess.TimeoutExpired):
         child.wait(random.Random(seed).uniform(0.0, 1.2))
@@ -108,8 +107,6 @@ class Agents:
 
     def start(self, folder: Path) -> tuple[int, Any]:
         """An agent that works in `folder`: its process, and the connection to its model."""
-        assert self.parent.stdin is not None
-        assert self.parent.stdout is not None
         self.parent.stdin.write(f"{folder}\n")
         self.parent.stdin.flush()
         pid = int(self.parent.stdout.readline())

@@ -59,10 +59,8 @@ def test_a_look_gives_its_result_unasked(tmp_path: Path) -> None:
     lab = Lab(tmp_path, {"numbers": [1, 2, 3]})
     found = looked(lab, "sum(numbers)")
     assert found.status is ToolStatus.SUCCESS, found
-    assert found.result is not None
     assert found.result.output == "6"
     assert (found.decision, found.decided_by) == (Decision.AUTO, DecidedBy.REHEARSAL)
-    assert found.rehearsal is not None
     assert found.rehearsal.outcome is RehearsalOutcome.LOOKED
     assert lab.watcher.asked == []
     # Views show by it what ran, in full.
@@ -87,7 +85,6 @@ def test_what_a_system_refuses_for_one_way_does_not_prevent_the_other(
     monkeypatch.setattr(system_calls, call_name, refuse)
     monkeypatch.setattr(runtime(), "isolation", Isolation())
     found = looked(Lab(tmp_path, {"n": 1}), "n + 1")
-    assert found.rehearsal is not None
     assert found.rehearsal.outcome is RehearsalOutcome.LOOKED, found.rehearsal
     assert runtime().isolation.way == "Landlock"
 
@@ -103,7 +100,7 @@ def test_a_workspace_that_cannot_be_covered_is_looked_at_in_the_other_way(
     def mount_elsewhere(source: str, target: str, *rest: object, **more: object) -> None:
         if source == "overlay" and target.endswith(str(tmp_path.resolve())):
             raise OSError(22, "Invalid argument")
-        mount(source, target, *rest, **more)  # type: ignore[arg-type]
+        mount(source, target, *rest, **more)
 
     monkeypatch.setattr(system_calls, "mount", mount_elsewhere)
     monkeypatch.setattr(runtime(), "isolation", Isolation())
@@ -116,7 +113,6 @@ def test_what_a_look_prints_is_its_result_and_nothing_before_it(tmp_path: Path) 
     lab = Lab(tmp_path)
     found = looked(lab, "for i in range(3): print('epoch', i)")
     assert found.decided_by is DecidedBy.REHEARSAL
-    assert found.result is not None
     assert found.result.output == "epoch 0\nepoch 1\nepoch 2"
 
 
@@ -125,9 +121,7 @@ def test_code_that_fails_is_not_asked_about(tmp_path: Path) -> None:
     lab = Lab(tmp_path)
     found = looked(lab, "print('so far')\n1 / 0")
     assert found.status is ToolStatus.FAILED
-    assert found.result is not None
     assert "ZeroDivisionError" in (found.result.error or "")
-    assert found.rehearsal is not None
     assert found.rehearsal.outcome is RehearsalOutcome.FAILED
     assert lab.watcher.asked == []
 
@@ -138,12 +132,10 @@ def test_new_plain_data_is_adopted_without_running_code(tmp_path: Path) -> None:
     lab = Lab(tmp_path, {"table": table, "pd": pd})
     code = "sums = table.groupby('b').a.sum()\nn, names = len(sums), list(sums.index)\nsums"
     found = looked(lab, code)
-    assert found.rehearsal is not None
     assert found.rehearsal.outcome is RehearsalOutcome.ADOPTED, found.rehearsal
     expected = table.groupby("b").a.sum()
     pd.testing.assert_series_equal(lab.variables["sums"], expected, check_exact=True)
     assert (lab.variables["n"], lab.variables["names"]) == (2, ["x", "y"])
-    assert found.result is not None
     assert [each.name for each in found.result.variables] == ["sums", "n", "names"]
     assert "new: n" in (found.result.for_model or "")
     assert found.decided_by is DecidedBy.REHEARSAL
@@ -165,7 +157,6 @@ def test_the_next_look_sees_what_was_adopted(tmp_path: Path) -> None:
     calls = [{"calls": [call("run_python", code=code)]} for code in ("x = [1, 2]", "sum(x)")]
     run = lab.run([*calls, "Done."], **ON)
     assert [each.decided_by for each in run.executions] == [DecidedBy.REHEARSAL] * 2
-    assert run.executions[1].result is not None
     assert run.executions[1].result.output == "3"
 
 
@@ -211,7 +202,6 @@ def test_other_new_names_are_asked_about(tmp_path: Path, code: str) -> None:
     before = dict(lab.variables)
     found = looked(lab, code)
     assert found.status is ToolStatus.DENIED, found.rehearsal
-    assert found.rehearsal is not None
     assert found.rehearsal.outcome is RehearsalOutcome.CHANGES
     assert lab.variables == before
 
@@ -223,7 +213,6 @@ def test_a_change_is_asked_about_and_shown_beforehand(tmp_path: Path) -> None:
         [{"calls": [call("run_python", code="numbers.append(4)")]}, "Done."], answer=NO, **ON
     ).executions[0]
     assert found.status is ToolStatus.DENIED
-    assert found.rehearsal is not None
     assert found.rehearsal.outcome is RehearsalOutcome.CHANGES
     assert [each.name for each in found.rehearsal.variables] == ["numbers"]
     assert lab.variables == {"numbers": [1, 2, 3]}
@@ -243,7 +232,6 @@ def test_the_report_beside_a_question_tells_no_secret(
     lab.run([step, "Done."], answer=NO, **ON)
     [approval] = lab.watcher.asked
     assert isinstance(approval.subject, ToolExecution)
-    assert approval.subject.rehearsal is not None
     [change] = approval.subject.rehearsal.variables
     assert change.summary == f"'' → '{HIDDEN}'"
 
@@ -265,7 +253,6 @@ def test_a_folder_that_is_not_what_it_was_is_asked_about(
     monkeypatch.chdir(tmp_path)
     found = looked(Lab(tmp_path, {"os": os}), code)
     assert found.status is ToolStatus.DENIED, found.rehearsal
-    assert found.rehearsal is not None
     assert [each.change for each in found.rehearsal.files], found.rehearsal
 
 
@@ -323,7 +310,6 @@ def test_what_is_approved_while_its_library_is_loaded_waits_for_all_of_it(
         [{"calls": [call("run_python", code=code)]}, "Done."], answer=answer, heard=hear, **ON
     )
     result = run.executions[0].result
-    assert result is not None
     assert (result.error, result.output) == (None, "1")
 
 
@@ -349,7 +335,7 @@ async def test_a_stop_while_libraries_are_loaded_keeps_nobody_from_loading_more(
     loading.acquire()
     loading.asked.clear()
     with ThreadPoolExecutor() as threads:
-        isolation = Isolation(loading=loading)  # type: ignore[arg-type]
+        isolation = Isolation(loading=loading)
         context = RehearsalContext(lambda job: Future(), threads, 1.0, 1.0, isolation, ())
         waiting = asyncio.create_task(context.make_way(changes=False))
         await asyncio.to_thread(loading.asked.wait)
@@ -377,10 +363,8 @@ def test_a_write_past_pandas_is_asked_about_told_and_taken_back(tmp_path: Path) 
     steps = [{"calls": [call("run_python", code="clear('a'); table.a.sum()")]}, "Done."]
     found = lab.run(steps, answer=NO, **ON).executions[0]
     assert (found.status, table.a[0]) == (ToolStatus.DENIED, 1)
-    assert found.rehearsal is not None
     assert found.rehearsal.texts == ("writes into the memory of table, past pandas",)
     run = lab.run(steps, answer=YES, **ON)
-    assert run.executions[0].result is not None
     (change,) = run.executions[0].result.variables
     assert (change.name, change.summary, table.a[0]) == ("table", "a: 1 value changed", 0)
     find_undo(lab.environment, [run], "").run(dry_run=False)
@@ -421,7 +405,6 @@ def test_an_open_question_is_closed_by_a_look(
     found = lab.run(steps, answer=lambda _: None, **ON).executions[0]
     assert len(lab.watcher.asked) == 1
     assert (found.status, found.decided_by) == (ToolStatus.SUCCESS, DecidedBy.REHEARSAL)
-    assert found.result is not None
     assert found.result.output == "3"
 
 
@@ -456,14 +439,12 @@ def test_new_variables_are_asked_about_where_the_user_wants_that(tmp_path: Path)
     lab = Lab(tmp_path, {"numbers": [1, 2]})
     found = looked(lab, "total = sum(numbers)", adopt_new=False)
     assert found.status is ToolStatus.DENIED
-    assert found.rehearsal is not None
     assert found.rehearsal.outcome is RehearsalOutcome.CHANGES
     assert [each.name for each in found.rehearsal.variables] == ["total"]
     assert "total" not in lab.variables
     assert looked(lab, "sum(numbers)", adopt_new=False).decided_by is DecidedBy.REHEARSAL
     code = "import warnings; warnings.simplefilter('ignore'); total = sum(numbers); total"
     found = looked(lab, code, adopt_new=False)
-    assert found.rehearsal is not None
     assert found.rehearsal.texts == ("changes how warnings are shown",)
 
 
@@ -474,7 +455,6 @@ def test_polars_is_not_tried_once_its_threads_run(tmp_path: Path) -> None:
     lab = Lab(tmp_path, {"table": table, "pl": polars, "numbers": [1, 2]})
     for code in ("table.shape", "pl.Series([1])"):
         found = looked(lab, code)
-        assert found.rehearsal is not None
         assert found.rehearsal.reason == "polars does not survive a fork"
     assert looked(lab, "sum(numbers)").decided_by is DecidedBy.REHEARSAL
 

@@ -38,7 +38,6 @@ def stop_at(lab: Lab, moment: str) -> Callable[[Event], None]:
 
 def assert_roles_alternate(lab: Lab) -> None:
     """In what was asked last; several results of tools may follow each other."""
-    assert lab.client is not None
     wired = to_openai(lab.client.requests[-1].messages, vision=True)
     roles = [message["role"] for message in wired]
     assert all(a != b or a == "tool" for a, b in itertools.pairwise(roles))
@@ -91,14 +90,6 @@ def test_calls_decide_even_if_the_finish_reason_says_stop(lab: Lab) -> None:
     assert_every_call_has_exactly_one_result(lab.session.messages)
 
 
-@pytest.mark.spec("A48", "H14")
-def test_an_unknown_tool_goes_back_as_a_failed_result_that_lists_the_known(lab: Lab) -> None:
-    run = lab.run([{"calls": [call("fly")]}, "Sorry."])
-    assert not run.results[0].success
-    assert "read_file" in run.results[0].output
-    assert run.outcome is Outcome.SUCCESS
-
-
 @pytest.mark.spec("D13", "P14")
 @pytest.mark.parametrize(
     "arguments", ['{"path": "x"', "[1, 2]", "null", '"x"', "{'path': 1}", "{} {}"]
@@ -118,14 +109,7 @@ def test_malformed_arguments_are_never_executed(lab: Lab, arguments: str) -> Non
     assert_every_call_has_exactly_one_result(lab.session.messages)
 
 
-@pytest.mark.spec("A39", "P13", "D10")
-def test_invented_arguments_go_back_naming_the_field(lab: Lab) -> None:
-    run = lab.run([{"calls": [call("read_file", path="x", colour="red")]}, "Oh."])
-    assert "colour" in run.results[0].output
-    assert not run.results[0].success
-
-
-@pytest.mark.spec("M21", "H24")
+@pytest.mark.spec("M21", "H24", "A39", "P13", "D10", "D11")
 def test_whatever_becomes_of_a_call_is_told_in_one_form(lab: Lab) -> None:
     @tool
     def burst() -> None:
@@ -151,9 +135,9 @@ def test_whatever_becomes_of_a_call_is_told_in_one_form(lab: Lab) -> None:
         ToolStatus.FAILED,
     ]
     for each in done:
-        assert each.result is not None
         assert each.result.success is (each.result.error is None)
         assert each.result.output
+    assert "colour" in done[3].result.output
     assert run.executions == tuple(done)
     begun = [e.execution.call for e in lab.watcher.events if isinstance(e, ToolStarted)]
     assert begun == [each.call for each in done]
@@ -188,25 +172,6 @@ def test_calls_that_are_asked_about_run_one_after_the_other(lab: Lab) -> None:
         ]
         * 4
     )
-
-
-@pytest.mark.spec("A36", "D10")
-@pytest.mark.parametrize(
-    "error",
-    [ValueError("bad"), SystemExit(3), KeyboardInterrupt(), StopIteration(), RecursionError()],
-)
-@pytest.mark.parametrize("where", ["main", "thread"])
-def test_whatever_a_tool_raises_is_its_failed_result(
-    lab: Lab, error: BaseException, where: str
-) -> None:
-    @tool(where=where)
-    def burst() -> None:
-        """Burst."""
-        raise error
-
-    run = lab.run([{"calls": [call("burst")]}, "Still here."], tools=[burst])
-    assert type(error).__name__ in (run.results[0].error or "")
-    assert run.output == "Still here."
 
 
 @pytest.mark.spec("M19")
@@ -277,7 +242,6 @@ def test_every_reply_without_calls_has_a_defined_end(
 def test_a_reply_that_was_cut_is_continued_once(lab: Lab) -> None:
     run = lab.run([{"text": "One, two, th", "finish_reason": "length"}, "ree."])
     assert (run.output, run.outcome) == ("One, two, three.", Outcome.SUCCESS)
-    assert lab.client is not None
     *_, said, nudge = lab.client.requests[1].messages
     assert said.text == "One, two, th"
     assert nudge.synthetic
@@ -324,7 +288,6 @@ def test_after_the_last_retry_the_run_fails_and_keeps_what_was_said(lab: Lab) ->
     run = lab.run([failing] * 4, settings=QUICK)
     assert (run.outcome, run.output) == (Outcome.FAILED, "Half a")
     assert run.error == "Overloaded. It was tried 3 times."
-    assert lab.client is not None
     assert len(lab.client.requests) == 3
     assert lab.run(["Back."]).output == "Back."
     assert_roles_alternate(lab)
@@ -335,14 +298,6 @@ def test_retries_can_be_switched_off(lab: Lab) -> None:
     failing = {"error": {"kind": "unavailable", "message": "Overloaded."}}
     run = lab.run([failing, "Never asked."], settings={"llm": {"retry": {"enabled": False}}})
     assert (run.outcome, run.error) == (Outcome.FAILED, "Overloaded.")
-
-
-@pytest.mark.spec("D17", "N26")
-def test_a_final_failure_is_not_tried_again(lab: Lab) -> None:
-    run = lab.run([{"error": {"kind": "refused", "message": "Bad key."}}, "Never asked."])
-    assert (run.outcome, run.error) == (Outcome.FAILED, "Bad key.")
-    assert lab.client is not None
-    assert len(lab.client.requests) == 1
 
 
 @pytest.mark.spec("A08", "N26")
@@ -370,10 +325,11 @@ def test_a_retry_that_waits_can_be_stopped(lab: Lab) -> None:
     assert lab.run(["Back."]).output == "Back."
 
 
-@pytest.mark.spec("A52", "H26")
+@pytest.mark.spec("A52", "H26", "D17", "N26")
 def test_a_final_failure_ends_the_run_with_its_reason_and_the_next_prompt_works(lab: Lab) -> None:
-    run = lab.run([{"error": {"kind": "refused", "message": "The key is wrong."}}])
+    run = lab.run([{"error": {"kind": "refused", "message": "The key is wrong."}}, "Never asked."])
     assert (run.outcome, run.error) == (Outcome.FAILED, "The key is wrong.")
+    assert len(lab.client.requests) == 1
     assert lab.run(["Fine."]).outcome is Outcome.SUCCESS
 
 
@@ -487,40 +443,11 @@ def test_the_mode_decides_what_is_asked(lab: Lab, mode: str, asked: list[str]) -
     assert (lab.environment.workspace.root / "x").read_text() == "y"
 
 
-@pytest.mark.spec("A47", "D27")
-def test_without_anybody_to_ask_a_sensitive_call_is_denied_with_the_way_out(lab: Lab) -> None:
-    run = lab.run([{"calls": [call("write_file", path="x", content="y")]}, "I could not."])
-    assert run.executions[0].status is ToolStatus.DENIED
-    assert not (lab.environment.workspace.root / "x").exists()
-    assert run.outcome is Outcome.PARTIAL
-
-
 def test_a_denial_goes_back_with_its_reason(lab: Lab) -> None:
     run = lab.run([{"calls": [call("write_file", path="x", content="y")]}, "Ok."], answer=NO)
     assert "not today" in run.results[0].output
     assert run.executions[0].reason == "not today"
     assert not (lab.environment.workspace.root / "x").exists()
-
-
-def test_long_outputs_and_errors_are_cut_and_the_whole_output_is_kept(lab: Lab) -> None:
-    @tool
-    def talk() -> str:
-        """Talk."""
-        return "word " * 20_000
-
-    @tool
-    def wail() -> str:
-        """Wail."""
-        raise ValueError("woe " * 20_000)
-
-    run = lab.run([{"calls": [call("talk"), call("wail")]}, "Ok."], tools=[talk, wail])
-    talked, wailed = run.results
-    assert len(talked.output) <= 30_000
-    assert talked.truncated is not None
-    assert (
-        lab.environment.workspace.root / str(talked.truncated.path)
-    ).read_text() == "word " * 20_000
-    assert len(wailed.error or "") <= 2_000
 
 
 @pytest.mark.spec("M14")
@@ -530,7 +457,6 @@ def test_an_id_that_a_model_uses_again_is_another_one_in_the_conversation(lab: L
     first, second = (execution.call.id for execution in run.executions)
     assert first == "call_0"
     assert second != first
-    assert lab.client is not None
     said = lab.client.requests[-1].messages
     asked = [call.id for message in said for call in message.tool_calls]
     answered = [each.tool_use_id for message in said for each in message.tool_results]

@@ -83,8 +83,6 @@ def test_the_model_and_the_record_are_told_what_was_changed(tmp_path: Path) -> N
         steps("df = pd.DataFrame({'a': [1, 2]})", "df['b'] = df.a * 2"), **ON
     )
     result, rehearsal = run.executions[1].result, run.executions[1].rehearsal
-    assert result is not None
-    assert rehearsal is not None
     assert rehearsal.outcome is RehearsalOutcome.ADOPTED
     [change] = result.variables
     assert (change.name, change.change) == ("df", "changed")

@@ -17,7 +17,7 @@ from ipyagent.agent.dispatch import Dispatcher
 from ipyagent.agent.grants import FolderPermissions, Grants
 from ipyagent.agent.policy import Effect, Policy, Verdict
 from ipyagent.agent.tool_context import ToolContext
-from ipyagent.config import Config, ConfirmMode, Rule, ToolsConfig
+from ipyagent.config import ConfirmMode, Rule
 from ipyagent.errors import NoFrontendError
 from ipyagent.kernel.main_thread import MainThread
 from ipyagent.redaction import Redactor
@@ -32,15 +32,8 @@ from ipyagent.schema import (
     ToolStatus,
 )
 from ipyagent.tools.base import Tool, Toolbox, tool
-from ipyagent.wiring import Environment
 
 MODES: tuple[ConfirmMode, ...] = ("confirm-sensitive", "confirm-all", "yolo")
-
-
-@pytest.fixture(autouse=True)
-def own_folders(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The person's directory, away from that of whoever runs the tests."""
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("data")))
 
 
 def made(**traits: Any) -> Tool:
@@ -173,18 +166,6 @@ def test_the_strictest_reason_wins_in_every_combination(tmp_path: Path) -> None:
         assert (verdict.effect, verdict.by, bool(verdict.scopes)) == (effect, by, lasting), case
 
 
-@pytest.mark.spec("A12", "P03")
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("sensitive", [True, False])
-def test_a_mode_decides_what_runs_unasked(mode: ConfirmMode, sensitive: bool) -> None:
-    act, policy = made(sensitive=sensitive), Policy(mode)
-    ((execution,), person) = dispatched(policy, [act], [ToolCall(id="1", name="act")])
-    runs = mode == "yolo" or (mode == "confirm-sensitive" and not sensitive)
-    assert (execution.status is ToolStatus.SUCCESS) == runs
-    assert len(person.asked) == (not runs)
-    assert Policy().mode == "confirm-sensitive"
-
-
 SCOPES = {
     ("confirm-sensitive", True): (Scope.SESSION, Scope.FOLDER),
     ("confirm-sensitive", False): (Scope.SESSION,),
@@ -289,7 +270,6 @@ def test_what_is_refused_does_not_run_even_if_the_model_was_offered_the_tool(
     (execution,), person = dispatched(refusing(mode), [act], calls, YES)
     assert ran == ["act"]
     assert (execution.status, person.asked) == (ToolStatus.DENIED, [])
-    assert execution.result is not None
     assert why in str(execution.result.error)
     other = tool(where="thread", name="read_file")(lambda: "x")
     (fine,), _ = dispatched(refusing("yolo"), [other], [ToolCall(id="2", name="read_file")], YES)
@@ -313,35 +293,3 @@ def test_no_mode_and_no_permission_lets_a_secret_be_read(tmp_path: Path, name: s
         )
         assert run.executions[0].status is not ToolStatus.SUCCESS
         assert "s3cret" not in str(run.to_dict())
-
-
-def test_nobody_there_means_no_and_a_rule_is_a_way_out() -> None:
-    calls = [ToolCall(id="1", name="act")]
-    (execution,), _ = dispatched(Policy(), [made(sensitive=True)], calls)
-    assert execution.status is ToolStatus.DENIED
-    allow = Policy(rules=[Rule(effect="allow", tool=("act",))])
-    (execution,), person = dispatched(allow, [made(sensitive=True)], calls)
-    assert (execution.status, execution.decided_by) == (ToolStatus.SUCCESS, DecidedBy.POLICY)
-    assert person.asked == []
-
-
-@pytest.mark.spec("M08")
-def test_groups_of_tools_can_be_switched_off_and_the_shell_has_to_be_switched_on(
-    tmp_path: Path,
-) -> None:
-    place = Lab(tmp_path).environment
-    shell = {each.name for each in toolbox(place)}
-    assert "run_shell" not in shell
-    for flag, gone in (
-        ("files", {"read_file", "write_file"}),
-        ("python", {"run_python"}),
-        ("namespace", {"list_variables", "inspect_variable"}),
-    ):
-        names = {each.name for each in toolbox(place, **{flag: False})}
-        assert gone <= shell
-        assert not gone & names
-    assert ToolsConfig().shell is False
-
-
-def toolbox(environment: Environment, **flags: bool) -> Toolbox:
-    return environment.toolset.build(Config(tools=ToolsConfig(**flags)))

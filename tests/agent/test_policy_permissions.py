@@ -4,15 +4,15 @@ import json
 import os
 import subprocess
 import sys
-import threading
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from harness import Lab, call, new_session
+from harness import Lab, at_once, call, new_session
 from ipyagent.agent.approvals import Answer
 from ipyagent.agent.grants import FolderPermissions
 from ipyagent.agent.policy import Effect, Policy
@@ -24,15 +24,6 @@ from ipyagent.schema import DecidedBy, Decision, Scope
 from ipyagent.tools.argument_schema import JsonArgumentSchema
 from ipyagent.tools.base import Tool, Where, tool
 from ipyagent.tools.static_analysis import Effects
-
-
-@pytest.fixture(autouse=True)
-def own_folders(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The person's directories, away from those of whoever runs the tests."""
-    own = tmp_path_factory.mktemp("own")
-    monkeypatch.setenv("XDG_DATA_HOME", str(own))
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(own))
-    return own
 
 
 def served(name: str = "mcp_s_send", description: str = "Send.", **properties: Any) -> Tool:
@@ -126,12 +117,7 @@ def test_two_kernels_that_permit_at_once_lose_nothing(tmp_path: Path) -> None:
     kernels = [
         subprocess.Popen([sys.executable, "-c", GRANTS, str(tmp_path), name]) for name in "ab"
     ]
-    names = [f"c_{n}" for n in range(5)]
-    own = [threading.Thread(target=grant_many, args=(tmp_path, [name])) for name in names]
-    for thread in own:
-        thread.start()
-    for thread in own:
-        thread.join()
+    at_once([partial(grant_many, tmp_path, [f"c_{n}"]) for n in range(5)])
     assert [kernel.wait() for kernel in kernels] == [0, 0]
     assert FolderPermissions(tmp_path).tool_names() == [
         f"{name}_{n}" for name in "abc" for n in range(5)
@@ -236,16 +222,6 @@ def test_the_command_says_what_it_takes(book: Notebook, rest: str) -> None:
         policy_commands.run(book, rest)
 
 
-def test_always_in_this_folder_spares_the_next_session_the_question(tmp_path: Path) -> None:
-    writing = {"calls": [call("write_file", path="a.txt", content="x")]}
-    always = Answer(Decision.APPROVED, DecidedBy.BUTTON, scope=Scope.FOLDER)
-    Lab(tmp_path).run([writing, "Done."], answer=always)
-    later = Lab(tmp_path)
-    run = later.run([writing, "Done."])
-    assert later.watcher.asked == []
-    assert run.executions[0].decided_by is DecidedBy.FOLDER
-
-
 def test_what_is_taken_back_is_asked_about_at_the_next_prompt(tmp_path: Path) -> None:
     writing = {"calls": [call("write_file", path="a.txt", content="x")]}
     always = Answer(Decision.APPROVED, DecidedBy.BUTTON, scope=Scope.FOLDER)
@@ -253,5 +229,6 @@ def test_what_is_taken_back_is_asked_about_at_the_next_prompt(tmp_path: Path) ->
     lab.run([writing, "Done."], answer=always)
     lab.session = new_session()
     assert lab.run([writing, "Done."]).executions[0].decided_by is DecidedBy.FOLDER
+    assert lab.watcher.asked == []
     FolderPermissions(lab.environment.workspace.root).revoke()
     assert lab.run([writing, "Done."]).executions[0].status == "denied"

@@ -94,7 +94,6 @@ def test_nothing_impossible_is_put_before_the_user(
     better = {"calls": [call("list_files")]}
     run = plan_lab.plan([{"calls": [step]}, better], tools=skills(plan_lab))
     assert [each.call.name for each in run.plan] == ["list_files"]
-    assert plan_lab.client is not None
     assert says in plan_lab.client.requests[1].messages[-1].tool_results[0].text
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
 
-from harness import NO, YES, Lab, call, new_session
+from harness import NO, YES, Lab, at_once, call, new_session
 from ipyagent.agent.approvals import ALREADY_SENT, NO_RUN
 from ipyagent.errors import AgentError, SessionError
 from ipyagent.llm.wire import to_openai
@@ -65,7 +65,6 @@ def at_first(event_type: str, do: Callable[[], object]) -> Callable[[Event], Non
 
 def asked_of(lab: Lab, number: int) -> list[dict[str, Any]]:
     """The messages of a request, as a provider gets them."""
-    assert lab.client is not None
     return list(to_openai(lab.client.requests[number].messages, vision=False))
 
 
@@ -230,11 +229,7 @@ def test_many_threads_may_speak_at_once(lab: Lab) -> None:
     texts = [f"Text {n}." for n in range(20)]
 
     def speak() -> None:
-        threads = [threading.Thread(target=say, args=(lab, text)) for text in texts]
-        for each in threads:
-            each.start()
-        for each in threads:
-            each.join()
+        at_once([partial(say, lab, text) for text in texts])
 
     run = lab.run([{"calls": [call("work")]}, "Done."], tools=[saying(lab, then=speak)])
     assert sorted(texts_in(run)[1]) == sorted(texts)

@@ -126,7 +126,6 @@ PRINTING = "import time\nfor i in range(13): print('epoch', i)\nprinted = True\n
 def told(lab: Lab) -> str:
     """What the model reads of the last call."""
     lab.run(["I see."], "And now?")
-    assert lab.client is not None
     messages = lab.client.requests[-1].messages
     return next(m for m in reversed(messages) if m.tool_results).tool_results[0].text
 

@@ -20,7 +20,7 @@ CODE = {"calls": [call("run_python", code="done = True")]}
 WRITE = {"calls": [call("write_file", path="reports/may 1.md", content="May.")]}
 
 
-@pytest.mark.spec("A47")
+@pytest.mark.spec("A47", "D27")
 @pytest.mark.parametrize(
     "rest", [["I could not."], [{"calls": [call("list_files")]}, "Another way."]]
 )
@@ -40,11 +40,6 @@ def test_what_a_person_denied_or_a_rule_forbids_is_their_decision_and_no_partial
     assert lab.run([CODE, "I see."], answer=NO).outcome is Outcome.SUCCESS
     rules = {"policy": {"rules": [{"effect": "deny", "tool": "run_python"}]}}
     assert lab.run([CODE, "I see."], settings=rules).outcome is Outcome.SUCCESS
-
-
-def test_a_question_that_nobody_answers_is_no_call_that_was_needed(lab: Lab) -> None:
-    asks = {"calls": [call("ask_user", question="Which?")]}
-    assert lab.run([asks, "I chose."]).outcome is Outcome.SUCCESS
 
 
 def test_a_budget_that_ends_the_run_is_what_is_told(lab: Lab) -> None:

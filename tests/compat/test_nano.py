@@ -83,7 +83,7 @@ def test_access_methods_match_the_reference() -> None:
             assert text == "file1.txt"
     assert TaskStatus("in_progress") is TaskStatus.IN_PROGRESS
     with pytest.raises(AttributeError):
-        hello.role = Role.ASSISTANT  # type: ignore[misc]
+        hello.role = Role.ASSISTANT
 
 
 @pytest.mark.spec("N27", "N09")

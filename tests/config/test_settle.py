@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from ipyagent.config import (
-    Config,
     Layer,
     base_layers,
     from_environment,
@@ -18,12 +17,6 @@ from ipyagent.config import (
 )
 from ipyagent.config.keys import SETTING_NAMES, iter_settings
 from ipyagent.errors import AgentNotFoundError, ConfigError
-
-
-def test_without_any_source_the_defaults_hold() -> None:
-    assert resolve_config() == Config()
-    assert resolve_config(Layer("nothing", {})) == Config()
-    assert set(resolve_layers().origins.values()) == {"default"}
 
 
 @pytest.mark.spec("A57")

@@ -174,7 +174,7 @@ def sections(key: str, value: Any) -> dict[str, Any]:
     """One setting as nested sections."""
     for name in reversed(key.split(".")):
         value = {name: value}
-    return value  # type: ignore[no-any-return]
+    return value
 
 
 def values_at(config: Config, key: str) -> Any:

@@ -285,7 +285,7 @@ def test_a_test_without_scipy_says_what_to_install(kernel: Kernel) -> None:
     def without_scipy(code: str) -> str:
         return "Error: No module named 'scipy'" if "scipy" in code else run(code)
 
-    kernel.run_python = without_scipy  # type: ignore[method-assign]
+    kernel.run_python = without_scipy
     text = kernel.ask("Test body mass for normality. Palmer penguins.csv").text
     assert "`%pip install scipy`" in text
 

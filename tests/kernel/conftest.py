@@ -10,6 +10,28 @@ import pytest
 from kernels import Kernel, asking, kernel
 from servers.model_server import ModelServer
 
+KERNELS = {"kernel_of_module", "asking_kernel_of_module", "shared", "kernel"}
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what uses a kernel as such."""
+    for item in items:
+        if not KERNELS.isdisjoint(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.kernel)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("workspace")
+
+
+@pytest.fixture(scope="module")
+def shared(folder: Path) -> Iterator[Kernel]:
+    """A kernel in the module's folder, which its tests leave as it is."""
+    with kernel(folder) as started:
+        yield started
+
 
 @pytest.fixture(scope="module")
 def kernel_of_module(

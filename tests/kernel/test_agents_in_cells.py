@@ -85,7 +85,7 @@ def when_napping(folder: Path, count: int, act: object) -> None:
         deadline = time.monotonic() + 60
         while len([*folder.glob("napping.*")]) < count and time.monotonic() < deadline:
             time.sleep(0.05)
-        act()  # type: ignore[operator]
+        act()
 
     threading.Thread(target=wait).start()
 

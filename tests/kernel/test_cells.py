@@ -15,17 +15,6 @@ from kernels import Kernel, Message, Page, kernel
 pytestmark = pytest.mark.kernel
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("workspace")
-
-
-@pytest.fixture(scope="module")
-def shared(folder: Path) -> Iterator[Kernel]:
-    with kernel(folder) as started:
-        yield started
-
-
 @pytest.fixture
 def script(folder: Path, request: pytest.FixtureRequest) -> Any:
     """Write a script of replies and return the option that plays it."""
@@ -98,16 +87,6 @@ def test_a_click_during_the_cell_lets_python_run_on_the_main_thread(
     assert reply.run["steps"][0]["executions"][0]["decided_by"] == "button"
     assert shared.value("made") == "True"
     assert page.seqs == sorted(page.seqs)
-
-
-def test_a_denied_call_does_not_run_and_the_reason_reaches_the_model(
-    shared: Kernel, script: Any
-) -> None:
-    reply = shared.run(
-        f"%%agent {script(python('denied_ran = 1'), 'I see.')}\nBegin.", page=Page(shared, "deny")
-    )
-    assert reply.run["steps"][0]["executions"][0]["status"] == "denied"
-    assert shared.value("'denied_ran' in globals()") == "False"
 
 
 @pytest.mark.spec("P05", "P23")
@@ -364,9 +343,10 @@ BAD_INPUT = [
 def test_bad_input_is_one_clear_card_and_no_traceback(shared: Kernel) -> None:
     wrong = []
     for cell, says in BAD_INPUT:
-        reply = shared.run(cell)
+        reply = shared.run(cell, page=Page(shared))
         outcome = shared.value("str(__import__('ipyagent').last.outcome)")
         is_clear = says in reply.run["error"] and "Traceback" not in str(reply.messages)
+        is_clear = is_clear and len(reply.of("display_data")) == 1 and not reply.of("comm_open")
         if (reply.status, outcome, is_clear) != ("ok", "'failed'", True):
             wrong.append((cell, reply))
     assert not wrong

@@ -84,17 +84,6 @@ def test_the_users_own_imports_still_come_from_the_folder(
     assert trace.read_text() == ran
 
 
-def test_without_the_guard_modules_of_the_folder_run(tmp_path: Path) -> None:
-    trace = plant(tmp_path, {"yaml"})
-    code = "from ipyagent.config.sources import parse_yaml\n"
-    code += "try: parse_yaml(b'a: 1', '')\nexcept ImportError: pass"
-    run(tmp_path, code)
-    assert trace.read_text() == "yaml "
-    trace.write_text("")
-    run(tmp_path, GUARDED + code)
-    assert trace.read_text() == ""
-
-
 def test_modules_of_the_folder_may_import_each_other_under_any_name(
     tmp_path: Path,
 ) -> None:

@@ -41,11 +41,6 @@ def python(code: str) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("interrupted")
-
-
-@pytest.fixture(scope="module")
 def shared(folder: Path) -> Iterator[Kernel]:
     replies = [{"calls": REPLIES[1]["calls"] + REPLIES[2]["calls"] + REPLIES[3]["calls"]}]
     (folder / "all.yaml").write_text(yaml.safe_dump([REPLIES[0] | replies[0], REPLIES[4]]))

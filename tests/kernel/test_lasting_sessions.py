@@ -94,20 +94,6 @@ def test_a_kernel_killed_in_a_tool_leaves_an_unknown_outcome_and_a_working_sessi
     assert (tmp_path / "ran").read_text() == "x"
 
 
-@pytest.mark.slow
-@pytest.mark.spec("P26")
-def test_two_kernels_that_begin_a_session_at_once_both_answer(tmp_path: Path) -> None:
-    (tmp_path / "a.json").write_text(json.dumps(["One."]))
-    with kernel(tmp_path) as first, kernel(tmp_path) as second:
-        cell = "%%agent -s shared -m scripted/a.json\nBegin."
-        requests = [(each, each.client.execute(cell)) for each in (first, second)]
-        runs = [each.finish(request).run for each, request in requests]
-        assert [run["status"] for run in runs] == ["done", "done"]
-    stored = sqlite3.connect(tmp_path / ".ipyagent/state.db")
-    assert sorted(stored.execute("SELECT name FROM sessions")) == [("shared",), ("shared-2",)]
-    stored.close()
-
-
 @pytest.mark.spec("P26")
 def test_a_second_kernel_in_the_same_folder_continues_as_a_branch(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text(json.dumps(["One."]))
@@ -124,11 +110,6 @@ def test_a_second_kernel_in_the_same_folder_continues_as_a_branch(tmp_path: Path
     stored = sqlite3.connect(tmp_path / ".ipyagent/state.db")
     assert stored.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     stored.close()
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("sessions")
 
 
 @pytest.fixture(scope="module")

@@ -52,16 +52,6 @@ def test_thinking_calls_and_the_answer_use_one_connection(
     assert sent[2]["tool_calls"][0]["id"] == sent[3]["tool_call_id"]
 
 
-def test_the_next_cell_continues_the_conversation(served: tuple[Kernel, ModelServer]) -> None:
-    kernel, server = served
-    server.replies = [answer("First."), answer("Second.")]
-    kernel.run("%%agent\nOne.")
-    kernel.run("%%agent\nTwo.")
-    one, two = (request.body["messages"] for request in server.requests[-2:])
-    assert two[: len(one)] == one
-    assert [m["role"] for m in two[len(one) :]] == ["assistant", "user"]
-
-
 @pytest.mark.parametrize(
     ("faults", "outcome"),
     [
@@ -77,7 +67,7 @@ def test_failures_of_the_service_end_in_an_answer_or_one_clear_card(
     served: tuple[Kernel, ModelServer], faults: list[object], outcome: str
 ) -> None:
     kernel, server = served
-    server.replies = list(faults)  # type: ignore[arg-type]
+    server.replies = list(faults)
     reply = kernel.run("%%agent\nBegin.")
     assert reply.status == "ok"
     assert reply.run["status"] == outcome
@@ -86,16 +76,6 @@ def test_failures_of_the_service_end_in_an_answer_or_one_clear_card(
     assert "sk-test-0123456789abcdef" not in str(reply.messages)
     server.replies = [answer("Again.")]
     assert kernel.run("%%agent\nAnd now?").run["status"] == "done"
-
-
-def test_a_call_with_malformed_arguments_is_not_run_and_is_returned_to_the_model(
-    served: tuple[Kernel, ModelServer],
-) -> None:
-    kernel, server = served
-    server.replies = [answer(calls=[("run_python", '{"code": "broken = 1"')]), answer("Oh.")]
-    run = kernel.run("%%agent --confirm yolo\nBegin.").run
-    assert run["steps"][0]["executions"][0]["status"] == "failed"
-    assert kernel.value("'broken' in globals()") == "False"
 
 
 def test_a_model_with_vision_gets_a_figure_as_an_image_and_others_get_a_note(
@@ -139,19 +119,6 @@ def test_the_page_gets_text_in_few_messages_and_a_snapshot_when_it_asks(
     assert step["text"]
     assert text.startswith(step["text"])
     assert page.transcript.now["steps"][0]["text"] == text
-
-
-def test_a_setting_that_a_service_refused_is_not_sent_with_the_next_cell(
-    served: tuple[Kernel, ModelServer],
-) -> None:
-    kernel, server = served
-    refused = failure(400, "Unknown parameter: 'stream_options'")
-    server.replies = [refused, answer("First."), answer("Second.")]
-    before = len(server.requests)
-    for prompt in ("One.", "Two."):
-        assert kernel.run(f"%%agent\n{prompt}").run["status"] == "done"
-    sent = ["stream_options" in request.body for request in server.requests[before:]]
-    assert sent == [True, False, False]
 
 
 def test_an_interrupt_while_the_model_streams_closes_the_connection(

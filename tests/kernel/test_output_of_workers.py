@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
 
 from ipyagent.kernel.outputs import KEPT, Outputs
@@ -34,7 +33,6 @@ for number in range(20):
 reused = sum(each in idents for each in (new.ident,))"""
 
 
-@pytest.mark.kernel
 def test_threads_of_the_code_are_its_own_although_older_threads_have_ended(
     fresh: Kernel, tmp_path: Path
 ) -> None:
@@ -63,7 +61,6 @@ def work():
 threading.Thread(target=work).start()"""
 
 
-@pytest.mark.kernel
 def test_threads_of_the_user_and_what_they_start_stay_theirs(fresh: Kernel, tmp_path: Path) -> None:
     fresh.run(OLDER)
     reply, result = agent(
@@ -137,7 +134,6 @@ FORKS = {
 }
 
 
-@pytest.mark.kernel
 def test_prints_of_forked_workers_reach_the_model(fresh: Kernel, tmp_path: Path) -> None:
     for name, code in FORKS.items():
         reply, result = agent(fresh, tmp_path, code)
@@ -150,7 +146,6 @@ def test_prints_of_forked_workers_reach_the_model(fresh: Kernel, tmp_path: Path)
     assert fresh.run("print('still here')").stdout == "still here\n"
 
 
-@pytest.mark.kernel
 def test_errors_of_workers_and_their_stderr_do_not_harm_the_run(
     fresh: Kernel, tmp_path: Path
 ) -> None:
@@ -224,7 +219,6 @@ pool = ThreadPoolExecutor(1)
 pool.submit(int).result()"""
 
 
-@pytest.mark.kernel
 def test_what_passes_by_the_streams_of_python_is_told_in_its_place(
     fresh: Kernel, tmp_path: Path
 ) -> None:
@@ -237,7 +231,6 @@ def test_what_passes_by_the_streams_of_python_is_told_in_its_place(
     assert fresh.run("os.write(1, b'still here'); mine.info('too')").status == "ok"
 
 
-@pytest.mark.kernel
 def test_a_process_that_outlives_its_code_prints_in_a_later_cell(
     fresh: Kernel, tmp_path: Path
 ) -> None:
@@ -248,7 +241,6 @@ def test_a_process_that_outlives_its_code_prints_in_a_later_cell(
     assert result["output"] == "late"
 
 
-@pytest.mark.kernel
 def test_endless_output_of_a_process_is_read_and_its_middle_dropped(
     fresh: Kernel, tmp_path: Path
 ) -> None:
@@ -262,7 +254,6 @@ def test_endless_output_of_a_process_is_read_and_its_middle_dropped(
     assert kept.name in result["output"]
 
 
-@pytest.mark.kernel
 def test_what_a_look_writes_past_python_is_told_too(
     kernel_of_module: Kernel, tmp_path: Path
 ) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
 import yaml
 
 from kernels import Kernel, Message, Page, Reply
@@ -40,7 +39,6 @@ def run(kernel: Kernel, folder: Path, seen: Callable[[], object]) -> tuple[Reply
     return kernel.run(cell, page=look), lines, page
 
 
-@pytest.mark.kernel
 def test_the_card_shows_what_code_prints_while_it_runs(fresh: Kernel, tmp_path: Path) -> None:
     reply, lines, page = run(fresh, tmp_path, (tmp_path / "seen").touch)
     assert lines[-1] == "loaded\n100%|"
@@ -49,7 +47,6 @@ def test_the_card_shows_what_code_prints_while_it_runs(fresh: Kernel, tmp_path: 
     assert result["output"] == "loaded\n[stderr]\n100%|"
 
 
-@pytest.mark.kernel
 def test_what_was_shown_before_an_interrupt_is_in_the_result_and_on_the_card(
     fresh: Kernel, tmp_path: Path
 ) -> None:

@@ -91,7 +91,6 @@ BUNDLES = {
 }  # fmt: skip
 
 
-@pytest.mark.kernel
 @pytest.mark.spec("A36")
 def test_each_kind_is_shown_once_below_its_card_and_the_model_is_told(
     fresh: Kernel, tmp_path: Path
@@ -110,7 +109,6 @@ def test_each_kind_is_shown_once_below_its_card_and_the_model_is_told(
     assert {"data": [{"y": [7]}]} in [each.get(PLOTLY) for each in outputs]
 
 
-@pytest.mark.kernel
 def test_a_widget_is_shown_once_and_before_its_code_goes_on(fresh: Kernel, tmp_path: Path) -> None:
     code = "import ipywidgets\nbar = ipywidgets.IntProgress()\ndisplay(bar)\nbar.value = 7"
     reply = agent(fresh, tmp_path, code)
@@ -129,7 +127,6 @@ def test_the_lines_of_running_code_leave_out_what_the_page_shows_below_them() ->
     assert outputs.recent_text() == "epoch 1"
 
 
-@pytest.mark.kernel
 def test_the_newest_state_of_a_display_is_shown(fresh: Kernel, tmp_path: Path) -> None:
     reply = agent(
         fresh,
@@ -147,7 +144,6 @@ def test_the_newest_state_of_a_display_is_shown(fresh: Kernel, tmp_path: Path) -
     assert after.of("update_display_data")[0]["data"][PLOTLY] == {"data": [{"y": [8]}]}
 
 
-@pytest.mark.kernel
 def test_a_run_without_a_page_saves_it_above_the_card(fresh: Kernel, tmp_path: Path) -> None:
     reply = agent(fresh, tmp_path, "Chart(figure(7))", page=False)
     first, card = (each["data"] for each in reply.of("display_data"))
@@ -155,7 +151,6 @@ def test_a_run_without_a_page_saves_it_above_the_card(fresh: Kernel, tmp_path: P
     assert "[plotly figure, shown above]" in card["text/html"]
 
 
-@pytest.mark.kernel
 def test_secrets_and_false_cards_are_not_shown(fresh: Kernel, tmp_path: Path) -> None:
     fresh.run(f"token = {SECRET!r}")
     reply = agent(
@@ -171,7 +166,6 @@ def test_secrets_and_false_cards_are_not_shown(fresh: Kernel, tmp_path: Path) ->
     assert set(figure) == {PLOTLY, "text/plain"}
 
 
-@pytest.mark.kernel
 def test_what_json_does_not_hold_is_shown_without_a_warning(fresh: Kernel, tmp_path: Path) -> None:
     reply = agent(
         fresh,
@@ -200,7 +194,6 @@ def test_what_is_said_about_a_figure_holds_no_secret_either() -> None:
     assert outputs.page_bundles[0].metadata == {"note": HIDDEN}
 
 
-@pytest.mark.kernel
 def test_code_that_fails_or_shows_what_is_no_json_shows_what_it_can(
     fresh: Kernel, tmp_path: Path
 ) -> None:
@@ -219,7 +212,6 @@ def test_code_that_fails_or_shows_what_is_no_json_shows_what_it_can(
     assert "ZeroDivisionError" in results(reply)[0]["error"]
 
 
-@pytest.mark.kernel
 def test_what_a_card_holds_is_shown_in_the_card_alone(fresh: Kernel, tmp_path: Path) -> None:
     reply = agent(
         fresh,
@@ -323,7 +315,6 @@ class Chart:
 """
 
 
-@pytest.mark.kernel
 def test_a_chart_of_altair_is_drawn_though_it_is_html_by_default(
     fresh: Kernel, tmp_path: Path
 ) -> None:

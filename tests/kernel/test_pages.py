@@ -181,7 +181,7 @@ def leave_run_unfinished(folder: Path) -> None:
         message = first.client.session.msg("execute_request", content)
         message["metadata"]["cellId"] = "cell-1"
         first.client.shell_channel.send(message)
-        first.manager.provisioner.process.wait(PATIENCE)  # type: ignore[union-attr]
+        first.manager.provisioner.process.wait(PATIENCE)
 
 
 @pytest.mark.spec("P42", "P06")

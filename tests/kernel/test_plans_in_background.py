@@ -163,7 +163,7 @@ def test_a_plan_in_the_background_can_be_stopped(fresh: Kernel, folder: Path, ho
 
 def test_a_plan_that_the_kernels_end_cut_off_is_recorded(folder: Path) -> None:
     with kernel(folder, **ENVIRONMENT) as started, background_plan(started, folder):
-        process = started.manager.provisioner.process  # type: ignore[union-attr]
+        process = started.manager.provisioner.process
         started.manager.shutdown_wait_time = PATIENCE  # then it is killed
         started.manager.shutdown_kernel(now=False)
         assert process.returncode == 0
@@ -172,18 +172,6 @@ def test_a_plan_that_the_kernels_end_cut_off_is_recorded(folder: Path) -> None:
         run = again.run("%agent show").run
         assert (run["status"], len(run["plan"])) == ("error", 2)
         assert "the kernel ended during the run" in run["error"]
-
-
-def test_a_plan_that_needs_the_notebook_runs_in_its_cell_and_says_so_before(
-    fresh: Kernel, folder: Path
-) -> None:
-    page = Watching(fresh)
-    reply = fresh.run(CELL.replace("plan.yaml", "tied.yaml"), page=page)
-    (proposed,) = [each for each in page.moments if each["type"] == "planned"]
-    assert "because step 1 (run_python) works" in proposed["notes"][0]
-    assert reply.of("update_display_data")[-1]["data"][RUN_JSON]["status"] == "done"
-    assert (folder / "made.txt").exists()
-    assert fresh.value("x") == "1"
 
 
 def test_a_waiting_plan_is_approved_to_run_in_the_background(fresh: Kernel, folder: Path) -> None:

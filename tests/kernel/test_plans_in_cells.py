@@ -72,20 +72,6 @@ def test_a_plan_is_shown_approved_by_a_click_and_run_as_it_was_shown(
     assert (folder / "made.txt").read_text() == "made\n"
 
 
-@pytest.mark.spec("P28", "P24")
-def test_an_edited_plan_is_shown_again_and_only_that_one_runs(fresh: Kernel, folder: Path) -> None:
-    step = {"call": {"id": "x", **PLAN["calls"][0]}, "note": ""}  # type: ignore[dict-item]
-    step["call"]["arguments"] = {"path": "mine.txt", "content": "mine\n"}
-    page = Deciding(fresh, decision="edit", plan=[step])
-    reply = fresh.run(CELL, page=page)
-    proposed = [each["plan"] for each in page.moments if each["type"] == "plan asked"]
-    assert [len(plan["steps"]) for plan in proposed] == [2, 1]
-    assert proposed[0]["hash"] != proposed[1]["hash"]
-    assert same_plan(proposed[1], runs(reply)[-1])
-    assert not (folder / "made.txt").exists()
-    assert (folder / "mine.txt").read_text() == "mine\n"
-
-
 @pytest.mark.spec("P03", "P06", "P20", "P44")
 def test_without_a_user_a_plan_waits_even_across_a_restart(folder: Path) -> None:
     with kernel(folder) as started:

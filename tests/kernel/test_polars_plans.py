@@ -115,7 +115,6 @@ def test_a_mapped_array_is_not_loaded(tmp_path: Path) -> None:
 
 def sent(lab: Lab, prompt: str) -> str:
     lab.run(["Ok."], prompt)
-    assert lab.client is not None
     return str(lab.client.requests[-1].messages[-1])
 
 

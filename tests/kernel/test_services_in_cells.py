@@ -34,11 +34,6 @@ SKILL = "---\nname: adding\ndescription: How to add up.\n---\nUse mcp_demo_add.\
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("services")
-
-
-@pytest.fixture(scope="module")
 def shared(folder: Path) -> Iterator[Kernel]:
     with kernel(folder, XDG_DATA_HOME=str(folder / "data"), SHOP_TOKEN="t0p-shop-7") as started:
         yield started

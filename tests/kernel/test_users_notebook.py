@@ -27,7 +27,6 @@ Image(base64.b64decode(
 USE_HTTPX = "import httpx, os; httpx.get(os.environ['IPYAGENT_LLM__API_BASE'] + '/models')"
 
 
-@pytest.mark.kernel
 @pytest.mark.parametrize("level", ["INFO", "DEBUG"])
 def test_our_own_requests_are_not_in_the_users_log(
     asking_kernel: Kernel, server: ModelServer, level: str
@@ -47,7 +46,6 @@ def test_our_own_requests_are_not_in_the_users_log(
         asking_kernel.run("logging.basicConfig(level=logging.WARNING, force=True)")
 
 
-@pytest.mark.kernel
 def test_a_failure_that_the_card_tells_is_not_in_the_users_log(fresh: Kernel) -> None:
     fresh.run(LOGGED.format(level="INFO"))
     try:
@@ -60,7 +58,6 @@ def test_a_failure_that_the_card_tells_is_not_in_the_users_log(fresh: Kernel) ->
         fresh.run("logging.basicConfig(level=logging.WARNING, force=True)")
 
 
-@pytest.mark.kernel
 def test_the_users_own_requests_are_logged_as_they_set_it(
     asking_kernel: Kernel, server: ModelServer
 ) -> None:
@@ -123,7 +120,6 @@ sys.stdout, builtins.print = kept
 different = {name: (before[name], after[name]) for name in before if before[name] != after[name]}"""
 
 
-@pytest.mark.kernel
 @pytest.mark.parametrize(
     "code", ["print(np.array([1 / 3]))", "1 / 0", "import time\nawait asyncio.sleep(0)\nprint(1)"]
 )

@@ -96,7 +96,7 @@ def test_the_user_still_sees_what_the_library_prints() -> None:
     assert result.output == repr(table)
     assert result.for_model == "DataFrame, 2 rows × 1 columns (x: int64)\nx\n1\n2"
     assert result.to_content("1").content[0] == result.content[0]
-    assert result.content[0].text == result.for_model  # type: ignore[union-attr]
+    assert result.content[0].text == result.for_model
 
 
 def test_columns_that_tables_share_are_named_once() -> None:

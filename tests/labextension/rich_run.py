@@ -471,7 +471,6 @@ async def _tell(name: str) -> JsonDict:
 def saved_run(name: str = "run.json") -> JsonDict:
     """The finished run of a story as JSON, to be changed and drawn."""
     run = functools.reduce(s.fold, STORIES[name](), None)
-    assert run is not None
     return run.to_dict()
 
 

@@ -62,10 +62,7 @@ CONVERSATION = ModelRequest(
     (
         Message.of(Role.USER, "Hello"),
         SIGNED,
-        Message(
-            role=Role.USER,
-            content=(ToolResultContent(tool_use_id="c", content=(TextContent(text="done"),)),),
-        ),
+        Message(role=Role.USER, content=(RESULT,)),
     ),
     (),
 )

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 
 import pytest
@@ -25,7 +24,7 @@ def test_delays_double_up_to_the_maximum() -> None:
 
 def test_jitter_adds_a_little_and_never_passes_the_maximum() -> None:
     assert delay(0, RetryConfig(), rand=lambda: 1.0) == pytest.approx(1 + JITTER)
-    assert delay(9, RetryConfig(), rand=lambda: 1.0) == 60
+    assert delay(9, RetryConfig(), rand=lambda: 1.0) == delay(100_000, RetryConfig()) == 60
     assert len({delay(0, RetryConfig()) for _ in range(5)}) > 1
 
 
@@ -34,10 +33,6 @@ def test_what_the_service_asks_for_is_honoured_up_to_the_maximum() -> None:
     assert delay(0, RetryConfig(), retry_after=7) == 7
     assert delay(5, RetryConfig(), retry_after=7, rand=lambda: 0.0) == 32
     assert delay(0, RetryConfig(), retry_after=1e9) == 60
-
-
-def test_absurd_attempts_do_not_overflow() -> None:
-    assert delay(100_000, RetryConfig()) == 60
 
 
 class Flaky:
@@ -80,15 +75,6 @@ async def test_after_the_last_attempt_it_says_how_often_it_was_tried(retries: in
     assert len(flaky.waits) == retries
 
 
-@pytest.mark.spec("M01")
-async def test_switched_off_the_first_failure_is_the_last() -> None:
-    flaky = Flaky(ModelUnavailableError("Down."))
-    with pytest.raises(ModelUnavailableError) as caught:
-        await flaky.ask(RetryConfig(enabled=False))
-    assert type(caught.value) is ModelUnavailableError
-    assert flaky.asked == 1
-
-
 @pytest.mark.spec("D17", "N26")
 @pytest.mark.parametrize(
     "make", [ModelRefusedError, ContextOverflowError, ValueError, TimeoutError, OSError]
@@ -99,16 +85,3 @@ async def test_only_what_is_transient_is_tried_again(make: Callable[[str], Excep
         await flaky.ask(QUICK)
     assert type(caught.value) is make
     assert (flaky.asked, flaky.waits) == (1, [])
-
-
-@pytest.mark.spec("M01")
-async def test_a_wait_can_be_cancelled() -> None:
-    flaky = Flaky(ModelUnavailableError("Busy.", retry_after=500))
-    waiting = asyncio.Event()
-    attempts = retrying(RetryConfig(), lambda *_: waiting.set())
-    task = asyncio.create_task(attempts(flaky.answer))
-    await waiting.wait()
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    assert flaky.asked == 1

@@ -148,8 +148,5 @@ def test_a_bad_script_file_says_what_to_do(
     with pytest.raises(ConfigError, match=problem) as caught:
         Scripted.from_file(path)
     assert str(path) in str(caught.value)
-
-
-def test_a_folder_is_no_script(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="cannot be read"):
         Scripted.from_file(tmp_path)

@@ -170,7 +170,6 @@ def test_sessions_are_offered_and_looking_for_them_begins_no_record(tmp_path: Pa
         older = journal.session("quarterly")
         journal.create(Session(name="quarterly"))
         journal.close()
-        assert older is not None
         assert matches(started, "%agent session resume quart") == ["quarterly"]
         assert matches(started, f"%agent session resume {older.id[:6]}") == [older.id]
 

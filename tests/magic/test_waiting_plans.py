@@ -44,7 +44,6 @@ class Place:
         self.book.tell_pages()
         panel = self.page.sent[-1]["overview"]["waiting"]
         drafts = [run.id for run in session.runs if run.status is RunStatus.DRAFT]
-        assert stored is not None
         assert stored.pending_run_id == plan_id
         assert session.waiting_plan_id == session.record.pending_run_id == plan_id
         assert (panel and panel["run_id"]) == plan_id
@@ -133,7 +132,7 @@ def test_a_plan_that_the_user_changes_gives_way_to_the_new_one(place: Place) -> 
     waiting = place.lab.plan([PLAN], answer=answer)
     assert len(set(seen)) == 2
     place.check(waiting.id)
-    assert place.lab.session.runs.get(seen[0]).status is RunStatus.CANCELLED  # type: ignore[union-attr]
+    assert place.lab.session.runs.get(seen[0]).status is RunStatus.CANCELLED
 
 
 @pytest.mark.spec("P20", "P45")

@@ -34,10 +34,6 @@ def test_random_values_of_sessions_and_codes_are_known_in_the_environment(name: 
     assert known_secrets({name: "interactive"}) == frozenset()
 
 
-def test_a_column_of_sessions_is_no_secret() -> None:
-    assert secrecy("session_id") is Secrecy.NONE
-
-
 @pytest.mark.parametrize(
     ("name", "value"),
     [
@@ -57,6 +53,15 @@ def test_a_column_of_sessions_is_no_secret() -> None:
         ("AWS_SECRET_REGION", "us-east-1"),
         ("PASSWORD_FIELD", "user_password"),
         ("JUPYTER_TOKEN", "datascience"),
+        ("SSH_AUTH_SOCK", "/tmp/ssh-XXXXabcd1234/agent.99"),
+        ("AUTH_METHOD", "password-grant"),
+        ("AUTH", "disabled"),
+        ("COOKIE_POLICY", "same-site-lax"),
+        ("PASSWORD_STRENGTH", "very_strong"),
+        ("RANDOM_SEED", "20241122"),
+        ("SESSION_COOKIE_NAME", "sessionid"),
+        ("FORWARD_PASS", "layer_12_output"),
+        ("TOKEN_CACHE", "~/.cache/tokens-2024a"),
     ],
 )
 def test_what_is_no_secret_is_left_out(name: str, value: str) -> None:
@@ -84,11 +89,6 @@ def test_what_the_environment_holds_is_told_nowhere() -> None:
     text = "LITELLM_API_KEY=no-pattern-knows-this EDITOR=vi"
     assert Redactor().text(text) == text
     assert Redactor(known_secrets(environ)).text(text) == f"LITELLM_API_KEY={HIDDEN} EDITOR=vi"
-
-
-@pytest.mark.parametrize("name", ["DB_PASSWORD", "CLIENT_SECRET", "OPENAI_API_KEY", "PASSPHRASE"])
-def test_words_are_known_where_the_name_leaves_no_doubt(name: str) -> None:
-    assert known_secrets({name: "datascience"}) == {"datascience"}
 
 
 @pytest.mark.spec("H15")
@@ -119,7 +119,8 @@ def test_arguments_stay_that_only_sound_like_secrets() -> None:
         ("secrets", Secrecy.SURE), ("AWS_SECRET_ACCESS_KEY", Secrecy.SURE),
         ("hf_token", Secrecy.SURE), ("token", Secrecy.MAYBE), ("key", Secrecy.MAYBE),
         ("secret_santa", Secrecy.MAYBE), ("api_key_header", Secrecy.MAYBE),
-        ("foreign_key_id", Secrecy.NONE), ("orders_primary_key", Secrecy.NONE),
+        ("foreign_key_id", Secrecy.NONE), ("session_id", Secrecy.NONE),
+        ("orders_primary_key", Secrecy.NONE),
         ("S3_SECRET_KEY", Secrecy.SURE), ("cacheKey", Secrecy.NONE), ("keyboard", Secrecy.NONE),
     ],
 )  # fmt: skip
@@ -178,21 +179,3 @@ RISK TASK DISK SK_LEARN STOCK_CODES TOKYO PWM_DUTY
 @pytest.mark.parametrize("name", NEAR_MISSES.split())
 def test_names_that_only_contain_such_a_word_are_ordinary(name: str) -> None:
     assert known_secrets({name: "Xk29-fjQ8v_Lz0pRt"}) == frozenset()
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("SSH_AUTH_SOCK", "/tmp/ssh-XXXXabcd1234/agent.99"),
-        ("AUTH_METHOD", "password-grant"),
-        ("AUTH", "disabled"),
-        ("COOKIE_POLICY", "same-site-lax"),
-        ("PASSWORD_STRENGTH", "very_strong"),
-        ("RANDOM_SEED", "20241122"),
-        ("SESSION_COOKIE_NAME", "sessionid"),
-        ("FORWARD_PASS", "layer_12_output"),
-        ("TOKEN_CACHE", "~/.cache/tokens-2024a"),
-    ],
-)
-def test_ordinary_values_of_such_names_stay(name: str, value: str) -> None:
-    assert known_secrets({name: value}) == frozenset()

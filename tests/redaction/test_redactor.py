@@ -197,7 +197,6 @@ def test_a_record_is_clean_however_deep() -> None:
     assert type(clean) is ToolFinished
     assert clean.execution.call.arguments == {"code": [f"k = '{HIDDEN}'"]}
     kept = clean.execution.result
-    assert kept is not None
     assert (kept.output, kept.full_output) == (f"out {HIDDEN}",) * 2
     # The living object and the picture are nobody's text.
     assert kept.value is result.value

@@ -116,7 +116,6 @@ def test_the_images_of_a_run_come_from_the_html_beside_it(tmp_path: Path) -> Non
     for shape in (html, [html[:20], html[20:]]):
         path = notebook(tmp_path / "a.ipynb", {RUN_MIME: data, "text/html": shape})
         (execution,) = runs_in_notebook(path)[0].steps[0].executions
-        assert execution.result is not None
         assert [image.data for image in execution.result.images] == ["BB", "html:7"]
         assert execution.result.displays[0].data == {"image/png": "AA", "text/plain": "html:0"}
         assert execution.call.arguments == {"data": "html:0"}

@@ -51,7 +51,6 @@ class User:
 def run(tool: Tool, arguments: dict[str, Any]) -> ToolResult:
     """Check, show and run a call; raises whatever it raises."""
     checked = tool.check_arguments(arguments)
-    assert tool.preview is not None
     tool.preview(**checked)
     result: ToolResult = asyncio.run(tool(**tool.check_arguments(arguments)))
     return result

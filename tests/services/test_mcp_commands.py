@@ -1,8 +1,6 @@
 """The command `%agent mcp`."""
 
 import shlex
-from collections.abc import Iterator
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -14,12 +12,6 @@ from ipyagent.magic.mcp_commands import run
 from ipyagent.magic.notebook import Notebook
 from ipyagent.services.mcp.servers import MCPServers
 from servers.mcp_lab import MCPLab, named
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Iterator[MCPLab]:
-    with MCPLab(tmp_path) as place:
-        yield place
 
 
 def book(servers: MCPServers) -> Notebook:

@@ -2,8 +2,6 @@
 
 import asyncio
 import tracemalloc
-from collections.abc import Iterator
-from pathlib import Path
 
 import psutil
 import pytest
@@ -13,12 +11,6 @@ from ipyagent.errors import MCPConnectionError, MCPToolCallError
 from ipyagent.services.mcp.stdio import LineSplitter
 from patience import PATIENCE, until
 from servers.mcp_lab import MCPLab, gone, named
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Iterator[MCPLab]:
-    with MCPLab(tmp_path) as place:
-        yield place
 
 
 @pytest.mark.spec("M28")

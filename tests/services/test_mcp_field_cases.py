@@ -5,8 +5,6 @@ from __future__ import annotations
 import base64
 import io
 import json
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,12 +13,6 @@ from PIL import Image
 from ipyagent.errors import MCPToolCallError
 from ipyagent.schema import ToolResult
 from servers.mcp_lab import MCPLab
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Iterator[MCPLab]:
-    with MCPLab(tmp_path) as place:
-        yield place
 
 
 def reply(result: Any, **more: Any) -> str:

@@ -4,7 +4,6 @@ import asyncio
 import gzip
 import json
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,12 +16,6 @@ from ipyagent.config import MCPServerConfig
 from ipyagent.errors import MCPError
 from servers.mcp_lab import MCPLab
 from servers.mcp_sdk import served, serving
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Iterator[MCPLab]:
-    with MCPLab(tmp_path) as place:
-        yield place
 
 
 def at(url: str, **more: Any) -> MCPServerConfig:

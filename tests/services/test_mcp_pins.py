@@ -1,7 +1,6 @@
 """A server that changes the description of an approved tool gets no more calls of it."""
 
 import asyncio
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,12 +10,6 @@ from ipyagent.services.mcp.pins import identity
 from servers.mcp_lab import MCPLab
 
 MUTATIONS = ("description", "schema", "annotations", "name", "less")
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Iterator[MCPLab]:
-    with MCPLab(tmp_path) as place:
-        yield place
 
 
 @pytest.mark.parametrize("what", MUTATIONS)

@@ -2,7 +2,6 @@
 
 import json
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +12,6 @@ from ipyagent.config.trust import trust_file
 from ipyagent.services.mcp.servers import MCPServers
 from ipyagent.services.mcp.sources import ServerSources
 from servers.mcp_lab import MCPLab, named
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Iterator[MCPLab]:
-    with MCPLab(tmp_path) as place:
-        yield place
 
 
 def write(path: Path, **servers: Any) -> None:

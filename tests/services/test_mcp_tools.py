@@ -2,8 +2,6 @@
 
 import asyncio
 import re
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,12 +16,6 @@ from patience import until
 from servers.mcp_lab import MCPLab, named
 
 
-@pytest.fixture
-def place(tmp_path: Path) -> Iterator[MCPLab]:
-    with MCPLab(tmp_path) as place:
-        yield place
-
-
 @pytest.mark.spec("A19")
 async def test_a_call_reaches_the_server_and_its_card_names_server_and_tool(
     place: MCPLab, lab: Lab
@@ -34,10 +26,8 @@ async def test_a_call_reaches_the_server_and_its_card_names_server_and_tool(
     replies = [{"calls": [call(name, text="hi", times=2)]}, "Done."]
     run = await asyncio.to_thread(lab.run, replies, tools=tools.values(), answer=YES)
     (execution,) = run.executions
-    assert execution.result is not None
     assert execution.result.output == "hihi"
     assert execution.sensitive
-    assert execution.preview is not None
     assert execution.preview.text.startswith("echo of the MCP server my srv\n")
     assert '"text": "hi"' in execution.preview.text
     (sent,) = place.heard("good", "tools/call")
@@ -126,7 +116,6 @@ async def test_a_useless_server_causes_an_mcp_error_and_no_traceback(
     replies = [{"calls": [call("mcp_raw_echo", text="hi")]}, "Done."]
     run = await asyncio.to_thread(lab.run, replies, tools=tools.values(), answer=YES)
     (execution,) = run.executions
-    assert execution.result is not None
     assert str(execution.result.error).startswith("the MCP server raw: its answer")
     assert run.output == "Done."
 
@@ -182,12 +171,10 @@ async def test_annotations_are_shown_and_never_loosen_the_policy(place: MCPLab) 
     assert "Only reads, by the MCP server o. It says that this only reads." in reads.description
     assert asked_why(reads) is None
     assert asked_why(destroys) == "the MCP server o says that this tool may destroy something"
-    assert reads.source is not None
     assert reads.source() == "the MCP server o"
 
 
 def asked_why(tool: Tool) -> str | None:
-    assert tool.always_asks is not None
     return tool.always_asks()
 
 

@@ -52,8 +52,6 @@ METADATA = [
     "metadata.google.internal", "Metadata.Google.Internal.",
 ]  # fmt: skip
 
-PREFIXES = ("127.", "10.", "192.168.", "172.16.", "169.254.", "localhost", "::1", "fc", "fd", "0.")
-
 
 async def resolve(host: str, port: int) -> list[str]:
     known = NAMES.get(host.lower().rstrip("."))
@@ -86,15 +84,6 @@ async def test_a_clouds_metadata_service_is_refused_even_if_it_was_registered() 
         why = {host: await refusal(guard, host) for host in METADATA}
         expected = re.compile("RefusedAddressError: .*credentials")
         assert {host: text for host, text in why.items() if not expected.match(text)} == {}
-
-
-def test_a_list_of_prefixes_misses_most_spellings() -> None:
-    missed = [host for host in (*PRIVATE, *METADATA) if not host.startswith(PREFIXES)]
-    assert len(missed) >= 40
-    one_check = [
-        host for host in PRIVATE if ":" in host and ipaddress.ip_address(host).is_global
-    ]  # what Python alone calls global
-    assert {"64:ff9b::7f00:1", "::127.0.0.1"} <= set(one_check)
 
 
 async def test_connections_go_to_the_checked_public_addresses() -> None:

@@ -73,7 +73,6 @@ def test_all_calls_need_approval_unless_the_user_waived_it(tmp_path: Path) -> No
         assert each.can_reach_out(), name
         assert each.idempotent == (name in free)  # what only reads may be asked for again
         assert each.where is Where.LOOP
-        assert each.source is not None
         assert each.source(service="s") == "the service s"
 
 

@@ -40,10 +40,10 @@ class Book:
         return {each.name for each in tools}
 
     def api(self, line: str) -> str:
-        return api_commands.run(self, line)  # type: ignore[arg-type]
+        return api_commands.run(self, line)
 
     def mcp(self, line: str) -> str:
-        return mcp_commands.run(self, line)  # type: ignore[arg-type]
+        return mcp_commands.run(self, line)
 
 
 def test_the_services_of_a_run_stay_as_they_were_when_another_run_has_others(

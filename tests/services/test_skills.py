@@ -344,7 +344,6 @@ def test_the_text_of_a_workspaces_skill_does_not_count_as_the_users(shelf: Shelf
     shelf.put("Theirs.", "theirs")
     skills = shelf.skills()
     source = skills.tool().source
-    assert source is not None
     assert source(name="theirs") == "the skill 'theirs' of this folder"
     assert source(name="pdf") is None
     assert source(name="nope") is None
@@ -556,7 +555,6 @@ def test_a_run_loads_a_skill_and_obeys_its_limits(tmp_path: Path) -> None:
     assert first.output.startswith("# Skill: pdf")
     assert second.error == "Skill 'x' does not exist. Available: pdf"
     assert "pdf" in str(third.error)
-    assert lab.client is not None
     system = lab.client.requests[0].messages[0].text
     assert "Reads PDF." in system
     assert lab.run([{"calls": [read]}, "Read."]).executions[0].status == "success"

@@ -46,13 +46,11 @@ def appender(path: Path, session: s.Session, run_id: str, count: int) -> subproc
         stdout=subprocess.PIPE,
         text=True,
     )
-    assert child.stdout is not None
     assert child.stdout.readline() == "ready\n"
     return child
 
 
 def go(child: subprocess.Popen[str]) -> None:
-    assert child.stdin is not None
     child.stdin.write("\n")
     child.stdin.flush()
 
@@ -64,7 +62,6 @@ def test_no_acknowledged_event_is_lost_when_the_process_is_killed(
     session = begun(journal)
     child = appender(path, session, "r1", 100_000)
     go(child)
-    assert child.stdout is not None
     for _ in range(random.Random(seed).randint(1, 40)):
         child.stdout.readline()
     child.send_signal(signal.SIGKILL)

@@ -70,7 +70,7 @@ def rich() -> s.Graph:
                 "got",
                 "run",
                 "run2",
-                data=new_message(user, result.to_content("c1"), failed.result.to_content("c2")),  # type: ignore[union-attr]
+                data=new_message(user, result.to_content("c1"), failed.result.to_content("c2")),
             ),
             node(
                 "sum",
@@ -289,7 +289,6 @@ def test_we_read_files_of_nano_agent(tmp_path: Path) -> None:
     assert len(results.tool_results[0].images) == 1
     execution, stop = graph.nodes["n5"].data, graph.nodes["n9"].data
     assert isinstance(execution, s.ToolExecution)
-    assert execution.result is not None
     assert (execution.call.name, execution.result.output) == ("Bash", "file1.txt")
     assert isinstance(stop, s.Stop)
     assert (stop.reason, stop.usage.prompt_tokens) == (s.StopReason.FINISHED, 250)

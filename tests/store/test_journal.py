@@ -7,13 +7,14 @@ import os
 import sqlite3
 import subprocess
 import sys
-import threading
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from harness import at_once
 from ipyagent import schema as s
 from ipyagent.errors import JournalError, SessionError
 from ipyagent.schema import fold
@@ -221,11 +222,7 @@ def test_many_threads_append_and_each_thread_s_order_is_kept(journal: Journal) -
             if number % 10 == 0:
                 journal.flush().result()
 
-    threads = [threading.Thread(target=work, args=(n,)) for n in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    at_once([partial(work, n) for n in range(8)])
     journal.flush().result()
     notes = [run.notes for run in journal.runs(session.id)]
     assert notes == [tuple(map(str, range(50)))] * 8
@@ -238,15 +235,12 @@ def test_a_session_is_found_by_id_name_or_the_beginning_of_its_id(journal: Journ
     old, new = begun(journal, "same"), begun(journal, "same")
     other = begun(journal, "other")
     stored = journal.session("same")
-    assert stored is not None
     assert stored.id == new.id
     tell(journal, old, "r1", [started()])
     stored = journal.session("same")
-    assert stored is not None
     assert stored.id == old.id
     for reference in (other.id, other.id[:4], other.id[:8].upper(), "other"):
         stored = journal.session(reference)
-        assert stored is not None
         assert stored.id == other.id
     for reference in ("", other.id[:3], "nobody", "%", "____"):
         assert journal.session(reference) is None
@@ -273,7 +267,6 @@ def test_a_session_s_state_follows_its_runs(journal: Journal) -> None:
 
     def state() -> dict[str, object]:
         stored = journal.session(session.id)
-        assert stored is not None
         data = stored.to_dict(exclude_none=True)
         return {key: value for key, value in data.items() if "run" in key}
 
@@ -320,7 +313,6 @@ def test_sessions_stay_readable_after_the_clock_was_set_back(journal: Journal, p
         other.execute("UPDATE sessions SET record = ?", (record,))
     other.close()
     stored = journal.session(session.id)
-    assert stored is not None
     assert stored.started_at <= datetime.now(UTC)
 
 
@@ -433,7 +425,7 @@ def test_a_journal_may_be_garbage_collected_at_any_moment() -> None:
     try:
         for number in range(30):
             forgotten = Journal.open(None)
-            forgotten.circle = forgotten  # type: ignore[attr-defined]
+            forgotten.circle = forgotten
             del forgotten
             tell(journal, session, "r1", [s.Notice(text=str(number))])
     finally:

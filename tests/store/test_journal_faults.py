@@ -170,56 +170,37 @@ def test_a_full_disk_is_reported_and_nothing_is_lost_once_there_is_room(disk: Pa
 # -- places where nothing can be opened
 
 
-def test_a_read_only_folder_is_reported() -> None:
-    """In a child, since root may write everywhere."""
-    place = Path(tempfile.mkdtemp())
-    code = """
+OPENING = """
 import os, sys
 from pathlib import Path
 from ipyagent.errors import JournalError
 from ipyagent.store.journal import Journal
 if os.geteuid() == 0:
     os.setuid(65534)
-for path in (Path(sys.argv[1], "state.db"), Path(sys.argv[1], "sub", "state.db")):
+for path in map(Path, sys.argv[1:]):
     try:
         Journal.open(path)
     except JournalError as error:
         print(error)
 """
-    place.chmod(0o555)
-    command = [sys.executable, "-c", code, str(place)]
-    lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
-    place.rmdir()
-    assert len(lines) == 2
-    assert f"{place}/state.db: it cannot be opened or created. Make its folder" in lines[0]
-    assert "its folder cannot be created (Permission denied)" in lines[1]
-    assert all("chat.persist=false" in line for line in lines)
+"""In a child, since root may write everywhere."""
 
 
-def test_a_read_only_file_is_reported(tmp_path: Path) -> None:
+def test_what_is_read_only_is_reported() -> None:
     place = Path(tempfile.mkdtemp())
-    path = place / "state.db"
-    Journal.open(path).close()
-    path.chmod(0o444)
+    file = place / "kept.db"
+    Journal.open(file).close()
+    file.chmod(0o444)
     place.chmod(0o555)
-    code = """
-import os, sys
-from pathlib import Path
-from ipyagent.errors import JournalError
-from ipyagent.store.journal import Journal
-if os.geteuid() == 0:
-    os.setuid(65534)
-try:
-    Journal.open(Path(sys.argv[1]))
-except JournalError as error:
-    print(error)
-"""
-    command = [sys.executable, "-c", code, str(path)]
-    text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    command = [sys.executable, "-c", OPENING, place / "state.db", place / "sub" / "state.db", file]
+    lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
     place.chmod(0o755)
     shutil.rmtree(place)
-    assert "writable" in text
-    assert "chat.persist=false" in text
+    folder, sub, kept = lines
+    assert f"{place}/state.db: it cannot be opened or created. Make its folder" in folder
+    assert "its folder cannot be created (Permission denied)" in sub
+    assert "writable" in kept
+    assert all("chat.persist=false" in line for line in lines)
 
 
 @pytest.mark.parametrize("where", ["folder", "under a file", "link"])
@@ -270,7 +251,7 @@ def of_damage(path: Path) -> None:
 )
 def test_an_unusable_file_is_not_changed(make: object, said: str, tmp_path: Path) -> None:
     path = tmp_path / "state.db"
-    make(path)  # type: ignore[operator]
+    make(path)
     before = path.read_bytes()
     with pytest.raises(JournalError, match=f"{path}: .*{said}.*{WAYS_OUT}"):
         Journal.open(path)

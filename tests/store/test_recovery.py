@@ -76,7 +76,6 @@ def test_after_any_interruption_every_call_has_one_result_and_nothing_is_active(
     kinds = types(journal, session)
     assert kinds.count("step_started") == kinds.count("step_finished")
     stored = journal.session(session.id)
-    assert stored is not None
     assert (stored.active_run_id, stored.last_run_id) == (None, "r1")
     assert stored.last_run_status is s.RunStatus.ERROR
     assert journal.recover(session.id) == []
@@ -141,7 +140,6 @@ def test_a_run_whose_beginning_cannot_be_read_blocks_nothing(path: Path) -> None
     journal = Journal.open(path)
     assert journal.recover(session.id) == []
     stored = journal.session(session.id)
-    assert stored is not None
     assert stored.active_run_id is None
     journal.close()
 

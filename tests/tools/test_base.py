@@ -55,14 +55,14 @@ class BySchema(Weather):
     description = "Ask the sky."
     parameters = SCHEMA
 
-    async def execute(self, **arguments: Any) -> str:  # type: ignore[override]
+    async def execute(self, **arguments: Any) -> str:
         return str(arguments)
 
 
 @tool(sensitive=True)
 def query(sql: str, limit: int = 100) -> DataFrame:
     """Run a read-only SQL query."""
-    return f"{sql} {limit}"  # type: ignore[return-value]
+    return f"{sql} {limit}"
 
 
 # --- functions -----------------------------------------------------------------------------------
@@ -173,7 +173,7 @@ def test_what_no_model_could_call_is_refused_when_it_is_defined(make: Any, why: 
         make()
 
 
-def tells_a_lie(x: Nowhere) -> None:  # type: ignore[name-defined]  # noqa: F821
+def tells_a_lie(x: Nowhere) -> None:  # noqa: F821
     """Take what isn't there."""
 
 
@@ -232,11 +232,11 @@ def test_properties_say_it_as_well_as_attributes() -> None:
             self.place = place
 
         @property
-        def name(self) -> str:  # type: ignore[override]
+        def name(self) -> str:
             return f"weather_{self.place}"
 
         @property
-        def parameters(self) -> dict[str, Any]:  # type: ignore[override]
+        def parameters(self) -> dict[str, Any]:
             return {}
 
         def execute(self) -> str:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 from typing import Any
 
 import pytest
 from pydantic import BaseModel, field_validator
 
 from harness import NO, YES, Lab, call
-from ipyagent.errors import AgentError, ToolNotFoundError
-from ipyagent.schema import Outcome, Preview, ToolResult, ToolStatus, TruncationConfig
+from ipyagent.errors import AgentError
+from ipyagent.schema import Outcome, Preview, ToolStatus, TruncationConfig
 from ipyagent.tools.base import BaseTool, Tool, Where, tool
 
 
@@ -57,43 +56,17 @@ def test_whatever_a_tool_raises_wherever_it_runs_is_its_failed_result(
     run = lab.run([{"calls": [call("throw")]}, "Still here."], tools=[made])
     (execution,) = run.executions
     assert execution.status is ToolStatus.FAILED
-    assert execution.result is not None
     name = type(error).__name__ if error else "RecursionError"
     assert name in (execution.result.error or "")
     assert name in execution.result.output
     assert (run.output, run.outcome) == ("Still here.", Outcome.SUCCESS)
-    told = lab.client.requests[-1].messages[-1].tool_results[0]  # type: ignore[union-attr]
+    told = lab.client.requests[-1].messages[-1].tool_results[0]
     assert (told.is_error, name in told.text) == (True, True)
 
 
 class Shouting(str):
     def __getattribute__(self, name: str) -> Any:
         raise SystemExit
-
-
-@pytest.mark.spec("A36")
-@pytest.mark.parametrize(
-    ("value", "output"),
-    [
-        (None, "Done."),
-        ({"a": 1}, '{"a":1}'),
-        (b"x", "result: bytes = b'x'"),
-        (object, "result: class object"),
-        (ToolResult(output="its own"), "its own"),
-    ],
-)
-@pytest.mark.parametrize("where", ["main", "thread", "loop"])
-def test_whatever_a_tool_returns_is_a_result(
-    lab: Lab, value: object, output: str, where: str
-) -> None:
-    @tool(where=where)
-    def give() -> Any:
-        """Give."""
-        return value
-
-    run = lab.run([{"calls": [call("give")]}, "Thanks."], tools=[give])
-    assert (run.results[0].success, run.output) == (True, "Thanks.")
-    assert run.results[0].output.startswith(output)
 
 
 @pytest.mark.spec("A36")
@@ -135,23 +108,12 @@ def test_tools_written_as_classes_are_called_like_any_other(lab: Lab) -> None:
 def test_only_allowed_tools_are_offered_and_answer(lab: Lab) -> None:
     calls = [call("list_files"), call("read_file", path="x"), call("fly")]
     run = lab.run([{"calls": calls}, "Ok."], allowed_tools=["list_files"])
-    offered = lab.client.requests[0].tools  # type: ignore[union-attr]
+    offered = lab.client.requests[0].tools
     assert [each.name for each in offered] == ["list_files"]
     assert [result.success for result in run.results] == [True, False, False]
     for result, name in zip(run.results[1:], ["read_file", "fly"], strict=True):
         assert result.error == f"no tool is named {name!r}; available: list_files"
     assert run.outcome is Outcome.SUCCESS
-
-
-@pytest.mark.spec("A11")
-def test_an_allowed_tool_that_is_none_is_an_error_that_lists_them_and_none_named_is_all(
-    lab: Lab,
-) -> None:
-    with pytest.raises(ToolNotFoundError, match=r"'red_file'; available: .*read_file"):
-        lab.run(["Never."], allowed_tools=["list_files", "red_file"])
-    lab.run(["Ok."], allowed_tools=[])
-    names = {each.name for each in lab.client.requests[0].tools}  # type: ignore[union-attr]
-    assert {"list_files", "read_file", "write_file", "run_python", "list_variables"} <= names
 
 
 @pytest.mark.spec("A18")
@@ -179,37 +141,8 @@ def test_deleting_needs_the_setting_and_an_approval(
     assert says in run.results[0].output
     assert path.exists() is not gone
     assert bool(lab.watcher.asked) is (allowed and mode != "yolo")
-    offered = lab.client.requests[0].tools  # type: ignore[union-attr]
+    offered = lab.client.requests[0].tools
     assert "delete_file" in {each.name for each in offered}, "it is listed either way"
-
-
-@pytest.mark.spec("D11", "A37", "A38")
-def test_a_denial_has_an_output_and_an_error(lab: Lab) -> None:
-    for answer in (NO, None):
-        run = lab.run([{"calls": [call("run_python", code="1")]}, "Ok."], answer=answer)
-        (result,) = run.results
-        assert not result.success
-        assert result.output
-        assert result.error
-
-
-@pytest.mark.spec("A45", "A46", "A42")
-def test_paths_that_lead_out_or_nowhere_are_failed_results(lab: Lab, tmp_path: Path) -> None:
-    outside = tmp_path.parent / f"{tmp_path.name}-outside"
-    outside.mkdir()
-    (outside / "secret.txt").write_text("canary")
-    (tmp_path / "link.txt").symlink_to(outside / "secret.txt")
-    paths = [f"../{outside.name}/secret.txt", "/etc/passwd", "link.txt"]
-    calls = [call("read_file", path=path) for path in paths]
-    run = lab.run([{"calls": [*calls, call("read_file", path="nope.txt")]}, "Ok."])
-    for result, path in zip(run.results[:3], paths, strict=True):
-        assert not result.success
-        assert "escapes the workspace" in result.output
-        assert str(outside) not in result.output
-        assert "canary" not in result.output
-        assert path in result.output
-    assert run.results[3].error == "nope.txt: no such file or folder"
-    assert "list_files shows them" in run.results[3].content[0].text
 
 
 @pytest.mark.spec("N21", "N22")
@@ -231,28 +164,21 @@ def test_the_model_pages_through_what_was_cut(lab: Lab) -> None:
         """Say all."""
         return text
 
-    calls = [call(each) for each in ("long", "short", "whole")]
-    run = lab.run([{"calls": calls}, "Ok."], tools=[long, short, whole])
-    assert [result.full_output for result in run.results] == [text] * 3
+    @tool
+    def wail() -> str:
+        """Fail at length."""
+        raise ValueError("woe " * 20_000)
+
+    calls = [call(each) for each in ("long", "short", "whole", "wail")]
+    run = lab.run([{"calls": calls}, "Ok."], tools=[long, short, whole, wail])
+    assert [result.full_output for result in run.results[:3]] == [text] * 3
+    assert len(run.results[3].error or "") <= 2_000
     assert run.results[2].output == text
     assert len(run.results[1].output) <= 300
     assert len(run.results[0].output.splitlines()) <= 1_000
     cut = run.results[0].truncated
-    assert cut is not None
     again = lab.run([{"calls": [call("read_file", path=cut.path, offset=1_500, limit=1)]}, "Ok."])
     assert again.results[0].output.startswith("  1500\trow 1499")
-
-
-@pytest.mark.spec("H17")
-def test_what_a_tool_says_comes_without_terminal_escapes_and_its_value_with_them(lab: Lab) -> None:
-    @tool
-    def paint() -> str:
-        """Paint."""
-        return "\x1b[31mred\x1b[0m"
-
-    run = lab.run([{"calls": [call("paint")]}, "Ok."], tools=[paint])
-    assert (run.results[0].output, run.results[0].value) == ("red", "\x1b[31mred\x1b[0m")
-    assert "\x1b" not in lab.client.requests[-1].messages[-1].tool_results[0].text  # type: ignore[union-attr]
 
 
 @pytest.mark.spec("A36", "D10")

@@ -41,7 +41,7 @@ CALLS = [
 
 def in_notebook(path: str | None) -> list[dict[str, object]]:
     more = {"path": path} if path else {}
-    return [{**each, "arguments": {**each["arguments"], **more}} for each in CALLS]  # type: ignore[dict-item]
+    return [{**each, "arguments": {**each["arguments"], **more}} for each in CALLS]
 
 
 @pytest.mark.parametrize("sources", [["x = 1"], ["x = 1", "z = 3"], ["x = 1", "z = 3", "w = 4"]])

@@ -115,7 +115,6 @@ def test_columns_of_a_described_file_are_not_named_again(
     replies = [{"calls": [call("run_python", code=code)]}, "Done."]
     run = lab.run(replies, "Look at t.csv", answer=YES)
     assert run.output == "Done."
-    assert lab.client is not None
     result = lab.client.requests[-1].messages[-1].tool_results[0].text
     assert result.splitlines()[-1].startswith("new: df: DataFrame, 1 rows × ")
     assert result.endswith(ends)

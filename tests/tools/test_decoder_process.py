@@ -27,7 +27,7 @@ WORD = 8
 def arrow_file(**options: str) -> bytes:
     buffer = io.BytesIO()
     table = pl.DataFrame({"id": [1, 2, None, 4], "name": NAMES, "l": [[1], [2, 3], None, [4]]})
-    table.write_ipc(buffer, compat_level=pl.CompatLevel.oldest(), **options)  # type: ignore[arg-type]
+    table.write_ipc(buffer, compat_level=pl.CompatLevel.oldest(), **options)
     return buffer.getvalue()
 
 

@@ -43,7 +43,6 @@ class Hands:
     def show(self, name: str, **arguments: Any) -> Preview:
         """What the approval card would show."""
         preview = self.tools[name].preview
-        assert preview is not None
         return preview(**self.tools[name].check_arguments(arguments))
 
 
@@ -494,11 +493,8 @@ def test_every_call_says_which_files_it_is_about(tmp_path: Path, hands: Hands) -
             assert list(tool.paths(path=spelt)) == ["data/a.csv"]
         assert list(tool.paths(path="../x")) == ["../x"], "the call itself says what is wrong"
     read = hands.tools["read_file"]
-    assert read.source is not None
     assert read.source(path=f"{tmp_path}/a\n.csv", offset=1) == r"a\n.csv"
     (search,) = search_tools(Workspace(tmp_path))
-    assert search.paths is not None
-    assert search.source is not None
     assert list(search.paths(**search.check_arguments({"query": "x"}))) == ["."]
     assert list(search.paths(query="x", path="data/")) == ["data"]
     assert search.source(query="x") == "files in this folder"

@@ -49,18 +49,11 @@ def test_variables_are_listed(tools: Toolbox):
         "- x: int = 3",
         "- df_2: int = 1",
     ]
-
-
-def test_a_pattern_narrows_the_list(tools: Toolbox):
     assert call(tools, "list_variables", pattern="df*").output == "- df_2: int = 1"
-    nothing = call(tools, "list_variables", pattern="z*")
-    assert nothing.success
-    assert nothing.output == "There are no variables matching 'z*'."
-
-
-def test_an_empty_namespace_says_so():
-    tools = Toolbox(namespace_tools(PlainNamespace({})))
-    assert call(tools, "list_variables").output == "There are no variables yet."
+    nothing = call(tools, "list_variables", pattern="z*").output
+    assert nothing == "There are no variables matching 'z*'."
+    empty = Toolbox(namespace_tools(PlainNamespace({})))
+    assert call(empty, "list_variables").output == "There are no variables yet."
 
 
 def test_inspecting_gives_the_live_object(tools: Toolbox, variables: dict[str, object]):
@@ -96,13 +89,6 @@ def test_code_runs_among_the_live_variables(tools: Toolbox, variables: dict[str,
     assert variables["y"] == 4
 
 
-@pytest.mark.spec("A36", "D10")
-def test_failing_code_is_a_failed_result(tools: Toolbox):
-    result = call(tools, "run_python", code="1 / 0")
-    assert not result.success
-    assert result.error == "ZeroDivisionError: division by zero"
-
-
 @pytest.mark.spec("D10")
 def test_missing_code_never_runs(tools: Toolbox):
     with pytest.raises(InvalidArgumentsError, match="code"):
@@ -122,6 +108,5 @@ def test_looking_and_running_code_can_be_had_one_without_the_other():
 def test_the_card_shows_all_of_the_code(tools: Toolbox):
     code = "x = 1\n" * 1000
     preview = tools.get("run_python").preview
-    assert preview is not None
     shown = preview(code=code)
     assert (shown.kind, shown.language, shown.text) == ("code", "python", code)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -88,15 +89,10 @@ def test_an_index_is_a_place_in_the_notebook(tools: NotebookTools, page: MemoryP
     assert (sources(page)[0], sources(page)[-1]) == ("first", "last")
 
 
-def test_an_index_beyond_the_end_is_refused_before_anybody_is_asked(
-    tools: NotebookTools, page: MemoryPage
-):
-    with pytest.raises(InvalidArgumentsError, match="has 4 cells, so the last place is 4"):
-        tools._preview_insert("x", "code", 5)
+def test_an_index_below_zero_is_no_argument(tools: NotebookTools):
     insert = next(tool for tool in tools.tools() if tool.name == "insert_cell")
     with pytest.raises(InvalidArgumentsError, match="greater than or equal to 0"):
         insert.check_arguments({"source": "x", "index": -1})
-    assert sources(page) == sources(MemoryPage({None: book()}))
 
 
 def test_without_a_running_cell_a_new_one_goes_to_the_end(tmp_path: Path, page: MemoryPage):
@@ -118,17 +114,24 @@ def test_an_id_of_digits_comes_before_a_position(tools: NotebookTools, page: Mem
     assert sources(page)[3] == "mine"
 
 
-@pytest.mark.parametrize(
-    ("which", "says"),
-    [
-        ("gone", "no cell has the id 'gone'"),
-        (4, "no cell 4: the notebook has 4"),
-        ("-1", "cell -1"),
-    ],
-)
-def test_a_cell_that_is_not_there_is_refused(tools: NotebookTools, which: int | str, says: str):
+REFUSED: list[tuple[Callable[[NotebookTools], object], str]] = [
+    (lambda tools: tools._preview_edit("gone", "x"), "no cell has the id 'gone'"),
+    (lambda tools: tools._preview_edit(4, "x"), "no cell 4: the notebook has 4"),
+    (lambda tools: tools._preview_edit("-1", "x"), "cell -1"),
+    (lambda tools: tools._preview_edit("load", "df = load()"), "holds exactly that"),
+    (lambda tools: tools._preview_edit("load", "\ud800"), "not valid Unicode"),
+    (lambda tools: tools._preview_insert("\ud800", "code"), "not valid Unicode"),
+    (lambda tools: tools._preview_insert("x", "code", 5), "has 4 cells, so the last place is 4"),
+]
+
+
+@pytest.mark.parametrize(("show", "says"), REFUSED)
+def test_what_cannot_be_done_is_refused_before_anybody_is_asked(
+    tools: NotebookTools, page: MemoryPage, show: Callable[[NotebookTools], object], says: str
+):
     with pytest.raises(InvalidArgumentsError, match=says):
-        tools._preview_edit(which, "x")
+        show(tools)
+    assert sources(page) == sources(MemoryPage({None: book()}))
 
 
 @pytest.mark.spec("N19")
@@ -139,11 +142,6 @@ def test_an_edit_is_shown_as_a_diff(tools: NotebookTools):
         "--- a/this notebook, cell 1\n+++ b/this notebook, cell 1\n"
         "@@ -1 +1,2 @@\n df = load()\n+df.head()\n"
     )
-
-
-def test_an_edit_that_changes_nothing_is_refused(tools: NotebookTools):
-    with pytest.raises(InvalidArgumentsError, match="holds exactly that"):
-        tools._preview_edit("load", "df = load()")
 
 
 def mine(page: MemoryPage) -> None:
@@ -186,15 +184,6 @@ def test_an_insertion_is_refused_where_something_else_stands_by_then(
     del page.books[None][0]
     with pytest.raises(AgentError, match="changed since preview"):
         tools.insert_cell("x", index=1)
-
-
-def test_text_that_is_no_unicode_is_refused(tools: NotebookTools):
-    for show in (
-        lambda: tools._preview_insert("\ud800", "code"),
-        lambda: tools._preview_edit("load", "\ud800"),
-    ):
-        with pytest.raises(InvalidArgumentsError, match="not valid Unicode"):
-            show()
 
 
 def test_a_page_that_is_gone_is_passed_over(tmp_path: Path, page: MemoryPage):

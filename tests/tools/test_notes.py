@@ -5,21 +5,18 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import threading
 from collections.abc import Callable
-from contextlib import suppress
 from datetime import datetime
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ipyagent.errors import InvalidArgumentsError, PathValidationError
-from ipyagent.tools import notes, workspace as workspace_module
-from ipyagent.tools.notes import note_tools
+from ipyagent.tools import workspace as workspace_module
+from ipyagent.tools.notes import note_tools, todo_tool
 from ipyagent.tools.result_conversion import as_result
-from ipyagent.tools.workspace import StateFolder, Workspace
+from ipyagent.tools.workspace import Workspace
 from patience import PATIENCE
 
 
@@ -149,10 +146,8 @@ def test_processes_that_write_at_once_lose_nothing(tmp_path: Path, pad: Pad) -> 
         for name in "abc"
     ]
     for writer in writers:
-        assert writer.stdout is not None
         assert writer.stdout.readline() == "ready\n"
     for writer in writers:
-        assert writer.stdin is not None
         writer.stdin.write("go\n")
         writer.stdin.flush()
     for writer in writers:
@@ -164,37 +159,6 @@ def test_processes_that_write_at_once_lose_nothing(tmp_path: Path, pad: Pad) -> 
         assert [each for each in found if each[0] == name] == [f"{name} {n}" for n in range(15)]
     left = {"notes.json", "notes.json.lock", ".gitignore"}
     assert {each.name for each in pad.folder.iterdir()} == left
-
-
-def test_without_the_lock_a_note_would_be_lost(pad: Pad, monkeypatch: pytest.MonkeyPatch) -> None:
-    both_read = threading.Barrier(2)
-    load = notes._load_entries
-
-    def late_load(state: StateFolder) -> Any:
-        loaded = load(state)
-        both_read.wait(PATIENCE)
-        return loaded
-
-    def record(content: str) -> None:
-        with suppress(PathValidationError):
-            pad.record(content)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(workspace_module, "try_lock", lambda fd: True)
-        patch.setattr(notes, "_load_entries", late_load)
-        at_once(lambda: record("one"), lambda: record("two"))
-    assert len(pad.contents()) == 1
-    at_once(*[partial(pad.record, f"{number}") for number in range(8)])
-    assert len(pad.contents()) == 9
-
-
-def at_once(*calls: Callable[[], object]) -> None:
-    """Run the calls at once."""
-    threads = [threading.Thread(target=call) for call in calls]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
 
 
 @pytest.mark.spec("M25")
@@ -254,5 +218,70 @@ def test_a_note_is_asked_about_after_others_words_were_read(pad: Pad) -> None:
     record, recall = pad.tools["record_note"], pad.tools["recall_notes"]
     assert (record.sensitive, record.can_reach_out()) == (False, True)
     assert not recall.sensitive
-    assert recall.source is not None
     assert recall.source(category=None) == ".ipyagent/notes.json"
+
+
+# The checklist
+
+
+TODO = todo_tool()
+
+
+def write(*todos: Any) -> str:
+    """What the tool says to a checklist as a model sends it."""
+    return str(TODO.function(**TODO.check_arguments({"todos": list(todos)})))
+
+
+@pytest.mark.spec("N16")
+def test_the_checklist_is_told_back_with_its_count() -> None:
+    assert not TODO.sensitive
+    said = write(
+        {"content": "Load\nthe data", "status": "completed", "activeForm": "Loading"},
+        {"content": "Clean it", "status": "in_progress", "active_form": "Cleaning it"},
+        {"content": "Plot it", "status": "pending"},
+        {"content": "Tell"},
+    )
+    assert said == "1 of 4 done\n[x] Load the data\n[~] Cleaning it\n[ ] Plot it\n[ ] Tell"
+    assert write() == "The checklist is empty."
+    assert write({"content": "Go", "status": "in_progress"}) == "0 of 1 done\n[~] Go"
+
+
+@pytest.mark.spec("N16")
+@pytest.mark.parametrize(("busy", "warns"), [(0, False), (1, False), (2, True), (3, True)])
+def test_more_than_one_task_at_a_time_is_warned_about(busy: int, warns: bool) -> None:
+    said = write({"content": "a"}, *[{"content": "b", "status": "in_progress"}] * busy)
+    assert (f"Warning: {busy} tasks are in_progress" in said) == warns
+
+
+@pytest.mark.spec("N16")
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"content": ""},
+        {"content": "x", "status": "done"},
+        {"content": "x", "priority": "high"},
+        {"status": "pending"},
+        "x",
+        None,
+    ],
+)
+def test_what_is_no_task_is_refused(wrong: Any) -> None:
+    with pytest.raises(InvalidArgumentsError, match=r"todo_write: todos\.0"):
+        write(wrong)
+
+
+@pytest.mark.spec("N16")
+def test_a_hundred_tasks_are_the_most() -> None:
+    assert write(*[{"content": "x"}] * 100).startswith("0 of 100 done")
+    with pytest.raises(InvalidArgumentsError, match="at most 100"):
+        write(*[{"content": "x"}] * 101)
+    for wrong in ({}, {"todos": "x"}, {"todos": None}):
+        with pytest.raises(InvalidArgumentsError):
+            TODO.check_arguments(wrong)
+
+
+@pytest.mark.spec("N16")
+def test_the_model_is_told_the_names_and_the_states() -> None:
+    said = str(TODO.definition().input_schema)
+    for word in ("content", "status", "active_form", "pending", "in_progress", "completed"):
+        assert f"'{word}'" in said

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from harness import NO, YES, Lab, call
+from harness import NO, YES, Lab, at_once, call
 from ipyagent.agent.approvals import Answer, Approval
 from ipyagent.errors import AgentError, ApprovalExpiredError, PathValidationError
 from ipyagent.schema import ToolStatus
@@ -41,7 +40,6 @@ class Desk:
     def show(self, name: str, **changed: Any) -> str:
         """What the card shows."""
         tool, arguments = self._call(name, changed)
-        assert tool.preview is not None
         return tool.preview(**arguments).text
 
     def run(self, name: str, **changed: Any) -> Any:
@@ -244,11 +242,7 @@ def test_many_approved_calls_at_once_run_once_each(desk: Desk) -> None:
         except AgentError:
             outcomes.append(False)
 
-    threads = [threading.Thread(target=run) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    at_once([run] * 8)
     assert sorted(outcomes) == [False] * 7 + [True]
 
 
@@ -289,6 +283,5 @@ def test_what_changes_while_the_person_thinks_is_not_overwritten(tmp_path: Path)
     run = lab.run([{"calls": [edit]}, "Done."], answer=think)
     (execution,) = run.executions
     assert execution.status is ToolStatus.FAILED
-    assert execution.result is not None
     assert "changed since preview" in (execution.result.error or "")
     assert path.read_text() == "the person's\n"

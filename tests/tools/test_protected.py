@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -36,7 +34,6 @@ GIT += [".ＧＩＴ", ".gi\u00adt", ".git\\hooks", "x／.git", ".gi\ufe0ft"]
 def test_every_spelling_of_git_is_asked_about(tmp_path: Path, name: str) -> None:
     for path in (f"{name}/hooks/pre-commit", f"sub/{name}/config", name, f"{tmp_path}/{name}/x"):
         (reason,) = reasons(tmp_path, path)
-        assert reason is not None
         assert reason.endswith("is executed or loaded automatically later")
         assert reason.isprintable(), "what hides in a name is spelt out"
 
@@ -86,7 +83,6 @@ PROTECTED += [
 @pytest.mark.parametrize("path", PROTECTED)
 def test_what_runs_or_rules_by_itself_is_asked_about(tmp_path: Path, path: str) -> None:
     (reason,) = reasons(tmp_path, path)
-    assert reason is not None
     assert reason.endswith(" is executed or loaded automatically later")
     assert reason.isprintable()
     (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
@@ -113,16 +109,7 @@ def test_a_module_that_would_shadow_an_installed_one_is_asked_about(
     tmp_path: Path, path: str
 ) -> None:
     (reason,) = reasons(tmp_path, path)
-    assert reason is not None
     assert reason.startswith(f"{path} would be imported instead of '")
-
-
-def test_such_a_module_is_what_a_kernel_imports(tmp_path: Path) -> None:
-    """The danger is real: a kernel looks into its own folder before the installed packages."""
-    (tmp_path / "yaml.py").write_text("print('mine')")
-    command = [sys.executable, "-c", "import yaml"]
-    ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert ran.stdout == "mine\n"
 
 
 def test_modules_inside_a_package_and_ones_own_names_are_not_asked_about(
@@ -208,7 +195,6 @@ def test_the_person_s_own_settings_are_asked_about_where_they_lie_inside(
         f"{folder}/data/ipyagent",
     ):
         (reason,) = reasons(tmp_path, path)
-        assert reason is not None
         assert reason.endswith("is where ipyagent keeps your settings and decisions")
     for path in (f"{folder}/settings/other", f"{folder}/data/ipyagent2/x", f"{folder}/ipyagent/x"):
         assert reasons(tmp_path, path) == {None}
@@ -230,9 +216,7 @@ def test_a_file_with_several_names_is_asked_about_and_not_searched(tmp_path: Pat
 
     workspace = Workspace(root)
     read = file_tools(workspace, allow_delete=True)[1].always_asks
-    assert read is not None
     for asked in (*reasons(root, "a.txt"), read(path="./a.txt", offset=1)):
-        assert asked is not None
         assert asked.startswith("a.txt has another name (a hard link)")
     for path in ("b.txt", "nope", "../secret", "a\0"):
         assert read(path=path) is None

@@ -334,7 +334,7 @@ def test_reading_runs_nothing_of_the_variables() -> None:
         def __getattribute__(self, name: str) -> object:
             raise AssertionError("it was asked")
 
-        __iter__ = __len__ = __eq__ = __hash__ = __getattribute__  # type: ignore[assignment]
+        __iter__ = __len__ = __eq__ = __hash__ = __getattribute__
 
     assert not analyze_code("x + 1\nx.y()", {"x": Loud()}).is_known
 

@@ -66,7 +66,7 @@ def test_a_box_with_a_hole_is_not_relied_on(
     whole = detection.bubblewrap.build_arguments
 
     def weaker(*args: object) -> list[str]:
-        return less(whole(*args), without)  # type: ignore[arg-type]
+        return less(whole(*args), without)
 
     monkeypatch.setattr(detection.bubblewrap, "build_arguments", weaker)
     detection.detect_sandbox.cache_clear()
@@ -374,7 +374,7 @@ def test_it_has_no_terminal_to_type_into(place: Place):
     look = ["/bin/sh", "-c", "exec 3</dev/tty && echo typed"]
     for without, has in ((["--new-session"], True), ([], False)):
         command, *rest = [*place.bubblewrap(without), *look]
-        assert ("typed" in pexpect.run(command, args=rest, encoding="utf-8")) is has  # type: ignore[call-arg]
+        assert ("typed" in pexpect.run(command, args=rest, encoding="utf-8")) is has
 
 
 async def test_it_has_no_capability_and_gets_none_back(place: Place):

@@ -69,18 +69,6 @@ async def test_what_it_leaves_behind_ends_with_it(place: Place, number: int):
     assert not alive(mark)
 
 
-def test_a_daemon_outlives_what_is_naively_killed(tmp_path: Path):
-    mark = f"8{time.monotonic_ns()}"
-    naive = subprocess.Popen(
-        ["/bin/sh", "-c", f"setsid sleep {mark} & sleep 0.1"], start_new_session=True
-    )
-    naive.wait()
-    left = alive(mark)
-    assert left
-    for pid in left:
-        subprocess.run(["kill", str(pid)], check=False)
-
-
 async def test_its_time_is_limited_and_it_may_say_good_bye(place: Place):
     ran = await place.shell("trap 'echo bye; exit 4' TERM; sleep infinity & wait", limit=0.8)
     assert (printed(ran), ran.outcome.stop_reason) == ("bye\n", "time")
@@ -250,22 +238,6 @@ async def test_a_keeper_that_is_killed_does_not_hold_up_the_call(
     ran = await place.shell(f"sleep {mark} & kill -9 $PPID; exec sleep {mark}")
     assert ran.outcome.code is None
     await until(lambda: not alive(mark))
-
-
-async def test_a_command_whose_keeper_is_killed_lives_on_if_nobody_ends_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr(
-        detection, "detect_sandbox", lambda: detection.SandboxSupport(problem="a test")
-    )
-    naive = process._supervisor_source().replace("_prctl(_PARENT_DEATH, signal.SIGKILL)", "pass")
-    naive = naive.replace('os.write(report, f"{keeper.child} ".encode())', "pass")
-    monkeypatch.setattr(process, "_supervisor_source", lambda: naive)
-    mark = f"2{time.monotonic_ns()}"
-    await place_in(tmp_path).shell(f"kill -9 $PPID; exec sleep {mark}")
-    await until(lambda: bool(alive(mark)))  # none has arguments while it becomes another program
-    for pid in alive(mark):
-        os.kill(pid, signal.SIGKILL)
 
 
 @pytest.mark.parametrize("naive", [True, False])

@@ -501,7 +501,7 @@ class Window(BaseModel):
 
 def test_functions_of_the_user_have_the_same_form() -> None:
     @tool
-    def plot(window: Window, pair: tuple[int, str], more: list | None = None) -> str:  # type: ignore[type-arg]
+    def plot(window: Window, pair: tuple[int, str], more: list | None = None) -> str:
         """Plot."""
         return f"{window.begin} {window.parts[0].begin} {pair}"
 

@@ -58,37 +58,24 @@ def asked(
     return approval.answer.result(), seen
 
 
-@pytest.mark.parametrize("text", ["y", "Y", " yes ", "ok", "approve", "yes."])
-def test_yes_approves_once(text: str) -> None:
+ONCE = (Decision.APPROVED, Scope.ONCE, None)
+TYPED: dict[str, tuple[Decision, Scope, str | None] | None] = {
+    **dict.fromkeys(("y", "Y", " yes ", "ok", "approve", "yes."), ONCE),
+    **dict.fromkeys(("a", "always"), (Decision.APPROVED, Scope.SESSION, None)),
+    "F": (Decision.APPROVED, Scope.FOLDER, None),
+    **dict.fromkeys(("n", "no"), (Decision.DENIED, Scope.ONCE, None)),
+    "NO, wrong file": (Decision.DENIED, Scope.ONCE, "wrong file"),
+    "n  too broad ": (Decision.DENIED, Scope.ONCE, "too broad"),
+    **dict.fromkeys(("", " ", "maybe", "yess", "yolo", "1", "not now", "aye")),
+}
+
+
+@pytest.mark.parametrize("text", TYPED)
+def test_what_is_typed_is_an_answer_or_is_asked_again(text: str) -> None:
     answer = parse_answer(text, BOTH)
-    assert answer is not None
-    assert (answer.decision, answer.scope) == (Decision.APPROVED, Scope.ONCE)
-
-
-@pytest.mark.parametrize(
-    ("text", "scope"),
-    [("a", Scope.SESSION), ("always", Scope.SESSION), ("F", Scope.FOLDER)],
-)
-def test_always_approves_as_far_as_it_was_offered(text: str, scope: Scope) -> None:
-    answer = parse_answer(text, BOTH)
-    assert answer is not None
-    assert (answer.decision, answer.scope) == (Decision.APPROVED, scope)
-    assert parse_answer(text, [each for each in BOTH if each is not scope]) is None
-
-
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [("n", None), ("no", None), ("NO, wrong file", "wrong file"), ("n  too broad ", "too broad")],
-)
-def test_no_denies_with_or_without_a_reason(text: str, reason: str | None) -> None:
-    answer = parse_answer(text, ())
-    assert answer is not None
-    assert (answer.decision, answer.reason) == (Decision.DENIED, reason)
-
-
-@pytest.mark.parametrize("text", ["", " ", "maybe", "yess", "yolo", "1", "not now", "aye"])
-def test_anything_else_is_asked_again(text: str) -> None:
-    assert parse_answer(text, BOTH) is None
+    assert (answer and (answer.decision, answer.scope, answer.reason)) == TYPED[text]
+    if answer and answer.scope is not Scope.ONCE:
+        assert parse_answer(text, [each for each in BOTH if each is not answer.scope]) is None
 
 
 @pytest.mark.parametrize(
@@ -116,9 +103,6 @@ def test_the_prompt_offers_what_the_call_allows(
 def test_a_question_is_answered_by_number_or_in_words(text: str, said: str) -> None:
     answer = parse_reply(text, REGION)
     assert (answer.decision, answer.text) == (Decision.APPROVED, said)
-
-
-def test_nothing_declines_a_question() -> None:
     assert parse_reply("  ", REGION).decision is Decision.DENIED
 
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from comm import get_comm_manager
 from sample import call, run
 
 from harness import Follower
 from ipyagent.agent.approvals import Answer, Approvals
+from ipyagent.kernel.pages import TARGET, Pages
 from ipyagent.schema import (
     ApprovalDecided,
     ApprovalRequested,
@@ -31,7 +34,8 @@ from ipyagent.schema import (
     ToolStarted,
     ToolStatus,
 )
-from ipyagent.ui.card import LiveCard, card_module
+from ipyagent.ui.card import DRAWING, HANDSHAKE, LiveCard, card_module, patience
+from ipyagent.ui.page_bridge import PageBridge
 from page_transcript import PageTranscript
 
 CALL = call("c1", "fetch", {"url": "https://x.example", "api_key": "sk-1"})
@@ -200,3 +204,39 @@ def test_secrets_reach_the_page_only_where_a_person_decides_about_them(wire: Wir
     wire.decided()
     wire.tell(ToolFinished(step=1, execution=ASKED.model_copy(update=done)))
     assert "sk-1" not in json.dumps([wire.sent[-1], wire.heard(type="init", id="page-2")])
+
+
+# Whether a page shows the card
+
+
+@pytest.fixture
+def desk() -> Iterator[PageBridge]:
+    """That of a kernel that nobody listens to."""
+    pages = Pages(lambda _page, _message: None)
+    session = SimpleNamespace(send=lambda *_args, **_details: None)
+    pages.open(SimpleNamespace(session=session, iopub_socket=None, get_parent=dict))
+    yield PageBridge(pages, lambda _feeds: {}, lambda _run, _cell: None)
+    pages.close()
+
+
+def connect(page: str) -> None:
+    """A page opens its comm."""
+    data = {"page": page, "client": "me", "notebooks": ["a.ipynb"]}
+    content = {"comm_id": page, "target_name": TARGET, "data": data}
+    get_comm_manager().comm_open(None, None, {"content": content})
+
+
+@pytest.mark.parametrize(
+    ("silent", "expected"), [([], HANDSHAKE), ([True], HANDSHAKE), ([True, False], DRAWING)]
+)
+def test_a_page_that_is_open_may_be_busy_drawing(
+    desk: PageBridge, silent: list[bool], expected: float
+) -> None:
+    for number, is_silent in enumerate(silent):
+        connect(f"page-{number}")
+        desk.pages.all()[-1].silent = is_silent
+    assert patience(desk) == expected
+
+
+def test_a_front_end_without_the_extension_is_given_a_moment() -> None:
+    assert patience(None) == HANDSHAKE

@@ -73,7 +73,6 @@ def test_the_trace_id_and_the_usage_stand_in_the_footer():
     facts = "1,200 tokens in (512 from cache), 30 out · $0.003 · trace 4bf92f35"
     soup = BeautifulSoup(run_html(detailed(0)), "html.parser")
     footer = soup.select("details")[-2]
-    assert footer.summary is not None
     assert footer.summary.get_text() == "12.3 s · details"
     assert footer.get_text().rstrip().endswith(facts)
     assert facts not in footer.summary.get_text()
@@ -327,7 +326,6 @@ def test_the_last_lines_of_a_stopped_call_stay_in_sight_without_the_reason(mark:
     )
     (drawn,) = transcribe(run(steps=(Step(number=1, executions=(stopped,)),))).steps[0].calls
     assert drawn.live.split("\n") == [*lines[20:25], *lines[26:]]
-    assert drawn.result is not None
     assert (drawn.result.output.split("\n"), drawn.result.error) == (lines, why)
 
 

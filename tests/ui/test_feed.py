@@ -57,7 +57,7 @@ def pages() -> MemoryPages:
 
 @pytest.fixture
 def desk(pages: MemoryPages) -> PageBridge:
-    return PageBridge(pages, lambda feeds: {"live": len(feeds)}, lambda run_id, cell_id: None)  # type: ignore[arg-type]
+    return PageBridge(pages, lambda feeds: {"live": len(feeds)}, lambda run_id, cell_id: None)
 
 
 def tell(feed: Feed, event: Event) -> None:
@@ -181,7 +181,7 @@ def test_text_is_sent_in_time_though_chunks_never_let_a_timer_run() -> None:
         page, loop = StreamedText(), asyncio.get_running_loop()
         for _ in range(1_000):
             page.add("word ")
-            loop._jumping.seconds += 0.001  # type: ignore[attr-defined]
+            loop._jumping.seconds += 0.001
         return page.times
 
     assert len(run_in_virtual_time(stream())) == pytest.approx(1 / INTERVAL, abs=1)

@@ -12,7 +12,7 @@ from ipyagent.kernel.pages import Message, Page, Pages
 from ipyagent.ui.page_bridge import PageBridge
 
 
-class Wire(BaseComm):  # type: ignore[misc]
+class Wire(BaseComm):
     """A comm whose messages are kept."""
 
     def __init__(self) -> None:

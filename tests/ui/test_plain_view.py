@@ -5,6 +5,7 @@ import pytest
 from inspection import controls
 from pictures import render
 from sample import call, done, run, said, sample_run, text
+from test_details import written
 
 from harness import Follower
 from ipyagent.plaintext import strip_escapes
@@ -13,7 +14,6 @@ from ipyagent.schema import (
     ApprovalRequested,
     DecidedBy,
     Decision,
-    Event,
     MessageDelta,
     MessageFinished,
     MessageStarted,
@@ -41,14 +41,6 @@ BEGUN = RunStarted(run=run(status=RunStatus.RUNNING, stop_reason=None, duration=
 # What erases or overwrites earlier text cannot do so once that is written.
 STREAMED = [p for p in hostile.TERMINAL if "\r" not in p and "\x1b[2K" not in p]
 FIRST = (BEGUN, StepStarted(step=1), MessageStarted(step=1))
-
-
-def written(*events: Event, color: bool = False) -> str:
-    parts: list[str] = []
-    view = Follower(PlainView(parts.append, color=color))
-    for event in events:
-        view(event)
-    return "".join(parts)
 
 
 def delta(piece: str, kind: str = "text") -> MessageDelta:

@@ -64,7 +64,7 @@ def test_a_page_that_was_loaded_anew_gets_the_plan_and_its_buttons_work(wire: Wi
     assert plan["approval"]["id"] == approval
     assert [step["id"] for step in plan["steps"]] == ["p1", "p2"]
     assert wire.decide(approval, "approve") == []
-    assert wire.approvals.get(approval).answer.result() == Answer(  # type: ignore[union-attr]
+    assert wire.approvals.get(approval).answer.result() == Answer(
         Decision.APPROVED, DecidedBy.BUTTON
     )
 
@@ -88,7 +88,7 @@ def test_a_plan_that_nobody_is_asked_about_has_no_buttons(wire: Wire):
 def test_an_edited_plan_is_an_answer_that_holds_it(wire: Wire):
     approval = proposed(wire)
     wire.decide(approval, "edit", plan=EDITED)
-    answer = wire.approvals.get(approval).answer.result()  # type: ignore[union-attr]
+    answer = wire.approvals.get(approval).answer.result()
     assert (answer.decision, answer.by) == (Decision.APPROVED, DecidedBy.BUTTON)
     assert [step.call.arguments for step in answer.plan or ()] == [{"code": "2"}]
 
@@ -113,7 +113,7 @@ def test_of_two_proposals_only_the_newer_one_has_buttons(wire: Wire):
     second = proposed(wire, DRAFT.model_copy(update={"id": "plan-2", "plan": PLAN[1:]}))
     wire.decide(first, "approve")
     assert wire.page.now["plan"]["late"]["decision"] == "edited"
-    assert not wire.approvals.get(second).answer.done()  # type: ignore[union-attr]
+    assert not wire.approvals.get(second).answer.done()
 
 
 @pytest.mark.spec("H15")

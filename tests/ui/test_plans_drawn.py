@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from pictures import render
 from sample import call, done, run, said, text
+from test_details import written
 from test_static_html import page, public, told
 
 from harness import Follower
@@ -75,14 +76,6 @@ FIRST = done(PLAN[0].call, "region,quarter", **APPROVED)
 BROKEN = failed(PLAN[1].call)
 AGAIN = done(call("p2.2", "run_python", {"code": LONG}), "ok", **APPROVED)
 LAST = done(PLAN[2].call, "q3.md: 1 line", **APPROVED)
-
-
-def written(*events: Event) -> str:
-    parts: list[str] = []
-    view = Follower(PlainView(parts.append, color=False))
-    for event in events:
-        view(event)
-    return "".join(parts)
 
 
 # Plans

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import html
+import json
+import sys
+import unicodedata
+from pathlib import Path
+from typing import Any
 
 import pytest
 from pictures import render, run_html
@@ -11,6 +16,7 @@ from sample import run, said, text
 from ipyagent.plaintext import reveal_prose
 from ipyagent.schema import Message, Step, ThinkingContent
 from ipyagent.ui.plain_view import ProseFilter
+from ipyagent.ui.reveal import reveal, reveal_diff
 
 HIDING = {
     "an override": ("report\u202efdp.exe", "report⟨U+202E⟩fdp.exe"),
@@ -79,3 +85,32 @@ def test_prose_in_pieces_reads_as_a_whole_one_does(words: str):
         seen = prose.feed(words[:cut]) + prose.feed(words[cut:]) + prose.flush()
         if "\U000e0067" not in words:  # the flag of a country in Britain: cut, it is spelt out
             assert seen == reveal_prose(words), cut
+
+
+# Every character that hides
+
+
+CASES = json.loads(Path(__file__).with_name("reveal_cases.json").read_text(encoding="utf-8"))
+
+
+def text_of(case: dict[str, Any]) -> str:
+    """The case's text; a pair in it is a string and how often it is repeated."""
+    parts = case["text"]
+    return "".join(part if isinstance(part, str) else part[0] * part[1] for part in parts)
+
+
+@pytest.mark.spec("H17")
+@pytest.mark.parametrize("case", CASES, ids=[case["name"] for case in CASES])
+def test_text_is_drawn_as_the_table_says(case: dict[str, Any]):
+    draw = reveal_diff if case.get("diff") else reveal
+    assert draw(text_of(case)) == case["shown"]
+    assert draw(case["shown"]) == case["shown"]
+
+
+@pytest.mark.spec("H17")
+def test_every_character_that_hides_is_named_between_letters():
+    kinds = {"Cc", "Cf", "Cs", "Zl", "Zp"}
+    hidden = [c for c in map(chr, range(sys.maxunicode + 1)) if unicodedata.category(c) in kinds]
+    missed = [c for c in hidden if c not in "\n\t" and reveal(f"a{c}b") != f"a⟨U+{ord(c):04X}⟩b"]
+    assert len(hidden) > 2_000
+    assert not missed

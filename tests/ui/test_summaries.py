@@ -28,7 +28,7 @@ SMALL = pd.DataFrame({"a": [1, 2, 3], "b": ["x", "y", "z"]})
 
 
 def drawn(table: object) -> Display:
-    return Display(data={"text/html": table._repr_html_(), "text/plain": repr(table)})  # type: ignore[attr-defined]
+    return Display(data={"text/html": table._repr_html_(), "text/plain": repr(table)})
 
 
 def execution(name: str, result: ToolResult | None = None, **arguments: object) -> ToolExecution:
@@ -61,7 +61,6 @@ def test_a_line_for_the_user_alone_is_a_remark_below_what_the_model_read() -> No
     inspected = done(call("c1", "inspect_variable", {"name": "total"}), "", result=result)
     drawn = transcribe_call(inspected, CallContext())
     assert (drawn.outcome, drawn.facts) == (read, (author,))
-    assert drawn.result is not None
     assert (drawn.result.output, drawn.result.for_model) == (read, None)
     assert author in tool_result_bundle(result)["text/plain"]
 

@@ -64,7 +64,6 @@ def test_skills_and_servers_are_left_alone_where_they_are_switched_off(tmp_path:
         lab = Lab(tmp_path)
         tools = {"skills": on, "mcp": on}
         run = lab.run(["Hello."], settings={"tools": tools, "mcp": {"servers": [server]}})
-        assert lab.client is not None
         (request,) = lab.client.requests
         assert ("get_skill" in {tool.name for tool in request.tools}) is on
         assert ("Do one thing." in request.messages[0].text) is on

@@ -31,7 +31,6 @@ NOTE_TOOLS = {"record_note", "recall_notes"}
 
 def offered(lab: Lab, prompt: str = "Go on.", **settings: object) -> list[str]:
     lab.run(["Ok."], prompt, settings=settings)
-    assert lab.client is not None
     return [each.name for each in lab.client.requests[-1].tools]
 
 
@@ -134,7 +133,6 @@ def test_the_users_own_tools_are_offered_to_small_models_too(lab: Lab) -> None:
         return sql
 
     lab.run(["Ok."], tools=[query], settings={"tools": {"offer": "small"}})
-    assert lab.client is not None
     assert "query" in {each.name for each in lab.client.requests[0].tools}
 
 

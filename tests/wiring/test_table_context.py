@@ -22,7 +22,6 @@ DENIED = {"effect": "deny", "tool": "read_file", "path": "*.csv"}
 def sent(lab: Lab, prompt: str, **settings: Any) -> str:
     """The newest user message that the model got."""
     lab.run(["Done."], prompt, **settings)
-    assert lab.client is not None
     return [m.text for m in lab.client.requests[-1].messages if m.role.value == "user"][-1]
 
 
@@ -81,12 +80,12 @@ def test_the_only_table_is_described_if_none_is_named(tmp_path: Path, lab: Lab) 
 
 def test_the_system_prompt_stays_and_a_description_is_sent_once(tmp_path: Path, lab: Lab) -> None:
     first = sent(lab, "Mean fare in titanic")
-    system = lab.client.requests[-1].messages[0].text  # type: ignore[union-attr]
+    system = lab.client.requests[-1].messages[0].text
     assert tables(first)
     assert tables(sent(lab, "Median fare in titanic")) == "", "the model knows it already"
     (tmp_path / "titanic.csv").write_text("Name,Fare\nAnna,8\n")
     assert "1 rows" in tables(sent(lab, "Mean fare in titanic"))
-    assert lab.client.requests[-1].messages[0].text == system  # type: ignore[union-attr]
+    assert lab.client.requests[-1].messages[0].text == system
     assert "titanic" not in system
 
 

@@ -291,7 +291,6 @@ def test_the_model_is_told_once_that_its_work_was_taken_back(tmp_path: Path):
     lab.undo()
     for expected in (True, False):
         lab.run(["Hello."])
-        assert lab.client is not None
         prompt = "\n".join(m.text for m in lab.client.requests[0].messages[-2:])
         assert ("The user took back" in prompt) is expected
 

@@ -167,7 +167,7 @@ def test_names_of_one_connection_stay_names_of_one(tmp_path: Path) -> None:
         old = reconnect(given)
         assert old == [con]
         assert given["con"] is given["db"] is not con
-        given["con"].close()  # type: ignore[attr-defined]
+        given["con"].close()
 
 
 def test_a_database_that_is_written_by_another_program_is_read_as_it_is(tmp_path: Path) -> None:

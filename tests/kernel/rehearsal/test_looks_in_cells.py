@@ -17,11 +17,6 @@ pytestmark = pytest.mark.kernel
 LOOKS = {"IPYAGENT_AGENT__LOOK_FREELY": "true", "IPYAGENT_AGENT__REHEARSE_SECONDS": "30"}
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("workspace")
-
-
 FORBID = """
 from ipyagent.kernel.rehearsal import system_calls
 from ipyagent.tools.sandbox import seccomp
@@ -96,12 +91,6 @@ def test_where_namespaces_are_forbidden_landlock_takes_their_place(tmp_path: Pat
         assert found["status"] == "denied", found
         assert found["rehearsal"]["texts"] == [f"would change {tmp_path / 'made.csv'}"]
         assert not (tmp_path / "made.csv").exists()
-
-
-def test_a_new_table_is_adopted_without_a_question(shared: Kernel, folder: Path) -> None:
-    found = look(shared, folder, "doubled = df * 2\ndoubled")
-    assert found["rehearsal"]["outcome"] == "adopted", found["rehearsal"]
-    assert shared.value("doubled.a.tolist()") == "[2, 4, 6]"
 
 
 WORDS = [
@@ -219,35 +208,6 @@ def test_what_code_makes_for_its_own_output_is_left_on_the_copy(
     assert found["reason"].endswith(f"; left there: {LEFT[code]}")
     assert found["result"]["for_model"].count(f"where this was left: {LEFT[code]}.") == 1
     assert shared.value(state) == before
-
-
-def test_functions_that_were_left_on_a_copy_are_there_on_later_ones(
-    shared: Kernel, folder: Path
-) -> None:
-    look(shared, folder, "def half(n):\n    return n / 2\nhalf(3)")
-    look(shared, folder, "def quarter(n):\n    return half(half(n))\nprint('half', quarter(8))")
-    found = look(shared, folder, "part = quarter(20)\npart")
-    assert found["rehearsal"]["outcome"] == "adopted", found
-    assert shared.value("(part, 'half' in globals(), 'quarter' in globals())") == (
-        "(5.0, False, False)"
-    )
-
-
-@pytest.mark.parametrize("code", ["df['c'] = half(3)", "open('made.txt', 'w').write(str(half(3)))"])
-def test_what_would_change_something_must_bring_its_functions(
-    shared: Kernel, folder: Path, code: str
-) -> None:
-    """The question shows all that would run."""
-    look(shared, folder, "def half(n):\n    return n / 2\nhalf(3)")
-    found = look(shared, folder, code)
-    assert found["rehearsal"]["outcome"] == "failed", found
-    assert "NameError: name 'half' is not defined" in found["result"]["error"]
-    assert (
-        "(Made on an earlier copy of the kernel, and left there: half."
-        in found["result"]["for_model"]
-    )
-    found = look(shared, folder, f"def half(n):\n    return n / 2\n{code}")
-    assert found["status"] == "denied", found
 
 
 def test_beside_what_is_left_on_the_copy_plain_data_is_adopted(

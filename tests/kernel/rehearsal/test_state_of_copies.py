@@ -251,7 +251,7 @@ class Callees(Callers):
 
 
 class Choice(enum.Enum):
-    LISTED: ClassVar[Any] = [1]  # type: ignore[misc]
+    LISTED: ClassVar[Any] = [1]
 
 
 def collect(acc: list[int] = []) -> None:  # noqa: B006
@@ -309,7 +309,6 @@ def test_use_of_what_never_changes_itself_is_a_look(tmp_path: Path, code: str) -
 def test_state_of_the_users_own_modules_is_noticed(tmp_path: Path) -> None:
     (tmp_path / "helper_of_mine.py").write_text("seen = []\ndef add(x): seen.append(x)\n")
     spec = importlib.util.spec_from_file_location("helper_of_mine", tmp_path / "helper_of_mine.py")
-    assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules["helper_of_mine"] = module

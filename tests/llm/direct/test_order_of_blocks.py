@@ -62,7 +62,6 @@ async def send_back(blocks: list[dict[str, Any]], request: ModelRequest, *, stre
     with ModelServer([(stream if streams else whole)(blocks), anthropic_answer("ok")]) as server:
         client = client_of(server, "anthropic/claude-sonnet-4-5", stream=streams)
         message = (await ask(client, request)).message()
-        assert message is not None
         results = tuple(
             ToolResultContent(tool_use_id=call.id, content=()) for call in message.tool_calls
         )

@@ -29,14 +29,14 @@ def packed(body: bytes, encoding: str, layers: int = 1, **more: object) -> Reply
     for _ in range(layers):
         body = PACKERS[encoding](body)
     headers = {**EVENTS, "Content-Encoding": ", ".join([encoding] * layers)}
-    return Reply((body,), headers=headers, **more)  # type: ignore[arg-type]
+    return Reply((body,), headers=headers, **more)
 
 
 async def measure(client: object, request: ModelRequest) -> tuple[ModelError, int]:
     """Return the error that an answer ends with, and the bytes by which memory grew."""
     tracemalloc.start()
     try:
-        error, _ = await failed(client, request)  # type: ignore[arg-type]
+        error, _ = await failed(client, request)
         return error, tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

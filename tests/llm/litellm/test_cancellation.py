@@ -112,7 +112,7 @@ async def test_a_thread_may_fail_after_the_call_was_given_up() -> None:
     prepared = Preparation()
     prepared.begun, prepared.go = begun, go
     prepared.request.close()
-    await prepared.give_up(waits(asyncio.to_thread(prepare)))  # type: ignore[arg-type]
+    await prepared.give_up(waits(asyncio.to_thread(prepare)))
 
 
 @ONLY_LITELLM

@@ -18,14 +18,13 @@ from reasons import REASONS
 
 from ipyagent.config import LLMConfig
 from ipyagent.errors import ModelRefusedError
-from ipyagent.llm.client import Client, ModelRequest
+from ipyagent.llm.client import ModelRequest
 from ipyagent.llm.litellm import warmup
 from ipyagent.llm.litellm.gateway import _is_chat
 from ipyagent.llm.wire import to_openai, tools_to_openai
 from ipyagent.schema import (
     Message,
     Role,
-    StreamChunk,
     TextContent,
     ThinkingContent,
     ToolCall,
@@ -205,25 +204,6 @@ async def test_the_price_comes_from_the_local_map_or_is_unknown(request_: ModelR
     assert unknown.cost_usd is None
 
 
-@pytest.mark.spec("N04")
-async def test_signed_thinking_goes_back_to_anthropic_and_to_nobody_else(
-    request_: ModelRequest,
-) -> None:
-    said = anthropic_answer("Fine", thinking="Hmm well", signature="SIG==")
-    with ModelServer([said, said]) as server:
-        client = client_of(server, "anthropic/claude-sonnet-4-5")
-        reply = (await ask(client, request_)).message()
-        assert reply.content[0] == ThinkingContent(thinking="Hmm well", signature="SIG==")
-        history = ModelRequest((*request_.messages, reply, Message.of(Role.USER, "more")))
-        await ask(client, history)
-        assert server.requests[0].path == "/v1/messages"
-        (back,) = [m for m in server.requests[1].body["messages"] if m["role"] == "assistant"]
-    assert {"type": "thinking", "thinking": "Hmm well", "signature": "SIG=="} in back["content"]
-    with ModelServer([HELLO]) as server:
-        await ask(client_of(server), history)
-        assert b"SIG==" not in server.requests[0].raw
-
-
 @pytest.mark.parametrize("model", ["ollama/qwen3", "lm_studio/qwen3", "llamafile/qwen3"])
 async def test_a_local_server_is_asked_in_openais_format_without_a_key(
     model: str, request_: ModelRequest
@@ -336,13 +316,3 @@ def test_vision_is_as_configured_or_as_the_map_says() -> None:
     assert make_client("openai/gpt-4o").vision
     assert not make_client("openai/my-own-model").vision
     assert make_client("openai/my-own-model", LLMConfig(vision=True)).vision
-
-
-def test_sse_of_a_string_goes_out_as_it_is() -> None:
-    assert sse("[DONE]") == b"data: [DONE]\n\n"
-
-
-def test_a_client_satisfies_the_protocol() -> None:
-    client: Client = make_client("openai/gpt-4o")
-    assert client.model == "openai/gpt-4o"
-    assert StreamChunk(type="content").data == ""

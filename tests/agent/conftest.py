@@ -1,0 +1,12 @@
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def own_folders(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The person's directories, away from those of whoever runs the tests."""
+    own = tmp_path_factory.mktemp("own")
+    monkeypatch.setenv("XDG_DATA_HOME", str(own))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(own))
+    return own
