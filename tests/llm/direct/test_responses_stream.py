@@ -51,6 +51,9 @@ CONTENT = (
 )
 
 
+JSON = {"Content-Type": "application/json"}
+
+
 def streamed(*events: dict[str, Any]) -> Reply:
     return Reply(tuple(map(sse, events)), headers=EVENTS)
 
@@ -92,6 +95,27 @@ async def test_a_text_beside_no_parts_is_the_answer(request_: ModelRequest) -> N
         client = client_of(server, MODEL)
         said = [(await ask(client, request_)).message().text for _ in range(3)]
     assert said == ["Hello.", "Hello.", "Let me see."]
+
+
+async def test_two_messages_of_a_reply_are_two_paragraphs(request_: ModelRequest) -> None:
+    texts = ("First I look.", "It is 42.")
+    items = [MESSAGE | {"content": [{"type": "output_text", "text": text}]} for text in texts]
+    parts = [
+        [
+            *({"type": "response.output_text.delta", "output_index": number, "delta": piece}
+              for piece in (text[:5], text[5:])),
+            {"type": "response.output_item.done", "output_index": number, "item": item},
+        ]
+        for number, (text, item) in enumerate(zip(texts, items, strict=True))
+    ]  # fmt: skip
+    end = {"type": "response.completed", "response": {"output": items}}
+    whole = Reply((json.dumps(WHOLE | {"output": items}).encode(),), headers=JSON)
+    empty = {"type": "response.output_item.done", "output_index": 9, "item": {"type": "message"}}
+    replies = [streamed(empty, *parts[0], empty, *parts[1], end), streamed(end), whole]
+    with ModelServer(replies) as server:
+        client = client_of(server, MODEL)
+        said = [(await ask(client, request_)).message().text for _ in replies]
+    assert said == ["First I look.\n\nIt is 42."] * 3
 
 
 async def test_arguments_that_do_not_stream_come_with_the_end(request_: ModelRequest) -> None:

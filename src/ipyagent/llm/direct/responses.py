@@ -147,6 +147,10 @@ class ResponsesReader(Reader):
         """The number of each call by its id."""
         self._inputs: dict[int, str] = {}
         """The texts of calls that are no JSON, by number."""
+        self._spoken: int | None = None
+        """The number of the message whose text came last."""
+        self._ended: int | None = None
+        """Its number once it ended, until the next one begins."""
 
     def _read(self, event: JsonDict) -> Iterator[StreamChunk]:
         """Yield the chunks of an event."""
@@ -208,7 +212,12 @@ class ResponsesReader(Reader):
             kind: Literal["content", "thinking"] = (
                 "content" if place[0] == "content" else "thinking"
             )
-            yield StreamChunk(type=kind, data=self._join(place, text))
+            data = self._join(place, text)
+            if kind == "content":
+                if self._ended not in (None, place[1]):
+                    self._ended, data = None, f"\n\n{data}"  # a paragraph of its own
+                self._spoken = place[1]
+            yield StreamChunk(type=kind, data=data)
 
     def _parts(
         self, parts: object, name: str, index: int, first: int | None = None
@@ -240,6 +249,7 @@ class ResponsesReader(Reader):
         match item.get("type"):
             case "message":
                 yield from self._parts(item.get("content"), "content", index)
+                self._ended = self._spoken
             case "reasoning":
                 yield from self._parts(item.get("summary"), "summary", index)
                 yield from self._parts(item.get("content"), "thinking", index)
