@@ -24,6 +24,7 @@ import select
 import signal
 import sys
 import sysconfig
+import threading
 import time
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -274,10 +275,21 @@ def _reporting(report: int) -> Iterator[None]:
 
 
 def _fork() -> int:
+    """Fork; libraries that begin threads of their own in each child, as tracers do, begin none."""
+    parent, start = os.getpid(), threading.Thread.start
+
+    def start_in_parent(self: threading.Thread) -> None:
+        if os.getpid() == parent:
+            start(self)
+
     with warnings.catch_warnings():
         # The child runs no more than code that it is forked for, under a time limit.
         warnings.filterwarnings("ignore", ".*fork.*", DeprecationWarning)
-        return os.fork()
+        threading.Thread.start = start_in_parent  # type: ignore[method-assign]
+        try:
+            return os.fork()
+        finally:
+            threading.Thread.start = start  # type: ignore[method-assign]
 
 
 def _enter(kernel: int, pipes: Collection[int], report: int, way: Way) -> int:
