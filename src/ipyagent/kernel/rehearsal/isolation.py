@@ -35,6 +35,8 @@ _OLD, _NEW, _SCRATCH = "/old", "/new", "/scratch"
 SHARED = "/dev/shm"  # noqa: S108 - likewise
 _STANDARD = {"fd": "/proc/self/fd", "stdin": "/proc/self/fd/0"}
 _STANDARD |= {"stdout": "/proc/self/fd/1", "stderr": "/proc/self/fd/2"}
+_ENDING = 0.5
+"""Seconds in which a thread that has ended leaves the list of the system."""
 _SAFE = calls.NO_SETUID | calls.NO_DEVICES
 
 
@@ -230,8 +232,11 @@ def leave_kernel(kernel: int, pipes: Collection[int], way: Way) -> None:
 
 def _check_alone() -> None:
     """Raise OSError if there is another thread: privileges, filters and Landlock are each one's."""
-    if len(os.listdir("/proc/self/task")) > 1:  # noqa: PTH208
-        raise OSError("a library starts threads on the copy, which would not be isolated")
+    deadline = time.monotonic() + _ENDING
+    while len(os.listdir("/proc/self/task")) > 1:  # noqa: PTH208
+        if time.monotonic() > deadline:
+            raise OSError("a library starts threads on the copy, which would not be isolated")
+        time.sleep(0.001)
 
 
 def _leave_namespaces() -> None:

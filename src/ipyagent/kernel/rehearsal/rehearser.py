@@ -275,17 +275,20 @@ def _reporting(report: int) -> Iterator[None]:
 
 
 def _fork() -> int:
-    """Fork; libraries that begin threads of their own in each child, as tracers do, begin none."""
+    """Fork; threads that libraries would begin in each child for good, as tracers do, do not.
+
+    Those are daemons. Others a library waits for, in what it does after a fork.
+    """
     parent, start = os.getpid(), threading.Thread.start
 
-    def start_in_parent(self: threading.Thread) -> None:
-        if os.getpid() == parent:
+    def start_unless_for_good(self: threading.Thread) -> None:
+        if os.getpid() == parent or not self.daemon:
             start(self)
 
     with warnings.catch_warnings():
         # The child runs no more than code that it is forked for, under a time limit.
         warnings.filterwarnings("ignore", ".*fork.*", DeprecationWarning)
-        threading.Thread.start = start_in_parent  # type: ignore[method-assign]
+        threading.Thread.start = start_unless_for_good  # type: ignore[method-assign]
         try:
             return os.fork()
         finally:
