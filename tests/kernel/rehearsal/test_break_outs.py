@@ -13,6 +13,7 @@ import socket
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from multiprocessing import shared_memory
 from pathlib import Path
@@ -21,6 +22,7 @@ from typing import Any
 import pytest
 
 from ipyagent.kernel.rehearsal.confinement import Way
+from patience import PATIENCE
 from rehearsal_trial import counted_signals, in_both_ways, rehearse, run_in_fork
 from sampling import cases
 
@@ -672,14 +674,12 @@ def test_the_kernel_keeps_its_limits(
 
 
 @pytest.mark.parametrize("fork", ["first", "second"])
-@pytest.mark.parametrize("is_plain", [True, False])
-def test_no_thread_that_a_fork_starts_is_on_the_copy(
-    scene: Scene, fork: str, is_plain: bool
-) -> None:
+@pytest.mark.parametrize("kind", ["daemon", "waited for", "raw"])
+def test_no_thread_that_a_fork_starts_is_on_the_copy(scene: Scene, fork: str, kind: str) -> None:
     """It would keep its privileges, and code could have it do what it may not do itself.
 
-    Threads as a tracer begins them in each child (OpenTelemetry's does) are left out; the kernel
-    has its own.
+    Threads as a tracer begins them in each child (OpenTelemetry's does) are left out, and those
+    that it waits for there are let end; the kernel has its own.
     """
     release = threading.Event()
     active, kernel = [True], os.getpid()
@@ -687,15 +687,18 @@ def test_no_thread_that_a_fork_starts_is_on_the_copy(
     def start() -> None:
         if not active or (os.getppid() == kernel) != (fork == "first"):
             return
-        if is_plain:
+        if kind == "daemon":
             threading.Thread(target=release.wait, daemon=True).start()
+        elif kind == "waited for":
+            with ThreadPoolExecutor() as pool:
+                assert pool.submit(int, "1").result(PATIENCE) == 1
         else:
             _thread.start_new_thread(release.wait, ())
 
     os.register_at_fork(after_in_child=start)
     report = rehearse("import threading\nt = threading.Thread()\nt.start()", {}, scene.root)
     active.clear()
-    if is_plain:
+    if kind != "raw":
         assert report["result"]["success"], report
     else:
         assert "a library starts threads on the copy" in report["problem"]
