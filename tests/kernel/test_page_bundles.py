@@ -119,6 +119,12 @@ def test_a_widget_is_shown_once_and_before_its_code_goes_on(fresh: Kernel, tmp_p
     assert drawn < moved
 
 
+def test_a_widget_that_is_shown_twice_is_there_twice(fresh: Kernel, tmp_path: Path) -> None:
+    code = "import ipywidgets\nbar = ipywidgets.IntProgress()\ndisplay(bar)\ndisplay(bar)"
+    drawn = [each for each in shown(agent(fresh, tmp_path, code)) if WIDGET in each]
+    assert len(drawn) == 2
+
+
 def test_the_lines_of_running_code_leave_out_what_the_page_shows_below_them() -> None:
     outputs = Outputs()
     outputs.place = "below"

@@ -22,12 +22,7 @@ from ipyagent.kernel.drawn_values import improve_bundle
 from ipyagent.kernel.frontend import Surface, detect
 from ipyagent.kernel.main_thread import without_reminders
 from ipyagent.kernel.outputs import Outputs, TableBundle
-from ipyagent.kernel.page_bundles import (
-    PageBundle,
-    is_of_library,
-    page_kind,
-    without_markup,
-)
+from ipyagent.kernel.page_bundles import PageBundle, is_of_library, page_kind, without_markup
 from ipyagent.kernel.protocols import CellResult, DisplayPublisher, Shell, Variables
 from ipyagent.kernel.recording import Recording
 from ipyagent.schema import ToolResult
@@ -146,7 +141,6 @@ class _Cell(Recording):
         self.shell = shell
         self._quiet = _ends_in_semicolon(shell, code)
         self._show = shell.display_pub.publish
-        self._published: list[PageBundle] = []
         front_end = detect(shell)
         if front_end.surface is Surface.NOTEBOOK and not self.outputs.place:
             # Without a live page the card comes last.
@@ -156,19 +150,10 @@ class _Cell(Recording):
         try:
             return super().__exit__(*error)
         finally:
-            for each in self.outputs.page_bundles:
-                if each not in self._published:
-                    self._publish(each)
+            self.outputs.publish(self.show_page)
 
-    def publish_widgets(self) -> None:
-        """Publish the widgets so far: a progress bar is for while the code runs."""
-        for each in self.outputs.page_bundles:
-            is_final = page_kind(each.data) == "widget" and each.display_id is None
-            if is_final and each not in self._published:
-                self._published.append(each)
-                self._publish(each)
-
-    def _publish(self, bundle: PageBundle) -> None:
+    def show_page(self, bundle: PageBundle) -> None:
+        """Show the page a bundle beside the card."""
         transient = {"display_id": bundle.display_id} if bundle.display_id else {}
         self._show(bundle.data, bundle.metadata, transient=transient)
 
@@ -269,7 +254,7 @@ class _Publisher:
         elif not how.get("update"):
             outputs.show(data, shown_as, metadata)
             if page_kind(data) == "widget":
-                self._recording.publish_widgets()
+                outputs.publish(self._recording.show_page, only_widgets=True)
         elif not outputs.update(data, shown_as, metadata):
             self._past.publish(data, metadata, **how)
 

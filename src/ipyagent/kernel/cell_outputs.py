@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ipyagent.json_types import JsonDict
-from ipyagent.kernel.outputs import Channel, Outputs
+from ipyagent.kernel.outputs import Channel, Outputs, Piece
 from ipyagent.kernel.page_bundles import PageBundle, as_json
 from ipyagent.plaintext import strip_escapes
 
@@ -65,9 +65,8 @@ class CellOutputs(Outputs):
                 output |= {"data": as_json(bundle), "metadata": metadata or {}}
         return super().update(bundle, display_id, metadata)
 
-    @property
-    def page_bundles(self) -> list[PageBundle]:
-        """Nothing: the cell holds them."""
+    def _pages(self) -> list[tuple[Piece, PageBundle]]:
+        """Return nothing: the cell holds them."""
         return []
 
     def _forget(self) -> None:

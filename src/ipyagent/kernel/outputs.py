@@ -67,7 +67,7 @@ class TableBundle(JsonDict):
         self.table = table
 
 
-class _Piece:
+class Piece:
     """A stretch of one channel's text, or one display."""
 
     def __init__(self, channel: Channel, text: str = "", display_id: str | None = None) -> None:
@@ -78,15 +78,18 @@ class _Piece:
         self.table: object = None
         self.brief: str | None = None
         self.page: PageBundle | None = None
+        self.is_published = False
         self._buffer = io.StringIO()
         self.write(text)
 
     def write(self, text: str) -> None:
+        """Add text."""
         self._buffer.write(text)
         self.size += len(text)
 
     @property
     def text(self) -> str:
+        """All text so far."""
         return self._buffer.getvalue()
 
 
@@ -120,7 +123,7 @@ class Outputs:
             part = text[start : start + PIECE]
             last = self._pieces[-1] if self._pieces else None
             if last is None or last.channel != channel or last.size + len(part) > PIECE:
-                self._pieces.append(last := _Piece(channel))
+                self._pieces.append(last := Piece(channel))
             last.write(part)
             self._chars += len(part)
             self._drop_the_middle()
@@ -209,10 +212,23 @@ class Outputs:
 
     @property
     def page_bundles(self) -> list[PageBundle]:
-        """The bundles to be published beside the card, without secrets."""
-        bundles = [piece.page for piece in self._pieces if piece.page is not None]
-        clean = self.clean
-        return [replace(b, data=clean(b.data), metadata=clean(b.metadata)) for b in bundles]
+        """The bundles that belong beside the card, without secrets."""
+        return [self._without_secrets(page) for _, page in self._pages()]
+
+    def publish(self, show: Callable[[PageBundle], None], *, only_widgets: bool = False) -> None:
+        """Show the page each bundle that it has not got; widgets alone while the code runs."""
+        for piece, page in self._pages():
+            is_final = page_kind(page.data) == "widget" and page.display_id is None
+            if not piece.is_published and (is_final or not only_widgets):
+                piece.is_published = True
+                show(self._without_secrets(page))
+
+    def _pages(self) -> list[tuple[Piece, PageBundle]]:
+        return [(piece, piece.page) for piece in self._pieces if piece.page is not None]
+
+    def _without_secrets(self, bundle: PageBundle) -> PageBundle:
+        data, metadata = self.clean(bundle.data), self.clean(bundle.metadata)
+        return replace(bundle, data=data, metadata=metadata)
 
     def text(self) -> str:
         """Return all text in order, without terminal escapes; text from stderr is marked."""
@@ -225,7 +241,7 @@ class Outputs:
             return None
         return self._join_text(pieces, brief=True)
 
-    def _join_text(self, pieces: list[_Piece], *, brief: bool) -> str:
+    def _join_text(self, pieces: list[Piece], *, brief: bool) -> str:
         # A copy of the pieces: code may still print in another thread.
         if not self._dropped:
             return _text(pieces, brief=brief)
@@ -255,7 +271,7 @@ class Outputs:
         return distinct(p.table for p in list(self._pieces) if p.table is not None)
 
     def _forget(self) -> None:
-        self._pieces: list[_Piece] = []
+        self._pieces: list[Piece] = []
         self._chars = self._dropped = 0
         self._clear_next = False
 
@@ -272,11 +288,11 @@ class Outputs:
 
     def _display(
         self, bundle: JsonDict, display_id: str | None, metadata: JsonDict | None
-    ) -> _Piece:
+    ) -> Piece:
         kind = page_kind(bundle)
         if kind and self.place and len(self.displays) < MAX_DISPLAYS:
             words = strip_escapes(describe_page_bundle(bundle, kind))
-            piece = _Piece("display", words[:PIECE], display_id)
+            piece = Piece("display", words[:PIECE], display_id)
             kept = {} if IN_CARDS & bundle.keys() else _rich_texts(bundle)
             label = f"[{kind}, shown {self.place}]"
             piece.display = Display(data=kept | {"text/plain": label}, beside=True)
@@ -294,7 +310,7 @@ class Outputs:
         runs = "application/javascript" in bundle and not IN_CARDS & bundle.keys()
         if image is None and (runs or (rich and only_runs(rich.data.get("text/html", "")))):
             rich, words = None, "\n".join(filter(None, [words, NOT_RUN]))
-        piece = _Piece("display", words[:PIECE], display_id)
+        piece = Piece("display", words[:PIECE], display_id)
         piece.image, piece.display = image, rich
         if isinstance(bundle, TableBundle) and len(self.frames) < MAX_TABLES:
             piece.table = bundle.table
@@ -310,7 +326,7 @@ def _brief(table: object, plain: str) -> str | None:
     return brief and strip_escapes(brief)
 
 
-def _text(pieces: list[_Piece], *, brief: bool) -> str:
+def _text(pieces: list[Piece], *, brief: bool) -> str:
     blocks: list[str] = []
     marks: set[int] = set()
     before = "stdout"
@@ -328,7 +344,7 @@ def _text(pieces: list[_Piece], *, brief: bool) -> str:
     return "\n".join(blocks)
 
 
-def _join_pieces(pieces: list[_Piece], *, brief: bool) -> list[tuple[Channel, str]]:
+def _join_pieces(pieces: list[Piece], *, brief: bool) -> list[tuple[Channel, str]]:
     """Return each display, and each stretch of one channel.
 
     Of a progress bar that stderr draws again after other output only the last state is left.
