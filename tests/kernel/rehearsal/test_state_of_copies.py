@@ -361,17 +361,24 @@ def test_a_library_may_ask_how_many_processors_there_are(
     assert rehearse(other, {}, tmp_path)["attempts"]
 
 
+@pytest.fixture
+def outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of `sys.path` beside the workspace, which is the working directory."""
+    folder, root = tmp_path / "outside", tmp_path / "workspace"
+    folder.mkdir()
+    root.mkdir()
+    monkeypatch.chdir(root)
+    monkeypatch.setattr(sys, "path", [str(folder), *sys.path])
+    return folder
+
+
 def test_an_import_may_look_into_folders_that_are_hidden(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    outside: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Only a module that lies there is asked about: without it, the code would do otherwise."""
-    outside, root = tmp_path / "outside", tmp_path / "workspace"
-    outside.mkdir()
-    root.mkdir()
+    root = Path.cwd()
     (outside / "wave.py").write_text("rate = 1")
     (outside / "mine_alone.py").write_text("")
-    monkeypatch.chdir(root)
-    monkeypatch.setattr(sys, "path", [str(outside), *sys.path])
     monkeypatch.delitem(sys.modules, "wave", raising=False)
     monkeypatch.setattr(sys, "meta_path", [*sys.meta_path])
     imports.guard()  # it looks at all of the path, too
@@ -383,15 +390,11 @@ def test_an_import_may_look_into_folders_that_are_hidden(
 
 
 def test_the_version_of_a_library_may_be_asked_for_beside_folders_that_are_hidden(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    outside: Path,
 ) -> None:
     """Many libraries do at their import; a distribution that lies there would be missed."""
-    outside, root = tmp_path / "outside", tmp_path / "workspace"
-    outside.mkdir()
-    root.mkdir()
+    root = Path.cwd()
     (outside / "mine.py").write_text("")
-    monkeypatch.chdir(root)
-    monkeypatch.setattr(sys, "path", [str(outside), *sys.path])
     code = "import importlib.metadata as metadata\nmetadata.{}"
     for ask in ("version('pandas')", "entry_points(group='matplotlib.backend')"):
         assert rehearse(code.format(ask), {}, root)["attempts"] == [], ask
