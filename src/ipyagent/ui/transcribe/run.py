@@ -132,7 +132,7 @@ class Transcriber:
             todos=transcribe_todos(totals),
             # Before the answer, once it is there; until then at the end.
             todos_at=len(steps) if answer is None else answer,
-            ending=_ending(run, answer) if live or state_of(run) != "running" else _STILL_ON,
+            ending=_STILL_ON if _is_cut_off(run, live) else _ending(run, answer),
             footer=transcribe_footer(run, totals, folds_brief=self._folds_brief(run)),
             unsent=transcribe_unsent(run) if run.unsent else (),
             say=_say_field(run, live.problem) if live else None,
@@ -260,17 +260,21 @@ def model_name(run: Run) -> str:
 def _header(run: Run, live: Live | None, totals: Totals) -> transcript.Header:
     is_asked = live is not None and bool(live.approvals or live.plan_approval)
     state = state_of(run, is_asked=is_asked)
-    cut_off = live is None and state == "running"
     return transcript.Header(
         model=model_name(run),
         badge="yolo: runs unasked" if run.confirm_mode == "yolo" else "",
         state=state,
-        state_text="unfinished" if cut_off else state_text(run, state),
+        state_text="unfinished" if _is_cut_off(run, live) else state_text(run, state),
         facts=(*_how_far(run), *count_tokens_and_cost(totals))
         if run.status is RunStatus.RUNNING
         else (),
         started_at=run.started_at,
     )
+
+
+def _is_cut_off(run: Run, live: Live | None) -> bool:
+    """Return whether a run is drawn that nobody follows, though it had not ended."""
+    return live is None and state_of(run) == "running"
 
 
 def _how_far(run: Run) -> list[str]:
