@@ -13,7 +13,8 @@ from collections.abc import Mapping
 from ipyagent.json_types import JsonDict, parse_arguments
 
 _DATA_URL = re.compile(r"data:(image/[\w.+-]+);base64,(.*)", re.DOTALL)
-_ARGUMENTS = ("arguments", "input", "args", "parameters")
+ARGUMENTS = ("arguments", "input", "args", "parameters")
+"""Names under which formats and servers keep the arguments of a call."""
 _BESIDE_CONTENT = {"tool_calls", "tool_call_id", "name", "thinking", "thinking_blocks"}
 
 
@@ -74,7 +75,7 @@ def convert_call(data: JsonDict) -> object:
         data["type"] = "tool_call"
     if isinstance(data.get("function"), Mapping):
         data |= data.pop("function")
-    for key in _ARGUMENTS:
+    for key in ARGUMENTS:
         if key in data and data[key] is None:
             del data[key]
         elif isinstance(data.get(key), str):

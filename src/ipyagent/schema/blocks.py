@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AliasChoices, BeforeValidator, ConfigDict, Discriminator, Field, Tag
 
 from ipyagent.compat.messages import (
+    ARGUMENTS,
     convert_blocks,
     convert_call,
     convert_image,
@@ -107,7 +108,7 @@ class ToolCall(ForeignModel):
     name: str = Field(min_length=1, validation_alias=AliasChoices("name", "tool_name"))
     arguments: JsonObject = Field(
         default_factory=dict,
-        validation_alias=AliasChoices("arguments", "input", "args", "parameters"),
+        validation_alias=AliasChoices(*ARGUMENTS),
     )
     parse_error: Text | None = None
     item_id: str | None = None

@@ -14,6 +14,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal
 
+from ipyagent.compat.messages import ARGUMENTS
 from ipyagent.json_types import JsonDict, object_of, parse_json, well_formed
 from ipyagent.llm.client import ModelRequest
 from ipyagent.llm.direct.formats import (
@@ -255,7 +256,6 @@ _THOUGHTS = ("reasoning_content", "reasoning", "reasoning_text", "thinking")
 
 _MALFORMED = re.compile(r"(?i)malformed_function_call|unexpected_tool_call")
 _NUMBERED = {0: "", 1: "stop", 2: "length", 3: "safety", 4: "recitation"}
-_ARGUMENTS = ("arguments", "parameters", "args", "input")
 _OFFSET = 1_000
 """Numbers of calls between those of one choice and the next."""
 
@@ -436,7 +436,7 @@ def _function_of(call: JsonDict) -> JsonDict:
 
 def _arguments_of(*places: JsonDict) -> object:
     """Return a call's arguments by any name: without them it would run as if it had none."""
-    given = (each.get(name) for each in places for name in _ARGUMENTS)
+    given = (each.get(name) for each in places for name in ARGUMENTS)
     return next((each for each in given if each not in (None, "")), None)
 
 
