@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import contextlib
 import io
-import lzma
 import mimetypes
 import tarfile
-import zlib
 from collections.abc import Iterator
 from itertools import islice
 from typing import Annotated, BinaryIO, cast
@@ -31,7 +29,9 @@ from ipyagent.tools.search import FilePattern
 from ipyagent.tools.tables import inspect
 from ipyagent.tools.tables.inspect import describe_table, table_ending
 from ipyagent.tools.tables.sample import (
+    DAMAGED,
     LOOK,
+    OLD_OFFICE,
     NotTableError,
     Source,
     open_archive,
@@ -61,7 +61,7 @@ _KINDS: tuple[tuple[bytes, str], ...] = (
     (b"CDF", "NetCDF file"),
     (b"\x93NUMPY", "NumPy array"),
     (b"Obj\1", "Avro file"),
-    (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "old or encrypted Microsoft Office document"),
+    (OLD_OFFICE, "old or encrypted Microsoft Office document"),
     (b"\x7fELF", "Linux program or library"),
     (b"MZ", "Windows program"),
     (b"II*\0", "TIFF image"),
@@ -171,7 +171,7 @@ def _unpack_start(source: Source) -> bytes:
     try:
         with open_packed(source) as unpacked:
             return unpacked.read(_UNPACKED)
-    except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
+    except DAMAGED as error:
         raise NotTableError(f"it cannot be unpacked: {error}") from None
 
 

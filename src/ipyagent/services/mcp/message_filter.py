@@ -153,12 +153,12 @@ _KNOWN = {
     *("structuredContent", "contents", "messages", "completion", "task", "tasks"),
     *("resultType", "supportedVersions", "nextCursor", "inputRequests"),
 }
-"""What tells the answer to one method from that to others."""
+"""Fields by which the answers to methods are known."""
 
 VERSION = "2025-11-25"
 """The protocol version by which a single tool or block is validated."""
 OLDEST_VERSION = "2024-11-05"
-"""That of a server which does not name any."""
+"""The version of a server that names none."""
 
 
 def repair_message(message: object) -> object:

@@ -5,10 +5,8 @@ from __future__ import annotations
 import codecs
 import csv
 import io
-import lzma
 import re
 import zipfile
-import zlib
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -21,6 +19,7 @@ from ipyagent.tools.tables.cells import is_value
 from ipyagent.tools.tables.grid import arrange, count_repeated, width_and_share
 from ipyagent.tools.tables.row_kinds import Row, list_values_below
 from ipyagent.tools.tables.sample import (
+    DAMAGED,
     NotTableError,
     Sample,
     Source,
@@ -67,7 +66,6 @@ _OTHER_CONTENT = {
     "JSON": re.compile(r"\s*(?:\{\s*\"|\[\s*[\[{])"),
 }
 _WHOLE_QUOTED = re.compile(r'(?:"[^"\r\n]*"[ \t]*(?:[\r\n]+|\Z)){2,}')
-_DAMAGED = (OSError, EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile)
 _FAR_MARKS = (b"999", b"-99", b"-32768", b"-2147483648")
 _MOST_FAR = 5_000
 _SINGLE_QUOTED = re.compile(r"\s*'[^'\n]*'(?:[,;|\t]'[^'\n]*')+\s*[\r\n]")
@@ -163,7 +161,7 @@ def _read_start(source: Source, count: int) -> tuple[bytes, bool]:
     try:
         with _unpack(source) as unpacked:
             data = unpacked.read(count + 1)
-    except (*_DAMAGED, ValueError, RuntimeError) as error:
+    except (*DAMAGED, zipfile.BadZipFile, ValueError, RuntimeError) as error:
         raise NotTableError(f"it cannot be unpacked: {error}") from None
     return data[:count], len(data) <= count
 

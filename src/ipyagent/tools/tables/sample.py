@@ -7,6 +7,7 @@ import gzip
 import lzma
 import struct
 import zipfile
+import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -18,14 +19,16 @@ _DIRECTORY = 2_000_000
 """Bytes of the longest list of contents that is read."""
 MOST_BYTES = 1_500
 """Bytes of the description that goes with a prompt."""
-_OLD_OFFICE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+OLD_OFFICE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _PACKED = (".gz", ".bz2", ".xz", ".zip")
 _OPENERS: dict[bytes, Callable[[BinaryIO], BinaryIO]] = {
     b"\x1f": lambda file: cast(BinaryIO, gzip.GzipFile(fileobj=file)),
     b"B": lambda file: cast(BinaryIO, bz2.BZ2File(file)),
     b"\xfd": lambda file: cast(BinaryIO, lzma.LZMAFile(file)),  # noqa: SIM115 - closed by who reads
 }
-"""What unpacks a file, by its first byte."""
+"""Functions that unpack a file, by its first byte."""
+DAMAGED = (OSError, EOFError, zlib.error, lzma.LZMAError)
+"""Errors of damaged files while they are unpacked."""
 
 
 class NotTableError(Exception):
@@ -153,7 +156,7 @@ def open_archive(file: BinaryIO, size: int) -> zipfile.ZipFile:
     at = tail.rfind(b"PK\5\6")
     if at < 0 or len(tail) < at + 22:
         file.seek(0)
-        if file.read(len(_OLD_OFFICE)) == _OLD_OFFICE:
+        if file.read(len(OLD_OFFICE)) == OLD_OFFICE:
             raise NotTableError("it is protected by a password, or an .xls under another name")
         raise NotTableError("it is no zip archive, or is damaged")
     (directory,) = struct.unpack_from("<I", tail, at + 12)
