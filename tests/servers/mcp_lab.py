@@ -46,10 +46,9 @@ class MCPLab:
         patience = {"connect_timeout": 5, "execute_timeout": 5, **more}
         return MCPServerConfig(name=name, command=command, args=args, **patience)
 
-    def sdk(self, name: str = "demo", what: str = "", **more: Any) -> MCPServerConfig:
+    def sdk(self) -> MCPServerConfig:
         """The SDK's own, as a program."""
-        args = [str(SDK), *filter(None, [what])]
-        return MCPServerConfig(name=name, command=sys.executable, args=args, **more)
+        return MCPServerConfig(name="demo", command=sys.executable, args=[str(SDK)])
 
     def servers(self, *configs: MCPServerConfig) -> MCPServers:
         """All servers of a kernel that is new to the folder."""

@@ -20,8 +20,8 @@ PIXEL = base64.b64decode(
 )
 
 
-def server(what: str = "") -> Any:
-    """One that has some of everything; "bare": tools alone, "templates": those of resources too."""
+def server() -> Any:
+    """One with tools of several kinds."""
     from mcp.server import MCPServer
     from mcp.server.mcpserver import Image
     from mcp_types import ToolAnnotations
@@ -42,22 +42,6 @@ def server(what: str = "") -> Any:
     def fail() -> str:
         """Fail."""
         raise ValueError("no such city")
-
-    def diary(day: str) -> str:
-        return f"nothing on {day}"
-
-    if what == "templates":
-        made.resource("note://{day}")(diary)
-    if what in ("bare", "templates"):
-        return made
-
-    @made.resource("note://one")
-    def note() -> str:
-        return "buy milk"
-
-    @made.prompt()
-    def greet(name: str) -> str:
-        return f"Say hello to {name}."
 
     return made
 
@@ -109,7 +93,7 @@ if __name__ == "__main__":
         case ["sse"]:
             app = server().sse_app()
         case _:
-            server(*sys.argv[1:]).run("stdio")
+            server().run("stdio")
             sys.exit()
     with served(app) as address:
         print(f"{address}/{'mcp' if sys.argv[1] == 'http' else 'sse'}", flush=True)

@@ -1,4 +1,4 @@
-"""Tools, resources and prompts of MCP servers, as tools of the agent."""
+"""Tools of MCP servers, as tools of the agent."""
 
 import asyncio
 import re
@@ -189,14 +189,11 @@ async def test_no_schema_makes_validation_take_forever(place: MCPLab) -> None:
             each.check_arguments({"y": 1})
 
 
-async def test_numbers_images_resources_and_prompts_of_a_server_made_with_the_sdk(
+async def test_numbers_and_images_of_a_server_made_with_the_sdk(
     place: MCPLab,
 ) -> None:
     tools = await place.tools(place.sdk())
-    assert set(tools) == {
-        *(f"mcp_demo_{name}" for name in ("add", "picture", "fail")),
-        *("mcp_demo_read_resource", "mcp_demo_get_prompt"),
-    }
+    assert set(tools) == {f"mcp_demo_{name}" for name in ("add", "picture", "fail")}
     assert all(each.sensitive for each in tools.values())
 
     async def said(name: str, /, **arguments: Any) -> str:
@@ -208,21 +205,6 @@ async def test_numbers_images_resources_and_prompts_of_a_server_made_with_the_sd
     picture = await tools["mcp_demo_picture"].function()
     assert [(each.media_type, each.width) for each in picture.images] == [("image/png", 1)]
     assert (await tools["mcp_demo_fail"].function()).success is False
-    assert "note://one" in await said("read_resource")
-    assert "buy milk" in await said("read_resource", uri="note://one")
-    assert await said("get_prompt") == "greet(name): "
-    assert "Say hello to Ada." in await said("get_prompt", name="greet", arguments={"name": "Ada"})
-
-
-async def test_resources_and_prompts_are_offered_where_there_are_any(place: MCPLab) -> None:
-    """Servers of the SDK announce both, whether they have any or not."""
-    tools = await place.tools(place.sdk("bare", "bare"), place.sdk("made", "templates"))
-    added = {"mcp_made_read_resource"}
-    assert {name for name in tools if "resource" in name or "prompt" in name} == added
-    read = tools["mcp_made_read_resource"]
-    assert "note://{day}" in (await read.function(**read.check_arguments({}))).output
-    told = await read.function(**read.check_arguments({"uri": "note://monday"}))
-    assert "nothing on monday" in told.output
 
 
 async def test_requests_of_a_server_are_declined(place: MCPLab) -> None:

@@ -32,7 +32,6 @@ from pydantic import BaseModel, ValidationError
 from ipyagent.config import MCPServerConfig
 from ipyagent.errors import MCPConnectionError, MCPToolCallError
 from ipyagent.plaintext import excerpt, strip_escapes
-from ipyagent.services.mcp import content
 from ipyagent.services.mcp.content import TRACE_ID
 from ipyagent.services.mcp.message_filter import (
     MAX_TOOLS,
@@ -178,14 +177,12 @@ for _name in ("mcp", "client"):
 
 @dataclass(frozen=True)
 class Listing:
-    """The tools of a server, and whether it has resources and prompts.
+    """The tools of a server, and what is wrong with others.
 
     Tools are described by their names; of two with the same name, by the first.
     """
 
     tools: dict[str, Description]
-    resources: bool
-    prompts: bool
     problems: tuple[str, ...] = ()
 
 
@@ -249,26 +246,13 @@ class Connection:
                 f"it offers more than {MAX_TOOLS} tools or {MAX_PAGES} pages of them; the first "
                 "are used"
             )
-        # Servers of newer SDKs announce both, whether they have any or not.
-        resources = bool(capabilities.resources) and (
-            await self._has_any("resources") or await self._has_any("resource_templates")
-        )
-        prompts = bool(capabilities.prompts) and await self._has_any("prompts")
         described: dict[str, Description] = {}
         for each in tools:
             if each.name not in described:
                 described[each.name] = each.model_dump(
                     mode="json", by_alias=True, exclude_none=True, include=_DESCRIBED
                 )
-        return Listing(described, resources, prompts, tuple(problems))
-
-    async def _has_any(self, name: str) -> bool:
-        """Return whether the list of that name holds anything; one that is refused is empty."""
-        try:
-            page = await self.ask(*content.first_page(name), self.config.connect_timeout)
-        except MCPToolCallError:
-            return False
-        return bool(getattr(page, name))
+        return Listing(described, tuple(problems))
 
     async def ask(self, request: Any, result_type: type[_Result], seconds: float) -> _Result:
         """Return the server's answer; raises MCPToolCallError for a refusal or a timeout.

@@ -29,32 +29,6 @@ def call_tool(
     return types.CallToolRequest(params=params), types.CallToolResult
 
 
-_LISTS: dict[str, tuple[Any, Any]] = {
-    "resources": (types.ListResourcesRequest, types.ListResourcesResult),
-    "resource_templates": (types.ListResourceTemplatesRequest, types.ListResourceTemplatesResult),
-    "prompts": (types.ListPromptsRequest, types.ListPromptsResult),
-}
-"""Lists of a server, by the field of the answer: request and result."""
-
-
-def first_page(name: str) -> tuple[Any, Any]:
-    """Return a request for the first page of one of its lists."""
-    request, result = _LISTS[name]
-    return request(params=types.PaginatedRequestParams()), result
-
-
-def read_resource(uri: str) -> tuple[Any, type[types.ReadResourceResult]]:
-    """Return a request for the content of a resource."""
-    params = types.ReadResourceRequestParams(uri=uri)
-    return types.ReadResourceRequest(params=params), types.ReadResourceResult
-
-
-def get_prompt(name: str, arguments: dict[str, str]) -> tuple[Any, type[types.GetPromptResult]]:
-    """Return a request for a prompt with its arguments."""
-    params = types.GetPromptRequestParams(name=name, arguments=arguments or None)
-    return types.GetPromptRequest(params=params), types.GetPromptResult
-
-
 _MAX_TEXT = 2_000_000  # characters
 _MAX_IMAGES = 8
 _TEXTS = ("text/", "application/json", "application/xml")
@@ -95,20 +69,6 @@ def _hold_data(texts: list[str], data: JsonDict) -> bool:
     is_wrapped = len(data) == 1 and (name == "result" or isinstance(value, str | list | dict))
     told = value if is_wrapped else data
     return told in (values, texts, *values, *texts)
-
-
-def convert_resource(answer: types.ReadResourceResult) -> ToolResult:
-    """Return the content of a resource."""
-    texts, images = _convert_blocks(
-        types.EmbeddedResource(type="resource", resource=each) for each in answer.contents
-    )
-    return ToolResult(output=_join_texts(texts), images=images)
-
-
-def convert_prompt(answer: types.GetPromptResult) -> ToolResult:
-    """Return the messages of a prompt."""
-    texts, images = _convert_blocks(each.content for each in answer.messages)
-    return ToolResult(output=_join_texts([answer.description or "", *texts]), images=images)
 
 
 def _join_texts(texts: Iterable[str]) -> str:

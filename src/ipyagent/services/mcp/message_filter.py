@@ -145,13 +145,13 @@ _TOP = ("type", "properties", "required")
 _OPTIONAL = {"title", "description", "outputSchema", "icons", "execution", "_meta"}
 """Parts of a tool's description that may be left out where they are broken."""
 
-_LISTS = ("content", "tools", "resources", "resourceTemplates", "prompts")
+_LISTS = ("content", "tools")
 _GREETING = {"protocolVersion", "serverInfo", "capabilities"}
 _KNOWN = {
     *_LISTS,
     *_GREETING,
-    *("structuredContent", "contents", "messages", "completion", "task", "tasks"),
-    *("resultType", "supportedVersions", "nextCursor", "inputRequests"),
+    *("structuredContent", "task", "tasks", "resultType"),
+    *("supportedVersions", "nextCursor", "inputRequests"),
 }
 """Fields by which the answers to methods are known."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import atexit
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Coroutine, Mapping
 from concurrent.futures import wait
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -134,24 +134,17 @@ class Server:
         from ipyagent.services.mcp import content
 
         request = content.call_tool(tool, arguments, trace_id)
-        answer = await self.ask(*request, lambda: self._check_approved(tool, pin))
-        return await asyncio.to_thread(content.convert_result, answer, reads=reads)
-
-    async def ask(
-        self, request: Any, result_type: Any, check: Callable[[], None] | None = None
-    ) -> Any:
-        """Return its answer to a request, after `check` has passed; raises MCPError."""
         seconds = self.config.execute_timeout
         try:
             async with asyncio.timeout(seconds):
                 await self.refresh_listing()
-                if check is not None:
-                    check()
+                self._check_approved(tool, pin)
                 if self._connection is None:  # closed by the user meanwhile
                     raise MCPConnectionError("it is not connected any more")
-                return await self._connection.ask(request, result_type, seconds)
+                answer = await self._connection.ask(*request, seconds)
         except TimeoutError:
             raise MCPToolCallError(f"there was no answer within {seconds:g} s") from None
+        return await asyncio.to_thread(content.convert_result, answer, reads=reads)
 
     def disconnect(self) -> None:
         """End the connection without waiting."""

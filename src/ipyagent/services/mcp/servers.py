@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import TimeoutError as TooLate
-from functools import partial
 from typing import Any
 
 from ipyagent.config.mcp_json import ListedServer
@@ -17,10 +16,6 @@ from ipyagent.services import notebook_note
 from ipyagent.services.mcp.server import Server, ServersThread
 from ipyagent.services.mcp.sources import ADDED, NamedServer, NamedServers, ServerSources
 from ipyagent.services.mcp.tool_adapter import (
-    GET_PROMPT,
-    READ_RESOURCE,
-    prompt_tool,
-    resource_tool,
     server_tool,
     tool_names,
 )
@@ -212,9 +207,7 @@ class MCPServers:
         """Return the approved tools, under unique names."""
         offered = {each: each.descriptions for each in servers}
         names = tool_names(
-            (each.name, name)
-            for each, descriptions in offered.items()
-            for name in (*descriptions, *_own_tools(each))
+            (each.name, name) for each, descriptions in offered.items() for name in descriptions
         )
         tools: dict[str, Tool] = {}
         for each, descriptions in offered.items():
@@ -226,15 +219,11 @@ class MCPServers:
                     f"{about} changed the description of {_join_names(changed)} since that was "
                     f"approved, so it is left out. {each.change_advice()}"
                 )
-            approved = {
-                name: partial(server_tool, each, description)
-                for name, description in descriptions.items()
-                if name not in changed
-            }
-            for own_name, make in (approved | _own_tools(each)).items():
+            approved = {k: v for k, v in descriptions.items() if k not in changed}
+            for own_name, description in approved.items():
                 name = names[each.name, own_name]
                 try:
-                    tool = make(name)
+                    tool = server_tool(each, description, name)
                 except ConfigError as error:
                     notices.append(f"{about}: its tool {cite(own_name)} is left out: {error}.")
                     continue
@@ -287,16 +276,6 @@ def _parse_target(target: Sequence[str]) -> JsonDict:
             raise ConfigError("only options may follow an address")
         return {"url": target[0]}
     return {"command": target[0], "args": list(target[1:])}
-
-
-def _own_tools(server: Server) -> dict[str, partial[Tool]]:
-    """Return makers of the tools that we add, unless the server has tools of the same names."""
-    makers = {}
-    if server.current_listing.resources:
-        makers[READ_RESOURCE] = partial(resource_tool, server)
-    if server.current_listing.prompts:
-        makers[GET_PROMPT] = partial(prompt_tool, server)
-    return {name: make for name, make in makers.items() if name not in server.descriptions}
 
 
 def _join_names(names: Sequence[str]) -> str:
