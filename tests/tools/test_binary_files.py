@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import gzip
-import io
 import sqlite3
-import tarfile
 import zipfile
 from pathlib import Path
 
 import pytest
 
 from ipyagent.errors import InvalidArgumentsError
-from ipyagent.tools import file_tools
 from ipyagent.tools.file_tools import FileReadTools, describe_binary, is_binary
 from ipyagent.tools.workspace import Workspace
 
@@ -62,45 +58,6 @@ def test_the_contents_of_zip_archives_are_listed(tmp_path: Path) -> None:
     assert lines[-1] == "  … and more"
     assert len(lines) == 102
     assert "cannot be listed" in describe(tmp_path, "c.zip", b"PK\3\4 nothing")
-
-
-def tar(members: dict[str, int]) -> bytes:
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w") as archive:
-        for name, size in members.items():
-            info = tarfile.TarInfo(name)
-            info.size = size
-            archive.addfile(info, io.BytesIO(b"\0" * size))
-    return buffer.getvalue()
-
-
-def test_the_contents_of_tar_archives_are_listed(tmp_path: Path) -> None:
-    data = tar({"a.txt": 10, "b/c.txt": 2_000})
-    wanted = ["  a.txt  10 B", "  b/c.txt  2.0 kB"]
-    assert describe(tmp_path, "a.tar", data).splitlines()[1:] == wanted
-    assert describe(tmp_path, "a.tar.gz", gzip.compress(data)).splitlines()[1:] == wanted
-    assert "cannot be listed" in describe(tmp_path, "b.tar.gz", b"\x1f\x8b nothing")
-
-
-def test_a_packed_archive_is_unpacked_only_so_far(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with tarfile.open(tmp_path / "bomb.tgz", "w:gz", compresslevel=1) as archive:
-        for name, size in {"first": 10, "zeros": 200_000_000, "last": 10}.items():
-            info = tarfile.TarInfo(name)
-            info.size = size
-            with Path("/dev/zero").open("rb") as zeros:
-                archive.addfile(info, zeros)
-    sizes = []
-    unpack = file_tools._unpack_start
-    monkeypatch.setattr(
-        file_tools,
-        "_unpack_start",
-        lambda source: sizes.append(len(got := unpack(source))) or got,
-    )
-    lines = describe(tmp_path, "bomb.tgz").splitlines()
-    assert lines[1:] == ["  first  10 B", "  zeros  200.0 MB"]
-    assert sizes == [file_tools._UNPACKED]
 
 
 def test_reading_a_binary_file_describes_it(tmp_path: Path) -> None:

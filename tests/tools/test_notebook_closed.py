@@ -9,7 +9,6 @@ from typing import Any
 import nbformat
 import pytest
 from hypothesis import given, settings, strategies as st
-from nbformat.v3 import new_code_cell, new_heading_cell, new_notebook, new_worksheet
 
 from ipyagent.errors import AgentError, PageError, PathValidationError
 from ipyagent.kernel.open_notebooks import OpenNotebooks
@@ -157,29 +156,6 @@ def test_cells_without_ids_are_told_apart_though_they_are_equal(desk: Desk):
     assert [cell["source"] for cell in desk.cells] == ["x", "y", "x"]
 
 
-def old() -> Any:
-    """A notebook in format 3, with two worksheets."""
-    first = [new_heading_cell("T", level=1), new_code_cell("a", prompt_number=2)]
-    second = [new_code_cell("b")]
-    sheets = [new_worksheet(cells=first), new_worksheet(cells=second)]
-    return new_notebook(worksheets=sheets)
-
-
-def test_a_notebook_in_format_3_stays_one(desk: Desk):
-    desk.write(nbformat.writes(old(), nbformat.NO_CONVERT))
-    assert "[0] markdown\nT\n\n[1] code In[2]\na\n\n[2] code\nb" in desk.tools.read_notebook(
-        "n.ipynb"
-    )
-    desk.edit(1, "a2")
-    desk.insert("c")
-    desk.insert("# m", "markdown", 1)
-    after = nbformat.reads(desk.text, nbformat.NO_CONVERT)
-    nbformat.validate(after)
-    sheets = [[cell.get("input", cell.get("source")) for cell in w.cells] for w in after.worksheets]
-    assert (after.nbformat, sheets) == (3, [["T", "# m", "a2"], ["b", "c"]])
-    assert "prompt_number" not in after.worksheets[0].cells[2]
-
-
 def test_a_notebook_whose_ids_are_missing_is_no_damaged_one(desk: Desk):
     content = notebook(*CELLS)
     for cell in content["cells"]:
@@ -192,13 +168,12 @@ def test_a_notebook_whose_ids_are_missing_is_no_damaged_one(desk: Desk):
 DAMAGED = {
     "no notebook: it is not JSON": "{",
     "not UTF-8": b"\xff\xfe",
-    "no notebook in format 3 or 4": "[]",
-    "in format 3 or 4": '{"nbformat": 2, "worksheets": []}',
+    "no notebook in format 4": "[]",
+    "in format 4": '{"nbformat": 3, "nbformat_minor": 0, "metadata": {}, "worksheets": []}',
     "damaged notebook, so it is left alone: 'metadata'": '{"nbformat": 4, "cells": []}',
     "damaged": dumped(notebook({"cell_type": "code", "source": "x"}), "nbformat's"),
     "damaged notebook": '{"nbformat": 4, "nbformat_minor": "x", "metadata": {}, "cells": []}',
     "is not JSON": "[" * 100_000,
-    "no worksheet": '{"nbformat": 3, "nbformat_minor": 0, "metadata": {}, "worksheets": []}',
 }
 
 

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import bz2
 import csv
 import gzip
 import io
-import lzma
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -190,27 +187,12 @@ def test_about_has_two_digits() -> None:
     ]
 
 
-@pytest.mark.slow
 def test_a_packed_file_is_unpacked_only_at_its_beginning(tmp_path: Path) -> None:
-    rows = "id,name\n" + "".join(f"{n},name\n" for n in range(100_000))
-    text = describe(tmp_path, gzip.compress(rows.encode()), "t.csv.gz")
-    assert "rows not counted × 2 columns" in text
-    assert columns(text)["id"][0] == "int"
-    bomb = gzip.compress(b"a,b\n" + b"0" * 300_000_000)
-    assert len(bomb) < 400_000
-    describe(tmp_path, bomb, "bomb.csv.gz")
-    with pytest.raises(NotTableError, match="cannot be unpacked"):
-        describe(tmp_path, b"\x1f\x8b\x08\x00broken", "x.csv.gz")
-
-
-def test_files_of_any_packing_are_unpacked_only_at_their_beginning(tmp_path: Path) -> None:
-    packed = {"bz2": bz2.compress, "xz": partial(lzma.compress, preset=0)}
-    for name, pack in packed.items():
-        bomb = pack(b"a,b\n" + b"0" * 20_000_000)
-        assert "rows not counted × 2 columns" in describe(tmp_path, bomb, f"bomb.csv.{name}")
-        for broken in (pack(b"a,b\n1,2\n")[:-20], b"a,b\n1,2\n", b""):
-            with pytest.raises(NotTableError, match="cannot be unpacked"):
-                describe(tmp_path, broken, f"x.csv.{name}")
+    bomb = gzip.compress(b"a,b\n" + b"0" * 20_000_000)
+    assert "rows not counted × 2 columns" in describe(tmp_path, bomb, "bomb.csv.gz")
+    for broken in (gzip.compress(b"a,b\n1,2\n")[:-20], b"a,b\n1,2\n", b"\x1f\x8b\x08\x00x"):
+        with pytest.raises(NotTableError, match="cannot be unpacked"):
+            describe(tmp_path, broken, "x.csv.gz")
 
 
 # --- hostile files -------------------------------------------------------------------------------

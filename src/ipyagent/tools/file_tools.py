@@ -1,17 +1,14 @@
 """Tools that read files and folders; `edits` changes them.
 
-Of binary files they tell kind and size, and the contents of archives.
+Of binary files they tell kind and size, and the contents of zip archives.
 """
 
 from __future__ import annotations
 
 import contextlib
-import io
 import mimetypes
-import tarfile
 from collections.abc import Iterator
-from itertools import islice
-from typing import Annotated, BinaryIO, cast
+from typing import Annotated
 
 from pydantic import Field
 
@@ -29,20 +26,16 @@ from ipyagent.tools.search import FilePattern
 from ipyagent.tools.tables import inspect
 from ipyagent.tools.tables.inspect import describe_table, table_ending
 from ipyagent.tools.tables.sample import (
-    DAMAGED,
     LOOK,
     OLD_OFFICE,
     NotTableError,
     Source,
     open_archive,
-    open_packed,
 )
 from ipyagent.tools.tracked_namespace import with_sources
 from ipyagent.tools.workspace import Workspace
 
 _MEMBERS = 100
-_UNPACKED = 16_000_000
-"""Bytes that are unpacked to list a packed archive."""
 PROBE = 8192
 """Bytes by which a file is known to be binary."""
 _KINDS: tuple[tuple[bytes, str], ...] = (
@@ -123,56 +116,13 @@ def _name_kind(start: bytes, path: str) -> str:
 
 
 def _list_members(source: Source, start: bytes) -> Iterator[str]:
+    """Yield the members of a zip archive."""
     if start.startswith((b"PK\3\4", b"PK\5\6")):
         with open_archive(source.file, source.size) as archive:
             entries = archive.infolist()
         yield f"{len(entries):,} files and folders:"
         for each in entries[: _MEMBERS + 1]:
             yield f"  {spell(each.filename)}  {human_size(each.file_size)}"
-    elif _is_tar(start):
-        yield from _list_tar(source, packed=False)
-    elif start.startswith((b"\x1f\x8b", b"BZh", b"\xfd7zXZ\0")) and _names_tar(source.path):
-        yield from _list_tar(source, packed=True)
-
-
-def _names_tar(path: str) -> bool:
-    name = path.lower()
-    return name.endswith((".tgz", ".tbz2", ".txz")) or ".tar." in name
-
-
-class _ShortReads:
-    """A file that gives little at once: a tar header can claim a name of any length."""
-
-    def __init__(self, file: BinaryIO) -> None:
-        self._file = file
-        self.seek, self.tell = file.seek, file.tell
-
-    def read(self, count: int = -1) -> bytes:
-        """Read up to `count` bytes, at most a megabyte."""
-        return self._file.read(min(count, 1 << 20) if count >= 0 else 1 << 20)
-
-
-def _list_tar(source: Source, packed: bool) -> Iterator[str]:
-    """Yield the members of a tar archive; of a packed one, those near its beginning."""
-    source.file.seek(0)
-    count = 0
-    try:
-        file = io.BytesIO(_unpack_start(source)) if packed else _ShortReads(source.file)
-        with tarfile.open(fileobj=cast(BinaryIO, file), mode="r:") as archive:
-            for member in islice(archive, _MEMBERS + 1):
-                yield f"  {spell(member.name)}  {human_size(max(0, member.size))}"
-                count += 1
-    except (tarfile.TarError, OSError, EOFError, ValueError, OverflowError) as error:
-        if not count:
-            raise NotTableError(str(error)) from None
-
-
-def _unpack_start(source: Source) -> bytes:
-    try:
-        with open_packed(source) as unpacked:
-            return unpacked.read(_UNPACKED)
-    except DAMAGED as error:
-        raise NotTableError(f"it cannot be unpacked: {error}") from None
 
 
 MAX_LINES = 500

@@ -116,19 +116,9 @@ class CellList:
         return self.text[: span.start] + new + self.text[span.end :]
 
 
-def find_cell_lists(text: str) -> list[CellList]:
-    """Return the cell lists of a notebook's text: one, or one for each worksheet in format 3."""
-    fields = dict(_field_spans(text, 0))
-    if "cells" in fields:
-        return [_parse_cell_list(text, fields["cells"])]
-    found = []
-    for sheet in _item_spans(text, fields["worksheets"].start):
-        fields = dict(_field_spans(text, sheet.start))
-        found += [_parse_cell_list(text, fields["cells"])] if "cells" in fields else []
-    return found
-
-
-def _parse_cell_list(text: str, span: Span) -> CellList:
+def find_cell_list(text: str) -> CellList:
+    """Return the cell list of a notebook's text."""
+    span = dict(_field_spans(text, 0))["cells"]
     return CellList(text, span, list(_item_spans(text, span.start)))
 
 
@@ -164,10 +154,6 @@ def _leading_space(text: str) -> str:
     return re.match(r"[ \t]*", text)[0]  # type: ignore[index]
 
 
-_WITH_IDS = (4, 5)
-"""The first format whose cells have ids."""
-
-
 class NotebookFile:
     """A notebook's file as of reading its cells; later changes by others are not lost."""
 
@@ -186,58 +172,29 @@ class NotebookFile:
 
     def cells(self) -> list[NotebookCell]:
         """Return the cells."""
-        return [_parse_cell(number, each) for number, each in enumerate(self._raw_cells())]
+        return [_parse_cell(number, each) for number, each in enumerate(self._notebook["cells"])]
 
     def insert(self, index: int, kind: str, source: str) -> str:
         """Insert a cell; return its id, or "" in formats without ids."""
         cell = self._build_cell(kind, source)
-        cells, place = self._locate_cell(index)
-        self._write_text(cells.insert_at(place, cell))
+        self._write_text(find_cell_list(self._text).insert_at(index, cell))
         return str(cell.get("id", ""))
 
     def replace(self, cell: NotebookCell, source: str) -> None:
         """Replace the source of a cell; code loses its outputs, which belong to the old source."""
-        cells, place = self._locate_cell(cell.number)
-        raw = dict(self._raw_cells()[cell.number])
-        key = "input" if "input" in raw else "source"
-        raw[key] = _split_source(source) if isinstance(raw.get(key), list) else source
+        raw = dict(self._notebook["cells"][cell.number])
+        raw["source"] = _split_source(source) if isinstance(raw.get("source"), list) else source
         if raw["cell_type"] == "code":
-            raw["outputs"] = []
-            raw.pop("prompt_number", None)
-            raw |= {"execution_count": None} if self._format_version[0] > 3 else {}
-        self._write_text(cells.replace_at(place, raw))
-
-    @property
-    def _format_version(self) -> tuple[int, int]:
-        return self._notebook["nbformat"], self._notebook.get("nbformat_minor", 0)
-
-    def _raw_cells(self) -> list[JsonDict]:
-        sheets = self._notebook.get("worksheets", [self._notebook])
-        return [cell for sheet in sheets for cell in sheet.get("cells", ())]
+            raw |= {"outputs": [], "execution_count": None}
+        self._write_text(find_cell_list(self._text).replace_at(cell.number, raw))
 
     def _build_cell(self, kind: str, source: str) -> JsonDict:
-        lines = _split_source(source)
-        if self._format_version[0] == 3:
-            code = {"collapsed": False, "input": lines, "language": "python", "outputs": []}
-            parts = code if kind == "code" else {"source": lines}
-            return {"cell_type": kind, **parts, "metadata": {}}
-        cell: JsonDict = {"cell_type": kind, "metadata": {}, "source": lines}
+        cell: JsonDict = {"cell_type": kind, "metadata": {}, "source": _split_source(source)}
         if kind == "code":
             cell |= {"execution_count": None, "outputs": []}
-        if self._format_version >= _WITH_IDS:
+        if _has_ids(self._notebook):
             cell["id"] = uuid.uuid4().hex[:8]
         return dict(sorted(cell.items()))
-
-    def _locate_cell(self, index: int) -> tuple[CellList, int]:
-        """Return the cell list, and the position in it, of a cell's index."""
-        lists = find_cell_lists(self._text)
-        if not lists:
-            raise AgentError(f"{self.name} has no worksheet that could hold a cell")
-        for cells in lists[:-1]:
-            if index < len(cells.items):
-                return cells, index
-            index -= len(cells.items)
-        return lists[-1], index
 
     def _write_text(self, text: str) -> None:
         self._parse_notebook(text)
@@ -252,8 +209,8 @@ class NotebookFile:
             notebook = json.loads(text)
         except (ValueError, RecursionError) as error:
             raise AgentError(f"{self.name} is no notebook: it is not JSON ({error})") from None
-        if not isinstance(notebook, dict) or notebook.get("nbformat") not in (3, 4):
-            raise AgentError(f"{self.name} is no notebook in format 3 or 4, so it is left alone")
+        if not isinstance(notebook, dict) or notebook.get("nbformat") != 4:
+            raise AgentError(f"{self.name} is no notebook in format 4, so it is left alone")
         if problem := _find_problem(notebook):
             raise AgentError(f"{self.name} is a damaged notebook, so it is left alone: {problem}")
         return notebook
@@ -271,22 +228,24 @@ def _find_problem(notebook: JsonDict) -> str | None:
     return None if error is None else problem[:200]
 
 
+def _has_ids(notebook: JsonDict) -> bool:
+    return bool(notebook.get("nbformat_minor", 0) >= 5)
+
+
 def _with_ids(notebook: JsonDict) -> JsonDict:
-    if (notebook["nbformat"], notebook.get("nbformat_minor", 0)) < _WITH_IDS:
+    if not _has_ids(notebook):
         return notebook
     cells = [{"id": f"cell-{i}", **cell} for i, cell in enumerate(notebook["cells"])]
     return notebook | {"cells": cells}
 
 
 def _parse_cell(number: int, raw: JsonDict) -> NotebookCell:
-    # Headings of format 3 are Markdown since.
-    kind = "markdown" if raw["cell_type"] == "heading" else raw["cell_type"]
     return NotebookCell(
         number,
         raw.get("id", ""),
-        kind,
-        _join_lines(raw["input"] if "input" in raw else raw.get("source", "")),
-        raw.get("execution_count", raw.get("prompt_number")),
+        raw["cell_type"],
+        _join_lines(raw.get("source", "")),
+        raw.get("execution_count"),
         tuple(raw.get("outputs", ())),
         raw.get("metadata", {}).get("editable") is False,
     )
