@@ -73,15 +73,10 @@ def tools():
         case "given":
             return json.loads(FLAG.read_text())
         case "flawed":
-            return [{**ECHO, "title": None, "annotations": None}, *LOOSE]
+            return [{**ECHO, "title": None, "annotations": None}]
         case _:
             return [ECHO]
 
-
-LOOSE = [
-    {"name": "empty", "inputSchema": {}},
-    {"name": "typeless", "inputSchema": {"properties": {"x": TEXT}, "required": None}},
-]
 
 RUN = {"type": "object", "properties": {"command": TEXT}, "required": ["command"]}
 COMMANDS = [

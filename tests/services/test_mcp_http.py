@@ -161,15 +161,6 @@ async def test_proxies_of_the_environment_are_not_used(
         assert list(await place.tools(at(address, token="sk-1"))) == ["mcp_web_ping"]
 
 
-async def test_a_refused_connection_is_reported_with_its_status(place: MCPLab) -> None:
-    def forbidden(request: Request, body: Any) -> Response:
-        return Response("no", status_code=401)
-
-    with served(Plain(initialize=forbidden).app) as address:
-        _, (notice,) = await place.servers(at(address)).tools()
-    assert "(HTTP 401)" in notice
-
-
 @pytest.mark.parametrize("status", [401, 429, 500])
 async def test_a_refused_call_is_reported_with_its_status(place: MCPLab, status: int) -> None:
     def refused(request: Request, body: Any) -> Response:

@@ -97,15 +97,6 @@ async def test_neither_a_flaw_nor_a_summary_loses_the_result_of_a_call(
     assert (result.success, result.output) == (True, output)
 
 
-async def test_a_schema_without_a_type_describes_an_object(place: MCPLab) -> None:
-    tools = await place.tools(place.raw("flawed"))
-    assert list(tools) == ["mcp_raw_echo", "mcp_raw_empty", "mcp_raw_typeless"]
-    assert tools["mcp_raw_empty"].check_arguments({}) == {}
-    assert tools["mcp_raw_typeless"].check_arguments({"x": "a"}) == {"x": "a"}
-    with pytest.raises(InvalidArgumentsError):
-        tools["mcp_raw_typeless"].check_arguments({"x": 1})
-
-
 @pytest.mark.spec("A44")
 async def test_a_useless_server_causes_an_mcp_error_and_no_traceback(
     place: MCPLab, lab: Lab

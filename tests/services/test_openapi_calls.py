@@ -250,33 +250,6 @@ def test_parameters_are_encoded_as_described(user: User, server: APIServer) -> N
             user.call("api_s_a", ids=["1"], **{"X-Tags": [value]})
 
 
-def test_bodies_are_sent_in_a_type_that_the_service_accepts(user: User, server: APIServer) -> None:
-    def body(media: str, schema: dict[str, Any]) -> dict[str, Any]:
-        return {"requestBody": {"content": {media: {"schema": schema}}}}
-
-    form = "application/x-www-form-urlencoded"
-    fields = {"type": "object", "properties": {"a": {"type": "string"}, "n": {"type": "integer"}}}
-    serve(
-        user,
-        server,
-        {
-            "/form": {"post": operation("form", **body(form, fields))},
-            "/text": {"post": operation("text", **body("text/plain", {"type": "string"}))},
-            "/list": {"post": operation("list", **body("application/json", {"type": "array"}))},
-            "/word": {"post": operation("word", **body("application/json", {"type": "string"}))},
-        },
-    )
-    server.routes |= {f"POST /{each}": echo for each in ("form", "text", "list", "word")}
-    user.call("api_s_form", body={"a": "x&y", "n": 2})
-    assert wire(server)["body"] == b"a=x%26y&n=2"
-    user.call("api_s_list", body=[1, {"a": None}])
-    assert wire(server)["body"] == b'[1, {"a": null}]'
-    user.call("api_s_word", body="w")
-    assert wire(server)["body"] == b'"w"'
-    user.call("api_s_text", body="as it is")
-    assert wire(server)["body"] == b"as it is"
-
-
 def test_fields_of_a_form_are_encoded_as_described(user: User, server: APIServer) -> None:
     deep = {"style": "deepObject", "explode": True}
     content = {
@@ -546,6 +519,19 @@ def test_answers_become_text_or_images(user: User, server: APIServer) -> None:
         "no type": (answer(b"plain", kind=""), "plain"),
         "empty": (answer(b"", 204), "204 No Content"),
         "binary": (answer(b"\0" * 12_345, kind="application/zip"), None),
+        "Polish": (
+            answer("Łódź".encode("iso-8859-2"), kind="text/plain; charset=ISO-8859-2"),
+            "Łódź",
+        ),
+        "Japanese": (
+            answer("東京".encode("shift_jis"), kind="text/csv; charset=Shift_JIS"),
+            "東京",
+        ),
+        "unnamed": (answer(b"a,b\n1,2\n", kind="application/octet-stream"), "a,b\n1,2\n"),
+        "lines": (
+            answer(b'{"n": 1}\n{"n": 2}\n', kind="application/jsonl"),
+            '{"n": 1}\n{"n": 2}\n',
+        ),
         "gzip": (answer(gzip.compress(b"small"), Content_Encoding="gzip"), "small"),
     }
     for name, (give, text) in told.items():

@@ -186,25 +186,36 @@ NAMED: list[tuple[Any, str, bool]] = [
     ([{"url": 7}, None, {"url": "http://[::"}], "", False),
     (None, "", False),
     ("nonsense", "", False),
+    ([{"url": ""}], "", False),
+    ([{"url": "/"}], "", False),
+    ([{"url": "./v2/"}], "/v2", False),
+    ([{"url": "/{v}", "variables": {"v": {"enum": ["v3", "v4"]}}}], "/v3", False),
+    ([{"url": "/{v}", "variables": {"v": {"default": 4}}}], "/4", False),
+    ([{"url": " /v2/#top "}], "/v2", False),
+    ([{"url": "/v2?api-version=3"}], "/v2?api-version=3", False),
+    ([{"url": "http://localhost:PORT/v2"}], "/v2", False),
+    ([{"url": "http://0.0.0.0:PORT/v2/"}], "/v2", False),
 ]
 
 
 def test_servers_elsewhere_are_ignored_with_a_notice(tmp_path: Path) -> None:
     with APIServer() as server, APIServer() as canary:
         for number, (servers, base, told) in enumerate(NAMED):
+            path, mark, query = base.partition("?")
+            place = f"GET {path}/items{mark}{query}"
             text = json.dumps(described(SHOP["paths"], servers=servers))
             text = text.replace("u:p@HOST", f"u:p@127.0.0.1:{server.port}")
-            text = text.replace("HOST", server.url)
+            text = text.replace("HOST", server.url).replace("PORT", str(server.port))
             text = text.replace("127.0.0.1:1/", f"127.0.0.1:{canary.port}/")
             server.routes = {
                 "GET /openapi.json": answer(text.encode(), kind="application/json"),
-                f"GET {base}/items": json_answer("here"),
+                place: json_answer("here"),
             }
             user = User(tmp_path / str(number))
             said = user.services.register("s", server.url)
             assert ("it names other servers" in said) is told, servers
             assert user.request("GET", "/items").output == '"here"', servers
-            assert server.targets()[-1] == f"GET {base}/items", servers
+            assert server.targets()[-1] == place, servers
             assert canary.seen == [], servers
 
 
@@ -218,31 +229,6 @@ def test_a_base_path_is_used_unless_the_paths_contain_it(user: User) -> None:
         user.services.refresh()
         assert user.request("GET", "/app/items").success
         assert server.targets()[-1] == "GET /app/items"
-
-
-SWAGGER: list[tuple[dict[str, Any], str]] = [
-    ({"basePath": "/v2"}, "/v2"),
-    ({"host": "evil.example", "basePath": "/v2"}, ""),
-    ({"host": "HOST", "basePath": "/v2", "schemes": ["http"]}, "/v2"),
-    ({"host": "HOST", "schemes": ["https", "http"]}, ""),
-    ({"basePath": 7, "schemes": "x"}, ""),
-]
-
-
-def test_swaggers_host_and_base_path_are_used(tmp_path: Path) -> None:
-    paths = {"/items": {"get": {"operationId": "a", "responses": {}}}}
-    with APIServer() as server:
-        for number, (more, base) in enumerate(SWAGGER):
-            document = {"swagger": "2.0", "info": {}, "paths": paths, **more}
-            text = json.dumps(document).replace("HOST", f"127.0.0.1:{server.port}")
-            server.routes = {
-                "GET /swagger.json": answer(text.encode(), kind="application/json"),
-                f"GET {base}/items": json_answer("here"),
-            }
-            user = User(tmp_path / str(number))
-            user.services.register("s", server.url)
-            assert user.call("api_s_a").output == '"here"', more
-            assert server.targets()[-1] == f"GET {base}/items", more
 
 
 def test_a_file_describes_a_service_by_its_servers_or_by_base(user: User) -> None:

@@ -122,31 +122,6 @@ def test_an_operation_that_needs_something_rare_is_left_out_by_name(tmp_path: Pa
             assert set(user.tools) == {"api_s_b", "api_request"}, why
 
 
-SERVERS: list[tuple[Any, str]] = [
-    ([{"url": ""}], "/a"),
-    ([{"url": "/"}], "/a"),
-    ([{"url": "v2"}], "/v2/a"),
-    ([{"url": "./v2/"}], "/v2/a"),
-    ([{"url": "/{v}", "variables": {"v": {"enum": ["v3", "v4"]}}}], "/v3/a"),
-    ([{"url": "/{v}", "variables": {"v": {"default": 4}}}], "/4/a"),
-    ([{"url": " /v2/#top "}], "/v2/a"),
-    ([{"url": "/v2?api-version=3"}], "/v2/a?api-version=3"),
-    ([{"url": "http://localhost:PORT/v2"}], "/v2/a"),
-    ([{"url": "http://0.0.0.0:PORT/v2/"}], "/v2/a"),
-]
-
-
-def test_servers_are_read_as_they_are_written_in_the_field(tmp_path: Path) -> None:
-    with APIServer() as server:
-        for number, (listed, place) in enumerate(SERVERS):
-            server.routes[f"GET {place}"] = echo
-            listed[0]["url"] = listed[0]["url"].replace("PORT", str(server.port))
-            document = described({"/a": {"get": operation("a")}}, servers=listed)
-            user, _ = serve(tmp_path / str(number), server, document)
-            assert user.call("api_s_a").success, listed
-            assert server.seen[-1].target == place
-
-
 PROXIED = [
     {"servers": [{"url": "http://api.example/v2"}]},
     {"servers": [{"url": "http://api.example:443/v2"}]},
@@ -156,6 +131,14 @@ PROXIED = [
     {"swagger": "2.0", "host": "https://api.example/", "basePath": "/v2"},
     {"swagger": "2.0", "host": "api.example", "basePath": "https://api.example/v2"},
     {"swagger": 2, "basePath": "v2"},
+]
+
+
+AT_ROOT = "https://api.example/"
+NAMED_OTHERWISE: list[tuple[dict[str, Any], str]] = [
+    ({"host": "evil.example", "basePath": "/v2"}, "//evil.example/v2"),
+    ({"host": "api.example", "schemes": ["https", "http"]}, ""),
+    ({"basePath": 7, "schemes": "x"}, ""),
 ]
 
 
@@ -171,13 +154,15 @@ def test_a_service_behind_a_proxy_keeps_its_path() -> None:
     for more in PROXIED:
         given = {"paths": paths, **more} if "swagger" in more else described(paths, **more)
         assert base_of(given) == ("https://api.example/v2", ""), more
+    for more, other in NAMED_OTHERWISE:
+        assert base_of({"swagger": "2.0", "paths": paths, **more}) == (AT_ROOT, other), more
     for server in (
         "https://other.example/v2",
         "http://api.example:8080/v2",
         "http://other.example/v2",
     ):
         document = described(paths, servers=[{"url": server}])
-        assert base_of(document) == ("https://api.example/", server)
+        assert base_of(document) == (AT_ROOT, server)
 
 
 IN_FILES = [
@@ -195,13 +180,17 @@ def test_the_server_of_a_file_needs_no_scheme(tmp_path: Path) -> None:
         assert str(server_in(path)) == url
 
 
-BODIES = [
+FORM = "application/x-www-form-urlencoded"
+BODIES: list[tuple[str, Any, str, bytes]] = [
     ("*/*", {"n": 1}, "application/json", b'{"n": 1}'),
     ("application/*", {"n": 1}, "application/json", b'{"n": 1}'),
     ("application/merge-patch+json", {"n": 1}, "application/merge-patch+json", b'{"n": 1}'),
     ("text/plain", "hello", "text/plain", b"hello"),
     ("text/json", {"n": 1}, "text/json", b'{"n": 1}'),
     ("application/xml", "<n>1</n>", "application/xml", b"<n>1</n>"),
+    ("application/json", [1, {"a": None}], "application/json", b'[1, {"a": null}]'),
+    ("application/json", "w", "application/json", b'"w"'),
+    (FORM, {"a": "x&y", "n": 2}, FORM, b"a=x%26y&n=2"),
 ]
 
 
@@ -235,23 +224,6 @@ def test_what_is_described_in_other_files_is_named_and_can_be_sent(tmp_path: Pat
         assert "such as ./bodies.yaml#/Thing; what they describe is unknown" in text
         assert user.call("api_s_a", body={"n": 1}).success
         assert server.seen[-1].body == b'{"n": 1}'
-
-
-REPLIES = [
-    ("Łódź".encode("iso-8859-2"), "text/plain; charset=ISO-8859-2", "Łódź"),
-    ("東京".encode("shift_jis"), "text/csv; charset=Shift_JIS", "東京"),
-    (b"a,b\n1,2\n", "application/octet-stream", "a,b\n1,2\n"),
-    (b'{"n": 1}\n{"n": 2}\n', "application/jsonl", '{"n": 1}\n{"n": 2}\n'),
-    (b"PK\3\4\0\0", "application/zip", "(6 bytes of application/zip, which are not shown)"),
-]
-
-
-def test_a_reply_that_is_text_is_told_whatever_its_type(tmp_path: Path) -> None:
-    with APIServer() as server:
-        user, _ = serve(tmp_path, server, described({"/a": {"get": operation("a")}}))
-        for data, kind, text in REPLIES:
-            server.routes["GET /a"] = answer(data, kind=kind)
-            assert user.call("api_s_a").output == text
 
 
 def test_a_description_in_utf_16_is_read_and_a_broken_one_names_its_line() -> None:

@@ -113,16 +113,6 @@ def test_a_redirect_is_followed_to_the_server_of_an_operation_only(tmp_path: Pat
             user.call("api_s_b")
 
 
-def test_many_operations_that_are_left_out_are_counted(tmp_path: Path) -> None:
-    paths = {
-        f"/p{n}": {"get": operation(f"p{n}", **servers("https://x.example"))} for n in range(9)
-    }
-    with APIServer({"GET /openapi.json": json_answer(described(paths))}) as server:
-        said = User(tmp_path / "folder").services.register("s", server.url)
-    assert said.count("left out: GET") == 5
-    assert "left out: 4 more" in said
-
-
 def test_names_at_every_depth_are_legal_and_arrive_as_they_are(tmp_path: Path) -> None:
     item = {"type": "object", "properties": {"Start Time<": {"type": "string"}}}
     body = {"type": "object", "properties": {"@id": {"type": "integer"},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import zipfile
 from pathlib import Path
 
 import pandas as pd
@@ -17,6 +18,28 @@ _PLAIN = {
     ".xlsx": "pd.read_excel({})", ".json": "pd.read_json({})",
     ".jsonl": "pd.read_json({}, lines=True)",
 }  # fmt: skip
+
+
+def profile(text: str) -> dict[str, list[str]]:
+    """The rows of the profile by column: dtype, nulls, unique, values."""
+    block = next(part for part in text.split("\n\n") if part.startswith("column"))
+    rows = [[cell for cell in line.split("  ") if cell] for line in block.splitlines()[1:]]
+    return {row[0]: [cell.strip() for cell in row[1:]] for row in rows}
+
+
+def parts_of(path: Path) -> dict[str, bytes]:
+    """The files in an archive."""
+    with zipfile.ZipFile(path) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+def replace_parts(path: Path, **parts: bytes) -> None:
+    """Replace parts of a workbook; the names are those below `xl/`, without `.xml`."""
+    changed = {f"xl/{name.replace('__', '/')}.xml": data for name, data in parts.items()}
+    files = parts_of(path) | changed
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in files.items():
+            archive.writestr(name, content)
 
 
 def load(path: Path, code: str) -> pd.DataFrame:

@@ -81,29 +81,6 @@ def test_a_value_that_fights_back_is_a_failed_result(lab: Lab) -> None:
     assert len(run.results) == 1
 
 
-@pytest.mark.spec("M19", "A39")
-def test_tools_written_as_classes_are_called_like_any_other(lab: Lab) -> None:
-    class Sync(BaseTool):
-        name = "sync"
-
-        def execute(self, n: int) -> int:
-            return n + 1
-
-    class Later(BaseTool):
-        name = "later"
-        parameters = {"type": "object", "properties": {"n": {"type": "integer"}}}  # noqa: RUF012
-
-        async def execute(self, n: int = 0) -> dict[str, int]:
-            return {"n": n}
-
-    calls = [call("sync", n=1), call("later"), call("later", n="1"), call("later", m=1)]
-    run = lab.run([{"calls": calls}, "Ok."], tools=[tool(Sync()), tool(Later())])
-    assert [result.success for result in run.results] == [True, True, False, False]
-    assert [result.output for result in run.results[:2]] == ["2", '{"n":0}']
-    assert "n: " in run.results[2].output
-    assert "'m' was unexpected" in run.results[3].output
-
-
 @pytest.mark.spec("A11", "A48", "H14")
 def test_only_allowed_tools_are_offered_and_answer(lab: Lab) -> None:
     calls = [call("list_files"), call("read_file", path="x"), call("fly")]

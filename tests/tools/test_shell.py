@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
-from boxes import CANARY, alive, needs_bubblewrap
+from boxes import CANARY, needs_bubblewrap
 
 from harness import YES, Clock, Lab, call
 from ipyagent.errors import AgentError, InvalidArgumentsError
@@ -180,20 +179,6 @@ async def test_endless_output_says_why_it_was_ended(shell: Tool, monkeypatch: py
 async def test_too_many_processes_are_told(shell: Tool):
     result = await run(shell, "for n in $(seq 1500); do sleep 30 & done; wait")
     assert result.error == "ended because it had more than 1,024 processes and threads"
-
-
-async def test_background_processes_end_with_the_call_and_with_its_cancelling(
-    shell: Tool, tmp_path: Path
-):
-    mark = f"2{time.monotonic_ns()}"
-    assert (await run(shell, f"nohup setsid sleep {mark} & echo begun")).success
-    assert not alive(mark)
-    cancelled = asyncio.create_task(run(shell, f"setsid sleep {mark} & : > begun; sleep {mark}"))
-    await until((tmp_path / "begun").exists)
-    cancelled.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await cancelled
-    assert not alive(mark)
 
 
 @needs_bubblewrap

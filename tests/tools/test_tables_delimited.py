@@ -8,6 +8,7 @@ import io
 from pathlib import Path
 
 import pytest
+from reading_faults import profile
 
 from ipyagent.tools.tables import delimited
 from ipyagent.tools.tables.cells import infer_type
@@ -31,13 +32,6 @@ def describe(root: Path, data: str | bytes, name: str = "t.csv", effort: Effort 
     assert len(text.encode()) <= MOST_BYTES
     assert text.isprintable() or set(text) - {"\n"} == {c for c in text if c.isprintable()}
     return text
-
-
-def columns(text: str) -> dict[str, list[str]]:
-    """The rows of the profile by column: dtype, nulls, unique, example."""
-    block = next(part for part in text.split("\n\n") if part.startswith("column"))
-    rows = [[cell for cell in line.split("  ") if cell] for line in block.splitlines()[1:]]
-    return {row[0]: [cell.strip() for cell in row[1:]] for row in rows}
 
 
 def test_a_plain_file_gets_the_form_of_a_variable(tmp_path: Path) -> None:
@@ -86,41 +80,6 @@ def test_types_are_those_that_reading_would_need_to_know(
     assert (found.dtype, found.nulls) == (dtype, nulls)
 
 
-def test_a_comma_is_a_decimal_sign_where_it_separates_no_cells(tmp_path: Path) -> None:
-    text = describe(tmp_path, "a;b\n1.234,50;1,234\n3,5;2,5\n")
-    assert "read with: pd.read_csv('t.csv', sep=';', decimal=',', thousands='.')" in text
-    assert columns(text)["a"][0] == columns(text)["b"][0] == "float (decimal ',')"
-    assert infer_type(["1,234"]).dtype == "int (thousands ',')"
-
-
-@pytest.mark.parametrize("sign", [",", ";", "\t", "|"])
-@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
-def test_separators_and_line_ends_are_found(tmp_path: Path, sign: str, end: str) -> None:
-    rows = [["name", "text"], ["x", '"one, two; three"'], ["y", '"two\nlines"'], ["z", "4"]]
-    text = describe(tmp_path, end.join(sign.join(row) for row in rows) + end)
-    assert "3 rows × 2 columns" in text
-    assert list(columns(text)) == ["name", "text"]
-    assert columns(text)["text"][3] == "one, two; three"
-
-
-@pytest.mark.parametrize(
-    ("encoding", "note"),
-    [
-        ("utf-8", ""),
-        ("utf-8-sig", ""),
-        ("utf-16", "encoding utf-16"),
-        ("cp1252", "encoding cp1252, guessed"),
-    ],
-)
-def test_encodings_are_named(tmp_path: Path, encoding: str, note: str) -> None:
-    data = "name,ort\nMüller,Köln\nGöß,Zürich\n".encode(encoding)
-    text = describe(tmp_path, data)
-    assert list(columns(text)) == ["name", "ort"]
-    assert "Müller,Köln" in text
-    assert ("encoding" in text) == bool(note)
-    assert note in text
-
-
 @pytest.mark.parametrize("inside", [1, 2, 3])
 def test_a_character_that_is_cut_where_the_sample_ends_is_no_other_encoding(
     tmp_path: Path, inside: int
@@ -131,33 +90,14 @@ def test_a_character_that_is_cut_where_the_sample_ends_is_no_other_encoding(
     assert "encoding" not in text
 
 
-def test_titles_above_the_header_are_named(tmp_path: Path) -> None:
-    text = describe(tmp_path, "Sales of 2024;;\n\nregion;amount;year\nN;1;2024\nS;2;2024\n")
-    assert "2 rows above the header: Sales of 2024" in text
-    assert list(columns(text)) == ["region", "amount", "year"]
-    assert "2 rows ×" in text
-
-
-def test_a_file_without_a_header_is_noticed(tmp_path: Path) -> None:
-    text = describe(tmp_path, "1,2.5,a\n2,3.5,b\n")
-    assert "no header" in text
-    assert list(columns(text)) == ["0", "1", "2"]
-    assert columns(text)["0"] == ["int", "0", "2", "1 to 2"]
-
-
-def test_years_may_be_names_of_columns(tmp_path: Path) -> None:
-    text = describe(tmp_path, "country,1990,2000\nA,1,2\nB,3,4\n")
-    assert list(columns(text)) == ["country", "1990", "2000"]
-
-
 def test_names_that_are_missing_or_repeated_are_told_apart(tmp_path: Path) -> None:
     text = describe(tmp_path, ",a,a\n0,1,2\n1,3,4\n")
-    assert list(columns(text)) == ["'Unnamed: 0'", "a", "a.1"]
+    assert list(profile(text)) == ["'Unnamed: 0'", "a", "a.1"]
     assert "the first column has no name (an index?)" in text
     assert "names used twice: a" in text
     text = describe(tmp_path, "a,b,c\nr1,1,2,3\nr2,4,5,6\n")
     assert "the header has one cell less than the rows" in text
-    assert list(columns(text)) == ["a", "b", "c"]
+    assert list(profile(text)) == ["a", "b", "c"]
     assert "index, no column: (no name) (text)" in text
 
 
@@ -165,7 +105,7 @@ def test_rows_are_counted_where_lines_are_rows_and_estimated_elsewhere(tmp_path:
     rows = "".join(f"{n},name {n}\n" for n in range(40_000))
     text = describe(tmp_path, "id,name\n" + rows)
     assert "CSV file, 40,000 rows × 2 columns" in text
-    assert columns(text)["id"][1].startswith("0 of ")
+    assert profile(text)["id"][1].startswith("0 of ")
     assert "types, nulls, unique: from the first " in text
     assert "CSV file, 40,000 rows" in describe(tmp_path, "id,name\n" + rows.rstrip("\n"))
     quoted = "id,name\n" + rows.replace("name 39999", '"two\nlines"')
@@ -232,7 +172,7 @@ def test_broken_quotes_do_not_swallow_the_file(tmp_path: Path) -> None:
 def test_nul_bytes_are_left_out_and_named(tmp_path: Path) -> None:
     text = describe(tmp_path, b"a,b\n1,x\0y\n2,z" + b"z" * 200 + b"\n")
     assert "has NUL bytes" in text
-    assert columns(text)["b"][3] == "xy"
+    assert profile(text)["b"][3] == "xy"
     with pytest.raises(NotTableError, match="not text"):
         describe(tmp_path, bytes(range(256)) * 100)
 
@@ -240,7 +180,7 @@ def test_nul_bytes_are_left_out_and_named(tmp_path: Path) -> None:
 def test_bytes_far_below_that_are_no_text_do_not_hide_the_table(tmp_path: Path) -> None:
     rows = b"".join(b"%d,x\n" % n for n in range(100_000))
     text = describe(tmp_path, b"a,b\n" + rows + b"1,\xff\0\xfe\n" + rows)
-    assert columns(text)["a"][0] == "int"
+    assert profile(text)["a"][0] == "int"
     assert "not all of its bytes are UTF-8" in text
 
 

@@ -17,6 +17,7 @@ from typing import Any
 import openpyxl
 import polars as pl
 import pytest
+from reading_faults import replace_parts
 
 from ipyagent.errors import AgentError
 from ipyagent.tools.tables import inspect, parquet, spreadsheet
@@ -216,19 +217,11 @@ def test_a_long_sheet_is_read_in_part(tmp_path: Path) -> None:
     assert "from the first 9" in text
 
 
-def replace_part(path: Path, part: str, data: bytes) -> None:
-    with zipfile.ZipFile(path) as archive:
-        parts = {name: archive.read(name) for name in archive.namelist()}
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, content in (parts | {part: data}).items():
-            archive.writestr(name, content)
-
-
 @pytest.mark.slow
 def test_a_sheet_that_unpacks_to_hundreds_of_megabytes_is_read_in_part(tmp_path: Path) -> None:
     path = workbook(tmp_path, [["a", "b"], [1, 2]])
     cell = b'<c r="A1" t="inlineStr"><is><t>' + b"x" * 300_000_000
-    replace_part(path, "xl/worksheets/sheet1.xml", b"<worksheet><sheetData><row>" + cell)
+    replace_parts(path, worksheets__sheet1=b"<worksheet><sheetData><row>" + cell)
     assert path.stat().st_size < 500_000
     taken: list[int] = []
     read = zipfile.ZipExtFile.read
@@ -255,14 +248,14 @@ def test_a_sheet_that_unpacks_to_hundreds_of_megabytes_is_read_in_part(tmp_path:
 )  # fmt: skip
 def test_entities_are_refused(tmp_path: Path, declared: bytes) -> None:
     path = workbook(tmp_path, [["a", "b"], [1, 2]])
-    replace_part(path, "xl/worksheets/sheet1.xml", declared)
+    replace_parts(path, worksheets__sheet1=declared)
     assert "document type" in refused(tmp_path, "t.xlsx")
 
 
 def test_a_sheet_with_cells_far_out_takes_little_memory(tmp_path: Path) -> None:
     path = workbook(tmp_path, [["a", "b"], [1, 2]])
     rows = b"".join(b'<row r="%d"><c r="XFD%d"><v>1</v></c></row>' % (n, n) for n in range(1, 900))
-    replace_part(path, "xl/worksheets/sheet1.xml", b"<worksheet><sheetData>" + rows)
+    replace_parts(path, worksheets__sheet1=b"<worksheet><sheetData>" + rows)
     text = describe(tmp_path, "t.xlsx")
     assert "16,384 columns" in text
 

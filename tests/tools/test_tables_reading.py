@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 import random
 import re
-import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 import openpyxl
 import pandas as pd
 import pytest
+from reading_faults import parts_of, profile, replace_parts
 
 from ipyagent.tools.tables.inspect import describe_table
 from ipyagent.tools.tables.sample import GLANCE, MOST_BYTES
@@ -39,13 +39,6 @@ def load(path: Path, code: str = "") -> pd.DataFrame:
     code = (code or plain).replace(f"({path.name!r}", f"({str(path)!r}")
     frame: pd.DataFrame = eval(code, {"pd": pd})
     return frame
-
-
-def profile(text: str) -> dict[str, list[str]]:
-    """The rows of the profile by column: dtype, nulls, unique, values."""
-    block = next(part for part in text.split("\n\n") if part.startswith("column"))
-    rows = [[cell for cell in line.split("  ") if cell] for line in block.splitlines()[1:]]
-    return {row[0]: [cell.strip() for cell in row[1:]] for row in rows}
 
 
 def name_of(label: Any) -> str:
@@ -310,15 +303,10 @@ def save(path: Path, *sheets: list[list[Any]], hidden: int = 0) -> None:
 def test_a_workbook_has_its_own_epoch(tmp_path: Path, word: str | None) -> None:
     path = tmp_path / "t.xlsx"
     save(path, [["day", "n"], [datetime.date(2024, 3, 1), 1]])
-    with zipfile.ZipFile(path) as archive:
-        parts = {name: archive.read(name) for name in archive.namelist()}
     given = f'<workbookPr date1904="{word}"/>' if word else ""
-    book = parts["xl/workbook.xml"]
-    parts["xl/workbook.xml"] = re.sub(rb"<workbookPr ?/>", given.encode(), book)
-    assert given.encode() in parts["xl/workbook.xml"]
-    with zipfile.ZipFile(path, "w") as archive:
-        for name, content in parts.items():
-            archive.writestr(name, content)
+    book = re.sub(rb"<workbookPr ?/>", given.encode(), parts_of(path)["xl/workbook.xml"])
+    assert given.encode() in book
+    replace_parts(path, workbook=book)
     assert str(load(path)["day"][0].date()) in describe(path)
 
 
@@ -465,19 +453,14 @@ def test_no_number_is_said_of_formulas_without_results(
 ) -> None:
     path = tmp_path / "t.xlsx"
     save(path, [["city", "n", "twice"], ["Oslo", 1, 7], ["Rome", 2, 8]])
-    with zipfile.ZipFile(path) as archive:
-        parts = {name: archive.read(name) for name in archive.namelist()}
+    parts = parts_of(path)
     sheet = parts["xl/worksheets/sheet1.xml"].decode()
     for number, cell in enumerate(cells):
         sheet = sheet.replace(f"<v>{7 + number}</v>", cell)
-    parts["xl/worksheets/sheet1.xml"] = sheet.encode()
     book = re.sub(
         r'fullCalcOnLoad="1"', f'fullCalcOnLoad="{loads or 0}"', parts["xl/workbook.xml"].decode()
     )
-    parts["xl/workbook.xml"] = book.encode()
-    with zipfile.ZipFile(path, "w") as archive:
-        for name, content in parts.items():
-            archive.writestr(name, content)
+    replace_parts(path, worksheets__sheet1=sheet.encode(), workbook=book.encode())
     text = describe(path)
     assert ("formulas have no results" in written(text, "in doubt")) == doubt
     assert (profile(text)["twice"][0] == "number, in doubt") == doubt

@@ -68,28 +68,6 @@ def test_body_and_footer_together_never_exceed_the_limits(
 
 
 @pytest.mark.spec("N21")
-@pytest.mark.parametrize(
-    ("limits", "text", "whole"),
-    [
-        (TruncationConfig(max_chars=200), "x" * 200, True),
-        (TruncationConfig(max_chars=200), "x" * 201, False),
-        (TruncationConfig(max_lines=5), "x\n" * 5, True),
-        (TruncationConfig(max_lines=5), "x\n" * 5 + "x", False),
-        (TruncationConfig(max_lines=1), "x\n", True),
-        (TruncationConfig(max_lines=1), "x\nx", False),
-        (TruncationConfig(enabled=False), "x\n" * 50_000, True),
-    ],
-)
-def test_a_tool_may_have_limits_of_its_own_or_none(
-    limits: TruncationConfig, text: str, whole: bool
-) -> None:
-    output, cut = truncate(text, tool="t", save=None, limits=limits)
-    assert (output == text, cut is None) == (whole, whole)
-    assert whole or len(output) <= limits.max_chars
-    assert whole or len(output.splitlines()) <= limits.max_lines
-
-
-@pytest.mark.spec("N21")
 def test_narrow_limits_leave_room_for_the_text_and_for_where_all_of_it_is() -> None:
     path = ".ipyagent/outputs/0123456789ab.txt"
     for max_chars in (100, 200, 400):
