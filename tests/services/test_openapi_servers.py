@@ -15,7 +15,6 @@ from servers.openapi_server import (
     json_answer,
     operation,
     parameter,
-    redirect,
 )
 from service_rules import broken_rules
 
@@ -95,22 +94,6 @@ def test_an_operation_of_another_origin_is_left_out_with_a_notice(tmp_path: Path
             with pytest.raises(InvalidArgumentsError, match="has no GET /a"):
                 user.request("GET", "/a")
             assert server.targets() == ["GET /openapi.json"], elsewhere
-
-
-def test_a_redirect_is_followed_to_the_server_of_an_operation_only(tmp_path: Path) -> None:
-    paths = {"/a": {"get": operation("a")}, "/b": {"get": operation("b", **servers("/v2"))}}
-    with APIServer() as server:
-        server.routes = {
-            "GET /openapi.json": json_answer(described(paths, **servers("/v1"))),
-            "GET /v1/a": redirect("/v2/b"),
-            "GET /v2/b": echo,
-        }
-        user = User(tmp_path / "folder")
-        user.services.register("s", server.url)
-        assert user.call("api_s_a").success
-        server.routes["GET /v2/b"] = redirect("/v1/b")
-        with pytest.raises(Exception, match="not in its description"):
-            user.call("api_s_b")
 
 
 def test_names_at_every_depth_are_legal_and_arrive_as_they_are(tmp_path: Path) -> None:

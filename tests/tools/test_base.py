@@ -225,28 +225,6 @@ def test_a_schema_is_told_as_it_was_written() -> None:
     assert BySchema().get_schema()["function"]["parameters"] == SCHEMA
 
 
-@pytest.mark.spec("M19")
-def test_properties_say_it_as_well_as_attributes() -> None:
-    class Computed(BaseTool):
-        def __init__(self, place: str) -> None:
-            self.place = place
-
-        @property
-        def name(self) -> str:
-            return f"weather_{self.place}"
-
-        @property
-        def parameters(self) -> dict[str, Any]:
-            return {}
-
-        def execute(self) -> str:
-            return self.place
-
-    made = tool(Computed("rome"))
-    assert (made.name, made()) == ("weather_rome", "rome")
-    assert made.arguments.schema == {"type": "object", "properties": {}}
-
-
 def test_an_unfinished_class_says_what_it_lacks() -> None:
     class Nameless(BaseTool):
         def execute(self) -> None:

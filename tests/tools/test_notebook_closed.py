@@ -141,15 +141,6 @@ def test_the_format_stays_what_it_was(desk: Desk, minor: int):
     nbformat.validate(nbformat.reads(desk.text, nbformat.NO_CONVERT))
 
 
-def test_edited_code_loses_its_outputs_and_nothing_else_does(desk: Desk):
-    desk.write(dumped(notebook(*CELLS), "nbformat's"))
-    desk.edit("c1", "x")
-    desk.edit("c0", "# B")
-    assert (desk.cells[1]["outputs"], desk.cells[1]["execution_count"]) == ([], None)
-    assert (desk.cells[2]["outputs"], desk.cells[2]["execution_count"]) == ([OUTPUT], 3)
-    assert "outputs" not in desk.cells[0]
-
-
 def test_cells_without_ids_are_told_apart_though_they_are_equal(desk: Desk):
     desk.write(dumped(notebook(code("x"), code("x"), code("x"), minor=4), "nbformat's"))
     desk.edit(1, "y")

@@ -1,31 +1,26 @@
-"""Send an approved request: check it once more, follow safe redirects, convert the reply."""
+"""Send an approved request, once and nowhere else; convert the reply."""
 
 from __future__ import annotations
 
-import contextlib
 import json
 import re
 from collections.abc import Collection, Mapping
 from http import HTTPStatus
 from ipaddress import ip_address
 
-import httpx
-
-from ipyagent.errors import AgentError, InvalidArgumentsError, MCPToolCallError
+from ipyagent.errors import AgentError, MCPToolCallError
 from ipyagent.kernel.images import as_image
 from ipyagent.phrases import ellipsize
 from ipyagent.plaintext import visible
 from ipyagent.redaction import HIDDEN
 from ipyagent.schema import ImageContent, ToolResult
 from ipyagent.services.failures import find_failure, parse_object
-from ipyagent.services.openapi import request_builder, urls
 from ipyagent.services.openapi.registry import Service
 from ipyagent.services.openapi.request_builder import PreparedRequest
-from ipyagent.services.openapi.transport import ServiceClient, ServiceReply, connect
+from ipyagent.services.openapi.transport import ServiceReply, connect
 from ipyagent.services.openapi.urls import AddressGuard, Resolve
 from ipyagent.telemetry import trace_ids
 
-MAX_REDIRECTS = 3
 _SHORTEST_SECRET = 8
 
 
@@ -58,13 +53,20 @@ def build_headers(service: Service, environ: Mapping[str, str]) -> dict[str, str
 async def send(
     request: PreparedRequest, environ: Mapping[str, str], resolve: Resolve
 ) -> ToolResult:
-    """Send the request. Without success the result is a failure; nothing is retried."""
+    """Send the request. Without success, as for a redirect, the result is a failure.
+
+    Nothing is sent again, nor to another address.
+    """
     service = request.service
     auth_headers = build_headers(service, environ)
     guard, total = make_guard(service, resolve), service.execute_timeout
+    headers = {**request.headers, **auth_headers}
+    if trace_id := trace_ids.current():
+        names = {name.lower() for name in headers}
+        headers |= {} if trace_ids.HEADER.lower() in names else {trace_ids.HEADER: trace_id}
     try:
         async with connect(guard, connect=service.connect_timeout, total=total) as connection:
-            reply = await _follow_redirects(connection, request, auth_headers)
+            reply = await connection.send(request.method, request.url, headers, request.body)
     except AgentError as error:
         is_unknown = isinstance(error, MCPToolCallError) and request.method != "GET"
         outcome = ". It is not known whether it was carried out" if is_unknown else ""
@@ -72,58 +74,6 @@ async def send(
     values = [each.removeprefix("Bearer ") for each in auth_headers.values()]
     secrets = [each for each in values if len(each) >= _SHORTEST_SECRET]
     return as_result(request, reply, secrets)
-
-
-async def _follow_redirects(
-    connection: ServiceClient, request: PreparedRequest, auth_headers: Mapping[str, str]
-) -> ServiceReply:
-    """Return the reply to a request, following its redirects.
-
-    They are followed as GET only, and only to operations that the service describes.
-    """
-    taken = {name.lower() for name in (*request.headers, *auth_headers)}
-    if (trace_id := trace_ids.current()) and trace_ids.HEADER.lower() not in taken:
-        auth_headers = {**auth_headers, trace_ids.HEADER: trace_id}
-    headers = {**request.headers, **auth_headers}
-    reply = await connection.send(request.method, request.url, headers, request.body)
-    for _ in range(MAX_REDIRECTS):
-        target = reply.location
-        if target is None:
-            return reply
-        if request.method != "GET" and reply.status in (307, 308):
-            raise MCPToolCallError(
-                f"it redirects to {_short_url(target)}; only the approved request is "
-                "sent, so the redirect was not followed"
-            )
-        _check_redirect(request.service, target)
-        reply = await connection.send("GET", target, auth_headers)
-    if reply.location is not None:
-        raise MCPToolCallError(f"it redirected more than {MAX_REDIRECTS} times")
-    return reply
-
-
-def _check_redirect(service: Service, url: httpx.URL) -> None:
-    """Raise if a redirect leads to anything but the service's own GET operations."""
-    base = httpx.URL(service.base or "")
-    if urls.origin(url) != urls.origin(base) or url.userinfo:
-        raise MCPToolCallError(
-            f"it redirects to {_short_url(url)}, outside the service; not followed"
-        )
-    path = url.raw_path.partition(b"?")[0].decode("ascii")
-    for own in {each.base for each in service.operations}:
-        prefix = urls.path_of(httpx.URL(own) if own else base)
-        operations = [each for each in service.operations if each.base == own]
-        with contextlib.suppress(InvalidArgumentsError):
-            if path.startswith(f"{prefix}/"):
-                request_builder.find_operation(operations, "GET", path.removeprefix(prefix))
-                return
-    raise MCPToolCallError(
-        f"it redirects to {_short_url(url)}, which is not in its description; not followed"
-    )
-
-
-def _short_url(url: httpx.URL) -> str:
-    return visible(str(url)[:200])
 
 
 _MAX_PRETTY = 1_000_000
