@@ -293,7 +293,7 @@ def test_a_notebook_is_read_as_its_cells(tmp_path: Path, hands: Hands) -> None:
         "-> out",
     ):
         assert expected in text
-    assert "(image/png)" in text
+    assert "(image: image/png)" in text
     assert len(text) < 1_000
     (tmp_path / "bad.ipynb").write_text('{"cells": 3, "nbformat": 4}')
     assert hands.run("read_file", path="bad.ipynb") == '     1\t{"cells": 3, "nbformat": 4}'

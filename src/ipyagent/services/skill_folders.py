@@ -24,9 +24,8 @@ from ipyagent.json_types import JsonDict, object_of
 from ipyagent.phrases import human_size
 from ipyagent.plaintext import spell, strip_escapes, visible
 from ipyagent.schema import Skill
-from ipyagent.tools.file_rendering import decode_utf8
 from ipyagent.tools.path_rules import SKILLS, WalkBudget
-from ipyagent.tools.text_encoding import BOM
+from ipyagent.tools.text_encoding import BOM, decode_utf8
 from ipyagent.tools.workspace import Workspace
 
 _MAX_HEADER = 20_000  # characters; YAML is slow to read

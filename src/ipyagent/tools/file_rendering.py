@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import base64
 import io
-import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ipyagent.errors import InvalidArgumentsError, PathValidationError
-from ipyagent.phrases import ellipsize, human_size
+from ipyagent.phrases import human_size
 from ipyagent.plaintext import spell
 from ipyagent.schema import ImageContent, ToolResult
+from ipyagent.tools.notebook.notebook_file import render_saved
 from ipyagent.tools.tables.delimited import CELL, ENDINGS, shorten_cells
 from ipyagent.tools.text_encoding import (
     BOM,
@@ -29,19 +29,7 @@ _MAX_LINES = 950
 _LONG_SIDE = 1568
 _MAX_PIXELS = 50_000_000
 _MAX_PNG = 3_000_000
-_MAX_CELL_OUTPUT = 500
 _IMAGES = {b"\x89PNG\r\n\x1a\n": "PNG", b"\xff\xd8\xff": "JPEG", b"GIF8": "GIF"}
-
-
-def decode_utf8(data: bytes, path: str) -> str:
-    """Return the text of a file that must be UTF-8; raises PathValidationError for others."""
-    file = decode_file(data, path)
-    if file.encoding != "utf-8":
-        raise PathValidationError(
-            f"{spell(path)} is not UTF-8 text, as it has to be, but {file.encoding_note}; "
-            "convert it first"
-        )
-    return file.text
 
 
 def render_file(data: bytes, path: str, offset: int, limit: int | None) -> str:
@@ -49,7 +37,7 @@ def render_file(data: bytes, path: str, offset: int, limit: int | None) -> str:
     file = decode_file(data, path)
     text, ends = normalize_newlines(file.text.removeprefix(BOM)), detect_line_ending(file.text)
     if path.lower().endswith(".ipynb"):
-        text = render_saved_notebook(text)
+        text = render_saved(text)
     notes = [f"encoding {file.encoding_note}"] if file.encoding_note else []
     if path.lower().rpartition(".")[2] in ENDINGS and (short := shorten_cells(text, path)) != text:
         text = short
@@ -80,41 +68,6 @@ def number_lines(text: str, offset: int, limit: int | None) -> str:
     if last < len(lines):
         numbered.append(f"(lines {offset}-{last} of {len(lines)}; continue with offset={last + 1})")
     return "\n".join(numbered)
-
-
-def render_saved_notebook(text: str) -> str:
-    """Return a notebook's cells as plain text; the file's own text if it is invalid."""
-    from nbformat import convert, reader
-
-    try:
-        notebook = convert(reader.reads(text), 4)
-        cells = [_render_saved_cell(number, cell) for number, cell in enumerate(notebook.cells)]
-    except Exception:  # a damaged notebook fails in as many ways as it can be damaged
-        return text
-    return "\n\n".join([f"(notebook, {len(cells)} cells)", *cells])
-
-
-def _render_saved_cell(number: int, cell: Any) -> str:
-    outputs = (_render_saved_output(output) for output in cell.get("outputs", ()))
-    shown_outputs = [f"-> {each}" for each in outputs if each]
-    return "\n".join([f"[{number}] {cell.cell_type}", _join_source(cell.source), *shown_outputs])
-
-
-def _render_saved_output(output: Any) -> str:
-    match output.output_type:
-        case "stream":
-            text = _join_source(output.text)
-        case "error":
-            text = f"{output.ename}: {output.evalue}"
-        case _:
-            text = _join_source(output.data.get("text/plain", "")) or f"({', '.join(output.data)})"
-    return ellipsize(text.strip(), _MAX_CELL_OUTPUT)
-
-
-def _join_source(source: object) -> str:
-    if isinstance(source, str):
-        return source
-    return "".join(source) if isinstance(source, list) else json.dumps(source)
 
 
 def is_image(data: bytes) -> bool:

@@ -97,6 +97,17 @@ def decode_file(data: bytes, path: str) -> TextFile:
         return guess
 
 
+def decode_utf8(data: bytes, path: str) -> str:
+    """Return the text of a file that must be UTF-8; raises PathValidationError for others."""
+    file = decode_file(data, path)
+    if file.encoding != "utf-8":
+        raise PathValidationError(
+            f"{spell(path)} is not UTF-8 text, as it has to be, but {file.encoding_note}; "
+            "convert it first"
+        )
+    return file.text
+
+
 def _decode_utf16(data: bytes) -> TextFile | None:
     """Decode UTF-16 without a mark: every other byte of Latin text is zero, and no other one.
 

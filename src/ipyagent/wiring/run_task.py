@@ -43,11 +43,11 @@ from ipyagent.services.skills import Skills, personal_folder
 from ipyagent.telemetry import logs, trace_ids
 from ipyagent.telemetry.eventlog import EventLog
 from ipyagent.tools.base import Tool
-from ipyagent.tools.file_rendering import decode_utf8
 from ipyagent.tools.kept_copies import Keeper
 from ipyagent.tools.notes import has_notes
 from ipyagent.tools.rehearsed import RehearsalContext
 from ipyagent.tools.result_conversion import OutputStore
+from ipyagent.tools.text_encoding import decode_utf8
 from ipyagent.tools.workspace import Workspace
 from ipyagent.ui.views import View
 from ipyagent.wiring.environment import Environment

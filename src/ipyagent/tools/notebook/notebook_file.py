@@ -21,7 +21,7 @@ from ipyagent.phrases import ellipsize, first_line, plural
 from ipyagent.plaintext import spell, strip_escapes
 from ipyagent.schema import FileChange
 from ipyagent.tools.file_change import Change, Checkpoints
-from ipyagent.tools.file_rendering import decode_utf8
+from ipyagent.tools.text_encoding import decode_utf8
 from ipyagent.tools.workspace import Workspace
 
 _SPACE = re.compile(r"[ \t\n\r]*")
@@ -270,6 +270,15 @@ def render_notebook(name: str, cells: list[NotebookCell], running_id: str | None
     return "\n\n".join([f"({name}, {plural(len(cells), 'cell')})", *rendered])
 
 
+def render_saved(text: str) -> str:
+    """Return the cells of a notebook's file as text; the file's own text if it is invalid."""
+    try:
+        cells = [_parse_cell(number, each) for number, each in enumerate(json.loads(text)["cells"])]
+        return render_notebook("notebook", cells, None)
+    except Exception:  # a damaged notebook fails in as many ways as it can be damaged
+        return text
+
+
 def _render_cell(cell: NotebookCell, *, is_running: bool) -> str:
     marks = [
         f"[{cell.number}] {cell.kind}",
@@ -289,21 +298,17 @@ def _render_output(output: JsonDict) -> str:
         case {"output_type": "stream", "text": said}:
             text = _join_text(said)
         case _:
-            text = _render_rich_output(output.get("data", output))
+            text = _render_rich_output(output.get("data", {}))
     return ellipsize(strip_escapes(text).strip(), _MAX_OUTPUT_CHARS)
 
 
 def _render_rich_output(data: JsonDict) -> str:
     """Return the text of a rich output, with a note if it has an image."""
-    # Format 3 has short names in the output itself.
-    plain = _join_text(data.get("text/plain", data.get("text", "")))
-    images = [kind for kind in data if kind.startswith("image/") or kind in _IMAGES_3]
-    kinds = ", ".join(kind for kind in data if "/" in kind)
-    note = f"(image: {images[0]})" if images else "" if plain else f"({kinds})" if kinds else ""
+    plain = _join_text(data.get("text/plain", ""))
+    images = [kind for kind in data if kind.startswith("image/")]
+    kinds = "" if plain else ", ".join(data)
+    note = f"(image: {images[0]})" if images else f"({kinds})" if kinds else ""
     return " ".join(filter(None, (note, plain.strip())))
-
-
-_IMAGES_3 = ("png", "jpeg", "svg")
 
 
 def _join_text(value: object) -> str:
