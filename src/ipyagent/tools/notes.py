@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator
 from datetime import datetime
 from typing import Annotated, Any
 
@@ -71,7 +71,8 @@ class NoteTools:
         state = self._workspace.state_folder()
         with state.lock(f"{NOTES_FILE}.lock"):
             before, entries, remark = _load_entries(state)
-            after = _dump_entries([*entries, note.to_dict()])
+            text = json.dumps([*entries, note.to_dict()], ensure_ascii=False, indent=1)
+            after = text.encode("utf-8", "backslashreplace")  # invalid Unicode stays escaped
             if len(after) > MAX_BYTES:
                 raise PathValidationError(
                     f"the notes would be larger than {human_size(MAX_BYTES)}; the user may "
@@ -133,11 +134,6 @@ def _move_aside(state: StateFolder, data: bytes) -> str:
     return name
 
 
-def _dump_entries(entries: list[object]) -> bytes:
-    # Invalid Unicode stays escaped, as it was.
-    return json.dumps(entries, ensure_ascii=False, indent=1).encode("utf-8", "backslashreplace")
-
-
 def _parse_notes(entries: list[object]) -> Iterator[Note]:
     """Yield the valid entries, in our layout or in the one that others use."""
     for entry in entries:
@@ -157,15 +153,12 @@ def _with_time_zone(entry: Any) -> Any:
 
 def _format_note(number: int, note: Note) -> str:
     label = f"[{note.category}] " if note.category else ""
-    after = f"; after reading {_format_origin(note.origin)}" if note.origin else ""
+    origin = join_some([spell(each) for each in note.origin], _MAX_SOURCES)
+    after = f"; after reading {origin}" if origin else ""
     return (
         f"{number}. {label}{note.content}\n"
         f"   (recorded {note.created_at:%Y-%m-%d %H:%M} UTC{after})"
     )
-
-
-def _format_origin(origin: Sequence[str]) -> str:
-    return join_some([spell(each) for each in origin], _MAX_SOURCES)
 
 
 Todos = Annotated[list[Todo], Field(max_length=100)]
@@ -218,11 +211,10 @@ def question_tool() -> Tool:
     return _ask_user
 
 
-def _build_question(question: str, choices: list[str] | None) -> Question:
-    return Question(text=question, choices=tuple(choices or ()))
-
-
-@tool(name="ask_user", question=_build_question)
+@tool(
+    name="ask_user",
+    question=lambda question, choices: Question(text=question, choices=tuple(choices or ())),
+)
 def _ask_user(question: Text, choices: Choices | None = None) -> str:
     """Ask what only the user knows; they may pick one of the choices.
 

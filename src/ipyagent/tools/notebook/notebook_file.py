@@ -244,15 +244,11 @@ def _parse_cell(number: int, raw: JsonDict) -> NotebookCell:
         number,
         raw.get("id", ""),
         raw["cell_type"],
-        _join_lines(raw.get("source", "")),
+        _join_text(raw.get("source", "")),
         raw.get("execution_count"),
         tuple(raw.get("outputs", ())),
         raw.get("metadata", {}).get("editable") is False,
     )
-
-
-def _join_lines(source: str | list[str]) -> str:
-    return source if isinstance(source, str) else "".join(source)
 
 
 def _split_source(source: str) -> list[str]:
