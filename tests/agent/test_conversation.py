@@ -307,20 +307,3 @@ def test_a_request_does_not_walk_through_what_was_said_before(lab: Lab) -> None:
     first = conversation.messages
     lab.run(["Two."])
     assert conversation.messages is first
-
-
-@pytest.mark.slow
-def test_a_long_chain_needs_no_recursion() -> None:
-    ids = [str(n) for n in range(10_000)]
-    chain = [
-        Node(
-            id=each,
-            parent_ids=(before,) if before else (),
-            data=Message.of(Role.USER if n % 2 == 0 else Role.ASSISTANT, "word"),
-        )
-        for n, (before, each) in enumerate(itertools.pairwise(["", *ids]))
-    ]
-    conversation = Conversation(chain)
-    assert len(conversation.messages) == 10_000
-    assert conversation.head == ids[-1]
-    assert len(conversation.up_to("500").messages) == 501

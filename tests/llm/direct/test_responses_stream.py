@@ -118,13 +118,6 @@ async def test_two_messages_of_a_reply_are_two_paragraphs(request_: ModelRequest
     assert said == ["First I look.\n\nIt is 42."] * 3
 
 
-async def test_arguments_that_do_not_stream_come_with_the_end(request_: ModelRequest) -> None:
-    events = [e for e in STREAM if "arguments.delta" not in e["type"]]
-    with ModelServer([streamed(*events)]) as server:
-        said = await ask(client_of(server, MODEL), request_)
-    assert said.message().tool_calls == (CONTENT[-1],)
-
-
 async def test_a_reply_that_reached_its_limit_says_so(request_: ModelRequest) -> None:
     end = {"incomplete_details": {"reason": "max_output_tokens"}}
     events = [STREAM[4], {"type": "response.incomplete", "response": end}]

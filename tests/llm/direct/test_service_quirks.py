@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -368,14 +367,3 @@ async def test_a_service_of_anthropics_format_is_understood(
         said = await ask(client_of(server, "anthropic/claude-sonnet-4-5"), request_)
     assert (said.message().content, said.finish_reason) == (content, finish)
     assert said.usage == tokens
-
-
-async def test_an_object_with_the_whole_reply_is_as_good_as_a_stream(
-    request_: ModelRequest,
-) -> None:
-    message = {"role": "assistant", "content": "<think>Hm, so.</think>Hello there."}
-    body = {"choices": [{"message": message, "finish_reason": "stop"}], "usage": USAGE}
-    whole = Reply((json.dumps(body).encode(),), headers={"Content-Type": "application/json"})
-    with ModelServer([whole]) as server:
-        said = await ask(client_of(server), request_)
-    assert (said.message().content, said.usage) == (THOUGHT, TOKENS)
