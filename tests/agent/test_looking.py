@@ -15,7 +15,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from harness import NO, YES, Lab, call
+from harness import NO, YES, Lab
 from ipyagent.agent.approvals import Approval
 from ipyagent.errors import AgentInterrupted
 from ipyagent.kernel.rehearsal import rehearser, system_calls
@@ -35,19 +35,15 @@ from ipyagent.wiring import run_task, runtime
 from ipyagent.wiring.environment import Environment
 from ipyagent.wiring.undo import find_undo
 from patience import wait_until
-from rehearsal_trial import children
+from rehearsal_trial import ON, children, play
 
 # The process that runs the tests is what is forked: other tests would leave threads in it.
 pytestmark = [pytest.mark.alone, pytest.mark.usefixtures("needs_isolation")]
 
 
-ON = {"look_freely": True, "rehearse_seconds": 20.0}
-"""The time that a busy machine may take."""
-
-
 def looked(lab: Lab, code: str, **settings: object) -> ToolExecution:
     """Let the model run some code; nobody is there to be asked."""
-    run: Run = lab.run([{"calls": [call("run_python", code=code)]}, "Done."], **{**ON, **settings})
+    run: Run = play(lab, code, **settings)
     return run.executions[0]
 
 
@@ -175,9 +171,7 @@ def test_other_new_names_are_asked_about(tmp_path: Path, code: str) -> None:
 @pytest.mark.spec("E11")
 def test_a_change_is_asked_about_and_shown_beforehand(tmp_path: Path) -> None:
     lab = Lab(tmp_path, {"numbers": [1, 2, 3]})
-    found = lab.run(
-        [{"calls": [call("run_python", code="numbers.append(4)")]}, "Done."], answer=NO, **ON
-    ).executions[0]
+    found = play(lab, "numbers.append(4)", answer=NO).executions[0]
     assert found.status is ToolStatus.DENIED
     assert found.rehearsal.outcome is RehearsalOutcome.CHANGES
     assert [each.name for each in found.rehearsal.variables] == ["numbers"]
@@ -194,8 +188,7 @@ def test_the_report_beside_a_question_tells_no_secret(
 ) -> None:
     monkeypatch.setenv("SERVICE_PASSWORD", "tr0ub4dor&3")
     lab = Lab(tmp_path, {"word": "", "parts": ["tr0ub4dor", "3"]})
-    step = {"calls": [call("run_python", code="word = '&'.join(parts)")]}
-    lab.run([step, "Done."], answer=NO, **ON)
+    play(lab, "word = '&'.join(parts)", answer=NO)
     [approval] = lab.watcher.asked
     assert isinstance(approval.subject, ToolExecution)
     [change] = approval.subject.rehearsal.variables
@@ -233,9 +226,7 @@ def test_a_change_through_a_name_of_the_shell_is_asked_about(tmp_path: Path, cod
 
 def test_what_was_approved_runs_for_real(tmp_path: Path) -> None:
     lab = Lab(tmp_path, {"numbers": [1]})
-    run = lab.run(
-        [{"calls": [call("run_python", code="numbers.append(2)")]}, "Done."], answer=YES, **ON
-    )
+    run = play(lab, "numbers.append(2)", answer=YES)
     assert run.executions[0].decided_by is DecidedBy.BUTTON
     assert lab.variables["numbers"] == [1, 2]
 
@@ -272,9 +263,7 @@ def test_what_is_approved_while_its_library_is_loaded_waits_for_all_of_it(
     lab = Lab(tmp_path, {"reached": reached})
     code = "import sys\nreached.set()\npart = sys.modules['slow_package'].part"
     code += "\nimport slow_package\npart"
-    run = lab.run(
-        [{"calls": [call("run_python", code=code)]}, "Done."], answer=answer, heard=hear, **ON
-    )
+    run = play(lab, code, answer=answer, heard=hear)
     result = run.executions[0].result
     assert (result.error, result.output) == (None, "1")
 
@@ -319,11 +308,11 @@ def test_a_write_past_pandas_is_asked_about_told_and_taken_back(tmp_path: Path) 
         getattr(table[column], "_val" + "ues")[0] = 0
 
     lab = Lab(tmp_path, {"table": table, "clear": clear})
-    steps = [{"calls": [call("run_python", code="clear('a'); table.a.sum()")]}, "Done."]
-    found = lab.run(steps, answer=NO, **ON).executions[0]
+    code = "clear('a'); table.a.sum()"
+    found = play(lab, code, answer=NO).executions[0]
     assert (found.status, table.a[0]) == (ToolStatus.DENIED, 1)
     assert found.rehearsal.texts == ("writes into the memory of table, past pandas",)
-    run = lab.run(steps, answer=YES, **ON)
+    run = play(lab, code, answer=YES)
     (change,) = run.executions[0].result.variables
     assert (change.name, change.summary, table.a[0]) == ("table", "a: 1 value changed", 0)
     find_undo(lab.environment, [run], "").run(dry_run=False)
@@ -343,7 +332,7 @@ def test_what_only_the_rehearsal_saw_is_named_by_the_undo(tmp_path: Path) -> Non
 
     lab = Lab(tmp_path, {"numbers": [1], "step": counter()})
     code = "numbers.append(step())"
-    run = lab.run([{"calls": [call("run_python", code=code)]}, "Done."], answer=YES, **ON)
+    run = play(lab, code, answer=YES)
     report = find_undo(lab.environment, [run], "").run(dry_run=False)
     assert lab.variables["numbers"] == [1]
     assert lab.variables["step"]() == 2
@@ -360,8 +349,7 @@ def test_an_open_question_is_closed_by_a_look(
 ) -> None:
     monkeypatch.setattr(Environment, "page_is_open", True)
     lab = Lab(tmp_path, {"numbers": [1, 2], "time": time})
-    steps = [{"calls": [call("run_python", code=f"{SLOW}sum(numbers)")]}, "Done."]
-    found = lab.run(steps, answer=lambda _: None, **ON).executions[0]
+    found = play(lab, f"{SLOW}sum(numbers)", answer=lambda _: None).executions[0]
     assert len(lab.watcher.asked) == 1
     assert (found.status, found.decided_by) == (ToolStatus.SUCCESS, DecidedBy.REHEARSAL)
     assert found.result.output == "3"
@@ -372,8 +360,7 @@ def test_a_click_before_a_look_has_ended_decides(
 ) -> None:
     monkeypatch.setattr(Environment, "page_is_open", True)
     lab = Lab(tmp_path, {"numbers": [1], "time": time})
-    steps = [{"calls": [call("run_python", code=f"{SLOW}numbers.append(2)")]}, "Done."]
-    found = lab.run(steps, answer=YES, **ON).executions[0]
+    found = play(lab, f"{SLOW}numbers.append(2)", answer=YES).executions[0]
     assert (found.status, found.decided_by) == (ToolStatus.SUCCESS, DecidedBy.BUTTON)
     assert lab.variables["numbers"] == [1, 2]
 
@@ -427,11 +414,10 @@ def test_a_stop_in_the_midst_of_a_fork_is_kept_until_that_is_done(tmp_path: Path
     lab = Lab(tmp_path, {"numbers": [1]})
     looked(lab, "sum(numbers)")
     before = children()
-    steps = [{"calls": [call("run_python", code="while True: pass")]}, "Done."]
     on_fork.append(lambda: signal.raise_signal(signal.SIGINT))
     try:
         with pytest.raises(AgentInterrupted):
-            lab.run(steps, **{**ON, "rehearse_seconds": 60.0})
+            play(lab, "while True: pass", rehearse_seconds=60.0)
     finally:
         on_fork.clear()
     wait_until(lambda: children() == before)
@@ -450,7 +436,6 @@ def test_stopping_the_run_ends_the_copy(tmp_path: Path) -> None:
         if isinstance(event, ToolStarted):
             threading.Thread(target=stop).start()
 
-    steps = [{"calls": [call("run_python", code="while True: pass")]}, "Done."]
     with pytest.raises(AgentInterrupted):
-        lab.run(steps, heard=watch, **{**ON, "rehearse_seconds": 60.0})
+        play(lab, "while True: pass", heard=watch, rehearse_seconds=60.0)
     wait_until(lambda: children() == before)
