@@ -14,13 +14,17 @@ from typing import Any, get_args
 
 import pytest
 
+from harness import Lab, call
 from ipyagent.kernel.namespace import PlainNamespace
 from ipyagent.kernel.rehearsal.confinement import Limits, Way
 from ipyagent.kernel.rehearsal.performance import start_rehearsal
+from ipyagent.schema import Run
 from ipyagent.tools.rehearsal import build_confinement
 from patience import PATIENCE
 
 SECONDS = 20.0
+"""The time that a busy machine may take."""
+ON = {"look_freely": True, "rehearse_seconds": SECONDS}
 LIMITS = Limits(seconds=SECONDS, setup=PATIENCE)
 WAYS = get_args(Way)
 
@@ -30,6 +34,17 @@ class Chosen:
     """The way in which the tests isolate, one after the other."""
 
     way: Way = "namespaces"
+
+
+def steps(*codes: str) -> list[Any]:
+    """Return the replies of a model that runs some code, one call after the other."""
+    return [*({"calls": [call("run_python", code=code)]} for code in codes), "Done."]
+
+
+def play(lab: Lab, *codes: str, **more: Any) -> Run:
+    """Let the model run some code where looks are free."""
+    run: Run = lab.run(steps(*codes), **{**ON, **more})
+    return run
 
 
 chosen = Chosen()

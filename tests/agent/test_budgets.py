@@ -9,7 +9,7 @@ from harness import YES, Clock, Lab, call
 from ipyagent.agent import budgets
 from ipyagent.agent.approvals import Answer, Approval
 from ipyagent.agent.budgets import TimeLimits, length_warning
-from ipyagent.errors import AgentInterrupted, StepTimeoutError
+from ipyagent.errors import StepTimeoutError
 from ipyagent.llm.client import ModelRequest
 from ipyagent.schema import Event, Outcome, RunStatus, StopReason, ToolStatus
 from ipyagent.tools.base import Tool, tool
@@ -233,18 +233,3 @@ def test_a_session_with_too_many_messages_says_so_and_drops_none(lab: Lab) -> No
     assert "session compact" in notes[2][0]
     sent = [m.text for m in lab.client.requests[0].messages]
     assert all(f"Number {n}." in sent for n in range(4))
-
-
-def test_an_answer_that_comes_too_late_has_expired(lab: Lab) -> None:
-    asked: list[Approval] = []
-
-    def nobody(approval: Approval) -> Answer | None:
-        asked.append(approval)
-        lab.cell.stop()
-        return None
-
-    with pytest.raises(AgentInterrupted):
-        lab.run([{"calls": [call("write_file", path="x", content="y")]}], answer=nobody)
-    assert not lab.environment.approvals.decide(asked[0].id, YES)
-    assert asked[0].decision == "expired"
-    assert not (lab.environment.workspace.root / "x").exists()

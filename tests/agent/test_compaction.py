@@ -8,7 +8,7 @@ from hypothesis import given, strategies as st
 from pydantic import TypeAdapter
 
 from harness import Lab, call
-from ipyagent.agent.compaction import KEPT_STEPS, find_cut, needs_compaction, summary_request
+from ipyagent.agent.compaction import KEPT_STEPS, find_cut, summary_request
 from ipyagent.agent.session.conversation import Conversation
 from ipyagent.errors import AgentInterrupted, ContextOverflowError
 from ipyagent.llm.client import ModelRequest, ModelSize
@@ -74,45 +74,37 @@ def test_a_conversation_that_gets_too_long_is_summarised(lab: Lab) -> None:
 
 
 @pytest.mark.spec("M16")
-def test_at_the_limit_nothing_happens_and_above_it_something_does(lab: Lab) -> None:
-    long_ago(lab)
-    said = lab.session.conversation
-    assert not needs_compaction(said, said.token_count)
-    assert needs_compaction(said, said.token_count - 1)
-    assert not needs_compaction(Conversation(), 1)
-
-
-@pytest.mark.spec("M16")
-@pytest.mark.parametrize(("window", "limit"), [(None, 80_000), (1_000_000, 80_000), (8_000, 6_000)])
+@pytest.mark.parametrize(
+    ("window", "served", "limit"),
+    [
+        (None, None, 80_000),
+        (1_000_000, None, 80_000),
+        (8_000, None, 6_000),
+        (1_000_000, 8_000, 6_000),
+    ],
+)
 def test_the_limit_is_three_quarters_of_the_window_and_at_most_what_is_set(
-    lab: Lab, window: int | None, limit: int
+    lab: Lab, window: int | None, served: int | None, limit: int
 ) -> None:
+    """`served` is what a local server is set to."""
+
+    class Model(Scripted):
+        def size(self) -> ModelSize:
+            return ModelSize(8, served or window)
+
+    def ask(*replies: Any) -> None:
+        lab.run(Model(replies, context_window=window), "A prompt.")
+
     long_ago(lab)
     usage = {"prompt_tokens": limit, "completion_tokens": 0}
-    enough = Scripted([{"text": "Ok.", "usage": usage}], context_window=window)
-    lab.run(enough, "One.")
-    lab.run(Scripted(["The gist.", "Two."], context_window=window), "Two, which is longer.")
+    ask({"text": "Ok.", "usage": usage})
+    ask("The gist.", "Two.")
     assert len(compacted(lab)) == 1
 
     usage["prompt_tokens"] -= 100
-    lab.run(Scripted([{"text": "Ok.", "usage": usage}], context_window=window), "Three.")
-    lab.run(Scripted(["Four."], context_window=window), "Four.")
+    ask({"text": "Ok.", "usage": usage})
+    ask("Four.")
     assert compacted(lab) == []
-
-
-class Local(Scripted):
-    """A model whose server is set to a shorter context than the model has."""
-
-    def size(self) -> ModelSize:
-        return ModelSize(8, 8_000)
-
-
-def test_the_window_that_a_server_is_set_to_counts(lab: Lab) -> None:
-    long_ago(lab)
-    usage = {"prompt_tokens": 6_000, "completion_tokens": 0}
-    lab.run(Local([{"text": "Ok.", "usage": usage}], context_window=1_000_000), "One.")
-    lab.run(Local(["The gist.", "Two."], context_window=1_000_000), "Two, which is longer.")
-    assert len(compacted(lab)) == 1
 
 
 @pytest.mark.spec("M16")

@@ -100,13 +100,6 @@ def test_a_run_adds_what_is_new_and_not_its_instructions_again(lab: Lab) -> None
     assert [t.name for t in lab.session.conversation.tools] == ["list_files"]
 
 
-def test_a_conversation_of_its_nodes_equals_the_one_of_its_events(lab: Lab) -> None:
-    lab.run([{"calls": [call("list_files")], "usage": {"prompt_tokens": 900}}, "Done."])
-    lab.run(["Once more."])
-    said = lab.session.conversation
-    assert_equal(Conversation(said.graph, said.head), said)
-
-
 def test_the_graph_holds_no_live_objects(lab: Lab) -> None:
     @tool
     def make() -> list[int]:
@@ -201,30 +194,6 @@ def test_a_conversation_without_nodes_is_empty() -> None:
     assert Conversation([Node(data=ToolDefinitions())]).head is not None
 
 
-@pytest.mark.spec("M14")
-def test_each_request_extends_the_last_one(lab: Lab) -> None:
-    """Over turns, errors, denials, cuts, replies that say nothing, and changed variables."""
-    turns: list[list[Any]] = [
-        [{"calls": [call("list_files")]}, {"calls": [call("fly")]}, "Done."],
-        [{"text": "Half", "error": {"kind": "refused"}}],
-        [FAILS],
-        [{"calls": [call("write_file", path="x", content="y")]}, "Denied."],
-        [{"thinking": "Hm."}],
-        [{"thinking": "Hm.", "finish_reason": "length"}, {"text": "So", "finish_reason": "length"}],
-        [{"text": "So", "finish_reason": "length"}, "on."],
-        [*[{"calls": [call("picture")]}] * 3, "Enough."],
-        [{"text": ""}],
-        ["Good."],
-    ]
-    requests: list[ModelRequest] = []
-    for number, replies in enumerate(turns):
-        lab.variables["x"] = number
-        lab.run(replies, tools=[picture], answer=NO, max_steps=3)
-        requests += lab.client.requests
-    assert len(requests) == 18
-    assert_each_extends_the_last(requests)
-
-
 FAILS = {"error": {"kind": "refused", "message": "No."}}
 REPLIES = st.sampled_from(
     [
@@ -307,20 +276,3 @@ def test_a_request_does_not_walk_through_what_was_said_before(lab: Lab) -> None:
     first = conversation.messages
     lab.run(["Two."])
     assert conversation.messages is first
-
-
-@pytest.mark.slow
-def test_a_long_chain_needs_no_recursion() -> None:
-    ids = [str(n) for n in range(10_000)]
-    chain = [
-        Node(
-            id=each,
-            parent_ids=(before,) if before else (),
-            data=Message.of(Role.USER if n % 2 == 0 else Role.ASSISTANT, "word"),
-        )
-        for n, (before, each) in enumerate(itertools.pairwise(["", *ids]))
-    ]
-    conversation = Conversation(chain)
-    assert len(conversation.messages) == 10_000
-    assert conversation.head == ids[-1]
-    assert len(conversation.up_to("500").messages) == 501

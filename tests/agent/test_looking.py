@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
-import math
 import os
 import signal
 import sys
@@ -14,11 +12,10 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pytest
 
-from harness import NO, YES, Lab, call
+from harness import NO, YES, Lab
 from ipyagent.agent.approvals import Approval
 from ipyagent.errors import AgentInterrupted
 from ipyagent.kernel.rehearsal import rehearser, system_calls
@@ -38,19 +35,15 @@ from ipyagent.wiring import run_task, runtime
 from ipyagent.wiring.environment import Environment
 from ipyagent.wiring.undo import find_undo
 from patience import wait_until
-from rehearsal_trial import children
+from rehearsal_trial import ON, children, play
 
 # The process that runs the tests is what is forked: other tests would leave threads in it.
 pytestmark = [pytest.mark.alone, pytest.mark.usefixtures("needs_isolation")]
 
 
-ON = {"look_freely": True, "rehearse_seconds": 20.0}
-"""The time that a busy machine may take."""
-
-
 def looked(lab: Lab, code: str, **settings: object) -> ToolExecution:
     """Let the model run some code; nobody is there to be asked."""
-    run: Run = lab.run([{"calls": [call("run_python", code=code)]}, "Done."], **{**ON, **settings})
+    run: Run = play(lab, code, **settings)
     return run.executions[0]
 
 
@@ -109,13 +102,6 @@ def test_a_workspace_that_cannot_be_covered_is_looked_at_in_the_other_way(
     assert runtime().isolation.way == "Landlock"
 
 
-def test_what_a_look_prints_is_its_result_and_nothing_before_it(tmp_path: Path) -> None:
-    lab = Lab(tmp_path)
-    found = looked(lab, "for i in range(3): print('epoch', i)")
-    assert found.decided_by is DecidedBy.REHEARSAL
-    assert found.result.output == "epoch 0\nepoch 1\nepoch 2"
-
-
 @pytest.mark.spec("E07")
 def test_code_that_fails_is_not_asked_about(tmp_path: Path) -> None:
     lab = Lab(tmp_path)
@@ -152,35 +138,11 @@ def test_the_size_of_a_terminal_is_no_secret(
     assert found.decided_by is DecidedBy.REHEARSAL, found.rehearsal
 
 
-def test_the_next_look_sees_what_was_adopted(tmp_path: Path) -> None:
-    lab = Lab(tmp_path)
-    calls = [{"calls": [call("run_python", code=code)]} for code in ("x = [1, 2]", "sum(x)")]
-    run = lab.run([*calls, "Done."], **ON)
-    assert [each.decided_by for each in run.executions] == [DecidedBy.REHEARSAL] * 2
-    assert run.executions[1].result.output == "3"
-
-
-def test_imports_of_what_is_imported_already_are_adopted(tmp_path: Path) -> None:
-    lab = Lab(tmp_path)
-    found = looked(lab, "import pandas as pd\nfrom math import sqrt\nsqrt(4)")
-    assert found.status is ToolStatus.SUCCESS, found.rehearsal
-    assert lab.variables["pd"] is pd
-    assert lab.variables["sqrt"] is math.sqrt
-
-
 @pytest.mark.parametrize("code", ["part = known['inner']", "part, = [*known.values()]"])
 def test_a_part_of_what_is_there_is_adopted_as_that_very_object(tmp_path: Path, code: str) -> None:
     lab = Lab(tmp_path, {"known": {"inner": [1]}})
     assert looked(lab, code).status is ToolStatus.SUCCESS
     assert lab.variables["part"] is lab.variables["known"]["inner"]
-
-
-def test_what_was_adopted_can_be_taken_back(tmp_path: Path) -> None:
-    lab = Lab(tmp_path, {"numbers": [1, 2, 3]})
-    run = lab.run([{"calls": [call("run_python", code="total = sum(numbers)")]}, "Done."], **ON)
-    assert lab.variables["total"] == 6
-    find_undo(lab.environment, [run], "").run(dry_run=False)
-    assert lab.variables == {"numbers": [1, 2, 3]}
 
 
 @pytest.mark.parametrize(
@@ -209,9 +171,7 @@ def test_other_new_names_are_asked_about(tmp_path: Path, code: str) -> None:
 @pytest.mark.spec("E11")
 def test_a_change_is_asked_about_and_shown_beforehand(tmp_path: Path) -> None:
     lab = Lab(tmp_path, {"numbers": [1, 2, 3]})
-    found = lab.run(
-        [{"calls": [call("run_python", code="numbers.append(4)")]}, "Done."], answer=NO, **ON
-    ).executions[0]
+    found = play(lab, "numbers.append(4)", answer=NO).executions[0]
     assert found.status is ToolStatus.DENIED
     assert found.rehearsal.outcome is RehearsalOutcome.CHANGES
     assert [each.name for each in found.rehearsal.variables] == ["numbers"]
@@ -228,8 +188,7 @@ def test_the_report_beside_a_question_tells_no_secret(
 ) -> None:
     monkeypatch.setenv("SERVICE_PASSWORD", "tr0ub4dor&3")
     lab = Lab(tmp_path, {"word": "", "parts": ["tr0ub4dor", "3"]})
-    step = {"calls": [call("run_python", code="word = '&'.join(parts)")]}
-    lab.run([step, "Done."], answer=NO, **ON)
+    play(lab, "word = '&'.join(parts)", answer=NO)
     [approval] = lab.watcher.asked
     assert isinstance(approval.subject, ToolExecution)
     [change] = approval.subject.rehearsal.variables
@@ -267,9 +226,7 @@ def test_a_change_through_a_name_of_the_shell_is_asked_about(tmp_path: Path, cod
 
 def test_what_was_approved_runs_for_real(tmp_path: Path) -> None:
     lab = Lab(tmp_path, {"numbers": [1]})
-    run = lab.run(
-        [{"calls": [call("run_python", code="numbers.append(2)")]}, "Done."], answer=YES, **ON
-    )
+    run = play(lab, "numbers.append(2)", answer=YES)
     assert run.executions[0].decided_by is DecidedBy.BUTTON
     assert lab.variables["numbers"] == [1, 2]
 
@@ -306,9 +263,7 @@ def test_what_is_approved_while_its_library_is_loaded_waits_for_all_of_it(
     lab = Lab(tmp_path, {"reached": reached})
     code = "import sys\nreached.set()\npart = sys.modules['slow_package'].part"
     code += "\nimport slow_package\npart"
-    run = lab.run(
-        [{"calls": [call("run_python", code=code)]}, "Done."], answer=answer, heard=hear, **ON
-    )
+    run = play(lab, code, answer=answer, heard=hear)
     result = run.executions[0].result
     assert (result.error, result.output) == (None, "1")
 
@@ -346,13 +301,6 @@ async def test_a_stop_while_libraries_are_loaded_keeps_nobody_from_loading_more(
     assert not loading.locked()
 
 
-def test_a_click_before_the_rehearsal_has_ended_runs_the_code_once(tmp_path: Path) -> None:
-    lab = Lab(tmp_path, {"numbers": []})
-    steps = [{"calls": [call("run_python", code="numbers.append(1)")]}, "Done."]
-    lab.run(steps, answer=YES, **ON)
-    assert lab.variables["numbers"] == [1]
-
-
 def test_a_write_past_pandas_is_asked_about_told_and_taken_back(tmp_path: Path) -> None:
     table = pd.DataFrame({"a": [1, 2, 3], "b": [4, 5, 6]})
 
@@ -360,11 +308,11 @@ def test_a_write_past_pandas_is_asked_about_told_and_taken_back(tmp_path: Path) 
         getattr(table[column], "_val" + "ues")[0] = 0
 
     lab = Lab(tmp_path, {"table": table, "clear": clear})
-    steps = [{"calls": [call("run_python", code="clear('a'); table.a.sum()")]}, "Done."]
-    found = lab.run(steps, answer=NO, **ON).executions[0]
+    code = "clear('a'); table.a.sum()"
+    found = play(lab, code, answer=NO).executions[0]
     assert (found.status, table.a[0]) == (ToolStatus.DENIED, 1)
     assert found.rehearsal.texts == ("writes into the memory of table, past pandas",)
-    run = lab.run(steps, answer=YES, **ON)
+    run = play(lab, code, answer=YES)
     (change,) = run.executions[0].result.variables
     assert (change.name, change.summary, table.a[0]) == ("table", "a: 1 value changed", 0)
     find_undo(lab.environment, [run], "").run(dry_run=False)
@@ -384,7 +332,7 @@ def test_what_only_the_rehearsal_saw_is_named_by_the_undo(tmp_path: Path) -> Non
 
     lab = Lab(tmp_path, {"numbers": [1], "step": counter()})
     code = "numbers.append(step())"
-    run = lab.run([{"calls": [call("run_python", code=code)]}, "Done."], answer=YES, **ON)
+    run = play(lab, code, answer=YES)
     report = find_undo(lab.environment, [run], "").run(dry_run=False)
     assert lab.variables["numbers"] == [1]
     assert lab.variables["step"]() == 2
@@ -401,8 +349,7 @@ def test_an_open_question_is_closed_by_a_look(
 ) -> None:
     monkeypatch.setattr(Environment, "page_is_open", True)
     lab = Lab(tmp_path, {"numbers": [1, 2], "time": time})
-    steps = [{"calls": [call("run_python", code=f"{SLOW}sum(numbers)")]}, "Done."]
-    found = lab.run(steps, answer=lambda _: None, **ON).executions[0]
+    found = play(lab, f"{SLOW}sum(numbers)", answer=lambda _: None).executions[0]
     assert len(lab.watcher.asked) == 1
     assert (found.status, found.decided_by) == (ToolStatus.SUCCESS, DecidedBy.REHEARSAL)
     assert found.result.output == "3"
@@ -413,8 +360,7 @@ def test_a_click_before_a_look_has_ended_decides(
 ) -> None:
     monkeypatch.setattr(Environment, "page_is_open", True)
     lab = Lab(tmp_path, {"numbers": [1], "time": time})
-    steps = [{"calls": [call("run_python", code=f"{SLOW}numbers.append(2)")]}, "Done."]
-    found = lab.run(steps, answer=YES, **ON).executions[0]
+    found = play(lab, f"{SLOW}numbers.append(2)", answer=YES).executions[0]
     assert (found.status, found.decided_by) == (ToolStatus.SUCCESS, DecidedBy.BUTTON)
     assert lab.variables["numbers"] == [1, 2]
 
@@ -468,11 +414,10 @@ def test_a_stop_in_the_midst_of_a_fork_is_kept_until_that_is_done(tmp_path: Path
     lab = Lab(tmp_path, {"numbers": [1]})
     looked(lab, "sum(numbers)")
     before = children()
-    steps = [{"calls": [call("run_python", code="while True: pass")]}, "Done."]
     on_fork.append(lambda: signal.raise_signal(signal.SIGINT))
     try:
         with pytest.raises(AgentInterrupted):
-            lab.run(steps, **{**ON, "rehearse_seconds": 60.0})
+            play(lab, "while True: pass", rehearse_seconds=60.0)
     finally:
         on_fork.clear()
     wait_until(lambda: children() == before)
@@ -491,52 +436,6 @@ def test_stopping_the_run_ends_the_copy(tmp_path: Path) -> None:
         if isinstance(event, ToolStarted):
             threading.Thread(target=stop).start()
 
-    steps = [{"calls": [call("run_python", code="while True: pass")]}, "Done."]
     with pytest.raises(AgentInterrupted):
-        lab.run(steps, heard=watch, **{**ON, "rehearse_seconds": 60.0})
+        play(lab, "while True: pass", heard=watch, rehearse_seconds=60.0)
     wait_until(lambda: children() == before)
-
-
-VIEWS = [
-    "a = np.zeros(5)\nb = a[:2]", "a, b = np.split(np.arange(4), 2)", "b = (a := np.eye(3)).T",
-    "t = pd.DataFrame({'n': [1.0, 2.0]})\na = t.n.to_numpy()\nb = a[1:]",
-    "a = table.n.to_numpy()\nb = table.n.to_numpy()[:1]", "a = cells[:, 0]\nb = cells.T",
-    "a, b = cells, cells[1]", "a, b = [part.to_numpy() for _, part in table.groupby(table.n > 1)]",
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("code", VIEWS)
-def test_arrays_that_are_views_are_adopted_as_views_of_the_same_memory(
-    tmp_path: Path, code: str
-) -> None:
-    given = {
-        "np": np,
-        "pd": pd,
-        "cells": np.arange(6).reshape(2, 3),
-        "table": pd.DataFrame({"n": [1.0, 2.0, 3.0], "m": [4.0, 5.0, 6.0]}),
-    }
-    lab, expected = Lab(tmp_path, dict(given)), dict(given)
-    found = looked(lab, code)
-    assert found.decided_by is DecidedBy.REHEARSAL, found.rehearsal
-    exec(code, expected)
-    arrays = ("a", "b", "cells", "table")
-    for one, other in itertools.combinations(arrays, 2):
-        shares = [np.shares_memory(*(np.asarray(scope[name]) for name in (one, other)))
-                  for scope in (lab.variables, expected)]  # fmt: skip
-        assert shares[0] == shares[1], (one, other)
-    for name in ("a", "b"):
-        one, other = lab.variables[name], expected[name]
-        assert (one.tolist(), one.flags.writeable) == (other.tolist(), other.flags.writeable)
-
-
-def test_a_view_of_what_only_another_object_holds_is_asked_about(tmp_path: Path) -> None:
-    held = {"table": pd.DataFrame({"n": [1.0, 2.0]}), "cells": np.arange(3)}
-    for code in ("a = held['table'].n.to_numpy()", "a = held['cells'][1:]"):
-        assert looked(Lab(tmp_path, {"held": held}), code).status is ToolStatus.DENIED
-
-
-def test_missing_values_stay_the_very_same(tmp_path: Path) -> None:
-    lab = Lab(tmp_path, {"np": np, "math": math})
-    assert looked(lab, "missing = [np.nan]\nother = [math.nan]").decided_by is DecidedBy.REHEARSAL
-    assert np.nan in lab.variables["missing"]
-    assert math.nan in lab.variables["other"]

@@ -52,16 +52,6 @@ def assert_every_call_has_exactly_one_result(messages: list[Message]) -> None:
             assert answers == wanted
 
 
-@pytest.mark.spec("A27", "A33", "M17")
-def test_a_reply_without_calls_is_the_answer(lab: Lab) -> None:
-    run = lab.run(["Forty-two."])
-    assert (run.output, run.outcome, run.stop_reason) == (
-        "Forty-two.",
-        Outcome.SUCCESS,
-        StopReason.FINISHED,
-    )
-
-
 def test_events_nest_in_pairs(lab: Lab) -> None:
     lab.run([{"thinking": "Hm.", "text": "Look.", "calls": [call("list_files")]}, "Done."])
     assert lab.watcher.types() == [
@@ -87,25 +77,6 @@ def test_events_nest_in_pairs(lab: Lab) -> None:
 def test_calls_decide_even_if_the_finish_reason_says_stop(lab: Lab) -> None:
     run = lab.run([{"calls": [call("list_variables")], "finish_reason": "stop"}, "None."])
     assert [e.call.name for e in run.executions] == ["list_variables"]
-    assert_every_call_has_exactly_one_result(lab.session.messages)
-
-
-@pytest.mark.spec("D13", "P14")
-@pytest.mark.parametrize(
-    "arguments", ['{"path": "x"', "[1, 2]", "null", '"x"', "{'path': 1}", "{} {}"]
-)
-def test_malformed_arguments_are_never_executed(lab: Lab, arguments: str) -> None:
-    ran = []
-
-    @tool
-    def probe(path: str = "default") -> str:
-        """Probe."""
-        ran.append(path)
-        return "ran"
-
-    run = lab.run([{"calls": [{"name": "probe", "arguments": arguments}]}, "Oh."], tools=[probe])
-    assert ran == []
-    assert run.executions[0].status is ToolStatus.FAILED
     assert_every_call_has_exactly_one_result(lab.session.messages)
 
 
@@ -141,7 +112,8 @@ def test_whatever_becomes_of_a_call_is_told_in_one_form(lab: Lab) -> None:
     assert run.executions == tuple(done)
     begun = [e.execution.call for e in lab.watcher.events if isinstance(e, ToolStarted)]
     assert begun == [each.call for each in done]
-    assert done[0].started_at is not None
+    ran = [each.started_at is not None for each in done]
+    assert ran == [True, False, True, False, False, False]
     assert done[0].duration is not None
 
 
@@ -214,7 +186,7 @@ def test_calls_in_a_reply_cut_by_its_length_are_not_executed(lab: Lab) -> None:
     assert not (lab.environment.workspace.root / "x").exists()
 
 
-@pytest.mark.spec("A27", "A29")
+@pytest.mark.spec("A27", "A29", "A33", "M17")
 @pytest.mark.parametrize(
     ("reply", "reason", "output"),
     [
@@ -333,8 +305,12 @@ def test_a_final_failure_ends_the_run_with_its_reason_and_the_next_prompt_works(
     assert lab.run(["Fine."]).outcome is Outcome.SUCCESS
 
 
-@pytest.mark.spec("M26", "D18", "M14")
-@pytest.mark.parametrize("moment", ["message_delta", "tool_running", "approval_requested"])
+MOMENTS = ["run_started", "notice", "step_started", "message_delta"]
+MOMENTS += ["tool_started", "tool_running", "approval_requested"]
+
+
+@pytest.mark.spec("M26", "D18", "M14", "D9", "H25")
+@pytest.mark.parametrize("moment", MOMENTS)
 def test_a_stop_leaves_a_valid_session_and_the_next_prompt_works(lab: Lab, moment: str) -> None:
     @tool(sensitive=moment == "approval_requested")
     async def dawdle() -> str:
@@ -345,9 +321,18 @@ def test_a_stop_leaves_a_valid_session_and_the_next_prompt_works(lab: Lab, momen
     stop = stop_at(lab, moment)
     replies = [{"text": "On it.", "calls": [call("dawdle"), call("list_files")]}, "Never."]
     with pytest.raises(AgentInterrupted):
-        lab.run(replies, tools=[dawdle], answer=lambda _approval: None, heard=stop)
+        lab.run(
+            replies,
+            tools=[dawdle],
+            answer=lambda _approval: None,
+            heard=stop,
+            settings={"chat": {"max_messages": 1}},
+        )
     stopped = lab.session.runs[-1]
-    assert (stopped.status, stopped.outcome) == (RunStatus.CANCELLED, Outcome.PARTIAL)
+    assert (stopped.status, stopped.stop_reason) == (RunStatus.CANCELLED, StopReason.INTERRUPTED)
+    assert stopped.outcome is Outcome.PARTIAL
+    assert lab.watcher.types()[-1] == "run_finished"
+    assert all(each.decision == "expired" for each in lab.watcher.asked)
     assert_every_call_has_exactly_one_result(lab.session.messages)
     assert lab.run(["Back."]).output == "Back."
     assert_roles_alternate(lab)
@@ -362,22 +347,6 @@ def test_a_stop_at_the_first_step_of_a_turn_loses_neither_the_last_answer_nor_th
         lab.run(["Never."], "Second question.", heard=stop_at(lab, "message_started"))
     said = [m.text for m in lab.session.messages if not m.synthetic]
     assert said == ["First question.", "First answer.", "Second question."]
-
-
-@pytest.mark.spec("D9", "H25")
-@pytest.mark.parametrize("moment", ["run_started", "step_started", "tool_started", "notice"])
-def test_a_stop_is_an_ending_and_no_exception_of_the_loop(lab: Lab, moment: str) -> None:
-    replies = [{"calls": [call("list_files")]}, "Never."]
-    with pytest.raises(AgentInterrupted):
-        lab.run(
-            replies,
-            heard=stop_at(lab, moment),
-            settings={"chat": {"max_messages": 1}},
-        )
-    run = lab.session.runs[-1]
-    assert (run.status, run.stop_reason) == (RunStatus.CANCELLED, StopReason.INTERRUPTED)
-    assert lab.watcher.types()[-1] == "run_finished"
-    assert lab.run(["Back."]).output == "Back."
 
 
 @pytest.mark.spec("P07", "A33")
@@ -441,13 +410,6 @@ def test_the_mode_decides_what_is_asked(lab: Lab, mode: str, asked: list[str]) -
     lab.run([{"calls": calls}, "Done."], answer=YES, confirm_mode=mode)
     assert [a.subject.call.name for a in lab.watcher.asked] == asked
     assert (lab.environment.workspace.root / "x").read_text() == "y"
-
-
-def test_a_denial_goes_back_with_its_reason(lab: Lab) -> None:
-    run = lab.run([{"calls": [call("write_file", path="x", content="y")]}, "Ok."], answer=NO)
-    assert "not today" in run.results[0].output
-    assert run.executions[0].reason == "not today"
-    assert not (lab.environment.workspace.root / "x").exists()
 
 
 @pytest.mark.spec("M14")

@@ -20,17 +20,12 @@ from ipyagent.kernel.variables.reach import Adoption, OwnVariables
 from ipyagent.schema import DecidedBy, Decision, RehearsalOutcome, Run
 from ipyagent.tools.base import Where, tool
 from ipyagent.wiring.undo import find_undo
+from rehearsal_trial import ON, play, steps
 
 # The process that runs the tests is what is forked: other tests would leave threads in it.
 pytestmark = [pytest.mark.alone, pytest.mark.usefixtures("needs_isolation")]
 
-ON = {"look_freely": True, "rehearse_seconds": 20.0}
-"""The time that a busy machine may take."""
 PROGRAMS = int(os.environ.get("REHEARSAL_TEST_PROGRAMS", "5"))
-
-
-def steps(*codes: str) -> list[Any]:
-    return [*({"calls": [call("run_python", code=code)]} for code in codes), "Done."]
 
 
 def unasked(run: Run) -> list[bool]:
@@ -69,7 +64,7 @@ def test_a_variable_of_the_run_itself_is_changed_unasked(
 
     given = {"pd": pd, "np": np, "Counter": Counter}
     lab, expected = Lab(tmp_path, dict(given)), dict(given)
-    run = lab.run(steps(*codes), **ON)
+    run = play(lab, *codes)
     for code in codes:
         exec(code, expected)
     assert unasked(run) == [True] * len(codes), [each.rehearsal for each in run.executions]
@@ -79,9 +74,7 @@ def test_a_variable_of_the_run_itself_is_changed_unasked(
 
 
 def test_the_model_and_the_record_are_told_what_was_changed(tmp_path: Path) -> None:
-    run = Lab(tmp_path, {"pd": pd}).run(
-        steps("df = pd.DataFrame({'a': [1, 2]})", "df['b'] = df.a * 2"), **ON
-    )
+    run = play(Lab(tmp_path, {"pd": pd}), "df = pd.DataFrame({'a': [1, 2]})", "df['b'] = df.a * 2")
     result, rehearsal = run.executions[1].result, run.executions[1].rehearsal
     assert rehearsal.outcome is RehearsalOutcome.ADOPTED
     [change] = result.variables
@@ -114,7 +107,7 @@ def test_the_model_and_the_record_are_told_what_was_changed(tmp_path: Path) -> N
 )
 def test_what_others_hold_is_asked_about(tmp_path: Path, codes: Sequence[str]) -> None:
     lab = Lab(tmp_path, {"mine": [1, 2, 3], "np": np, "pd": pd})
-    run = lab.run(steps(*codes), **ON)
+    run = play(lab, *codes)
     assert unasked(run) == [True] * (len(codes) - 1) + [False]
     assert lab.variables["mine"] == [1, 2, 3]
 
@@ -127,7 +120,7 @@ def test_an_equal_copy_of_what_others_hold_is_a_change(
     """Else what is then done to the copy would be done to what they hold."""
     lab = Lab(tmp_path, {"np": np, "pd": pd})
     exec(f"t = {made}\n{held}", lab.variables)
-    run = lab.run(steps("t = t.copy()"), **ON)
+    run = play(lab, "t = t.copy()")
     assert unasked(run) == [not held]
 
 
@@ -161,7 +154,7 @@ def test_what_a_variable_of_the_run_only_leads_to_is_asked_about(
     given = {"pd": pd, "sys": sys, "Held": Held, "index": pd.Index([1])}
     lab = Lab(tmp_path, {**given, "add": vars(module)["add"]})
     before = repr(eval(shown, lab.variables))
-    run = lab.run(steps(*codes), **ON)
+    run = play(lab, *codes)
     assert unasked(run) == [True] * (len(codes) - 1) + [False], [
         e.rehearsal for e in run.executions
     ]
@@ -170,14 +163,14 @@ def test_what_a_variable_of_the_run_only_leads_to_is_asked_about(
 
 def test_a_name_of_the_shells_that_code_bound_is_not_what_it_held(tmp_path: Path) -> None:
     lab = Lab(tmp_path, {"_": [0]})
-    lab.run(steps("_ = [1]\nboth = [_, 2]"), **ON)
+    play(lab, "_ = [1]\nboth = [_, 2]")
     assert lab.variables.get("both") in (None, [[1], 2])
 
 
 def test_what_an_earlier_run_has_made_is_the_users(tmp_path: Path) -> None:
     lab = Lab(tmp_path)
-    lab.run(steps("rows = [1]", "rows.append(2)"), **ON)
-    run = lab.run(steps("rows.append(3)"), **ON)
+    play(lab, "rows = [1]", "rows.append(2)")
+    run = play(lab, "rows.append(3)")
     assert unasked(run) == [False]
     assert lab.variables == {"rows": [1, 2]}
 
@@ -185,7 +178,7 @@ def test_what_an_earlier_run_has_made_is_the_users(tmp_path: Path) -> None:
 def test_code_that_ran_for_real_may_have_kept_what_it_could_reach(tmp_path: Path) -> None:
     lab = Lab(tmp_path, {"mine": []})
     codes = "rows, other = [1], [2]", "mine.append(rows)", "other.append(3)", "rows.append(3)"
-    run = lab.run(steps(*codes), answer=YES, **ON)
+    run = play(lab, *codes, answer=YES)
     assert unasked(run) == [True, False, True, False]
     assert lab.variables["mine"] == [[1, 3]]
 
@@ -213,7 +206,7 @@ def test_a_variable_that_the_user_bound_meanwhile_is_the_users(tmp_path: Path) -
         if event.type == "tool_finished":
             lab.variables["rows"] = [9]
 
-    run = lab.run(steps("rows = [1]", "rows.append(2)"), heard=bind, **ON)
+    run = play(lab, "rows = [1]", "rows.append(2)", heard=bind)
     assert unasked(run) == [True, False]
     assert lab.variables["rows"] == [9]
 
@@ -230,14 +223,14 @@ def test_what_another_run_has_made_beside_it_is_not_its_own() -> None:
 
 
 def test_where_new_variables_are_asked_about_so_are_their_changes(tmp_path: Path) -> None:
-    run = Lab(tmp_path).run(steps("n = 1", "n += 1"), answer=YES, **{**ON, "adopt_new": False})
+    run = play(Lab(tmp_path), "n = 1", "n += 1", answer=YES, adopt_new=False)
     assert unasked(run) == [False, False]
 
 
 @pytest.mark.parametrize("codes", [SESSIONS[0][:3], SESSIONS[1], SESSIONS[3], SESSIONS[4]])
 def test_what_a_run_made_and_changed_is_taken_back(tmp_path: Path, codes: Sequence[str]) -> None:
     lab = Lab(tmp_path, {"pd": pd, "np": np})
-    run = lab.run(steps(*codes), **ON)
+    run = play(lab, *codes)
     pairs = [*zip(run.executions, replay(codes), strict=True)]
     for execution, before in reversed(pairs):
         undo = find_undo(lab.environment, [run], execution.call.id)
@@ -248,7 +241,7 @@ def test_what_a_run_made_and_changed_is_taken_back(tmp_path: Path, codes: Sequen
 
 def test_a_whole_run_is_taken_back_in_one_go(tmp_path: Path) -> None:
     lab = Lab(tmp_path, {"pd": pd})
-    run = lab.run(steps(*SESSIONS[0]), **ON)
+    run = play(lab, *SESSIONS[0])
     assert unasked(run) == [True] * len(SESSIONS[0])
     find_undo(lab.environment, [run], "").run(dry_run=False)
     assert lab.variables == {"pd": pd}
@@ -295,7 +288,7 @@ def test_looks_and_approved_calls_leave_what_the_code_itself_would(
     """Also who holds the same object as who."""
     start = "x, y, z = [[1]], {'a': [2]}, np.arange(3)"
     lab, expected = Lab(tmp_path, {"mine": [0], "np": np, "pd": pd}), {"mine": [0]}
-    run = lab.run(steps(start, *codes), answer=YES, **{**ON, "max_steps": 30})
+    run = play(lab, start, *codes, answer=YES, max_steps=30)
     scope: dict[str, Any] = {**expected, "np": np, "pd": pd}
     for code in (start, *codes):
         try:

@@ -107,14 +107,6 @@ def test_what_may_be_repeated_is_tried_three_times_in_all(
     assert run.output.startswith(f"{done} of 2 steps done.")
 
 
-@pytest.mark.spec("P34", "P35")
-def test_what_may_not_be_repeated_fails_at_once(lab: PlanLab) -> None:
-    shaky = Shaky(1)
-    run = lab.plan([planned(call("send", what="x")), "never"], tools=shaky.tools, answer=YES)
-    assert shaky.tried == ["x"]
-    assert run.error == "step 1 (send) failed: OSError: busy 1."
-
-
 def test_what_never_ran_is_not_repeated(lab: PlanLab) -> None:
     """It failed before it began: the same again would fail the same way."""
 

@@ -17,7 +17,7 @@ from ipyagent.ui.static_html import run_html
 from ipyagent.ui.transcribe.plan import transcribe_plan
 from ipyagent.ui.transcribe.run import transcribe
 from ipyagent.ui.transcript_text import plan_effects_text
-from rehearsal_trial import children
+from rehearsal_trial import ON, children
 
 # The process that runs the tests is what is forked: other tests would leave threads in it.
 pytestmark = [
@@ -25,9 +25,6 @@ pytestmark = [
     pytest.mark.spec("E16"),
     pytest.mark.usefixtures("needs_isolation"),
 ]
-
-ON = {"look_freely": True, "rehearse_seconds": 20.0}
-"""The time that a busy machine may take."""
 
 
 def python(code: str) -> dict[str, object]:

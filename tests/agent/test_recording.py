@@ -67,32 +67,30 @@ def break_at(path: Path, event_type: str) -> None:
 
 
 @pytest.mark.spec("P07")
-def test_the_question_is_recorded_before_the_model_is_asked(lab: Lab, database: Path) -> None:
-    seen: list[str] = []
-    lab.run([lambda request: seen.extend(recorded(database)) or "Hi."])
-    assert seen == ["run_started"]
-    assert recorded(database)[-1] == "run_finished"
-
-
-@pytest.mark.spec("P07")
 @pytest.mark.parametrize("where", ["main", "thread"])
-def test_an_intent_is_recorded_before_the_act(lab: Lab, database: Path, where: str) -> None:
-    seen: list[str] = []
+def test_all_is_recorded_before_what_follows_from_it(lab: Lab, database: Path, where: str) -> None:
+    seen: list[list[str]] = []
+
+    def look(*_: object) -> str:
+        seen.append(recorded(database))
+        return "Done."
+
+    def ask(request: ModelRequest) -> object:
+        look()
+        return {"calls": [call("act")]}
 
     @tool(where=where)
     def act() -> None:
         """Act."""
-        seen.extend(recorded(database))
+        look()
 
-    lab.run([{"calls": [call("act")]}, "Done."], tools=[act])
-    assert seen[-1] == "tool_running"
+    def end(event: Event) -> None:
+        if event.type == "run_finished":
+            look()
 
-
-@pytest.mark.spec("P07")
-def test_a_result_is_recorded_before_the_model_is_sent_it(lab: Lab, database: Path) -> None:
-    seen: list[str] = []
-    lab.run([{"calls": [call("list_variables")]}, lambda r: seen.extend(recorded(database)) or "."])
-    assert seen == ["run_started", "tool_running", "tool_finished", "step_finished"]
+    lab.run([ask, look], tools=[act], heard=end)
+    steps = ["run_started", "tool_running", "tool_finished", "step_finished"]
+    assert seen == [steps[:1], steps[:2], steps, [*steps, "step_finished", "run_finished"]]
 
 
 @pytest.mark.spec("P07")
@@ -107,18 +105,6 @@ def test_a_result_is_recorded_before_a_summary_is_made_of_it(lab: Lab, database:
     lab.session.compact_next = True
     lab.run([answer, answer], "And now?")
     assert [each[-1] for each in seen] == ["run_started", "compacted"]
-
-
-@pytest.mark.spec("P07")
-def test_a_run_is_shown_as_ended_when_its_end_is_recorded(lab: Lab, database: Path) -> None:
-    seen: list[str] = []
-
-    def end(event: Event) -> None:
-        if event.type == "run_finished":
-            seen.extend(recorded(database))
-
-    lab.run(["Hi."], heard=end)
-    assert seen == ["run_started", "step_finished", "run_finished"]
 
 
 def test_what_led_to_a_question_is_recorded_while_the_user_thinks(lab: Lab, database: Path) -> None:

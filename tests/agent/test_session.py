@@ -16,15 +16,6 @@ from ipyagent.store.journal import Journal
 LOOKING = {"calls": [call("list_files")]}
 
 
-@pytest.mark.spec("H02")
-def test_a_session_becomes_active_with_its_first_run(lab: Lab) -> None:
-    states = [lab.session.record.state]
-    lab.run(["Hello."], heard=lambda event: states.append(lab.session.record.state))
-    assert states[:2] == [SessionState.INITIALIZING, SessionState.ACTIVE]
-    lab.run(["Hello again."])
-    assert lab.session.record.state is SessionState.ACTIVE
-
-
 def test_the_record_says_which_run_is_on_and_which_was_last(lab: Lab) -> None:
     during: list[str | None] = []
     run = lab.run(["Hello."], heard=lambda _: during.append(lab.session.record.active_run_id))

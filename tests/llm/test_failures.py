@@ -49,6 +49,7 @@ def base_of(server: ModelServer, model: str) -> str:
 
 STATUSES = {
     401: ("Check the key in", False),
+    400: ("Check `%agent config llm`", False),
     403: ("Check the key in", False),
     404: ("the model's name and the address", False),
     429: ("The service asks to wait 7 s. Wait a little", True),
@@ -60,12 +61,14 @@ STATUSES = {
 @pytest.mark.parametrize("status", STATUSES)
 @pytest.mark.parametrize("model", PROVIDERS)
 async def test_a_status_says_where_it_was_asked_with_which_key_and_what_to_do(
-    model: str, status: int
+    model: str, status: int, capfd: pytest.CaptureFixture[str]
 ) -> None:
     key, (way, is_transient) = PROVIDERS[model], STATUSES[status]
     headers = {"Retry-After": "7"} if status == 429 else {}
-    with ModelServer([failure(status, "a scripted failure", headers=headers)] * 3) as server:
+    message = f"a scripted failure, dear {SECRET}"
+    with ModelServer([failure(status, message, headers=headers)] * 3) as server:
         error = await failing(model, base_of(server, model), key)
+        assert len(server.requests) == 1
         what, _, advice = str(error).partition("\n")
         assert model in what
         assert str(status) in what
@@ -80,8 +83,10 @@ async def test_a_status_says_where_it_was_asked_with_which_key_and_what_to_do(
         }.get(status, way)
     assert way in advice
     assert "`%agent model ID`" in advice
-    assert SECRET not in str(error)
+    for debris in (SECRET, "litellm", "Traceback", "Exception"):
+        assert debris not in str(error)
     assert isinstance(error, ModelUnavailableError) is is_transient
+    assert capfd.readouterr() == ("", "")
 
 
 PAGES = {

@@ -14,7 +14,7 @@ from ipyagent.errors import ModelRefusedError, ModelUnavailableError
 from ipyagent.llm.client import ModelRequest
 from ipyagent.llm.litellm import warmup
 from ipyagent.llm.wire import ReplyBuilder
-from servers.model_server import Cut, ModelServer, Reply, answer, delta, failure, sse, stream
+from servers.model_server import Cut, ModelServer, Reply, delta, failure, sse, stream
 
 pytestmark = pytest.mark.usefixtures("engine")
 
@@ -157,29 +157,6 @@ async def test_litellm_left_alone_prints_a_traceback_and_warns(
     assert "the person's own" in caplog.text
 
 
-@pytest.mark.spec("A28")
-@pytest.mark.parametrize(
-    ("calls", "ids"),
-    [
-        ([{"index": 0, "id": "a"}, {"index": 1, "id": "a"}], ["call_1_1", "call_1_2"]),
-        ([{"index": 0, "id": ""}, {"index": 1, "id": ""}], ["call_1_1", "call_1_2"]),
-        ([{"index": 0}, {"index": 1}], ["call_1_1", "call_1_2"]),
-        ([{"index": 0, "id": "a"}, {"index": 0, "id": "b"}], ["a", "b"]),
-        ([{"id": "a"}, {"id": "b"}], ["a", "b"]),
-    ],
-    ids=["twice", "empty", "missing", "one index", "no index"],
-)
-async def test_calls_get_ids_of_their_own_also_where_the_end_says_stop(
-    calls: list[dict[str, object]], ids: list[str], request_: ModelRequest
-) -> None:
-    function = {"function": {"name": "f", "arguments": "{}"}, "type": "function"}
-    pieces = [delta(tool_calls=[made | function]) for made in calls]
-    reply = stream(*pieces, delta(finish_reason="stop"), "[DONE]")
-    with ModelServer([reply]) as server:
-        said = await ask(client_of(server), request_)
-    assert [made.id for made in said.message().tool_calls] == ids
-
-
 @pytest.mark.spec("N13")
 @pytest.mark.parametrize(
     ("said", "kept"),
@@ -214,11 +191,3 @@ async def test_retry_after_reaches_the_loop_in_seconds(
     with ModelServer([busy]) as server, pytest.raises(ModelUnavailableError) as caught:
         await ask(client_of(server), request_)
     assert caught.value.retry_after == seconds
-
-
-@pytest.mark.spec("N26")
-async def test_a_server_that_is_not_there_could_not_be_reached(request_: ModelRequest) -> None:
-    with ModelServer([answer("hello")]) as server:
-        client = client_of(server)
-    with pytest.raises(ModelUnavailableError, match="could not be reached"):
-        await ask(client, request_)

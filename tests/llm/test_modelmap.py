@@ -100,11 +100,6 @@ def test_the_models_chosen_by_key_have_a_window(engine: str) -> None:
             assert service_client(model, config).context_window > 50_000, model
 
 
-@pytest.mark.parametrize("model", ["openai/my-own", "huggingface/some/model"])
-def test_an_unknown_window_is_none(model: str) -> None:
-    assert service_client(model, LLMConfig()).context_window is None
-
-
 def test_no_server_is_asked_what_its_model_can(monkeypatch: pytest.MonkeyPatch) -> None:
     with ModelServer() as server:
         monkeypatch.setenv("OLLAMA_API_BASE", server.origin)

@@ -6,19 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from asking import ask
 
 from ipyagent.errors import ConfigError, ModelRefusedError, ModelUnavailableError
-from ipyagent.llm.client import Client, ModelRequest
+from ipyagent.llm.client import ModelRequest
 from ipyagent.llm.scripted import Scripted
-from ipyagent.llm.wire import ReplyBuilder
 from ipyagent.schema import StreamChunk, TextContent, ThinkingContent, TokenUsage, ToolCall
-
-
-async def ask(client: Client, request: ModelRequest) -> ReplyBuilder:
-    builder = ReplyBuilder()
-    async for chunk in client.stream(request):
-        builder.add(chunk)
-    return builder
 
 
 async def test_replies_play_in_order_and_requests_are_kept(request_: ModelRequest) -> None:

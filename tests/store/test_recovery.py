@@ -1,6 +1,5 @@
 """Runs whose kernel died: they are ended, every call has one result, and nothing runs again."""
 
-import itertools
 import sqlite3
 from pathlib import Path
 
@@ -150,24 +149,3 @@ def test_other_sessions_are_not_recovered(journal: Journal) -> None:
         tell(journal, session, run_id, [started(run_id)])
     assert [run.id for run in journal.recover(mine.id)] == ["r1"]
     assert journal.run("r2").status is s.RunStatus.RUNNING
-
-
-def test_all_combinations_of_two_calls_are_closed(path: Path) -> None:
-    one, two = called(1), called(2)
-    ways = [
-        lambda call: [],
-        lambda call: list(doing(1, call))[:1],
-        lambda call: list(doing(1, call)),
-        lambda call: [*doing(1, call), done(1, call)],
-    ]
-    expected = ["cancelled", "cancelled", "unknown", "success"]
-    journal = Journal.open(path)
-    for number, (i, j) in enumerate(itertools.product(range(4), repeat=2)):
-        session, run_id = begun(journal), f"r{number}"
-        events = [started(run_id), s.StepStarted(step=1), asked(1, one, two, text="")]
-        tell(journal, session, run_id, [*events, *ways[i](one), *ways[j](two)])
-        (run,) = journal.recover(session.id)
-        status = {e.call.id: e.status for e in run.executions}
-        assert status == {"c1": expected[i], "c2": expected[j]}
-        assert all(e.result for e in run.executions)
-    journal.close()

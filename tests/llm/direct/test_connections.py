@@ -6,7 +6,6 @@ import asyncio
 import threading
 import time
 from contextlib import aclosing
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,6 @@ from ipyagent.errors import ModelRefusedError, ModelUnavailableError
 from ipyagent.llm.client import ModelRequest
 from ipyagent.llm.direct import connections, deadline
 from ipyagent.llm.direct.reading import EventSplitter
-from patience import PATIENCE
 from servers.model_server import (
     Cut,
     Flood,
@@ -30,15 +28,6 @@ from servers.model_server import (
     failure,
     sse,
 )
-
-
-@pytest.mark.slow
-async def test_a_hundred_requests_take_one_connection(request_: ModelRequest) -> None:
-    with ModelServer([HELLO.split(7) if n % 2 else HELLO for n in range(100)]) as server:
-        client = client_of(server)
-        for _ in range(100):
-            await ask(client, request_)
-        assert server.connections == 1
 
 
 async def test_clients_share_the_connection(request_: ModelRequest) -> None:
@@ -122,20 +111,6 @@ async def test_what_was_complete_stays_complete_whatever_comes_then(
     assert said.usage is not None
 
 
-async def test_what_is_said_after_the_end_does_not_put_it_off(
-    request_: ModelRequest, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(deadline, "FINISHED_SECONDS", 0.2)
-    finish, rest = sse(delta(finish_reason="stop")), threading.Event()
-    again = Flood(lambda number: finish if not rest.wait(0.05) else b"")
-    begun = asyncio.get_running_loop().time()
-    with ModelServer([Reply((*HELLO.frames[:-1], again), headers=EVENTS)]) as server:
-        said = await ask(client_of(server, timeout=PATIENCE), request_)
-        rest.set()
-    assert said.message().text == "Hello wörld"
-    assert asyncio.get_running_loop().time() - begun < PATIENCE
-
-
 @pytest.mark.parametrize("before", ["", "<think>Hm.</think>"])
 async def test_blanks_that_never_end_are_seen_as_they_arrive(
     before: str, request_: ModelRequest
@@ -151,18 +126,6 @@ async def test_blanks_that_never_end_are_seen_as_they_arrive(
                     break
         assert await server.requests[0].gone()
     assert seen > 100_000
-
-
-async def test_a_stop_closes_the_connection_at_once(request_: ModelRequest) -> None:
-    with ModelServer([Reply((*HELLO.frames[:3], Silence()), headers=EVENTS), HELLO]) as server:
-        client = client_of(server)
-        reading = asyncio.create_task(ask(client, request_))
-        asked = await server.asked()
-        reading.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await reading
-        assert await asked.gone()
-        assert (await ask(client, request_)).message().text == "Hello wörld"
 
 
 async def test_a_proxy_of_the_environment_is_used_from_then_on(
@@ -231,16 +194,6 @@ async def test_a_redirection_to_the_same_origin_is_followed(
         assert [KEY in str(each.headers) for each in service.requests] == [True, True]
 
 
-async def test_eight_requests_at_once_are_answered_at_once(request_: ModelRequest) -> None:
-    go = threading.Event()
-    with ModelServer([HELLO.pause(go)] * 8) as server:
-        client = client_of(server)
-        asked = [asyncio.create_task(ask(client, request_)) for _ in range(8)]
-        await server.asked(8)
-        go.set()
-        assert {(await each).message().text for each in asked} == {"Hello wörld"}
-
-
 async def test_many_requests_at_once_are_spread_over_clients(request_: ModelRequest) -> None:
     """With one client 200 agents took 20 seconds, 15 of them in comparisons of connections."""
     event, count = threading.Event(), 2 * connections.MOST + 1
@@ -257,14 +210,6 @@ async def test_many_requests_at_once_are_spread_over_clients(request_: ModelRequ
         for _ in range(2):
             await ask(client_of(server), request_)
         assert server.connections == count
-
-
-async def test_the_trace_id_of_each_request_is_its_own(request_: ModelRequest) -> None:
-    with ModelServer([HELLO, HELLO]) as server:
-        client = client_of(server)
-        await ask(client, replace(request_, trace_id="one"))
-        await ask(client, request_)
-        assert [r.headers.get("x-trace-id") for r in server.requests] == ["one", None]
 
 
 BODY = b"".join((b"\xef\xbb\xbf", sse("one"), b": comment\n", sse("two\ndata: three"), b"id: 7\n\n",

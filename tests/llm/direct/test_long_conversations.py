@@ -26,6 +26,7 @@ MODELS = {
 }
 USAGE = {"input_tokens": 5, "output_tokens": 5}
 NAMES = ("list_files", "run_python", "plot", "functions.list_files", "list files", "3d", "näme")
+NAMES += ("x" * 90, "f\n", "<|f|>")
 
 
 @tool

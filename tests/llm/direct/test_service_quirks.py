@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -84,10 +83,6 @@ CASES = {
         (ThinkingContent(thinking="Hm, so."), F, G),
         "tool_calls",
     ),
-    "old Ollama sends arguments as an object, without ids": Case(
-        [chunk(tool_calls=[call(arguments={"x": 1})]), chunk("stop"), "[DONE]"],
-        (ToolCall(id="call_1_1", name="f", arguments={"x": 1}),),
-    ),
     "older completions have a text in the choice": Case(
         [
             {"choices": [{"index": 0, "text": "Hello ", "finish_reason": None}]},
@@ -105,17 +100,6 @@ CASES = {
             "[DONE]",
         ],
         usage=TOKENS,
-    ),
-    "LM Studio sends the name before the arguments": Case(
-        [
-            chunk(tool_calls=[{"index": 0, "id": "a", "function": {"name": "f"}}]),
-            chunk(tool_calls=[{"index": 0, "function": {"arguments": '{"x":'}}]),
-            chunk(tool_calls=[{"index": 0, "function": {"arguments": " 1}"}}]),
-            chunk("tool_calls"),
-            "[DONE]",
-        ],
-        (F,),
-        "tool_calls",
     ),
     "vLLM counts with each chunk, and repeats a call's id": Case(
         [
@@ -210,9 +194,6 @@ CASES = {
         THOUGHT,
         usage=TOKENS,
     ),
-    "Mistral names its limit differently": Case(
-        [chunk(content="Hello there."), chunk("model_length"), "[DONE]"], finish="length"
-    ),
     "Gemini gives every call the same number, and signs them": Case(
         [
             chunk(
@@ -226,11 +207,6 @@ CASES = {
         ],
         (F.model_copy(update={"thought_signature": "SIG"}), G),
     ),
-    "Gemini sends two calls at once, without numbers": Case(
-        [chunk("tool_calls", tool_calls=[call(id="a"), call("g", '{"y":2}', id="b")]), "[DONE]"],
-        (F, G),
-        "tool_calls",
-    ),
     "LiteLLM's proxy passes signed thinking on, and the same as text": Case(
         [
             chunk(
@@ -242,21 +218,6 @@ CASES = {
             *END,
         ],
         (ThinkingContent(thinking="Hm, so.", signature="SIG"), *HELLO),
-    ),
-    "a model writes its thinking into the answer": Case(
-        [
-            chunk(content="<th"),
-            chunk(content="ink>\nHm, "),
-            chunk(content="so.</thi"),
-            chunk(content="nk>\n\nHello"),
-            chunk(content=" there."),
-            *END,
-        ],
-        THOUGHT,
-    ),
-    "a model writes about thinking": Case(
-        [chunk(content="Use <think>"), chunk(content=" and </think>."), *END],
-        (TextContent(text="Use <think> and </think>."),),
     ),
     "the older way to call one function": Case(
         [
@@ -278,7 +239,6 @@ CASES = {
          b'data:{"choices":[{"delta":{"content":"there."},"finish_reason":"stop"}]}\r\r',
          b"data:[DONE]\n\n"],
     ),
-    "no end after the reason to stop": Case([chunk(content="Hello there."), chunk("stop")]),
     "a hundred equal chunks, which LiteLLM takes for a broken model": Case(
         [*[chunk(content="-- ")] * 200, *END], (TextContent(text="-- " * 200),)
     ),
@@ -368,14 +328,3 @@ async def test_a_service_of_anthropics_format_is_understood(
         said = await ask(client_of(server, "anthropic/claude-sonnet-4-5"), request_)
     assert (said.message().content, said.finish_reason) == (content, finish)
     assert said.usage == tokens
-
-
-async def test_an_object_with_the_whole_reply_is_as_good_as_a_stream(
-    request_: ModelRequest,
-) -> None:
-    message = {"role": "assistant", "content": "<think>Hm, so.</think>Hello there."}
-    body = {"choices": [{"message": message, "finish_reason": "stop"}], "usage": USAGE}
-    whole = Reply((json.dumps(body).encode(),), headers={"Content-Type": "application/json"})
-    with ModelServer([whole]) as server:
-        said = await ask(client_of(server), request_)
-    assert (said.message().content, said.usage) == (THOUGHT, TOKENS)

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
-import json
 import logging
 import sys
 import threading
@@ -81,17 +80,6 @@ async def test_the_request_is_what_wire_says_and_carries_the_key(request_: Model
     ]
     assert sent.body["tools"][0]["function"]["name"] == "run_python"
     assert sent.body["stream_options"] == {"include_usage": True}
-
-
-async def test_each_request_extends_the_last_one_byte_for_byte(request_: ModelRequest) -> None:
-    call = ToolCall(id="c", name="run_python", arguments={"b": 1, "a": 2})
-    more = (*request_.messages, Message(role=Role.ASSISTANT, content=(call,)))
-    with ModelServer([HELLO, HELLO]) as server:
-        client = client_of(server)
-        await ask(client, request_)
-        await ask(client, ModelRequest(more, request_.tools))
-        first, second = (json.dumps(r.body["messages"]) for r in server.requests)
-    assert second.startswith(first.removesuffix("]"))
 
 
 async def test_a_long_history_costs_hardly_more_than_a_short_one(request_: ModelRequest) -> None:
