@@ -15,6 +15,7 @@ from strategies import events, json_objects, records
 
 from ipyagent import schema as s
 
+
 def through_json(record: s.Model) -> s.Model:
     return type(record).from_dict(json.loads(json.dumps(record.to_dict())))
 
