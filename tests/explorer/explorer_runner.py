@@ -5,12 +5,15 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any
 
-from ipyagent.explorer import ExplorerReply, reply
+from ipyagent import explorer
+from ipyagent.explorer import ExplorerReply
 from ipyagent.kernel.describe import describe
 from ipyagent.kernel.namespace import digest
+from ipyagent.schema import Message, Role, ToolResultContent
 from ipyagent.tools.tables.inspect import describe_table
 from ipyagent.tools.tables.sample import GLANCE, MOST_BYTES, NotTableError
 from ipyagent.tools.workspace import Workspace
@@ -18,9 +21,22 @@ from ipyagent.tools.workspace import Workspace
 TOOLS = ["list_files", "read_file", "list_variables", "inspect_variable", "run_python"]
 
 
-def offered(*names: str) -> list[dict[str, Any]]:
-    """Tool definitions of these names."""
-    return [{"type": "function", "function": {"name": n, "parameters": {}}} for n in names]
+def offered(*names: str) -> set[str]:
+    """The tools that are on offer."""
+    return set(names)
+
+
+def reply(messages: Iterable[dict[str, Any]], tools: Collection[str]) -> ExplorerReply:
+    """The reply to a conversation in OpenAI's format; results that begin with `Error` failed."""
+    return explorer.reply(map(_message, messages), tools)
+
+
+def _message(data: dict[str, Any]) -> Message:
+    if data["role"] != "tool":
+        return Message.from_dict({**data, "synthetic": data["role"] == "user"})
+    failed, text = data["content"].startswith("Error"), data["content"].removeprefix("Error: ")
+    result = ToolResultContent(tool_use_id=data["tool_call_id"], content=text, is_error=failed)
+    return Message(role=Role.USER, content=(result,))
 
 
 class Kernel:

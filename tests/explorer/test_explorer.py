@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import json
 import re
 import shutil
 import subprocess
@@ -15,10 +14,10 @@ import matplotlib as mpl
 import pandas as pd
 import polars as pl
 import pytest
-from explorer_runner import TOOLS, Kernel, offered
+from explorer_runner import TOOLS, Kernel, offered, reply
 from matplotlib import pyplot as plt
 
-from ipyagent.explorer import ExplorerReply, reply
+from ipyagent.explorer import ExplorerReply
 from ipyagent.explorer.vocabulary import names_of
 from ipyagent.explorer.workspace import of_context
 
@@ -90,14 +89,6 @@ def test_only_the_newest_prompt_counts() -> None:
     done.append({"role": "assistant", "content": "The mean of `a` is 2."})
     said = reply([*done, *asked("median of a")], offered(*TOOLS))
     assert "median()" in said.calls[0][1]["code"]
-
-
-def test_arguments_come_back_as_json_text_too() -> None:
-    messages = asked("mean of a")
-    said = reply(messages, offered(*TOOLS))
-    call, result = called(said, "figures 3 2.0\n")
-    call["tool_calls"][0]["function"]["arguments"] = json.dumps(said.calls[0][1])
-    assert "**2** (3 values" in reply([*messages, call, result], offered(*TOOLS)).text
 
 
 def test_an_empty_conversation_gets_help() -> None:

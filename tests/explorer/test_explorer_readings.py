@@ -7,10 +7,9 @@ from typing import Any
 
 import openpyxl
 import pytest
-from explorer_runner import Kernel, offered
+from explorer_runner import Kernel, offered, reply
 
 from harness import YES, Lab
-from ipyagent.explorer import reply
 from ipyagent.explorer.client import ExplorerClient
 from ipyagent.explorer.workspace import of_context
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import ast
 import builtins
 
-from explorer_runner import TOOLS, offered
+from explorer_runner import TOOLS, offered, reply
 from hypothesis import example, given, settings, strategies as st
 
-from ipyagent.explorer import reply
 from ipyagent.explorer.snippets import literal
 from ipyagent.explorer.vocabulary import PHRASES
 

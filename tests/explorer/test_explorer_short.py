@@ -8,10 +8,8 @@ from typing import Any
 import matplotlib as mpl
 import pandas as pd
 import pytest
-from explorer_runner import TOOLS, Kernel, offered
+from explorer_runner import TOOLS, Kernel, offered, reply
 from matplotlib import pyplot as plt
-
-from ipyagent.explorer import reply
 
 TIPS = pd.DataFrame(
     {

@@ -34,7 +34,7 @@ from ipyagent.schema import (
     ToolStarted,
     ToolStatus,
 )
-from ipyagent.ui.plain_view import EscapeFilter, PlainView
+from ipyagent.ui.plain_view import PlainView, ProseFilter
 from ipyagent.ui.transcript_text import request_text
 
 BEGUN = RunStarted(run=run(status=RunStatus.RUNNING, stop_reason=None, duration=None))
@@ -238,16 +238,16 @@ def test_a_sequence_in_pieces_goes_as_entirely_as_a_whole_one(payload: str):
     careless = [strip_escapes(text[:n]) + strip_escapes(text[n:]) for n in range(len(text))]
     assert any(each != strip_escapes(text) for each in careless) or payload == "\x07\x08\x7f"
     for cut in range(len(text)):
-        filtered = EscapeFilter()
+        filtered = ProseFilter()
         assert filtered.feed(text[:cut]) + filtered.feed(text[cut:]) + filtered.flush() == (
             strip_escapes(text)
         )
-    filtered = EscapeFilter()
+    filtered = ProseFilter()
     assert "".join(map(filtered.feed, text)) + filtered.flush() == strip_escapes(text)
 
 
 def test_a_sequence_that_never_ends_does_not_hold_back_the_rest():
-    filtered = EscapeFilter()
+    filtered = ProseFilter()
     out = filtered.feed("\x1b]0;") + "".join(filtered.feed("word ") for _ in range(2_000))
     assert len(out) > 3_000
     assert not controls(out)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Any
 
 from ipyagent.errors import ModelRefusedError
@@ -15,36 +16,27 @@ from ipyagent.explorer.markdown import UnreadableError, code, fence
 from ipyagent.explorer.snippets import with_imports
 from ipyagent.explorer.understanding import next_step
 from ipyagent.explorer.workspace import Look, Say, Step, Task, Workspace, choose_sheets, of_context
-from ipyagent.json_types import object_of, parse_json
 from ipyagent.llm.client import ModelRequest
-from ipyagent.llm.wire import to_openai, tools_to_openai
-from ipyagent.schema import Role, StreamChunk
+from ipyagent.schema import (
+    Message,
+    Role,
+    StreamChunk,
+    TextContent,
+    ToolCall,
+    ToolResultContent,
+)
 
 _CONTEXT = re.compile(r"\n?<context>\n(.*)\n</context>\s*\Z", re.DOTALL)
 
 _REASON = re.compile(
     r"Their reason: (.*?)(?: Do not repeat it; ask or find another way\.)?$"
-    r"|^Error: \w+ was not run: (.*)$",
+    r"|^\w+ was not run: (.*)$",
     re.DOTALL,
 )
 _DENIED = re.compile(r"\b(denied|not run|not approved)\b", re.IGNORECASE)
 _ABSENT = re.compile(r"No module named '([\w.]+)'|Missing optional dependency '([\w.]+)'")
 
 _STRANGE = "This conversation holds a call that I did not ask for; please ask again."
-
-
-@dataclass(frozen=True)
-class FinishedCall:
-    """A finished call, and its result as text."""
-
-    tool: str
-    arguments: dict[str, Any]
-    output: str
-
-    @property
-    def has_failed(self) -> bool:
-        """True if its result is an error."""
-        return self.output.startswith("Error")
 
 
 @dataclass(frozen=True)
@@ -69,9 +61,9 @@ class ExplorerClient:
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[StreamChunk, None]:
         """Yield the reply to `request` word by word; raises ModelRefusedError for a bug of ours."""
-        tools = tools_to_openai(request.tools) if request.may_call else []
+        offered = {tool.name for tool in request.tools} if request.may_call else set[str]()
         try:
-            answer = reply(to_openai(request.messages, vision=False), tools)
+            answer = reply(request.messages, offered)
         except Exception as error:
             # Final: another attempt would meet the same bug.
             raise ModelRefusedError(
@@ -101,37 +93,41 @@ def _words(text: str) -> list[str]:
     return re.findall(r"\s*\S+\s*", text) or ([text] if text else [])
 
 
-def reply(messages: list[dict[str, Any]], tools: list[dict[str, Any]]) -> ExplorerReply:
-    """Return the explorer's reply to a conversation in OpenAI's chat format.
+def reply(messages: Iterable[Message], offered: Collection[str]) -> ExplorerReply:
+    """Return the explorer's reply to a conversation; `offered` are the names of the tools.
 
     Pure: the same conversation gives the same reply. The calls made since the newest prompt are
     followed from the start, so nothing has to be remembered between replies.
     """
-    # A user message of nothing but images is the tail of a tool's result.
-    said = [_text(each).strip() if each.get("role") == "user" else "" for each in messages]
-    asked = [at for at, text in enumerate(said) if text]
-    calls = _finished_calls(messages[asked[-1] + 1 :] if asked else messages)
-    newest = [said[at] for at in reversed(asked)] or [""]
+    asked, calls, results = list[str](), list[ToolCall](), dict[str, ToolResultContent]()
+    for role, turn in groupby(messages, key=lambda message: message.role):
+        blocks = [block for message in turn for block in message.content]
+        said = "\n".join(b.text for b in blocks if isinstance(b, TextContent)).strip()
+        if role is Role.USER and said:
+            asked.insert(0, said)
+            calls.clear()
+        calls += [b for b in blocks if isinstance(b, ToolCall)]
+        results |= {b.tool_use_id: b for b in blocks if isinstance(b, ToolResultContent)}
+    newest = asked or [""]
     prompts = [_CONTEXT.sub("", each).strip() for each in newest]
     contexts = [found and found[1] for found in map(_CONTEXT.search, newest)]
     workspace = of_context(contexts[0] or "", *filter(None, contexts[1:]))
     prompts[0], workspace = choose_sheets(prompts[0], workspace)
     unseen = [] if contexts[0] is not None else [errands.at_variables, errands.at_files]
-    for done in calls:
-        step = _step(prompts, workspace, unseen)
-        if isinstance(step, Say) or (step.tool, step.arguments) != (done.tool, done.arguments):
+    for call in (each for each in calls if each.id in results):
+        result, step = results[call.id], _step(prompts, workspace, unseen)
+        if isinstance(step, Say) or (step.tool, step.arguments) != (call.name, call.arguments):
             return ExplorerReply("a call that I did not ask for", _STRANGE)
-        if done.has_failed:
-            return _explain_stop(done)
+        if result.is_error:
+            return _explain_stop(call, result)
         try:
             if isinstance(step, Task):
-                text = step.answer(done.output)
+                text = step.answer(result.text)
                 return ExplorerReply("Put what the tool returned into words.", text)
-            workspace = step.learn(done.output)
+            workspace = step.learn(result.text)
         except (UnreadableError, ValueError, KeyError):
-            return _explain_stop(done)
+            return _explain_stop(call, result)
         unseen = [see for see in unseen if see(workspace).tool != step.tool]
-    offered = {tool.get("function", {}).get("name") for tool in tools}
     return _next(_step(prompts, workspace, unseen), offered)
 
 
@@ -149,7 +145,7 @@ def _step(
     return step
 
 
-def _next(step: Step, offered: set[str | None]) -> ExplorerReply:
+def _next(step: Step, offered: Collection[str]) -> ExplorerReply:
     """Return the call that a step needs, if its tool is available, or its words."""
     if isinstance(step, Say):
         return ExplorerReply(f"Rule: {step.rule}.", step.text)
@@ -163,13 +159,13 @@ def _next(step: Step, offered: set[str | None]) -> ExplorerReply:
     return ExplorerReply(f"{kind}: {step.rule}.", "", ((step.tool, step.arguments),))
 
 
-def _explain_stop(done: FinishedCall) -> ExplorerReply:
+def _explain_stop(call: ToolCall, result: ToolResultContent) -> ExplorerReply:
     """End honestly: the call was denied, it failed, or its result is unreadable."""
-    output = done.output
+    output = result.text.removeprefix("Error: ")
     if "dry run" in output[:200].lower():
         return ExplorerReply("a dry run", "This was a dry run: the call is shown, nothing was run.")
-    called, reason = code(done.tool), fence(output.removeprefix("Error: "), lines=15)
-    if not done.has_failed:
+    called, reason = code(call.name), fence(output, lines=15)
+    if not result.is_error:
         text = f"**{called} returned something that I can't read**, so I draw no conclusion:"
         return ExplorerReply("unreadable output", f"{text}\n\n{reason}")
     if _DENIED.search(output[:400]):
@@ -182,25 +178,3 @@ def _explain_stop(done: FinishedCall) -> ExplorerReply:
         install = code(f"%pip install {absent[1] or absent[2]}")
         parts.append(f"Install it with {install}, then ask again.")
     return ExplorerReply("the call failed", "\n\n".join(parts))
-
-
-def _text(message: dict[str, Any]) -> str:
-    content = message.get("content") or ""
-    if isinstance(content, str):
-        return content
-    return "\n".join(part.get("text", "") for part in content if part.get("type") == "text")
-
-
-def _finished_calls(messages: list[dict[str, Any]]) -> list[FinishedCall]:
-    results = {m.get("tool_call_id"): _text(m) for m in messages if m.get("role") == "tool"}
-    calls = [call for message in messages for call in message.get("tool_calls") or ()]
-    return [
-        FinishedCall(call["function"]["name"], _arguments(call), results[call.get("id")])
-        for call in calls
-        if call.get("id") in results
-    ]
-
-
-def _arguments(call: dict[str, Any]) -> dict[str, Any]:
-    arguments = call["function"].get("arguments")
-    return object_of(parse_json(arguments) or arguments)  # it may be an object already

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Final
 
 from ipyagent import schema
@@ -24,7 +23,7 @@ from ipyagent.ui.transcribe.run import (
     state_text,
     transcribe_todos,
 )
-from ipyagent.ui.transcript import Call, State, Todo, Transcript
+from ipyagent.ui.transcript import Plan, State, Todo
 
 PROMPT = 200
 """Characters of a prompt in the overview."""
@@ -34,6 +33,8 @@ RUNS, SESSIONS, VARIABLES = 50, 30, 100
 
 _MODEL = 32
 """Characters of a model's name that fit in a line."""
+
+_WAITS = "waiting for you"
 
 _GLYPHS: Final[dict[State, str]] = {
     "running": "▶",
@@ -82,7 +83,9 @@ class OverviewBuilder:
         newest = list(digests.values())[-RUNS:]
         approvals = tuple(each for feed in live.values() for each in _approvals(feed))
         asking = {approval.run_id for approval in approvals}
-        runs = tuple(_run_line(each, feeds_by_run.get(each.id), live, asking) for each in newest)
+        runs = tuple(
+            _run_line(each, feeds_by_run.get(each.line.id), live, asking) for each in newest
+        )
         waiting = _waiting(around.plan, live)
         last = newest[-1] if newest else None
         return messages.Overview(
@@ -109,7 +112,7 @@ class OverviewBuilder:
             each: self._digest(feeds_by_id[each]) for each in feeds_by_id if each not in recorded
         }
         known |= {each: self._find_recorded(session, each) for each in recorded}
-        return dict(sorted(known.items(), key=lambda item: item[1].started_at))
+        return dict(sorted(known.items(), key=lambda item: item[1].line.started_at))
 
     def _find_recorded(self, session: Session | None, run_id: str) -> _Digest:
         digest = self._digests.get(run_id)
@@ -137,16 +140,9 @@ def shorten_model(model: str) -> str:
 class _Digest:
     """The summary of a run, without the run, which may be large."""
 
-    id: str
-    cell_id: str | None
-    prompt: str
+    line: messages.RunLine
     model: str
-    state: State
-    state_text: str
-    steps: int
     totals: Totals
-    started_at: datetime
-    duration: float | None
     is_final: bool
     is_draft: bool
     variables: tuple[messages.VariableLine, ...]
@@ -155,53 +151,47 @@ class _Digest:
 
     @classmethod
     def of(cls, run: Run, totals: Totals) -> _Digest:
-        state = state_of(run)
-        return cls(
+        state, model, prompt = state_of(run), shorten_model(run.model), run.prompt[:PROMPT]
+        text, time = state_text(run, state), "" if run.duration is None else seconds(run.duration)
+        line = messages.RunLine(
             id=run.id,
             cell_id=run.cell_id,
-            prompt=run.prompt[:PROMPT],
-            model=shorten_model(run.model),
+            number=None,
+            live=False,
+            prompt=prompt,
+            title=first_line(prompt, PROMPT) or "no prompt",
             state=state,
-            state_text=state_text(run, state),
+            glyph=_GLYPHS[state],
+            state_text=text,
+            facts=tuple(filter(None, (text, model, *count_tokens_and_cost(totals), time))),
             steps=run.current_step,
-            totals=totals,
             started_at=run.started_at,
             duration=run.duration,
-            is_final=run.is_finished,
-            is_draft=run.status is RunStatus.DRAFT,
-            variables=tuple(_variable_lines(run)),
-            plan=tuple(_plan_lines(run)),
-            todos=transcribe_todos(totals),
         )
-
-    @property
-    def facts(self) -> list[str]:
-        return count_tokens_and_cost(self.totals)
+        return cls(
+            line,
+            model,
+            totals,
+            run.is_finished,
+            run.status is RunStatus.DRAFT,
+            tuple(_variable_lines(run)),
+            tuple(_plan_lines(run)),
+            transcribe_todos(totals),
+        )
 
 
 def _run_line(
     digest: _Digest, feed: Feed | None, live: Container[str], asking: Container[str]
 ) -> messages.RunLine:
-    is_waiting = digest.state == "running" and digest.id in asking
-    state: State = "waiting" if is_waiting else digest.state
-    text = "waiting for you" if is_waiting else digest.state_text
-    time = "" if digest.duration is None else seconds(digest.duration)
-    facts = (text, digest.model, *digest.facts, time)
-    return messages.RunLine(
-        id=digest.id,
-        cell_id=feed.cell_id if feed else digest.cell_id,
-        number=feed.number if feed else None,
-        live=digest.id in live,
-        prompt=digest.prompt,
-        title=first_line(digest.prompt, PROMPT) or "no prompt",
-        state=state,
-        glyph=_GLYPHS[state],
-        state_text=text,
-        facts=tuple(fact for fact in facts if fact),
-        steps=digest.steps,
-        started_at=digest.started_at,
-        duration=digest.duration,
-    )
+    """Return the line of a run with what changes while it is drawn."""
+    line = digest.line
+    now: dict[str, object] = {"live": line.id in live}
+    if feed:
+        now |= {"cell_id": feed.cell_id, "number": feed.number}
+    if line.state == "running" and line.id in asking:
+        now |= {"state": "waiting", "glyph": _GLYPHS["waiting"], "state_text": _WAITS}
+        now["facts"] = (_WAITS, *line.facts[1:])
+    return line.model_copy(update=now)
 
 
 def _status(
@@ -213,11 +203,11 @@ def _status(
         (pair for pair in reversed(pairs) if pair[1].live), pairs[-1] if pairs else None
     )
     if newest_pair is None:
-        parts = [shorten_model(model or ""), "waiting for you" if is_asked else "no runs yet"]
+        parts = [shorten_model(model or ""), _WAITS if is_asked else "no runs yet"]
     else:
         digest, line = newest_pair
-        state = "waiting for you" if is_asked else _step_of(digest, line) or line.state_text
-        parts = [digest.model, state, *digest.facts]
+        state = _WAITS if is_asked else _step_of(digest, line) or line.state_text
+        parts = [digest.model, state, *count_tokens_and_cost(digest.totals)]
     return "ipyagent: " + " · ".join(part for part in parts if part)
 
 
@@ -239,41 +229,39 @@ def _session_line(record: schema.Session, current: Session | None) -> messages.S
     )
 
 
-def _asked_calls(transcript: Transcript) -> tuple[Call, ...]:
-    """Return the calls of the newest step: earlier ones do not wait."""
-    return transcript.steps[-1].calls if transcript.steps else ()
-
-
 def _approvals(feed: Feed) -> Iterator[messages.PendingApproval]:
-    transcript, run_id = feed.transcript, feed.run.id
-    for call in _asked_calls(transcript):
+    """Yield what a run waits for: calls of its newest step (earlier ones do not), or its plan."""
+    transcript = feed.transcript
+    for call in transcript.steps[-1].calls if transcript.steps else ():
         if call.approval:
             about = "a question" if call.question else reveal(call.name)
             yield messages.PendingApproval(
                 approval_id=call.approval.id,
-                run_id=run_id,
+                run_id=feed.run.id,
                 cell_id=feed.cell_id,
                 about=about,
                 call=call,
             )
-    if transcript.plan and transcript.plan.approval:
-        yield messages.PendingApproval(
-            approval_id=transcript.plan.approval.id,
-            run_id=run_id,
-            cell_id=feed.cell_id,
-            about="a plan",
-            plan=transcript.plan,
-        )
+    if plan := transcript.plan:
+        yield from _asked_plan(plan, feed.run.id, feed.cell_id)
 
 
-def _waiting(plan: Run | None, live: Container[str]) -> messages.PendingApproval | None:
+def _waiting(run: Run | None, live: Container[str]) -> messages.PendingApproval | None:
     """Return a plan that waits while no cell asks about it."""
-    waiting_plan = transcribe_plan(plan, "") if plan and plan.id not in live else None
-    if plan is None or waiting_plan is None:
+    if run is None or run.id in live or (plan := transcribe_plan(run, "")) is None:
         return None
-    return messages.PendingApproval(
-        approval_id="", run_id=plan.id, cell_id=plan.cell_id, about="a plan", plan=waiting_plan
-    )
+    return next(_asked_plan(plan, run.id, run.cell_id), None)
+
+
+def _asked_plan(plan: Plan, run_id: str, cell_id: str | None) -> Iterator[messages.PendingApproval]:
+    if plan.approval:
+        yield messages.PendingApproval(
+            approval_id=plan.approval.id,
+            run_id=run_id,
+            cell_id=cell_id,
+            about="a plan",
+            plan=plan,
+        )
 
 
 def _plan_lines(run: Run) -> Iterator[messages.PlanStepLine]:

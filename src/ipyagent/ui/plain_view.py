@@ -59,14 +59,15 @@ from ipyagent.ui.transcript import Call, Todo
 from ipyagent.ui.transcript_text import plan_effects_text, plan_text, wrap
 
 
-class EscapeFilter:
-    """Strips terminal escapes from text in pieces, including those that are split."""
+class ProseFilter:
+    """Strips terminal escapes from streaming prose, split ones too, and reveals what else hides."""
 
     _INTRODUCERS = "\x1b\x90\x98\x9b\x9d\x9e\x9f"
     _MAX_HELD = 4_096  # no valid sequence is longer, and held-back text is invisible
+    _CONTEXT = 40
 
     def __init__(self) -> None:
-        self._held = ""
+        self._held = self._before = ""
 
     def feed(self, piece: str) -> str:
         """Return the text that can be shown now; an incomplete sequence is held back."""
@@ -77,37 +78,16 @@ class EscapeFilter:
         if len(text) - cut > self._MAX_HELD:
             cut = len(text)
         self._held = text[cut:]
-        return strip_escapes(text[:cut])
-
-    def flush(self) -> str:
-        """Return the text held back, now that nothing follows."""
-        pending, self._held = self._held, ""
-        return strip_escapes(pending)
-
-
-class ProseFilter:
-    """Strips terminal escapes from streaming prose and makes other hidden characters visible."""
-
-    _CONTEXT = 40
-
-    def __init__(self) -> None:
-        self._escapes = EscapeFilter()
-        self._before = ""
-
-    def feed(self, piece: str) -> str:
-        """Return the text that can be shown now."""
-        return self._reveal(self._escapes.feed(piece))
-
-    def flush(self) -> str:
-        """Return the text held back, now that nothing follows."""
-        rest = self._reveal(self._escapes.flush())
-        self._before = ""
-        return rest
-
-    def _reveal(self, text: str) -> str:
-        revealed = reveal_prose(text, self._before)
-        self._before = (self._before + text)[-self._CONTEXT :]
+        shown = strip_escapes(text[:cut])
+        revealed = reveal_prose(shown, self._before)
+        self._before = (self._before + shown)[-self._CONTEXT :]
         return revealed
+
+    def flush(self) -> str:
+        """Return the text held back, now that nothing follows."""
+        rest = reveal_prose(strip_escapes(self._held), self._before)
+        self._held = self._before = ""
+        return rest
 
 
 def _whole(text: str) -> bool:
