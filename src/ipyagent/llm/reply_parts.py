@@ -23,9 +23,9 @@ def count_tokens(usage: object) -> TokenUsage:
     read = _count(details, "cached_tokens") or _count(usage, *_READ)
     created = _count(details, "cache_creation_tokens")
     created = created or _count(usage, "cache_creation_input_tokens")
-    names = ("prompt_tokens", "input_tokens", "promptTokenCount")
+    names = ("prompt_tokens", "input_tokens", "prompt_eval_count", "promptTokenCount")
     prompt = _count(usage, *names)
-    names = ("completion_tokens", "output_tokens", "candidatesTokenCount")
+    names = ("completion_tokens", "output_tokens", "eval_count", "candidatesTokenCount")
     return TokenUsage(
         prompt_tokens=max(prompt, read + created),
         completion_tokens=_count(usage, *names),

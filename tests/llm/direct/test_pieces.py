@@ -29,6 +29,13 @@ def piece(arguments: Any = "", name: str | None = None, **fields: Any) -> dict[s
     return {k: v for k, v in made.items() if not (k == "index" and v is None)}
 
 
+def custom(text: str, name: str | None = None, **fields: Any) -> dict[str, Any]:
+    """A piece of a call that OpenAI calls custom."""
+    called = {"input": text} | ({} if name is None else {"name": name})
+    made = piece(type="custom", custom=called, **fields)
+    return {key: value for key, value in made.items() if key != "function"}
+
+
 P, Q = '{"path": "notes.txt"}', '{"path": "b.txt"}'
 NOTES, B = {"path": "notes.txt"}, {"path": "b.txt"}
 READ = [("read_file", NOTES)]
@@ -135,6 +142,14 @@ CALLS: dict[str, tuple[list[Any], list[tuple[str, Any]]]] = {
         [{"index": 0, "id": "a", "name": "read_file", "args": NOTES}], READ),
     "the call of Anthropic's": (
         [{"type": "tool_use", "id": "a", "name": "read_file", "input": NOTES}], READ),
+    "a text in place of arguments": (
+        [custom("", "run_sql", id="a"), custom("SELECT"), custom(" 1")],
+        [("run_sql", {"input": "SELECT 1"})]),
+    "an object as such a text, without a number": (
+        [custom(P[:5], "read_file", id="a", index=None), custom(P[5:], index=None)], READ),
+    "two such texts": (
+        [custom("x", "f", id="a"), custom("y", "g", id="b", index=1)],
+        [("f", {"input": "x"}), ("g", {"input": "y"})]),
 }  # fmt: skip
 
 
@@ -164,16 +179,6 @@ async def test_what_is_no_single_object_stays_an_error(
     (only,) = said.message().tool_calls
     assert only.parse_error
     assert only.arguments == {}
-
-
-async def test_a_call_with_a_text_in_the_place_of_arguments_is_told_as_broken(
-    request_: ModelRequest,
-) -> None:
-    call = {"index": 0, "id": "a", "type": "custom", "custom": {"name": "run_sql", "input": "S"}}
-    with ModelServer([streamed(delta(tool_calls=[call]), delta(finish_reason="stop"))]) as server:
-        said = await ask(client_of(server), request_)
-    (only,) = said.message().tool_calls
-    assert (only.name, bool(only.parse_error)) == ("run_sql", True)
 
 
 def message(finish: str = "stop", **fields: Any) -> dict[str, Any]:
@@ -562,6 +567,29 @@ async def test_a_call_of_the_services_own_tool_is_none_of_ours(request_: ModelRe
     with ModelServer([streamed(START, *events, STOP, LAST)]) as server:
         said = await ask(client_of(server, MESSAGES), request_)
     assert said.message().content == (HELLO,)
+
+
+@pytest.mark.parametrize("is_streamed", [True, False])
+async def test_ollamas_own_format_is_read(is_streamed: bool, request_: ModelRequest) -> None:
+    call = {"function": {"name": "read_file", "arguments": NOTES}}
+    said = [
+        {"message": {"role": "assistant", "thinking": "Hm."}, "done": False},
+        {"message": {"role": "assistant", "content": "Hello "}, "done": False},
+        {"message": {"role": "assistant", "content": "world."}, "done": False},
+        {"message": {"role": "assistant", "content": "", "tool_calls": [call]}, "done": False},
+    ]
+    end = {"done": True, "done_reason": "stop", "prompt_eval_count": 11, "eval_count": 3}
+    lines = [*said, {"message": {"role": "assistant", "content": ""}} | end]
+    whole = {"role": "assistant", "thinking": "Hm.", "content": "Hello world."}
+    bodies = lines if is_streamed else [{"message": whole | {"tool_calls": [call]}} | end]
+    kind = "application/x-ndjson" if is_streamed else "application/json"
+    frames = tuple(json.dumps(each).encode() + b"\n" for each in bodies)
+    with ModelServer([Reply(frames, headers={"Content-Type": kind})]) as server:
+        reply = await ask(client_of(server), request_)
+    thought, text, made = reply.message().content
+    assert (thought, text) == (HM, HELLO)
+    assert (made.name, made.arguments) == ("read_file", NOTES)
+    assert (reply.usage.prompt_tokens, reply.usage.completion_tokens) == (11, 3)
 
 
 async def test_content_that_is_a_plain_text_is_the_answer(request_: ModelRequest) -> None:

@@ -160,7 +160,7 @@ def test_responses_get_no_reasoning_that_nothing_follows(talk: ModelRequest) -> 
     content = (TextContent(text="Let me see."), *SAID.content[:2], TextContent(text=" "))
     cut = SAID.model_copy(update={"content": content})
     messages = (*before[:-1], cut, Message.of(Role.USER, "And now?"))
-    items = body_of(FORMATS["responses"](), replace(talk, messages=messages, tools=()))["input"]
+    items = body_of(FORMATS["responses"](), replace(talk, messages=messages))["input"]
     assert [each.get("type", each.get("role")) for each in items] == [
         "system", "user", "assistant", "user"
     ]  # fmt: skip

@@ -18,6 +18,7 @@ from ipyagent.schema import (
     ThinkingContent,
     TokenUsage,
     ToolCall,
+    ToolResultContent,
 )
 from servers.model_server import ModelServer, Reply, sse
 
@@ -153,15 +154,67 @@ async def test_a_failure_in_the_midst_keeps_what_was_said(
     assert "exploded" in str(error) or name == "cut"
 
 
-@pytest.mark.parametrize("kind", ["local_shell_call", "apply_patch_call", "custom_tool_call"])
-async def test_no_call_that_wants_an_answer_is_lost(kind: str, request_: ModelRequest) -> None:
+PATCH = {"type": "custom_tool_call", "id": "ctc_1", "call_id": "call_p", "name": "apply_patch"}
+PIECES = [
+    {"type": "response.custom_tool_call_input.delta", "output_index": 0, "delta": '*** "Begin'},
+    {"type": "response.custom_tool_call_input.delta", "output_index": 0, "delta": " Patch\n"},
+]
+WHOLE_PATCH = PATCH | {"input": '*** "Begin Patch\n'}
+END = {"type": "response.completed", "response": {"usage": USAGE}}
+UNASKED: dict[str, list[dict[str, Any]]] = {
+    "all": [
+        {"type": "response.output_item.added", "output_index": 0, "item": PATCH | {"input": ""}},
+        *PIECES,
+        {"type": "response.custom_tool_call_input.done", "output_index": 0,
+         "input": WHOLE_PATCH["input"]},
+        {"type": "response.output_item.done", "output_index": 0, "item": WHOLE_PATCH},
+        {"type": "response.completed", "response": {"output": [WHOLE_PATCH]}},
+    ],
+    "pieces": [{"type": "response.output_item.added", "output_index": 0, "item": PATCH},
+               *PIECES, END],
+    "item": [{"type": "response.output_item.done", "output_index": 0, "item": WHOLE_PATCH}, END],
+    "end": [{"type": "response.completed", "response": {"output": [WHOLE_PATCH]}}],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("way", UNASKED)
+async def test_a_call_of_a_tool_that_takes_a_text_is_answered_as_any_other(
+    way: str, request_: ModelRequest
+) -> None:
+    with ModelServer([streamed(*UNASKED[way]), streamed(*STREAM)]) as server:
+        client = client_of(server, MODEL)
+        said = await ask(client, request_)
+        (call,) = said.message().tool_calls
+        assert (call.id, call.name) == ("call_p", "apply_patch")
+        assert call.arguments == {"input": '*** "Begin Patch\n'}
+        assert said.finish_reason == "tool_calls"
+        result = ToolResultContent(tool_use_id=call.id, content=(TextContent(text="no such tool"),))
+        more = (*request_.messages, said.message(), Message(role=Role.USER, content=(result,)))
+        await ask(client, replace(request_, messages=more))
+        sent, answered = server.requests[1].body["input"][-2:]
+    assert (sent["type"], sent["call_id"], sent["name"]) == (
+        "function_call", "call_p", "apply_patch",
+    )  # fmt: skip
+    assert json.loads(sent["arguments"]) == call.arguments
+    assert (answered["type"], answered["call_id"]) == ("function_call_output", "call_p")
+
+
+@pytest.mark.parametrize(
+    ("item", "arguments"),
+    [
+        ({"type": "local_shell_call", "action": {"command": ["ls"]}}, {"command": ["ls"]}),
+        ({"type": "apply_patch_call", "operation": {"path": "a"}}, {"path": "a"}),
+    ],
+)
+async def test_no_call_that_wants_an_answer_is_lost(
+    item: dict[str, Any], arguments: dict[str, Any], request_: ModelRequest
+) -> None:
     hosted = {"type": "web_search_call", "id": "ws_1", "status": "completed"}
-    item = {"type": kind, "call_id": "c", "input": "ls"}
-    done = {"type": "response.completed", "response": {"output": [hosted, item]}}
+    done = {"type": "response.completed", "response": {"output": [hosted, item | {"call_id": "c"}]}}
     with ModelServer([streamed(done)]) as server:
         said = await ask(client_of(server, MODEL), request_)
     (call,) = said.message().tool_calls
-    assert (call.id, call.name, said.finish_reason) == ("c", kind, "tool_calls")
+    assert (call.id, call.name, call.arguments) == ("c", item["type"], arguments)
 
 
 def replied(status: str, *items: dict[str, Any]) -> dict[str, Any]:

@@ -83,6 +83,10 @@ CASES = {
         (ThinkingContent(thinking="Hm, so."), F, G),
         "tool_calls",
     ),
+    "old Ollama sends arguments as an object, without ids": Case(
+        [chunk(tool_calls=[call(arguments={"x": 1})]), chunk("stop"), "[DONE]"],
+        (ToolCall(id="call_1_1", name="f", arguments={"x": 1}),),
+    ),
     "older completions have a text in the choice": Case(
         [
             {"choices": [{"index": 0, "text": "Hello ", "finish_reason": None}]},
@@ -100,6 +104,17 @@ CASES = {
             "[DONE]",
         ],
         usage=TOKENS,
+    ),
+    "LM Studio sends the name before the arguments": Case(
+        [
+            chunk(tool_calls=[{"index": 0, "id": "a", "function": {"name": "f"}}]),
+            chunk(tool_calls=[{"index": 0, "function": {"arguments": '{"x":'}}]),
+            chunk(tool_calls=[{"index": 0, "function": {"arguments": " 1}"}}]),
+            chunk("tool_calls"),
+            "[DONE]",
+        ],
+        (F,),
+        "tool_calls",
     ),
     "vLLM counts with each chunk, and repeats a call's id": Case(
         [
@@ -194,6 +209,9 @@ CASES = {
         THOUGHT,
         usage=TOKENS,
     ),
+    "Mistral names its limit differently": Case(
+        [chunk(content="Hello there."), chunk("model_length"), "[DONE]"], finish="length"
+    ),
     "Gemini gives every call the same number, and signs them": Case(
         [
             chunk(
@@ -207,6 +225,11 @@ CASES = {
         ],
         (F.model_copy(update={"thought_signature": "SIG"}), G),
     ),
+    "Gemini sends two calls at once, without numbers": Case(
+        [chunk("tool_calls", tool_calls=[call(id="a"), call("g", '{"y":2}', id="b")]), "[DONE]"],
+        (F, G),
+        "tool_calls",
+    ),
     "LiteLLM's proxy passes signed thinking on, and the same as text": Case(
         [
             chunk(
@@ -218,6 +241,21 @@ CASES = {
             *END,
         ],
         (ThinkingContent(thinking="Hm, so.", signature="SIG"), *HELLO),
+    ),
+    "a model writes its thinking into the answer": Case(
+        [
+            chunk(content="<th"),
+            chunk(content="ink>\nHm, "),
+            chunk(content="so.</thi"),
+            chunk(content="nk>\n\nHello"),
+            chunk(content=" there."),
+            *END,
+        ],
+        THOUGHT,
+    ),
+    "a model writes about thinking": Case(
+        [chunk(content="Use <think>"), chunk(content=" and </think>."), *END],
+        (TextContent(text="Use <think> and </think>."),),
     ),
     "the older way to call one function": Case(
         [
@@ -239,6 +277,7 @@ CASES = {
          b'data:{"choices":[{"delta":{"content":"there."},"finish_reason":"stop"}]}\r\r',
          b"data:[DONE]\n\n"],
     ),
+    "no end after the reason to stop": Case([chunk(content="Hello there."), chunk("stop")]),
     "a hundred equal chunks, which LiteLLM takes for a broken model": Case(
         [*[chunk(content="-- ")] * 200, *END], (TextContent(text="-- " * 200),)
     ),

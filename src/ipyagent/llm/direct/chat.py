@@ -270,10 +270,12 @@ class ChatReader(Reader):
         """The number of each call with an id."""
         self._last_by_choice: dict[int, int] = {}
         """The number of the last call of each choice."""
+        self._inputs: dict[int, str] = {}
+        """The texts so far of calls with a text in the place of arguments, by number."""
 
     def _read(self, event: JsonDict) -> Iterator[StreamChunk]:
         """Yield the chunks of an event."""
-        choices = objects_of(event.get("choices"))
+        choices = objects_of(event.get("choices")) or _native_choice(event)
         deltas = [object_of(each.get("delta")) for each in choices]
         faults = [*filter(None, (each.get("error") for each in (event, *choices, *deltas)))]
         if faults or "error" in (event.get("object"), event.get("type")):
@@ -295,7 +297,7 @@ class ChatReader(Reader):
 
     def read_whole(self, body: JsonDict) -> Iterator[StreamChunk] | None:
         """Return the chunks of a reply that came in one piece."""
-        choices = objects_of(body.get("choices"))
+        choices = objects_of(body.get("choices")) or _native_choice(body)
         is_reply = any({"message", "delta", "text"} & each.keys() for each in choices) or body.get(
             "error"
         )
@@ -305,6 +307,10 @@ class ChatReader(Reader):
         """Yield the chunks held back."""
         for kind, text in self._tags.end():
             yield StreamChunk(type=kind, data=text)
+        for index, text in self._inputs.items():
+            data = text if text.startswith("{") else json.dumps({"input": text})
+            yield StreamChunk(type="tool_call", data=data, index=index)
+        self._inputs.clear()
 
     def _count(self, usage: object) -> None:
         if isinstance(usage, dict) and usage:
@@ -390,6 +396,9 @@ class ChatReader(Reader):
         id_ = well_formed(text_of(call.get("id")))
         index = self._index_of(call, id_, number + offset, offset)
         arguments = _arguments_of(function, call)
+        if custom := object_of(call.get("custom")):
+            self._inputs[index] = self._inputs.get(index, "") + text_of(custom.get("input"))
+            arguments = None
         # Some servers send the object itself instead of its text.
         is_text = arguments is None or isinstance(arguments, str)
         text = text_of(arguments) if is_text else json.dumps(arguments)
@@ -421,7 +430,7 @@ class ChatReader(Reader):
 
 
 def _function_of(call: JsonDict) -> JsonDict:
-    """Return the function of a call, or the tool that was not offered and takes a text."""
+    """Return the function of a call, or what takes a text in the place of arguments."""
     return object_of(call.get("function")) or object_of(call.get("custom"))
 
 
@@ -455,6 +464,16 @@ def _details(delta: JsonDict) -> str:
     return "".join(text_of(d.get("text")) or text_of(d.get("summary")) for d in details)
 
 
+def _native_choice(event: JsonDict) -> list[JsonDict]:
+    """Return what Ollama's own format says as a choice; it comes in pieces."""
+    if "done" not in event or not isinstance(event.get("message"), dict):
+        return []
+    word = event.get("done_reason") or ("stop" if event["done"] else None)
+    return [{"delta": event["message"], "finish_reason": word}]
+
+
 def _other_usage(event: JsonDict) -> object:
-    """Return the counts of Groq, or of Gemini's gateways."""
+    """Return the counts of Groq, of Gemini's gateways, or of Ollama's own format."""
+    if "done" in event:
+        return event
     return event.get("usageMetadata") or object_of(event.get("x_groq")).get("usage")

@@ -145,6 +145,8 @@ class ResponsesReader(Reader):
         self._signed: set[str] = set()
         self._calls: dict[str, int] = {}
         """The number of each call by its id."""
+        self._inputs: dict[int, str] = {}
+        """The texts of calls that are no JSON, by number."""
         self._spoken: int | None = None
         """The number of the message whose text came last."""
         self._ended: int | None = None
@@ -167,6 +169,9 @@ class ResponsesReader(Reader):
             yield from self._text(place, text)
         elif stem == "response.function_call_arguments":
             yield from self._arguments(index, event.get("delta"), event.get("arguments"))
+        elif stem == "response.custom_tool_call_input":
+            known = self._inputs.get(index, "") + text_of(event.get("delta"))
+            self._inputs[index] = text_of(event.get("input")) or known
         elif kind == "response.content_part.done":
             part = object_of(event.get("part"))
             yield from self._parts([part], "content", index, count_of(event.get("content_index")))
@@ -255,11 +260,19 @@ class ResponsesReader(Reader):
             case _ if _is_call(item):
                 index = self._calls.get(_call_id(item), index)
                 yield from self._begin_call(item, index)
-                yield from self._arguments(index, None, item.get("arguments"))
+                yield from self._arguments(index, None, self._find_arguments(item, index))
+
+    def _find_arguments(self, item: JsonDict, index: int) -> object:
+        """Return the arguments of a call; those of a tool that takes a text have one name."""
+        if text := text_of(item.get("input")) or self._inputs.get(index, ""):
+            return {"input": text}
+        return item.get("arguments") or item.get("action") or item.get("operation")
 
     def _finish(self, response: JsonDict, word: str) -> Iterator[StreamChunk]:
         for number, item in enumerate(objects_of(response.get("output"))):
             yield from self._end_item(item, self._indices.get(text_of(item.get("id")), number))
+        for index, text in self._inputs.items():  # where no item came at its end
+            yield from self._arguments(index, None, {"input": text})
         if not self.has_words:  # some gateways send nothing but the text
             yield from self._parts(response.get("output_text"), "content", 0)
         if usage := object_of(response.get("usage")):
