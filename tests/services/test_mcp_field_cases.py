@@ -42,6 +42,7 @@ GREETINGS = [
     reply({"capabilities": {"tools": {}}}),
     reply({"protocolVersion": None, "serverInfo": INFO}),
     reply({"protocolVersion": 2025, "capabilities": {"tools": {}}, "serverInfo": INFO}),
+    "Server started " + reply({"protocolVersion": VERSION, "capabilities": {"tools": {}}}),
 ]
 
 
@@ -126,6 +127,33 @@ async def test_the_answer_to_a_call_is_not_lost_whatever_its_form(place: MCPLab)
     failed = await call(place, reply({"isError": True, "message": "no such city"}), "failed")
     assert not failed.success
     assert "no such city" in failed.output
+
+
+DONE = reply({"content": "done"})
+NOTED = json.dumps({"jsonrpc": "2.0", "method": "notifications/message", "params": {}})
+CUT = DONE[:-9].replace("ID", "1")
+ECHOED = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "ping"})
+LOGGED = [
+    f"INFO: called {DONE}",
+    f"\x1b[32mINFO\x1b[0m {DONE} in 3 ms",
+    '{"level": "info"}' + DONE,
+    NOTED + DONE,
+    f"received {ECHOED}, sending {DONE}",
+    f'the service said {{"id": ID, "result": "no"}}\n{DONE}',
+]
+
+
+async def test_an_answer_is_found_in_a_line_that_holds_something_else_as_well(
+    place: MCPLab,
+) -> None:
+    for number, line in enumerate(LOGGED):
+        assert (await call(place, line, f"s{number}")).output == "done", line
+    place.flag.write_text(json.dumps({"tools/call": f"INFO: {CUT}\n{DONE}"}))
+    tools = await place.tools(place.raw("written", "cut"))
+    assert (await tools["mcp_cut_echo"].function(text="x")).output == "done"
+    # What is asked in a log is not asked of this side.
+    refused = [each for each in place.heard("written") if "error" in each]
+    assert refused == []
 
 
 async def test_an_answer_without_its_object_is_not_lost(place: MCPLab) -> None:

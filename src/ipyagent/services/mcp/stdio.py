@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -26,7 +27,7 @@ from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCMessage, jsonrpc_message_adapter
 
 from ipyagent.errors import MCPConnectionError
-from ipyagent.json_types import parse_json
+from ipyagent.json_types import object_of, parse_json
 from ipyagent.services.mcp.message_filter import TransportStreams, repair_message
 
 MAX_MESSAGE = 16_000_000
@@ -36,6 +37,8 @@ BYTES_PER_SECOND = 64_000_000
 """Bytes read per second, so that a flooding server does not use up the kernel's processor."""
 
 _CHUNK = 65_536
+_DECODER = json.JSONDecoder()
+_BEGINNING = re.compile(r'\{\s*"(?:jsonrpc|id|result)"')
 _EXIT_SECONDS = 1.0  # seconds to end after its input is closed, and again after SIGTERM
 _MAX_STDERR = 8_000  # bytes that are stored
 
@@ -128,7 +131,7 @@ def _parse_messages(line: bytes) -> list[JSONRPCMessage]:
         return [jsonrpc_message_adapter.validate_json(line, by_name=False)]
     # Some servers cut texts between the two halves of a character.
     text = line.decode("utf-8-sig", "replace")
-    given = parse_json(text)
+    given = parse_json(text) or [*_find_messages(text)]
     messages = []
     for each in given if isinstance(given, list) else [given]:
         with contextlib.suppress(ValueError, RecursionError):
@@ -136,6 +139,22 @@ def _parse_messages(line: bytes) -> list[JSONRPCMessage]:
             data = text.encode("utf-8", "replace")
             messages.append(jsonrpc_message_adapter.validate_json(data, by_name=False))
     return messages
+
+
+def _find_messages(text: str) -> Iterator[object]:
+    """Yield the answers in a line that holds something else as well.
+
+    A request in it is one that the server writes to its log.
+    """
+    end = 0
+    while found := _BEGINNING.search(text, end):
+        try:
+            message, end = _DECODER.raw_decode(text, found.start())
+        except (ValueError, RecursionError):
+            return
+        fields = object_of(message)
+        if "jsonrpc" in fields and fields.keys() & {"result", "error"}:
+            yield message
 
 
 class LineSplitter:
