@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import bz2
 import csv
 import gzip
 import io
+import lzma
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -128,11 +131,13 @@ def test_about_has_two_digits() -> None:
 
 
 def test_a_packed_file_is_unpacked_only_at_its_beginning(tmp_path: Path) -> None:
-    bomb = gzip.compress(b"a,b\n" + b"0" * 20_000_000)
-    assert "rows not counted × 2 columns" in describe(tmp_path, bomb, "bomb.csv.gz")
-    for broken in (gzip.compress(b"a,b\n1,2\n")[:-20], b"a,b\n1,2\n", b"\x1f\x8b\x08\x00x"):
-        with pytest.raises(NotTableError, match="cannot be unpacked"):
-            describe(tmp_path, broken, "x.csv.gz")
+    packed = {"gz": gzip.compress, "bz2": bz2.compress, "xz": partial(lzma.compress, preset=0)}
+    for name, pack in packed.items():
+        bomb = pack(b"a,b\n" + b"0" * 20_000_000)
+        assert "rows not counted × 2 columns" in describe(tmp_path, bomb, f"bomb.csv.{name}")
+        for broken in (pack(b"a,b\n1,2\n")[:-20], b"a,b\n1,2\n", b"", b"\x1f\x8b\x08\x00x"):
+            with pytest.raises(NotTableError, match="cannot be unpacked"):
+                describe(tmp_path, broken, f"x.csv.{name}")
 
 
 # --- hostile files -------------------------------------------------------------------------------

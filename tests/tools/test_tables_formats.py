@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import io
 import json
+import lzma
 import zipfile
 from pathlib import Path
 
@@ -54,6 +56,9 @@ MEANS: dict[tuple[str, bytes], float | None] = {
     ("t.json.gz", gzip.compress(b'[{"a": 1, "v": 1}, {"a": 2, "v": 2}]')): 1.5,
     ("t.csv.gz", gzip.compress(PRICES)): 2,
     ("t.csv.zip", pack(PRICES)): 2,
+    ("t.csv.bz2", bz2.compress(PRICES)): 2,
+    ("t.tsv.xz", lzma.compress(PRICES.replace(b";", b"\t"))): 2,
+    ("t.jsonl.xz", lzma.compress(b'{"a": 1, "v": 1}\n{"a": 2, "v": 2}\n')): 1.5,
 }
 ROWS = [{"city": "Oslo", "v": 1}, {"city": "Rome", "v": 2}]
 LINES = "\n".join(map(json.dumps, ROWS))

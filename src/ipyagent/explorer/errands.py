@@ -76,7 +76,7 @@ def load_line(path: str, name: str, workspace: Workspace) -> str:
 
 
 def _ending(path: str) -> str:
-    return re.sub(r"\.(gz|zip)$", "", path.lower()).rpartition(".")[2]
+    return re.sub(r"\.(gz|bz2|xz|zip)$", "", path.lower()).rpartition(".")[2]
 
 
 def load_code(path: str, name: str, workspace: Workspace) -> str:

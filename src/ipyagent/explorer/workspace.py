@@ -16,7 +16,10 @@ from ipyagent.explorer.names import fresh, split_name
 Library = Literal["pandas", "polars"]
 
 TIMES = "\N{MULTIPLICATION SIGN}"
-TABLE_ENDINGS = (*(".csv", ".tsv", ".csv.gz", ".csv.zip", ".parquet", ".xlsx", ".json", ".jsonl"),)
+TABLE_ENDINGS = (
+    *(".csv", ".tsv", ".csv.gz", ".csv.bz2", ".csv.xz", ".csv.zip"),
+    *(".parquet", ".xlsx", ".json", ".jsonl"),
+)
 
 Kind = Literal["number", "date", "text", "bool", "other"]
 _KINDS: dict[Kind, str] = {

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import codecs
 import csv
-import gzip
 import io
 import re
 import zipfile
-import zlib
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -21,10 +19,12 @@ from ipyagent.tools.tables.cells import is_value
 from ipyagent.tools.tables.grid import arrange, count_repeated, width_and_share
 from ipyagent.tools.tables.row_kinds import Row, list_values_below
 from ipyagent.tools.tables.sample import (
+    DAMAGED,
     NotTableError,
     Sample,
     Source,
     open_archive,
+    open_packed,
 )
 from ipyagent.tools.text_encoding import BOM, TextFile, decode_file, detect_line_ending
 
@@ -66,8 +66,6 @@ _OTHER_CONTENT = {
     "JSON": re.compile(r"\s*(?:\{\s*\"|\[\s*[\[{])"),
 }
 _WHOLE_QUOTED = re.compile(r'(?:"[^"\r\n]*"[ \t]*(?:[\r\n]+|\Z)){2,}')
-_DAMAGED = (OSError, EOFError, zlib.error, zipfile.BadZipFile, ValueError, RuntimeError)
-"""Errors of damaged files while they are unpacked."""
 _FAR_MARKS = (b"999", b"-99", b"-32768", b"-2147483648")
 _MOST_FAR = 5_000
 _SINGLE_QUOTED = re.compile(r"\s*'[^'\n]*'(?:[,;|\t]'[^'\n]*')+\s*[\r\n]")
@@ -163,15 +161,14 @@ def _read_start(source: Source, count: int) -> tuple[bytes, bool]:
     try:
         with _unpack(source) as unpacked:
             data = unpacked.read(count + 1)
-    except _DAMAGED as error:
+    except (*DAMAGED, zipfile.BadZipFile, ValueError, RuntimeError) as error:
         raise NotTableError(f"it cannot be unpacked: {error}") from None
     return data[:count], len(data) <= count
 
 
-def _unpack(source: Source) -> IO[bytes] | gzip.GzipFile:
+def _unpack(source: Source) -> IO[bytes]:
     if not source.path.lower().endswith(".zip"):
-        source.file.seek(0)
-        return gzip.GzipFile(fileobj=source.file)
+        return open_packed(source)
     archive = open_archive(source.file, source.size)
     names = archive.namelist()
     if len(names) != 1:

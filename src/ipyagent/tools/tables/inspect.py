@@ -118,7 +118,7 @@ def _single(read: Callable[[Source], Sample]) -> Callable[[Source], Sequence[Sam
     return lambda source: [read(source)]
 
 
-_PACKED = re.compile(r"(?:csv|tsv|json|jsonl|ndjson)\.gz|csv\.zip")
+_PACKED = re.compile(r"(?:csv|tsv|json|jsonl|ndjson)\.(?:gz|bz2|xz)|csv\.zip")
 _READERS: Mapping[str, Callable[[Source], Sequence[Sample]]] = {
     **dict.fromkeys(delimited.ENDINGS, _single(delimited.read_delimited)),
     **dict.fromkeys(records.ENDINGS, _single(records.read_records)),

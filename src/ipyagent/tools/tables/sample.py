@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
+import lzma
 import struct
 import zipfile
-from collections.abc import Sequence
+import zlib
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import date
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 from ipyagent.kernel.describe.table import COLUMNS, Column, Table
 
@@ -16,7 +20,15 @@ _DIRECTORY = 2_000_000
 MOST_BYTES = 1_500
 """Bytes of the description that goes with a prompt."""
 OLD_OFFICE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
-_PACKED = (".gz", ".zip")
+_PACKED = (".gz", ".bz2", ".xz", ".zip")
+_OPENERS: dict[bytes, Callable[[BinaryIO], BinaryIO]] = {
+    b"\x1f": lambda file: cast(BinaryIO, gzip.GzipFile(fileobj=file)),
+    b"B": lambda file: cast(BinaryIO, bz2.BZ2File(file)),
+    b"\xfd": lambda file: cast(BinaryIO, lzma.LZMAFile(file)),  # noqa: SIM115 - closed by who reads
+}
+"""Functions that unpack a file, by its first byte."""
+DAMAGED = (OSError, EOFError, zlib.error, lzma.LZMAError)
+"""Errors of damaged files while they are unpacked."""
 
 
 class NotTableError(Exception):
@@ -126,6 +138,15 @@ class Sample:
             index=[_describe_column(each) for each in self.index],
             counted_of=f" of {self.sampled:,}" if in_part else "",
         )
+
+
+def open_packed(source: Source) -> BinaryIO:
+    """Return what unpacks a file as it is read; raises OSError for one that is not packed."""
+    opener = _OPENERS.get(source.read_at(0, 1))
+    source.file.seek(0)
+    if opener is None:
+        raise OSError("it is not packed in a known way")
+    return opener(source.file)
 
 
 def open_archive(file: BinaryIO, size: int) -> zipfile.ZipFile:
