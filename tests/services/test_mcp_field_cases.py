@@ -191,8 +191,9 @@ async def test_a_picture_is_seen_and_has_the_type_that_it_is_of(place: MCPLab) -
     assert image.media_type == kind
 
 
-async def test_a_text_that_is_embedded_as_bytes_is_read(place: MCPLab) -> None:
+async def test_an_embedded_text_is_read_as_bytes_too(place: MCPLab) -> None:
     data = base64.b64encode("Zürich\n".encode()).decode()
-    contents = {"uri": "x://a", "blob": data, "mimeType": "text/plain"}
-    block = {"type": "resource", "resource": contents}
-    assert (await call(place, reply({"content": [block]}))).output == "[resource x://a]\nZürich\n"
+    held = ({"text": "Zürich\n"}, {"blob": data, "mimeType": "text/plain"})
+    blocks = [{"type": "resource", "resource": {"uri": "x://a", **each}} for each in held]
+    told = (await call(place, reply({"content": blocks}))).output
+    assert told == "[resource x://a]\nZürich\n\n[resource x://a]\nZürich\n"

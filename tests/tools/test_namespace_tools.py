@@ -8,6 +8,7 @@ from ipyagent.kernel.namespace import PlainNamespace
 from ipyagent.schema import ToolResult
 from ipyagent.tools.base import Toolbox, Where
 from ipyagent.tools.namespace_tools import namespace_tools
+from ipyagent.tools.result_conversion import error_result
 
 
 @pytest.fixture
@@ -76,10 +77,11 @@ def test_inspecting_gives_the_live_object(tools: Toolbox, variables: dict[str, o
 def test_an_unknown_variable_is_a_failed_result_with_a_way_out(
     tools: Toolbox, name: str, error: str
 ):
-    result = call(tools, "inspect_variable", name=name)
-    assert not result.success
-    assert result.error is not None
-    assert error in result.error
+    with pytest.raises(InvalidArgumentsError) as refused:
+        call(tools, "inspect_variable", name=name)
+    result = error_result(refused.value)
+    assert error in str(result.error)
+    assert result.source == "", "nothing was read"
 
 
 @pytest.mark.spec("N23")

@@ -52,12 +52,8 @@ def namespace_tools(
     @tool(where=Where.MAIN, requires=check_variable)
     def inspect_variable(name: str) -> ToolResult:
         """Describe a variable: a table's columns, types, nulls and first rows."""
-        known = namespace.variables()
-        if name not in known:
-            return with_sources(
-                ToolResult.failure(_unknown_variable_message(name, list(known))), ()
-            )
-        value = known[name]
+        check_variable(name)
+        value = namespace.variables()[name]
         result = ToolResult(output=describe(name, value, detail=True), value=value)
         labelled = sourced.label_description(name, result)
         if not (author := find_author(name)):
