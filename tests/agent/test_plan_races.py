@@ -152,29 +152,6 @@ def test_a_plan_waits_over_a_restart_and_is_decided_on_once(
     assert ("1 of 1 step done." if answer is YES else "I do not want this plan") in said
 
 
-@pytest.mark.spec("P06", "D29", "D20")
-def test_a_plan_that_was_approved_when_the_kernel_died_is_not_run_again(
-    lab: PlanLab, tmp_path: Path
-) -> None:
-    path = tmp_path / "state.db"
-    sessions = Sessions(Journal.open(path))
-    lab.session = sessions.begin("one")
-    plan = lab.plan([{"calls": [call("list_files")]}])
-    decide_plan(lab.session, YES, find_plan(lab.session))  # and here it dies
-    sessions.close()
-    lab.session.journal.close()
-
-    again = Sessions(Journal.open(path)).resume("one")
-    lab.session = again.session
-    assert "was going on" in again.notices[0]
-    assert lab.session.journal.run(plan.id).status is RunStatus.ERROR
-    with pytest.raises(AgentError, match="no pending plan"):
-        lab.decide(YES)
-    with pytest.raises(AgentError, match="already approved at"):
-        lab.decide(YES, reference=plan.id)
-    assert lab.run(["Fine."]).output == "Fine."
-
-
 @pytest.mark.spec("P20")
 def test_a_session_that_has_ended_runs_no_plan(lab: PlanLab) -> None:
     lab.plan([{"calls": [call("list_files")]}])
