@@ -31,38 +31,8 @@ from ipyagent.schema import (
     ToolStatus,
 )
 from ipyagent.store.runs import digest_plan_text, plan_digest
-from ipyagent.tools.base import Tool, tool
-from planning import PlanLab
-
-
-@pytest.fixture
-def lab(tmp_path: Path) -> PlanLab:
-    return PlanLab(tmp_path)
-
-
-class Doing:
-    """Tools that note what was done."""
-
-    def __init__(self) -> None:
-        self.done: list[str] = []
-
-    @property
-    def tools(self) -> list[Tool]:
-        @tool(where="thread")
-        def look(what: str) -> str:
-            """Look at it."""
-            self.done.append(f"look {what}")
-            return f"{what} is there"
-
-        @tool(where="thread", sensitive=True)
-        def act(what: str, times: int = 1) -> str:
-            """Do it."""
-            self.done.append(f"act {what}")
-            if what == "badly":
-                raise ValueError("it broke")
-            return f"{what} done"
-
-        return [look, act]
+from ipyagent.tools.base import tool
+from planning import Doing, PlanLab
 
 
 def steps(*calls: dict[str, Any], text: str = "") -> dict[str, Any]:
