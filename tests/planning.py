@@ -22,7 +22,7 @@ from ipyagent.kernel.drivers import Cell, drive_sync
 from ipyagent.kernel.error_hints import installed_packages
 from ipyagent.llm.scripted import Scripted
 from ipyagent.schema import Event, Run, StopReason
-from ipyagent.tools.base import Tool
+from ipyagent.tools.base import Tool, tool
 
 AT_ONCE = STEP_RETRY.model_copy(update={"initial_delay": 0.0})
 """As many attempts as the product makes, without its pauses."""
@@ -30,6 +30,31 @@ AT_ONCE = STEP_RETRY.model_copy(update={"initial_delay": 0.0})
 Deciding = Answer | Callable[[Approval], Answer | None] | None
 
 POOL = ThreadPoolExecutor(4)
+
+
+class Doing:
+    """Tools that note what was done."""
+
+    def __init__(self) -> None:
+        self.done: list[str] = []
+
+    @property
+    def tools(self) -> list[Tool]:
+        @tool(where="thread")
+        def look(what: str) -> str:
+            """Look at it."""
+            self.done.append(f"look {what}")
+            return f"{what} is there"
+
+        @tool(where="thread", sensitive=True)
+        def act(what: str, times: int = 1) -> str:
+            """Do it."""
+            self.done.append(f"act {what}")
+            if what == "badly":
+                raise ValueError("it broke")
+            return f"{what} done"
+
+        return [look, act]
 
 
 class PlanLab(Lab):

@@ -1,6 +1,9 @@
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from servers.model_server import ModelServer
 
 
 @pytest.fixture(autouse=True)
@@ -10,3 +13,9 @@ def own_folders(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mo
     monkeypatch.setenv("XDG_DATA_HOME", str(own))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(own))
     return own
+
+
+@pytest.fixture
+def server() -> Iterator[ModelServer]:
+    with ModelServer() as started:
+        yield started

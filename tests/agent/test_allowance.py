@@ -2,7 +2,7 @@
 
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -44,12 +44,6 @@ def endless(kind: str = "text", size: int = 400) -> Reply:
         return sse(delta(**SAYS[kind](f"{number} ".ljust(size, "x") + "\n")))
 
     return Reply((Flood(frame),), headers={"Content-Type": "text/event-stream"})
-
-
-@pytest.fixture
-def server() -> Iterator[ModelServer]:
-    with ModelServer() as started:
-        yield started
 
 
 def model(server: ModelServer, name: str = "openai/gpt-4o") -> Client:

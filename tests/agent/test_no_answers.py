@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -194,12 +193,6 @@ def test_a_long_text_is_soon_looked_through(text: str) -> None:
 # -- in a run, with a service
 
 
-@pytest.fixture
-def server() -> Iterator[ModelServer]:
-    with ModelServer() as started:
-        yield started
-
-
 def asked(lab: Lab, server: ModelServer, *replies: Reply, **agent: Any) -> Any:
     server.replies = list(replies)
     base = {"openai/x": server.url, "anthropic/claude-x": server.origin}
@@ -320,8 +313,6 @@ FAILED = failure(
 )
 MALFORMED = {
     "Groq": FAILED,
-    "in a stream": stream(delta(content="I look. "), json.loads(FAILED.body)),
-    "Ollama": Reply((b'{"error": "error parsing tool call: raw=\'{path\', err=invalid"}',), 500),
     "Gemini": stream(delta(finish_reason="MALFORMED_FUNCTION_CALL"), "[DONE]"),
 }
 

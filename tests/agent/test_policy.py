@@ -1,37 +1,23 @@
 """Which calls run, which are asked about, and which never run: every case against a plain table."""
 
-import asyncio
 import itertools
-from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from harness import NO, YES, Lab, call
-from ipyagent.agent.approvals import Answer, Approval, Approvals
-from ipyagent.agent.budgets import TimeLimits
-from ipyagent.agent.dispatch import Dispatcher
+from harness import YES, Lab, call
 from ipyagent.agent.grants import FolderPermissions, Grants
 from ipyagent.agent.policy import Effect, Policy, Verdict
-from ipyagent.agent.tool_context import ToolContext
 from ipyagent.config import ConfirmMode, Rule
-from ipyagent.errors import NoFrontendError
-from ipyagent.kernel.main_thread import MainThread
-from ipyagent.redaction import Redactor
 from ipyagent.schema import (
     DecidedBy,
-    Event,
     Question,
     Scope,
-    ToolCall,
-    ToolExecution,
-    ToolFinished,
     ToolStatus,
 )
-from ipyagent.tools.base import Tool, Toolbox, tool
+from ipyagent.tools.base import Tool, tool
 
 MODES: tuple[ConfirmMode, ...] = ("confirm-sensitive", "confirm-all", "yolo")
 
@@ -43,49 +29,6 @@ def made(**traits: Any) -> Tool:
         return f"done with {path}"
 
     return act
-
-
-class Person:
-    """Answers all questions alike; without an answer nobody is there."""
-
-    def __init__(self, approvals: Approvals, answer: Answer | None) -> None:
-        self.approvals, self.answer = approvals, answer
-        self.asked: list[ToolExecution] = []
-
-    async def ask(self, approval: Approval) -> None:
-        assert isinstance(approval.subject, ToolExecution)
-        self.asked.append(approval.subject)
-        if self.answer is None:
-            raise NoFrontendError("nobody is here")
-        self.approvals.decide(approval.id, self.answer)
-
-
-def dispatched(
-    policy: Policy, tools: Iterable[Tool], calls: Iterable[ToolCall], answer: Answer | None = None
-) -> tuple[list[ToolExecution], Person]:
-    """What became of the calls, and the person who was asked."""
-    approvals, events = Approvals(), list[Event]()
-    person = Person(approvals, answer)
-
-    async def wait_until_recorded() -> None: ...
-
-    stream: Any = SimpleNamespace(
-        emit=events.append,
-        redactor=Redactor(),
-        session=SimpleNamespace(wait_until_recorded=wait_until_recorded),
-    )
-    with ThreadPoolExecutor(1) as pool:
-        context = ToolContext(
-            toolbox=Toolbox(tools),
-            policy=policy,
-            approvals=approvals,
-            asker=person,
-            stream=stream,
-            main=MainThread(),
-            threads=pool,
-        )
-        asyncio.run(Dispatcher(context, 1, tuple(calls), TimeLimits()).run())
-    return [e.execution for e in events if isinstance(e, ToolFinished)], person
 
 
 CASES = itertools.product(
@@ -203,36 +146,6 @@ def test_a_question_is_put_whatever_is_allowed_and_offers_nothing_lasting() -> N
     assert Policy("yolo", rules=rules).evaluate(ask, {}).effect is Effect.DENY
 
 
-@pytest.mark.spec("P03")
-@pytest.mark.parametrize("mode", MODES)
-def test_a_protected_call_is_asked_about_each_time_and_no_always_covers_it(
-    tmp_path: Path, mode: ConfirmMode
-) -> None:
-    guarded = ("conftest.py", "CONFTEST.py")
-    act = made(
-        sensitive=True,
-        always_asks=lambda path: f"{path} runs by itself" if path in guarded else None,
-    )
-    policy = Policy(
-        mode,
-        rules=[Rule(effect="allow", tool=("act",), path="**")],
-        folder_permissions=FolderPermissions(tmp_path),
-        root=tmp_path,
-    )
-    for scope in Scope:
-        policy.grant(act, scope)
-    for path in guarded:
-        verdict = policy.evaluate(act, {"path": path})
-        assert verdict == Verdict(Effect.ASK, reason=f"{path} runs by itself")
-    assert policy.evaluate(act, {"path": "a.py"}).effect is Effect.ALLOW
-    calls = [ToolCall(id=str(n), name="act", arguments={"path": "conftest.py"}) for n in range(3)]
-    executions, person = dispatched(policy, [act], calls, YES)
-    assert len(person.asked) == len(executions) == 3
-    assert all(asked.scopes == () and asked.concern for asked in person.asked)
-    executions, _ = dispatched(policy, [act], calls, NO)
-    assert {each.status for each in executions} == {ToolStatus.DENIED}
-
-
 ALLOW = [Rule(effect="allow", tool=("act",))]
 REFUSING: list[Callable[[str], Policy]] = [
     lambda mode: Policy(mode, granted(frozenset()), allowed_tools=("read_file",), rules=ALLOW),
@@ -253,27 +166,15 @@ WHY = ["agent.allowed_tools", "the skill tidy does not allow it", "a rule: deny 
 @pytest.mark.spec("P32", "M24", "A54")
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(("refusing", "why"), [*zip(REFUSING, WHY, strict=True)])
-def test_what_is_refused_does_not_run_even_if_the_model_was_offered_the_tool(
+def test_what_is_refused_is_denied_whatever_was_allowed(
     mode: ConfirmMode, refusing: Callable[[str], Policy], why: str
 ) -> None:
-    ran: list[str] = []
-
-    @tool(where="thread")
-    def act() -> str:
-        """Do it."""
-        ran.append("act")
-        return "done"
-
-    calls = [ToolCall(id="1", name="act")]
-    (naive,), _ = dispatched(Policy("yolo"), [act], calls, YES)
-    assert (naive.status, ran) == (ToolStatus.SUCCESS, ["act"])
-    (execution,), person = dispatched(refusing(mode), [act], calls, YES)
-    assert ran == ["act"]
-    assert (execution.status, person.asked) == (ToolStatus.DENIED, [])
-    assert why in str(execution.result.error)
-    other = tool(where="thread", name="read_file")(lambda: "x")
-    (fine,), _ = dispatched(refusing("yolo"), [other], [ToolCall(id="2", name="read_file")], YES)
-    assert fine.status is ToolStatus.SUCCESS
+    act, other = (tool(name=name, where="thread")(lambda: "x") for name in ("act", "read_file"))
+    assert Policy("yolo").evaluate(act, {}).effect is Effect.ALLOW
+    verdict = refusing(mode).evaluate(act, {})
+    assert verdict.effect is Effect.DENY
+    assert why in str(verdict.reason)
+    assert refusing("yolo").evaluate(other, {}).effect is Effect.ALLOW
 
 
 @pytest.mark.spec("A54")

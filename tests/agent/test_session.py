@@ -62,13 +62,6 @@ def test_runs_keep_their_live_results(lab: Lab) -> None:
     assert lab.session.runs[0].results[0] is run.results[0]
 
 
-async def test_a_session_without_a_journal_given_is_kept_in_memory() -> None:
-    session = Session()
-    await session.wait_until_recorded()
-    assert session.journal.path is None
-    session.journal.close()
-
-
 def test_what_is_noted_about_a_session_is_in_the_journal(tmp_path: Path) -> None:
     journal = Journal.open(tmp_path / "state.db")
     record = schema.Session(name="mine")

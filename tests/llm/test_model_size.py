@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
@@ -18,38 +14,12 @@ from ipyagent.llm.local_servers import ask_ollama, size_in_name
 from ipyagent.llm.scripted import Scripted
 from ipyagent.llm.service_client import ServiceClient
 from ipyagent.wiring.offered_tools import SHORT_RESULT, SMALL
+from servers.model_server import ModelServer, Reply
 
 SHOWN = {
     "details": {"parameter_size": "8.2B"},
     "model_info": {"general.parameter_count": 8_190_735_360, "qwen3.context_length": 40_960},
 }
-
-
-@contextmanager
-def ollama(shown: Any, status: int = 200) -> Iterator[tuple[str, list[Any]]]:
-    """A server that shows models as Ollama does."""
-    asked: list[Any] = []
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["Content-Length"]))
-            asked.append((self.path, json.loads(body), self.headers.get("Authorization")))
-            answer = json.dumps(shown).encode()
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(answer)))
-            self.end_headers()
-            self.wfile.write(answer)
-
-        def log_message(self, *args: object) -> None:
-            return
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}", asked
-    finally:
-        server.shutdown()
-        server.server_close()
 
 
 @pytest.mark.parametrize(
@@ -86,26 +56,36 @@ def test_few_parameters_or_a_short_context_make_a_model_small(
     assert size.is_small is is_small
 
 
+def ollama(shown: Any, status: int = 200) -> ModelServer:
+    """A server that shows a model as Ollama does."""
+    return ModelServer([Reply((json.dumps(shown).encode(),), status)])
+
+
+def sized(server: ModelServer, name: str) -> ServiceClient:
+    return ServiceClient(name, LLMConfig(api_base=server.origin), environ={}, start={})
+
+
 def test_ollama_is_asked_once_about_a_model_and_without_a_key() -> None:
-    with ollama(SHOWN) as (address, asked):
-        client = ServiceClient("ollama/qwen3", LLMConfig(api_base=address), environ={}, start={})
+    with ollama(SHOWN) as server:
+        client = sized(server, "ollama/qwen3")
         assert isinstance(client, Sized)
         assert client.size() == client.size() == ModelSize(8.2, 40_960)
-    assert asked == [("/api/show", {"model": "qwen3"}, None)]
+        (asked,) = server.requests
+    assert (asked.path, asked.body) == ("/api/show", {"model": "qwen3"})
+    assert "authorization" not in asked.headers
 
 
 def test_the_context_that_ollama_is_set_to_counts() -> None:
-    with ollama({**SHOWN, "parameters": "stop x\nnum_ctx    4096\n"}) as (address, _):
-        assert ask_ollama(f"{address}/v1", "qwen3") == ModelSize(8.2, 4_096)
+    with ollama({**SHOWN, "parameters": "stop x\nnum_ctx    4096\n"}) as server:
+        assert ask_ollama(server.url, "qwen3") == ModelSize(8.2, 4_096)
 
 
 @pytest.mark.parametrize(
     ("shown", "status"), [({"error": "no such model"}, 404), ([], 200), ("text", 200)]
 )
 def test_another_answer_leaves_the_name_to_decide(shown: Any, status: int) -> None:
-    with ollama(shown, status) as (address, _):
-        client = ServiceClient("ollama/odd:3b", LLMConfig(api_base=address), environ={}, start={})
-        assert client.size().parameters == 3
+    with ollama(shown, status) as server:
+        assert sized(server, "ollama/odd:3b").size().parameters == 3
 
 
 def test_a_server_that_is_away_leaves_the_name_to_decide() -> None:

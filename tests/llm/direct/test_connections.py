@@ -25,17 +25,8 @@ from servers.model_server import (
     answer,
     anthropic_answer,
     delta,
-    failure,
     sse,
 )
-
-
-async def test_clients_share_the_connection(request_: ModelRequest) -> None:
-    with ModelServer([HELLO, failure(429), HELLO]) as server:
-        await ask(client_of(server), request_)
-        await failed(client_of(server), request_)
-        await ask(client_of(server), request_)
-        assert server.connections == 1
 
 
 async def test_an_answer_that_stays_open_after_its_end_is_not_waited_for(

@@ -70,23 +70,6 @@ async def test_a_request_that_comes_too_late_is_closed() -> None:
     assert inspect.getcoroutinestate(late.request) == inspect.CORO_CLOSED
 
 
-async def test_a_call_that_is_not_given_up_brings_its_result() -> None:
-    prepared = Preparation()
-    prepared.go.set()
-    assert await waits(prepared.call()) == "hello"
-
-
-async def test_a_request_under_way_is_cancelled_as_any_other() -> None:
-    prepared = Preparation()
-    prepared.go.set()
-    task = asyncio.create_task(waits(prepared.call()))
-    await prepared.asked.wait()
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    assert inspect.getcoroutinestate(prepared.request) == inspect.CORO_CLOSED
-
-
 async def test_what_fails_in_the_thread_fails_in_the_call() -> None:
     def prepare() -> None:
         raise ValueError("no such model")

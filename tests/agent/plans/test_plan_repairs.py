@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,11 +27,6 @@ from ipyagent.schema import (
 from ipyagent.tools.base import Tool, tool
 from ipyagent.tools.static_analysis import Effects
 from planning import Deciding, PlanLab
-
-
-@pytest.fixture
-def lab(tmp_path: Path) -> PlanLab:
-    return PlanLab(tmp_path)
 
 
 class Shaky:

@@ -15,7 +15,6 @@ from ipyagent.agent.approvals import Answer, Approval
 from ipyagent.agent.loop import NOTHING_PENDING
 from ipyagent.agent.plans.draft import PLANNED_OUTPUT
 from ipyagent.agent.prompts import CALL_NOW, PLANNING
-from ipyagent.agent.session.sessions import Sessions
 from ipyagent.errors import AgentError
 from ipyagent.llm.wire import to_openai
 from ipyagent.schema import (
@@ -31,40 +30,9 @@ from ipyagent.schema import (
     ToolCall,
     ToolStatus,
 )
-from ipyagent.store.journal import Journal
 from ipyagent.store.runs import digest_plan_text, plan_digest
-from ipyagent.tools.base import Tool, tool
-from planning import PlanLab
-
-
-@pytest.fixture
-def lab(tmp_path: Path) -> PlanLab:
-    return PlanLab(tmp_path)
-
-
-class Doing:
-    """Tools that note what was done."""
-
-    def __init__(self) -> None:
-        self.done: list[str] = []
-
-    @property
-    def tools(self) -> list[Tool]:
-        @tool(where="thread")
-        def look(what: str) -> str:
-            """Look at it."""
-            self.done.append(f"look {what}")
-            return f"{what} is there"
-
-        @tool(where="thread", sensitive=True)
-        def act(what: str, times: int = 1) -> str:
-            """Do it."""
-            self.done.append(f"act {what}")
-            if what == "badly":
-                raise ValueError("it broke")
-            return f"{what} done"
-
-        return [look, act]
+from ipyagent.tools.base import tool
+from planning import Doing, PlanLab
 
 
 def steps(*calls: dict[str, Any], text: str = "") -> dict[str, Any]:
@@ -442,28 +410,6 @@ def test_the_next_prompt_knows_what_was_planned_and_done(lab: PlanLab) -> None:
     assert sum(text == "Tidy up." for text in said) == 1
     assert any("approved the plan" in text for text in said)
     assert "3 of 3 steps done." in said
-
-
-@pytest.mark.spec("P10", "H01")
-def test_a_session_with_plans_comes_back_as_it_was(lab: PlanLab, tmp_path: Path) -> None:
-    path, doing = tmp_path / "state.db", Doing()
-    sessions = Sessions(Journal.open(path))
-    before = lab.session = sessions.begin("one")
-    for answers in ([YES], [NO], [changed(("look", {"what": "z"})), YES]):
-        given = iter(answers)
-        lab.plan([PLAN], tools=doing.tools, answer=lambda _, given=given: next(given))
-    lab.plan([PLAN], tools=doing.tools)
-    record = before.record
-    sessions.close()
-    before.journal.close()
-    after = Sessions(Journal.open(path)).resume("one").session
-    assert after.messages == before.messages
-    assert list(after.graph.nodes.values()) == list(before.graph.nodes.values())
-    assert [(r.id, r.status) for r in after.runs] == [(r.id, r.status) for r in before.runs]
-    assert [r.to_dict() for r in after.runs if r.is_finished and r.steps] == [
-        r.to_dict() for r in before.runs if r.is_finished and r.steps
-    ]
-    assert after.record.pending_run_id == record.pending_run_id == before.runs[-1].id
 
 
 @pytest.mark.spec("P24")

@@ -58,11 +58,9 @@ def gate() -> Iterator[Gate]:
     gate.go.set()
 
 
-@pytest.fixture
-def lab(tmp_path: Path) -> PlanLab:
-    lab = PlanLab(tmp_path)
+@pytest.fixture(autouse=True)
+def _in_background(lab: PlanLab) -> None:
     lab.release = Cell.release
-    return lab
 
 
 def ended(lab: PlanLab) -> Run:

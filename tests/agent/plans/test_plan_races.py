@@ -20,8 +20,7 @@ from ipyagent.llm.scripted import Scripted
 from ipyagent.schema import Decision, PlanStep, Run, RunStatus, ToolCall
 from ipyagent.store.journal import Journal
 from ipyagent.store.runs import plan_digest
-from ipyagent.tools.base import tool
-from planning import PlanLab
+from planning import Doing, PlanLab
 
 STEPS = (PlanStep(call=ToolCall(id="p1", name="act", arguments={"what": "x"})),)
 
@@ -80,22 +79,10 @@ def test_a_thousand_schedules_of_answers_lead_to_one_run_or_none() -> None:
 # -- with everything around it
 
 
-@pytest.fixture
-def lab(tmp_path: Path) -> PlanLab:
-    return PlanLab(tmp_path)
-
-
 @pytest.mark.spec("P05", "P20", "P23")
 @pytest.mark.parametrize("number", range(12))
 def test_a_waiting_cell_hears_many_answers_and_follows_the_first(lab: PlanLab, number: int) -> None:
-    done: list[str] = []
-
-    @tool(where="thread", sensitive=True)
-    def act(what: str) -> str:
-        """Do it."""
-        done.append(what)
-        return "done"
-
+    doing = Doing()
     taken: list[tuple[Answer, bool]] = []
 
     def answer(approval: Approval) -> None:
@@ -106,14 +93,14 @@ def test_a_waiting_cell_hears_many_answers_and_follows_the_first(lab: PlanLab, n
         at_once([lambda each=each: click(each) for each in answers])
 
     plan = {"calls": [call("act", what="x"), call("act", what="y")]}
-    run = lab.plan([plan], tools=[act], answer=answer)
+    run = lab.plan([plan], tools=doing.tools, answer=answer)
     (first,) = [each for each, first in taken if first]
     approved = first.decision is Decision.APPROVED
-    assert done == (["x", "y"] if approved else [])
+    assert doing.done == (["act x", "act y"] if approved else [])
     assert run.status is (RunStatus.DONE if approved else RunStatus.CANCELLED)
     with pytest.raises(AgentError, match=r"already (approved|cancelled) at"):
         lab.decide(YES, reference=run.id)
-    assert done == (["x", "y"] if approved else [])
+    assert doing.done == (["act x", "act y"] if approved else [])
 
 
 @pytest.mark.spec("P06", "P22", "P25", "D29")
@@ -121,28 +108,21 @@ def test_a_waiting_cell_hears_many_answers_and_follows_the_first(lab: PlanLab, n
 def test_a_plan_waits_over_a_restart_and_is_decided_on_once(
     lab: PlanLab, tmp_path: Path, answer: Answer
 ) -> None:
-    path, done = tmp_path / "state.db", []
-
-    @tool(where="thread", sensitive=True)
-    def act(what: str) -> str:
-        """Do it."""
-        done.append(what)
-        return "done"
-
+    path, doing = tmp_path / "state.db", Doing()
     sessions = Sessions(Journal.open(path))
     lab.session = sessions.begin("one")
-    plan = lab.plan([{"calls": [call("act", what="x")]}], tools=[act])
+    plan = lab.plan([{"calls": [call("act", what="x")]}], tools=doing.tools)
     sessions.close()
     lab.session.journal.close()
 
     again = Sessions(Journal.open(path)).resume("one")
     assert f"`%agent approve {plan.plan_id}`" in again.notices[0]
-    lab.session, lab.tools = again.session, [act]
+    lab.session, lab.tools = again.session, doing.tools
     assert lab.session.runs[-1].plan == plan.plan
     with pytest.raises(AgentError, match="a plan waits"):
         lab.session.check_ready()
     run = lab.decide(answer, reference=plan.plan_id or "")
-    assert done == (["x"] if answer is YES else [])
+    assert doing.done == (["act x"] if answer is YES else [])
     assert run.plan == plan.plan
     assert [each.id for each in lab.session.runs] == [plan.parent_id, plan.id]
     with pytest.raises(AgentError, match="no pending plan"):
@@ -150,29 +130,6 @@ def test_a_plan_waits_over_a_restart_and_is_decided_on_once(
     lab.run(["Fine."])
     said = "\n".join(m.text for m in lab.client.requests[0].messages)
     assert ("1 of 1 step done." if answer is YES else "I do not want this plan") in said
-
-
-@pytest.mark.spec("P06", "D29", "D20")
-def test_a_plan_that_was_approved_when_the_kernel_died_is_not_run_again(
-    lab: PlanLab, tmp_path: Path
-) -> None:
-    path = tmp_path / "state.db"
-    sessions = Sessions(Journal.open(path))
-    lab.session = sessions.begin("one")
-    plan = lab.plan([{"calls": [call("list_files")]}])
-    decide_plan(lab.session, YES, find_plan(lab.session))  # and here it dies
-    sessions.close()
-    lab.session.journal.close()
-
-    again = Sessions(Journal.open(path)).resume("one")
-    lab.session = again.session
-    assert "was going on" in again.notices[0]
-    assert lab.session.journal.run(plan.id).status is RunStatus.ERROR
-    with pytest.raises(AgentError, match="no pending plan"):
-        lab.decide(YES)
-    with pytest.raises(AgentError, match="already approved at"):
-        lab.decide(YES, reference=plan.id)
-    assert lab.run(["Fine."]).output == "Fine."
 
 
 @pytest.mark.spec("P20")
@@ -185,21 +142,14 @@ def test_a_session_that_has_ended_runs_no_plan(lab: PlanLab) -> None:
 
 @pytest.mark.spec("P05", "D20")
 def test_what_is_put_off_between_approval_and_its_first_step_does_not_run(lab: PlanLab) -> None:
-    ran: list[str] = []
-
-    @tool(where="thread")
-    def act() -> str:
-        """Do it."""
-        ran.append("act")
-        return "done"
-
-    lab.plan([{"calls": [call("act")]}], tools=[act])
-    lab.tools = [act]
+    doing = Doing()
+    lab.plan([{"calls": [call("act", what="x")]}], tools=doing.tools)
+    lab.tools = doing.tools
     plan = decide_plan(lab.session, YES, find_plan(lab.session))
     decide_plan(lab.session, NO, plan)
     lab.client, lab.views = Scripted([]), []
     runner = lab._runner(Config(), None)
     run = drive_sync(lab.cell, lambda: carry_out(runner, plan, YES))
-    assert ran == []
+    assert doing.done == []
     assert "already cancelled at" in (run.error or "") or "already approved at" in (run.error or "")
     assert lab.run(["Fine."]).output == "Fine."
