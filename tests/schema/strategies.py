@@ -123,16 +123,17 @@ bad = made(s.ToolResult, success=st.just(False), output=texts, error=names.map("
 results = good | bad
 
 STATUS = s.ToolStatus
-executions = st.one_of(
-    *(
-        made(s.ToolExecution, status=st.sampled_from(statuses), result=came)
-        for statuses, came in (
-            ([STATUS.PENDING, STATUS.AWAITING_APPROVAL, STATUS.RUNNING], st.none()),
-            ([STATUS.SUCCESS], good),
-            ([STATUS.FAILED, STATUS.DENIED, STATUS.CANCELLED, STATUS.UNKNOWN], bad),
-        )
-    )
-)
+OPEN = [STATUS.PENDING, STATUS.AWAITING_APPROVAL, STATUS.RUNNING]
+BROKEN = [STATUS.FAILED, STATUS.DENIED, STATUS.CANCELLED, STATUS.UNKNOWN]
+
+
+def ended_calls(**own: Strategy) -> Strategy:
+    """The calls that have their result."""
+    went_well = made(s.ToolExecution, status=st.just(STATUS.SUCCESS), result=good, **own)
+    return went_well | made(s.ToolExecution, status=st.sampled_from(BROKEN), result=bad, **own)
+
+
+executions = ended_calls() | made(s.ToolExecution, status=st.sampled_from(OPEN), result=st.none())
 steps = made(s.Step, message=st.none() | replies, executions=some(executions, 1))
 runs = made(s.Run, verbose=st.integers(0, 3), rehearsals=st.just(()), steps=some(steps, 1))
 ended = st.sampled_from([s.RunStatus.DONE, s.RunStatus.ERROR, s.RunStatus.CANCELLED])

@@ -7,7 +7,7 @@ from functools import reduce
 
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
-from strategies import amounts, counts, names, replies, results, usages
+from strategies import ended_calls, made, names, replies, some, usages
 
 from ipyagent.schema import (
     ApprovalDecided,
@@ -24,16 +24,13 @@ from ipyagent.schema import (
     PlanProposed,
     PlanStep,
     PlanWaiting,
-    RetryScheduled,
     Role,
     Run,
-    RunFinished,
     RunStarted,
     RunState,
     RunStatus,
-    StepFinished,
+    Step,
     StepStarted,
-    StopReason,
     ToolCall,
     ToolExecution,
     ToolFinished,
@@ -44,6 +41,7 @@ from ipyagent.schema import (
     advance,
     fold,
 )
+from replayed import events_from_run
 
 
 def after(events: list[Event]) -> Run:
@@ -55,67 +53,27 @@ def after(events: list[Event]) -> Run:
 
 
 @st.composite
-def tool_events(draw: st.DrawFn, step: int, call_id: str) -> list[Event]:
-    """Return the events of one call."""
-    call = ToolCall(id=call_id, name=draw(names))
-    begun = ToolExecution(call=call, sensitive=draw(st.booleans()))
-    events: list[Event] = [ToolStarted(step=step, execution=begun)]
-    denied = False
-    if draw(st.booleans()):
-        decision = draw(st.sampled_from(Decision))
-        denied = decision in (Decision.DENIED, Decision.EXPIRED)
-        events += [
-            ApprovalRequested(step=step, call_id=call_id, approval_id="a"),
-            ApprovalDecided(step=step, call_id=call_id, decision=decision, by=DecidedBy.BUTTON),
-        ]
-    result = ToolResult.failure("no") if denied else draw(results)
-    status = ToolStatus.SUCCESS if result.success else ToolStatus.FAILED
-    if denied:
-        status = ToolStatus.DENIED
-    else:
-        events.append(ToolRunning(step=step, call_id=call_id))
-    done = begun.model_copy(update={"status": status, "result": result})
-    return [*events, ToolFinished(step=step, execution=ToolExecution.from_dict(dict(done)))]
-
-
-@st.composite
-def step_events(draw: st.DrawFn, number: int) -> list[Event]:
-    """Return the events of one step."""
-    events: list[Event] = [StepStarted(step=number, closing=draw(st.booleans()))]
-    if draw(st.booleans()):
-        events.append(
-            Compacted(step=number, summary=Message.of(Role.USER, "so far", synthetic=True))
-        )
-    for attempt in range(draw(st.integers(0, 2))):
-        events += [
-            RetryScheduled(step=number, attempt=attempt + 1, of=2, delay=0.5, reason="busy."),
-            MessageStarted(step=number),
-            MessageDelta(step=number, kind="text", text=draw(names)),
-        ]
-    events.append(
-        MessageFinished(
-            step=number,
-            message=draw(st.none() | replies),
-            usage=draw(usages),
-            cost_usd=draw(st.none() | amounts),
-        )
-    )
-    for call in range(draw(st.integers(0, 2))):
-        events += draw(tool_events(number, f"call_{number}_{call}"))
-    return [*events, StepFinished(step=number)]
-
-
-@st.composite
 def run_events(draw: st.DrawFn) -> list[Event]:
-    """Return the events of a whole run."""
-    events: list[Event] = [RunStarted(run=Run(id="r", max_steps=draw(counts)))]
+    """Return the events of a whole run, with pieces and summaries that a run does not keep."""
+    steps = []
     for number in range(1, draw(st.integers(1, 3)) + 1):
-        events += draw(step_events(number))
-        if draw(st.booleans()):
-            events.append(Notice(text=draw(names)))
+        ids = (st.just(f"call_{number}_{n}") for n in range(draw(st.integers(0, 2))))
+        done = tuple(draw(ended_calls(call=made(ToolCall, id=each))) for each in ids)
+        notes = draw(some(st.sampled_from(["busy. Retry 1/2 in 0.5 s.", "Noted."])))
+        message, usage = draw(st.none() | replies), draw(usages)
+        steps.append(
+            Step(number=number, message=message, usage=usage, executions=done, notes=notes)
+        )
     status = draw(st.sampled_from([RunStatus.DONE, RunStatus.ERROR, RunStatus.CANCELLED]))
-    reason = draw(st.sampled_from(StopReason))
-    return [*events, RunFinished(status=status, stop_reason=reason, duration=draw(amounts))]
+    events: list[Event] = []
+    for event in events_from_run(Run(id="r", steps=tuple(steps), status=status)):
+        events.append(event)
+        if isinstance(event, StepStarted) and draw(st.booleans()):
+            summary = Message.of(Role.USER, "so far", synthetic=True)
+            events.append(Compacted(step=event.step, summary=summary))
+        if isinstance(event, MessageStarted) and draw(st.booleans()):
+            events.append(MessageDelta(step=event.step, kind="text", text=draw(names)))
+    return events
 
 
 @pytest.mark.spec("A33", "A34", "N18")

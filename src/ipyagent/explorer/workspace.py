@@ -40,7 +40,6 @@ _SIZE = re.compile(r"(?: \([^()]*\)|\s{2,}.*|\t.*)$")
 _READING = re.compile(
     r"read with: (?P<code>.+)|in doubt: (?P<doubt>.+?): (?P<one>pd\..+) or (?P<other>pd\..+)"
 )
-_DOUBTED = re.compile(rf".+ in (?P<names>{_QUOTED}(?:, {_QUOTED})*)")
 _LITERAL = (ast.Constant, ast.Dict, ast.List, ast.Name, ast.Load, ast.Call)
 SHEET = re.compile(r"sheet_name=(['\"])(.+?)\1[,)]")
 _SAME = re.compile(r"same columns as (?P<name>\w+)")
@@ -98,15 +97,11 @@ class Table:
 
 @dataclass(frozen=True)
 class FileReading:
-    """The reading of a described file: code, "" if it needs no options; in doubt two, and why.
-
-    `columns` are those that the doubt touches, if it leaves the others as they are.
-    """
+    """The reading of a described file: code, "" if it needs no options; in doubt two, and why."""
 
     code: str = ""
     doubt: str = ""
     choices: tuple[str, ...] = ()
-    columns: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,8 +132,7 @@ class Workspace:
         """The tables in files that are not loaded, by path, with the names that they would get."""
         found = {}
         for path in self.table_files:
-            reading = self.readings.get(path, FileReading())
-            in_doubt = reading.doubt and not reading.columns
+            in_doubt = self.readings.get(path, FileReading()).doubt
             known = None if in_doubt else self.profiles.get(path)
             name = fresh(PurePosixPath(path).stem, self.variables)
             found[path] = replace(known or Table("", path=path), name=name)
@@ -233,12 +227,7 @@ def _reading(path: str, line: str) -> FileReading:
         return FileReading()
     if not found["doubt"]:
         return FileReading(found["code"] if _only_reads(found["code"], path) else "")
-    doubt, choices = found["doubt"], (found["one"], found["other"])
-    named = [_DOUBTED.fullmatch(each) for each in doubt.split("; ")]
-    if not all(named) or not _only_reads(choices[0], path):
-        return FileReading(doubt=doubt, choices=choices)
-    names = (name for each in named if each for name in re.findall(_QUOTED, each["names"]))
-    return FileReading(choices[0], doubt, choices, frozenset(map(_plain, names)))
+    return FileReading(doubt=found["doubt"], choices=(found["one"], found["other"]))
 
 
 def choose_sheets(prompt: str, workspace: Workspace) -> tuple[str, Workspace]:
