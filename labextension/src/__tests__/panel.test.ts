@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, it, vi } from 'vitest';
 
-import type { PanelState } from '../lab/panel/section';
+import type { PanelState } from '../lab/panel/controller';
 import { PanelView } from '../lab/panel/view';
 import type { Overview, PendingApproval, RunLine } from '../protocol';
 import { asking as waiting, plan } from './story';

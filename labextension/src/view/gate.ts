@@ -199,21 +199,3 @@ function isCovered(part: Element): boolean {
   const isOnTop = hit !== null && (hit.contains(part) || card.contains(hit));
   return !isOnTop || document.visibilityState !== 'visible';
 }
-
-/** The gate of the current approval: a new approval gets a new one, null gets none. */
-export class ApprovalGate {
-  private gate: Gate | null = null;
-  private approvalId: string | null = null;
-
-  constructor(private places: Places) {}
-
-  /** Follow the approval with that id, and the boxes of its call. */
-  update(approvalId: string | null): void {
-    if (approvalId !== this.approvalId) {
-      this.approvalId = approvalId;
-      this.gate?.dispose();
-      this.gate = approvalId === null ? null : new Gate(this.places);
-    }
-    this.gate?.update();
-  }
-}

@@ -36,6 +36,16 @@ function isCode(cell: ICellModel): cell is ICodeCellModel {
   return cell.type === 'code';
 }
 
+/** Call `listener` now, and whenever cells of a notebook are added, moved or removed. */
+export function watchCells({ content }: NotebookPanel, listener: () => void): void {
+  const follow = (): void => {
+    content.model?.cells.changed.connect(listener);
+    listener();
+  };
+  content.modelChanged.connect(follow);
+  follow();
+}
+
 /** Find a cell in these notebooks; null where it is gone. */
 export function placeOf(cellId: string | null, panels: NotebookPanel[]): Place | null {
   for (const panel of panels) {

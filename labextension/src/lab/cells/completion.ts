@@ -1,5 +1,4 @@
 /** Completion in `%%agent` cells: the kernel's matches, without Python's. */
-import type { JupyterFrontEndPlugin } from '@jupyterlab/application';
 import type { Cell } from '@jupyterlab/cells';
 import {
   Completer,
@@ -9,7 +8,7 @@ import {
   ICompletionProvider,
   ICompletionProviderManager
 } from '@jupyterlab/completer';
-import { INotebookTracker } from '@jupyterlab/notebook';
+import type { INotebookTracker } from '@jupyterlab/notebook';
 import type { Kernel, KernelMessage } from '@jupyterlab/services';
 import {
   codeIcon,
@@ -23,7 +22,7 @@ import {
   extensionIcon
 } from '@jupyterlab/ui-components';
 
-import { ISettings } from '../settings';
+import type { Settings } from '../settings';
 import { inMention, isPrompt } from './prompts';
 
 /** Above JupyterLab's own providers: 550 is the kernel's, 500 the words of the cell. */
@@ -161,7 +160,7 @@ class Mentions {
     private tracker: INotebookTracker,
     private manager: ICompletionProviderManager,
     private provider: Provider,
-    private settings: ISettings
+    private settings: Settings
   ) {
     tracker.activeCellChanged.connect((_, cell) => this.watch(cell));
     this.watch(tracker.activeCell);
@@ -206,23 +205,13 @@ class Mentions {
   }
 }
 
-export const completion: JupyterFrontEndPlugin<void> = {
-  id: 'ipyagent:completion',
-  description: 'Completes variables, files and options in %%agent cells.',
-  autoStart: true,
-  requires: [INotebookTracker, ISettings],
-  optional: [ICompletionProviderManager],
-  activate: (
-    _,
-    tracker: INotebookTracker,
-    settings: ISettings,
-    manager: ICompletionProviderManager | null
-  ) => {
-    if (manager === null) {
-      return;
-    }
-    const provider = new Provider();
-    manager.registerProvider(provider);
-    new Mentions(tracker, manager, provider, settings);
-  }
-};
+/** Complete variables, files and options in prompts. */
+export function completePrompts(
+  tracker: INotebookTracker,
+  manager: ICompletionProviderManager,
+  settings: Settings
+): void {
+  const provider = new Provider();
+  manager.registerProvider(provider);
+  new Mentions(tracker, manager, provider, settings);
+}

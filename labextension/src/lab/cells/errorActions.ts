@@ -1,14 +1,13 @@
 /** Buttons below a failed cell that ask the agent to fix or explain the error. */
-import type { JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { CodeCell } from '@jupyterlab/cells';
-import { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
+import type { NotebookPanel } from '@jupyterlab/notebook';
 import { PanelLayout, Widget } from '@lumino/widgets';
 
 import { h } from '../../view/dom';
-import { ILinks } from '../kernel/links';
-import { ISettings } from '../settings';
+import type { Links } from '../kernel/links';
+import type { Settings } from '../settings';
 import { addAgentCell, agentIcon, isPython } from './agentCell';
-import { runCurrent } from './cellLocations';
+import { runCurrent, watchCells } from './cellLocations';
 import { Failure, failureOf, fixPrompt, explainPrompt } from './failures';
 
 type Prompt = (failure: Failure) => string;
@@ -17,7 +16,7 @@ type Prompt = (failure: Failure) => string;
 export async function askAbout(
   panel: NotebookPanel,
   cell: CodeCell,
-  links: ILinks,
+  links: Links,
   prompt: Prompt
 ): Promise<void> {
   const failure = failureOf(cell.model);
@@ -88,13 +87,16 @@ function drawRow(ask: (prompt: Prompt) => void): Widget {
   return new Widget({ node });
 }
 
-/** Watch the cells of one notebook. */
-function watchNotebook(panel: NotebookPanel, links: ILinks, settings: ISettings): void {
+/** Offer to ask the agent about the errors in a notebook. */
+export function watchErrors(panel: NotebookPanel, links: Links, settings: Settings): void {
   const { content, sessionContext } = panel;
   const updates = new Map<CodeCell, () => void>();
   const update = (): void => updates.forEach(each => each());
   const isOffered = (): boolean => settings.now.errorActions && isPython(panel);
-  const watch = (): void => {
+  settings.changed.connect(update);
+  sessionContext.kernelChanged.connect(update);
+  panel.disposed.connect(() => settings.changed.disconnect(update));
+  watchCells(panel, () => {
     for (const cell of content.widgets) {
       if (cell instanceof CodeCell && !updates.has(cell)) {
         const ask = (prompt: Prompt): void => void askAbout(panel, cell, links, prompt);
@@ -102,23 +104,6 @@ function watchNotebook(panel: NotebookPanel, links: ILinks, settings: ISettings)
         cell.disposed.connect(() => updates.delete(cell));
       }
     }
-  };
-  settings.changed.connect(update);
-  sessionContext.kernelChanged.connect(update);
-  panel.disposed.connect(() => settings.changed.disconnect(update));
-  content.modelChanged.connect(watch);
-  void panel.context.ready.then(() => content.model?.cells.changed.connect(watch)).then(watch);
+  });
   void sessionContext.ready.then(update);
 }
-
-export const errors: JupyterFrontEndPlugin<void> = {
-  id: 'ipyagent:errors',
-  description: 'Offers to ask the agent about an error.',
-  autoStart: true,
-  requires: [INotebookTracker, ILinks, ISettings],
-  activate: (_, tracker: INotebookTracker, links: ILinks, settings: ISettings) => {
-    const watch = (panel: NotebookPanel): void => watchNotebook(panel, links, settings);
-    tracker.forEach(watch);
-    tracker.widgetAdded.connect((_, panel) => watch(panel));
-  }
-};

@@ -1,8 +1,8 @@
 /** Inserts cells below a card's own cell: code of the card, and prompts that go on. */
 import type { Cell } from '@jupyterlab/cells';
-import type { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
+import type { NotebookPanel } from '@jupyterlab/notebook';
 
-import type { ILinks } from '../kernel/links';
+import type { Links } from '../kernel/links';
 import { sharedNotebook } from '../proposals/documents';
 import { insertCells } from '../proposals/sharedCells';
 import { load } from './agentCell';
@@ -22,7 +22,7 @@ interface Below {
 }
 
 /** Find the place below the cell with `from`; a text says why there is none. */
-function findBelow(tracker: INotebookTracker, from: Element): Below | string {
+function findBelow({ tracker }: Links, from: Element): Below | string {
   const panel = tracker.find(({ content }) => content.node.contains(from));
   const above = panel?.content.widgets.findIndex(({ node }) => node.contains(from)) ?? -1;
   if (panel === undefined || above < 0) {
@@ -39,11 +39,11 @@ function findBelow(tracker: INotebookTracker, from: Element): Below | string {
 
 /** Insert cells below the one with `from`, as one undo step; return null, or why it cannot be. */
 export function insertBelow(
-  tracker: INotebookTracker,
+  links: Links,
   from: Element,
   sources: readonly string[]
 ): string | null {
-  const below = findBelow(tracker, from);
+  const below = findBelow(links, from);
   if (typeof below === 'string') {
     return below;
   }
@@ -59,13 +59,12 @@ const MODEL = /^\s(?:-m|--model)\b/;
 
 /** Run a prompt in an agent cell below, with the options of the one above that last. */
 export function askBelow(
-  tracker: INotebookTracker,
-  links: ILinks,
+  links: Links,
   from: Element,
   prompt: string,
   isModelKept: boolean
 ): string | null {
-  const below = findBelow(tracker, from);
+  const below = findBelow(links, from);
   if (typeof below === 'string') {
     return below;
   }

@@ -1,18 +1,18 @@
 /** Shows `%%agent` cells as prose: Markdown colours, wrapped lines, no language server. */
-import type { JupyterFrontEndPlugin } from '@jupyterlab/application';
 import type { Cell } from '@jupyterlab/cells';
-import { ILSPCodeExtractorsManager } from '@jupyterlab/lsp';
-import { INotebookTracker, Notebook } from '@jupyterlab/notebook';
+import type { Notebook, NotebookPanel } from '@jupyterlab/notebook';
 
-import { isPrompt, withoutPrompts } from './prompts';
+import { watchCells } from './cellLocations';
+import { isPrompt } from './prompts';
 
 const CLASS = 'ipyagent-cell';
 const MIME_TYPE = 'text/x-ipythongfm';
 
-/** Update the display of a notebook's cells when their sources change. */
-function watchNotebook(notebook: Notebook): void {
+/** Show the prompts of a notebook as prose, also when their sources change. */
+export function watchPrompts(panel: NotebookPanel): void {
+  const notebook = panel.content;
   const watched = new WeakSet<Cell>();
-  const watch = (): void => {
+  watchCells(panel, () => {
     for (const cell of notebook.widgets) {
       if (cell.model.type === 'code' && !watched.has(cell)) {
         watched.add(cell);
@@ -24,13 +24,7 @@ function watchNotebook(notebook: Notebook): void {
         update();
       }
     }
-  };
-  const follow = (): void => {
-    notebook.model?.cells.changed.connect(watch);
-    watch();
-  };
-  notebook.modelChanged.connect(follow);
-  follow();
+  });
 }
 
 function showAsProse(cell: Cell, { codeMimetype, editorConfig }: Notebook): void {
@@ -50,16 +44,3 @@ function wrap(cell: Cell, lineWrap: boolean): void {
     cell.updateEditorConfig({ lineWrap });
   }
 }
-
-export const prose: JupyterFrontEndPlugin<void> = {
-  id: 'ipyagent:prose',
-  description: 'Shows %%agent cells as prose.',
-  autoStart: true,
-  requires: [INotebookTracker],
-  optional: [ILSPCodeExtractorsManager],
-  activate: (_, tracker: INotebookTracker, extractors: ILSPCodeExtractorsManager | null) => {
-    extractors?.register(withoutPrompts, null);
-    tracker.forEach(({ content }) => watchNotebook(content));
-    tracker.widgetAdded.connect((_, { content }) => watchNotebook(content));
-  }
-};

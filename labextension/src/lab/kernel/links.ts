@@ -1,60 +1,67 @@
 /** Connects all open notebooks to their kernels. */
-import type { JupyterFrontEndPlugin } from '@jupyterlab/application';
-import { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
+import type { JupyterFrontEnd } from '@jupyterlab/application';
+import type { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
 import type { Kernel } from '@jupyterlab/services';
-import { Token } from '@lumino/coreutils';
-import { ISignal, Signal } from '@lumino/signaling';
+import { Signal } from '@lumino/signaling';
 
 import type { PageRequest } from '../../protocol';
 import { Link, OpenNotebooks } from './link';
 
-/** The links of open notebooks to their kernels. */
-export interface ILinks {
-  /** All links, each once. */
-  readonly all: readonly Link[];
-  /** The link of a notebook; null without a kernel. */
-  of(panel: NotebookPanel | null): Link | null;
-  /** The open notebooks, or those of one kernel, in the order in which they were opened. */
-  notebooks(link?: Link): NotebookPanel[];
-  /** Emitted when a link was added, removed or changed. */
-  readonly changed: ISignal<unknown, void>;
-  /** Register a handler for a kind of request. */
-  serve(what: string, handler: (panel: NotebookPanel, request: PageRequest) => unknown): void;
-}
+type Handler = (panel: NotebookPanel, request: PageRequest) => unknown;
 
-export const ILinks = new Token<ILinks>(
-  'ipyagent:ILinks',
-  'The connections of open notebooks to kernels with ipyagent.'
-);
-
-class Links implements ILinks {
-  readonly changed = new Signal<unknown, void>(this);
+/** The open notebooks, and their links to kernels. */
+export class Links {
+  /** Emitted when a link or a kernel's connection has changed, or another notebook is current. */
+  readonly changed = new Signal<this, void>(this);
 
   private links = new Map<string, Link>();
   private ownConnections = new Map<string, Kernel.IKernelConnection>();
-  private handlers = new Map<string, (panel: NotebookPanel, request: PageRequest) => unknown>();
+  private handlers = new Map<string, Handler>();
 
-  constructor(private tracker: INotebookTracker) {
-    tracker.forEach(panel => this.add(panel));
-    tracker.widgetAdded.connect((_, panel) => this.add(panel));
+  constructor(
+    readonly app: JupyterFrontEnd,
+    readonly tracker: INotebookTracker
+  ) {
+    this.forEachNotebook(panel => this.add(panel));
+    tracker.currentChanged.connect(() => this.changed.emit());
     window.addEventListener('pagehide', () => this.links.forEach(link => link.close()));
   }
 
+  /** The current notebook; null while none is open. */
+  get panel(): NotebookPanel | null {
+    return this.tracker.currentWidget;
+  }
+
+  /** The link of the current notebook. */
+  get current(): Link | null {
+    return this.of(this.panel);
+  }
+
+  /** All links, each once. */
   get all(): readonly Link[] {
     return [...new Set(this.notebooks().flatMap(panel => this.of(panel) ?? []))];
   }
 
+  /** Return the link of a notebook; null without a kernel. */
   of(panel: NotebookPanel | null): Link | null {
     return this.links.get((panel && kernelOf(panel)?.id) ?? '') ?? null;
   }
 
+  /** Call `each` with the open notebooks, and with those that are opened later. */
+  forEachNotebook(each: (panel: NotebookPanel) => void): void {
+    this.tracker.forEach(each);
+    this.tracker.widgetAdded.connect((_, panel) => each(panel));
+  }
+
+  /** Return the open notebooks, or those of one kernel, in the order in which they were opened. */
   notebooks(link?: Link): NotebookPanel[] {
     const panels: NotebookPanel[] = [];
     this.tracker.forEach(panel => panel.isDisposed || panels.push(panel));
     return panels.filter(panel => link === undefined || kernelOf(panel)?.id === link.kernel.id);
   }
 
-  serve(what: string, handler: (panel: NotebookPanel, request: PageRequest) => unknown): void {
+  /** Register a handler for a kind of request. */
+  serve(what: string, handler: Handler): void {
     this.handlers.set(what, handler);
   }
 
@@ -62,6 +69,7 @@ class Links implements ILinks {
     const { sessionContext } = panel;
     const update = (): void => this.update();
     sessionContext.kernelChanged.connect(update);
+    sessionContext.connectionStatusChanged.connect(() => this.changed.emit());
     panel.context.pathChanged.connect(update);
     panel.disposed.connect(() => {
       sessionContext.kernelChanged.disconnect(update);
@@ -179,12 +187,3 @@ class Links implements ILinks {
 function kernelOf({ sessionContext }: NotebookPanel): Kernel.IKernelConnection | null {
   return sessionContext.session?.kernel ?? null;
 }
-
-export const links: JupyterFrontEndPlugin<ILinks> = {
-  id: 'ipyagent:links',
-  description: 'Connects open notebooks to kernels that have ipyagent loaded.',
-  autoStart: true,
-  requires: [INotebookTracker],
-  provides: ILinks,
-  activate: (_, tracker: INotebookTracker) => new Links(tracker)
-};

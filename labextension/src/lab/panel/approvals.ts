@@ -8,7 +8,8 @@ import { PlanView } from '../../view/plan';
 import { reveal } from '../../view/reveal';
 import type { Before } from '../../view/sanitize';
 import { ToolView } from '../../view/tool';
-import { PanelActions, PanelState, Section } from './section';
+import type { PanelActions, PanelState } from './controller';
+import { Section } from './section';
 
 /** An approval that a cell waits for, or a plan that no cell asks about. */
 interface Item {

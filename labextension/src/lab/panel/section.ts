@@ -1,8 +1,6 @@
-/** A section of the panel that can be folded, and the panel's state and actions. */
-import type { Answer } from '../../channel';
-import type { Overview, PendingApproval } from '../../protocol';
-import { Child, h, setText } from '../../view/dom';
-import { reveal } from '../../view/reveal';
+/** Sections of the panel, which can be folded. */
+import { Child, h, setText, Slot, Views } from '../../view/dom';
+import type { PanelState } from './controller';
 
 export class Section {
   readonly body: HTMLElement;
@@ -37,44 +35,42 @@ export class Section {
   }
 }
 
-/** Return a row's title above its notes. */
-export function titleWithNotes(title: string, notes: readonly string[]): HTMLElement {
-  return h(
-    'span',
-    { class: 'ipyagent-panel-words' },
-    h('span', { class: 'ipyagent-panel-prompt' }, reveal(title)),
-    h('span', { class: 'ipyagent-note' }, reveal(notes.join(' · ')))
-  );
+/** A list of things of one kind. */
+export interface List<T> {
+  items(state: PanelState): readonly T[];
+  /** Identifies an item, whose row stays. */
+  key(item: T): string;
+  /** Draws a row anew when its item has changed. */
+  draw(item: T, row: HTMLElement): Child[];
 }
 
-export interface PanelState {
-  /** The notebook's name; null while none is open. */
-  readonly notebook: string | null;
-  /** Null without ipyagent. */
-  readonly overview: Overview | null;
-  /** False while decisions cannot reach the kernel. */
-  readonly isReachable: boolean;
-  /** The cells of the kernel's open notebooks. */
-  readonly cells: ReadonlySet<string>;
-  /** Prompts that fit the variables and files; null while the kernel has not said them. */
-  readonly prompts: readonly string[] | null;
-  /** False where no agent cell can be added. */
-  readonly canAdd: boolean;
-  /** True if the user has not decided on notifications yet. */
-  readonly canNotify: boolean;
-}
+/** A section with a list, which is hidden while it is empty. */
+export class ListSection<T> {
+  private list = h('ul', { class: 'ipyagent-panel-list' });
+  private section: Section;
+  private rows: Views<T, { element: HTMLElement; update(item: T): void }>;
 
-export interface PanelActions {
-  decide(asked: PendingApproval, approvalId: string, answer: Answer): void;
-  stop(runId: string): void;
-  jump(cellId: string): void;
-  resume(sessionId: string): void;
-  /** Ask the kernel for the models, once the named one was chosen. */
-  models(chosen: string | null): Promise<unknown>;
-  add(): void;
-  /** Run a prompt in a new cell. */
-  ask(prompt: string): void;
-  /** Insert cells with a small table and a prompt about it. */
-  insertExample(): void;
-  notify(): void;
+  readonly element: HTMLElement;
+
+  constructor(
+    name: string,
+    heading: string,
+    private of: List<T>
+  ) {
+    this.section = new Section(`${name}s`, heading, this.list);
+    this.element = this.section.element;
+    const attributes = { class: `ipyagent-panel-row ipyagent-panel-${name}` };
+    const make = () => {
+      const row = new Slot(h('li', { ...attributes, 'data-ipyagent': `panel-${name}` }));
+      const update = (item: T): void => row.show(item, () => of.draw(item, row.element));
+      return { element: row.element, update };
+    };
+    this.rows = new Views(this.list, make, item => of.key(item));
+  }
+
+  update(state: PanelState): void {
+    const items = this.of.items(state);
+    this.section.show(items.length > 0, `${items.length}`);
+    this.section.keepFocus(() => this.rows.update(items));
+  }
 }

@@ -6,10 +6,10 @@ import { ModelPicker } from '../../view/modelPicker';
 import { reveal } from '../../view/reveal';
 import { keepHtml, Before } from '../../view/sanitize';
 import { ApprovalsSection } from './approvals';
-import { RunsSection } from './runs';
-import { SessionsSection } from './sessions';
-import type { PanelActions, PanelState } from './section';
-import { PlanSection, VariablesSection } from './work';
+import type { PanelActions, PanelState } from './controller';
+import { runs, sessions, variables } from './lists';
+import { PlanSection } from './plan';
+import { ListSection } from './section';
 
 export class PanelView {
   readonly element: HTMLElement;
@@ -29,9 +29,9 @@ export class PanelView {
     this.sections = [
       new ApprovalsSection(actions, before),
       new PlanSection(),
-      new RunsSection(actions),
-      new VariablesSection(),
-      new SessionsSection(actions)
+      new ListSection('run', 'Runs', runs(actions)),
+      new ListSection('variable', 'Variables touched', variables),
+      new ListSection('session', 'Sessions', sessions(actions))
     ];
     this.element = h(
       'div',

@@ -3,7 +3,7 @@ import { CodeCellModel } from '@jupyterlab/cells';
 import type { NotebookPanel } from '@jupyterlab/notebook';
 
 import { mark } from '../cells/cellLocations';
-import type { ILinks } from '../kernel/links';
+import type { Links } from '../kernel/links';
 import type { Notebook } from './history';
 import type { Inserted } from './placement';
 import {
@@ -31,7 +31,7 @@ interface RequestDetails {
 /** Reads and changes open notebooks for the kernel. Nothing is saved here. */
 export class Documents {
   constructor(
-    private links: ILinks,
+    private links: Links,
     inserted: Inserted
   ) {
     this.serve('cells', panel => ({
