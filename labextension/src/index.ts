@@ -4,7 +4,6 @@ import { ICommandPalette } from '@jupyterlab/apputils';
 import { ICompletionProviderManager } from '@jupyterlab/completer';
 import { ILSPCodeExtractorsManager } from '@jupyterlab/lsp';
 import { INotebookTracker } from '@jupyterlab/notebook';
-import { IRenderMimeRegistry } from '@jupyterlab/rendermime';
 import { ISettingRegistry } from '@jupyterlab/settingregistry';
 import { IStatusBar } from '@jupyterlab/statusbar';
 
@@ -33,7 +32,6 @@ const plugin: JupyterFrontEndPlugin<void> = {
     ICompletionProviderManager,
     ILSPCodeExtractorsManager,
     ILayoutRestorer,
-    IRenderMimeRegistry,
     IStatusBar
   ],
   activate: (
@@ -44,7 +42,6 @@ const plugin: JupyterFrontEndPlugin<void> = {
     completers: ICompletionProviderManager | null,
     extractors: ILSPCodeExtractorsManager | null,
     restorer: ILayoutRestorer | null,
-    rendermime: IRenderMimeRegistry | null,
     bar: IStatusBar | null
   ) => {
     const links = new Links(app, tracker);
@@ -53,12 +50,12 @@ const plugin: JupyterFrontEndPlugin<void> = {
     extractors?.register(withoutPrompts, null);
     links.forEachNotebook(watchPrompts);
     if (completers !== null) {
-      completePrompts(tracker, completers, settings);
+      completePrompts(links, completers, settings);
     }
     addCommands(links, settings, palette);
     links.forEachNotebook(panel => watchErrors(panel, links, settings));
     serveNotebooks(links);
-    addPanel(links, palette, restorer, rendermime, bar);
+    addPanel(links, palette, restorer, bar);
     new Restorer(links);
     new LiveRunSaver(links);
   }

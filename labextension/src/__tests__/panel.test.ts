@@ -51,7 +51,7 @@ const actions = {
   stop: vi.fn(),
   jump: vi.fn(),
   resume: vi.fn(),
-  models: vi.fn(),
+  chooseModel: vi.fn(),
   add: vi.fn(),
   ask: vi.fn(),
   insertExample: vi.fn(),

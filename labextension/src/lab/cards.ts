@@ -7,6 +7,7 @@ import { widgetModules } from '../widgetModules';
 import { askBelow, insertBelow } from './cells/insertBelow';
 import type { Link } from './kernel/link';
 import type { Links } from './kernel/links';
+import { chooseModel } from './models';
 
 /** Everything of ours in a cell: its card, proposals. */
 const OURS = '[data-ipyagent]';
@@ -91,10 +92,19 @@ function linkOf(links: Links, card: Node): Link | null {
 export function serveCards(links: Links): void {
   widgetModules().set(WIDGET_HASH, async () => (await import('../widget')).default);
   new FocusKeeper(links);
-  host.insertCells = (from, sources) => insertBelow(links, from, sources);
-  host.askBelow = (...asked) => askBelow(links, ...asked);
+  host.insertCells = (...asked) => problemOf(() => insertBelow(links, ...asked));
+  host.askBelow = (...asked) => problemOf(() => askBelow(links, ...asked));
   host.undo = (from, runId, isDry) =>
     linkOf(links, from)?.ask('undo', { run_id: runId, dry_run: isDry });
-  host.models = (from, chosen) =>
-    linkOf(links, from)?.ask('models', { model: chosen }) ?? Promise.resolve(undefined);
+  host.chooseModel = from => chooseModel(linkOf(links, from));
+}
+
+/** Do something; return null, or why it cannot be done. */
+function problemOf(act: () => void): string | null {
+  try {
+    act();
+    return null;
+  } catch (thrown) {
+    return (thrown as Error).message;
+  }
 }

@@ -9,8 +9,6 @@ import { Faces } from './approvals/faces';
 import { NOTIFY, Notifier } from './approvals/notify';
 import { Reminder } from './approvals/reminder';
 import { addAgentCell, agentIcon, isPython } from './cells/agentCell';
-import { askAbout } from './cells/errorActions';
-import { Failure, failureOf, fixPrompt, explainPrompt } from './cells/failures';
 import { isPrompt } from './cells/prompts';
 import type { Links } from './kernel/links';
 import type { Settings } from './settings';
@@ -40,13 +38,7 @@ function commandsFor(links: Links, decisions: Decisions): Record<string, Command
       execute: () => stop(links)
     },
     'ipyagent:approve': decideCommand(decisions, 'approve', 'Approve What Is Asked'),
-    'ipyagent:deny': decideCommand(decisions, 'deny', 'Deny What Is Asked'),
-    'ipyagent:fix-error': errorCommand(links, 'Fix This Error with the Agent', fixPrompt),
-    'ipyagent:explain-error': errorCommand(
-      links,
-      'Explain This Error with the Agent',
-      explainPrompt
-    )
+    'ipyagent:deny': decideCommand(decisions, 'deny', 'Deny What Is Asked')
   };
 }
 
@@ -62,27 +54,9 @@ function decideCommand(decisions: Decisions, word: 'approve' | 'deny', label: st
   };
 }
 
-function errorCommand(links: Links, label: string, prompt: (failure: Failure) => string): Command {
-  return {
-    label,
-    caption: 'Ask in a cell below the one that failed',
-    isEnabled: () => failedCell(links) !== null,
-    execute: () => {
-      const cell = failedCell(links);
-      return links.panel && cell && askAbout(links.panel, cell, links, prompt);
-    }
-  };
-}
-
 /** Return whether the current notebook is for Python. */
 function isUsable({ panel }: Links): boolean {
   return panel !== null && isPython(panel);
-}
-
-function failedCell(links: Links): CodeCell | null {
-  const cell = links.tracker.activeCell;
-  const isFailed = cell instanceof CodeCell && failureOf(cell.model) !== null;
-  return isFailed && isUsable(links) ? cell : null;
 }
 
 /** Return whether a run is live, as the kernel reports or else by the running cell. */
@@ -132,8 +106,7 @@ export function addCommands(
       ...command,
       label: args => (args.toolbar === true ? '' : label),
       icon: id === 'ipyagent:add-cell' ? agentIcon : undefined,
-      // The context menu shows them where they apply.
-      isVisible: () => isUsable(links) && (!id.endsWith('-error') || command.isEnabled())
+      isVisible: () => isUsable(links)
     });
     palette?.addItem({ command: id, category: CATEGORY });
   }

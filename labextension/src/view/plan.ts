@@ -8,11 +8,6 @@ import { reveal } from './reveal';
 import { note } from './step';
 import { glyph, lineOf } from './tool';
 
-interface PlanItem {
-  readonly step: PlanStep;
-  readonly number: number;
-}
-
 /** The steps of a plan, and buttons while it waits for a decision here. */
 export class PlanView {
   readonly element: HTMLElement;
@@ -21,7 +16,7 @@ export class PlanView {
   private title = new Slot(h('summary', { class: 'ipyagent-note ipyagent-plan-title' }));
   private list = h('ol', { class: 'ipyagent-plan-steps', 'data-ipyagent': 'plan' });
   private fold = h('details', { open: '' }, this.title.element, this.list);
-  private steps = new Views<PlanItem, PlanStepView>(
+  private steps = new Views<PlanStep, PlanStepView>(
     this.list,
     () => new PlanStepView(this.drawing)
   );
@@ -58,7 +53,7 @@ export class PlanView {
     this.title.show([title, hash], () =>
       hash === '' ? [title] : [`${title} · hash `, h('code', {}, reveal(hash))]
     );
-    this.steps.update(plan.steps.map((step, index) => ({ step, number: index + 1 })));
+    this.steps.update(plan.steps);
     const isAsked = this.drawing.decide !== null && plan.approval !== null;
     this.hint.showIf(isAsked ? '' : plan.hint, note);
     this.approval.askPlan(plan, this.canEdit);
@@ -78,17 +73,17 @@ class PlanStepView {
     this.details.append(this.line.element, this.call.element, this.effects.element);
   }
 
-  update(item: PlanItem): void {
-    const { status, is_open, request, effects } = item.step;
+  update(step: PlanStep, index: number): void {
+    const { status, is_open, request, effects } = step;
     if (is_open !== this.isOpen) {
       this.isOpen = is_open;
       this.details.open = is_open;
     }
     this.element.dataset.state = status;
-    const { name, summary, note: why, verdict: decision } = item.step;
-    this.line.show(item, () => [
-      h('span', { class: 'ipyagent-number' }, `${item.number}`),
-      ...lineOf(item.step, { 'tool-name': name, summary, 'plan-note': why, decision })
+    const { name, summary, note: why, verdict: decision } = step;
+    this.line.show([step, index], () => [
+      h('span', { class: 'ipyagent-number' }, `${index + 1}`),
+      ...lineOf(step, { 'tool-name': name, summary, 'plan-note': why, decision })
     ]);
     this.call.show(request, () => wholeCall(request));
     this.effects.showIf(effects, each => effectsOf(each, this.drawing.before));

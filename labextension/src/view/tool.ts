@@ -124,6 +124,7 @@ function details({ remarks, result, facts }: Call): Child[] {
   ];
 }
 
+/** Return what a call put out, and its error. */
 function texts({ output, error, tone }: Result): Child[] {
   const failed = tone === 'error';
   const name = failed ? 'ipyagent-output ipyagent-error' : 'ipyagent-output';

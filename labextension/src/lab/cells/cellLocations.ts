@@ -46,6 +46,19 @@ export function watchCells({ content }: NotebookPanel, listener: () => void): vo
   follow();
 }
 
+/** Call `each` with the code cells of a notebook, and with those that are added later. */
+export function forEachCodeCell(panel: NotebookPanel, each: (cell: CodeCell) => void): void {
+  const known = new WeakSet<CodeCell>();
+  watchCells(panel, () => {
+    for (const cell of panel.content.widgets) {
+      if (cell instanceof CodeCell && !known.has(cell)) {
+        known.add(cell);
+        each(cell);
+      }
+    }
+  });
+}
+
 /** Find a cell in these notebooks; null where it is gone. */
 export function placeOf(cellId: string | null, panels: NotebookPanel[]): Place | null {
   for (const panel of panels) {

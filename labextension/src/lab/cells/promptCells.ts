@@ -2,7 +2,7 @@
 import type { Cell } from '@jupyterlab/cells';
 import type { Notebook, NotebookPanel } from '@jupyterlab/notebook';
 
-import { watchCells } from './cellLocations';
+import { forEachCodeCell } from './cellLocations';
 import { isPrompt } from './prompts';
 
 const CLASS = 'ipyagent-cell';
@@ -10,20 +10,13 @@ const MIME_TYPE = 'text/x-ipythongfm';
 
 /** Show the prompts of a notebook as prose, also when their sources change. */
 export function watchPrompts(panel: NotebookPanel): void {
-  const notebook = panel.content;
-  const watched = new WeakSet<Cell>();
-  watchCells(panel, () => {
-    for (const cell of notebook.widgets) {
-      if (cell.model.type === 'code' && !watched.has(cell)) {
-        watched.add(cell);
-        const update = (): void => showAsProse(cell, notebook);
-        // An editor accepts no change while it processes another.
-        cell.model.contentChanged.connect(() => queueMicrotask(update));
-        // The kernel's language is set on every code cell when it is known.
-        cell.model.mimeTypeChanged.connect(update);
-        update();
-      }
-    }
+  forEachCodeCell(panel, cell => {
+    const update = (): void => showAsProse(cell, panel.content);
+    // An editor accepts no change while it processes another.
+    cell.model.contentChanged.connect(() => queueMicrotask(update));
+    // The kernel's language is set on every code cell when it is known.
+    cell.model.mimeTypeChanged.connect(update);
+    update();
   });
 }
 

@@ -7,7 +7,8 @@ import { Signal } from '@lumino/signaling';
 import type { PageRequest } from '../../protocol';
 import { Link, OpenNotebooks } from './link';
 
-type Handler = (panel: NotebookPanel, request: PageRequest) => unknown;
+/** Answers a request about a notebook. */
+type Serve = (panel: NotebookPanel, request: PageRequest) => unknown;
 
 /** The open notebooks, and their links to kernels. */
 export class Links {
@@ -15,8 +16,8 @@ export class Links {
   readonly changed = new Signal<this, void>(this);
 
   private links = new Map<string, Link>();
-  private ownConnections = new Map<string, Kernel.IKernelConnection>();
-  private handlers = new Map<string, Handler>();
+  /** Answers the kernels' requests: set by `documents.ts`. */
+  serve: Serve = () => null;
 
   constructor(
     readonly app: JupyterFrontEnd,
@@ -60,11 +61,6 @@ export class Links {
     return panels.filter(panel => link === undefined || kernelOf(panel)?.id === link.kernel.id);
   }
 
-  /** Register a handler for a kind of request. */
-  serve(what: string, handler: Handler): void {
-    this.handlers.set(what, handler);
-  }
-
   private add(panel: NotebookPanel): void {
     const { sessionContext } = panel;
     const update = (): void => this.update();
@@ -87,74 +83,47 @@ export class Links {
       if (!ids.has(id)) {
         this.links.delete(id);
         link.dispose();
-        this.setOwnConnection(id, null);
+        ownOf(link)?.dispose();
       }
     }
-    for (const id of ids) {
+    ids.forEach(id =>
       this.updateLink(
         id,
-        connections.filter(connection => connection.id === id)
-      );
-    }
+        connections.filter(each => each.id === id)
+      )
+    );
     this.links.forEach(link => link.reportNotebooks());
     this.changed.emit();
   }
 
+  /**
+   * Choose the connection for a kernel's comms. JupyterLab enables comms on one connection per
+   * kernel, that of the first notebook. When this is closed the others have none, so they share one
+   * of ours.
+   */
   private updateLink(id: string, connections: Kernel.IKernelConnection[]): void {
-    const connection = this.chooseConnection(id, connections, this.links.get(id)?.kernel);
-    const link = this.linkFor(id, connection);
-    link.hasWidgets = connection !== this.ownConnections.get(id);
-    if (link.hasWidgets) {
-      this.setOwnConnection(id, null);
-    }
-  }
-
-  private linkFor(id: string, connection: Kernel.IKernelConnection): Link {
-    const link = this.links.get(id);
-    if (link === undefined) {
-      const link = new Link(
-        connection,
-        each => this.listNotebooks(each),
-        (request, each) => this.answerRequest(request, each)
-      );
-      link.changed.connect(() => this.changed.emit());
-      this.links.set(id, link);
-      return link;
-    }
+    const before = this.links.get(id);
+    const own = before === undefined ? null : ownOf(before);
+    const able = connections.filter(({ handleComms }) => handleComms);
+    const usable = able.find(each => each === before?.kernel) ?? able.at(0);
+    const connection = usable ?? own ?? connections[0].clone({ handleComms: true });
+    const link = before ?? this.addLink(id, connection);
     if (link.kernel !== connection) {
       link.useConnection(connection);
+      own?.dispose();
     }
+    link.hasWidgets = usable !== undefined;
+  }
+
+  private addLink(id: string, connection: Kernel.IKernelConnection): Link {
+    const link = new Link(
+      connection,
+      each => this.listNotebooks(each),
+      (request, each) => this.answerRequest(request, each)
+    );
+    link.changed.connect(() => this.changed.emit());
+    this.links.set(id, link);
     return link;
-  }
-
-  /**
-   * Choose the connection for comms. JupyterLab enables comms on one connection per kernel, that of
-   * the first notebook. When this is closed the others have none, so they share one of ours.
-   */
-  private chooseConnection(
-    id: string,
-    connections: Kernel.IKernelConnection[],
-    current?: Kernel.IKernelConnection
-  ): Kernel.IKernelConnection {
-    const able = connections.filter(connection => connection.handleComms);
-    const usable = able.find(connection => connection === current) ?? able.at(0);
-    const own = this.ownConnections.get(id);
-    if (usable !== undefined) {
-      return usable;
-    }
-    return own ?? this.setOwnConnection(id, connections[0].clone({ handleComms: true }));
-  }
-
-  private setOwnConnection<T extends Kernel.IKernelConnection | null>(
-    id: string,
-    connection: T
-  ): T {
-    this.ownConnections.get(id)?.dispose();
-    this.ownConnections.delete(id);
-    if (connection !== null) {
-      this.ownConnections.set(id, connection);
-    }
-    return connection;
   }
 
   private listNotebooks(link: Link): OpenNotebooks {
@@ -165,25 +134,26 @@ export class Links {
     };
   }
 
-  /** Pass a request to its handler, with the notebook at its `path` or that of its `client`. */
+  /** Answer a request, with the notebook at its `path` or that of its `client`. */
   private answerRequest(request: PageRequest, link: Link): unknown {
-    const handler = this.handlers.get(request.what);
     const { path, client } = request;
     const own = this.notebooks(link);
     const panel =
       path === null
         ? (own.find(each => kernelOf(each)?.clientId === client) ?? own.at(0))
         : this.notebooks().find(({ context }) => context.path === path);
-    if (handler === undefined) {
-      throw new Error(`this version of the page cannot do ${request.what}`);
-    }
     if (panel === undefined) {
       throw new Error('the notebook is not open');
     }
-    return handler(panel, request);
+    return this.serve(panel, request);
   }
 }
 
 function kernelOf({ sessionContext }: NotebookPanel): Kernel.IKernelConnection | null {
   return sessionContext.session?.kernel ?? null;
+}
+
+/** Return the connection of a link if it is one of ours. */
+function ownOf({ kernel, hasWidgets }: Link): Kernel.IKernelConnection | null {
+  return hasWidgets ? null : kernel;
 }

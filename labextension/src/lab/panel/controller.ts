@@ -9,6 +9,7 @@ import { NOTIFY } from '../approvals/notify';
 import { cellIds, goTo, placeOf, runBelow } from '../cells/cellLocations';
 import type { Link } from '../kernel/link';
 import type { Links } from '../kernel/links';
+import { chooseModel } from '../models';
 import { sharedNotebook } from '../proposals/documents';
 import { insertCells } from '../proposals/sharedCells';
 
@@ -133,9 +134,8 @@ export class Controller {
     }
   }
 
-  /** Ask the kernel for the models, once the named one was chosen. */
-  models(chosen: string | null): Promise<unknown> {
-    return this.links.current?.ask('models', { model: chosen }) ?? Promise.resolve(undefined);
+  chooseModel(): void {
+    void chooseModel(this.links.current);
   }
 
   add(): void {

@@ -1,10 +1,35 @@
-/** The panel's runs, variables and sessions. */
-import type { RunLine, SessionLine, VariableLine } from '../../protocol';
-import { h } from '../../view/dom';
+/** The panel's plan, runs, variables and sessions. */
+import type { PlanStepLine, RunLine, SessionLine, VariableLine } from '../../protocol';
+import { h, Slot } from '../../view/dom';
 import { button } from '../../view/form';
+import { TodosView } from '../../view/plan';
 import { reveal } from '../../view/reveal';
+import { glyph } from '../../view/tool';
 import type { PanelActions } from './controller';
-import type { List } from './section';
+import { List, Part, Section } from './section';
+
+/** Return the newest run's plan and tasks; a waiting plan is among the approvals. */
+export function planSection(): Part {
+  const list = new Slot(h('ol', { class: 'ipyagent-panel-plan', 'aria-label': 'Plan' }));
+  const tasks = new TodosView();
+  const section = new Section('plan', 'Plan and tasks', list.element, tasks.element);
+  return {
+    element: section.element,
+    update({ overview }) {
+      const { plan = [], todos = [], done = '' } = overview ?? {};
+      section.show(done !== '', done);
+      list.element.hidden = plan.length === 0;
+      list.show(plan, () => plan.map(stepOf));
+      tasks.update(todos);
+    }
+  };
+}
+
+function stepOf(step: PlanStepLine): HTMLElement {
+  const name = h('span', { class: 'ipyagent-tool-name' }, reveal(step.name));
+  const words = h('span', { class: 'ipyagent-panel-step' }, name, ' ', reveal(step.note));
+  return h('li', { 'data-state': step.status }, glyph(step), words);
+}
 
 /** Runs, newest first; `cellId` is null if the cell was deleted. */
 export function runs(

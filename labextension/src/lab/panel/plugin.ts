@@ -2,7 +2,6 @@
 import type { ILayoutRestorer } from '@jupyterlab/application';
 import type { ICommandPalette } from '@jupyterlab/apputils';
 import { NotebookActions } from '@jupyterlab/notebook';
-import type { IRenderMimeRegistry } from '@jupyterlab/rendermime';
 import type { IStatusBar } from '@jupyterlab/statusbar';
 import { Widget } from '@lumino/widgets';
 
@@ -23,7 +22,7 @@ class Panel extends Widget {
   private controller: Controller;
   private view: PanelView;
 
-  constructor(links: Links, rendermime: IRenderMimeRegistry | null) {
+  constructor(links: Links) {
     super();
     this.id = PANEL;
     this.title.icon = agentIcon;
@@ -32,10 +31,7 @@ class Panel extends Widget {
     this.node.setAttribute('role', 'region');
     this.node.setAttribute('aria-label', 'ipyagent');
     this.controller = new Controller(links);
-    this.view = new PanelView(
-      this.controller,
-      html => rendermime?.sanitizer.sanitize(html) ?? html
-    );
+    this.view = new PanelView(this.controller);
     this.node.append(this.view.element);
     const update = (): void => this.update();
     links.forEachNotebook(panel => watchCells(panel, update));
@@ -83,11 +79,10 @@ export function addPanel(
   links: Links,
   palette: ICommandPalette | null,
   restorer: ILayoutRestorer | null,
-  rendermime: IRenderMimeRegistry | null,
   bar: IStatusBar | null
 ): void {
   const { commands, shell } = links.app;
-  const widget = new Panel(links, rendermime);
+  const widget = new Panel(links);
   shell.add(widget, 'right', { rank: 850, type: 'ipyagent' });
   restorer?.add(widget, PANEL);
   commands.addCommand(SHOW, {

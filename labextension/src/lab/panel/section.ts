@@ -44,33 +44,29 @@ export interface List<T> {
   draw(item: T, row: HTMLElement): Child[];
 }
 
-/** A section with a list, which is hidden while it is empty. */
-export class ListSection<T> {
-  private list = h('ul', { class: 'ipyagent-panel-list' });
-  private section: Section;
-  private rows: Views<T, { element: HTMLElement; update(item: T): void }>;
-
+/** A part of the panel. */
+export interface Part {
   readonly element: HTMLElement;
+  update(state: PanelState): void;
+}
 
-  constructor(
-    name: string,
-    heading: string,
-    private of: List<T>
-  ) {
-    this.section = new Section(`${name}s`, heading, this.list);
-    this.element = this.section.element;
+/** Return a section with a list, which is hidden while it is empty. */
+export function listSection<T>(name: string, heading: string, of: List<T>): Part {
+  const list = h('ul', { class: 'ipyagent-panel-list' });
+  const section = new Section(`${name}s`, heading, list);
+  const make = () => {
     const attributes = { class: `ipyagent-panel-row ipyagent-panel-${name}` };
-    const make = () => {
-      const row = new Slot(h('li', { ...attributes, 'data-ipyagent': `panel-${name}` }));
-      const update = (item: T): void => row.show(item, () => of.draw(item, row.element));
-      return { element: row.element, update };
-    };
-    this.rows = new Views(this.list, make, item => of.key(item));
-  }
-
-  update(state: PanelState): void {
-    const items = this.of.items(state);
-    this.section.show(items.length > 0, `${items.length}`);
-    this.section.keepFocus(() => this.rows.update(items));
-  }
+    const row = new Slot(h('li', { ...attributes, 'data-ipyagent': `panel-${name}` }));
+    const update = (item: T): void => row.show(item, () => of.draw(item, row.element));
+    return { element: row.element, update };
+  };
+  const rows = new Views(list, make, (item: T) => of.key(item));
+  return {
+    element: section.element,
+    update(state) {
+      const items = of.items(state);
+      section.show(items.length > 0, `${items.length}`);
+      section.keepFocus(() => rows.update(items));
+    }
+  };
 }

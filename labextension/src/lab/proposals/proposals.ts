@@ -5,7 +5,7 @@ import type { Answer } from '../../channel';
 import { listWaiting } from '../approvals/waiting';
 import type { Links } from '../kernel/links';
 import { Proposal, Waiting } from './cellProposal';
-import { Documents } from './documents';
+import { serveRequests } from './documents';
 import { Inserted } from './placement';
 
 const TOOLS = ['edit_cell', 'insert_cell'];
@@ -85,6 +85,6 @@ class Proposals {
 /** Let tools change open notebooks, and show changes that wait for a decision. */
 export function serveNotebooks(links: Links): void {
   const inserted = new Inserted();
-  new Documents(links, inserted);
+  serveRequests(links, inserted);
   new Proposals(links, inserted);
 }
