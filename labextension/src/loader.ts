@@ -20,22 +20,17 @@ export interface CardModel extends WidgetModel {
   send(message: ToRun | Protocol['from_card']): void;
 }
 
-interface Loader {
-  initialize(context: { model: CardModel }): () => void;
-  render(context: { model: CardModel; el: HTMLElement }): Promise<() => void>;
-}
-
 type Import = (source: string) => Promise<{ default: MakeWidget }>;
 
 /** Create the widget; `importSource` evaluates the text of a module. */
-export default function loader(importSource: Import = importBlob): Loader {
+export default function loader(importSource: Import = importBlob) {
   let widget: Promise<Widget> | null = null;
   const closed = new AbortController();
   const load = (model: CardModel): Promise<Widget> =>
     (widget ??= findModule(model, closed.signal, importSource).then(make => make()));
   return {
     // Not awaited: anywidget delivers messages, such as the module, only after this returns.
-    initialize({ model }) {
+    initialize({ model }: { model: CardModel }) {
       const opened = load(model).then(widget => widget.initialize({ model }));
       opened.catch(() => undefined); // the view shows the error
       return () => {
@@ -43,30 +38,20 @@ export default function loader(importSource: Import = importBlob): Loader {
         opened.then(close => close()).catch(() => undefined);
       };
     },
-    async render(place) {
+    async render(place: { model: CardModel; el: HTMLElement }) {
       const widget = await load(place.model);
       return widget.render(place);
     }
   };
 }
 
+/** Find the module, or request it, repeatedly: a request may be lost while the page connects. */
 function findModule(
   model: CardModel,
   closed: AbortSignal,
   importSource: Import
 ): Promise<MakeWidget> {
   const key = String(model.get(KEY));
-  const known = widgetModules().get(key);
-  return known === undefined ? askForModule(model, key, closed, importSource) : known();
-}
-
-/** Request the module, repeatedly: a request may be lost while the page connects. */
-function askForModule(
-  model: CardModel,
-  key: string,
-  closed: AbortSignal,
-  importSource: Import
-): Promise<MakeWidget> {
   return new Promise((resolve, reject) => {
     let pause = FIRST_PAUSE;
     let timer: ReturnType<typeof setTimeout>;

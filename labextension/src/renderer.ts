@@ -19,7 +19,6 @@ class RunRenderer extends Widget implements IRenderMime.IRenderer {
   private transcript: Transcript | null = null;
   private html = '';
   private channel: Channel | null = null;
-  private release = (): void => undefined;
   private clean: (html: string) => string;
 
   constructor({ sanitizer }: IRenderMime.IRendererOptions) {
@@ -37,7 +36,6 @@ class RunRenderer extends Widget implements IRenderMime.IRenderer {
 
   dispose(): void {
     live.appeared.disconnect(this.revive);
-    this.release();
     this.view?.dispose();
     super.dispose();
   }
@@ -51,8 +49,6 @@ class RunRenderer extends Widget implements IRenderMime.IRenderer {
   };
 
   private redraw(): void {
-    this.release();
-    this.release = () => undefined;
     this.view?.dispose();
     this.node.replaceChildren(this.draw());
   }
@@ -64,10 +60,9 @@ class RunRenderer extends Widget implements IRenderMime.IRenderer {
       return this.html === '' ? note(UNKNOWN) : sanitize(this.html, this.clean);
     }
     const channel = (this.channel = channelOf(transcript));
-    const view = (this.view = new RunView(channel, this.clean));
-    this.release = channel?.subscribe(now => view.update(now)) ?? this.release;
-    view.update(channel?.transcript ?? transcript);
-    return view.element;
+    this.view = new RunView(channel, this.clean);
+    this.view.update(channel?.transcript ?? transcript);
+    return this.view.element;
   }
 }
 

@@ -41,14 +41,9 @@ export default function widget(): Widget {
     render({ model, el }) {
       const opened = open(model);
       const view = new RunView(opened);
-      const unsubscribe = opened.subscribe(transcript => view.update(transcript));
-      view.update(opened.transcript);
       view.element.addEventListener(CUT_OFF, () => opened.disconnect());
       el.append(view.element);
-      return () => {
-        unsubscribe();
-        view.dispose();
-      };
+      return () => view.dispose();
     }
   };
 }

@@ -86,16 +86,6 @@ def test_deny_with_a_reason(folder: Path, cells: Make) -> None:
     expect(book.output(2)).to_contain_text("False")
 
 
-def test_always_asks_once_for_the_session(folder: Path, cells: Make) -> None:
-    option = script(folder, "always", python("a = 1"), python("b = 2"), "Both.")
-    book = cells(LOAD, f"%%agent {option}\nBegin.", "print(a + b)")
-    book.start_all()
-    book.expect_state(1, "waiting")
-    press(book.run(1).locator("[data-ipyagent=always]"))
-    book.expect_done(2)
-    expect(book.output(2)).to_contain_text("3")
-
-
 def test_approve_and_deny_by_shortcuts_when_the_call_was_seen(folder: Path, cells: Make) -> None:
     option = script(folder, "keys", python("first = 1"), python("second = 2"), "Done.")
     book = cells(
@@ -414,46 +404,6 @@ def test_a_prompt_that_a_failing_cell_kept_from_running_is_told_and_can_be_run(c
     expect(book.prompt(2)).to_have_text("[ ]:")
     toast.get_by_role("button", name="Run it").click()
     book.expect_state(2, "done")
-
-
-# Of the answer against what is under it; null while a card makes room for what is kept of it.
-CONTRAST = """() => {
-    const element = document.querySelector('[data-ipyagent=answer]');
-    if (element === null) return null;
-    const light = (color) => {
-        const [r, g, b] = color.match(/[\\d.]+/g).map(Number).map((v) => {
-            v /= 255;
-            return v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4;
-        });
-        return 0.2126 * r + 0.7152 * g + 0.0722 * b;
-    };
-    let under = element;
-    let background = 'rgba(0, 0, 0, 0)';
-    while (under && /, 0\\)$/.test(background)) {
-        background = getComputedStyle(under).backgroundColor;
-        under = under.parentElement;
-    }
-    const [a, b] = [light(getComputedStyle(element).color), light(background)];
-    return (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
-}"""
-
-
-def test_text_is_readable_in_both_themes(folder: Path, cells: Make) -> None:
-    option = script(
-        folder,
-        "theme",
-        python("import pandas as pd\npd.DataFrame({'a': [1, 2], 'b': ['x', 'y']})", thinking="Hm."),
-        "Done: `a` and **b**.\n\n| a | b |\n|---|---|\n| 1 | x |",
-    )
-    book = cells(LOAD, f"%%agent {option} --confirm yolo\nBegin.")
-    book.start_all()
-    book.expect_state(1, "done")
-    for theme, is_light in (("JupyterLab Dark", "false"), ("JupyterLab Light", "true")):
-        change = "theme => window.jupyterapp.commands.execute('apputils:change-theme', {theme})"
-        book.page.evaluate(change, theme)
-        expect(book.page.locator("body")).to_have_attribute("data-jp-theme-light", is_light)
-        book.shot(f"theme-{theme.split()[-1].lower()}")
-        assert book.page.wait_for_function(CONTRAST).json_value() > 4.5, theme
 
 
 # Saved, and opened again

@@ -26,18 +26,6 @@ WIDGETS_HAVE_A_SUBSHELL = """() => {
 }"""
 
 
-def test_the_page_connects_when_ipyagent_is_loaded_and_again_when_it_is_loaded_anew(notebook: Any):
-    book = notebook("%load_ext ipyagent", PAGES, PAGES)
-    book.start(0)
-    book.expect_done(0)
-    book.start(1)
-    expect(book.output(1)).to_contain_text(f"[('{book.name}',)]")
-    book.save()
-    book.open().ready()
-    book.start(2)
-    expect(book.output(2)).to_contain_text(f"[('{book.name}',)]")
-
-
 def test_a_request_of_the_kernel_that_the_page_does_not_know_comes_back_as_an_error(notebook: Any):
     ask = """\
 import concurrent.futures

@@ -151,7 +151,7 @@ def test_escape_leaves_a_field_for_its_cell_and_keeps_what_is_written(
     write_and_leave("reason")
     write_and_leave("say")
     book.run(1).locator("[data-ipyagent=edit]").click()
-    write_and_leave("changed")
+    write_and_leave("arguments")
     book.run(1).locator("[data-ipyagent=cancel-edit]").click()
     press(book.run(1).locator("[data-ipyagent=approve]"))
     book.expect_state(1, "done")

@@ -86,18 +86,6 @@ def test_the_card_asks_while_the_proposed_cell_is_out_of_sight(book: Any) -> Non
     faces.expect(faces.card, CARD)
 
 
-def test_the_panel_asks_while_nothing_else_is_in_sight_and_then_leads_back(book: Any) -> None:
-    here = book(INSERT)
-    here.ask().waits()
-    scroll_away(here.book, 6)
-    faces, side = Faces(here.page), Side(here.page).open()
-    faces.expect(faces.panel, SIDE)
-    here.book.shot("one-face-panel")
-    press(faces.panel.locator("[data-ipyagent=approve]"))
-    here.book.expect_state(1, "done")
-    expect(side.approvals).to_have_count(0)
-
-
 def test_with_nothing_in_sight_a_toast_leads_to_the_face_that_asks(book: Any) -> None:
     here = book(INSERT)
     side = Side(here.page).open()
@@ -209,8 +197,8 @@ def test_a_proposed_cell_is_changed_in_its_place_and_allowed_for_longer(book: An
     here.ask().waits()
     here.see()
     here.proposals().locator("[data-ipyagent=edit]").click()
-    here.proposals().locator("[data-ipyagent=changed]").fill("x = 10")
-    here.proposals().locator("[data-ipyagent=change]").click()
+    here.proposals().locator("[data-ipyagent=arguments]").fill("x = 10")
+    here.proposals().locator("[data-ipyagent=save]").click()
     expect(here.proposals()).to_contain_text("x = 10")
     here.see()
     here.proposals().locator("[data-ipyagent=always]").click()

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Page
-from rich_run import saved_run, snapshot
 
 STATIC = Path(__file__).parents[2] / "src/ipyagent/ui/static"
 
@@ -97,29 +96,6 @@ def page(site: Site, chromium: Browser) -> Iterator[Page]:
     tab.close()
 
 
-def hostile_run() -> dict[str, Any]:
-    """The story with hostile text in its answer, output, tables, drawings, notes and errors."""
-    text = "\n\n".join(VECTORS)
-    run = saved_run()
-    run |= {"context": text, "notes": [text], "error": text, "model": text, "prompt": text}
-    run |= {"plan": saved_run("plan.json")["plan"], "plan_id": text}
-    for planned in run["plan"]:
-        planned["note"] = text
-        planned["call"] |= {"name": text, "arguments": {text: text}}
-    for step in run["steps"]:
-        for block in (step["message"] or {"content": []})["content"]:
-            block |= {key: text for key in ("text", "thinking") if key in block}
-        for execution in step["executions"]:
-            todos = [{"content": text}] if execution["call"]["name"] == "todo_write" else []
-            execution["call"]["arguments"] = {text: text, "todos": todos}
-            execution["concern"] = text
-            if execution["question"]:
-                execution["question"] = {"text": text, "choices": [text]}
-            kinds = {"text/html": text}, {"text/markdown": text}, {"image/svg+xml": SVG}
-            execution["result"] |= {"output": text, "displays": [{"data": data} for data in kinds]}
-    return run
-
-
 def settle(page: Any) -> None:
     """Let everything that wants to load or run do so."""
     page.wait_for_load_state("networkidle")
@@ -132,20 +108,3 @@ def test_hostile_text_set_as_markup_runs_and_leaks(site: Site, page: Any):
     settle(page)
     assert page.evaluate("window.pwned") == 1
     assert len(site.leaks) >= 5
-
-
-@pytest.mark.spec("H17")
-def test_hostile_text_in_a_run_is_only_text(site: Site, page: Any):
-    page.evaluate("m => receive(m)", snapshot(hostile_run()))
-    page.evaluate("document.querySelectorAll('details').forEach(d => (d.open = true))")
-    page.locator("[data-ipyagent=answer]").click()
-    settle(page)
-    assert "window.pwned = 1" in page.locator("[data-ipyagent=answer]").text_content()
-    assert page.locator("img[src^='data:image/svg']").count() > 0
-    for place in (".ipyagent-question", "[data-ipyagent=plan]", "[data-ipyagent=todos]"):
-        assert "window.pwned = 1" in page.locator(place).text_content()
-    assert page.evaluate("window.pwned") is None
-    assert site.leaks == []
-    acting = "button:not([data-ipyagent=copy], [data-ipyagent=undo]), input, form, iframe"
-    assert page.locator("#place").locator(acting).count() == 0
-    assert page.locator("#place [style], #place [id], #place script, #place style").count() == 0

@@ -68,10 +68,10 @@ describe('a call that waits', () => {
   const edit = (call: Partial<Call>, to?: string) => {
     view.update(waiting({ approval, ...call }));
     find('edit')?.click();
-    const changed = find('changed') as HTMLTextAreaElement;
+    const changed = find('arguments') as HTMLTextAreaElement;
     const before = changed.value;
     changed.value = to ?? before;
-    find('change')?.click();
+    find('save')?.click();
     return before;
   };
   const sent = () => decide.mock.calls.map(([, answer]) => answer as unknown);
@@ -95,12 +95,12 @@ describe('a call that waits', () => {
     expect(view.element.querySelector('.ipyagent-editor .ipyagent-error')?.textContent).toContain(
       'not JSON'
     );
-    expect(document.activeElement).toBe(find('changed'));
+    expect(document.activeElement).toBe(find('arguments'));
   });
 
   it('stays as it is without a change; the buttons come back', () => {
     edit({ request: code('x = 1') });
-    expect([sent(), find('changed')]).toEqual([[], null]);
+    expect([sent(), find('arguments')]).toEqual([[], null]);
     expect(find('approve')?.closest<HTMLElement>('[hidden]')).toBeNull();
     expect(document.activeElement).toBe(find('edit'));
   });
@@ -109,7 +109,7 @@ describe('a call that waits', () => {
     view.update(waiting({ approval, request: code('x = 1') }));
     find('edit')?.click();
     view.update(waiting({ approval: approval && { ...approval, id: 'a9' }, request: code('y') }));
-    expect(find('changed')).toBeNull();
+    expect(find('arguments')).toBeNull();
     expect(find('approve')?.closest<HTMLElement>('[hidden]')).toBeNull();
   });
 });

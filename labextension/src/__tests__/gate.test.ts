@@ -5,7 +5,7 @@ import type { Call } from '../protocol';
 import { host } from '../view/host';
 import { ProposalView } from '../view/proposal';
 import { RunView } from '../view/run';
-import { asking, EFFECTS, plan, request, TRANSCRIPT, withCall, withPlan } from './story';
+import { asking, EFFECTS, plan, request, withCall, withPlan } from './story';
 
 const EVIL = 'evil()';
 const many = (text: string, times: number) => text.repeat(times);
@@ -256,14 +256,6 @@ describe('what approves', () => {
     look();
     expect(isActive(approve)).toBe(true);
   });
-
-  it('has no bar and no marks any more once it was decided', () => {
-    const { root } = drawn(honest);
-    const view = new RunView(null);
-    view.update(TRANSCRIPT);
-    expect(root.querySelectorAll('.ipyagent-end')).toHaveLength(1);
-    expect(view.element.querySelectorAll('.ipyagent-end, .ipyagent-button-more')).toHaveLength(0);
-  });
 });
 
 describe('the same holds', () => {
@@ -320,7 +312,7 @@ describe('the same holds', () => {
 
   it('for a call and for a plan in the panel', () => {
     const actions = { decide: vi.fn(), stop: vi.fn(), jump: vi.fn() };
-    const begin = { models: vi.fn(), ask: vi.fn(), insertExample: vi.fn() };
+    const begin = { chooseModel: vi.fn(), ask: vi.fn(), insertExample: vi.fn() };
     const more = { ...begin, resume: vi.fn(), add: vi.fn(), notify: vi.fn() };
     const panel = new PanelView({ ...actions, ...more });
     document.body.replaceChildren(panel.element);

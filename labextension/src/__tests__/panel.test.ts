@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, it, vi } from 'vitest';
 
-import type { PanelState } from '../lab/panel/section';
+import type { PanelState } from '../lab/panel/controller';
 import { PanelView } from '../lab/panel/view';
 import type { Overview, PendingApproval, RunLine } from '../protocol';
 import { asking as waiting, plan } from './story';
@@ -51,7 +51,7 @@ const actions = {
   stop: vi.fn(),
   jump: vi.fn(),
   resume: vi.fn(),
-  models: vi.fn(),
+  chooseModel: vi.fn(),
   add: vi.fn(),
   ask: vi.fn(),
   insertExample: vi.fn(),

@@ -127,8 +127,8 @@ describe('a proposal', () => {
   it('can be edited in its place', () => {
     const view = edit();
     find(view, 'edit').click();
-    find(view, 'changed').value = '{"cell": 2, "source": "x = 3"}';
-    find(view, 'change').click();
+    find(view, 'arguments').value = '{"cell": 2, "source": "x = 3"}';
+    find(view, 'save').click();
     const changed = { cell: 2, source: 'x = 3' };
     expect(decide.mock.calls).toEqual([[{ decision: 'edit_call', arguments: changed }]]);
   });

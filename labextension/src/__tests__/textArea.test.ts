@@ -7,7 +7,7 @@ const cancel = (event: Event) => {
   event.preventDefault();
 };
 const isKept = (inputType: string) => {
-  const field = textArea('changed', 'Code', 'x = 1');
+  const field = textArea('arguments', 'Code', 'x = 1');
   field.addEventListener('beforeinput', cancel, { once: true });
   return field.dispatchEvent(new InputEvent('beforeinput', { inputType, cancelable: true }));
 };

@@ -369,36 +369,11 @@ describe('steps that only read', () => {
 });
 
 describe('streaming', () => {
-  const stream = (
-    text: string,
-    size: number,
-    watch: (root: HTMLElement) => void = () => undefined
-  ) => {
+  const stream = (text: string, size: number) => {
     for (let end = size; end < text.length + size; end += size) {
       view.update(inStep(begun(), { text: text.slice(0, end), is_streaming: true }));
-      watch(view.element);
     }
   };
-
-  it('seals a block when the next one has begun, and never touches it again', () => {
-    const seen = new Set<Element>();
-    const removed: Element[] = [];
-    stream('First *one*.\n\nSecond.\n\n- a\n\n- b\n\n```\n\nx\n\n```\n\nThe end', 3, root => {
-      seen.forEach(element => {
-        if (!element.isConnected) {
-          removed.push(element);
-        }
-      });
-      root
-        .querySelectorAll('.ipyagent-sealed > p, .ipyagent-sealed > ul')
-        .forEach(e => seen.add(e));
-    });
-    expect(seen.size).toBe(3);
-    expect(removed).toEqual([]);
-    expect(view.element.querySelectorAll('li')).toHaveLength(2);
-    expect(view.element.querySelector('.ipyagent-markdown pre')?.textContent).toBe('\nx\n\n');
-    expect(view.element.querySelector('.ipyagent-open')?.textContent.trim()).toBe('The end');
-  });
 
   it.each([1, 2, 7, 64])('comes to the same in pieces of %i as at once', size => {
     const text =

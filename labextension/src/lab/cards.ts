@@ -1,13 +1,13 @@
 /** Serves cards: the module that draws them, what they ask for, and the keyboard focus. */
-import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
-import { INotebookTracker, NotebookActions } from '@jupyterlab/notebook';
+import { NotebookActions } from '@jupyterlab/notebook';
 
 import { host } from '../view/host';
 import { WIDGET_HASH } from '../widgetHash';
 import { widgetModules } from '../widgetModules';
 import { askBelow, insertBelow } from './cells/insertBelow';
 import type { Link } from './kernel/link';
-import { ILinks } from './kernel/links';
+import type { Links } from './kernel/links';
+import { chooseModel } from './models';
 
 /** Everything of ours in a cell: its card, proposals. */
 const OURS = '[data-ipyagent]';
@@ -22,7 +22,7 @@ class FocusKeeper {
   private focused: { readonly element: Element; readonly cell: Element } | null = null;
   private changes = new MutationObserver(() => this.onChange());
 
-  constructor(private tracker: INotebookTracker) {
+  constructor(private links: Links) {
     document.addEventListener('focusin', ({ target }) => this.onFocus(target as Element));
     document.addEventListener('click', event => this.onClick(event));
     document.addEventListener('keydown', event => this.onKey(event));
@@ -66,7 +66,7 @@ class FocusKeeper {
   }
 
   private focusCell(cell: Element): void {
-    const notebook = this.tracker.currentWidget?.content;
+    const notebook = this.links.panel?.content;
     const index = notebook?.widgets.findIndex(({ node }) => node === cell) ?? -1;
     if (notebook !== undefined && index >= 0) {
       notebook.mode = 'command';
@@ -82,25 +82,29 @@ function cellOf(element: Element): Element | null {
 }
 
 /** Return the connection to the kernel of a card. */
-function linkOf(links: ILinks, card: Node): Link | null {
+function linkOf(links: Links, card: Node): Link | null {
   const panel = links.notebooks().find(({ node }) => node.contains(card));
   const link = links.of(panel ?? null);
   return link?.overview ? link : null;
 }
 
-export const cards: JupyterFrontEndPlugin<void> = {
-  id: 'ipyagent:cards',
-  description: 'Draws the cards of runs that are on, and serves their buttons.',
-  autoStart: true,
-  requires: [INotebookTracker, ILinks],
-  activate: (_: JupyterFrontEnd, tracker: INotebookTracker, links: ILinks) => {
-    widgetModules().set(WIDGET_HASH, async () => (await import('../widget')).default);
-    new FocusKeeper(tracker);
-    host.insertCells = (from, sources) => insertBelow(tracker, from, sources);
-    host.askBelow = (...asked) => askBelow(tracker, links, ...asked);
-    host.undo = (from, runId, isDry) =>
-      linkOf(links, from)?.ask('undo', { run_id: runId, dry_run: isDry });
-    host.models = (from, chosen) =>
-      linkOf(links, from)?.ask('models', { model: chosen }) ?? Promise.resolve(undefined);
+/** Serve the cards of this page. */
+export function serveCards(links: Links): void {
+  widgetModules().set(WIDGET_HASH, async () => (await import('../widget')).default);
+  new FocusKeeper(links);
+  host.insertCells = (...asked) => problemOf(() => insertBelow(links, ...asked));
+  host.askBelow = (...asked) => problemOf(() => askBelow(links, ...asked));
+  host.undo = (from, runId, isDry) =>
+    linkOf(links, from)?.ask('undo', { run_id: runId, dry_run: isDry });
+  host.chooseModel = from => chooseModel(linkOf(links, from));
+}
+
+/** Do something; return null, or why it cannot be done. */
+function problemOf(act: () => void): string | null {
+  try {
+    act();
+    return null;
+  } catch (thrown) {
+    return (thrown as Error).message;
   }
-};
+}

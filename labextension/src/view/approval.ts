@@ -1,9 +1,10 @@
 /** Asks for a decision: by a form, and the editor that may take its place. */
 import type { Answer } from '../channel';
-import type { Approval, Call, Plan, Question } from '../protocol';
+import type { Approval, Call, Late, Plan, Question } from '../protocol';
 import { h, setData, Slot } from './dom';
-import { CallEditor, PlanEditor } from './editor';
+import { Editor } from './editor';
 import { approvalForm, Decide } from './form';
+import { Gate } from './gate';
 import { questionForm } from './question';
 import type { Before } from './sanitize';
 
@@ -25,38 +26,61 @@ export class ApprovalView {
 
   private form = new Slot(h('div'));
   private editing = h('div');
+  private late = new Slot(h('div', { class: 'ipyagent-late', role: 'status' }));
+  private gate: Gate | null = null;
 
-  constructor() {
-    this.element.append(this.form.element, this.editing);
+  /** `head` and `about` are the first line and the text of what is asked about. */
+  constructor(
+    private decide: DecideOn | null,
+    private head: HTMLElement,
+    private about: HTMLElement
+  ) {
+    this.element.append(this.form.element, this.editing, this.late.element);
   }
 
-  /** Ask about a call; its description is for screen readers. */
-  askCall(call: Call, decide: DecideOn | null, description = call.name): void {
-    const { approval, name, question, request } = call;
+  /** Ask about a call that is drawn; its description is for screen readers. */
+  askCall(call: Call, description = call.name): void {
+    const { approval, question, late } = call;
     const open: Open = done =>
-      new CallEditor(name, request, given =>
-        done(given && { decision: 'edit_call', arguments: given })
+      new Editor(description, [call], edited =>
+        done(edited && { decision: 'edit_call', arguments: edited[0].given })
       );
-    this.ask(approval, decide, description, open, question);
+    this.ask(approval, description, open, question, late);
   }
 
-  askPlan({ approval, steps }: Plan, decide: DecideOn | null, canEdit: boolean): void {
+  /** Ask about a plan that is drawn. */
+  askPlan({ approval, steps, late }: Plan, canEdit: boolean): void {
     const open: Open = done =>
-      new PlanEditor(steps, plan => done(plan && { decision: 'edit', plan }));
-    this.ask(approval, decide, 'this plan', canEdit ? open : null, null);
+      new Editor('the plan', steps, edited => {
+        const plan = edited?.map(({ item: { id, name, note }, given }) => ({
+          call: { id, name, arguments: given },
+          note
+        }));
+        done(plan === undefined ? null : { decision: 'edit', plan });
+      });
+    this.ask(approval, 'this plan', canEdit ? open : null, null, late);
+  }
+
+  /** Stop observing the page. */
+  dispose(): void {
+    this.gate?.dispose();
+    this.gate = null;
   }
 
   private ask(
     approval: Approval | null,
-    decide: DecideOn | null,
     about: string,
     open: Open | null,
-    question: Question | null
+    question: Question | null,
+    late: Late | null
   ): void {
+    const { decide } = this;
     const asked = decide === null ? null : approval;
     setData(this.element, 'approval', asked?.id ?? null);
+    this.late.showIf(late, lateNote);
     this.form.show(asked, () => {
       this.closeEditor();
+      this.dispose();
       if (asked === null) {
         return [];
       }
@@ -67,6 +91,11 @@ export class ApprovalView {
           : questionForm(question, send)
       ];
     });
+    // A question is answered, not approved.
+    if (asked !== null && question === null) {
+      this.gate ??= new Gate({ head: this.head, about: this.about, form: this.element });
+      this.gate.update();
+    }
   }
 
   /** Show an editor in place of the buttons; the kernel asks about what it makes anew. */
@@ -88,4 +117,10 @@ export class ApprovalView {
     this.editing.replaceChildren();
     this.form.element.hidden = false;
   }
+}
+
+/** Return a note that a click came after the decision. */
+function lateNote({ decision, at }: Late): HTMLElement {
+  const time = new Date(at).toTimeString().slice(0, 5);
+  return h('p', { class: 'ipyagent-note' }, `Too late: already ${decision} at ${time}.`);
 }

@@ -1,6 +1,6 @@
 /** Draws unified diffs, with changed words marked. */
 import { Child, h } from './dom';
-import { showsNothing, linesMark, markOf, reveal, revealWithin } from './reveal';
+import { groupRuns, showsNothing, linesMark, markOf, reveal, revealWithin } from './reveal';
 
 const KINDS: Record<string, string> = { '+': 'added', '-': 'removed', '@': 'hunk' };
 
@@ -38,22 +38,15 @@ function linesOf(diff: string): string[] {
 
 /** Replace consecutive lines that show nothing, with the same sign, by a line that counts them. */
 function withoutEmpty(lines: string[]): string[] {
-  const result: string[] = [];
-  for (let at = 0; at < lines.length;) {
-    const sign = SIGN.exec(lines[at])?.[0] ?? '';
-    const body = (line: string): string => line.slice(sign.length);
-    const faint = showsNothing(body(lines[at]));
-    const isSame = (line: string): boolean =>
-      faint && line.startsWith(sign) && showsNothing(body(line));
-    let end = at + 1;
-    while (sign !== '' && end < lines.length && isSame(lines[end])) {
-      end++;
-    }
-    const name = linesMark(lines.slice(at, end).map(body));
-    result.push(...(name === '' ? lines.slice(at, end) : [`${sign}${name}`]));
-    at = end;
-  }
-  return result;
+  const isEmpty = (line: string): boolean => SIGN.test(line) && showsNothing(line.slice(1));
+  const groups = groupRuns(
+    lines,
+    (one, other) => one.startsWith(other.charAt(0)) && isEmpty(one) && isEmpty(other)
+  );
+  return groups.flatMap(group => {
+    const name = linesMark(group.map(line => line.slice(1)));
+    return name === '' ? group : [`${group[0].charAt(0)}${name}`];
+  });
 }
 
 /** Draw in chunks, so that the browser lays out only visible ones. */
@@ -87,29 +80,24 @@ function withoutEnds(lines: string[]): string[] {
   return has('-') === has('+') ? lines.filter(line => !isEnd(line)) : lines;
 }
 
-interface Block {
-  kind: 'file' | 'change' | 'other';
-  lines: string[];
+interface Line {
+  readonly kind: 'file' | 'change' | 'other';
+  readonly text: string;
 }
 
 /** Group removed lines with the added lines that replace them. */
-function blocks(lines: string[]): Block[] {
-  const result: Block[] = [];
-  lines.forEach((line, at) => {
-    const kind = isFile(lines, at) ? 'file' : /^[+-]/.test(line) ? 'change' : 'other';
-    const last = result.at(-1);
-    const before = last?.lines.at(-1) ?? '';
-    if (
-      kind === 'change' &&
-      last?.kind === kind &&
-      !(line.startsWith('-') && before.startsWith('+'))
-    ) {
-      last.lines.push(line);
-    } else {
-      result.push({ kind, lines: [line] });
-    }
+function blocks(lines: string[]): Line[][] {
+  const all = lines.map((text, at): Line => {
+    const kind = isFile(lines, at) ? 'file' : /^[+-]/.test(text) ? 'change' : 'other';
+    return { kind, text };
   });
-  return result;
+  return groupRuns(
+    all,
+    (one, other) =>
+      one.kind === 'change' &&
+      other.kind === 'change' &&
+      !(one.text.startsWith('-') && other.text.startsWith('+'))
+  );
 }
 
 /** Return whether a line names a file: removed lines may look the same, but have no hunk below. */
@@ -121,7 +109,9 @@ function isFile(lines: string[], at: number): boolean {
   );
 }
 
-function drawBlock({ kind, lines }: Block): HTMLElement[] {
+function drawBlock(block: Line[]): HTMLElement[] {
+  const lines = block.map(({ text }) => text);
+  const [{ kind }] = block;
   const removed = lines.filter(line => line.startsWith('-'));
   const added = lines.slice(removed.length);
   const isPaired = kind === 'change' && removed.length === added.length;

@@ -18,24 +18,23 @@ export function media(shown: Image | Display, before: Before): HTMLElement | nul
 
 /** Draw the richest safe form of a display. */
 function richDisplay({ data, label }: Display, before: Before): HTMLElement | null {
-  const all: Partial<Record<string, string>> = data;
-  const { 'image/svg+xml': svg, 'text/html': html, 'text/markdown': markdown } = all;
-  for (const type of PIXELS) {
-    const base64 = all[type];
-    if (base64 !== undefined) {
-      return picture(type, base64, label);
+  const plain = (text: string): HTMLElement => scrollable(textBox(reveal(text)));
+  const forms: Record<string, (text: string) => HTMLElement | null> = {
+    ...Object.fromEntries(PIXELS.map(type => [type, (data: string) => picture(type, data, label)])),
+    'image/svg+xml': svg => drawing(svg, label),
+    'text/html': html => table(html, before),
+    'text/markdown': markdown => scrollable(renderMarkdown(markdown, before)),
+    'text/latex': tex => scrollable(maths(tex, true) ?? textBox(tex)),
+    'application/json': plain,
+    'text/plain': plain
+  };
+  for (const [type, draw] of Object.entries(forms)) {
+    const drawn = Object.hasOwn(data, type) ? draw(data[type]) : null;
+    if (drawn !== null) {
+      return drawn;
     }
   }
-  if (svg !== undefined) {
-    return drawing(svg, label);
-  }
-  return (
-    table(html, before) ??
-    prose(markdown, before) ??
-    formula(all['text/latex']) ??
-    text(all['application/json']) ??
-    text(all['text/plain'])
-  );
+  return null;
 }
 
 function picture(type: string, base64: string, name: string): HTMLElement {
@@ -53,25 +52,13 @@ function drawing(svg: string, name: string): HTMLElement {
   return h('img', { class: 'ipyagent-figure', src: url, alt: name });
 }
 
-function table(html: string | undefined, before: Before): HTMLElement | null {
-  if (html === undefined || html.length > MAX_HTML) {
+function table(html: string, before: Before): HTMLElement | null {
+  if (html.length > MAX_HTML) {
     return null;
   }
   const content = sanitize(html, before);
   const isEmpty = content.textContent.trim() === '' && content.querySelector('img') === null;
   return isEmpty ? null : scrollable(content);
-}
-
-function prose(markdown: string | undefined, before: Before): HTMLElement | null {
-  return markdown === undefined ? null : scrollable(renderMarkdown(markdown, before));
-}
-
-function formula(tex: string | undefined): HTMLElement | null {
-  return tex === undefined ? null : scrollable(maths(tex, true) ?? textBox(tex));
-}
-
-function text(content: string | undefined): HTMLElement | null {
-  return content === undefined ? null : scrollable(textBox(reveal(content)));
 }
 
 /** Focusable, so that the keyboard can scroll it. */

@@ -30,11 +30,6 @@ function fill<T extends ParentNode>(parent: T, children: readonly Child[]): T {
   return parent;
 }
 
-/** Return the children that are not null. */
-export function withoutNull(children: Child[]): (Node | string)[] {
-  return children.filter(child => child !== null);
-}
-
 /** A place whose content is rebuilt only when its key changes, so that what is open stays open. */
 export class Slot {
   private key: string | null = null;
@@ -60,7 +55,11 @@ export class Slot {
 /** Views of a changing list, in order: kept by key, with their input and open details. */
 export class Views<
   T,
-  V extends { readonly element: HTMLElement; update(item: T): void; dispose?(): void }
+  V extends {
+    readonly element: HTMLElement;
+    update(item: T, index: number): void;
+    dispose?(): void;
+  }
 > {
   private views = new Map<unknown, V>();
 
@@ -79,7 +78,7 @@ export class Views<
       const view = before.get(key) ?? this.make(item);
       before.delete(key);
       this.views.set(key, view);
-      view.update(item);
+      view.update(item, index);
     });
     before.forEach(view => {
       view.dispose?.();
@@ -123,6 +122,26 @@ export function setData(element: HTMLElement, name: string, value: string | null
 export function setText(element: HTMLElement, text: string): void {
   if (element.textContent !== text) {
     element.textContent = text;
+  }
+}
+
+/** A text that changes with time. */
+export class Clock {
+  private timer: number | undefined;
+
+  constructor(readonly element: HTMLElement) {}
+
+  /** Show what `read` returns from now on; null stops the clock, and removes its text. */
+  run(read: (() => string) | null): void {
+    this.dispose();
+    setText(this.element, read?.() ?? '');
+    if (read !== null) {
+      this.timer = window.setInterval(() => setText(this.element, read()), 250);
+    }
+  }
+
+  dispose(): void {
+    window.clearInterval(this.timer);
   }
 }
 

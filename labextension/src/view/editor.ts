@@ -1,61 +1,73 @@
-/** Editors of what is asked about: a call, or the steps of a plan. */
-import type { CallRequest, EditedStep, PlanStep } from '../protocol';
+/** Edits what is asked about: a call, or the steps of a plan. */
 import { isObject } from '../model';
+import type { CallRequest } from '../protocol';
 import { Child, h } from './dom';
 import { button, textArea } from './form';
 import { hiddenAsEscapes, reveal } from './reveal';
 
 const NO_OBJECT = 'Arguments are a JSON object, such as {"path": "data.csv"}.';
+const SAVE = 'Save changes; they are shown again, and asked about, before anything runs';
 
-/** Called with the change; null without one. */
-type Done<T> = (changed: T | null) => void;
-
-/** Return the frame of an editor, with its buttons. */
-function frame(
-  label: string,
-  content: Child[],
-  save: HTMLElement,
-  what: string,
-  cancel: () => void
-): HTMLElement {
-  const attributes = { class: 'ipyagent-editor', role: 'group', 'aria-label': label };
-  const leave = button('cancel-edit', 'Cancel', `Cancel: leave the ${what} as it is`, cancel);
-  const buttons = h('div', { class: 'ipyagent-approval' }, save, leave);
-  return h('div', { ...attributes, 'data-lm-suppress-shortcuts': 'true' }, ...content, buttons);
+/** What can be edited: a call, or a step of a plan. */
+interface Editable {
+  readonly name: string;
+  readonly request: CallRequest;
 }
 
-/** A form with one part for each step of the plan. */
-export class PlanEditor {
+type Arguments = Record<string, unknown>;
+
+/** A call or step, with the arguments that the user wants. */
+interface Edited<T> {
+  readonly item: T;
+  readonly given: Arguments;
+}
+
+/** A form with a field for each call; several can be moved and removed. */
+export class Editor<T extends Editable> {
   readonly element: HTMLElement;
 
-  private parts: StepEditor[];
+  private parts: Part<T>[];
   private list = h('div', { class: 'ipyagent-editor-steps' });
 
+  /** `done` gets the calls in their new order; null without a change. */
   constructor(
-    private plan: readonly PlanStep[],
-    done: Done<EditedStep[]>
+    what: string,
+    private items: readonly T[],
+    private done: (edited: Edited<T>[] | null) => void
   ) {
-    this.parts = plan.map(step => new StepEditor(step, this));
-    const save = button('save', 'Save changes', 'Save changes to the plan', () => this.save(done));
-    this.element = frame('Edit the plan', [this.list], save, 'plan', () => done(null));
+    this.parts = items.map(item => new Part(item, items.length > 1 ? this : null));
+    this.element = h(
+      'div',
+      {
+        class: 'ipyagent-editor',
+        role: 'group',
+        'aria-label': `Edit ${what}`,
+        'data-lm-suppress-shortcuts': 'true'
+      },
+      this.list,
+      h(
+        'div',
+        { class: 'ipyagent-approval' },
+        button('save', 'Save changes', SAVE, () => this.save()),
+        button('cancel-edit', 'Cancel', `Cancel: leave ${what} as it is`, () => done(null))
+      )
+    );
     this.draw();
   }
 
-  /** Focus the first step. */
   focus(): void {
     this.parts[0]?.field.focus();
   }
 
-  /** Move a step one place up (-1) or down (1). */
-  move(part: StepEditor, by: -1 | 1): void {
+  /** Move a part one place up (-1) or down (1). */
+  move(part: Part<T>, by: -1 | 1): void {
     const from = this.parts.indexOf(part);
     this.parts.splice(from, 1);
     this.parts.splice(from + by, 0, part);
     this.draw();
   }
 
-  /** Remove a step. */
-  remove(part: StepEditor): void {
+  remove(part: Part<T>): void {
     const at = this.parts.indexOf(part);
     this.parts.splice(at, 1);
     this.draw();
@@ -67,151 +79,98 @@ export class PlanEditor {
     this.list.replaceChildren(...this.parts.map(part => part.element));
   }
 
-  private save(done: Done<EditedStep[]>): void {
-    const steps = this.parts.map(part => part.read());
-    if (steps.every(step => step !== null)) {
-      const before = this.plan.map(step => toEditedStep(step, step.request.arguments));
-      done(JSON.stringify(steps) === JSON.stringify(before) ? null : steps);
+  private save(): void {
+    const edited = this.parts.map(part => part.read());
+    if (edited.every(each => each !== null)) {
+      const before = this.items.map(item => ({ item, given: item.request.arguments }));
+      this.done(JSON.stringify(edited) === JSON.stringify(before) ? null : edited);
     } else {
-      this.parts[steps.indexOf(null)].field.focus();
+      this.parts[edited.indexOf(null)].field.focus();
     }
   }
 }
 
-/** One step: its arguments, and its place in the plan. */
-class StepEditor {
-  readonly field: ArgumentsField;
-  readonly element: HTMLElement;
-
-  private number = h('span', { class: 'ipyagent-number' });
-  private buttons: HTMLButtonElement[];
-
-  constructor(
-    private step: PlanStep,
-    plan: PlanEditor
-  ) {
-    const { name } = step;
-    this.field = new ArgumentsField('arguments', name, step.request);
-    const press = (by: -1 | 1, at: number) => () => {
-      plan.move(this, by);
-      this.buttons[at].focus();
-    };
-    this.buttons = [
-      button('up', '↑', `Move ${name} up`, press(-1, 0)),
-      button('down', '↓', `Move ${name} down`, press(1, 1)),
-      button('remove', 'Remove', `Remove ${name} from the plan`, () => plan.remove(this))
-    ];
-    const title: Child[] = [
-      this.number,
-      h('span', { class: 'ipyagent-tool-name' }, reveal(name)),
-      h('span', { class: 'ipyagent-editor-buttons' }, ...this.buttons)
-    ];
-    const head = h('div', { class: 'ipyagent-editor-head' }, ...title);
-    const attributes = { class: 'ipyagent-editor-step', role: 'group', 'aria-label': name };
-    this.element = h('div', attributes, head, ...this.field.elements);
-  }
-
-  /** Show the step's number; the only step cannot be removed. */
-  place(index: number, of: number): void {
-    this.number.textContent = `${index + 1}`;
-    const [up, down, remove] = this.buttons;
-    up.disabled = index === 0;
-    down.disabled = index === of - 1;
-    remove.disabled = of === 1;
-  }
-
-  /** Return the edited step; if its JSON is invalid, show why and return null. */
-  read(): EditedStep | null {
-    const given = this.field.read();
-    return given && toEditedStep(this.step, given);
-  }
-}
-
-function toEditedStep({ id, name, note }: PlanStep, given: object): EditedStep {
-  return { call: { id, name, arguments: { ...given } }, note };
-}
-
 /** The field for the arguments of a call: its code as text, or else all of them as JSON. */
-class ArgumentsField {
-  readonly elements: [HTMLTextAreaElement, HTMLElement];
+class Part<T extends Editable> {
+  readonly element: HTMLElement;
+  readonly field: HTMLTextAreaElement;
 
+  private error = h('p', { class: 'ipyagent-error', role: 'alert' });
   private before: string;
   /** The argument that is code; null where all are edited as JSON. */
   private code: string | null;
+  private number = h('span', { class: 'ipyagent-number' });
+  private buttons: HTMLButtonElement[] = [];
 
+  /** `editor` is null for a call that stands alone. */
   constructor(
-    kind: string,
-    name: string,
-    private request: CallRequest
+    private item: T,
+    editor: Editor<T> | null
   ) {
+    const { name, request } = item;
     this.code = codeArgument(request);
     this.before =
       this.code === null
         ? hiddenAsEscapes(JSON.stringify(request.arguments, null, 2))
         : (request.arguments[this.code] as string);
     const what = this.code === null ? 'Arguments as JSON' : 'Code';
-    const error = h('p', { class: 'ipyagent-error', role: 'alert' });
-    this.elements = [textArea(kind, `${what} of ${name}`, this.before), error];
+    this.field = textArea('arguments', `${what} of ${name}`, this.before);
+    const attributes = { class: 'ipyagent-editor-step', role: 'group', 'aria-label': name };
+    const head = editor === null ? null : this.headOf(editor);
+    this.element = h('div', attributes, head, this.field, this.error);
   }
 
-  focus(): void {
-    this.elements[0].focus();
+  /** Show the number of a step; the only one cannot be removed. */
+  place(index: number, of: number): void {
+    this.number.textContent = `${index + 1}`;
+    [index === 0, index === of - 1, of === 1].forEach((isOff, at) => {
+      this.buttons.slice(at, at + 1).forEach(each => (each.disabled = isOff));
+    });
   }
 
-  /** Return the arguments; if they are invalid JSON, show why and return null. */
-  read(): Record<string, unknown> | null {
-    const [field, error] = this.elements;
-    const given = this.parse(field.value);
+  /** Return the edited call; if its text is invalid, show why and return null. */
+  read(): Edited<T> | null {
+    const given = this.parse(this.field.value);
     const problem = typeof given === 'string' ? given : '';
-    error.textContent = problem;
-    field.setAttribute('aria-invalid', `${problem !== ''}`);
-    return typeof given === 'string' ? null : given;
+    this.error.textContent = problem;
+    this.field.setAttribute('aria-invalid', `${problem !== ''}`);
+    return typeof given === 'string' ? null : { item: this.item, given };
+  }
+
+  private headOf(editor: Editor<T>): Child {
+    const { name } = this.item;
+    const press = (by: -1 | 1, at: number) => () => {
+      editor.move(this, by);
+      this.buttons[at].focus();
+    };
+    this.buttons = [
+      button('up', '↑', `Move ${name} up`, press(-1, 0)),
+      button('down', '↓', `Move ${name} down`, press(1, 1)),
+      button('remove', 'Remove', `Remove ${name} from the plan`, () => editor.remove(this))
+    ];
+    return h(
+      'div',
+      { class: 'ipyagent-editor-head' },
+      this.number,
+      h('span', { class: 'ipyagent-tool-name' }, reveal(name)),
+      h('span', { class: 'ipyagent-editor-buttons' }, ...this.buttons)
+    );
   }
 
   /** Return the arguments that a text stands for, or what is wrong with it. */
-  private parse(text: string): Record<string, unknown> | string {
+  private parse(text: string): Arguments | string {
+    const { arguments: given } = this.item.request;
     if (text === this.before) {
-      return this.request.arguments;
+      return given;
     }
     if (this.code !== null) {
-      return { ...this.request.arguments, [this.code]: text };
+      return { ...given, [this.code]: text };
     }
     try {
-      const given: unknown = JSON.parse(text);
-      return isObject(given) ? { ...given } : NO_OBJECT;
+      const parsed: unknown = JSON.parse(text);
+      return isObject(parsed) ? parsed : NO_OBJECT;
     } catch (thrown) {
       return `This is not JSON: ${(thrown as Error).message}`;
-    }
-  }
-}
-
-/** An editor for a call that waits. */
-export class CallEditor {
-  readonly element: HTMLElement;
-
-  private field: ArgumentsField;
-
-  constructor(
-    name: string,
-    private request: CallRequest,
-    done: Done<Record<string, unknown>>
-  ) {
-    this.field = new ArgumentsField('changed', name, request);
-    const hint = 'Change this call; it is shown again, and asked about, before it runs';
-    const save = button('change', 'Change', hint, () => this.save(done));
-    this.element = frame(`Edit ${name}`, this.field.elements, save, 'call', () => done(null));
-  }
-
-  focus(): void {
-    this.field.focus();
-  }
-
-  private save(done: Done<Record<string, unknown>>): void {
-    const given = this.field.read();
-    if (given === null) {
-      this.field.focus();
-    } else {
-      done(given === this.request.arguments ? null : given);
     }
   }
 }

@@ -42,49 +42,36 @@ export function partsOf(
 export class PartView {
   readonly element = h('div', { class: 'ipyagent-part' });
 
-  private view: StepView | null = null;
   private title = h('summary', {});
   private list = h('div', { class: 'ipyagent-steps' });
-  private details = h('details', { class: 'ipyagent-earlier' }, this.title, this.list);
+  private details = h('details', { class: 'ipyagent-earlier' }, this.title);
   private steps: Views<Step, StepView>;
   private items: readonly Step[] = [];
 
-  constructor(private drawing: Drawing) {
+  constructor(drawing: Drawing) {
     this.steps = new Views(this.list, () => new StepView(drawing));
-    this.details.addEventListener('toggle', () => this.drawOpen());
+    this.details.addEventListener('toggle', () => this.draw());
   }
 
   /** Draw a step, or the line of several. */
   update({ title, items }: Part): void {
-    if (title === null) {
-      this.view ??= this.makeStep();
-      this.view.update(items[0]);
-      return;
-    }
-    this.view?.dispose();
-    this.view = null;
     this.items = items;
     this.title.textContent = title;
-    if (this.details.parentNode === null) {
-      this.element.replaceChildren(this.details);
+    const place = title === null ? this.element : this.details;
+    if (this.list.parentNode !== place) {
+      this.steps.update([]);
+      this.element.replaceChildren(...(title === null ? [] : [this.details]));
+      place.append(this.list);
     }
-    this.drawOpen();
+    this.draw();
   }
 
   dispose(): void {
-    this.view?.dispose();
     this.steps.dispose();
   }
 
-  private makeStep(): StepView {
-    const view = new StepView(this.drawing);
-    this.steps.update([]);
-    this.element.replaceChildren(view.element);
-    return view;
-  }
-
-  private drawOpen(): void {
-    if (this.details.open) {
+  private draw(): void {
+    if (this.details.open || this.list.parentNode === this.element) {
       this.steps.update(this.items);
     }
   }

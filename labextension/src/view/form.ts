@@ -1,7 +1,7 @@
 /** Forms for a user's decision, each of which is sent once. */
 import type { Answer } from '../channel';
 import type { Approval } from '../protocol';
-import { Child, h, withoutNull } from './dom';
+import { Child, h } from './dom';
 import { host } from './host';
 import { reveal, revealText } from './reveal';
 
@@ -13,14 +13,6 @@ export function answerForm(
   decide: Decide,
   build: (send: Decide) => Child[]
 ): HTMLElement {
-  const status = h('span', { class: 'ipyagent-sent', role: 'status' });
-  const form = h('div', {
-    class: 'ipyagent-approval',
-    role: 'group',
-    'aria-label': revealText(label),
-    // The notebook's own shortcuts must not see what is typed here.
-    'data-lm-suppress-shortcuts': 'true'
-  });
   let isSent = false;
   const send = (answer: Answer): void => {
     if (!isSent) {
@@ -33,9 +25,21 @@ export function answerForm(
       decide(answer);
     }
   };
-  // Announced by screen readers at once.
-  const alert = h('p', { class: 'ipyagent-unseen', role: 'alert' }, reveal(label));
-  form.append(alert, ...withoutNull(build(send)), status);
+  const status = h('span', { class: 'ipyagent-sent', role: 'status' });
+  const form = h(
+    'div',
+    {
+      class: 'ipyagent-approval',
+      role: 'group',
+      'aria-label': revealText(label),
+      // The notebook's own shortcuts must not see what is typed here.
+      'data-lm-suppress-shortcuts': 'true'
+    },
+    // Announced by screen readers at once.
+    h('p', { class: 'ipyagent-unseen', role: 'alert' }, reveal(label)),
+    ...build(send),
+    status
+  );
   return form;
 }
 

@@ -27,8 +27,8 @@ export class Gate {
   private observer: IntersectionObserver | null = null;
   /** Parts that were not visible yet, with the timers of those that are on screen. */
   private unseen = new Map<Element, number | null>();
-  private ends = new Map<Element, HTMLElement>();
-  private bars = new Map<Element, FoldBar>();
+  /** The boxes, with a mark at the end of each and a bar below. */
+  private boxes = new Map<HTMLElement, readonly [end: HTMLElement, bar: FoldBar]>();
   /** The buttons, with their names and titles. */
   private labels = new Map<HTMLElement, readonly [name: string, title: string]>();
 
@@ -54,20 +54,18 @@ export class Gate {
       return;
     }
     const boxes = new Set(this.places.about.querySelectorAll<HTMLElement>(BOX));
-    this.ends.forEach((end, box) => {
-      if (!boxes.has(box as HTMLElement)) {
+    this.boxes.forEach(([end, bar], box) => {
+      if (!boxes.has(box)) {
         this.forget(end);
-        this.ends.delete(box);
-        this.bars.get(box)?.dispose();
-        this.bars.delete(box);
+        bar.dispose();
+        this.boxes.delete(box);
       }
     });
     boxes.forEach(box => {
-      if (!this.ends.has(box)) {
+      if (!this.boxes.has(box)) {
         const end = h('span', { class: 'ipyagent-end', 'aria-hidden': 'true' });
         box.append(end);
-        this.ends.set(box, end);
-        this.bars.set(box, new FoldBar(box));
+        this.boxes.set(box, [end, new FoldBar(box)]);
         this.watch(end);
       }
     });
@@ -79,8 +77,10 @@ export class Gate {
     this.unseen.forEach(timer => timer !== null && window.clearTimeout(timer));
     this.unseen.clear();
     this.observer?.disconnect();
-    this.bars.forEach(bar => bar.dispose());
-    this.ends.forEach(end => end.remove());
+    this.boxes.forEach(([end, bar]) => {
+      bar.dispose();
+      end.remove();
+    });
     this.places.form.removeEventListener('click', this.guard, true);
   }
 
@@ -198,22 +198,4 @@ function isCovered(part: Element): boolean {
   const card = part.closest('.ipyagent-run') ?? part;
   const isOnTop = hit !== null && (hit.contains(part) || card.contains(hit));
   return !isOnTop || document.visibilityState !== 'visible';
-}
-
-/** The gate of the current approval: a new approval gets a new one, null gets none. */
-export class ApprovalGate {
-  private gate: Gate | null = null;
-  private approvalId: string | null = null;
-
-  constructor(private places: Places) {}
-
-  /** Follow the approval with that id, and the boxes of its call. */
-  update(approvalId: string | null): void {
-    if (approvalId !== this.approvalId) {
-      this.approvalId = approvalId;
-      this.gate?.dispose();
-      this.gate = approvalId === null ? null : new Gate(this.places);
-    }
-    this.gate?.update();
-  }
 }

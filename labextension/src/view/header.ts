@@ -1,9 +1,8 @@
 /** The header of a run: model, state, facts, and the stop button. */
 import type { Header } from '../protocol';
-import { Child, h, setText, Slot } from './dom';
+import { Child, Clock, h, setText, Slot } from './dom';
 import { button } from './form';
 import { host } from './host';
-import { ModelPicker } from './modelPicker';
 import { reveal } from './reveal';
 
 export class HeaderView {
@@ -12,33 +11,25 @@ export class HeaderView {
   private title = new Slot(h('span', { class: 'ipyagent-title' }));
   private chip = h('span', { class: 'ipyagent-chip', 'aria-live': 'polite' });
   private facts = new Slot(h('span', { class: 'ipyagent-facts' }));
-  private clock = h('span', { class: 'ipyagent-clock' });
+  private clock = new Clock(h('span', { class: 'ipyagent-clock' }));
   private controls = new Slot(h('span', { 'data-lm-suppress-shortcuts': 'true' }));
   private start: number | null = null;
-  private timer: number | null = null;
-  private picker: ModelPicker;
 
-  /** `stop` is null in a saved run; `chooseModel` is called once the user has chosen a model. */
+  /** `stop` is null in a saved run; `chosen` is called once the user has chosen a model. */
   constructor(
     private stop: (() => void) | null,
-    chooseModel: () => void = () => undefined
+    private chosen: () => void = () => undefined
   ) {
-    this.picker = new ModelPicker(
-      chosen => host.models?.(this.element, chosen) ?? Promise.resolve(undefined),
-      chooseModel
-    );
-    const facts = [this.facts.element, this.clock];
+    const facts = [this.facts.element, this.clock.element];
     this.element.append(this.title.element, this.chip, ...facts, this.controls.element);
-    this.element.append(this.picker.drawer);
   }
 
   /** Draw a run; null before its first snapshot. */
   update(header: Header | null, isOver: boolean): void {
     const isLive = this.stop !== null && !isOver;
     setText(this.chip, header?.state_text ?? 'running');
-    const picker = host.models === null || !header?.model ? null : this.picker;
-    const key = [header?.model, header?.badge, picker === null];
-    this.title.show(key, () => title(header, picker));
+    const key = [header?.model, header?.badge, host.chooseModel === null];
+    this.title.show(key, () => this.titleOf(header));
     this.facts.show(header?.facts, () => (header?.facts ?? []).map(fact => h('span', {}, fact)));
     this.controls.show(isLive, () => (isLive ? [this.stopButton()] : []));
     this.tick(header, isLive);
@@ -46,10 +37,24 @@ export class HeaderView {
 
   /** Stop the clock. */
   dispose(): void {
-    if (this.timer !== null) {
-      window.clearInterval(this.timer);
-      this.timer = null;
-    }
+    this.clock.dispose();
+  }
+
+  private titleOf(header: Header | null): Child[] {
+    const { model, badge } = header ?? { model: '', badge: '' };
+    const { chooseModel } = host;
+    const choose = async (): Promise<void> => {
+      if (await chooseModel?.(this.element)) {
+        this.chosen();
+      }
+    };
+    return [
+      h('b', {}, 'ipyagent'),
+      chooseModel === null || model === ''
+        ? h('span', { class: 'ipyagent-model' }, reveal(model))
+        : modelButton(model, () => void choose()),
+      badge === '' ? null : h('span', { class: 'ipyagent-badge ipyagent-yolo' }, badge)
+    ];
   }
 
   private stopButton(): HTMLElement {
@@ -64,32 +69,23 @@ export class HeaderView {
 
   private tick(header: Header | null, isLive: boolean): void {
     if (header === null || !isLive) {
-      this.dispose();
-      this.clock.textContent = '';
+      this.clock.run(null);
       return;
     }
     // A new run is timed by the page's clock, which may differ from the kernel's.
-    const start = header.facts.length === 0 ? Date.now() : Date.parse(header.started_at);
-    this.start ??= Number.isNaN(start) ? Date.now() : start;
-    this.timer ??= window.setInterval(() => this.showElapsed(), 1_000);
-    this.showElapsed();
-  }
-
-  private showElapsed(): void {
-    setText(this.clock, formatElapsed((Date.now() - (this.start ?? 0)) / 1_000));
+    const now = header.facts.length === 0 ? NaN : Date.parse(header.started_at);
+    const start = (this.start ??= Number.isNaN(now) ? Date.now() : now);
+    this.clock.run(() => formatElapsed((Date.now() - start) / 1_000));
   }
 }
 
-function title(header: Header | null, picker: ModelPicker | null): Child[] {
-  if (header === null) {
-    return [h('b', {}, 'ipyagent')];
-  }
-  picker?.update(header.model);
-  return [
-    h('b', {}, 'ipyagent'),
-    picker?.element ?? h('span', { class: 'ipyagent-model' }, reveal(header.model)),
-    header.badge === '' ? null : h('span', { class: 'ipyagent-badge ipyagent-yolo' }, header.badge)
-  ];
+/** Return a button with the name of a model, which lets the user choose the next one. */
+export function modelButton(model: string, choose: () => void): HTMLElement {
+  const hint = `${model}: Choose the model of the next prompts`;
+  const element = button('model', reveal(model), hint, choose);
+  element.classList.add('ipyagent-model');
+  element.setAttribute('aria-haspopup', 'dialog');
+  return element;
 }
 
 /** Format whole seconds: 5 s, 2 min 5 s. */

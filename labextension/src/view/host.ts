@@ -10,11 +10,8 @@ interface Host {
    * is kept; returns null, or why it cannot.
    */
   askBelow: ((from: Element, prompt: string, isModelKept: boolean) => string | null) | null;
-  /**
-   * Asks the kernel of the notebook with this element for the models, after it has chosen one if one
-   * is named; undefined without a connection.
-   */
-  models: ((from: Element, chosen: string | null) => Promise<unknown>) | null;
+  /** Lets the user choose the model of the next prompts; returns whether one was chosen. */
+  chooseModel: ((from: Element) => Promise<boolean>) | null;
   /**
    * Undoes a run of the notebook with this element, or reports what that would do; undefined without
    * a connection.
@@ -22,4 +19,10 @@ interface Host {
   undo: ((from: Element, runId: string, isDry: boolean) => Promise<unknown> | undefined) | null;
 }
 
-export const host: Host = { keys: {}, insertCells: null, askBelow: null, models: null, undo: null };
+export const host: Host = {
+  keys: {},
+  insertCells: null,
+  askBelow: null,
+  chooseModel: null,
+  undo: null
+};

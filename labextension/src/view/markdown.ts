@@ -4,13 +4,12 @@ import MarkdownIt, { type Token } from 'markdown-it';
 import { withMaths } from './delimiters';
 import { h } from './dom';
 import { revealProse, revealProseWithin } from './prose';
-import { keepHtml, Before, imageNotLoaded, isDataImage, MAX_HTML, sanitize } from './sanitize';
+import { keepHtml, Before, MAX_HTML, sanitize } from './sanitize';
 
 /** HTML is off: tags are shown as text. */
 const parser = new MarkdownIt({ html: false, linkify: true });
 parser.linkify.set({ fuzzyLink: false, fuzzyEmail: false });
 withMaths(parser);
-restrictImages(parser);
 alignWithoutStyle(parser, 'th_open');
 alignWithoutStyle(parser, 'td_open');
 
@@ -39,29 +38,19 @@ function makeScrollable(table: Element): void {
   box.append(table);
 }
 
-/** A block of code between fences. */
-export interface Fence {
-  /** The offset of its first line of code. */
-  readonly body: number;
-  readonly language: string;
-  readonly markup: string;
-  /** The offset after its last line; null while it is open. */
-  readonly end: number | null;
-}
-
 interface Outline {
   /** The offsets at which the outermost blocks begin. */
   readonly starts: number[];
   /** No block refers to another. */
   readonly areIndependent: boolean;
-  /** The last block, if it is fenced code. */
-  readonly fence: Fence | null;
+  /** The offset after the last block if that is fenced code with its end; else null. */
+  readonly end: number | null;
 }
 
 /** Find the outermost blocks of `text`. */
 export function outlineOf(text: string): Outline {
   if (text.length > MAX_HTML) {
-    return { starts: [], areIndependent: false, fence: null };
+    return { starts: [], areIndependent: false, end: null };
   }
   const env: { references?: Record<string, unknown> } = {};
   const offsets = lineOffsets(text);
@@ -71,32 +60,20 @@ export function outlineOf(text: string): Outline {
   return {
     starts: tokens.map(token => offsets[token.map?.[0] ?? 0]),
     areIndependent: Object.keys(env.references ?? {}).length === 0,
-    fence: fenceOf(tokens.at(-1), text, offsets)
+    end: endOfFence(tokens.at(-1), text, offsets)
   };
 }
 
-/** Return the last fence; null also while its first line, with its language, may grow. */
-function fenceOf(token: Token | undefined, text: string, offsets: number[]): Fence | null {
+/** Return the offset after fenced code; null while its last line is not there, and for others. */
+function endOfFence(token: Token | undefined, text: string, offsets: number[]): number | null {
   if (token?.type !== 'fence' || token.map === null) {
     return null;
   }
   const [first, after] = token.map;
-  if (first + 1 >= offsets.length) {
-    return null;
-  }
+  const { markup } = token;
+  const closing = new RegExp(`^ {0,3}${markup.charAt(0)}{${markup.length},}[ \\t]*\n$`);
   const last = text.slice(offsets[after - 1], offsets[after]);
-  const isClosed = after - first > 1 && last.endsWith('\n') && closes(token.markup).test(last);
-  return {
-    body: offsets[first + 1],
-    language: /^[\w+-]*/.exec(token.info.trim())?.[0] ?? '',
-    markup: token.markup,
-    end: isClosed ? offsets[after] : null
-  };
-}
-
-/** Return a pattern of the line that closes a fence of `markup`. */
-export function closes(markup: string): RegExp {
-  return new RegExp(`^ {0,3}${markup.charAt(0)}{${markup.length},}[ \\t]*$`, 'm');
+  return after - first > 1 && closing.test(last) ? offsets[after] : null;
 }
 
 function lineOffsets(text: string): number[] {
@@ -105,17 +82,6 @@ function lineOffsets(text: string): number[] {
     offsets.push(end + 1);
   }
   return offsets;
-}
-
-/** Replace images that would be fetched by text. */
-function restrictImages({ renderer, utils }: MarkdownIt): void {
-  const draw = renderer.rules.image;
-  renderer.rules.image = (tokens, index, options, env, self) => {
-    const url = tokens[index].attrGet('src') ?? '';
-    return isDataImage(url) && draw !== undefined
-      ? draw(tokens, index, options, env, self)
-      : utils.escapeHtml(imageNotLoaded(tokens[index].content, url));
-  };
 }
 
 /** Align columns by attribute, as the sanitizer removes styles. */

@@ -16,12 +16,8 @@ const LIMITS: Options = { trust: false, maxExpand: 500, maxSize: [30, 400] };
 /** Definitions can make a short formula endless. */
 const DEFINITION = /\\(?:[gex]?def|let|futurelet|global|long|(?:re)?newcommand|providecommand)\b/;
 
-const DELIMITERS: readonly (readonly [open: string, close: string, isDisplay: boolean])[] = [
-  ['$$', '$$', true],
-  ['\\[', '\\]', true],
-  ['\\(', '\\)', false],
-  ['$', '$', false]
-];
+/** Matches a formula in delimiters, of its own line or in one. */
+const DELIMITED = /^(?:\$\$(.+)\$\$|\\\[(.+)\\\]|\\\((.+)\\\)|\$(.+)\$)$/s;
 
 const MATHML = 'http://www.w3.org/1998/Math/MathML';
 
@@ -52,7 +48,10 @@ interface Tree {
 
 /** Return the formula in `source`, with or without delimiters; null if it is invalid. */
 export function maths(source: string, isDisplay: boolean): HTMLElement | null {
-  const [tex, displayMode] = stripDelimiters(source.trim(), isDisplay);
+  const found: (string | undefined)[] = DELIMITED.exec(source.trim()) ?? [];
+  const displayed = found[1] ?? found[2];
+  const tex = (displayed ?? found[3] ?? found[4] ?? source).trim();
+  const displayMode = displayed !== undefined || isDisplay;
   if (tex === '' || tex.length > MAX_TEX || DEFINITION.test(tex)) {
     return null;
   }
@@ -68,20 +67,6 @@ export function maths(source: string, isDisplay: boolean): HTMLElement | null {
     // The formula is invalid, or has elements that are not built.
     return null;
   }
-}
-
-function stripDelimiters(source: string, isDisplay: boolean): [string, boolean] {
-  const found = DELIMITERS.find(
-    ([open, close]) =>
-      source.length > open.length + close.length &&
-      source.startsWith(open) &&
-      source.endsWith(close)
-  );
-  if (found === undefined) {
-    return [source, isDisplay];
-  }
-  const [open, close, displayed] = found;
-  return [source.slice(open.length, -close.length).trim(), displayed || isDisplay];
 }
 
 function buildNode({ type, text, children = [], ...rest }: Tree, depth: number): Node {

@@ -2,17 +2,11 @@
 import type { Plan, PlanStep, Todo } from '../protocol';
 import { ApprovalView, Drawing } from './approval';
 import { wholeCall } from './call';
-import { Child, h, Slot, Views } from './dom';
+import { h, Slot, Views } from './dom';
 import { effectsOf } from './effects';
-import { ApprovalGate } from './gate';
 import { reveal } from './reveal';
 import { note } from './step';
-import { glyph, lateNote } from './tool';
-
-interface PlanItem {
-  readonly step: PlanStep;
-  readonly number: number;
-}
+import { glyph, lineOf } from './tool';
 
 /** The steps of a plan, and buttons while it waits for a decision here. */
 export class PlanView {
@@ -22,31 +16,25 @@ export class PlanView {
   private title = new Slot(h('summary', { class: 'ipyagent-note ipyagent-plan-title' }));
   private list = h('ol', { class: 'ipyagent-plan-steps', 'data-ipyagent': 'plan' });
   private fold = h('details', { open: '' }, this.title.element, this.list);
-  private steps = new Views<PlanItem, PlanStepView>(
+  private steps = new Views<PlanStep, PlanStepView>(
     this.list,
     () => new PlanStepView(this.drawing)
   );
-  private approval = new ApprovalView();
+  private approval: ApprovalView;
   private hint = new Slot(h('div'));
-  private late = new Slot(h('div', { class: 'ipyagent-late', role: 'status' }));
-  private gate = new ApprovalGate({
-    head: this.title.element,
-    about: this.list,
-    form: this.approval.element
-  });
 
   constructor(
     private drawing: Drawing,
     private canEdit = true
   ) {
+    this.approval = new ApprovalView(drawing.decide, this.title.element, this.list);
     this.element = h(
       'section',
       { class: 'ipyagent-plan', role: 'group', 'aria-label': 'Plan' },
       this.goal.element,
       this.fold,
       this.approval.element,
-      this.hint.element,
-      this.late.element
+      this.hint.element
     );
   }
 
@@ -65,13 +53,10 @@ export class PlanView {
     this.title.show([title, hash], () =>
       hash === '' ? [title] : [`${title} · hash `, h('code', {}, reveal(hash))]
     );
-    this.steps.update(plan.steps.map((step, index) => ({ step, number: index + 1 })));
-    const { decide } = this.drawing;
-    const asked = decide === null ? null : plan.approval;
-    this.approval.askPlan(plan, decide, this.canEdit);
-    this.hint.showIf(asked === null ? plan.hint : '', note);
-    this.late.showIf(plan.late, lateNote);
-    this.gate.update(asked?.id ?? null);
+    this.steps.update(plan.steps);
+    const isAsked = this.drawing.decide !== null && plan.approval !== null;
+    this.hint.showIf(isAsked ? '' : plan.hint, note);
+    this.approval.askPlan(plan, this.canEdit);
   }
 }
 
@@ -88,29 +73,21 @@ class PlanStepView {
     this.details.append(this.line.element, this.call.element, this.effects.element);
   }
 
-  update(item: PlanItem): void {
-    const { status, is_open, request, effects } = item.step;
+  update(step: PlanStep, index: number): void {
+    const { status, is_open, request, effects } = step;
     if (is_open !== this.isOpen) {
       this.isOpen = is_open;
       this.details.open = is_open;
     }
     this.element.dataset.state = status;
-    this.line.show(item, () => line(item));
+    const { name, summary, note: why, verdict: decision } = step;
+    this.line.show([step, index], () => [
+      h('span', { class: 'ipyagent-number' }, `${index + 1}`),
+      ...lineOf(step, { 'tool-name': name, summary, 'plan-note': why, decision })
+    ]);
     this.call.show(request, () => wholeCall(request));
     this.effects.showIf(effects, each => effectsOf(each, this.drawing.before));
   }
-}
-
-function line({ step, number }: PlanItem): Child[] {
-  const { name, summary, note: why, verdict } = step;
-  return [
-    h('span', { class: 'ipyagent-number' }, `${number}`),
-    glyph(step),
-    h('span', { class: 'ipyagent-tool-name' }, reveal(name)),
-    h('span', { class: 'ipyagent-summary' }, reveal(summary)),
-    why === '' ? null : h('span', { class: 'ipyagent-plan-note' }, reveal(why)),
-    verdict === '' ? null : h('span', { class: 'ipyagent-decision' }, verdict)
-  ];
 }
 
 /** The tasks of a run; hidden without any. */
@@ -127,8 +104,7 @@ export class TodosView {
   }
 }
 
-function item({ status, glyph, status_text, text }: Todo): HTMLElement {
-  const sign = { class: 'ipyagent-glyph', role: 'img', 'aria-label': status_text };
-  const words = h('span', { class: 'ipyagent-todo-text' }, reveal(text));
-  return h('li', { 'data-state': status }, h('span', sign, glyph), words);
+function item(todo: Todo): HTMLElement {
+  const words = h('span', { class: 'ipyagent-todo-text' }, reveal(todo.text));
+  return h('li', { 'data-state': todo.status }, glyph(todo), words);
 }

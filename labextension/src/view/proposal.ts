@@ -4,7 +4,6 @@ import { ApprovalView } from './approval';
 import { changesOf } from './diff';
 import { h, textBox } from './dom';
 import type { Decide } from './form';
-import { Gate } from './gate';
 import { highlight } from './highlight';
 import { reveal, revealWithin } from './reveal';
 
@@ -24,7 +23,7 @@ interface Proposed {
 export class ProposalView {
   readonly element: HTMLElement;
 
-  private gate: Gate;
+  private approval: ApprovalView;
   private outdated = h(
     'p',
     { class: 'ipyagent-concern', role: 'status', hidden: '' },
@@ -39,8 +38,8 @@ export class ProposalView {
     const attributes = { 'data-ipyagent': 'proposal', 'data-tool': call.name, role: 'group' };
     const head = h('p', { class: 'ipyagent-proposal-title' }, reveal(`${agent} proposes ${what}`));
     const about = h('div', { class: 'ipyagent-proposal-content' }, content(call));
-    const approval = new ApprovalView();
-    approval.askCall(call, (_, answer) => decide(answer), describe(proposed));
+    this.approval = new ApprovalView((_, answer) => decide(answer), head, about);
+    this.approval.askCall(call, describe(proposed));
     this.element = h(
       'div',
       { ...attributes, class: 'ipyagent-run ipyagent-proposal', 'aria-label': describe(proposed) },
@@ -48,9 +47,8 @@ export class ProposalView {
       about,
       concern === '' ? null : h('p', { class: 'ipyagent-concern' }, reveal(concern)),
       this.outdated,
-      approval.element
+      this.approval.element
     );
-    this.gate = new Gate({ head, about, form: approval.element });
   }
 
   /** Warn if the cell has changed since the proposal. */
@@ -60,7 +58,7 @@ export class ProposalView {
 
   /** Stop observing the page. */
   dispose(): void {
-    this.gate.dispose();
+    this.approval.dispose();
   }
 }
 

@@ -141,29 +141,35 @@ export function linesMark(lines: readonly string[]): string {
   return `⟨${count(lines.length)} ${noun}⟩`;
 }
 
+/** Group consecutive items, each of which goes with the one before it. */
+export function groupRuns<T>(
+  items: readonly T[],
+  goesWith: (item: T, before: T) => boolean
+): T[][] {
+  const groups: T[][] = [];
+  items.forEach((item, at) => {
+    if (at > 0 && goesWith(item, items[at - 1])) {
+      groups.at(-1)?.push(item);
+    } else {
+      groups.push([item]);
+    }
+  });
+  return groups;
+}
+
 function marksIn(text: string): Mark[] {
   const marks: Mark[] = [];
   const lines = text.replace(/\n$/, '').split('\n');
   let start = 0;
-  for (let at = 0; at < lines.length;) {
-    const faint = showsNothing(lines[at]);
-    let next = at + 1;
-    let end = start + lines[at].length;
-    while (faint && next < lines.length && showsNothing(lines[next])) {
-      end += 1 + lines[next].length;
-      next++;
-    }
-    const name = linesMark(lines.slice(at, next));
+  for (const group of groupRuns(lines, (one, other) => showsNothing(one) && showsNothing(other))) {
+    const name = linesMark(group);
     if (name !== '') {
-      marks.push({ start, end, name });
-    } else {
-      for (const line of lines.slice(at, next)) {
-        marks.push(...marksInLine(line, start));
-        start += line.length + 1;
-      }
+      marks.push({ start, end: start + group.join('\n').length, name });
     }
-    start = end + 1;
-    at = next;
+    for (const line of group) {
+      marks.push(...(name === '' ? marksInLine(line, start) : []));
+      start += line.length + 1;
+    }
   }
   return marks;
 }

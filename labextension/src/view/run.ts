@@ -19,14 +19,16 @@ import { UndoView } from './undo';
 
 const EXPLORER = 'offline/explorer';
 
-/** The connection of a live run. */
+/** The connection of a live run: a channel, or what is used of it. */
 interface Connection {
+  readonly transcript?: Transcript | null;
   readonly isDisconnected?: boolean;
+  subscribe?(listener: (transcript: Transcript | null) => void): () => void;
   decide: DecideOn;
   send(message: ToRun): void;
 }
 
-/** Draws successive states of a run, changing only parts that changed. */
+/** Draws the states of a run, changing only parts that changed; a live one as long as it goes on. */
 export class RunView {
   readonly element: HTMLElement;
 
@@ -44,6 +46,7 @@ export class RunView {
   private parts: Views<Part, PartView>;
   /** The number of folded steps. */
   private folded = 0;
+  private unsubscribe: (() => void) | undefined;
 
   /** `run` is null for a saved run; `before` sanitizes HTML before our sanitizer does. */
   constructor(
@@ -80,6 +83,8 @@ export class RunView {
       this.userTexts.element,
       this.followUp.element
     );
+    this.unsubscribe = run?.subscribe?.(transcript => this.update(transcript));
+    this.update(run?.transcript ?? null);
   }
 
   /** Draw a run; null before its first snapshot. */
@@ -140,6 +145,7 @@ export class RunView {
   }
 
   dispose(): void {
+    this.unsubscribe?.();
     this.header.dispose();
     this.parts.dispose();
   }

@@ -56,20 +56,17 @@ export function keepHtml(html: string): string {
   return html;
 }
 
-/** Return the text in place of an image that would be fetched. */
-export function imageNotLoaded(alt: string, url: string): string {
-  return `[image not loaded: ${[alt, url].filter(part => part !== '').join(' ')}]`;
-}
-
 /** Return whether `url` is an image by itself. */
 export function isDataImage(url: string): boolean {
   return DATA_IMAGE.test(url);
 }
 
+/** Replace an image that would be fetched by text. */
 function restrictImage(image: HTMLImageElement): void {
-  const source = image.getAttribute('src') ?? '';
-  if (!isDataImage(source)) {
-    image.replaceWith(imageNotLoaded(image.getAttribute('alt') ?? '', source));
+  const [alt, url] = ['alt', 'src'].map(name => image.getAttribute(name) ?? '');
+  if (!isDataImage(url)) {
+    const words = [alt, url].filter(part => part !== '').join(' ');
+    image.replaceWith(`[image not loaded: ${words}]`);
   }
 }
 

@@ -1,10 +1,8 @@
 /** Renders growing Markdown: complete blocks are laid out once. */
-import { listing } from './copy';
 import { h } from './dom';
-import { closes, Fence, outlineOf, renderMarkdown } from './markdown';
+import { outlineOf, renderMarkdown } from './markdown';
 import { revealProse } from './prose';
 import { keepHtml, Before } from './sanitize';
-import { StreamedText } from './stream';
 
 /** Blocks up to this length are laid out again with every change, */
 const SHORT = 400;
@@ -15,6 +13,8 @@ const GROWN = 1 / 8;
 
 /** Characters in a chunk of sealed blocks, which a browser can skip. */
 const CHUNK = 4_000;
+
+const FENCE = /^ {0,3}(?:```|~~~)/m;
 
 /** The element to which text is appended between layouts. */
 const LAST_BLOCK = 'p, li, h1, h2, h3, h4, h5, h6, td, pre > code';
@@ -36,7 +36,6 @@ export class MarkdownText {
   /** The length of the open block at its last layout, and the element for later text. */
   private drawn = 0;
   private end: Element = this.open;
-  private code: OpenCode | null = null;
 
   constructor(private before: Before = keepHtml) {
     this.element.append(this.open);
@@ -66,10 +65,8 @@ export class MarkdownText {
   }
 
   private grow(added: string): void {
-    if (this.code !== null ? this.code.isClosedBy(added) : this.isDue(added)) {
+    if (this.isDue(added)) {
       this.layOut(this.text.slice(this.sealed));
-    } else if (this.code !== null) {
-      this.code.append(revealProse(added));
     } else {
       this.end.append(revealProse(added));
     }
@@ -78,21 +75,25 @@ export class MarkdownText {
   private isDue(added: string): boolean {
     const length = this.text.length - this.sealed;
     const isShort = length < (added.includes('\n') ? MIDDLE : SHORT);
-    return isShort || length - this.drawn > length * GROWN;
+    return isShort || length - this.drawn > length * GROWN || this.hasFence(added);
+  }
+
+  /** Return whether a line that is complete now may begin or end fenced code. */
+  private hasFence(added: string): boolean {
+    const line = this.text.lastIndexOf('\n', this.text.length - added.length - 1) + 1;
+    return added.includes('\n') && FENCE.test(this.text.slice(line));
   }
 
   /** Seal all blocks of the tail but the last, and draw that one as far as it is there. */
   private layOut(tail: string): void {
-    const { starts, fence } = outlineOf(tail);
-    const begin = fence?.end ?? starts.at(-1) ?? 0;
+    const { starts, end } = outlineOf(tail);
+    const begin = end ?? starts.at(-1) ?? 0;
     if (begin > 0) {
       this.chunkOpen().append(renderMarkdown(tail.slice(0, begin), this.before));
       this.cuts.push(this.sealed + begin);
     }
     this.drawn = tail.length - begin;
-    this.code = fence !== null && fence.end === null ? new OpenCode(fence, tail) : null;
-    const block = this.code?.element ?? renderMarkdown(tail.slice(begin), this.before);
-    this.open.replaceChildren(block);
+    this.open.replaceChildren(renderMarkdown(tail.slice(begin), this.before));
     this.end = [...this.open.querySelectorAll(LAST_BLOCK)].at(-1) ?? this.open;
   }
 
@@ -131,39 +132,9 @@ export class MarkdownText {
     this.chunk = null;
     this.drawn = 0;
     this.end = this.open;
-    this.code = null;
   }
 }
 
 function unwrap(chunk: Element): void {
   chunk.replaceWith(...chunk.childNodes);
-}
-
-/** An open code block: plain text until it is complete. */
-class OpenCode {
-  readonly element: HTMLElement;
-
-  private code = new StreamedText('ipyagent-open-code');
-  private closing: RegExp;
-  /** The current last line. */
-  private line: string;
-
-  constructor({ body, language, markup }: Fence, text: string) {
-    this.closing = closes(markup);
-    this.code.update(text.slice(body));
-    this.line = text.slice(text.lastIndexOf('\n') + 1);
-    this.element = listing(language, h('pre', {}, h('code', {}, this.code.element)));
-  }
-
-  /** Return whether the added text closes the block. */
-  isClosedBy(added: string): boolean {
-    const lines = this.line + added;
-    return added.includes('\n') && this.closing.test(lines.slice(0, lines.lastIndexOf('\n')));
-  }
-
-  append(added: string): void {
-    this.code.update(this.code.text + added);
-    const end = added.lastIndexOf('\n');
-    this.line = end < 0 ? this.line + added : added.slice(end + 1);
-  }
 }

@@ -1,12 +1,11 @@
 /** Draws a tool call: a summary line, and all details behind it. */
-import type { Call, Late, Result } from '../protocol';
+import type { Call, Result } from '../protocol';
 import { ApprovalView, Drawing } from './approval';
 import { wholeCall } from './call';
 import { media } from './displays';
 import { Child, h, Slot, textBox } from './dom';
 import { effectsOf } from './effects';
 import { foldOf } from './footer';
-import { ApprovalGate } from './gate';
 import { questionText } from './question';
 import { reveal } from './reveal';
 import { ranBy, toCells } from './toCell';
@@ -23,50 +22,28 @@ export class ToolView {
   private tail = new Slot(h('div'));
   private effects = new Slot(h('div'));
   private concern = new Slot(h('div'));
-  private approval = new ApprovalView();
-  private late = new Slot(h('div', { class: 'ipyagent-late', role: 'status' }));
+  private approval: ApprovalView;
   private media = new Slot(h('div', { class: 'ipyagent-media' }));
   private drawn: Call | null = null;
   /** The kernel's last `is_open`: a user's own folding holds until that changes. */
   private isOpen: boolean | null = null;
-  private gate = new ApprovalGate({
-    head: this.line.element,
-    about: this.call.element,
-    form: this.approval.element
-  });
 
   constructor(private drawing: Drawing) {
-    const body = h(
-      'div',
-      { class: 'ipyagent-body' },
-      this.keep.element,
-      this.call.element,
-      this.result.element
-    );
-    this.details.append(this.line.element, body);
-    const parts = [
-      this.details,
-      this.tail,
-      this.effects,
-      this.concern,
-      this.approval,
-      this.late,
-      this.media
-    ];
-    const drawn = parts.map(part => (part instanceof HTMLElement ? part : part.element));
-    this.element = h('div', { class: 'ipyagent-tool', 'data-ipyagent': 'tool' }, ...drawn);
+    const { keep, call, result, tail, effects, concern, media } = this;
+    const body = [keep, call, result].map(({ element }) => element);
+    this.details.append(this.line.element, h('div', { class: 'ipyagent-body' }, ...body));
+    this.approval = new ApprovalView(drawing.decide, this.line.element, call.element);
+    const parts = [tail, effects, concern, this.approval, media].map(({ element }) => element);
+    const attributes = { class: 'ipyagent-tool', 'data-ipyagent': 'tool' };
+    this.element = h('div', attributes, this.details, ...parts);
   }
 
   update(call: Call): void {
     if (call !== this.drawn) {
       this.drawn = call;
-      this.ask(call);
-      this.late.showIf(call.late, lateNote);
       this.draw(call);
     }
-    // A question is answered, not approved.
-    const isGuarded = call.question === null && this.drawing.decide !== null;
-    this.gate.update(isGuarded ? (call.approval?.id ?? null) : null);
+    this.approval.askCall(call);
   }
 
   private draw(call: Call): void {
@@ -76,7 +53,14 @@ export class ToolView {
     this.element.dataset.tool = name;
     this.element.dataset.state = status;
     this.element.classList.toggle('ipyagent-dry', call.is_dry);
-    this.line.show(lineKey(call), () => line(call));
+    const { badge, summary, outcome, verdict: decision, duration } = call;
+    const first = outcome === '' ? '' : `→ ${outcome}`;
+    const words = { 'tool-name': name, badge, summary, 'first-line': first, decision, duration };
+    this.line.show([call.glyph, call.status_text, words], () => lineOf(call, words));
+    if (call.is_open !== this.isOpen) {
+      this.isOpen = call.is_open;
+      this.details.open = call.is_open;
+    }
     this.keep.showIf(ranBy(call), source =>
       toCells('to-cell', 'To cell', 'Insert this code as a cell below', () => [source])
     );
@@ -86,7 +70,8 @@ export class ToolView {
         : questionText(question, !asked || decide === null)
     );
     // Drawn above the buttons while the call waits.
-    const concern = asked && decide !== null ? '' : call.concern;
+    const [warning, concern] = asked && decide !== null ? [call.concern, ''] : ['', call.concern];
+    this.concern.showIf(warning, concernNote);
     this.effects.showIf(effects, each => effectsOf(each, before));
     // A saved run goes on no more.
     this.tail.showIf(decide === null && status === 'running' ? '' : call.live, lines =>
@@ -94,25 +79,16 @@ export class ToolView {
     );
     this.result.show(
       [concern, call.remarks, result && { ...result, media: [] }, call.facts],
-      () => [concern === '' ? null : concernNote(concern), ...outcome(call)]
+      () => [concern === '' ? null : concernNote(concern), ...details(call)]
     );
     this.media.show(result?.media, () => (result?.media ?? []).map(m => media(m, before)));
   }
-
-  private ask(call: Call): void {
-    const { decide } = this.drawing;
-    if (call.is_open !== this.isOpen) {
-      this.isOpen = call.is_open;
-      this.details.open = call.is_open;
-    }
-    const warns = call.status === 'awaiting_approval' && decide !== null;
-    this.concern.showIf(warns ? call.concern : '', concernNote);
-    this.approval.askCall(call, decide);
-  }
 }
 
+type Glyph = Pick<Call, 'glyph' | 'status_text'>;
+
 /** Return a status glyph with an accessible name. */
-export function glyph({ glyph, status_text }: Pick<Call, 'glyph' | 'status_text'>): HTMLElement {
+export function glyph({ glyph, status_text }: Glyph): HTMLElement {
   const named = { role: 'img', 'aria-label': status_text, title: status_text };
   return h('span', { class: 'ipyagent-glyph', ...named }, glyph);
 }
@@ -127,28 +103,16 @@ function concernNote(concern: string): HTMLElement {
   return h('p', { class: 'ipyagent-concern' }, reveal(concern));
 }
 
-function line(call: Call): Child[] {
-  const { badge, summary, outcome, verdict } = call;
-  const part = (name: string, ...children: Child[]): HTMLElement =>
-    h('span', { class: `ipyagent-${name}` }, ...children);
+/** Return a glyph, and the words of a line that are there, each in a span of its class. */
+export function lineOf(step: Glyph, words: Record<string, string>): Child[] {
+  const parts = Object.entries(words).filter(([, text]) => text !== '');
   return [
-    glyph(call),
-    part('tool-name', reveal(call.name)),
-    badge === '' ? null : part('badge', badge),
-    part('summary', reveal(summary)),
-    outcome === '' ? null : part('first-line', '→ ', reveal(outcome)),
-    verdict === '' ? null : part('decision', reveal(verdict)),
-    part('duration', call.duration)
+    glyph(step),
+    ...parts.map(([name, text]) => h('span', { class: `ipyagent-${name}` }, reveal(text)))
   ];
 }
 
-/** Return a note that a click came after the decision. */
-export function lateNote({ decision, at }: Late): HTMLElement {
-  const time = new Date(at).toTimeString().slice(0, 5);
-  return h('p', { class: 'ipyagent-note' }, `Too late: already ${decision} at ${time}.`);
-}
-
-function outcome({ remarks, result, facts }: Call): Child[] {
+function details({ remarks, result, facts }: Call): Child[] {
   const lines = (texts: readonly string[]): Child[] =>
     texts.map(text => h('p', { class: 'ipyagent-note' }, reveal(text)));
   const forModel = result?.for_model ?? null;
@@ -160,6 +124,7 @@ function outcome({ remarks, result, facts }: Call): Child[] {
   ];
 }
 
+/** Return what a call put out, and its error. */
 function texts({ output, error, tone }: Result): Child[] {
   const failed = tone === 'error';
   const name = failed ? 'ipyagent-output ipyagent-error' : 'ipyagent-output';
@@ -170,10 +135,4 @@ function texts({ output, error, tone }: Result): Child[] {
     all === '' ? null : box(all),
     output !== '' && error !== '' ? h('p', { class: 'ipyagent-error' }, reveal(error)) : null
   ];
-}
-
-/** Return the key of the summary line. */
-function lineKey(call: Call): unknown {
-  const { glyph, status_text, name, badge, summary, outcome, verdict, duration } = call;
-  return [glyph, status_text, name, badge, summary, outcome, verdict, duration];
 }

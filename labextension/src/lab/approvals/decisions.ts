@@ -1,13 +1,10 @@
 /** Approves and denies by shortcut: presses the buttons of a face that are on screen. */
-import type { JupyterFrontEnd } from '@jupyterlab/application';
-import type { INotebookTracker } from '@jupyterlab/notebook';
-
 import type { PendingApproval } from '../../protocol';
 import { placeOf, uncover } from '../cells/cellLocations';
-import type { ILinks } from '../kernel/links';
+import type { Links } from '../kernel/links';
 import type { Faces } from './faces';
 import { areAllButtonsInSight, Face, scrollToFace } from './visibility';
-import { listWaiting, PANEL, showWaiting, Waiting } from './waiting';
+import { oldestWaiting, PANEL, showWaiting, Waiting } from './waiting';
 
 /** Milliseconds between two deliberate presses: a key that is held down decides nothing. */
 const PRESS_MILLISECONDS = 400;
@@ -17,9 +14,7 @@ export class Decisions {
   private lastPress = -PRESS_MILLISECONDS;
 
   constructor(
-    private app: JupyterFrontEnd,
-    private tracker: INotebookTracker,
-    private links: ILinks,
+    private links: Links,
     private faces: Faces
   ) {}
 
@@ -50,8 +45,7 @@ export class Decisions {
   }
 
   private get oldest(): Waiting | null {
-    const link = this.links.of(this.tracker.currentWidget);
-    return listWaiting(this.links, link === null ? [] : [link]).at(0) ?? null;
+    return oldestWaiting(this.links);
   }
 
   private get face(): Face | null {
@@ -72,10 +66,10 @@ export class Decisions {
 
   /** Show a question without a face in the current notebook: in another one, or in the panel. */
   private async lead(waiting: Waiting): Promise<void> {
-    await showWaiting(waiting, this.app);
+    await showWaiting(waiting, this.links);
     this.faces.chooseFaces();
     if (this.faces.choiceOf(waiting) === null) {
-      this.app.shell.activateById(PANEL);
+      this.links.app.shell.activateById(PANEL);
     }
   }
 }

@@ -1,10 +1,9 @@
 /** Gives each question one face with buttons; its other faces lead there. */
-import type { INotebookTracker } from '@jupyterlab/notebook';
 import { Signal } from '@lumino/signaling';
 
 import { h, setText } from '../../view/dom';
 import { button } from '../../view/form';
-import type { ILinks } from '../kernel/links';
+import type { Links } from '../kernel/links';
 import { areButtonsInSight, Face, faceOf, focusCard, isInSight, scrollToFace } from './visibility';
 import { formOf, listWaiting, OUTPUT, PANEL, Waiting } from './waiting';
 
@@ -32,10 +31,7 @@ export class Faces {
   private choices = new Map<string, Face>();
   private timer: number | null = null;
 
-  constructor(
-    private tracker: INotebookTracker,
-    private links: ILinks
-  ) {
+  constructor(private links: Links) {
     links.changed.connect(() => this.update());
   }
 
@@ -46,9 +42,9 @@ export class Faces {
 
   /** List the faces that are displayed, the preferred first, and first in the current notebook. */
   list({ approval }: Waiting): Face[] {
-    const { currentWidget: current } = this.tracker;
+    const { panel } = this.links;
     const rank = ({ card }: Face): number =>
-      2 * preferenceOf(card) + (current?.node.contains(card) === true ? 0 : 1);
+      2 * preferenceOf(card) + (panel?.node.contains(card) === true ? 0 : 1);
     return [...document.querySelectorAll<HTMLElement>(formOf(approval))]
       .map(faceOf)
       .filter(({ card }) => preferenceOf(card) >= 0 && card.getClientRects().length > 0)

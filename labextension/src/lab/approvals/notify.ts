@@ -1,8 +1,6 @@
 /** Notifies users of waiting approvals while the page is in the background. */
-import type { JupyterFrontEnd } from '@jupyterlab/application';
-
-import type { ILinks } from '../kernel/links';
-import type { ISettings } from '../settings';
+import type { Links } from '../kernel/links';
+import type { Settings } from '../settings';
 import { Badge } from './badge';
 import { describeWaiting, listWaiting, showWaiting, Waiting } from './waiting';
 
@@ -15,18 +13,18 @@ export class Notifier {
   private known = new Map<string, Notification | null>();
 
   constructor(
-    private app: JupyterFrontEnd,
-    private links: ILinks,
-    private settings: ISettings
+    private links: Links,
+    private settings: Settings
   ) {
+    const { commands } = links.app;
     links.changed.connect(() => this.update());
     this.update();
-    app.commands.addCommand(NOTIFY, {
+    commands.addCommand(NOTIFY, {
       label: 'Notify me when an approval waits in the background',
       isEnabled: () => permission() === 'default',
       execute: async () => {
         await Notification.requestPermission();
-        app.commands.notifyCommandChanged(NOTIFY);
+        commands.notifyCommandChanged(NOTIFY);
       }
     });
   }
@@ -55,7 +53,7 @@ export class Notifier {
     notification.onclick = () => {
       window.focus();
       notification.close();
-      void showWaiting(waiting, this.app);
+      void showWaiting(waiting, this.links);
     };
     return notification;
   }

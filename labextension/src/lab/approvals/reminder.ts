@@ -1,8 +1,8 @@
 /** Leads to approvals that wait where nobody sees them. */
-import type { JupyterFrontEnd } from '@jupyterlab/application';
 import { Notification } from '@jupyterlab/apputils';
-import { type INotebookTracker, NotebookActions } from '@jupyterlab/notebook';
+import { NotebookActions } from '@jupyterlab/notebook';
 
+import type { Links } from '../kernel/links';
 import type { Faces } from './faces';
 import { isInSight } from './visibility';
 import { describeWaiting, showWaiting, Waiting } from './waiting';
@@ -27,8 +27,7 @@ export class Reminder {
   private fresh = new Set<string>();
 
   constructor(
-    private app: JupyterFrontEnd,
-    private tracker: INotebookTracker,
+    private links: Links,
     private faces: Faces
   ) {
     faces.looked.connect((_, waiting) => this.update(waiting));
@@ -64,7 +63,7 @@ export class Reminder {
     const left = waiting.find(each => this.isOutOfSight(each) && this.isLeftBehind(each));
     if (left !== undefined) {
       this.looks.set(left.key, Infinity);
-      void showWaiting(left, this.app);
+      void showWaiting(left, this.links);
     }
   }
 
@@ -82,7 +81,7 @@ export class Reminder {
       this.toast = null;
     }
     if (text !== null) {
-      const callback = (): void => void showWaiting(first, this.app);
+      const callback = (): void => void showWaiting(first, this.links);
       const show = { label: 'Show', caption: 'Go to the question', callback };
       const isSmall = window.innerWidth < 700 || window.innerHeight < 500;
       const options = { autoClose: isSmall ? BRIEFLY : (false as const), actions: [show] };
@@ -97,7 +96,7 @@ export class Reminder {
 
   /** Return whether running cells alone has moved the view away from it. */
   private isLeftBehind({ approval, panel }: Waiting): boolean {
-    const isHere = panel === this.tracker.currentWidget && panel.content.mode === 'command';
+    const isHere = panel === this.links.panel && panel.content.mode === 'command';
     const { activeElement } = document;
     const isElsewhere = activeElement !== document.body && !panel.node.contains(activeElement);
     return isHere && !isElsewhere && this.fresh.has(approval.cell_id ?? '');

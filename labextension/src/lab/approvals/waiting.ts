@@ -1,5 +1,4 @@
 /** The approvals that wait in open notebooks, and the way to them. */
-import type { JupyterFrontEnd } from '@jupyterlab/application';
 import type { NotebookPanel } from '@jupyterlab/notebook';
 
 import { approvalKey } from '../../model';
@@ -7,7 +6,7 @@ import type { PendingApproval } from '../../protocol';
 import { revealText } from '../../view/reveal';
 import { goTo, placeOf } from '../cells/cellLocations';
 import type { Link } from '../kernel/link';
-import type { ILinks } from '../kernel/links';
+import type { Links } from '../kernel/links';
 import { faceOf, scrollToFace } from './visibility';
 
 /** The id of the side panel. */
@@ -28,7 +27,7 @@ export interface Waiting {
 }
 
 /** List the approvals of a kernel, or of all kernels, oldest first, with the notebook that asks. */
-export function listWaiting(links: ILinks, of: readonly Link[] = links.all): Waiting[] {
+export function listWaiting(links: Links, of: readonly Link[] = links.all): Waiting[] {
   return of.flatMap(link => {
     const panels = links.notebooks(link);
     return (link.overview?.approvals ?? []).map(approval => ({
@@ -38,6 +37,11 @@ export function listWaiting(links: ILinks, of: readonly Link[] = links.all): Wai
       panel: placeOf(approval.cell_id, panels)?.panel ?? panels[0]
     }));
   });
+}
+
+/** Return the approval of the current notebook that has waited longest. */
+export function oldestWaiting(links: Links): Waiting | null {
+  return (links.current && listWaiting(links, [links.current]).at(0)) ?? null;
 }
 
 /**
@@ -55,10 +59,7 @@ export function formOf({ run_id, approval_id }: PendingApproval): string {
 }
 
 /** Select the cell that asks, and scroll to its card; without a cell, show the side panel. */
-export async function showWaiting(
-  { approval, panel }: Waiting,
-  app: JupyterFrontEnd
-): Promise<void> {
+export async function showWaiting({ approval, panel }: Waiting, { app }: Links): Promise<void> {
   const place = placeOf(approval.cell_id, [panel]);
   if (place === null) {
     app.shell.activateById(PANEL);

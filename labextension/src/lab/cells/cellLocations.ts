@@ -36,6 +36,29 @@ function isCode(cell: ICellModel): cell is ICodeCellModel {
   return cell.type === 'code';
 }
 
+/** Call `listener` now, and whenever cells of a notebook are added, moved or removed. */
+export function watchCells({ content }: NotebookPanel, listener: () => void): void {
+  const follow = (): void => {
+    content.model?.cells.changed.connect(listener);
+    listener();
+  };
+  content.modelChanged.connect(follow);
+  follow();
+}
+
+/** Call `each` with the code cells of a notebook, and with those that are added later. */
+export function forEachCodeCell(panel: NotebookPanel, each: (cell: CodeCell) => void): void {
+  const known = new WeakSet<CodeCell>();
+  watchCells(panel, () => {
+    for (const cell of panel.content.widgets) {
+      if (cell instanceof CodeCell && !known.has(cell)) {
+        known.add(cell);
+        each(cell);
+      }
+    }
+  });
+}
+
 /** Find a cell in these notebooks; null where it is gone. */
 export function placeOf(cellId: string | null, panels: NotebookPanel[]): Place | null {
   for (const panel of panels) {

@@ -1,6 +1,4 @@
 /** Completion in `%%agent` cells: the kernel's matches, without Python's. */
-import type { JupyterFrontEndPlugin } from '@jupyterlab/application';
-import type { Cell } from '@jupyterlab/cells';
 import {
   Completer,
   CompleterModel,
@@ -9,35 +7,15 @@ import {
   ICompletionProvider,
   ICompletionProviderManager
 } from '@jupyterlab/completer';
-import { INotebookTracker } from '@jupyterlab/notebook';
 import type { Kernel, KernelMessage } from '@jupyterlab/services';
-import {
-  codeIcon,
-  fileIcon,
-  historyIcon,
-  LabIcon,
-  settingsIcon,
-  spreadsheetIcon,
-  userIcon,
-  variableIcon,
-  extensionIcon
-} from '@jupyterlab/ui-components';
 
-import { ISettings } from '../settings';
+import type { Links } from '../kernel/links';
+import type { Settings } from '../settings';
+import { forEachCodeCell } from './cellLocations';
 import { inMention, isPrompt } from './prompts';
 
 /** Above JupyterLab's own providers: 550 is the kernel's, 500 the words of the cell. */
 const RANK = 1_000;
-
-/** Icons by the type that the kernel gives to a completion. */
-const ICONS: [RegExp, LabIcon][] = [
-  [/^file\b/, fileIcon],
-  [/^(DataFrame|LazyFrame|Series|ndarray)\b/, spreadsheetIcon],
-  [/^(function|class)\b/, codeIcon],
-  [/^module\b/, extensionIcon],
-  [/^profile\b/, userIcon],
-  [/^session\b/, historyIcon]
-];
 
 /** A completion with its rank, and the number of characters before the cursor that it replaces. */
 interface Item extends CompletionHandler.ICompletionItem {
@@ -46,8 +24,6 @@ interface Item extends CompletionHandler.ICompletionItem {
 }
 
 type Answer = Omit<KernelMessage.ICompleteReplyMsg['content'] & { status: 'ok' }, 'status'>;
-
-const NOTHING: Answer = { matches: [], cursor_start: 0, cursor_end: 0, metadata: {} };
 
 type Items = CompletionHandler.ICompletionItems;
 
@@ -118,13 +94,14 @@ class Provider implements ICompletionProvider<Item> {
     { session }: ICompletionContext
   ): Promise<CompletionHandler.ICompletionItemsReply<Item>> {
     const kernel = session?.kernel;
-    if (!kernel) {
-      return { start: offset, end: offset, items: [] };
+    const request = kernel?.requestComplete({ code: text, cursor_pos: offset });
+    if (kernel && request) {
+      this.requests.set(kernel, request);
     }
-    const request = kernel.requestComplete({ code: text, cursor_pos: offset });
-    this.requests.set(kernel, request);
-    const { content } = await request;
-    return toItems(content.status === 'ok' ? content : NOTHING, text);
+    const { content } = (await request) ?? {};
+    return content?.status === 'ok'
+      ? toItems(content, text)
+      : { start: offset, end: offset, items: [] };
   }
 }
 
@@ -137,55 +114,40 @@ function toItems(
   // The kernel counts code points, the page UTF-16 code units.
   const characters = Array.from(text);
   const fragment = characters.slice(start, end).join('').length;
-  const inOptions = !characters.slice(0, end).join('').trimStart().includes('\n');
   const items = matches.map((label, order) => {
-    const type = types?.[order]?.type ?? '';
-    const icon = ICONS.find(([kind]) => kind.test(type))?.[1];
-    return {
-      label,
-      type,
-      icon: icon ?? (inOptions ? settingsIcon : variableIcon),
-      order,
-      fragment
-    };
+    return { label, type: types?.[order]?.type ?? '', order, fragment };
   });
   return { start, end, items };
 }
 
 /** Opens the completer while a name is typed after `@`. */
 class Mentions {
-  private cell: Cell | null = null;
   private count = 0;
 
   constructor(
-    private tracker: INotebookTracker,
+    private links: Links,
     private manager: ICompletionProviderManager,
     private provider: Provider,
-    private settings: ISettings
+    private settings: Settings
   ) {
-    tracker.activeCellChanged.connect((_, cell) => this.watch(cell));
-    this.watch(tracker.activeCell);
+    links.forEachNotebook(panel =>
+      forEachCodeCell(panel, ({ model }) => {
+        model.sharedModel.changed.connect((_, { sourceChange }) =>
+          this.onTyped(sourceChange?.map(({ insert }) => insert ?? '').join('') ?? '')
+        );
+      })
+    );
   }
 
-  private watch(cell: Cell | null): void {
-    // A disposed cell has no model, and its signals are disconnected already.
-    if (this.cell?.isDisposed === false) {
-      this.cell.model.sharedModel.changed.disconnect(this.onTyped);
-    }
-    this.cell = cell;
-    cell?.model.sharedModel.changed.connect(this.onTyped);
-  }
-
-  private onTyped = (_: unknown, change: { sourceChange?: { insert?: string }[] }): void => {
-    const inserted = change.sourceChange?.map(({ insert }) => insert ?? '').join('') ?? '';
+  private onTyped(inserted: string): void {
     if (this.settings.now.completeOnAt && inserted.length === 1 && this.isMention()) {
       void this.open();
     }
-  };
+  }
 
   /** Open the completer, unless more was typed meanwhile. */
   private async open(): Promise<void> {
-    const panel = this.tracker.currentWidget;
+    const { panel } = this.links;
     const kernel = panel?.sessionContext.session?.kernel;
     const count = ++this.count;
     if (panel && kernel) {
@@ -197,7 +159,7 @@ class Mentions {
   }
 
   private isMention(): boolean {
-    const editor = this.cell?.editor;
+    const editor = this.links.tracker.activeCell?.editor;
     if (!editor?.hasFocus() || !isPrompt(editor.model.sharedModel.getSource())) {
       return false;
     }
@@ -206,23 +168,13 @@ class Mentions {
   }
 }
 
-export const completion: JupyterFrontEndPlugin<void> = {
-  id: 'ipyagent:completion',
-  description: 'Completes variables, files and options in %%agent cells.',
-  autoStart: true,
-  requires: [INotebookTracker, ISettings],
-  optional: [ICompletionProviderManager],
-  activate: (
-    _,
-    tracker: INotebookTracker,
-    settings: ISettings,
-    manager: ICompletionProviderManager | null
-  ) => {
-    if (manager === null) {
-      return;
-    }
-    const provider = new Provider();
-    manager.registerProvider(provider);
-    new Mentions(tracker, manager, provider, settings);
-  }
-};
+/** Complete variables, files and options in prompts. */
+export function completePrompts(
+  links: Links,
+  manager: ICompletionProviderManager,
+  settings: Settings
+): void {
+  const provider = new Provider();
+  manager.registerProvider(provider);
+  new Mentions(links, manager, provider, settings);
+}

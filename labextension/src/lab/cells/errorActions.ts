@@ -1,23 +1,22 @@
 /** Buttons below a failed cell that ask the agent to fix or explain the error. */
-import type { JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { CodeCell } from '@jupyterlab/cells';
-import { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
+import type { NotebookPanel } from '@jupyterlab/notebook';
 import { PanelLayout, Widget } from '@lumino/widgets';
 
 import { h } from '../../view/dom';
-import { ILinks } from '../kernel/links';
-import { ISettings } from '../settings';
+import type { Links } from '../kernel/links';
+import type { Settings } from '../settings';
 import { addAgentCell, agentIcon, isPython } from './agentCell';
-import { runCurrent } from './cellLocations';
+import { forEachCodeCell, runCurrent } from './cellLocations';
 import { Failure, failureOf, fixPrompt, explainPrompt } from './failures';
 
 type Prompt = (failure: Failure) => string;
 
 /** Run an agent cell about a failed cell below it; one about a stranger's output is not run yet. */
-export async function askAbout(
+async function askAbout(
   panel: NotebookPanel,
   cell: CodeCell,
-  links: ILinks,
+  links: Links,
   prompt: Prompt
 ): Promise<void> {
   const failure = failureOf(cell.model);
@@ -30,51 +29,50 @@ export async function askAbout(
   }
 }
 
-/** Show the buttons of a cell while it has an error; return a function that updates them. */
-function watchCell(
-  cell: CodeCell,
-  isOffered: () => boolean,
-  ask: (prompt: Prompt) => void
-): () => void {
-  let row: Widget | null = null;
-  const update = (): void => {
+/** Offer to ask the agent about the errors in a notebook: below each cell that has one. */
+export function watchErrors(panel: NotebookPanel, links: Links, settings: Settings): void {
+  const { sessionContext } = panel;
+  const rows = new Map<CodeCell, Widget | null>();
+  const update = (cell: CodeCell): void => {
     // The layout for the buttons exists once the cell was in view.
     if (cell.isDisposed || cell.isPlaceholder()) {
       return;
     }
-    const isWanted = isOffered() && failureOf(cell.model) !== null;
-    if (isWanted && row === null) {
-      row = drawRow(ask);
-      const layout = cell.layout as PanelLayout;
-      layout.insertWidget(layout.widgets.length - 1, row);
-    } else if (!isWanted) {
+    const isOffered = settings.now.errorActions && isPython(panel);
+    const row = rows.get(cell) ?? null;
+    if (!isOffered || failureOf(cell.model) === null) {
       row?.dispose();
-      row = null;
+      rows.set(cell, null);
+    } else if (row === null) {
+      const drawn = drawRow(prompt => void askAbout(panel, cell, links, prompt));
+      const layout = cell.layout as PanelLayout;
+      layout.insertWidget(layout.widgets.length - 1, drawn);
+      rows.set(cell, drawn);
     }
   };
-  const { outputs, sharedModel } = cell.model;
-  outputs.changed.connect(update);
-  sharedModel.changed.connect(update);
-  cell.disposed.connect(() => {
-    outputs.changed.disconnect(update);
-    sharedModel.changed.disconnect(update);
+  const updateAll = (): void => [...rows.keys()].forEach(update);
+  settings.changed.connect(updateAll);
+  sessionContext.kernelChanged.connect(updateAll);
+  panel.disposed.connect(() => settings.changed.disconnect(updateAll));
+  void sessionContext.ready.then(updateAll);
+  forEachCodeCell(panel, cell => {
+    const updateCell = (): void => update(cell);
+    rows.set(cell, null);
+    cell.model.outputs.changed.connect(updateCell);
+    cell.model.sharedModel.changed.connect(updateCell);
+    cell.disposed.connect(() => rows.delete(cell));
+    void cell.ready.then(updateCell);
   });
-  void cell.ready.then(update);
-  return update;
 }
 
 function drawRow(ask: (prompt: Prompt) => void): Widget {
-  const [fix, explain] = (
-    [
-      ['fix', 'Fix with agent', fixPrompt],
-      ['explain', 'Explain', explainPrompt]
-    ] as const
-  ).map(([name, label, prompt]) => {
+  const make = (name: string, label: string, prompt: Prompt): HTMLElement => {
     const attributes = { type: 'button', class: 'ipyagent-action', 'data-ipyagent': name };
     const button = h('button', attributes, label);
     button.addEventListener('click', () => ask(prompt));
     return button;
-  });
+  };
+  const fix = make('fix', 'Fix with agent', fixPrompt);
   fix.prepend(agentIcon.element({ tag: 'span', className: 'ipyagent-action-icon' }));
   const row = {
     class: 'ipyagent-error-actions',
@@ -82,43 +80,8 @@ function drawRow(ask: (prompt: Prompt) => void): Widget {
     'aria-label': 'Ask the agent about this error',
     'data-lm-suppress-shortcuts': 'true'
   };
-  const node = h('div', row, fix, explain);
+  const node = h('div', row, fix, make('explain', 'Explain', explainPrompt));
   // Otherwise the notebook would select the failed cell again.
   node.addEventListener('dblclick', event => event.stopPropagation());
   return new Widget({ node });
 }
-
-/** Watch the cells of one notebook. */
-function watchNotebook(panel: NotebookPanel, links: ILinks, settings: ISettings): void {
-  const { content, sessionContext } = panel;
-  const updates = new Map<CodeCell, () => void>();
-  const update = (): void => updates.forEach(each => each());
-  const isOffered = (): boolean => settings.now.errorActions && isPython(panel);
-  const watch = (): void => {
-    for (const cell of content.widgets) {
-      if (cell instanceof CodeCell && !updates.has(cell)) {
-        const ask = (prompt: Prompt): void => void askAbout(panel, cell, links, prompt);
-        updates.set(cell, watchCell(cell, isOffered, ask));
-        cell.disposed.connect(() => updates.delete(cell));
-      }
-    }
-  };
-  settings.changed.connect(update);
-  sessionContext.kernelChanged.connect(update);
-  panel.disposed.connect(() => settings.changed.disconnect(update));
-  content.modelChanged.connect(watch);
-  void panel.context.ready.then(() => content.model?.cells.changed.connect(watch)).then(watch);
-  void sessionContext.ready.then(update);
-}
-
-export const errors: JupyterFrontEndPlugin<void> = {
-  id: 'ipyagent:errors',
-  description: 'Offers to ask the agent about an error.',
-  autoStart: true,
-  requires: [INotebookTracker, ILinks, ISettings],
-  activate: (_, tracker: INotebookTracker, links: ILinks, settings: ISettings) => {
-    const watch = (panel: NotebookPanel): void => watchNotebook(panel, links, settings);
-    tracker.forEach(watch);
-    tracker.widgetAdded.connect((_, panel) => watch(panel));
-  }
-};

@@ -1,8 +1,8 @@
 /** Inserts cells below a card's own cell: code of the card, and prompts that go on. */
 import type { Cell } from '@jupyterlab/cells';
-import type { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
+import type { NotebookPanel } from '@jupyterlab/notebook';
 
-import type { ILinks } from '../kernel/links';
+import type { Links } from '../kernel/links';
 import { sharedNotebook } from '../proposals/documents';
 import { insertCells } from '../proposals/sharedCells';
 import { load } from './agentCell';
@@ -21,15 +21,15 @@ interface Below {
   readonly index: number;
 }
 
-/** Find the place below the cell with `from`; a text says why there is none. */
-function findBelow(tracker: INotebookTracker, from: Element): Below | string {
+/** Find the place below the cell with `from`; throws if there is none. */
+function findBelow({ tracker }: Links, from: Element): Below {
   const panel = tracker.find(({ content }) => content.node.contains(from));
   const above = panel?.content.widgets.findIndex(({ node }) => node.contains(from)) ?? -1;
   if (panel === undefined || above < 0) {
-    return 'There is no notebook here';
+    throw new Error('There is no notebook here');
   }
   if (panel.content.model?.readOnly !== false) {
-    return 'This notebook is read-only';
+    throw new Error('This notebook is read-only');
   }
   const ids = cellIds(panel);
   const next = ids.findIndex((id, index) => index > above && !inserted.has(id));
@@ -37,43 +37,23 @@ function findBelow(tracker: INotebookTracker, from: Element): Below | string {
   return { panel, cell: panel.content.widgets[above], index };
 }
 
-/** Insert cells below the one with `from`, as one undo step; return null, or why it cannot be. */
-export function insertBelow(
-  tracker: INotebookTracker,
-  from: Element,
-  sources: readonly string[]
-): string | null {
-  const below = findBelow(tracker, from);
-  if (typeof below === 'string') {
-    return below;
-  }
-  const { panel, index } = below;
+/** Insert cells below the one with `from`, as one undo step. */
+export function insertBelow(links: Links, from: Element, sources: readonly string[]): void {
+  const { panel, index } = findBelow(links, from);
   for (const id of insertCells(sharedNotebook(panel), index, 'code', sources)) {
     inserted.add(id);
     mark(panel, id);
   }
-  return null;
 }
 
 const MODEL = /^\s(?:-m|--model)\b/;
 
 /** Run a prompt in an agent cell below, with the options of the one above that last. */
-export function askBelow(
-  tracker: INotebookTracker,
-  links: ILinks,
-  from: Element,
-  prompt: string,
-  isModelKept: boolean
-): string | null {
-  const below = findBelow(tracker, from);
-  if (typeof below === 'string') {
-    return below;
-  }
-  const { panel, cell, index } = below;
+export function askBelow(links: Links, from: Element, prompt: string, isModelKept: boolean): void {
+  const { panel, cell, index } = findBelow(links, from);
   const [, options = ''] = /^%%agent(.*)$/m.exec(cell.model.sharedModel.getSource()) ?? [];
   const lasting = options.match(LASTING) ?? [];
   const first = `%%agent${lasting.filter(each => isModelKept || !MODEL.test(each)).join('')}`;
   void load(panel, links.of(panel));
   void runBelow({ panel, index: index - 1 }, `${first}\n${prompt}`);
-  return null;
 }

@@ -76,19 +76,21 @@ function request(
   return reply.catch(() => ({}));
 }
 
-/**
- * Create a control message. JupyterLab's own requests go to the shell, or fail before kernel_info.
- */
+/** Create a control message: JupyterLab's own go to the shell, or fail before kernel_info. */
 function controlMessage(
   kernel: Kernel.IKernelConnection,
   msgType: string,
   content: JSONObject
 ): KernelMessage.IControlMessage {
-  return KernelMessage.createMessage({
-    msgType,
-    channel: 'control',
-    username: kernel.username,
-    session: kernel.clientId,
-    content
-  } as unknown as KernelMessage.IOptions<KernelMessage.ICreateSubshellRequestMsg>);
+  const message = messageOf(kernel, { channel: 'control', msgType, content });
+  return message as KernelMessage.IControlMessage;
+}
+
+/** Create a message of any type, also of those that JupyterLab has no interface for. */
+export function messageOf(
+  { username, clientId }: Kernel.IKernelConnection,
+  fields: JSONObject
+): KernelMessage.IMessage {
+  const options = { ...fields, username, session: clientId };
+  return KernelMessage.createMessage(options as never);
 }

@@ -1,67 +1,71 @@
 /** Connects all open notebooks to their kernels. */
-import type { JupyterFrontEndPlugin } from '@jupyterlab/application';
-import { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
+import type { JupyterFrontEnd } from '@jupyterlab/application';
+import type { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
 import type { Kernel } from '@jupyterlab/services';
-import { Token } from '@lumino/coreutils';
-import { ISignal, Signal } from '@lumino/signaling';
+import { Signal } from '@lumino/signaling';
 
 import type { PageRequest } from '../../protocol';
 import { Link, OpenNotebooks } from './link';
 
-/** The links of open notebooks to their kernels. */
-export interface ILinks {
-  /** All links, each once. */
-  readonly all: readonly Link[];
-  /** The link of a notebook; null without a kernel. */
-  of(panel: NotebookPanel | null): Link | null;
-  /** The open notebooks, or those of one kernel, in the order in which they were opened. */
-  notebooks(link?: Link): NotebookPanel[];
-  /** Emitted when a link was added, removed or changed. */
-  readonly changed: ISignal<unknown, void>;
-  /** Register a handler for a kind of request. */
-  serve(what: string, handler: (panel: NotebookPanel, request: PageRequest) => unknown): void;
-}
+/** Answers a request about a notebook. */
+type Serve = (panel: NotebookPanel, request: PageRequest) => unknown;
 
-export const ILinks = new Token<ILinks>(
-  'ipyagent:ILinks',
-  'The connections of open notebooks to kernels with ipyagent.'
-);
-
-class Links implements ILinks {
-  readonly changed = new Signal<unknown, void>(this);
+/** The open notebooks, and their links to kernels. */
+export class Links {
+  /** Emitted when a link or a kernel's connection has changed, or another notebook is current. */
+  readonly changed = new Signal<this, void>(this);
 
   private links = new Map<string, Link>();
-  private ownConnections = new Map<string, Kernel.IKernelConnection>();
-  private handlers = new Map<string, (panel: NotebookPanel, request: PageRequest) => unknown>();
+  /** Answers the kernels' requests: set by `documents.ts`. */
+  serve: Serve = () => null;
 
-  constructor(private tracker: INotebookTracker) {
-    tracker.forEach(panel => this.add(panel));
-    tracker.widgetAdded.connect((_, panel) => this.add(panel));
+  constructor(
+    readonly app: JupyterFrontEnd,
+    readonly tracker: INotebookTracker
+  ) {
+    this.forEachNotebook(panel => this.add(panel));
+    tracker.currentChanged.connect(() => this.changed.emit());
     window.addEventListener('pagehide', () => this.links.forEach(link => link.close()));
   }
 
+  /** The current notebook; null while none is open. */
+  get panel(): NotebookPanel | null {
+    return this.tracker.currentWidget;
+  }
+
+  /** The link of the current notebook. */
+  get current(): Link | null {
+    return this.of(this.panel);
+  }
+
+  /** All links, each once. */
   get all(): readonly Link[] {
     return [...new Set(this.notebooks().flatMap(panel => this.of(panel) ?? []))];
   }
 
+  /** Return the link of a notebook; null without a kernel. */
   of(panel: NotebookPanel | null): Link | null {
     return this.links.get((panel && kernelOf(panel)?.id) ?? '') ?? null;
   }
 
+  /** Call `each` with the open notebooks, and with those that are opened later. */
+  forEachNotebook(each: (panel: NotebookPanel) => void): void {
+    this.tracker.forEach(each);
+    this.tracker.widgetAdded.connect((_, panel) => each(panel));
+  }
+
+  /** Return the open notebooks, or those of one kernel, in the order in which they were opened. */
   notebooks(link?: Link): NotebookPanel[] {
     const panels: NotebookPanel[] = [];
     this.tracker.forEach(panel => panel.isDisposed || panels.push(panel));
     return panels.filter(panel => link === undefined || kernelOf(panel)?.id === link.kernel.id);
   }
 
-  serve(what: string, handler: (panel: NotebookPanel, request: PageRequest) => unknown): void {
-    this.handlers.set(what, handler);
-  }
-
   private add(panel: NotebookPanel): void {
     const { sessionContext } = panel;
     const update = (): void => this.update();
     sessionContext.kernelChanged.connect(update);
+    sessionContext.connectionStatusChanged.connect(() => this.changed.emit());
     panel.context.pathChanged.connect(update);
     panel.disposed.connect(() => {
       sessionContext.kernelChanged.disconnect(update);
@@ -79,74 +83,47 @@ class Links implements ILinks {
       if (!ids.has(id)) {
         this.links.delete(id);
         link.dispose();
-        this.setOwnConnection(id, null);
+        ownOf(link)?.dispose();
       }
     }
-    for (const id of ids) {
+    ids.forEach(id =>
       this.updateLink(
         id,
-        connections.filter(connection => connection.id === id)
-      );
-    }
+        connections.filter(each => each.id === id)
+      )
+    );
     this.links.forEach(link => link.reportNotebooks());
     this.changed.emit();
   }
 
+  /**
+   * Choose the connection for a kernel's comms. JupyterLab enables comms on one connection per
+   * kernel, that of the first notebook. When this is closed the others have none, so they share one
+   * of ours.
+   */
   private updateLink(id: string, connections: Kernel.IKernelConnection[]): void {
-    const connection = this.chooseConnection(id, connections, this.links.get(id)?.kernel);
-    const link = this.linkFor(id, connection);
-    link.hasWidgets = connection !== this.ownConnections.get(id);
-    if (link.hasWidgets) {
-      this.setOwnConnection(id, null);
-    }
-  }
-
-  private linkFor(id: string, connection: Kernel.IKernelConnection): Link {
-    const link = this.links.get(id);
-    if (link === undefined) {
-      const link = new Link(
-        connection,
-        each => this.listNotebooks(each),
-        (request, each) => this.answerRequest(request, each)
-      );
-      link.changed.connect(() => this.changed.emit());
-      this.links.set(id, link);
-      return link;
-    }
+    const before = this.links.get(id);
+    const own = before === undefined ? null : ownOf(before);
+    const able = connections.filter(({ handleComms }) => handleComms);
+    const usable = able.find(each => each === before?.kernel) ?? able.at(0);
+    const connection = usable ?? own ?? connections[0].clone({ handleComms: true });
+    const link = before ?? this.addLink(id, connection);
     if (link.kernel !== connection) {
       link.useConnection(connection);
+      own?.dispose();
     }
+    link.hasWidgets = usable !== undefined;
+  }
+
+  private addLink(id: string, connection: Kernel.IKernelConnection): Link {
+    const link = new Link(
+      connection,
+      each => this.listNotebooks(each),
+      (request, each) => this.answerRequest(request, each)
+    );
+    link.changed.connect(() => this.changed.emit());
+    this.links.set(id, link);
     return link;
-  }
-
-  /**
-   * Choose the connection for comms. JupyterLab enables comms on one connection per kernel, that of
-   * the first notebook. When this is closed the others have none, so they share one of ours.
-   */
-  private chooseConnection(
-    id: string,
-    connections: Kernel.IKernelConnection[],
-    current?: Kernel.IKernelConnection
-  ): Kernel.IKernelConnection {
-    const able = connections.filter(connection => connection.handleComms);
-    const usable = able.find(connection => connection === current) ?? able.at(0);
-    const own = this.ownConnections.get(id);
-    if (usable !== undefined) {
-      return usable;
-    }
-    return own ?? this.setOwnConnection(id, connections[0].clone({ handleComms: true }));
-  }
-
-  private setOwnConnection<T extends Kernel.IKernelConnection | null>(
-    id: string,
-    connection: T
-  ): T {
-    this.ownConnections.get(id)?.dispose();
-    this.ownConnections.delete(id);
-    if (connection !== null) {
-      this.ownConnections.set(id, connection);
-    }
-    return connection;
   }
 
   private listNotebooks(link: Link): OpenNotebooks {
@@ -157,22 +134,18 @@ class Links implements ILinks {
     };
   }
 
-  /** Pass a request to its handler, with the notebook at its `path` or that of its `client`. */
+  /** Answer a request, with the notebook at its `path` or that of its `client`. */
   private answerRequest(request: PageRequest, link: Link): unknown {
-    const handler = this.handlers.get(request.what);
     const { path, client } = request;
     const own = this.notebooks(link);
     const panel =
       path === null
         ? (own.find(each => kernelOf(each)?.clientId === client) ?? own.at(0))
         : this.notebooks().find(({ context }) => context.path === path);
-    if (handler === undefined) {
-      throw new Error(`this version of the page cannot do ${request.what}`);
-    }
     if (panel === undefined) {
       throw new Error('the notebook is not open');
     }
-    return handler(panel, request);
+    return this.serve(panel, request);
   }
 }
 
@@ -180,11 +153,7 @@ function kernelOf({ sessionContext }: NotebookPanel): Kernel.IKernelConnection |
   return sessionContext.session?.kernel ?? null;
 }
 
-export const links: JupyterFrontEndPlugin<ILinks> = {
-  id: 'ipyagent:links',
-  description: 'Connects open notebooks to kernels that have ipyagent loaded.',
-  autoStart: true,
-  requires: [INotebookTracker],
-  provides: ILinks,
-  activate: (_, tracker: INotebookTracker) => new Links(tracker)
-};
+/** Return the connection of a link if it is one of ours. */
+function ownOf({ kernel, hasWidgets }: Link): Kernel.IKernelConnection | null {
+  return hasWidgets ? null : kernel;
+}

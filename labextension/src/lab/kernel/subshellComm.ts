@@ -1,8 +1,8 @@
 /** A comm that works while a cell occupies the kernel's main thread. */
-import { Kernel, KernelMessage } from '@jupyterlab/services';
+import type { Kernel, KernelMessage } from '@jupyterlab/services';
 import { JSONObject, UUID } from '@lumino/coreutils';
 
-import { isReachable, endSubshell, startSubshell } from './control';
+import { isReachable, endSubshell, messageOf, startSubshell } from './control';
 
 /**
  * A comm whose messages go to a subshell from the first one on. JupyterLab's own comms do so only
@@ -61,15 +61,13 @@ export class SubshellComm {
   private sendMessage(msgType: 'comm_open' | 'comm_msg' | 'comm_close', content: JSONObject): void {
     const { kernel, subshell } = this;
     if (isReachable(kernel)) {
-      const message = KernelMessage.createMessage({
-        msgType,
+      const message = messageOf(kernel, {
         channel: 'shell',
-        username: kernel.username,
-        session: kernel.clientId,
+        msgType,
         ...(subshell === null ? {} : { subshellId: subshell }),
         content: { comm_id: this.id, ...content }
-      } as KernelMessage.IOptions<KernelMessage.ICommMsgMsg<'shell'>>);
-      kernel.sendShellMessage(message, false, true);
+      });
+      kernel.sendShellMessage(message as KernelMessage.IShellMessage, false, true);
     }
   }
 

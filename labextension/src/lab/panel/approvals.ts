@@ -6,9 +6,10 @@ import { h, Slot, Views } from '../../view/dom';
 import { button } from '../../view/form';
 import { PlanView } from '../../view/plan';
 import { reveal } from '../../view/reveal';
-import type { Before } from '../../view/sanitize';
+import { keepHtml } from '../../view/sanitize';
 import { ToolView } from '../../view/tool';
-import { PanelActions, PanelState, Section } from './section';
+import type { PanelActions } from './controller';
+import { Part, Section } from './section';
 
 /** An approval that a cell waits for, or a plan that no cell asks about. */
 interface Item {
@@ -18,39 +19,32 @@ interface Item {
   readonly cellId: string | null;
 }
 
-export class ApprovalsSection {
-  private list = h('div');
-  private nothing = h('p', { class: 'ipyagent-note' });
-  private cards: Views<Item, Card>;
-  private notify: HTMLElement;
-  private section: Section;
-
-  readonly element: HTMLElement;
-
-  constructor(actions: PanelActions, before: Before) {
-    this.notify = button(
-      'enable-notifications',
-      'Notify me when I look elsewhere',
-      'Notify me when an approval waits and this page is in the background',
-      () => actions.notify()
-    );
-    const parts = [this.nothing, this.list, this.notify];
-    this.section = new Section('approvals', 'Waiting for you', ...parts);
-    this.element = this.section.element;
-    const make = ({ approval }: Item): Card => new Card(actions, before, approval);
-    this.cards = new Views(this.list, make, ({ approval }) => approvalKey(approval));
-  }
-
-  update({ overview, isReachable, canNotify, cells }: PanelState): void {
-    const items = overview === null || !isReachable ? [] : listItems(overview, cells);
-    this.section.show(overview !== null, items.length > 0 ? `${items.length}` : '');
-    this.section.keepFocus(() => this.cards.update(items));
-    this.nothing.hidden = items.length > 0;
-    this.nothing.textContent = isReachable
-      ? 'Nothing waits for you.'
-      : 'The kernel cannot be reached now, so nothing can be decided here.';
-    this.notify.hidden = !canNotify || items.length === 0;
-  }
+/** Return the section with all that waits. */
+export function approvalsSection(actions: PanelActions): Part {
+  const list = h('div');
+  const nothing = h('p', { class: 'ipyagent-note' });
+  const notify = button(
+    'enable-notifications',
+    'Notify me when I look elsewhere',
+    'Notify me when an approval waits and this page is in the background',
+    () => actions.notify()
+  );
+  const section = new Section('approvals', 'Waiting for you', nothing, list, notify);
+  const make = ({ approval }: Item): Card => new Card(actions, approval);
+  const cards = new Views(list, make, ({ approval }) => approvalKey(approval));
+  return {
+    element: section.element,
+    update({ overview, isReachable, canNotify, cells }) {
+      const items = overview === null || !isReachable ? [] : listItems(overview, cells);
+      section.show(overview !== null, items.length > 0 ? `${items.length}` : '');
+      section.keepFocus(() => cards.update(items));
+      nothing.hidden = items.length > 0;
+      nothing.textContent = isReachable
+        ? 'Nothing waits for you.'
+        : 'The kernel cannot be reached now, so nothing can be decided here.';
+      notify.hidden = !canNotify || items.length === 0;
+    }
+  };
 }
 
 /** Return the number of approvals and plans that wait. */
@@ -71,15 +65,14 @@ class Card {
 
   constructor(
     private actions: PanelActions,
-    before: Before,
     asked: PendingApproval
   ) {
     const decide = (id: string, answer: Answer): void => actions.decide(asked, id, answer);
     if (asked.call !== null) {
-      this.call = new ToolView({ decide, before });
+      this.call = new ToolView({ decide, before: keepHtml });
     } else {
       // One that no cell asks about runs as it is.
-      this.plan = new PlanView({ decide, before }, asked.approval_id !== '');
+      this.plan = new PlanView({ decide, before: keepHtml }, asked.approval_id !== '');
     }
     this.element.append(this.head.element, (this.call ?? this.plan)?.element ?? '');
   }

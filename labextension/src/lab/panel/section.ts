@@ -1,8 +1,6 @@
-/** A section of the panel that can be folded, and the panel's state and actions. */
-import type { Answer } from '../../channel';
-import type { Overview, PendingApproval } from '../../protocol';
-import { Child, h, setText } from '../../view/dom';
-import { reveal } from '../../view/reveal';
+/** Sections of the panel, which can be folded. */
+import { Child, h, setText, Slot, Views } from '../../view/dom';
+import type { PanelState } from './controller';
 
 export class Section {
   readonly body: HTMLElement;
@@ -37,44 +35,38 @@ export class Section {
   }
 }
 
-/** Return a row's title above its notes. */
-export function titleWithNotes(title: string, notes: readonly string[]): HTMLElement {
-  return h(
-    'span',
-    { class: 'ipyagent-panel-words' },
-    h('span', { class: 'ipyagent-panel-prompt' }, reveal(title)),
-    h('span', { class: 'ipyagent-note' }, reveal(notes.join(' · ')))
-  );
+/** A list of things of one kind. */
+export interface List<T> {
+  items(state: PanelState): readonly T[];
+  /** Identifies an item, whose row stays. */
+  key(item: T): string;
+  /** Draws a row anew when its item has changed. */
+  draw(item: T, row: HTMLElement): Child[];
 }
 
-export interface PanelState {
-  /** The notebook's name; null while none is open. */
-  readonly notebook: string | null;
-  /** Null without ipyagent. */
-  readonly overview: Overview | null;
-  /** False while decisions cannot reach the kernel. */
-  readonly isReachable: boolean;
-  /** The cells of the kernel's open notebooks. */
-  readonly cells: ReadonlySet<string>;
-  /** Prompts that fit the variables and files; null while the kernel has not said them. */
-  readonly prompts: readonly string[] | null;
-  /** False where no agent cell can be added. */
-  readonly canAdd: boolean;
-  /** True if the user has not decided on notifications yet. */
-  readonly canNotify: boolean;
+/** A part of the panel. */
+export interface Part {
+  readonly element: HTMLElement;
+  update(state: PanelState): void;
 }
 
-export interface PanelActions {
-  decide(asked: PendingApproval, approvalId: string, answer: Answer): void;
-  stop(runId: string): void;
-  jump(cellId: string): void;
-  resume(sessionId: string): void;
-  /** Ask the kernel for the models, once the named one was chosen. */
-  models(chosen: string | null): Promise<unknown>;
-  add(): void;
-  /** Run a prompt in a new cell. */
-  ask(prompt: string): void;
-  /** Insert cells with a small table and a prompt about it. */
-  insertExample(): void;
-  notify(): void;
+/** Return a section with a list, which is hidden while it is empty. */
+export function listSection<T>(name: string, heading: string, of: List<T>): Part {
+  const list = h('ul', { class: 'ipyagent-panel-list' });
+  const section = new Section(`${name}s`, heading, list);
+  const make = () => {
+    const attributes = { class: `ipyagent-panel-row ipyagent-panel-${name}` };
+    const row = new Slot(h('li', { ...attributes, 'data-ipyagent': `panel-${name}` }));
+    const update = (item: T): void => row.show(item, () => of.draw(item, row.element));
+    return { element: row.element, update };
+  };
+  const rows = new Views(list, make, (item: T) => of.key(item));
+  return {
+    element: section.element,
+    update(state) {
+      const items = of.items(state);
+      section.show(items.length > 0, `${items.length}`);
+      section.keepFocus(() => rows.update(items));
+    }
+  };
 }

@@ -2,36 +2,28 @@
 import { Child, h, Slot } from '../../view/dom';
 import { requestButton } from '../../view/followUp';
 import { button } from '../../view/form';
-import { ModelPicker } from '../../view/modelPicker';
+import { modelButton } from '../../view/header';
 import { reveal } from '../../view/reveal';
-import { keepHtml, Before } from '../../view/sanitize';
-import { ApprovalsSection } from './approvals';
-import { RunsSection } from './runs';
-import { SessionsSection } from './sessions';
-import type { PanelActions, PanelState } from './section';
-import { PlanSection, VariablesSection } from './work';
+import { approvalsSection } from './approvals';
+import type { PanelActions, PanelState } from './controller';
+import { planSection, runs, sessions, variables } from './lists';
+import { listSection, Part } from './section';
 
 export class PanelView {
   readonly element: HTMLElement;
 
   private head = new Slot(h('div', { class: 'ipyagent-panel-head' }));
-  private picker: ModelPicker;
   private empty = new Slot(h('div', { class: 'ipyagent-panel-empty' }));
   private foot = new Slot(h('div', { class: 'ipyagent-panel-foot' }));
-  private sections: { readonly element: HTMLElement; update(state: PanelState): void }[];
+  private sections: Part[];
 
-  /** `before` sanitizes HTML before our sanitizer does. */
-  constructor(
-    private actions: PanelActions,
-    before: Before = keepHtml
-  ) {
-    this.picker = new ModelPicker(chosen => actions.models(chosen));
+  constructor(private actions: PanelActions) {
     this.sections = [
-      new ApprovalsSection(actions, before),
-      new PlanSection(),
-      new RunsSection(actions),
-      new VariablesSection(),
-      new SessionsSection(actions)
+      approvalsSection(actions),
+      planSection(),
+      listSection('run', 'Runs', runs(actions)),
+      listSection('variable', 'Variables touched', variables),
+      listSection('session', 'Sessions', sessions(actions))
     ];
     this.element = h(
       'div',
@@ -62,13 +54,8 @@ export class PanelView {
   /** Return prompts to try, or without data an example. */
   private startWith(prompts: readonly string[]): Child[] {
     if (prompts.length > 0) {
-      const items = prompts.map(each =>
-        h(
-          'li',
-          {},
-          requestButton(each, () => this.actions.ask(each))
-        )
-      );
+      const buttons = prompts.map(each => requestButton(each, () => this.actions.ask(each)));
+      const items = buttons.map(each => h('li', {}, each));
       return [h('p', {}, 'Try one of these:'), h('ul', {}, ...items)];
     }
     const hint = 'Insert two cells: a small table, and a question about it';
@@ -79,12 +66,10 @@ export class PanelView {
   }
 
   private headOf(notebook: string | null, model: string): Child[] {
-    this.picker.update(model);
-    const { element, drawer } = this.picker;
+    const next = modelButton(model, () => this.actions.chooseModel());
     return [
       h('h2', {}, reveal(notebook ?? 'ipyagent')),
-      model === '' ? null : h('p', { class: 'ipyagent-note' }, 'Next answers: ', element),
-      model === '' ? null : drawer
+      model === '' ? null : h('p', { class: 'ipyagent-note' }, 'Next answers: ', next)
     ];
   }
 
@@ -93,19 +78,27 @@ export class PanelView {
     if (notebook === null) {
       return [h('p', {}, 'Open a notebook: what its agent does is shown here.')];
     }
-    const what = overview === null ? 'No agent yet: add an agent cell.' : 'No runs yet.';
     const start = overview === null || prompts === null ? [] : this.startWith(prompts);
-    const how = overview === null ? '%load_ext ipyagent' : '%%agent';
-    const before = overview === null ? 'Or run ' : 'Write a cell that begins with ';
-    const after = overview === null ? ' in a cell of this notebook.' : ', and what you want below.';
+    const [what, before, how, after] =
+      overview === null
+        ? [
+            'No agent yet: add an agent cell.',
+            'Or run ',
+            '%load_ext ipyagent',
+            ' in a cell of this notebook.'
+          ]
+        : [
+            'No runs yet.',
+            'Write a cell that begins with ',
+            '%%agent',
+            ', and what you want below.'
+          ];
+    const hint = 'Add an agent cell to this notebook';
+    const add = button('add-cell', 'Add an agent cell', hint, () => this.actions.add());
     return [
       h('p', {}, what),
       ...start,
-      canAdd
-        ? button('add-cell', 'Add an agent cell', 'Add an agent cell to this notebook', () =>
-            this.actions.add()
-          )
-        : null,
+      canAdd ? add : null,
       h('p', { class: 'ipyagent-note' }, before, h('code', {}, how), after)
     ];
   }

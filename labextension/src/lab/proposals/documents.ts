@@ -3,7 +3,7 @@ import { CodeCellModel } from '@jupyterlab/cells';
 import type { NotebookPanel } from '@jupyterlab/notebook';
 
 import { mark } from '../cells/cellLocations';
-import type { ILinks } from '../kernel/links';
+import type { Links } from '../kernel/links';
 import type { Notebook } from './history';
 import type { Inserted } from './placement';
 import {
@@ -28,44 +28,35 @@ interface RequestDetails {
   execution_count: number | null;
 }
 
-/** Reads and changes open notebooks for the kernel. Nothing is saved here. */
-export class Documents {
-  constructor(
-    private links: ILinks,
-    inserted: Inserted
-  ) {
-    this.serve('cells', panel => ({
-      path: panel.context.path,
-      cells: readCells(sharedNotebook(panel))
-    }));
-    this.serve('insert', (panel, { index, kind, source }) => {
+/** Read and change open notebooks for the kernel. Nothing is saved here. */
+export function serveRequests(links: Links, inserted: Inserted): void {
+  const answers: Record<string, (panel: NotebookPanel, details: RequestDetails) => unknown> = {
+    cells: panel => ({ path: panel.context.path, cells: readCells(sharedNotebook(panel)) }),
+    insert: (panel, { index, kind, source }) => {
       const [id] = insertCells(sharedNotebook(panel), index, kind, [source]);
       inserted.add(links.of(panel)?.overview, id);
       mark(panel, id);
       return { id, index };
-    });
-    this.serve('replace', (panel, { id, before, source }) => {
+    },
+    replace: (panel, { id, before, source }) => {
       replaceSource(sharedNotebook(panel), id, before, source);
       mark(panel, id);
       return {};
-    });
-    this.serve('remove', (panel, { id, before }) => {
+    },
+    remove: (panel, { id, before }) => {
       removeCell(sharedNotebook(panel), id, before);
       return {};
-    });
-    this.serve('outputs', (panel, details) => setOutputsOf(panel, details));
-    this.serve('open', () => ({ paths: links.notebooks().map(({ context }) => context.path) }));
-  }
-
-  private serve(
-    what: string,
-    answer: (panel: NotebookPanel, details: RequestDetails) => unknown
-  ): void {
-    this.links.serve(what, async (panel, request) => {
-      await panel.context.ready;
-      return answer(panel, request.details as unknown as RequestDetails);
-    });
-  }
+    },
+    outputs: setOutputsOf,
+    open: () => ({ paths: links.notebooks().map(({ context }) => context.path) })
+  };
+  links.serve = async (panel, { what, details }) => {
+    if (!Object.hasOwn(answers, what)) {
+      throw new Error(`this version of the page cannot do ${what}`);
+    }
+    await panel.context.ready;
+    return answers[what](panel, details as unknown as RequestDetails);
+  };
 }
 
 function setOutputsOf(panel: NotebookPanel, details: RequestDetails): unknown {

@@ -1,48 +1,57 @@
 /** Draws all waiting changes of cells, each in its notebook. */
-import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
-import { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
+import type { NotebookPanel } from '@jupyterlab/notebook';
 
 import type { Answer } from '../../channel';
 import { listWaiting } from '../approvals/waiting';
-import { ILinks } from '../kernel/links';
+import type { Links } from '../kernel/links';
 import { Proposal, Waiting } from './cellProposal';
-import { Documents } from './documents';
+import { serveRequests } from './documents';
 import { Inserted } from './placement';
 
 const TOOLS = ['edit_cell', 'insert_cell'];
 
-/** Resolves a path that a notebook's agent gave. */
-type Resolve = (notebook: string, path: string) => string;
-
 /** Keeps all notebooks' proposals up to date: decided calls disappear. */
 class Proposals {
-  private views = new Map<NotebookPanel, NotebookProposals>();
+  /** The proposals in each view of a notebook. */
+  private drawn = new Map<NotebookPanel, Map<string, Proposal>>();
 
   constructor(
-    tracker: INotebookTracker,
-    private links: ILinks,
-    private inserted: Inserted,
-    private resolve: Resolve
+    private links: Links,
+    private inserted: Inserted
   ) {
-    tracker.forEach(panel => this.add(panel));
-    tracker.widgetAdded.connect((_, panel) => this.add(panel));
+    links.forEachNotebook(panel => this.add(panel));
     links.changed.connect(() => this.update());
   }
 
   private add(panel: NotebookPanel): void {
-    const view = new NotebookProposals(panel);
-    this.views.set(panel, view);
-    panel.disposed.connect(() => this.views.delete(panel));
+    const proposals = new Map<string, Proposal>();
+    this.drawn.set(panel, proposals);
+    panel.disposed.connect(() => this.drawn.delete(panel));
     // The signal is emitted before the cells are drawn.
-    panel.content.modelContentChanged.connect(() => queueMicrotask(() => view.update()));
+    panel.content.modelContentChanged.connect(() =>
+      queueMicrotask(() => proposals.forEach(each => each.update()))
+    );
     this.update();
   }
 
   private update(): void {
     const waiting = this.listProposed();
-    this.views.forEach((board, { context }) =>
-      board.show(waiting.filter(({ path }) => path === context.path))
-    );
+    this.drawn.forEach((proposals, panel) => {
+      const here = new Map(
+        waiting.filter(({ path }) => path === panel.context.path).map(each => [each.id, each])
+      );
+      proposals.forEach((proposal, id) => {
+        if (!here.has(id)) {
+          proposal.dispose();
+          proposals.delete(id);
+        }
+      });
+      here.forEach((each, id) => {
+        const proposal = proposals.get(id) ?? new Proposal(panel, each);
+        proposals.set(id, proposal);
+        proposal.update();
+      });
+    });
   }
 
   private listProposed(): Waiting[] {
@@ -66,50 +75,16 @@ class Proposals {
     if (typeof given !== 'string') {
       return own;
     }
-    const open = [...this.views.keys()].map(({ context }) => context.path);
-    const relative = this.resolve(own, given);
+    const open = [...this.drawn.keys()].map(({ context }) => context.path);
+    const { contents } = this.links.app.serviceManager;
+    const relative = contents.resolvePath(`${own}/..`, given);
     return open.includes(relative) ? relative : given;
   }
 }
 
-/** The proposals in one view of a notebook. */
-class NotebookProposals {
-  private proposals = new Map<string, Proposal>();
-
-  constructor(private panel: NotebookPanel) {}
-
-  /** Show these and no others. */
-  show(waiting: readonly Waiting[]): void {
-    const ids = waiting.map(({ id }) => id);
-    this.proposals.forEach((proposal, id) => {
-      if (!ids.includes(id)) {
-        proposal.dispose();
-        this.proposals.delete(id);
-      }
-    });
-    waiting
-      .filter(({ id }) => !this.proposals.has(id))
-      .forEach(each => this.proposals.set(each.id, new Proposal(this.panel, each)));
-    this.update();
-  }
-
-  /** Draw them at their current places. */
-  update(): void {
-    this.proposals.forEach(proposal => proposal.update());
-  }
+/** Let tools change open notebooks, and show changes that wait for a decision. */
+export function serveNotebooks(links: Links): void {
+  const inserted = new Inserted();
+  serveRequests(links, inserted);
+  new Proposals(links, inserted);
 }
-
-export const editing: JupyterFrontEndPlugin<void> = {
-  id: 'ipyagent:editing',
-  description: 'Lets tools change open notebooks, and shows changes that wait for a decision.',
-  autoStart: true,
-  requires: [INotebookTracker, ILinks],
-  activate: (app: JupyterFrontEnd, tracker: INotebookTracker, links: ILinks) => {
-    const { contents } = app.serviceManager;
-    const inserted = new Inserted();
-    new Documents(links, inserted);
-    new Proposals(tracker, links, inserted, (notebook, path) =>
-      contents.resolvePath(`${notebook}/..`, path)
-    );
-  }
-};

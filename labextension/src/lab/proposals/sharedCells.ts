@@ -66,10 +66,7 @@ export function replaceSource(
   before: string,
   source: string
 ): void {
-  const cell = findUnchanged(notebook, id, before);
-  if (isLocked(cell)) {
-    throw new Error('the cell is locked: its metadata says that it is not editable');
-  }
+  const cell = findEditable(notebook, id, before);
   const after = normalizeLineEnds(source);
   const [start, end] = commonEnds(before, after);
   changeCell(notebook, cell, () => {
@@ -80,10 +77,7 @@ export function replaceSource(
 
 /** Delete a cell, if its source is unchanged since it was read. */
 export function removeCell(notebook: Notebook, id: string, before: string): void {
-  const cell = findUnchanged(notebook, id, before);
-  if (isLocked(cell)) {
-    throw new Error('the cell is locked: its metadata says that it is not editable');
-  }
+  const cell = findEditable(notebook, id, before);
   changeNotebook(notebook, () => notebook.deleteCell(notebook.cells.indexOf(cell)));
 }
 
@@ -111,6 +105,14 @@ function findUnchanged(notebook: Notebook, id: string, before: string): YCellTyp
   }
   if (cell.getSource() !== before) {
     throw new Error('the cell has changed since it was read');
+  }
+  return cell;
+}
+
+function findEditable(notebook: Notebook, id: string, before: string): YCellType {
+  const cell = findUnchanged(notebook, id, before);
+  if (isLocked(cell)) {
+    throw new Error('the cell is locked: its metadata says that it is not editable');
   }
   return cell;
 }
@@ -152,24 +154,18 @@ function joinStreamText(output: Output): Output {
   return Array.isArray(text) ? { ...output, text: text.join('') } : output;
 }
 
-/** Count the equal characters at the start and at the end. */
+/** Return the length of the equal characters at the start, and that of those at the end. */
 function commonEnds(before: string, after: string): [start: number, end: number] {
-  const most = Math.min(before.length, after.length);
+  // By characters: half of one would be another one.
+  const [old, now] = [before, after].map(text => Array.from(text));
+  const most = Math.min(old.length, now.length);
   let start = 0;
-  while (start < most && before[start] === after[start]) {
+  while (start < most && old[start] === now[start]) {
     start++;
   }
-  start -= splitsCharacter(before, start) || splitsCharacter(after, start) ? 1 : 0;
   let end = 0;
-  while (end < most - start && before.at(-1 - end) === after.at(-1 - end)) {
+  while (end < most - start && old.at(-1 - end) === now.at(-1 - end)) {
     end++;
   }
-  const parts =
-    splitsCharacter(before, before.length - end) || splitsCharacter(after, after.length - end);
-  return [start, end - (parts ? 1 : 0)];
-}
-
-/** Return whether an index is inside a surrogate pair. */
-function splitsCharacter(text: string, at: number): boolean {
-  return at > 0 && at < text.length && (text.codePointAt(at - 1) ?? 0) > 0xffff;
+  return [old.slice(0, start).join('').length, old.slice(old.length - end).join('').length];
 }

@@ -2,23 +2,21 @@
  * Restores runs in cells that JupyterLab no longer updates: after a reload, after the notebook was
  * closed and opened, when another page executed the cell, and when the kernel died.
  */
-import type { JupyterFrontEndPlugin } from '@jupyterlab/application';
 import type { ICellModel, ICodeCellModel } from '@jupyterlab/cells';
-import { INotebookTracker, NotebookActions, NotebookPanel } from '@jupyterlab/notebook';
+import { NotebookActions, type NotebookPanel } from '@jupyterlab/notebook';
 
 import { CUT_OFF } from '../../channel';
 import { codeCells, isShared } from '../cells/cellLocations';
 import type { Link } from '../kernel/link';
-import { ILinks } from '../kernel/links';
+import type { Links } from '../kernel/links';
 import { live } from '../kernel/liveRuns';
 import { findMissingRun, MissingRun } from './findMissingRun';
 import { Bundle, Output, runOf, insertRun } from './outputs';
-import { LiveRunSaver } from './saveLiveRuns';
 
 /** Milliseconds in which what another page draws arrives in a shared document. */
 const PATIENCE = 1_500;
 
-class Restorer {
+export class Restorer {
   /** Cells executed by this page: JupyterLab updates their outputs. */
   private executed = new WeakSet<ICellModel>();
   /** Cells with a live run that was restored here. */
@@ -33,13 +31,10 @@ class Restorer {
   /** Connected notebooks, with their links. */
   private connected = new Map<NotebookPanel, Link>();
 
-  constructor(
-    tracker: INotebookTracker,
-    private links: ILinks
-  ) {
+  constructor(private links: Links) {
     NotebookActions.executionScheduled.connect((_, { cell }) => this.onExecuted(cell.model));
     NotebookActions.outputCleared.connect((_, { cell }) => this.onCleared(cell.model));
-    tracker.widgetAdded.connect((_, panel) => this.opened.set(panel, Date.now()));
+    links.tracker.widgetAdded.connect((_, panel) => this.opened.set(panel, Date.now()));
     links.changed.connect(() => this.update());
     this.update();
   }
@@ -205,14 +200,3 @@ function updateOutputs({ outputs }: ICodeCellModel, next: Output[]): void {
     }
   });
 }
-
-export const restore: JupyterFrontEndPlugin<void> = {
-  id: 'ipyagent:restore',
-  description: 'Saves live runs, and brings them back when the page or the kernel was not there.',
-  autoStart: true,
-  requires: [INotebookTracker, ILinks],
-  activate: (_, tracker: INotebookTracker, links: ILinks) => {
-    new Restorer(tracker, links);
-    new LiveRunSaver(links);
-  }
-};

@@ -7,7 +7,7 @@ import { NotebookActions, type NotebookPanel } from '@jupyterlab/notebook';
 
 import { codeCells, isShared } from '../cells/cellLocations';
 import type { Link } from '../kernel/link';
-import type { ILinks } from '../kernel/links';
+import type { Links } from '../kernel/links';
 import { Bundle, indexOfRun, isUnfinished, outputOf } from './outputs';
 
 /** Milliseconds between two saves of a run: a bundle includes its figures. */
@@ -23,7 +23,7 @@ export class LiveRunSaver {
   /** Cells executed by this page. */
   private executed = new WeakSet<ICellModel>();
 
-  constructor(private links: ILinks) {
+  constructor(private links: Links) {
     NotebookActions.executionScheduled.connect((_, { cell }) => this.executed.add(cell.model));
     links.changed.connect(() => this.update());
     this.update();

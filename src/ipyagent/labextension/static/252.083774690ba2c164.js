@@ -1,4 +1,4 @@
-"use strict";(self.rspackChunkipyagent=self.rspackChunkipyagent||[]).push([[252],{8475(e,t,a){var n=a(1601),i=a.n(n),o=a(6314),r=a.n(o),p=a(9671),l=r()(i());l.i(p.A),l.push([e.id,`/*
+"use strict";(self.rspackChunkipyagent=self.rspackChunkipyagent||[]).push([[252],{8475(e,t,a){var n=a(1601),i=a.n(n),r=a(6314),o=a.n(r),p=a(9671),l=o()(i());l.i(p.A),l.push([e.id,`/*
  * Colours are JupyterLab's where there is JupyterLab, else mixed from the text colour that is
  * already there: so a run looks right on any ground, light or dark.
  */
@@ -157,28 +157,6 @@
 
 .ipyagent-button-model::after {
   content: ' ▾';
-}
-
-.ipyagent-models {
-  flex-basis: 100%;
-}
-
-.ipyagent-models select {
-  display: block;
-  width: 100%;
-  max-width: 60em;
-  margin: 2px 0 4px;
-  border: 1px solid var(--ipyagent-line);
-  border-radius: 4px;
-  background: var(--jp-layout-color1, canvas);
-  color: var(--ipyagent-text);
-  font: inherit;
-}
-
-/* As strong as Approve in both themes; browsers fix the colours of the chosen line otherwise. */
-.ipyagent-models option:checked {
-  background: linear-gradient(var(--ipyagent-chosen), var(--ipyagent-chosen));
-  -webkit-text-fill-color: #fff;
 }
 
 .ipyagent-facts {
@@ -378,10 +356,6 @@
 .ipyagent-markdown pre code {
   padding: 0;
   background: none;
-  white-space: pre;
-}
-
-.ipyagent-markdown .ipyagent-open-code > div {
   white-space: pre;
 }
 
@@ -1384,7 +1358,7 @@
     font-weight: bold;
   }
 }
-`,""]),a.d(t,{},{A:l})},9033(e,t,a){var n=a(1601),i=a.n(n),o=a(6314),r=(a.n(o))()(i());r.push([e.id,`/* A cell that asks the agent: prose behind an accent, below the line that says so. */
+`,""]),a.d(t,{},{A:l})},9033(e,t,a){var n=a(1601),i=a.n(n),r=a(6314),o=(a.n(r))()(i());o.push([e.id,`/* A cell that asks the agent: prose behind an accent, below the line that says so. */
 
 /* stylelint-disable selector-class-pattern -- the editors are JupyterLab's and CodeMirror's */
 
@@ -1423,7 +1397,7 @@
   color: inherit;
   opacity: 0.85;
 }
-`,""]),a.d(t,{},{A:r})},2926(e,t,a){var n=a(1601),i=a.n(n),o=a(6314),r=(a.n(o))()(i());r.push([e.id,`/* What stands below a cell that failed */
+`,""]),a.d(t,{},{A:o})},2926(e,t,a){var n=a(1601),i=a.n(n),r=a(6314),o=(a.n(r))()(i());o.push([e.id,`/* What stands below a cell that failed */
 
 .ipyagent-error-actions {
   display: flex;
@@ -1467,7 +1441,7 @@
   width: 14px;
   height: 14px;
 }
-`,""]),a.d(t,{},{A:r})},9671(e,t,a){var n=a(1601),i=a.n(n),o=a(6314),r=(a.n(o))()(i());r.push([e.id,`/* Formulas: MathML, in the fonts that are there. Nothing is drawn outside its own box. */
+`,""]),a.d(t,{},{A:o})},9671(e,t,a){var n=a(1601),i=a.n(n),r=a(6314),o=(a.n(r))()(i());o.push([e.id,`/* Formulas: MathML, in the fonts that are there. Nothing is drawn outside its own box. */
 
 .ipyagent-maths {
   display: inline-block;
@@ -1562,7 +1536,7 @@
 .ipyagent-maths .ipyagent-sout {
   clip-path: polygon(0 calc(55% + 0.03em), 0 calc(55% - 0.03em), 100% calc(55% - 0.03em), 100% 58%);
 }
-`,""]),a.d(t,{},{A:r})},5724(e,t,a){var n=a(1601),i=a.n(n),o=a(6314),r=(a.n(o))()(i());r.push([e.id,`/* The side panel: the cards' colours, in JupyterLab's own type and measures. */
+`,""]),a.d(t,{},{A:o})},5724(e,t,a){var n=a(1601),i=a.n(n),r=a(6314),o=(a.n(r))()(i());o.push([e.id,`/* The side panel: the cards' colours, in JupyterLab's own type and measures. */
 #ipyagent-panel {
   overflow-y: auto;
   min-width: 220px;
@@ -1902,7 +1876,7 @@
   line-height: 16px;
   text-align: center;
 }
-`,""]),a.d(t,{},{A:r})},2679(e,t,a){var n=a(1601),i=a.n(n),o=a(6314),r=(a.n(o))()(i());r.push([e.id,`/* A change of the notebook that waits for a decision, where it would be made. */
+`,""]),a.d(t,{},{A:o})},2679(e,t,a){var n=a(1601),i=a.n(n),r=a(6314),o=(a.n(r))()(i());o.push([e.id,`/* A change of the notebook that waits for a decision, where it would be made. */
 
 .ipyagent-run.ipyagent-proposal {
   margin: 4px 0 8px calc(var(--jp-cell-prompt-width, 64px) + var(--jp-cell-collapser-width, 8px));
@@ -1991,4 +1965,4 @@
     animation: none;
   }
 }
-`,""]),a.d(t,{},{A:r})},6314(e){e.exports=function(e){var t=[];return t.toString=function(){return this.map(function(t){var a="",n=void 0!==t[5];return t[4]&&(a+="@supports (".concat(t[4],") {")),t[2]&&(a+="@media ".concat(t[2]," {")),n&&(a+="@layer".concat(t[5].length>0?" ".concat(t[5]):""," {")),a+=e(t),n&&(a+="}"),t[2]&&(a+="}"),t[4]&&(a+="}"),a}).join("")},t.i=function(e,a,n,i,o){"string"==typeof e&&(e=[[null,e,void 0]]);var r={};if(n)for(var p=0;p<this.length;p++){var l=this[p][0];null!=l&&(r[l]=!0)}for(var s=0;s<e.length;s++){var g=[].concat(e[s]);n&&r[g[0]]||(void 0!==o&&(void 0===g[5]||(g[1]="@layer".concat(g[5].length>0?" ".concat(g[5]):""," {").concat(g[1],"}")),g[5]=o),a&&(g[2]&&(g[1]="@media ".concat(g[2]," {").concat(g[1],"}")),g[2]=a),i&&(g[4]?(g[1]="@supports (".concat(g[4],") {").concat(g[1],"}"),g[4]=i):g[4]="".concat(i)),t.push(g))}},t}},1601(e){e.exports=function(e){return e[1]}},5072(e){var t=[];function a(e){for(var a=-1,n=0;n<t.length;n++)if(t[n].identifier===e){a=n;break}return a}function n(e,n){for(var i={},o=[],r=0;r<e.length;r++){var p=e[r],l=n.base?p[0]+n.base:p[0],s=i[l]||0,g="".concat(l," ").concat(s);i[l]=s+1;var d=a(g),y={css:p[1],media:p[2],sourceMap:p[3],supports:p[4],layer:p[5]};if(-1!==d)t[d].references++,t[d].updater(y);else{var c=function(e,t){var a=t.domAPI(t);return a.update(e),function(t){t?(t.css!==e.css||t.media!==e.media||t.sourceMap!==e.sourceMap||t.supports!==e.supports||t.layer!==e.layer)&&a.update(e=t):a.remove()}}(y,n);n.byIndex=r,t.splice(r,0,{identifier:g,updater:c,references:1})}o.push(g)}return o}e.exports=function(e,i){var o=n(e=e||[],i=i||{});return function(e){e=e||[];for(var r=0;r<o.length;r++){var p=a(o[r]);t[p].references--}for(var l=n(e,i),s=0;s<o.length;s++){var g=a(o[s]);0===t[g].references&&(t[g].updater(),t.splice(g,1))}o=l}}},7659(e){var t={};e.exports=function(e,a){var n=function(e){if(void 0===t[e]){var a=document.querySelector(e);if(window.HTMLIFrameElement&&a instanceof window.HTMLIFrameElement)try{a=a.contentDocument.head}catch(e){a=null}t[e]=a}return t[e]}(e);if(!n)throw Error("Couldn't find a style target. This probably means that the value for the 'insert' parameter is invalid.");n.appendChild(a)}},540(e){e.exports=function(e){var t=document.createElement("style");return e.setAttributes(t,e.attributes),e.insert(t,e.options),t}},5056(e,t,a){e.exports=function(e){var t=a.nc;t&&e.setAttribute("nonce",t)}},7825(e){e.exports=function(e){if("u"<typeof document)return{update:function(){},remove:function(){}};var t=e.insertStyleElement(e);return{update:function(a){var n,i,o;n="",a.supports&&(n+="@supports (".concat(a.supports,") {")),a.media&&(n+="@media ".concat(a.media," {")),(i=void 0!==a.layer)&&(n+="@layer".concat(a.layer.length>0?" ".concat(a.layer):""," {")),n+=a.css,i&&(n+="}"),a.media&&(n+="}"),a.supports&&(n+="}"),(o=a.sourceMap)&&"u">typeof btoa&&(n+="\n/*# sourceMappingURL=data:application/json;base64,".concat(btoa(unescape(encodeURIComponent(JSON.stringify(o))))," */")),e.styleTagTransform(n,t,e.options)},remove:function(){var e;null===(e=t).parentNode||e.parentNode.removeChild(e)}}}},1113(e){e.exports=function(e,t){if(t.styleSheet)t.styleSheet.cssText=e;else{for(;t.firstChild;)t.removeChild(t.firstChild);t.appendChild(document.createTextNode(e))}}},4663(e,t,a){var n=a(5072),i=a.n(n),o=a(7825),r=a.n(o),p=a(7659),l=a.n(p),s=a(5056),g=a.n(s),d=a(540),y=a.n(d),c=a(1113),m=a.n(c),u=a(8475),f={};f.styleTagTransform=m(),f.setAttributes=g(),f.insert=l().bind(null,"head"),f.domAPI=r(),f.insertStyleElement=y(),i()(u.A,f),u.A&&u.A.locals&&u.A.locals;var h=a(9033),x={};x.styleTagTransform=m(),x.setAttributes=g(),x.insert=l().bind(null,"head"),x.domAPI=r(),x.insertStyleElement=y(),i()(h.A,x),h.A&&h.A.locals&&h.A.locals;var b=a(2926),v={};v.styleTagTransform=m(),v.setAttributes=g(),v.insert=l().bind(null,"head"),v.domAPI=r(),v.insertStyleElement=y(),i()(b.A,v),b.A&&b.A.locals&&b.A.locals;var w=a(5724),k={};k.styleTagTransform=m(),k.setAttributes=g(),k.insert=l().bind(null,"head"),k.domAPI=r(),k.insertStyleElement=y(),i()(w.A,k),w.A&&w.A.locals&&w.A.locals;var j=a(2679),z={};z.styleTagTransform=m(),z.setAttributes=g(),z.insert=l().bind(null,"head"),z.domAPI=r(),z.insertStyleElement=y(),i()(j.A,z),j.A&&j.A.locals&&j.A.locals}}]);
+`,""]),a.d(t,{},{A:o})},6314(e){e.exports=function(e){var t=[];return t.toString=function(){return this.map(function(t){var a="",n=void 0!==t[5];return t[4]&&(a+="@supports (".concat(t[4],") {")),t[2]&&(a+="@media ".concat(t[2]," {")),n&&(a+="@layer".concat(t[5].length>0?" ".concat(t[5]):""," {")),a+=e(t),n&&(a+="}"),t[2]&&(a+="}"),t[4]&&(a+="}"),a}).join("")},t.i=function(e,a,n,i,r){"string"==typeof e&&(e=[[null,e,void 0]]);var o={};if(n)for(var p=0;p<this.length;p++){var l=this[p][0];null!=l&&(o[l]=!0)}for(var s=0;s<e.length;s++){var g=[].concat(e[s]);n&&o[g[0]]||(void 0!==r&&(void 0===g[5]||(g[1]="@layer".concat(g[5].length>0?" ".concat(g[5]):""," {").concat(g[1],"}")),g[5]=r),a&&(g[2]&&(g[1]="@media ".concat(g[2]," {").concat(g[1],"}")),g[2]=a),i&&(g[4]?(g[1]="@supports (".concat(g[4],") {").concat(g[1],"}"),g[4]=i):g[4]="".concat(i)),t.push(g))}},t}},1601(e){e.exports=function(e){return e[1]}},5072(e){var t=[];function a(e){for(var a=-1,n=0;n<t.length;n++)if(t[n].identifier===e){a=n;break}return a}function n(e,n){for(var i={},r=[],o=0;o<e.length;o++){var p=e[o],l=n.base?p[0]+n.base:p[0],s=i[l]||0,g="".concat(l," ").concat(s);i[l]=s+1;var d=a(g),y={css:p[1],media:p[2],sourceMap:p[3],supports:p[4],layer:p[5]};if(-1!==d)t[d].references++,t[d].updater(y);else{var c=function(e,t){var a=t.domAPI(t);return a.update(e),function(t){t?(t.css!==e.css||t.media!==e.media||t.sourceMap!==e.sourceMap||t.supports!==e.supports||t.layer!==e.layer)&&a.update(e=t):a.remove()}}(y,n);n.byIndex=o,t.splice(o,0,{identifier:g,updater:c,references:1})}r.push(g)}return r}e.exports=function(e,i){var r=n(e=e||[],i=i||{});return function(e){e=e||[];for(var o=0;o<r.length;o++){var p=a(r[o]);t[p].references--}for(var l=n(e,i),s=0;s<r.length;s++){var g=a(r[s]);0===t[g].references&&(t[g].updater(),t.splice(g,1))}r=l}}},7659(e){var t={};e.exports=function(e,a){var n=function(e){if(void 0===t[e]){var a=document.querySelector(e);if(window.HTMLIFrameElement&&a instanceof window.HTMLIFrameElement)try{a=a.contentDocument.head}catch(e){a=null}t[e]=a}return t[e]}(e);if(!n)throw Error("Couldn't find a style target. This probably means that the value for the 'insert' parameter is invalid.");n.appendChild(a)}},540(e){e.exports=function(e){var t=document.createElement("style");return e.setAttributes(t,e.attributes),e.insert(t,e.options),t}},5056(e,t,a){e.exports=function(e){var t=a.nc;t&&e.setAttribute("nonce",t)}},7825(e){e.exports=function(e){if("u"<typeof document)return{update:function(){},remove:function(){}};var t=e.insertStyleElement(e);return{update:function(a){var n,i,r;n="",a.supports&&(n+="@supports (".concat(a.supports,") {")),a.media&&(n+="@media ".concat(a.media," {")),(i=void 0!==a.layer)&&(n+="@layer".concat(a.layer.length>0?" ".concat(a.layer):""," {")),n+=a.css,i&&(n+="}"),a.media&&(n+="}"),a.supports&&(n+="}"),(r=a.sourceMap)&&"u">typeof btoa&&(n+="\n/*# sourceMappingURL=data:application/json;base64,".concat(btoa(unescape(encodeURIComponent(JSON.stringify(r))))," */")),e.styleTagTransform(n,t,e.options)},remove:function(){var e;null===(e=t).parentNode||e.parentNode.removeChild(e)}}}},1113(e){e.exports=function(e,t){if(t.styleSheet)t.styleSheet.cssText=e;else{for(;t.firstChild;)t.removeChild(t.firstChild);t.appendChild(document.createTextNode(e))}}},4663(e,t,a){var n=a(5072),i=a.n(n),r=a(7825),o=a.n(r),p=a(7659),l=a.n(p),s=a(5056),g=a.n(s),d=a(540),y=a.n(d),c=a(1113),m=a.n(c),u=a(8475),f={};f.styleTagTransform=m(),f.setAttributes=g(),f.insert=l().bind(null,"head"),f.domAPI=o(),f.insertStyleElement=y(),i()(u.A,f),u.A&&u.A.locals&&u.A.locals;var h=a(9033),x={};x.styleTagTransform=m(),x.setAttributes=g(),x.insert=l().bind(null,"head"),x.domAPI=o(),x.insertStyleElement=y(),i()(h.A,x),h.A&&h.A.locals&&h.A.locals;var b=a(2926),v={};v.styleTagTransform=m(),v.setAttributes=g(),v.insert=l().bind(null,"head"),v.domAPI=o(),v.insertStyleElement=y(),i()(b.A,v),b.A&&b.A.locals&&b.A.locals;var w=a(5724),k={};k.styleTagTransform=m(),k.setAttributes=g(),k.insert=l().bind(null,"head"),k.domAPI=o(),k.insertStyleElement=y(),i()(w.A,k),w.A&&w.A.locals&&w.A.locals;var j=a(2679),z={};z.styleTagTransform=m(),z.setAttributes=g(),z.insert=l().bind(null,"head"),z.domAPI=o(),z.insertStyleElement=y(),i()(j.A,z),j.A&&j.A.locals&&j.A.locals}}]);
