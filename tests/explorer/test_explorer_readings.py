@@ -106,12 +106,82 @@ def test_where_the_reading_is_in_doubt_no_number_is_said(
         assert text.count("t = pd.read_csv('t.csv'") == 2, "both readings are offered"
 
 
+DOUBTFUL = {
+    "w": "city;w;sales\nOslo;1,234;1\nRome;5,678;2\n",
+    "day": "city,day,sales\nOslo,01/02/2024,1\nRome,03/04/2024,2\n",
+    "t, w": "city,'t, w',sales\nOslo,-999,1\nRome,5,2\n".replace("'", '"'),
+    "country": "city,country,sales\nOslo,NA,1\nOslo,NO,1\nRome,IT,2\nRome,FR,2\n",
+}
+"""Files by the column that is in doubt."""
+
+
+ASKED = [
+    ("mean of sales", "**1.5**"),
+    ("How many rows are there?", " rows** and **3 columns"),
+    ("mean of sales by city", "| Rome | 2 |"),
+    ("mean of sales where city is Rome", "**2**"),
+    ("How many rows where sales > 1", "(50.0 %)"),
+    ("How many unique values of city", "has 2 different values"),
+    ("correlation of sales and `{}`", ""),
+    ("max of `{}`", ""),
+    ("rows where `{}` is missing", ""),
+    ("How many rows by `{}`", ""),
+    ("missing values", ""),
+    ("How many duplicate rows", ""),
+    ("Drop duplicate rows", ""),
+    ("profile", ""),
+    ("first rows", ""),
+    ("sales by month", ""),
+    ("Load t.csv", ""),
+]
+"""Prompts about such a file, and what is said: nothing, where the column in doubt is needed."""
+
+
+@pytest.mark.parametrize("column", DOUBTFUL)
+def test_only_what_a_column_in_doubt_touches_is_not_said(tmp_path: Path, column: str) -> None:
+    (tmp_path / "t.csv").write_text(DOUBTFUL[column])
+    one, other = of_context(Kernel(tmp_path).context()).readings["t.csv"].choices
+    wrong = {}
+    for prompt, said in ASKED:
+        kernel = Kernel(tmp_path)
+        text = kernel.ask(prompt.format(column)).text
+        is_right = "I loaded nothing" in text or not kernel.code
+        if said:
+            code = kernel.code[-1]
+            outputs = {kernel.run_python(code.replace(one, each)) for each in (one, other)}
+            named = one in code and f" in {column!r}" in text  # what is in doubt
+            is_right = said in text and named and len(outputs) == 1
+        if not is_right or "t" in kernel.namespace:  # no variable keeps what is in doubt
+            wrong[prompt] = text
+    assert wrong == {}
+
+
 def test_a_doubt_is_gone_once_the_user_chose_a_reading(tmp_path: Path) -> None:
-    (tmp_path / "t.csv").write_text("city;w;sales\nOslo;1,234;1\nRome;5,678;2\n")
+    (tmp_path / "t.csv").write_text(DOUBTFUL["w"])
     kernel = Kernel(tmp_path)
     chosen = kernel.ask("max of w").text.partition("\nt = ")[2].partition("\n")[0]
     kernel.run_python(f"import pandas as pd\nt = {chosen}")
     assert "**5.678**" in kernel.ask("max of w").text
+
+
+@pytest.mark.parametrize(
+    ("doubt", "columns"),
+    [
+        ("day or month may come first in 'a', \"b'c\"", {"a", "b'c"}),
+        ("1 may mean missing in 'a'; the last row may be a total", set()),
+        ("1 may mean missing in 'a'; 'NA' may be a code, not missing, in 'b'", {"a", "b"}),
+        ("1 may mean missing in 2024", set()),
+        ("1 may mean missing in 'a; b'", set()),
+        ("the decimal sign may be ',' or '.' in 'a: b'", {"a: b"}),
+    ],
+)
+def test_the_columns_in_doubt_are_read_from_the_line(doubt: str, columns: set[str]) -> None:
+    ways = "pd.read_csv('t.csv') or pd.read_csv('t.csv', sep=';')"
+    context = f"Files:\n- t.csv (1 kB)\nTables:\nt.csv: CSV file\nin doubt: {doubt}: {ways}\n"
+    reading = of_context(context).readings["t.csv"]
+    assert (reading.columns, reading.doubt) == (columns, doubt)
+    unsafe = context.replace("pd.read_csv('t.csv') or", "pd.read_csv('t.csv', a=run()) or")
+    assert not of_context(unsafe).readings["t.csv"].columns
 
 
 @pytest.mark.parametrize(
@@ -237,7 +307,7 @@ NUMBERS = [[1, 2, 3], [4, 5, 6], [7, 8, 9]]
         ({"Jan": DATA, "Feb": DATA}, "mean of amount", "2 sheets have the same columns"),
         ({"Jan": DATA, "Feb": DATA}, "Load t.xlsx", "2 sheets have the same columns"),
         ({"A": [["n", "twice"], [1, "=A2*2"]]}, "mean of twice", "formulas have no results"),
-        ({"A": [["n", "twice"], [1, "=A2*2"], [2, 3]]}, "mean of n", "formulas have no results"),
+        ({"A": [["n", "twice"], [1, "=A2*2"], [2, 3]]}, "mean of n", "**1.5**"),
         ({"A": DATA}, "mean of amount", "_`t.xlsx` is loaded as `t`._"),
         (
             {"A": [["city", 2023, 2024], ["Oslo", 1, 2], ["Rome", 2, 4]]},

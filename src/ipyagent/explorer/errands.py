@@ -368,12 +368,15 @@ def at_values(table: Table, said: Sequence[str], workspace: Workspace) -> Look:
     env.put("pattern", "|".join(map(re.escape, starts)))
     part, path = render(env), table.path
     lines = [load_line(path, table.name, workspace)] if path else []
-    lines += [*part.lines, f"del {', '.join(part.drop)}"]
+    gone = [*part.drop, *[table.name] * bool(explain_doubt(path, workspace))]
+    lines += [*part.lines, f"del {', '.join(gone)}"]
 
     def learn(output: str) -> Workspace:
         pairs = [(column, value) for column, value in block(output, ["variable", "value"])]
         known = tuple(dict.fromkeys((*table.values, *pairs)))
         seen = replace(table, values=known, looked_up=table.looked_up | {*said})
+        if explain_doubt(path, workspace):
+            return replace(workspace, profiles={**workspace.profiles, path: seen})
         return workspace.with_table(replace(seen, path=""), path)
 
     return Look(f"values in {table.name}", "run_python", {"code": "\n".join(lines)}, learn)

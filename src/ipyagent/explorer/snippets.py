@@ -49,6 +49,41 @@ def dates(table: Table, values: str, column: str) -> str:
     return values if table.kind(column) == "date" else f"pd.to_datetime({values})"
 
 
+def touches(code: str, name: str, columns: Collection[str]) -> bool:
+    """Return whether code changes a table, or what it prints may depend on these columns."""
+    tree = ast.parse(code)
+    above = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
+    return any(
+        (isinstance(node, ast.Constant) and node.value in columns)
+        or (isinstance(node, ast.Name) and node.id == name and not _narrows(node, above))
+        for node in ast.walk(tree)
+    )
+
+
+def _narrows(rows: ast.AST, above: dict[ast.AST, ast.AST]) -> bool:
+    """Return whether only the number of rows, or named columns of them, are used."""
+    match user := above[rows]:
+        case ast.Call(func=ast.Name("len")):
+            return True
+        case ast.Subscript(slice=ast.Constant() | ast.List(), ctx=ast.Load()) if user.value is rows:
+            return True
+        case ast.Subscript(value=value, ctx=ast.Load()) if value is rows:
+            return _narrows(user, above)
+        case ast.Attribute(attr="shape" | "size"):
+            return True
+    match user, above[user]:
+        case ast.Attribute(attr="loc"), ast.Subscript(slice=ast.Tuple()):
+            return True
+        case ast.Attribute(attr="value_counts"), ast.Call(args=[_, *_]):
+            return True
+        case (ast.Attribute(attr="groupby"), ast.Call(args=[_, *_]) as call) | (
+            ast.Attribute(attr="dropna"),
+            ast.Call(keywords=[_, *_]) as call,
+        ):
+            return _narrows(call, above)
+    return False
+
+
 def with_imports(code: str, workspace: Workspace) -> str:
     """Return code after its imports, which take other names where the user has theirs.
 

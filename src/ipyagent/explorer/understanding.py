@@ -22,6 +22,7 @@ from ipyagent.explorer.lexer import ORDERS, Lexer, chunks
 from ipyagent.explorer.markdown import cell, code, codes
 from ipyagent.explorer.names import nearest, words
 from ipyagent.explorer.reading import Reading, TableReader, turns
+from ipyagent.explorer.snippets import touches
 from ipyagent.explorer.vocabulary import names_of
 from ipyagent.explorer.workspace import (
     UNCLEAR,
@@ -187,8 +188,6 @@ class PromptReader:
 
     def run(self, parts: Sequence[Part], table: Table, reading: Reading) -> Step:
         """Return the one call that answers all questions; it loads the file first, if need be."""
-        if doubt := errands.explain_doubt(table.path, self.workspace):
-            return doubt
         lines = [errands.load_line(table.path, table.name, self.workspace)] if table.path else []
         copy = Query(Frame(), table, self.workspace).data.name
         if copies := any(part.copies for part in parts):
@@ -200,7 +199,13 @@ class PromptReader:
             lines += [*part.lines, *[f"del {', '.join(dict.fromkeys(gone))}"] * bool(gone)]
         notes = [f"I read {code(a)} as {code(b)}." for a, b in reading.corrected.items()]
         notes += [f"Not taken into account: “{cell(each)}”" for each in reading.ignored]
-        if table.path:
+        if doubt := errands.explain_doubt(table.path, self.workspace):
+            known = self.workspace.readings[table.path]
+            if touches("\n".join(lines[1:]), table.name, known.columns):
+                return doubt
+            lines.append(f"del {table.name}")
+            notes.append(f"{code(table.path)} is read for this answer only: {cell(known.doubt)}.")
+        elif table.path:
             loaded = errands.name_source(table.path, self.workspace)
             notes.append(f"{loaded} is loaded as {code(table.name)}.")
 

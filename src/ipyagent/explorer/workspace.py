@@ -40,6 +40,7 @@ _SIZE = re.compile(r"(?: \([^()]*\)|\s{2,}.*|\t.*)$")
 _READING = re.compile(
     r"read with: (?P<code>.+)|in doubt: (?P<doubt>.+?): (?P<one>pd\..+) or (?P<other>pd\..+)"
 )
+_DOUBTED = re.compile(rf".+ in (?P<names>{_QUOTED}(?:, {_QUOTED})*)")
 _LITERAL = (ast.Constant, ast.Dict, ast.List, ast.Name, ast.Load, ast.Call)
 SHEET = re.compile(r"sheet_name=(['\"])(.+?)\1[,)]")
 _SAME = re.compile(r"same columns as (?P<name>\w+)")
@@ -97,11 +98,15 @@ class Table:
 
 @dataclass(frozen=True)
 class FileReading:
-    """The reading of a described file: code, "" if it needs no options; in doubt two, and why."""
+    """The reading of a described file: code, "" if it needs no options; in doubt two, and why.
+
+    `columns` are those that the doubt touches, if it leaves the others as they are.
+    """
 
     code: str = ""
     doubt: str = ""
     choices: tuple[str, ...] = ()
+    columns: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,7 +137,8 @@ class Workspace:
         """The tables in files that are not loaded, by path, with the names that they would get."""
         found = {}
         for path in self.table_files:
-            in_doubt = self.readings.get(path, FileReading()).doubt
+            reading = self.readings.get(path, FileReading())
+            in_doubt = reading.doubt and not reading.columns
             known = None if in_doubt else self.profiles.get(path)
             name = fresh(PurePosixPath(path).stem, self.variables)
             found[path] = replace(known or Table("", path=path), name=name)
@@ -227,7 +233,12 @@ def _reading(path: str, line: str) -> FileReading:
         return FileReading()
     if not found["doubt"]:
         return FileReading(found["code"] if _only_reads(found["code"], path) else "")
-    return FileReading(doubt=found["doubt"], choices=(found["one"], found["other"]))
+    doubt, choices = found["doubt"], (found["one"], found["other"])
+    named = [_DOUBTED.fullmatch(each) for each in doubt.split("; ")]
+    if not all(named) or not _only_reads(choices[0], path):
+        return FileReading(doubt=doubt, choices=choices)
+    names = (name for each in named if each for name in re.findall(_QUOTED, each["names"]))
+    return FileReading(choices[0], doubt, choices, frozenset(map(_plain, names)))
 
 
 def choose_sheets(prompt: str, workspace: Workspace) -> tuple[str, Workspace]:
