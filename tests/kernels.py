@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import yaml
 import zmq
 from jupyter_client.blocking.client import BlockingKernelClient
 from jupyter_client.manager import KernelManager
@@ -65,6 +66,15 @@ class Reply:
         ]
         assert len(found) == 1, f"{len(found)} mirrors; {self.stderr}{self.content}"
         return found[0]
+
+    @property
+    def executions(self) -> list[Message]:
+        """The calls of the run, in order."""
+        return [each for step in self.run["steps"] for each in step["executions"]]
+
+    @property
+    def results(self) -> list[Message]:
+        return [each["result"] for each in self.executions]
 
 
 class Page:
@@ -275,6 +285,25 @@ class Kernel:
             return channel.get_msg(timeout=0)
         except queue.Empty:
             return None
+
+
+def python(code: str, **more: Any) -> Message:
+    """A model's reply that runs code."""
+    return {"calls": [{"name": "run_python", "arguments": {"code": code}}], **more}
+
+
+def script(folder: Path, *replies: Any, name: str = "script") -> str:
+    """Write replies of a model; return the option of a cell that plays them."""
+    (folder / f"{name}.yaml").write_text(yaml.safe_dump([*replies]))
+    return f"-m scripted/{name}.yaml"
+
+
+def run_code(kernel: Kernel, folder: Path, code: str) -> tuple[Reply, Message]:
+    """Let an agent run code without a question; return the reply, and the result of the code."""
+    option = script(folder, python(code), "Done.")
+    reply = kernel.run(f"%%agent {option} --confirm yolo\nBegin.")
+    assert reply.status == "ok", reply
+    return reply, reply.results[0]
 
 
 def asking(server: ModelServer) -> dict[str, str]:

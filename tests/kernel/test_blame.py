@@ -3,23 +3,17 @@
 from pathlib import Path
 
 import pytest
-import yaml
 
-from kernels import Kernel
+from kernels import Kernel, python, script
 
 pytestmark = pytest.mark.kernel
 
 
 @pytest.mark.spec("E14")
 def test_blame_names_runs_and_the_users_own_cells(fresh: Kernel, tmp_path: Path) -> None:
-    code = {"name": "run_python", "arguments": {"code": "df['c'] = 1\nn = 2"}}
-    look = {"name": "inspect_variable", "arguments": {"name": "n"}}
-    for name, call in (("edits", code), ("look", look)):
-        replies = [{"calls": [call]}, {"text": "Done."}]
-        (tmp_path / f"{name}.yaml").write_text(yaml.safe_dump(replies))
-    fresh.run("%load_ext ipyagent")
     fresh.run("import pandas as pd\ndf = pd.DataFrame({'a': [1, 2]})\nn = 1")
-    fresh.run("%%agent -m scripted/edits.yaml --confirm yolo\nAdd a column.")
+    option = script(tmp_path, python("df['c'] = 1\nn = 2"), "Done.")
+    fresh.run(f"%%agent {option} --confirm yolo\nAdd a column.")
     fresh.run("df = df.head(1)")
     mine, agents, first = fresh.run("%agent blame df").stdout.splitlines()
     assert "changed · your cell [" in mine
@@ -31,7 +25,8 @@ def test_blame_names_runs_and_the_users_own_cells(fresh: Kernel, tmp_path: Path)
     assert "+ c (int64)" in column
     assert "there is no such variable" in fresh.run("%agent blame nothing").stdout
     assert "usage: %agent blame" in fresh.run("%agent blame").stdout
-    fresh.run("%%agent -m scripted/look.yaml\nWhat is n?")
+    look = {"calls": [{"name": "inspect_variable", "arguments": {"name": "n"}}]}
+    fresh.run(f"%%agent {script(tmp_path, look, 'Done.')}\nWhat is n?")
     fresh.run("import ipyagent\nlooked = ipyagent.last.results[0]")
     assert " · run " in fresh.value("looked.output")
     assert " · run " not in fresh.value("looked.for_model")

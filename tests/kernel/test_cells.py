@@ -8,25 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
-from kernels import Kernel, Message, Page, kernel
+from kernels import Kernel, Message, Page, kernel, python, script as write_script
 
 pytestmark = pytest.mark.kernel
 
 
 @pytest.fixture
 def script(folder: Path, request: pytest.FixtureRequest) -> Any:
-    """Write a script of replies and return the option that plays it."""
-
-    numbers = itertools.count()
-
-    def write(*replies: Any) -> str:
-        name = f"{abs(hash(request.node.name))}-{next(numbers)}.yaml"
-        (folder / name).write_text(yaml.safe_dump(list(replies)))
-        return f"-m scripted/{name}"
-
-    return write
+    """Write a script of replies, one of several, and return the option that plays it."""
+    names = (f"{abs(hash(request.node.name))}-{n}" for n in itertools.count())
+    return lambda *replies: write_script(folder, *replies, name=next(names))
 
 
 @pytest.fixture
@@ -37,10 +29,6 @@ def waits_shortly(shared: Kernel) -> Iterator[None]:
     shared.run(f"{handshake} = 0.1")
     yield
     shared.run(f"{handshake} = {before}")
-
-
-def python(code: str, **more: Any) -> dict[str, Any]:
-    return {"calls": [{"name": "run_python", "arguments": {"code": code}}], **more}
 
 
 def test_an_agent_cell_answers_and_leaves_its_static_mirror(shared: Kernel, script: Any) -> None:
@@ -84,7 +72,7 @@ def test_a_click_during_the_cell_lets_python_run_on_the_main_thread(
     reply = shared.run(f"%%agent {script(python(code), 'Done.')}\nMake it.", page=page)
     assert reply.status == "ok"
     assert reply.prompts == []
-    assert reply.run["steps"][0]["executions"][0]["decided_by"] == "button"
+    assert reply.executions[0]["decided_by"] == "button"
     assert shared.value("made") == "True"
     assert page.seqs == sorted(page.seqs)
 
@@ -108,7 +96,7 @@ def test_a_second_click_a_click_in_another_tab_and_a_replay_do_nothing(
     replies = [python("ran.append(1)"), python("ran.append(2)"), "Done."]
     reply = shared.run(f"%%agent {script(*replies)}\nBegin.", page=page)
     assert len(set(asked)) == 2
-    assert [e["decision"] for s in reply.run["steps"] for e in s["executions"]] == ["approved"] * 2
+    assert [each["decision"] for each in reply.executions] == ["approved"] * 2
     assert shared.value("ran") == "[1, 2]"
 
 
@@ -120,7 +108,7 @@ def test_without_a_page_the_question_goes_to_input(shared: Kernel, script: Any) 
     assert "typed = 5" in reply.stdout
     assert shared.value("typed") == "5"
     reply = shared.run(asks.replace("typed", "other"), answers=["n too risky"])
-    assert reply.run["steps"][0]["executions"][0]["reason"] == "too risky"
+    assert reply.executions[0]["reason"] == "too risky"
 
 
 @pytest.mark.spec("P35")
@@ -135,7 +123,7 @@ def test_code_that_a_terminal_would_hide_is_refused_without_asking(
     assert reply.status == "ok"
     assert reply.prompts == []
     assert shared.value("'evil_ran' in globals()") == "False"
-    results = [e["result"]["output"] for s in reply.run["steps"] for e in s["executions"]]
+    results = [each["output"] for each in reply.results]
     assert "U+000D" in results[0]
     assert "U+001B" in results[1]
 
@@ -146,7 +134,7 @@ def test_headless_a_sensitive_call_is_denied_at_once_with_the_remedy(
 ) -> None:
     reply = shared.run(f"%%agent {script(python('headless = 1'), 'I could not.')}\nBegin.")
     assert reply.status == "ok"
-    execution = reply.run["steps"][0]["executions"][0]
+    execution = reply.executions[0]
     assert execution["status"] == "denied"
     assert "--confirm yolo" in execution["result"]["output"]
     assert shared.value("'headless' in globals()") == "False"
@@ -191,10 +179,9 @@ def test_queued_cells_keep_their_order(shared: Kernel, script: Any) -> None:
     option = script(python("order.append('agent')"), "Done.")
     page = Page(shared)
     first = shared.client.execute(f"%%agent {option}\nBegin.", allow_stdin=True)
-    second = shared.client.execute("order.append('next')", allow_stdin=False)
+    shared.client.execute("order.append('next')", allow_stdin=False)
     shared.finish(first, page=page)
     assert shared.value("order") == "['agent', 'next']"
-    del second
 
 
 SLOW = [{"text": "word " * 400, "delay": 0.02}]
@@ -309,7 +296,7 @@ def test_a_users_tool_is_offered_and_can_be_redefined(shared: Kernel, script: An
     for greeting in ("'Hello ' + name", "'Bye ' + name"):
         assert shared.run(define.format(greeting)).status == "ok"
         reply = shared.run(f"%%agent {option}\nGreet Ada.")
-    assert reply.run["steps"][0]["executions"][0]["result"]["output"] == "Bye Ada"
+    assert reply.results[0]["output"] == "Bye Ada"
     shared.run("del greet")
 
 
@@ -361,7 +348,7 @@ def test_an_agent_in_the_code_of_another_answers_and_a_cell_in_it_is_refused(
     cell = f"get_ipython().run_cell_magic('agent', {inner!r}, 'Nested.')"
     replies = script(python(agent), python(cell), "Done.")
     reply = shared.run(f"%%agent {replies} --confirm yolo\nBegin.")
-    first, second = (step["executions"][0]["result"] for step in reply.run["steps"][:2])
+    first, second = reply.results
     assert first["success"]
     assert "Inner." in first["output"]
     assert "already running" in json.dumps(second)

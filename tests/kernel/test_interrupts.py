@@ -16,9 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
-from kernels import Kernel, Page, Reply, kernel
+from kernels import Kernel, Page, Reply, kernel, python, run_code, script
 from patience import wait_until
 
 pytestmark = pytest.mark.kernel
@@ -29,22 +28,18 @@ SPARE = 4
 """Threads of pools and descriptors of SQLite that come and go."""
 REPLIES = [
     {"text": "Let me see. " * 20, "thinking": "Hm. " * 10, "delay": 0.001},
-    {"calls": [{"name": "run_python", "arguments": {"code": "import time; time.sleep(0.2)"}}]},
+    python("import time; time.sleep(0.2)"),
     {"calls": [{"name": "run_shell", "arguments": {"command": "sleep 0.1"}}]},
     {"calls": [{"name": "list_files", "arguments": {}}]},
     {"text": "Done. " * 30, "delay": 0.001},
 ]
 
 
-def python(code: str) -> dict[str, Any]:
-    return {"calls": [{"name": "run_python", "arguments": {"code": code}}]}
-
-
 @pytest.fixture(scope="module")
 def shared(folder: Path) -> Iterator[Kernel]:
     replies = [{"calls": REPLIES[1]["calls"] + REPLIES[2]["calls"] + REPLIES[3]["calls"]}]
-    (folder / "all.yaml").write_text(yaml.safe_dump([REPLIES[0] | replies[0], REPLIES[4]]))
-    (folder / "brief.yaml").write_text(yaml.safe_dump([python("1 + 1"), "Done."]))
+    script(folder, REPLIES[0] | replies[0], REPLIES[4], name="all")
+    script(folder, python("1 + 1"), "Done.", name="brief")
     with kernel(folder) as started:
         started.run("%%agent -m scripted/brief.yaml --confirm yolo\nBegin.", page=Page(started))
         yield started
@@ -201,12 +196,12 @@ def interrupt_when(path: Path, pid: int) -> Callable[[Page, dict[str, Any]], Non
 def test_text_and_figures_before_a_stop_are_in_the_card(
     shared: Kernel, folder: Path, wait: str
 ) -> None:
-    (folder / "shown.yaml").write_text(yaml.safe_dump([python(SHOWN + wait), "Done."]))
     page, pid = Page(shared), int(shared.value("__import__('os').getpid()"))
     page.on_moment = interrupt_when(folder / "shown.ready", pid)
-    reply = shared.run("%%agent -m scripted/shown.yaml --confirm yolo\nBegin.", page=page)
+    option = script(folder, python(SHOWN + wait), "Done.")
+    reply = shared.run(f"%%agent {option} --confirm yolo\nBegin.", page=page)
     assert is_quiet(reply)
-    (execution,) = reply.run["steps"][0]["executions"]
+    (execution,) = reply.executions
     assert execution["status"] == "cancelled"
     result = execution["result"]
     assert result["error"].startswith("stopped by the user after ")
@@ -230,9 +225,8 @@ def test_an_interrupt_just_before_the_main_thread_sleeps_is_not_lost(
     shared: Kernel, folder: Path
 ) -> None:
     """Python has recorded it, and checks its records only when the sleep is over."""
-    (folder / "unseen.yaml").write_text(yaml.safe_dump([python(UNSEEN), "Done."]))
-    begun = "%%agent -m scripted/unseen.yaml --confirm yolo\nBegin."
-    reply = shared.run(begun, page=Page(shared))
+    option = script(folder, python(UNSEEN), "Done.")
+    reply = shared.run(f"%%agent {option} --confirm yolo\nBegin.", page=Page(shared))
     assert is_quiet(reply)
     assert reply.run["stop_reason"] == "interrupted"
     assert shared.value("__import__('signal').set_wakeup_fd(-1)") == "-1"
@@ -257,11 +251,9 @@ print('went on')
 def test_an_interrupt_of_a_forked_process_does_not_stop_the_run(
     shared: Kernel, folder: Path
 ) -> None:
-    (folder / "forked.yaml").write_text(yaml.safe_dump([python(FORKED), "Done."]))
-    begun = "%%agent -m scripted/forked.yaml --confirm yolo\nBegin."
-    run = shared.run(begun, page=Page(shared)).run
-    assert run["status"] == "done"
-    assert "went on" in run["steps"][0]["executions"][0]["result"]["output"]
+    reply, result = run_code(shared, folder, FORKED)
+    assert reply.run["status"] == "done"
+    assert "went on" in result["output"]
 
 
 SLOW_TO_SHOW = """
@@ -282,12 +274,9 @@ finally:  # not before: while code awaits, a page's message calls what is regist
 def test_displays_at_the_end_of_stopped_code_may_take_long(
     shared: Kernel, folder: Path, wait: str
 ) -> None:
-    (folder / "slow.yaml").write_text(
-        yaml.safe_dump([python(SLOW_TO_SHOW.format(wait=wait)), "Done."])
-    )
     page, pid = Page(shared), int(shared.value("__import__('os').getpid()"))
     page.on_moment = interrupt_when(folder / "slow.ready", pid)
-    reply = shared.run("%%agent -m scripted/slow.yaml --confirm yolo\nBegin.", page=page)
+    option = script(folder, python(SLOW_TO_SHOW.format(wait=wait)), "Done.")
+    reply = shared.run(f"%%agent {option} --confirm yolo\nBegin.", page=page)
     assert is_quiet(reply)
-    (execution,) = reply.run["steps"][0]["executions"]
-    assert "shown at last" in execution["result"]["output"]
+    assert "shown at last" in reply.results[0]["output"]

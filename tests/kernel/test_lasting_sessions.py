@@ -1,6 +1,5 @@
 """Sessions in real kernels: they continue across cells, restarts, and the death of a kernel."""
 
-import json
 import signal
 import sqlite3
 from pathlib import Path
@@ -9,7 +8,7 @@ from typing import Any
 import nbformat
 import pytest
 
-from kernels import RUN_JSON, Kernel, Message, Page, asking, kernel
+from kernels import RUN_JSON, Kernel, Message, Page, asking, kernel, python, script
 from patience import PATIENCE
 from servers.model_server import ModelServer, answer
 
@@ -55,21 +54,9 @@ def test_a_kernel_killed_in_a_tool_leaves_an_unknown_outcome_and_a_working_sessi
     tmp_path: Path,
 ) -> None:
     kill = "open('ran', 'a').write('x'); import os, signal; os.kill(os.getpid(), signal.SIGKILL)"
-    script = tmp_path / "kill.json"
-    call = {"calls": [{"name": "run_python", "arguments": {"code": kill}}]}
-    script.write_text(json.dumps([{"text": "I will.", **call}]))
-    (tmp_path / "on.json").write_text(json.dumps(["Fine."]))
+    option = script(tmp_path, python(kill, text="I will."))
     with kernel(tmp_path) as first:
-        first.send(
-            "execute_request",
-            {
-                "code": "%%agent -m scripted/kill.json --confirm yolo\nBegin.",
-                "silent": False,
-                "store_history": True,
-                "user_expressions": {},
-                "allow_stdin": False,
-            },
-        )
+        first.client.execute(f"%%agent {option} --confirm yolo\nBegin.", allow_stdin=False)
         process = first.manager.provisioner.process
         process.wait(PATIENCE)
     assert process.returncode == -signal.SIGKILL
@@ -77,7 +64,7 @@ def test_a_kernel_killed_in_a_tool_leaves_an_unknown_outcome_and_a_working_sessi
         text = second.run("%agent runs").stdout
         assert "failed" in text
         assert "The kernel ended while run" in text
-        reply = second.run("%%agent -m scripted/on.json\nGo on.")
+        reply = second.run(f"%%agent {script(tmp_path, 'Fine.')}\nGo on.")
         assert reply.run["status"] == "done"
         runs = second.value(
             "[r.status.value for r in __import__('ipyagent').Session.current().runs]"
@@ -96,12 +83,12 @@ def test_a_kernel_killed_in_a_tool_leaves_an_unknown_outcome_and_a_working_sessi
 
 @pytest.mark.spec("P26")
 def test_a_second_kernel_in_the_same_folder_continues_as_a_branch(tmp_path: Path) -> None:
-    (tmp_path / "a.json").write_text(json.dumps(["One."]))
+    option = script(tmp_path, "One.")
     with kernel(tmp_path) as first, kernel(tmp_path) as second:
-        first.run("%%agent -m scripted/a.json\nFirst prompt.")
-        reply = second.run("%%agent -m scripted/a.json\nSecond prompt.")
+        first.run(f"%%agent {option}\nFirst prompt.")
+        reply = second.run(f"%%agent {option}\nSecond prompt.")
         assert any("branch" in note for note in reply.run["notes"])
-        first.run("%%agent -m scripted/a.json\nThird prompt.")
+        first.run(f"%%agent {option}\nThird prompt.")
         seen = (
             "[m.text for m in __import__('ipyagent').Session.current().messages if not m.synthetic]"
         )
@@ -114,13 +101,13 @@ def test_a_second_kernel_in_the_same_folder_continues_as_a_branch(tmp_path: Path
 
 @pytest.fixture(scope="module")
 def shared(folder: Path) -> Any:
-    (folder / "hello.json").write_text(json.dumps(["Hello."]))
+    script(folder, "Hello.")
     with kernel(folder) as started:
         yield started
 
 
 def say(shared: Kernel, prompt: str, *options: str, page: Any = None) -> Message:
-    reply = shared.run(f"%%agent -m scripted/hello.json {' '.join(options)}\n{prompt}", page=page)
+    reply = shared.run(f"%%agent -m scripted/script.yaml {' '.join(options)}\n{prompt}", page=page)
     assert reply.status == "ok"
     return reply.run
 
@@ -134,7 +121,7 @@ def messages(shared: Kernel) -> list[str]:
 def test_the_notebook_has_a_session_before_its_first_prompt(fresh: Kernel, tmp_path: Path) -> None:
     current = "__import__('ipyagent').Session.current()"
     assert fresh.value(f"{current}.record.state.value") == "'initializing'"
-    (tmp_path / "hello.json").write_text(json.dumps(["Hello."]))
+    script(tmp_path, "Hello.")
     say(fresh, "Hello?")
     assert fresh.value(f"{current}.record.state.value") == "'active'"
     assert fresh.run("%unload_ext ipyagent").status == "ok"
@@ -153,7 +140,7 @@ def test_the_commands_new_list_resume_and_end(shared: Kernel) -> None:
     shared.run("%agent session resume first")
     assert messages(shared) == ["In the first.", "Hello."]
     shared.run("%agent session end")
-    refused = shared.run("%%agent -m scripted/hello.json\nOnce more.")
+    refused = shared.run("%%agent -m scripted/script.yaml\nOnce more.")
     assert "has ended" in refused.run["error"]
     assert "session new" in refused.run["error"]
     shared.run("%agent session new third")

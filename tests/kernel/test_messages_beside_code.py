@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
 from test_pages import Tab
 
-from kernels import Kernel, Message, Page
+from kernels import Kernel, Message, Page, python, script
 
 pytestmark = pytest.mark.kernel
 
@@ -84,10 +82,8 @@ class Resyncing(Page):
 def test_a_message_of_the_card_keeps_the_figures_of_the_agents_code(
     started: Kernel, subshell: str, tmp_path: Path
 ) -> None:
-    call: dict[str, Any] = {"name": "run_python", "arguments": {"code": DRAW}}
-    (tmp_path / "draw.yaml").write_text(yaml.safe_dump([{"calls": [call]}, "Done."]))
     page = Resyncing(started, subshell, tmp_path / "answered")
-    reply = started.run("%%agent -m scripted/draw.yaml\nDraw.", page=page)
-    (execution,) = reply.run["steps"][0]["executions"]
-    assert "figures: [1]" in execution["result"]["output"]
-    assert len(execution["result"]["images"]) == 1
+    option = script(tmp_path, python(DRAW), "Done.")
+    (result,) = started.run(f"%%agent {option}\nDraw.", page=page).results
+    assert "figures: [1]" in result["output"]
+    assert len(result["images"]) == 1

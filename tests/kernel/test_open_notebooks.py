@@ -9,10 +9,9 @@ from typing import Any
 
 import nbformat
 import pytest
-import yaml
 
 from ipyagent.errors import PageError
-from kernels import Kernel, Message, Page, Reply, kernel
+from kernels import Kernel, Message, Page, Reply, kernel, script
 from open_notebooks import MemoryPage, cell
 
 pytestmark = pytest.mark.kernel
@@ -103,8 +102,7 @@ def ask(shared: Kernel, folder: Path) -> Callable[..., Reply]:
     def run(*calls: tuple[str, Message], page: Page | None = None, options: str = "") -> Reply:
         """A run in the cell "agent" whose model makes these calls, one a step."""
         steps = [{"calls": [{"name": name, "arguments": arguments}]} for name, arguments in calls]
-        (folder / "script.yaml").write_text(yaml.safe_dump([*steps, "Done."]))
-        code = f"%%agent -m scripted/script.yaml {options}\nBegin."
+        code = f"%%agent {script(folder, *steps, 'Done.')} {options}\nBegin."
         content = {"code": code, "allow_stdin": page is not None, "silent": False}
         content |= {"store_history": True, "user_expressions": {}, "stop_on_error": True}
         message = shared.client.session.msg(
@@ -114,10 +112,6 @@ def ask(shared: Kernel, folder: Path) -> Callable[..., Reply]:
         return shared.finish(message["header"]["msg_id"], page=page)
 
     return run
-
-
-def results(reply: Reply) -> list[Message]:
-    return [e["result"] for step in reply.run["steps"] for e in step["executions"]]
 
 
 def test_cells_are_read_inserted_and_edited_while_the_agents_cell_runs(
@@ -130,8 +124,8 @@ def test_cells_are_read_inserted_and_edited_while_the_agents_cell_runs(
         ("edit_cell", {"cell": "title", "source": "# Sales, by region"}),
         page=page,
     )
-    assert [result["success"] for result in results(reply)] == [True] * 4, results(reply)
-    assert "[1] code id=agent (the cell that you answer)" in results(reply)[0]["output"]
+    assert [result["success"] for result in reply.results] == [True] * 4, reply.results
+    assert "[1] code id=agent (the cell that you answer)" in reply.results[0]["output"]
     sources = [each["source"] for each in book.books[None]]
     assert sources == ["# Sales, by region", "%%agent", "first = 1", "second = 2", WORK]
     assert (folder / "nb.ipynb").read_text() == "as it was saved"
@@ -141,7 +135,7 @@ def test_a_cell_is_run_and_gets_outputs_that_nbformat_knows(
     ask: Any, page: Lab, book: MemoryPage, shared: Kernel
 ) -> None:
     reply = ask(("run_cell", {"cell": "work"}), page=page)
-    (result,) = results(reply)
+    (result,) = reply.results
     assert result["success"], result
     assert "from the shell" in result["output"]
     assert {"name": "made", "change": "created", "type": "DataFrame, 2 rows × 1 columns"} in (
@@ -167,7 +161,7 @@ def test_a_figure_is_in_the_notebooks_cell_and_not_in_the_agents_cell(
     plot = "%matplotlib inline\nimport matplotlib.pyplot as plt\nplt.plot()"
     book.books[None][2]["source"] = plot
     reply = ask(("run_cell", {"cell": 2}), page=page)
-    assert len(results(reply)[0]["images"]) == 1
+    assert len(reply.results[0]["images"]) == 1
     data = [output.get("data", {}) for output in book.books[None][2]["outputs"]]
     assert any("image/png" in each for each in data)
     displays = reply.of("display_data")
@@ -192,14 +186,14 @@ def test_what_a_cell_prints_is_on_the_card_while_it_runs(
 
     reply = ask(("run_cell", {"cell": 2}), page=look)
     assert set(lines) == {"begun"}
-    assert results(reply)[0]["output"].startswith("begun")
+    assert reply.results[0]["output"].startswith("begun")
     assert book.books[None][2]["outputs"][0]["text"] == "begun\n"
 
 
 def test_an_error_stays_in_the_cell_that_made_it(ask: Any, page: Lab, book: MemoryPage) -> None:
     book.books[None][2]["source"] = "1/0"
     reply = ask(("run_cell", {"cell": 2}), page=page)
-    assert (reply.status, results(reply)[0]["success"]) == ("ok", False)
+    assert (reply.status, reply.results[0]["success"]) == ("ok", False)
     assert book.books[None][2]["outputs"][0]["ename"] == "ZeroDivisionError"
     assert not reply.of("error")
 
@@ -216,7 +210,7 @@ def test_another_notebook_is_a_file_unless_the_page_has_it_open(
         for name in ("open", "closed", "nb")
     ]
     reply = ask(*edits, page=page)
-    assert [result["success"] for result in results(reply)] == [True] * 3
+    assert [result["success"] for result in reply.results] == [True] * 3
     on_disk = [
         json.loads((folder / f"{name}.ipynb").read_text())["cells"][0]["source"]
         for name in ("open", "closed")
@@ -237,7 +231,7 @@ def test_without_a_page_cells_are_proposed_as_one_next_cell(ask: Any, shared: Ke
     assert reply.content["payload"] == [
         {"source": "set_next_input", "text": "a = 1\n\nb = 2", "replace": False}
     ]
-    texts = [result["error"] or result["output"] for result in results(reply)]
+    texts = [result["error"] or result["output"] for result in reply.results]
     assert all(
         "it appears in a new cell below this one when this run is over" in s for s in texts[:2]
     )
@@ -257,7 +251,7 @@ def test_without_a_page_the_kernels_notebook_is_read_from_its_file_and_never_wri
         ("run_cell", {"cell": 0}),
         page=Page(shared),
     )
-    read, *refused = results(reply)
+    read, *refused = reply.results
     assert read["output"].startswith("(nb.ipynb, as it was saved last, 1 cell)")
     assert "saved = 1" in read["output"]
     assert ["ipyagent's extension" in each["error"] for each in refused] == [True, True, False]
@@ -272,7 +266,7 @@ def test_an_agent_used_from_python_does_not_write_the_open_notebook_either(
     nbformat.write(content, folder / "nb.ipynb")
     before = (folder / "nb.ipynb").read_bytes()
     call = {"name": "edit_cell", "arguments": {"cell": 0, "source": "x", "path": "nb.ipynb"}}
-    (folder / "script.yaml").write_text(yaml.safe_dump([{"calls": [call]}, "Done."]))
+    script(folder, {"calls": [call]}, "Done.")
     reply = shared.run(
         "import ipyagent\n"
         "agent = ipyagent.Agent('scripted/script.yaml', confirm_mode='yolo', persist=False)\n"

@@ -6,22 +6,10 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
-
-import yaml
 
 from ipyagent.kernel.outputs import KEPT, Outputs
-from kernels import Kernel, Reply
+from kernels import Kernel, python, run_code, script
 from patience import PATIENCE
-
-
-def agent(kernel: Kernel, folder: Path, code: str) -> tuple[Reply, dict[str, Any]]:
-    call = {"calls": [{"name": "run_python", "arguments": {"code": code}}]}
-    (folder / "script.yaml").write_text(yaml.safe_dump([call, "Done."]))
-    reply = kernel.run("%%agent -m scripted/script.yaml --confirm yolo\nBegin.")
-    assert reply.status == "ok", reply
-    return reply, reply.run["steps"][0]["executions"][0]["result"]
-
 
 REUSED_IDENTS = """\
 ended.set()
@@ -43,7 +31,7 @@ def test_threads_of_the_code_are_its_own_although_older_threads_have_ended(
         "for each in older: each.start()\n"
         "idents = {each.ident for each in older}"
     )
-    reply, result = agent(fresh, tmp_path, REUSED_IDENTS)
+    reply, result = run_code(fresh, tmp_path, REUSED_IDENTS)
     assert result["output"].splitlines() == [f"line {number}" for number in range(20)]
     assert reply.stdout == ""
     assert fresh.value("reused") == "1"
@@ -63,7 +51,7 @@ threading.Thread(target=work).start()"""
 
 def test_threads_of_the_user_and_what_they_start_stay_theirs(fresh: Kernel, tmp_path: Path) -> None:
     fresh.run(OLDER)
-    reply, result = agent(
+    reply, result = run_code(
         fresh,
         tmp_path,
         "go.set(); done.wait()\n"
@@ -136,7 +124,7 @@ FORKS = {
 
 def test_prints_of_forked_workers_reach_the_model(fresh: Kernel, tmp_path: Path) -> None:
     for name, code in FORKS.items():
-        reply, result = agent(fresh, tmp_path, code)
+        reply, result = run_code(fresh, tmp_path, code)
         lines = result["output"].splitlines()
         assert lines[0] == "before", (name, result)
         assert lines[-1] == "after", (name, result)
@@ -149,7 +137,7 @@ def test_prints_of_forked_workers_reach_the_model(fresh: Kernel, tmp_path: Path)
 def test_errors_of_workers_and_their_stderr_do_not_harm_the_run(
     fresh: Kernel, tmp_path: Path
 ) -> None:
-    _, result = agent(
+    _, result = run_code(
         fresh,
         tmp_path,
         "import multiprocessing, os, sys\n"
@@ -224,7 +212,7 @@ def test_what_passes_by_the_streams_of_python_is_told_in_its_place(
 ) -> None:
     fresh.run(OTHERS)
     for code, text in PAST_PYTHON.items():
-        reply, result = agent(fresh, tmp_path, f"print('before')\n{code};\nprint('after')")
+        reply, result = run_code(fresh, tmp_path, f"print('before')\n{code};\nprint('after')")
         told = result["output"].replace("[stdout]\n", "")
         assert told == f"before\n{text}\nafter", (code, result)
         assert reply.stdout + reply.stderr == "", code
@@ -235,9 +223,11 @@ def test_a_process_that_outlives_its_code_prints_in_a_later_cell(
     fresh: Kernel, tmp_path: Path
 ) -> None:
     starts = "child = subprocess.Popen('read go; echo late', shell=True, stdin=subprocess.PIPE)"
-    _, result = agent(fresh, tmp_path, f"import subprocess\n{starts}")
+    _, result = run_code(fresh, tmp_path, f"import subprocess\n{starts}")
     assert "late" not in result["output"]
-    _, result = agent(fresh, tmp_path, "child.communicate(b'go\\n'); import time\ntime.sleep(0.5)")
+    _, result = run_code(
+        fresh, tmp_path, "child.communicate(b'go\\n'); import time\ntime.sleep(0.5)"
+    )
     assert result["output"] == "late"
 
 
@@ -245,7 +235,7 @@ def test_endless_output_of_a_process_is_read_and_its_middle_dropped(
     fresh: Kernel, tmp_path: Path
 ) -> None:
     code = "import os\nos.system('yes 2>/dev/null | head -c 20000000; echo end')"
-    _, result = agent(fresh, tmp_path, code)
+    _, result = run_code(fresh, tmp_path, code)
     (kept,) = (tmp_path / ".ipyagent" / "outputs").iterdir()
     text = kept.read_text()
     assert len(text) < 2 * KEPT
@@ -254,25 +244,18 @@ def test_endless_output_of_a_process_is_read_and_its_middle_dropped(
     assert kept.name in result["output"]
 
 
-def test_what_a_look_writes_past_python_is_told_too(
-    kernel_of_module: Kernel, tmp_path: Path
-) -> None:
-    kernel_of_module.reset(tmp_path)
-    (tmp_path / "script.yaml").write_text(
-        yaml.safe_dump([{"calls": [{"name": "run_python", "arguments": {"code": LOOK}}]}, "Done."])
-    )
-    kernel_of_module.run("%agent config agent.look_freely=true")
-    reply = kernel_of_module.run("%%agent -m scripted/script.yaml\nBegin.")
-    result = reply.run["steps"][0]["executions"][0]["result"]
-    assert result["output"] == "before\none\nafter"
-    kernel_of_module.run("%agent config agent.look_freely=false")
+def test_what_a_look_writes_past_python_is_told_too(fresh: Kernel, tmp_path: Path) -> None:
+    fresh.run("%agent config agent.look_freely=true")
+    reply = fresh.run(f"%%agent {script(tmp_path, python(LOOK), 'Done.')}\nBegin.")
+    assert reply.results[0]["output"] == "before\none\nafter"
+    fresh.run("%agent config agent.look_freely=false")
 
 
 LOOK = "import os\nprint('before')\nnumber = os.write(1, b'one\\n')\nprint('after')"
 
 
 def test_help_of_a_name_is_told(fresh: Kernel, tmp_path: Path) -> None:
-    reply, result = agent(fresh, tmp_path, "len?")
+    reply, result = run_code(fresh, tmp_path, "len?")
     assert "Return the number of items" in result["output"]
     assert not reply.content["payload"]
 

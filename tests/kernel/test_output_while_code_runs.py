@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-import yaml
-
-from kernels import Kernel, Message, Page, Reply
+from kernels import Kernel, Message, Page, Reply, python, script
 from patience import PATIENCE
 
 TRAINING = f"""\
@@ -22,8 +20,6 @@ while not pathlib.Path("seen").exists() and time.monotonic() < until:
 
 def run(kernel: Kernel, folder: Path, seen: Callable[[], object]) -> tuple[Reply, list[str], Page]:
     """Run the code; act once its last line is on the card."""
-    call = {"calls": [{"name": "run_python", "arguments": {"code": TRAINING}}]}
-    (folder / "script.yaml").write_text(yaml.safe_dump([call, "Done."]))
     page, lines = Page(kernel), list[str]()
 
     def look(message: Message) -> None:
@@ -35,7 +31,7 @@ def run(kernel: Kernel, folder: Path, seen: Callable[[], object]) -> tuple[Reply
             if live.endswith("100%|"):
                 seen()
 
-    cell = "%%agent -m scripted/script.yaml --confirm yolo\nBegin."
+    cell = f"%%agent {script(folder, python(TRAINING), 'Done.')} --confirm yolo\nBegin."
     return kernel.run(cell, page=look), lines, page
 
 
@@ -43,8 +39,7 @@ def test_the_card_shows_what_code_prints_while_it_runs(fresh: Kernel, tmp_path: 
     reply, lines, page = run(fresh, tmp_path, (tmp_path / "seen").touch)
     assert lines[-1] == "loaded\n100%|"
     assert page.transcript.now["steps"][0]["calls"][0]["live"] == ""
-    result = reply.run["steps"][0]["executions"][0]["result"]
-    assert result["output"] == "loaded\n[stderr]\n100%|"
+    assert reply.results[0]["output"] == "loaded\n[stderr]\n100%|"
 
 
 def test_what_was_shown_before_an_interrupt_is_in_the_result_and_on_the_card(
@@ -55,5 +50,4 @@ def test_what_was_shown_before_an_interrupt_is_in_the_result_and_on_the_card(
     call = page.transcript.now["steps"][0]["calls"][0]
     assert call["status"] == "cancelled"
     assert (call["live"], call["result"]["output"]) == ("loaded\n100%|", "loaded\n[stderr]\n100%|")
-    saved = reply.run["steps"][0]["executions"][0]["result"]
-    assert "loaded\n[stderr]\n100%|" in saved["output"]
+    assert "loaded\n[stderr]\n100%|" in reply.results[0]["output"]

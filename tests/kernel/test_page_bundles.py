@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from ipyagent.kernel.cell_outputs import CellOutputs
 from ipyagent.kernel.namespace import PlainNamespace
@@ -16,7 +15,7 @@ from ipyagent.kernel.page_bundles import page_kind
 from ipyagent.redaction.redactor import HIDDEN
 from ipyagent.schema import Display, ToolResult
 from ipyagent.ui.static_html import result_html
-from kernels import RUN_JSON, Kernel, Page, Reply
+from kernels import RUN_JSON, Kernel, Page, Reply, python, script
 
 PLOTLY = "application/vnd.plotly.v1+json"
 WIDGET = "application/vnd.jupyter.widget-view+json"
@@ -24,15 +23,9 @@ SECRET = "sk-" + "proj-a1B2c3D4e5F6g7H8i9J0k1L2m3N4"
 
 
 def agent(kernel: Kernel, folder: Path, *codes: str, page: bool = True) -> Reply:
-    calls = [
-        {"calls": [{"name": "run_python", "arguments": {"code": f"{SETUP}\n{code}"}}]}
-        for code in codes
-    ]
-    (folder / "script.yaml").write_text(yaml.safe_dump([*calls, "Done."]))
-    return kernel.run(
-        "%%agent -m scripted/script.yaml --confirm yolo\nBegin.",
-        page=Page(kernel) if page else None,
-    )
+    option = script(folder, *(python(f"{SETUP}\n{code}") for code in codes), "Done.")
+    cell = f"%%agent {option} --confirm yolo\nBegin."
+    return kernel.run(cell, page=Page(kernel) if page else None)
 
 
 SETUP = f"""\
@@ -58,10 +51,6 @@ def shown(reply: Reply) -> list[dict[str, Any]]:
         for data in outputs.values()
         if RUN_JSON not in data and "ipyagent is running" not in data.get("text/plain", "")
     ]
-
-
-def results(reply: Reply) -> list[dict[str, Any]]:
-    return [each["result"] for step in reply.run["steps"] for each in step["executions"]]
 
 
 BUNDLES = {
@@ -97,7 +86,7 @@ def test_each_kind_is_shown_once_below_its_card_and_the_model_is_told(
 ) -> None:
     reply = agent(fresh, tmp_path, *BUNDLES)
     assert reply.status == "ok"
-    outputs, told = shown(reply), results(reply)
+    outputs, told = shown(reply), reply.results
     assert len(outputs) == len(told) == len(BUNDLES), [list(each) for each in outputs]
     card = reply.of("update_display_data")[-1]["data"]["text/html"]
     for (code, (mime, kind)), data, result in zip(BUNDLES.items(), outputs, told, strict=True):
@@ -185,7 +174,7 @@ def test_what_json_does_not_hold_is_shown_without_a_warning(fresh: Kernel, tmp_p
     first, second, *figures = shown(reply)
     assert first[PLOTLY] == {"y": [None, None, 1.5]}
     assert second[PLOTLY] == {"t": "?x"}
-    named, many = (each["output"] for each in results(reply)[2:])
+    named, many = (each["output"] for each in reply.results[2:])
     assert named == "numbered"
     assert len(figures) == many.count("shown to the user") == 50
     assert many.count("[plotly figure, not shown: there are 50 displays already]") == 2
@@ -215,7 +204,7 @@ def test_code_that_fails_or_shows_what_is_no_json_shows_what_it_can(
     assert [each[PLOTLY]["data"] for each in shown(reply)] == [
         [{"y": [1]}], "{1, 2}", [{"y": [3]}],
     ]  # fmt: skip
-    assert "ZeroDivisionError" in results(reply)[0]["error"]
+    assert "ZeroDivisionError" in reply.results[0]["error"]
 
 
 def test_what_a_card_holds_is_shown_in_the_card_alone(fresh: Kernel, tmp_path: Path) -> None:
@@ -329,7 +318,7 @@ def test_a_chart_of_altair_is_drawn_though_it_is_html_by_default(
     (tmp_path / "altair" / "charts.py").write_text(ALTAIR)
     fresh.run(f"import sys; sys.path.insert(0, {str(tmp_path)!r})")
     reply = agent(fresh, tmp_path, "import altair\naltair.Chart()", "display(altair.Chart())")
-    for data, result in zip(shown(reply), results(reply), strict=True):
+    for data, result in zip(shown(reply), reply.results, strict=True):
         assert data["application/vnd.vegalite.v5+json"] == {"mark": "bar"}
         assert "draw()" not in json.dumps(data)
         assert result["output"] == "[Vega-Lite chart, shown to the user]"

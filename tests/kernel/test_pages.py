@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import itertools
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kernels import RUN_JSON, Kernel, Message, kernel
+from kernels import RUN_JSON, Kernel, Message, kernel, python, script
 from patience import PATIENCE
 
 pytestmark = pytest.mark.kernel
@@ -71,11 +70,6 @@ def run(kernel: Kernel, code: str, *tabs: Tab) -> str:
     reply = kernel.run(code, page=listen)
     assert reply.status == "ok", reply.content
     return reply.stdout.strip()
-
-
-def script(folder: Path, name: str, *replies: Any) -> str:
-    (folder / f"{name}.json").write_text(json.dumps(replies))
-    return f"-m scripted/{name}.json"
 
 
 @pytest.mark.spec("P42")
@@ -174,8 +168,7 @@ print(*page.notebooks, *page.clients)"""
 def leave_run_unfinished(folder: Path) -> None:
     """Leave a run of the cell `cell-1` behind that its kernel did not end."""
     kill = "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"
-    call = {"name": "run_python", "arguments": {"code": kill}}
-    option = script(folder, "kill", {"text": "Well.", "calls": [call]})
+    option = script(folder, python(kill, text="Well."))
     with kernel(folder) as first:
         content = {"code": f"%%agent {option} --confirm yolo\nBegin.", "allow_stdin": True}
         message = first.client.session.msg("execute_request", content)
@@ -203,7 +196,7 @@ def test_the_next_kernel_shows_a_run_that_was_left_unfinished(tmp_path: Path) ->
 @pytest.mark.spec("P42", "P06")
 def test_a_page_may_send_requests_while_the_first_cell_starts(tmp_path: Path) -> None:
     leave_run_unfinished(tmp_path)
-    option = script(tmp_path, "again", "Fine.")
+    option = script(tmp_path, "Fine.")
     with kernel(tmp_path) as second:
         tab = Tab(second, "page", subshell=second.create_subshell())
         tab.say({"type": "ask", "id": 1, "what": "bundle", "cell_id": "cell-1"})
@@ -223,8 +216,7 @@ def test_a_request_of_a_page_does_not_create_a_journal(fresh: Kernel, tmp_path: 
 
 @pytest.mark.spec("P42")
 def test_a_page_gets_and_takes_back_a_run_of_another_session(fresh: Kernel, tmp_path: Path) -> None:
-    code = {"name": "run_python", "arguments": {"code": "new = 1"}}
-    option = script(tmp_path, "aside", {"calls": [code]}, "Done.")
+    option = script(tmp_path, python("new = 1"), "Done.")
     tab = Tab(fresh, "page")
     run(fresh, f"%%agent {option} --confirm yolo --session aside\nMake it.", tab)
     newest = fresh.value("__import__('ipyagent').last.id").strip("'")

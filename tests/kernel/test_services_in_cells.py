@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
-from kernels import Kernel, Page, kernel
+from kernels import Kernel, Page, kernel, script
 from servers.mcp_lab import SDK
 from servers.openapi_server import APIServer, json_answer
 
@@ -39,10 +38,9 @@ def shared(folder: Path) -> Iterator[Kernel]:
         yield started
 
 
-def script(folder: Path, *calls: tuple[str, dict[str, Any]]) -> str:
-    steps: list[Any] = [{"calls": [{"name": n, "arguments": a}]} for n, a in calls]
-    (folder / "script.yaml").write_text(yaml.safe_dump([*steps, "Done."]))
-    return "%%agent -m scripted/script.yaml\nBegin."
+def calling(folder: Path, name: str, arguments: dict[str, Any]) -> str:
+    call = {"calls": [{"name": name, "arguments": arguments}]}
+    return f"%%agent {script(folder, call, 'Done.')}\nBegin."
 
 
 @pytest.mark.spec("A19", "A23", "P11")
@@ -51,8 +49,8 @@ def test_a_server_that_was_added_is_approved_called_and_shown(shared: Kernel, fo
     assert str(SDK) in added
     assert "mcp_demo_add" in shared.run("%agent tools").stdout
     page = Page(shared)
-    done = shared.run(script(folder, ("mcp_demo_add", {"a": 2, "b": 40})), page=page).run
-    (execution,) = done["steps"][0]["executions"]
+    done = shared.run(calling(folder, "mcp_demo_add", {"a": 2, "b": 40}), page=page)
+    (execution,) = done.executions
     assert (execution["decision"], execution["decided_by"]) == ("approved", "button")
     assert execution["result"]["output"] == "42"
     assert execution["source"] == "the MCP server demo"
@@ -85,15 +83,15 @@ def test_a_service_is_registered_and_its_operation_called(shared: Kernel, folder
         text = shared.run(f"%agent api register shop {server.url} --auth-env SHOP_TOKEN").stdout
         assert "api_shop_item" in text + shared.run("%agent tools").stdout
         page = Page(shared)
-        done = shared.run(script(folder, ("api_shop_item", {"id": 7})), page=page).run
-        (execution,) = done["steps"][0]["executions"]
+        done = shared.run(calling(folder, "api_shop_item", {"id": 7}), page=page)
+        (execution,) = done.executions
         assert execution["result"]["success"], execution
         assert "seven" in execution["result"]["output"]
         assert f"GET {server.url}/items/7" in execution["preview"]["text"].replace("\n", " ")
-        assert "t0p-shop-7" not in json.dumps(done)
+        assert "t0p-shop-7" not in json.dumps(done.run)
         assert "off in this" in shared.run("%agent api deactivate shop --here").stdout
-        aside = script(folder, ("api_shop_item", {"id": 7})).replace("\n", " --session aside\n", 1)
-        (execution,) = shared.run(aside, page=page).run["steps"][0]["executions"]
+        aside = calling(folder, "api_shop_item", {"id": 7}).replace("\n", " --session aside\n", 1)
+        (execution,) = shared.run(aside, page=page).executions
         assert not execution["result"]["success"], "off in whatever session a cell goes on with"
         assert "api_shop_item" in execution["result"]["error"]
     assert "off in this notebook" in shared.run("%agent api list").stdout
@@ -106,15 +104,15 @@ def test_a_skill_of_the_folder_is_offered_and_read(shared: Kernel, folder: Path)
     skill.mkdir(parents=True)
     (skill / "SKILL.md").write_text(SKILL)
     assert "How to add up." in shared.run("%agent skills").stdout
-    done = shared.run(script(folder, ("get_skill", {"name": "adding"})), page=Page(shared)).run
-    assert done["steps"][0]["executions"][0]["result"]["output"].startswith("# Skill: adding")
+    done = shared.run(calling(folder, "get_skill", {"name": "adding"}), page=Page(shared))
+    assert done.results[0]["output"].startswith("# Skill: adding")
 
 
 @pytest.mark.spec("N23")
 def test_a_script_runs_in_a_process_of_its_own(shared: Kernel, folder: Path) -> None:
     code = "import os\nprint(os.environ.get('SHOP_TOKEN'), 6 * 7)"
     page = Page(shared)
-    cell = script(folder, ("python_script", {"action": "run", "content": code}))
+    cell = calling(folder, "python_script", {"action": "run", "content": code})
     reply = shared.run(cell, page=page)
     (execution,) = reply.run["steps"][0]["executions"]
     assert "None 42" in execution["result"]["output"]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kernels import Kernel, Page, kernel
+from kernels import Kernel, Page, kernel, python, script
 from servers.model_server import ModelServer, answer
 
 pytestmark = pytest.mark.kernel
@@ -19,9 +19,8 @@ ENVIRONMENT = {"LITELLM_API_KEY": SECRET}
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("settings")
-    (folder / "hello.json").write_text(json.dumps(["Hello."]))
-    call = {"calls": [{"name": "run_python", "arguments": {"code": "acted = 1"}}]}
-    (folder / "acts.json").write_text(json.dumps([call, "Done."]))
+    script(folder, "Hello.", name="hello")
+    script(folder, python("acted = 1"), "Done.", name="acts")
     return folder
 
 
@@ -59,9 +58,9 @@ def test_each_source_of_settings_overrides_lower_ones(
         with_variable.run("%agent config agent.max_steps=11")
         assert "11" in origin(with_variable, "agent.max_steps")
         (folder / "cell.yaml").write_text("agent: {max_steps: 10}")
-        run = with_variable.run("%%agent -m scripted/hello.json --config cell.yaml\nBegin.").run
+        run = with_variable.run("%%agent -m scripted/hello.yaml --config cell.yaml\nBegin.").run
         assert run["max_steps"] == 10
-        cell = "%%agent -m scripted/hello.json --config cell.yaml --max-steps 9\nBegin."
+        cell = "%%agent -m scripted/hello.yaml --config cell.yaml --max-steps 9\nBegin."
         assert with_variable.run(cell).run["max_steps"] == 9
 
 
@@ -97,7 +96,7 @@ def test_an_error_in_an_untrusted_folders_settings_is_reported_and_stops_nothing
     shared: Kernel, workspace_file: Path, text: str
 ) -> None:
     workspace_file.write_text(text)
-    run = shared.run("%%agent -m scripted/hello.json\nBegin.").run
+    run = shared.run("%%agent -m scripted/hello.yaml\nBegin.").run
     assert run["status"] == "done"
     assert len([note for note in run["notes"] if note.startswith("ipyagent.yaml")]) in {1, 2}
     for command in ("status", "config", "mcp list", "tools", "policy", "skills", "help"):
@@ -115,7 +114,7 @@ def test_an_error_in_the_users_settings_file_is_raised_and_shown_in_the_status(
     user = tmp_path / "config" / "ipyagent"
     user.mkdir(parents=True)
     env = {"XDG_CONFIG_HOME": str(tmp_path / "config"), "XDG_DATA_HOME": str(tmp_path / "data")}
-    cell = "%%agent -m scripted/hello.json\nBegin."
+    cell = "%%agent -m scripted/hello.yaml\nBegin."
     with kernel(folder, **env) as started:
         started.run(cell)
         (user / "config.yaml").write_text("agent:\n  max_steps: 15\nagnet: {max_steps: 3}")
@@ -136,7 +135,7 @@ def test_a_workspace_file_only_tightens_until_it_is_trusted(
 ) -> None:
     workspace_file.write_text("agent: {confirm_mode: yolo}")
     with kernel(folder, XDG_DATA_HOME=str(tmp_path)) as started:
-        cell = "%%agent -m scripted/acts.json\nBegin."
+        cell = "%%agent -m scripted/acts.yaml\nBegin."
         run = started.run(cell).run
         assert run["confirm_mode"] == "confirm-sensitive"
         assert run["steps"][0]["executions"][0]["status"] == "denied"
@@ -189,7 +188,7 @@ def test_instructions_can_come_from_a_file_and_a_missing_file_is_reported(
 def test_v_expands_more_of_the_card(shared: Kernel) -> None:
     runs = {
         v: shared.run(
-            f"%%agent {v} -m scripted/acts.json --confirm yolo\nBegin.", page=Page(shared)
+            f"%%agent {v} -m scripted/acts.yaml --confirm yolo\nBegin.", page=Page(shared)
         )
         for v in ("", "-v", "-vv", "-vvv")
     }
@@ -226,13 +225,13 @@ def test_a_config_file_that_is_missing_or_a_folder_is_reported(
     (folder / "a_folder").mkdir(exist_ok=True)
 
     def error(path: str) -> str:
-        cell = f"%%agent --config {path} -m scripted/hello.json\nBegin."
+        cell = f"%%agent --config {path} -m scripted/hello.yaml\nBegin."
         return str(shared.run(cell).run["error"])
 
     assert "not found" in error("nowhere.yaml")
     (folder / "here.yaml").write_text("agent: {max_steps: 6}")
     shared.run("import os; os.chdir('/')")
-    run = shared.run("%%agent --config here.yaml -m scripted/hello.json\nBegin.").run
+    run = shared.run("%%agent --config here.yaml -m scripted/hello.yaml\nBegin.").run
     assert run["max_steps"] == 6
     shared.run(f"os.chdir({str(folder)!r})")
     assert "not a file" in error("a_folder")
@@ -262,11 +261,9 @@ def test_without_a_writable_journal_nothing_runs_until_the_user_turns_it_off(
     fresh: Kernel,
     tmp_path: Path,
 ) -> None:
-    (tmp_path / "acts.json").write_text(
-        json.dumps([{"calls": [{"name": "run_python", "arguments": {"code": "acted = 1"}}]}, "Ok."])
-    )
+    option = script(tmp_path, python("acted = 1"), "Ok.")
     (tmp_path / ".ipyagent").write_text("a file stands where the folder should be")
-    cell = "%%agent -m scripted/acts.json --confirm yolo\nBegin."
+    cell = f"%%agent {option} --confirm yolo\nBegin."
     run = fresh.run(cell).run
     assert run["status"] == "error"
     assert "chat.persist=false" in run["error"]
@@ -278,12 +275,12 @@ def test_without_a_writable_journal_nothing_runs_until_the_user_turns_it_off(
 
 @pytest.mark.spec("H24", "H26")
 def test_the_prompts_of_cells_pass_validators(fresh: Kernel, tmp_path: Path) -> None:
-    (tmp_path / "hello.json").write_text(json.dumps(["Hello."]))
+    script(tmp_path, "Hello.", name="hello")
     (tmp_path / "guard.py").write_text(
         "def check(prompt):\n    if 'salary' in prompt: raise ValueError('Not about salaries.')\n"
     )
     append = "import ipyagent\nipyagent.Session.current().validators.append(no_names)"
-    cell = "%%agent -m scripted/hello.json\n{}"
+    cell = "%%agent -m scripted/hello.yaml\n{}"
     fresh.run("def no_names(prompt):\n    if 'Ann' in prompt: raise ValueError('No names.')")
     assert fresh.run(append).status == "ok"
     refused = fresh.run(cell.format("Who is Ann?"))
@@ -298,7 +295,7 @@ def test_the_prompts_of_cells_pass_validators(fresh: Kernel, tmp_path: Path) -> 
     assert fresh.run("import sys; print('guard' in sys.modules)").stdout == "False\n"
     fresh.run("import guard")
     assert fresh.run(cell.format("The salary?")).run["error"] == "Not about salaries."
-    raising = fresh.run("%%agent --raise -m scripted/hello.json\nThe salary?")
+    raising = fresh.run("%%agent --raise -m scripted/hello.yaml\nThe salary?")
     assert (raising.status, raising.content["evalue"]) == ("error", "Not about salaries.")
     answered = fresh.run(cell.format("Hello?")).run
     assert answered["status"] == "done"

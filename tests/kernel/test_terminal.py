@@ -9,8 +9,8 @@ from typing import Any
 
 import pexpect
 import pytest
-import yaml
 
+from kernels import python, script
 from patience import PATIENCE
 
 pytestmark = pytest.mark.kernel
@@ -44,14 +44,9 @@ def terminal(tmp_path: Path) -> Iterator[Any]:
 
 
 def agent(child: Any, folder: Path, *replies: Any, options: str = "") -> None:
-    (folder / "script.yaml").write_text(yaml.safe_dump(list(replies)))
-    child.sendline(f"%%agent -m scripted/script.yaml {options}")
+    child.sendline(f"%%agent {script(folder, *replies)} {options}")
     child.sendline("Begin.")
     child.sendline("\n")  # an empty line, twice, ends a cell magic
-
-
-def python(code: str) -> dict[str, Any]:
-    return {"calls": [{"name": "run_python", "arguments": {"code": code}}]}
 
 
 def test_the_question_is_asked_at_the_terminal_and_yes_runs_the_call(
@@ -106,8 +101,8 @@ def test_no_terminal_escape_of_the_model_or_a_tool_reaches_the_terminal(
 
 
 def test_without_a_tty_a_sensitive_call_is_denied_at_once(tmp_path: Path) -> None:
-    (tmp_path / "s.yaml").write_text(yaml.safe_dump([python("x = 1"), "I could not."]))
-    cells = ["%load_ext ipyagent", "%%agent -m scripted/s.yaml\nBegin."]
+    option = script(tmp_path, python("x = 1"), "I could not.")
+    cells = ["%load_ext ipyagent", f"%%agent {option}\nBegin."]
     code = "; ".join(f"get_ipython().run_cell({cell!r})" for cell in cells)
     done = subprocess.run(
         [sys.executable, "-m", "IPython", "--colors=nocolor", "-c", code],

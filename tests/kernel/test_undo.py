@@ -3,9 +3,8 @@
 from pathlib import Path
 
 import pytest
-import yaml
 
-from kernels import Kernel, kernel
+from kernels import Kernel, kernel, python, script
 
 pytestmark = pytest.mark.kernel
 
@@ -19,14 +18,14 @@ REPLIES = [
             },
         ]
     },
-    {"text": "Done."},
+    "Done.",
 ]
-CELL = "%%agent -m scripted/edits.yaml --confirm yolo\nChange some files."
+CELL = "%%agent -m scripted/script.yaml --confirm yolo\nChange some files."
 
 
 @pytest.mark.spec("E03")
 def test_a_runs_file_changes_can_be_undone_even_after_a_restart(tmp_path: Path) -> None:
-    (tmp_path / "edits.yaml").write_text(yaml.safe_dump(REPLIES))
+    script(tmp_path, *REPLIES)
     (tmp_path / "a.txt").write_text("one\n")
     with kernel(tmp_path) as started:
         assert (
@@ -50,7 +49,7 @@ def test_a_runs_file_changes_can_be_undone_even_after_a_restart(tmp_path: Path) 
 def test_a_run_of_a_named_session_can_be_undone_by_a_kernel_that_has_not_used_it(
     tmp_path: Path,
 ) -> None:
-    (tmp_path / "edits.yaml").write_text(yaml.safe_dump(REPLIES))
+    script(tmp_path, *REPLIES)
     (tmp_path / "a.txt").write_text("one\n")
     with kernel(tmp_path) as started:
         reply = started.run(CELL.replace("--confirm", "--session aside --confirm"))
@@ -60,16 +59,12 @@ def test_a_run_of_a_named_session_can_be_undone_by_a_kernel_that_has_not_used_it
     assert (tmp_path / "a.txt").read_text() == "one\n"
 
 
-VARIABLES = [
-    {"calls": [{"name": "run_python", "arguments": {"code": "df['c'] = 1\nn = 2\nnew = [1]"}}]},
-    {"text": "Done."},
-]
 SETUP = "import pandas as pd\ndf = pd.DataFrame({'a': [1, 2]})\nother = df\nn = 1"
 
 
 @pytest.mark.spec("E03", "E05")
 def test_a_runs_changes_of_variables_are_taken_back_and_put_back(tmp_path: Path) -> None:
-    (tmp_path / "edits.yaml").write_text(yaml.safe_dump(VARIABLES))
+    script(tmp_path, python("df['c'] = 1\nn = 2\nnew = [1]"), "Done.")
     with kernel(tmp_path) as started:
         started.run(SETUP)
         started.run(CELL)
@@ -96,12 +91,9 @@ def test_a_runs_changes_of_variables_are_taken_back_and_put_back(tmp_path: Path)
 def test_runs_of_other_sessions_are_listed_and_taken_back_too(
     fresh: Kernel, tmp_path: Path
 ) -> None:
-    for name in ("first", "second"):
-        code = {"name": "run_python", "arguments": {"code": f"{name} = 1"}}
-        (tmp_path / f"{name}.yaml").write_text(yaml.safe_dump([{"calls": [code]}, "Done."]))
-    fresh.run("%load_ext ipyagent")
-    fresh.run("%%agent -m scripted/first.yaml --confirm yolo\nMake first.")
-    fresh.run("%%agent -m scripted/second.yaml --confirm yolo --session aside\nMake second.")
+    for name, more in (("first", ""), ("second", "--session aside")):
+        option = script(tmp_path, python(f"{name} = 1"), "Done.")
+        fresh.run(f"%%agent {option} --confirm yolo {more}\nMake {name}.")
     mine, aside = fresh.run("%agent runs").stdout.splitlines()
     assert mine.endswith("Make first.  [undo: first]")
     assert aside.endswith("Make second.  [undo: second]  (session aside)")

@@ -18,8 +18,7 @@ from ipyagent.tools.workspace import Workspace
 from rehearsal_trial import in_both_ways, rehearse, run_in_fork
 from sampling import cases
 
-# The process that runs the tests is what is forked: other tests would leave threads in it.
-pytestmark = [pytest.mark.alone, in_both_ways]
+pytestmark = in_both_ways
 
 MAKE = "create table t(a); insert into t values (1), (2); pragma user_version = 3"
 

@@ -14,11 +14,7 @@ from ipyagent.kernel.rehearsal.performance import start_rehearsal
 from ipyagent.tools.rehearsal import build_confinement
 from rehearsal_trial import SECONDS, rehearse, run_in_fork
 
-# The process that runs the tests is what is forked: other tests would leave threads in it.
-pytestmark = [
-    pytest.mark.alone,
-    pytest.mark.parametrize("isolation_way", ["Landlock"], indirect=True),
-]
+pytestmark = pytest.mark.parametrize("isolation_way", ["Landlock"], indirect=True)
 
 
 def rehearse_in(confinement: Confinement, code: str) -> dict[str, Any]:

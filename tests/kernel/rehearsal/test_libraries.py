@@ -19,9 +19,6 @@ from ipyagent.kernel.rehearsal.watched_values import WatchedValues
 from rehearsal_trial import in_both_ways, rehearse, run_in_fork
 from sampling import cases
 
-# The process that runs the tests is what is forked: other tests would leave threads in it.
-pytestmark = pytest.mark.alone
-
 LOOKS = {
     "pandas": "pandas.DataFrame({'a': [1, 2]}).groupby('a').size().sum()",
     "numpy": "(numpy.ones((200, 200)) @ numpy.ones((200, 200))).sum()",

@@ -25,8 +25,7 @@ from patience import PATIENCE
 from rehearsal_trial import children, chosen, in_both_ways, rehearse, run_in_fork
 from sampling import cases
 
-# The process that runs the tests is what is forked: other tests would leave threads in it.
-pytestmark = [pytest.mark.alone, in_both_ways]
+pytestmark = in_both_ways
 
 SHORT = Limits(seconds=1.0)
 

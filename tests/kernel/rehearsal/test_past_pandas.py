@@ -13,9 +13,6 @@ from ipyagent.kernel.rehearsal.confinement import Limits
 from patience import PATIENCE
 from rehearsal_trial import rehearse
 
-# The process that runs the tests is what is forked: other tests would leave threads in it.
-pytestmark = pytest.mark.alone
-
 SIZES = (10, pytest.param(1_000_000, marks=pytest.mark.slow))
 LIMITS = Limits(seconds=PATIENCE, setup=PATIENCE)
 

@@ -12,9 +12,6 @@ from ipyagent.kernel.rehearsal.probe import Probe
 from ipyagent.tools.rehearsal import build_confinement
 from rehearsal_trial import chosen, in_both_ways
 
-# The process that runs the tests is what is forked: other tests would leave threads in it.
-pytestmark = pytest.mark.alone
-
 NETWORK, PROCESSES = 0x40000000, 0x20000000
 
 

@@ -29,9 +29,6 @@ from ipyagent.tools.workspace import Workspace
 from rehearsal_trial import rehearse
 from sampling import cases
 
-# The process that runs the tests is what is forked: other tests would leave threads in it.
-pytestmark = pytest.mark.alone
-
 
 def patch() -> None:
     pd.DataFrame.head = None
