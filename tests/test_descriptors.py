@@ -7,8 +7,7 @@ import sys
 
 import pytest
 
-from ipyagent import descriptors
-from ipyagent.errors import ConfigError
+from ipyagent.errors import ConfigError, describe_error
 
 WITHOUT = """
 import os, resource, sys
@@ -36,13 +35,13 @@ except Exception as error:
 def test_an_error_that_came_of_too_many_files_says_the_way_out(number: int) -> None:
     error = ConfigError("The script cannot be read.")
     error.__context__ = OSError(number, os.strerror(number))
-    told = descriptors.describe(error)
+    told = describe_error(error)
     assert told.startswith("The script cannot be read. This process has as many files")
     assert "ulimit -n" in told
 
 
 def test_any_other_error_is_as_it_is() -> None:
-    assert descriptors.describe(OSError(errno.ENOENT, "gone")) == "[Errno 2] gone"
+    assert describe_error(OSError(errno.ENOENT, "gone")) == "[Errno 2] gone"
 
 
 def test_an_import_without_descriptors_is_one_line_and_no_thread_prints() -> None:

@@ -28,11 +28,14 @@ AgentError
 ├─ InstallationError          a package that ipyagent needs is missing or does not fit
 └─ RunFailedError             raised by `--raise` for a run that did not succeed
 
-AgentInterrupted (a KeyboardInterrupt) ends a run that the user stopped.
+AgentInterrupted (a KeyboardInterrupt) ends a run that the user stopped. An error for want of file
+descriptors gets advice (`describe_error`).
 """
 
 from __future__ import annotations
 
+import errno
+from collections.abc import Iterator
 from typing import Self
 
 
@@ -186,3 +189,40 @@ class AgentInterrupted(KeyboardInterrupt):
 
     def _render_traceback_(self) -> list[str]:
         return [f"ipyagent: {self}"]
+
+
+_FULL = (errno.EMFILE, errno.ENFILE)
+_ADVICE = (
+    "This process has as many files and connections open as it may{}. Close some, or raise the "
+    "limit (`ulimit -n` before the kernel starts), and run this again."
+)
+
+
+def lacks_descriptors(error: BaseException) -> bool:
+    """Return whether an error, or one that led to it, says that no more files can be opened."""
+    return any(getattr(each, "errno", None) in _FULL for each in _chain(error))
+
+
+def describe_error(error: BaseException) -> str:
+    """Return an error's text, with advice if too many files are open."""
+    text = str(error)
+    return f"{text.rstrip('.')}. {descriptor_advice()}" if lacks_descriptors(error) else text
+
+
+def descriptor_advice() -> str:
+    """Return advice for too many open files."""
+    try:
+        import resource  # not on Windows
+
+        limit = f" ({resource.getrlimit(resource.RLIMIT_NOFILE)[0]})"
+    except (ImportError, OSError):  # without a descriptor nothing more can be imported
+        limit = ""
+    return _ADVICE.format(limit)
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        yield error
+        error = error.__cause__ or error.__context__

@@ -18,7 +18,7 @@ from ipyagent.agent.grants import FolderPermissions
 from ipyagent.agent.policy import Effect, Policy
 from ipyagent.config.sources import UserDataFile
 from ipyagent.errors import ConfigError
-from ipyagent.magic import policy_commands
+from ipyagent.magic import status
 from ipyagent.magic.notebook import Notebook
 from ipyagent.schema import DecidedBy, Decision, Scope
 from ipyagent.tools.argument_schema import JsonArgumentSchema
@@ -160,7 +160,7 @@ def book(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Notebook:
 
 
 def test_the_command_shows_what_is_decided_and_by_whom(book: Notebook) -> None:
-    assert policy_commands.run(book, "").splitlines() == [
+    assert status.policy(book, "").splitlines() == [
         "confirm         confirm-sensitive (default)",
         "rules           none",
         "this session    nothing is allowed",
@@ -179,7 +179,7 @@ def test_the_command_shows_what_is_decided_and_by_whom(book: Notebook) -> None:
     lab.session = book.sessions.get()
     (book.home / "data.csv").write_text("a,b")
     lab.run([{"calls": [call("read_file", path="data.csv")]}, "Done."])
-    lines = policy_commands.run(book, "").splitlines()
+    lines = status.policy(book, "").splitlines()
     assert lines[:7] == [
         "confirm         confirm-all (%agent)",
         "rules           deny read_file, path x/ (ipyagent.yaml)",
@@ -196,30 +196,30 @@ def test_the_command_takes_permissions_back(book: Notebook) -> None:
     book.sessions.get().grants.allow("edit_file")
     FolderPermissions(book.home).grant(served())
     FolderPermissions(book.home).grant(served("edit_file"))
-    assert policy_commands.run(book, "revoke edit_file") == "asked about again: edit_file"
+    assert status.policy(book, "revoke edit_file") == "asked about again: edit_file"
     assert len(book.sessions.get().grants) == 0
     assert FolderPermissions(book.home).tool_names() == ["mcp_s_send"]
     for unknown in ("edit_file", "7", "0"):
         with pytest.raises(ConfigError, match=f"you allowed nothing that {unknown} stands for"):
-            policy_commands.run(book, f"revoke {unknown}")
-    assert policy_commands.run(book, "revoke all") == "asked about again: mcp_s_send"
+            status.policy(book, f"revoke {unknown}")
+    assert status.policy(book, "revoke all") == "asked about again: mcp_s_send"
     with pytest.raises(ConfigError, match="you allowed nothing"):
-        policy_commands.run(book, "revoke all")
+        status.policy(book, "revoke all")
 
 
 def test_a_permission_is_taken_back_by_its_number(book: Notebook) -> None:
     for name in ("run_shell", "edit_file"):
         book.sessions.get().grants.allow(name)
     FolderPermissions(book.home).grant(served())
-    assert policy_commands.run(book, "revoke 2") == "asked about again: run_shell"
-    assert policy_commands.run(book, "revoke 2") == "asked about again: mcp_s_send"
+    assert status.policy(book, "revoke 2") == "asked about again: run_shell"
+    assert status.policy(book, "revoke 2") == "asked about again: mcp_s_send"
     assert [*book.sessions.get().grants] == ["edit_file"]
 
 
 @pytest.mark.parametrize("rest", ["forget", "remember", "revoke", "revoke 1 2"])
 def test_the_command_says_what_it_takes(book: Notebook, rest: str) -> None:
     with pytest.raises(ConfigError, match=r"usage: .*revoke N\|TOOL\|all"):
-        policy_commands.run(book, rest)
+        status.policy(book, rest)
 
 
 def test_what_is_taken_back_is_asked_about_at_the_next_prompt(tmp_path: Path) -> None:

@@ -15,7 +15,6 @@ LARGE = 400
 
 REASONS = {
     "agent/session/current_session.py": "loading the extension sets the hook, without sessions",
-    "descriptors.py": "seven modules of four rooms ask it, on the lowest floor",
     "digests.py": "the results are stored, so they must not change; eight rooms use it",
     "kernel/frontend.py": "asked by fourteen modules of five rooms, and imports only protocols",
     "llm/environment.py": "the extension imports it first, before anybody imports LiteLLM",

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ipyagent.errors import ConfigError
-from ipyagent.magic import api_commands, commands, mcp_commands, session_commands
+from ipyagent.magic import commands, subcommands
 from ipyagent.wiring import Services
 
 OWN = {"deny", "say", "session", "mcp", "api", "policy"}
@@ -44,12 +44,12 @@ def test_a_setting_may_hold_blanks() -> None:
     ("of", "name"),
     [
         (of, name)
-        for of, module in (
-            ("api", api_commands),
-            ("mcp", mcp_commands),
-            ("session", session_commands),
+        for of, table in (
+            ("api", subcommands.API),
+            ("mcp", subcommands.MCP),
+            ("session", subcommands.SESSION),
         )
-        for name in module.COMMANDS
+        for name in table
         if (of, name) not in FREE
     ],
 )

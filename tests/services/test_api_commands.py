@@ -9,7 +9,7 @@ from api_lab import User
 
 from ipyagent.agent.session.session import Session
 from ipyagent.errors import ConfigError
-from ipyagent.magic import api_commands
+from ipyagent.magic import subcommands
 from servers.openapi_server import SHOP, APIServer, json_answer
 
 
@@ -22,7 +22,7 @@ def type_command(user: User, rest: str) -> str:
     """Return the output of the command in a notebook with these services."""
     services = SimpleNamespace(openapi=user.services)
     book: Any = SimpleNamespace(services=services, sessions=SimpleNamespace(get=Session))
-    return api_commands.run(book, rest)
+    return subcommands.api(book, rest)
 
 
 @pytest.mark.spec("P11")

@@ -8,8 +8,8 @@ import pytest
 
 from ipyagent.agent.session.session import Session
 from ipyagent.errors import ConfigError
-from ipyagent.magic.mcp_commands import run
 from ipyagent.magic.notebook import Notebook
+from ipyagent.magic.subcommands import mcp as run
 from ipyagent.services.mcp.servers import MCPServers
 from servers.mcp_lab import MCPLab, named
 

@@ -130,7 +130,7 @@ def test_the_tools_stay_the_same_until_something_changes(tmp_path: Path) -> None
 
 def test_importing_the_services_loads_no_heavy_library() -> None:
     code = (
-        "import sys, ipyagent.magic.api_commands, ipyagent.services.openapi\n"
+        "import sys, ipyagent.magic.subcommands, ipyagent.services.openapi\n"
         "heavy = ('httpx', 'jsonschema', 'referencing')\n"
         "print([name for name in heavy if name in sys.modules])"
     )

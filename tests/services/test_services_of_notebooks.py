@@ -17,7 +17,7 @@ from ipyagent.agent.session.session import Session
 from ipyagent.agent.session.sessions import Sessions
 from ipyagent.config import Config
 from ipyagent.errors import AgentError, ConfigError
-from ipyagent.magic import api_commands, completions, mcp_commands, session_commands
+from ipyagent.magic import completions, subcommands
 from ipyagent.magic.notebook import Notebook
 from ipyagent.schema import ToolResult
 from ipyagent.store.journal import Journal
@@ -40,10 +40,10 @@ class Book:
         return {each.name for each in tools}
 
     def api(self, line: str) -> str:
-        return api_commands.run(self, line)
+        return subcommands.api(self, line)
 
     def mcp(self, line: str) -> str:
-        return mcp_commands.run(self, line)
+        return subcommands.mcp(self, line)
 
 
 def test_the_services_of_a_run_stay_as_they_were_when_another_run_has_others(
@@ -218,8 +218,8 @@ async def test_each_notebook_of_a_folder_keeps_its_switches_after_a_restart(
 ) -> None:
     with APIServer({"GET /openapi.json": json_answer(SHOP)}) as at:
         with notebooks("one.ipynb") as one:
-            api_commands.run(one, f"register shop {at.url}")
-            api_commands.run(one, "deactivate shop --here")
+            subcommands.api(one, f"register shop {at.url}")
+            subcommands.api(one, "deactivate shop --here")
             assert await tools_in(one) == set()
         with notebooks("two.ipynb") as two:
             assert "api_shop_listItems" in await tools_in(two)
@@ -229,12 +229,12 @@ async def test_each_notebook_of_a_folder_keeps_its_switches_after_a_restart(
             assert one.sessions.current is None, "looking begins no session"
             assert one.sessions.get().services == {"api:shop": False}
             # Whichever session it goes on with, the notebook stays the same.
-            session_commands.run(one, "new other")
+            subcommands.session(one, "new other")
             assert await tools_in(one) == set()
-            session_commands.run(one, "end")
+            subcommands.session(one, "end")
         with notebooks("one.ipynb") as one:
             assert await tools_in(one) == set()
-            session_commands.run(one, f"resume {theirs}")
+            subcommands.session(one, f"resume {theirs}")
             assert await tools_in(one) == set()
             one.settings.set("chat.persist=false")
             assert one.sessions.get().services == {"api:shop": False}
@@ -246,11 +246,11 @@ async def test_a_session_of_another_notebook_brings_no_switches(
 ) -> None:
     with APIServer({"GET /openapi.json": json_answer(SHOP)}) as at:
         with notebooks("one.ipynb") as one:
-            api_commands.run(one, f"register shop {at.url}")
-            api_commands.run(one, "deactivate shop --here")
+            subcommands.api(one, f"register shop {at.url}")
+            subcommands.api(one, "deactivate shop --here")
             session = one.sessions.get().id
         with notebooks("two.ipynb") as two:
-            session_commands.run(two, f"resume {session}")
+            subcommands.session(two, f"resume {session}")
             assert "api_shop_listItems" in await tools_in(two)
 
 

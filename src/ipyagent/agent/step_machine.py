@@ -13,14 +13,20 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, context
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from ipyagent import descriptors
 from ipyagent.agent.budgets import LimitReachedError, TimeLimits
 from ipyagent.agent.dispatch import Dispatcher
 from ipyagent.agent.event_stream import EventStream
 from ipyagent.agent.session.session import Session
 from ipyagent.agent.tool_context import ToolContext
 from ipyagent.config import Config
-from ipyagent.errors import AgentError, ContextOverflowError, JournalError, StepTimeoutError
+from ipyagent.errors import (
+    AgentError,
+    ContextOverflowError,
+    JournalError,
+    StepTimeoutError,
+    describe_error,
+    lacks_descriptors,
+)
 from ipyagent.llm.client import Client, ModelRequest
 from ipyagent.phrases import first_line
 from ipyagent.schema import (
@@ -97,10 +103,10 @@ def _ending_for(error: BaseException, run_id: str) -> RunEnding:
             return RunEnding(RunStatus.DONE, error.reason, str(error) or None)
         case AgentError():
             log.debug("run %s failed: %s", run_id, error)
-            return RunEnding(RunStatus.ERROR, StopReason.ERROR, descriptors.describe(error))
+            return RunEnding(RunStatus.ERROR, StopReason.ERROR, describe_error(error))
     log.error("run %s failed", run_id, exc_info=error)
-    if isinstance(error, Exception) and descriptors.has_none_left(error):
-        return RunEnding(RunStatus.ERROR, StopReason.ERROR, descriptors.describe(error))
+    if isinstance(error, Exception) and lacks_descriptors(error):
+        return RunEnding(RunStatus.ERROR, StopReason.ERROR, describe_error(error))
     return RunEnding(RunStatus.ERROR, StopReason.ERROR, f"ipyagent itself failed: {error!r}")
 
 
@@ -109,7 +115,7 @@ async def _journal_problem(session: Session) -> str | None:
     try:
         await session.wait_until_recorded()
     except JournalError as error:
-        return descriptors.describe(error)
+        return describe_error(error)
     except asyncio.CancelledError:  # asked to stop once more: the run ends here anyway
         pass
     return None

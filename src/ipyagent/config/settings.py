@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
-from ipyagent.config.invalid_settings import drop_invalid
 from ipyagent.config.keys import Key, explain_error, format_value, iter_settings, nest, put_value
 from ipyagent.config.mcp_json import FILE_NAMES
 from ipyagent.config.sections import AgentConfig, Config
@@ -29,7 +28,7 @@ from ipyagent.config.sources import (
     user_layer,
     validate_layer,
 )
-from ipyagent.config.trust import PYPROJECT, YAML, trust_file, workspace_layers
+from ipyagent.config.trust import PYPROJECT, YAML, drop_invalid, trust_file, workspace_layers
 from ipyagent.config.workspace_limits import find_violations
 from ipyagent.errors import AgentNotFoundError, ConfigError
 from ipyagent.json_types import JsonDict

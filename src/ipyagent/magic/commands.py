@@ -14,12 +14,9 @@ from ipyagent.kernel.drivers import Cell
 from ipyagent.kernel.engine_thread import EngineThread
 from ipyagent.kernel.frontend import detect
 from ipyagent.magic import (
-    api_commands,
-    mcp_commands,
     plan_commands,
-    policy_commands,
-    session_commands,
     status,
+    subcommands,
 )
 from ipyagent.magic.notebook import Notebook, notebook
 from ipyagent.magic.options import HELP_AT, USAGE, options_help
@@ -322,11 +319,11 @@ COMMANDS: dict[str, Command] = {
     "deny": _deny,
     "say": _say,
     "stop": plan_commands.stop,
-    "session": session_commands.run,
-    "mcp": mcp_commands.run,
-    "api": api_commands.run,
+    "session": subcommands.session,
+    "mcp": subcommands.mcp,
+    "api": subcommands.api,
     "skills": _skills,
-    "policy": policy_commands.run,
+    "policy": status.policy,
     "trust": _trust,
 }
 

@@ -23,10 +23,10 @@ from ipyagent.kernel.describe import brief
 from ipyagent.kernel.describe.safe_inspect import one_line, type_name
 from ipyagent.kernel.namespace import ShellNamespace, rank_names
 from ipyagent.llm.resolve import SCRIPTED, list_models
-from ipyagent.magic import api_commands, commands, mcp_commands, session_commands
+from ipyagent.magic import commands
 from ipyagent.magic.notebook import Notebook, notebook
 from ipyagent.magic.options import OptionInfo, list_options
-from ipyagent.magic.subcommands import HERE
+from ipyagent.magic.subcommands import API, HERE, MCP, SESSION
 from ipyagent.phrases import first_line
 from ipyagent.tools import path_rules
 from ipyagent.tools.path_rules import WalkBudget
@@ -48,11 +48,7 @@ YAML = (".yaml", ".yml")
 _MENTIONED = re.compile(r"(?<![\w@])@([\w./-]*)\Z")
 _WORD = re.compile(r"(?<![\w.@/-])[^\W\d]\w*\Z")
 
-_TABLES = {
-    "session": session_commands.COMMANDS,
-    "mcp": mcp_commands.COMMANDS,
-    "api": api_commands.COMMANDS,
-}
+_TABLES = {"session": SESSION, "mcp": MCP, "api": API}
 
 
 def complete(where: str, text: str) -> Completed:

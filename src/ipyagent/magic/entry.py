@@ -17,8 +17,14 @@ from types import ModuleType
 
 from IPython.core.getipython import get_ipython
 
-from ipyagent import descriptors
-from ipyagent.errors import AgentError, AgentInterrupted, InstallationError
+from ipyagent.errors import (
+    AgentError,
+    AgentInterrupted,
+    InstallationError,
+    describe_error,
+    descriptor_advice,
+    lacks_descriptors,
+)
 from ipyagent.kernel.drivers import STOPPED, Cell, stoppable
 from ipyagent.magic.shell_state import state_of
 
@@ -34,8 +40,8 @@ def import_or_explain(name: str) -> ModuleType:
 def explain(error: BaseException) -> str:
     """Explain why an import failed, and what to install."""
     summary = f"ipyagent cannot be used: {type(error).__name__}: {' '.join(str(error).split())}."
-    if descriptors.has_none_left(error):
-        return f"{summary} {descriptors.advice()} If that does not help, restart the kernel."
+    if lacks_descriptors(error):
+        return f"{summary} {descriptor_advice()} If that does not help, restart the kernel."
     package = None
     with suppress(OSError, ImportError):  # the packages' own descriptions cannot be read
         package = _at_fault(error)
@@ -108,9 +114,9 @@ def explaining() -> Iterator[None]:
     except AgentError:
         raise
     except Exception as error:
-        if not descriptors.has_none_left(error):
+        if not lacks_descriptors(error):
             raise
-        raise AgentError(descriptors.describe(error)) from None
+        raise AgentError(describe_error(error)) from None
 
 
 async def _wait_for_import(cell: Cell) -> None:

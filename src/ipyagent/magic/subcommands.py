@@ -1,16 +1,22 @@
-"""The subcommands of `%agent mcp`, `%agent api` and `%agent session`."""
+"""The subcommands of `%agent session`, `%agent mcp` and `%agent api`."""
 
 from __future__ import annotations
 
+import argparse
 import inspect
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal
+from typing import Literal, NoReturn
 
+from ipyagent.agent.session.session import Session
 from ipyagent.errors import ConfigError
+from ipyagent.json_types import JsonDict
+from ipyagent.kernel.frontend import detect
 from ipyagent.magic.notebook import Notebook
+from ipyagent.ui.views import show_graph
+from ipyagent.wiring import runtime
 
 
 class WrongArguments(Exception):  # noqa: N818 - turned into a ConfigError with the usage
@@ -39,7 +45,7 @@ class Subcommand:
             raise ConfigError("; ".join(filter(None, (usage, str(error))))) from None
 
 
-def split(group: str, rest: str, table: Mapping[str, Subcommand]) -> tuple[str, list[str]]:
+def _split(group: str, rest: str, table: Mapping[str, Subcommand]) -> tuple[str, list[str]]:
     """Return the subcommand's name (`list` by default) and its arguments; raises ConfigError."""
     try:
         name, *arguments = shlex.split(rest) or ["list"]
@@ -50,16 +56,102 @@ def split(group: str, rest: str, table: Mapping[str, Subcommand]) -> tuple[str, 
     return name, arguments
 
 
-def run(group: str, book: Notebook, rest: str, table: Mapping[str, Subcommand]) -> str:
+def _run(group: str, book: Notebook, rest: str, table: Mapping[str, Subcommand]) -> str:
     """Run one of a group's subcommands; raises ConfigError."""
-    name, arguments = split(group, rest, table)
+    name, arguments = _split(group, rest, table)
     return table[name].run(f"%agent {group} {name}", book, arguments)
 
+
+# -- %agent session
+
+
+def session(book: Notebook, rest: str) -> str:
+    """new|list|resume|branch|save|load|graph|compact|end: this notebook's conversation"""
+    name, _ = _split("session", rest, SESSION)
+    if name in READING:
+        return _run("session", book, rest, SESSION)
+    with runtime().run_lock.hold():  # a plan in the background belongs to the session, too
+        return _run("session", book, rest, SESSION)
+
+
+def _new(book: Notebook, name: str = "") -> str:
+    return _go_on(book, book.sessions.all.begin(name or book.sessions.name))
+
+
+def _list_sessions(book: Notebook) -> str:
+    current = book.sessions.get().id
+    return "\n".join(
+        f"{'*' if each.id == current else ' '} {each.id[:8]}  {each.state:<12} "
+        f"{each.started_at.astimezone():%Y-%m-%d %H:%M}  {each.name}"
+        for each in book.sessions.all.records()
+    )
+
+
+def _resume(book: Notebook, reference: str) -> str:
+    return _go_on(book, book.sessions.open(book.sessions.all.resume(reference)))
+
+
+def _branch(book: Notebook, node: str = "", name: str = "") -> str:
+    current = book.sessions.get()
+    return _go_on(book, book.sessions.all.branch(current, node or None, name or None))
+
+
+def _save(book: Notebook, path: str) -> str:
+    book.sessions.get().save(book.home / path)
+    return f"saved to {path}"
+
+
+def _load(book: Notebook, path: str) -> str:
+    return _go_on(book, book.sessions.all.load(book.home / path))
+
+
+def _graph(book: Notebook) -> str:
+    show_graph(detect(book.shell), book.sessions.get())
+    return ""
+
+
+def _compact(book: Notebook) -> str:
+    book.sessions.get().compact_next = True
+    return "The next prompt begins with a summary of the conversation so far."
+
+
+def _end(book: Notebook) -> str:
+    current = book.sessions.get()
+    current.end()
+    return f"{current.name} has ended; `%agent session new` begins another."
+
+
+def _go_on(book: Notebook, chosen: Session) -> str:
+    book.sessions.use(chosen)
+    return f"{chosen.name} ({chosen.id[:8]}): {len(chosen.messages)} messages"
+
+
+SESSION = {
+    "new": Subcommand(_new, "[NAME]", "begin a new session; the old one stays in the record"),
+    "list": Subcommand(_list_sessions, "", "list this workspace's sessions, the newest first"),
+    "resume": Subcommand(_resume, "SESSION", "continue another session, given by name or id"),
+    "branch": Subcommand(
+        _branch, "[NODE] [NAME]", "begin a session that shares the conversation up to NODE, or all"
+    ),
+    "save": Subcommand(_save, "PATH", "write the conversation to a JSON file, as a graph"),
+    "load": Subcommand(
+        _load, "PATH", "continue from a saved graph, or from the runs in a notebook"
+    ),
+    "graph": Subcommand(_graph, "", "draw the conversation"),
+    "compact": Subcommand(_compact, "", "summarise the older part before the next prompt"),
+    "end": Subcommand(_end, "", "end the session: it takes no more prompts"),
+}
+
+READING = {"list", "save", "graph"}
+"""Subcommands that change nothing in a session."""
+
+
+# -- %agent mcp and %agent api: services
 
 HERE = "--here"
 
 
-def switching_commands(kind: Literal["api", "mcp"]) -> dict[str, Subcommand]:
+def _switching_commands(kind: Literal["api", "mcp"]) -> dict[str, Subcommand]:
     """Return the subcommands that switch and remove a service of that kind.
 
     A choice for the folder replaces the one for this notebook.
@@ -98,3 +190,132 @@ def _forget(book: Notebook, kind: str, name: str, text: str) -> str:
     """Let the folder's choice apply in this notebook too; return `text`."""
     book.sessions.get().switch_services({f"{kind}:{name}": None})
     return text
+
+
+def mcp(book: Notebook, rest: str) -> str:
+    """add|list|refresh|activate|deactivate|remove: servers that bring tools"""
+    return _run("mcp", book, rest, MCP)
+
+
+def _add(book: Notebook, name: str, *arguments: str) -> str:
+    target, options = _split_options(arguments)
+    return book.services.mcp.add(name, target, options)
+
+
+def _list_servers(book: Notebook) -> str:
+    return book.services.mcp.describe_servers()
+
+
+def _refresh_servers(book: Notebook, *arguments: str) -> str:
+    names = [each for each in arguments if each != "--accept"]
+    if len(names) > 1:
+        raise WrongArguments
+    return book.services.mcp.refresh(*names, accept="--accept" in arguments)
+
+
+def _split_options(arguments: tuple[str, ...]) -> tuple[list[str], JsonDict]:
+    """Separate our options from the address or command; after `--` none is ours."""
+    target: list[str] = []
+    options: JsonDict = {}
+    rest = iter(arguments)
+    for each in rest:
+        match each:
+            case "--":
+                target += rest
+            case "--sse":
+                options["transport"] = "sse"
+            case "--env":
+                variable = _value(rest, each)
+                options.setdefault("env", {})[variable] = f"${{{variable}}}"
+            case "--token-env":
+                options["token_env"] = _value(rest, each)
+            case "--header-env":
+                header, _, variable = _value(rest, each).partition("=")
+                options.setdefault("header_env", {})[header] = variable
+            case _:
+                target.append(each)
+    return target, options
+
+
+def _value(rest: Iterator[str], option: str) -> str:
+    if (value := next(rest, None)) is None:
+        raise WrongArguments(f"{option} needs a value")
+    return value
+
+
+_ADD = Subcommand(
+    _add,
+    "NAME URL|COMMAND… [--env VAR] [--token-env VAR] [--header-env HEADER=VAR] [--sse]",
+    "add a server by its address, or by the command that starts it",
+)
+
+_SWITCHING = _switching_commands("mcp")
+
+MCP = {
+    "add": _ADD,
+    "list": Subcommand(_list_servers, "", "list the servers and their state"),
+    "refresh": Subcommand(
+        _refresh_servers,
+        "[NAME] [--accept]",
+        "connect again to NAME, or to all; --accept what changed",
+    ),
+    **_SWITCHING,
+    "register": _ADD,
+    "delete": _SWITCHING["remove"],
+}
+
+
+def api(book: Notebook, rest: str) -> str:
+    """register|list|refresh|activate|deactivate|remove: services described by OpenAPI, as tools"""
+    return _run("api", book, rest, API)
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise WrongArguments(message)
+
+
+def _register(book: Notebook, *arguments: str) -> str:
+    parser = _Parser(add_help=False, allow_abbrev=False)
+    parser.add_argument("name")
+    parser.add_argument("target")
+    parser.add_argument("--auth-env")
+    parser.add_argument("--header-env", action="append", default=[])
+    parser.add_argument("--get-unasked", action="store_true")
+    parser.add_argument("--base")
+    given = parser.parse_args(arguments)
+    headers = {}
+    for each in given.header_env:
+        header, equals, variable = each.partition("=")
+        if not equals:
+            parser.error("--header-env takes HEADER=VARIABLE")
+        headers[header] = variable
+    return book.services.openapi.register(
+        given.name,
+        given.target,
+        auth_env=given.auth_env,
+        header_env=headers,
+        get_unasked=given.get_unasked,
+        base=given.base,
+    )
+
+
+def _list_apis(book: Notebook) -> str:
+    return book.services.openapi.describe_services()
+
+
+def _refresh_api(book: Notebook, name: str | None = None) -> str:
+    return book.services.openapi.refresh(*([] if name is None else [name]))
+
+
+API = {
+    "register": Subcommand(
+        _register,
+        "NAME URL|FILE [--auth-env VARIABLE] [--header-env HEADER=VARIABLE] [--get-unasked] "
+        "[--base URL]",
+        "add a service by its address, or by the file that describes it",
+    ),
+    "list": Subcommand(_list_apis, "", "list this folder's services"),
+    "refresh": Subcommand(_refresh_api, "[NAME]", "read the description of NAME again, or of all"),
+    **_switching_commands("api"),
+}

@@ -10,9 +10,9 @@ from ipyagent.wiring.environment import (
 )
 from ipyagent.wiring.run_factory import (
     RunFactory as RunFactory,
-    RunFunction as RunFunction,
 )
 from ipyagent.wiring.run_task import (
+    RunFunction as RunFunction,
     RunRequest as RunRequest,
     failed_run as failed_run,
 )

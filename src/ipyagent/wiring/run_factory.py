@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
@@ -17,14 +17,10 @@ from ipyagent.agent.validation import (
 )
 from ipyagent.kernel.drivers import Cell
 from ipyagent.llm.client import Client
-from ipyagent.schema import Run
 from ipyagent.tools.base import Tool
 from ipyagent.ui.views import View
 from ipyagent.wiring.environment import Environment
-from ipyagent.wiring.run_task import RunRequest, RunTask
-
-RunFunction = Callable[[], Coroutine[object, object, Run]]
-"""A run that is ready to be driven."""
+from ipyagent.wiring.run_task import RunFunction, RunRequest, RunTask
 
 
 @dataclass(frozen=True)

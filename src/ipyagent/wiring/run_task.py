@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar
 
-from ipyagent import descriptors, imports, telemetry
+from ipyagent import imports, telemetry
 from ipyagent.agent.approvals import Answer
 from ipyagent.agent.event_stream import EventStream
 from ipyagent.agent.grants import FolderPermissions
@@ -29,7 +29,7 @@ from ipyagent.agent.session.session import Session
 from ipyagent.agent.tool_context import DRY_RUN, ToolContext
 from ipyagent.agent.validation import Validator
 from ipyagent.config import Config, has_profile_tools
-from ipyagent.errors import AgentError
+from ipyagent.errors import AgentError, describe_error
 from ipyagent.kernel.drivers import Cell
 from ipyagent.kernel.error_hints import installed_packages
 from ipyagent.kernel.main_thread import without_interrupts
@@ -89,7 +89,7 @@ def failed_run(prompt: str, error: AgentError) -> Run:
         prompt=clean(prompt),
         status=RunStatus.ERROR,
         stop_reason=StopReason.ERROR,
-        error=clean(descriptors.describe(error)),
+        error=clean(describe_error(error)),
         duration=0.0,
     )
 
@@ -97,6 +97,7 @@ def failed_run(prompt: str, error: AgentError) -> Run:
 T = TypeVar("T")
 
 RunFunction = Callable[[], Coroutine[object, object, Run]]
+"""A run that is ready to be driven."""
 
 PATIENCE, SETUP = 0.4, Limits.setup + 5.0
 """Seconds that an open page and anybody else wait for a rehearsal before there is a question.
