@@ -21,7 +21,7 @@ import { LiveRunSaver } from './lab/saving/saveLiveRuns';
 import { Settings } from './lab/settings';
 
 const plugin: JupyterFrontEndPlugin<void> = {
-  // That of schema/settings.json.
+  // The same as in schema/settings.json.
   id: 'ipyagent:settings',
   description: 'An agent in the kernel of a notebook: its cells, cards, commands and panel.',
   autoStart: true,

@@ -8,7 +8,7 @@ import { hiddenAsEscapes, reveal } from './reveal';
 const NO_OBJECT = 'Arguments are a JSON object, such as {"path": "data.csv"}.';
 const SAVE = 'Save changes; they are shown again, and asked about, before anything runs';
 
-/** What can be edited: a call, or a step of a plan. */
+/** A call, or a step of a plan, that can be edited. */
 interface Editable {
   readonly name: string;
   readonly request: CallRequest;
