@@ -27,9 +27,9 @@ from ipyagent.schema.events import (
     ToolStarted,
     UserTextsChanged,
 )
-from ipyagent.schema.replay import AS_DRAFT, UNWANTED
 from ipyagent.schema.results import DecidedBy, Decision, ToolExecution, ToolStatus
 from ipyagent.schema.runs import Run, RunStatus, Step, StopReason
+from ipyagent.schema.saved_runs import AS_DRAFT, UNWANTED
 from ipyagent.schema.state import never_ran
 
 _RETRY = re.compile(r"(?s)(.*) Retry (\d+)/(\d+) in (\d+\.\d) s\.")

@@ -21,8 +21,7 @@ from ipyagent.kernel.rehearsal.confinement import Confinement, Limits
 from ipyagent.kernel.rehearsal.isolation import limit_time
 from ipyagent.schema import DecidedBy, Run
 from ipyagent.tools.base import Where, tool
-from ipyagent.tools.kept_copies import Calls, KeptCopy
-from ipyagent.tools.rehearsed import Isolation
+from ipyagent.tools.rehearsed import Calls, Isolation, KeptCopy
 from ipyagent.wiring.runtime import runtime
 from patience import wait_until
 from rehearsal_trial import ON, children, play, run_in_fork, steps

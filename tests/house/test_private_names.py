@@ -10,7 +10,7 @@ from repository import parse_sources
 
 REASONS = {
     ("imports.py", "_getframe"): "the interpreter's own way to the code that imports",
-    ("tools/kept_copies.py", "_current_frames"): "nothing else tells what code threads run",
+    ("tools/rehearsed.py", "_current_frames"): "nothing else tells what code threads run",
     ("kernel/capture.py", "_showtraceback"): "an `error` message leaks to the page without it",
     ("kernel/recording.py", "_DummyThread"): "a thread that was started without the class Thread",
     ("kernel/recording.py", "_exit"): "os._exit is documented",

@@ -132,7 +132,7 @@ setattr(_holder, _name, _interrupted)
     [
         ("ipyagent.magic.entry", "import_or_explain"),
         ("ipyagent.magic.cells", "parse"),
-        ("ipyagent.wiring.run_factory", "RunFactory.build"),
+        ("ipyagent.wiring.run_task", "RunFactory.build"),
         ("ipyagent.kernel.engine_thread", "EngineTask.start"),
         ("ipyagent.ui.card", "NotebookView.__init__"),
         ("ipyagent.magic.cells", "_Job.finish"),

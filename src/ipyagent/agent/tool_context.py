@@ -23,8 +23,7 @@ from ipyagent.kernel.request_logs import logs_of
 from ipyagent.schema import STANDARD, Rehearsal, ToolExecution, ToolResult, ToolStatus
 from ipyagent.schema.results import SO_FAR
 from ipyagent.tools.base import Tool, Toolbox, Where, is_built_in
-from ipyagent.tools.kept_copies import Calls
-from ipyagent.tools.rehearsed import RehearsalContext
+from ipyagent.tools.rehearsed import Calls, RehearsalContext
 from ipyagent.tools.result_conversion import as_result, error_result, truncate_result
 
 PATIENCE = 1.5

@@ -18,11 +18,16 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ipyagent.json_types import JsonDict
-from ipyagent.kernel.drawn_values import improve_bundle
 from ipyagent.kernel.frontend import Surface, detect
 from ipyagent.kernel.main_thread import without_reminders
 from ipyagent.kernel.outputs import Outputs, TableBundle
-from ipyagent.kernel.page_bundles import PageBundle, is_of_library, page_kind, without_markup
+from ipyagent.kernel.page_bundles import (
+    PageBundle,
+    improve_bundle,
+    is_of_library,
+    page_kind,
+    without_markup,
+)
 from ipyagent.kernel.protocols import CellResult, DisplayPublisher, Shell, Variables
 from ipyagent.kernel.recording import Recording
 from ipyagent.schema import ToolResult

@@ -43,9 +43,8 @@ from ipyagent.kernel.variables.reach import (
     stored_names,
 )
 from ipyagent.schema import Rehearsal, RehearsalOutcome, ToolResult
-from ipyagent.tools.kept_copies import KeptCopy
 from ipyagent.tools.path_rules import STATE
-from ipyagent.tools.rehearsed import UNTRIED, RehearsalContext, Rehearsed
+from ipyagent.tools.rehearsed import UNTRIED, KeptCopy, RehearsalContext, Rehearsed
 from ipyagent.tools.reports import judge_report
 from ipyagent.tools.sandbox import bubblewrap, seccomp
 from ipyagent.tools.sandbox.protected_paths import WorkspaceScan

@@ -8,10 +8,8 @@ from ipyagent.wiring.environment import (
     Environment as Environment,
     Services as Services,
 )
-from ipyagent.wiring.run_factory import (
-    RunFactory as RunFactory,
-)
 from ipyagent.wiring.run_task import (
+    RunFactory as RunFactory,
     RunFunction as RunFunction,
     RunRequest as RunRequest,
     failed_run as failed_run,

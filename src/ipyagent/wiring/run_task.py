@@ -27,7 +27,13 @@ from ipyagent.agent.policy import Effect, Policy
 from ipyagent.agent.prompts import system_prompt
 from ipyagent.agent.session.session import Session
 from ipyagent.agent.tool_context import DRY_RUN, ToolContext
-from ipyagent.agent.validation import Validator
+from ipyagent.agent.validation import (
+    VALIDATORS,
+    Validator,
+    configured_validators,
+    installed_validators,
+    validate,
+)
 from ipyagent.config import Config, has_profile_tools
 from ipyagent.errors import AgentError, describe_error
 from ipyagent.kernel.drivers import Cell
@@ -43,9 +49,8 @@ from ipyagent.services.skills import Skills, personal_folder
 from ipyagent.telemetry import logs, trace_ids
 from ipyagent.telemetry.eventlog import EventLog
 from ipyagent.tools.base import Tool
-from ipyagent.tools.kept_copies import Keeper
 from ipyagent.tools.notes import has_notes
-from ipyagent.tools.rehearsed import RehearsalContext
+from ipyagent.tools.rehearsed import Keeper, RehearsalContext
 from ipyagent.tools.result_conversion import OutputStore
 from ipyagent.tools.text_encoding import decode_utf8
 from ipyagent.tools.workspace import Workspace
@@ -376,3 +381,60 @@ def _undo_run(run: Run, *, dry_run: bool = False) -> runs.UndoReport:
 
 
 runs.undo_run = _undo_run
+
+
+@dataclass(frozen=True)
+class RunFactory:
+    """Makes runs in an environment for a session.
+
+    `open_view` opens a view; `own_tools` are offered beside those of the environment.
+    """
+
+    environment: Environment
+    session: Session
+    client: Client
+    cell: Cell
+    open_view: Callable[[], View]
+    own_tools: Iterable[Tool] = ()
+
+    def build(
+        self, request: RunRequest, validators: Iterable[Validator] = VALIDATORS
+    ) -> RunFunction:
+        """Return the run that answers the prompt.
+
+        Raises AgentError for a prompt that cannot be answered, before anything is shown.
+        """
+        checks = (*validators, *self._extra_validators(request))
+        validate(request.prompt, checks)
+        self.session.check_ready()
+        task = self._create_task(request)
+        context = self.environment.prompt_context(request.prompt, task.may_read, self._is_known)
+        return partial(task.answer_prompt, context, checks)
+
+    def _is_known(self, text: str) -> bool:
+        """Return whether a text is among the messages that the model gets anyway."""
+        return any(text in message.text for message in self.session.conversation.messages)
+
+    def build_decision(
+        self, request: RunRequest, answer: Answer, reference: str = ""
+    ) -> RunFunction:
+        """Return the run that carries out the user's decision on a waiting plan."""
+        return partial(self._create_task(request).carry_out_decision, answer, reference)
+
+    def _create_task(self, request: RunRequest) -> RunTask:
+        return RunTask(
+            self.environment,
+            self.session,
+            request,
+            self.client,
+            self.cell,
+            self.open_view,
+            self.own_tools,
+        )
+
+    def _extra_validators(self, request: RunRequest) -> Iterator[Validator]:
+        """Yield the validators that packages, settings and the session add."""
+        yield from installed_validators()
+        folder = self.environment.home or self.environment.workspace.root
+        yield from configured_validators(request.config.chat.validators, folder)
+        yield from self.session.validators

@@ -25,7 +25,7 @@ from ipyagent.schema import (
     ToolStatus,
 )
 from ipyagent.schema.base import now
-from ipyagent.schema.replay import AS_DRAFT
+from ipyagent.schema.saved_runs import AS_DRAFT
 from ipyagent.store.runs import plan_name
 from ipyagent.tools.base import Tool, Toolbox, Where
 from ipyagent.tools.static_analysis import Effects

@@ -48,7 +48,7 @@ from ipyagent.schema import (
     advance,
 )
 from ipyagent.schema.graph import Packed, handle
-from ipyagent.schema.replay import AS_DRAFT
+from ipyagent.schema.saved_runs import AS_DRAFT
 from ipyagent.store.journal import Journal
 from ipyagent.store.runs import plan_name
 
