@@ -111,18 +111,16 @@ def test_an_interrupt_at_a_random_moment_is_one_line_and_leaves_nothing_behind(
 
 def patch_code(where: str, name: str) -> str:
     """Return code that has the kernel interrupt itself once, when that function is called."""
+    *owner, attribute = name.split(".")
     return f"""
-import os, signal
-from {where} import {name.partition(".")[0]}
-import {where} as _where
-_holder, _name = (_where, {name!r}) if '.' not in {name!r} else (
-    getattr(_where, {name.partition(".")[0]!r}), {name.partition(".")[2]!r})
-_original = getattr(_holder, _name)
+import os, signal, {where}
+_holder = {".".join([where, *owner])}
+_original = _holder.{attribute}
 def _interrupted(*args, **kwargs):
-    setattr(_holder, _name, _original)
+    _holder.{attribute} = _original
     os.kill(os.getpid(), signal.SIGINT)
     return _original(*args, **kwargs)
-setattr(_holder, _name, _interrupted)
+_holder.{attribute} = _interrupted
 """
 
 

@@ -40,17 +40,6 @@ def test_a_table_in_a_line():
     assert text == f"- penguins: DataFrame, 3 rows × 3 columns ({columns})"
 
 
-def test_a_polars_table_is_marked_in_its_line():
-    frame = pl.DataFrame({"a": [1, None], "b": ["x", "y"]})
-    assert line(frame) == "DataFrame, 2 rows × 2 columns (a: Int64, b: String) [polars]"
-
-
-def test_a_wide_table_names_its_first_columns():
-    text = line(pd.DataFrame(np.zeros((1, 100)), columns=[f"c{i}" for i in range(100)]))
-    assert text.startswith("DataFrame, 1 rows × 100 columns (c0: float64, ")
-    assert text.endswith("c29: float64, … 70 more)")
-
-
 def test_column_names_that_could_be_misread_are_quoted():
     columns = ["a, b", "c: d", "e (f)", " g", "", "h\ni", "ok one", 3, ("m", "n"), "x\u202ey"]
     columns += ["'q'", "two  blanks"]
@@ -60,9 +49,21 @@ def test_column_names_that_could_be_misread_are_quoted():
     assert text.endswith("\"'q'\": int64, two  blanks: int64)")
 
 
+POLARS = pl.DataFrame({"a": [1, None], "b": ["x", "y"]})
+
+
+def clean(frame: object, *rest: int, by: str = "x", **more: object) -> None:
+    """Clean the frame.
+
+    Thoroughly.
+    """
+
+
 @pytest.mark.parametrize(
     ("value", "text"),
     [
+        (POLARS, "DataFrame, 2 rows × 2 columns (a: Int64, b: String) [polars]"),
+        (clean, "function(frame, *rest, by='x', **more): Clean the frame."),
         (3, "int = 3"),
         (True, "bool = True"),
         (None, "NoneType = None"),
@@ -105,16 +106,6 @@ def test_values_in_a_line(value: object, text: str):
     assert line(value).startswith(text)
     assert "\n" not in line(value)
     assert describe("x", value, detail=True)
-
-
-def test_a_function_in_a_line():
-    def clean(frame: object, *rest: int, by: str = "x", **more: object) -> None:
-        """Clean the frame.
-
-        Thoroughly.
-        """
-
-    assert line(clean) == "function(frame, *rest, by='x', **more): Clean the frame."
 
 
 def test_a_file_in_a_line(tmp_path: pathlib.Path):
@@ -166,8 +157,7 @@ def test_a_table_in_detail():
 
 
 def test_a_polars_table_in_detail():
-    frame = pl.DataFrame({"a": [1, None], "b": ["x", "y"]})
-    lines = describe("p", frame, detail=True).splitlines()
+    lines = describe("p", POLARS, detail=True).splitlines()
     assert lines[0] == "p: DataFrame, 2 rows × 2 columns [polars]"
     assert lines[4:6] == [
         "a       Int64   1      2       1",
@@ -218,17 +208,17 @@ fspath reversed missing length_hint buffer class_getitem subclasshook instancech
 
 class TrappedMeta(type):
     for _name in [
-        "__repr__",
-        "__str__",
-        "__hash__",
-        "__eq__",
-        "__len__",
-        "__getattribute__",
-        "__iter__",
+        "repr",
+        "str",
+        "hash",
+        "eq",
+        "len",
+        "getattribute",
+        "iter",
+        "instancecheck",
+        "subclasscheck",
     ]:
-        locals()[_name] = trap(f"metaclass {_name}")
-    __instancecheck__ = trap("metaclass __instancecheck__")
-    __subclasscheck__ = trap("metaclass __subclasscheck__")
+        locals()[f"__{_name}__"] = trap(f"metaclass {_name}")
 
 
 def trapped_class(*bases: type, more: dict[str, Any] | None = None, meta: type = type) -> type:
@@ -257,16 +247,8 @@ def describe_x(value: object) -> str:
 
 def test_the_traps_catch_ordinary_inspection():
     value = trapped_class()()
-    for use in (
-        repr,
-        str,
-        len,
-        hash,
-        bool,
-        iter,
-        lambda v: v.anything,
-        lambda v: isinstance(v, int),
-    ):
+    asks = (lambda v: v.anything, lambda v: isinstance(v, int))
+    for use in (repr, str, len, hash, bool, iter, *asks):
         TOUCHED.clear()
         with pytest.raises(RuntimeError):
             use(value)
@@ -357,7 +339,8 @@ def test_columns_that_are_not_shown_are_not_looked_at(monkeypatch: pytest.Monkey
 def test_a_line_reads_no_column_of_a_wide_table(monkeypatch: pytest.MonkeyPatch):
     frame = wide_frame(300)
     taken = count_calls(monkeypatch, pd.DataFrame, "_ixs")
-    assert "… 270 more" in line(frame)
+    assert line(frame).startswith("DataFrame, 2 rows × 300 columns (c0: float64, c1: ")
+    assert line(frame).endswith(", … 270 more)")
     assert not taken
 
 

@@ -154,8 +154,15 @@ def test_errors_of_workers_and_their_stderr_do_not_harm_the_run(
     assert "ValueError: of a worker" in result["output"]
 
 
-def test_a_script_gets_what_its_workers_print_and_they_do_not_run_its_rest(tmp_path: Path) -> None:
-    script = (
+def run_alone(program: str) -> str:
+    """Return the output of a script."""
+    command = [sys.executable, "-u", "-W", "ignore", "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=True)
+    return done.stdout
+
+
+def test_a_script_gets_what_its_workers_print_and_they_do_not_run_its_rest() -> None:
+    program = (
         "import os\n"
         "from ipyagent.kernel.namespace import PlainNamespace\n"
         "code = 'import os\\nchild = os.fork()\\nif not child: print(7, end=str())\\n'\n"
@@ -163,14 +170,7 @@ def test_a_script_gets_what_its_workers_print_and_they_do_not_run_its_rest(tmp_p
         "result = PlainNamespace({}).run(code)\n"
         "print([result.output, result.error])"
     )
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", script],
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=True,
-    )
-    assert done.stdout == "['7', None]\n"
+    assert run_alone(program) == "['7', None]\n"
 
 
 PAST_PYTHON = {
@@ -260,8 +260,8 @@ def test_help_of_a_name_is_told(fresh: Kernel, tmp_path: Path) -> None:
     assert not reply.content["payload"]
 
 
-def test_a_script_keeps_its_own_descriptors(tmp_path: Path) -> None:
-    script = (
+def test_a_script_keeps_its_own_descriptors() -> None:
+    program = (
         "import os, sys, threading\n"
         "from ipyagent.kernel.namespace import PlainNamespace\n"
         "def other(): go.wait(); print('not of the code'); done.set()\n"
@@ -272,14 +272,7 @@ def test_a_script_keeps_its_own_descriptors(tmp_path: Path) -> None:
         "print([result.output, result.error])\n"
         "os.system('echo last')"
     )
-    done = subprocess.run(
-        [sys.executable, "-u", "-W", "ignore", "-c", script],
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=True,
-    )
-    assert done.stdout == "not of the code\n['one\\ntwo\\nTrue', None]\nlast\n"
+    assert run_alone(program) == "not of the code\n['one\\ntwo\\nTrue', None]\nlast\n"
 
 
 def test_characters_in_two_pieces_stay_whole() -> None:

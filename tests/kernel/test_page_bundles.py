@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from ipyagent.kernel.cell_outputs import CellOutputs
-from ipyagent.kernel.namespace import PlainNamespace
 from ipyagent.kernel.outputs import KEPT, Outputs
 from ipyagent.kernel.page_bundles import page_kind
 from ipyagent.redaction.redactor import HIDDEN
@@ -324,9 +323,7 @@ def test_a_chart_of_altair_is_drawn_though_it_is_html_by_default(
         assert result["output"] == "[Vega-Lite chart, shown to the user]"
 
 
-def test_an_image_in_the_bundle_is_used_without_a_page(tmp_path: Path) -> None:
-    result = PlainNamespace({}).run("1")
-    assert result.success
+def test_an_image_in_the_bundle_is_used_without_a_page() -> None:
     outputs = Outputs()
     png = (
         "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5E"

@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
-from kernels import RUN_JSON, Kernel, Message, Page, Reply, kernel
+from kernels import RUN_JSON, Kernel, Message, Page, Reply, kernel, script
 from patience import PATIENCE
 
 pytestmark = [pytest.mark.kernel, pytest.mark.spec("P25")]
@@ -71,8 +70,8 @@ class Watching(Page):
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Iterator[Path]:
-    (tmp_path / "plan.yaml").write_text(yaml.safe_dump([PLAN]))
-    (tmp_path / "tied.yaml").write_text(yaml.safe_dump([TIED]))
+    script(tmp_path, PLAN, name="plan")
+    script(tmp_path, TIED, name="tied")
     yield tmp_path
     (tmp_path / GO).touch()  # whatever happened, the command ends
 
@@ -132,7 +131,7 @@ def test_an_interrupt_or_captured_output_of_another_cell_does_not_affect_the_pla
 def test_calls_that_the_plan_does_not_cover_are_asked_about_after_the_cell(
     fresh: Kernel, folder: Path
 ) -> None:
-    (folder / "plan.yaml").write_text(yaml.safe_dump([FAILS, INSTEAD, INSTEAD]))
+    script(folder, FAILS, INSTEAD, INSTEAD, name="plan")
     page = Watching(fresh, decision="")
     fresh.run(CELL.replace(" --confirm yolo", ""), page=page)
     page.until(lambda: page.asked)
@@ -156,8 +155,7 @@ def test_a_plan_in_the_background_can_be_stopped(fresh: Kernel, folder: Path, ho
         assert run["steps"][0]["executions"][0]["status"] == "cancelled"
         (folder / GO).touch()
         assert not (folder / "made.txt").exists()
-        (folder / "plan.yaml").write_text(yaml.safe_dump(["Here."]))
-        after = started.run("%%agent -m scripted/plan.yaml\nAre you there?").run
+        after = started.run(f"%%agent {script(folder, 'Here.')}\nAre you there?").run
         assert after["status"] == "done"
 
 

@@ -4,10 +4,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+import nbformat
 import pytest
-import yaml
 
-from kernels import RUN_JSON, Kernel, Message, Page, Reply, kernel
+from kernels import RUN_JSON, Kernel, Message, Page, Reply, kernel, script
 
 pytestmark = pytest.mark.kernel
 
@@ -39,7 +39,7 @@ class Deciding(Page):
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    (tmp_path / "plan.yaml").write_text(yaml.safe_dump([PLAN]))
+    script(tmp_path, PLAN, name="plan")
     return tmp_path
 
 
@@ -123,17 +123,12 @@ def test_a_notebook_shows_the_outcome_of_its_plans(fresh: Kernel, folder: Path) 
     cells = [CELL, "%agent approve", CELL, "%agent deny"]
     outputs = [runs(fresh.run(cell)) for cell in cells]
     cards = [
-        {"output_type": "display_data", "metadata": {}, "data": {RUN_JSON: each}}
+        nbformat.v4.new_output("display_data", {RUN_JSON: each})
         for output in outputs
         for each in output
     ]
-    book = {
-        "nbformat": 4,
-        "nbformat_minor": 5,
-        "metadata": {},
-        "cells": [{"cell_type": "code", "source": "", "metadata": {}, "id": "a", "outputs": cards}],
-    }
-    (folder / "told.ipynb").write_text(json.dumps(book))
+    book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(outputs=cards)])
+    nbformat.write(book, folder / "told.ipynb")
     assert "The plan waits" not in json.dumps(outputs[3])
     loaded = fresh.run("%agent session load told.ipynb")
     assert "messages" in loaded.stdout, loaded

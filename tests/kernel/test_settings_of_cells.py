@@ -36,16 +36,26 @@ def origin(shared: Kernel, key: str) -> str:
     return line
 
 
+@pytest.fixture
+def user_file(tmp_path: Path) -> Path:
+    """The file with the user's settings, which is not there yet."""
+    path = tmp_path / "config" / "ipyagent" / "config.yaml"
+    path.parent.mkdir(parents=True)
+    return path
+
+
+def homes(tmp_path: Path) -> dict[str, str]:
+    return {f"XDG_{name.upper()}_HOME": str(tmp_path / name) for name in ("config", "data")}
+
+
 @pytest.mark.spec("A57")
 def test_each_source_of_settings_overrides_lower_ones(
-    folder: Path, tmp_path: Path, workspace_file: Path
+    folder: Path, tmp_path: Path, workspace_file: Path, user_file: Path
 ) -> None:
-    user = tmp_path / "config" / "ipyagent"
-    user.mkdir(parents=True)
-    env = {"XDG_CONFIG_HOME": str(tmp_path / "config"), "XDG_DATA_HOME": str(tmp_path / "data")}
+    env = homes(tmp_path)
     with kernel(folder, **env) as plain:
         assert "default" in origin(plain, "agent.max_steps")
-        (user / "config.yaml").write_text("agent: {max_steps: 15}")
+        user_file.write_text("agent: {max_steps: 15}")
         assert "15" in origin(plain, "agent.max_steps")
         assert "config.yaml" in origin(plain, "agent.max_steps")
         (folder / "pyproject.toml").write_text("[tool.ipyagent.agent]\nmax_steps = 14\n")
@@ -109,15 +119,12 @@ def test_an_error_in_an_untrusted_folders_settings_is_reported_and_stops_nothing
 
 @pytest.mark.spec("A01")
 def test_an_error_in_the_users_settings_file_is_raised_and_shown_in_the_status(
-    folder: Path, tmp_path: Path
+    folder: Path, tmp_path: Path, user_file: Path
 ) -> None:
-    user = tmp_path / "config" / "ipyagent"
-    user.mkdir(parents=True)
-    env = {"XDG_CONFIG_HOME": str(tmp_path / "config"), "XDG_DATA_HOME": str(tmp_path / "data")}
     cell = "%%agent -m scripted/hello.yaml\nBegin."
-    with kernel(folder, **env) as started:
+    with kernel(folder, **homes(tmp_path)) as started:
         started.run(cell)
-        (user / "config.yaml").write_text("agent:\n  max_steps: 15\nagnet: {max_steps: 3}")
+        user_file.write_text("agent:\n  max_steps: 15\nagnet: {max_steps: 3}")
         error = started.run(cell).run["error"]
         assert "did you mean agent" in error
         assert "line 3" in error
@@ -125,7 +132,7 @@ def test_an_error_in_the_users_settings_file_is_raised_and_shown_in_the_status(
             assert line in started.run(f"%agent {command}").stdout
         assert started.run("%agent status").stdout.count("config.yaml, line 3: agnet") == 1
         assert "config.yaml, line 3: agnet" in started.run("%agent config").stdout
-        (user / "config.yaml").write_text("agent:\n  max_steps: 15\n")
+        user_file.write_text("agent:\n  max_steps: 15\n")
         assert "disabled" not in started.run("%agent status").stdout
         assert "15" in origin(started, "agent.max_steps")
 

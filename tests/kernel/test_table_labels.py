@@ -72,6 +72,10 @@ INDEXES: list[tuple[Any, str, str]] = [
 ]
 
 
+class OfALibrary(pd.DataFrame):
+    """As those of geopandas."""
+
+
 @pytest.mark.parametrize(("index", "line", "rows"), INDEXES)
 def test_an_index_is_named_with_its_type_and_its_labels(index: Any, line: str, rows: str) -> None:
     table = table_of(indexed(index))
@@ -80,15 +84,8 @@ def test_an_index_is_named_with_its_type_and_its_labels(index: Any, line: str, r
     assert "index, no column: " in table.detail()
     series = table_of(indexed(index).age)
     assert line.partition(",")[0] in series.line()
-
-
-@pytest.mark.parametrize(("index", "line", "rows"), INDEXES)
-def test_the_last_value_of_code_has_the_same_labels(index: Any, line: str, rows: str) -> None:
-    class OfALibrary(pd.DataFrame):
-        """As those of geopandas."""
-
     header, *first = rows.replace("(no name)", "").splitlines()
-    for frame in (indexed(index), OfALibrary(indexed(index))):
+    for frame in (indexed(index), OfALibrary(indexed(index))):  # the last value of code
         told = compact_value(frame, "")
         assert told is not None
         assert line in told

@@ -100,25 +100,31 @@ def test_no_terminal_escape_of_the_model_or_a_tool_reaches_the_terminal(
     assert "\x9b" not in seen
 
 
+def run_alone(folder: Path, *arguments: str) -> str:
+    """Return the output of a Python without a terminal."""
+    done = subprocess.run(
+        [sys.executable, *arguments],
+        cwd=folder,
+        env=environment(folder),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=PATIENCE,
+    )
+    return done.stdout
+
+
 def test_without_a_tty_a_sensitive_call_is_denied_at_once(tmp_path: Path) -> None:
     option = script(tmp_path, python("x = 1"), "I could not.")
     cells = ["%load_ext ipyagent", f"%%agent {option}\nBegin."]
     code = "; ".join(f"get_ipython().run_cell({cell!r})" for cell in cells)
-    done = subprocess.run(
-        [sys.executable, "-m", "IPython", "--colors=nocolor", "-c", code],
-        cwd=tmp_path,
-        env=environment(tmp_path),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-    )
-    assert "--confirm yolo" in done.stdout
-    assert "I could not." in done.stdout
+    output = run_alone(tmp_path, "-m", "IPython", "--colors=nocolor", "-c", code)
+    assert "--confirm yolo" in output
+    assert "I could not." in output
 
 
-def test_a_script_asks_an_agent_and_gets_its_run(tmp_path: Path) -> None:
-    script = """
+DOUBLE = """
 from ipyagent import Agent, Scripted, tool
 
 @tool
@@ -130,18 +136,11 @@ replies = [{"calls": [{"name": "double", "arguments": {"n": 21}}]}, "It is 42."]
 run = Agent(Scripted(replies), tools=[double]).ask("Double 21.")
 print(run.outcome, run.output, run.results[0].output, run.results[0].value)
 """
-    (tmp_path / "script.py").write_text(script)
-    done = subprocess.run(
-        [sys.executable, "script.py"],
-        cwd=tmp_path,
-        env=environment(tmp_path),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=PATIENCE,
-    )
-    assert done.stdout.strip() == "success It is 42. 42 42"
+
+
+def test_a_script_asks_an_agent_and_gets_its_run(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(DOUBLE)
+    assert run_alone(tmp_path, "script.py").strip() == "success It is 42. 42 42"
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -27,59 +28,51 @@ Image(base64.b64decode(
 USE_HTTPX = "import httpx, os; httpx.get(os.environ['IPYAGENT_LLM__API_BASE'] + '/models')"
 
 
+@pytest.fixture
+def logging_kernel(asking_kernel: Kernel) -> Iterator[Kernel]:
+    """The kernel of a user who logs."""
+    asking_kernel.run(LOGGED.format(level="INFO"))
+    yield asking_kernel
+    asking_kernel.run(
+        "logging.basicConfig(level=logging.WARNING, force=True)\n"
+        "logging.getLogger('httpx').setLevel(logging.NOTSET)"
+    )
+
+
 @pytest.mark.parametrize("level", ["INFO", "DEBUG"])
 def test_our_own_requests_are_not_in_the_users_log(
-    asking_kernel: Kernel, server: ModelServer, level: str
+    logging_kernel: Kernel, server: ModelServer, level: str
 ) -> None:
     server.replies = [answer(calls=[("run_python", {"code": PICTURE})]), answer("**Done.**")]
-    asking_kernel.run(LOGGED.format(level=level))
-    try:
-        reply = asking_kernel.run("%%agent --confirm yolo\nBegin.", page=Page(asking_kernel))
-        assert len(reply.run["steps"]) == 2
-        assert reply.stderr == ""
-        assert reply.stdout == ""
-        assert reply.run["steps"][0]["executions"][0]["result"]["images"]
-        again = asking_kernel.run("import ipyagent\nipyagent.last")
-        assert "Done" in again.of("execute_result")[0]["data"]["text/html"]
-        assert again.stderr == ""
-    finally:
-        asking_kernel.run("logging.basicConfig(level=logging.WARNING, force=True)")
+    logging_kernel.run(LOGGED.format(level=level))
+    reply = logging_kernel.run("%%agent --confirm yolo\nBegin.", page=Page(logging_kernel))
+    assert (len(reply.run["steps"]), reply.stdout, reply.stderr) == (2, "", "")
+    assert reply.results[0]["images"]
+    again = logging_kernel.run("import ipyagent\nipyagent.last")
+    assert "Done" in again.of("execute_result")[0]["data"]["text/html"]
+    assert again.stderr == ""
 
 
-def test_a_failure_that_the_card_tells_is_not_in_the_users_log(fresh: Kernel) -> None:
-    fresh.run(LOGGED.format(level="INFO"))
-    try:
-        reply = fresh.run("%%agent -m nosuch\nBegin.")
-        assert reply.run["status"] == "error"
-        assert "not a model" in reply.run["error"]
-        assert "INFO" not in reply.stderr
-        assert "Traceback" not in reply.stderr
-    finally:
-        fresh.run("logging.basicConfig(level=logging.WARNING, force=True)")
+def test_a_failure_that_the_card_tells_is_not_in_the_users_log(logging_kernel: Kernel) -> None:
+    reply = logging_kernel.run("%%agent -m nosuch\nBegin.")
+    assert reply.run["status"] == "error"
+    assert "not a model" in reply.run["error"]
+    assert "INFO" not in reply.stderr
+    assert "Traceback" not in reply.stderr
 
 
 def test_the_users_own_requests_are_logged_as_they_set_it(
-    asking_kernel: Kernel, server: ModelServer
+    logging_kernel: Kernel, server: ModelServer
 ) -> None:
-    asking_kernel.run(LOGGED.format(level="INFO"))
-    try:
-        server.replies = [
-            answer(calls=[("run_python", {"code": USE_HTTPX})]), answer("Done."), answer("Again."),
-        ]  # fmt: skip
-        reply = asking_kernel.run("%%agent --confirm yolo\nBegin.", page=Page(asking_kernel))
-        result = reply.run["steps"][0]["executions"][0]["result"]
-        assert result["output"].count("HTTP Request: GET") == 1, "the code's own log is told"
-        assert reply.stderr == ""
-        cell = asking_kernel.run(USE_HTTPX)
-        assert cell.stderr.count("HTTP Request") == 1
-        asking_kernel.run("logging.getLogger('httpx').setLevel(logging.INFO)")
-        asked_for = asking_kernel.run("%%agent\nOnce more.", page=Page(asking_kernel))
-        assert asked_for.stderr.count("HTTP Request: POST") >= 1
-    finally:
-        asking_kernel.run(
-            "logging.basicConfig(level=logging.WARNING, force=True)\n"
-            "logging.getLogger('httpx').setLevel(logging.NOTSET)"
-        )
+    code = answer(calls=[("run_python", {"code": USE_HTTPX})])
+    server.replies = [code, answer("Done."), answer("Again.")]
+    reply = logging_kernel.run("%%agent --confirm yolo\nBegin.", page=Page(logging_kernel))
+    assert reply.results[0]["output"].count("HTTP Request: GET") == 1, "the code's own log is told"
+    assert reply.stderr == ""
+    assert logging_kernel.run(USE_HTTPX).stderr.count("HTTP Request") == 1
+    logging_kernel.run("logging.getLogger('httpx').setLevel(logging.INFO)")
+    asked_for = logging_kernel.run("%%agent\nOnce more.", page=Page(logging_kernel))
+    assert asked_for.stderr.count("HTTP Request: POST") >= 1
 
 
 STATE = """\
@@ -130,11 +123,10 @@ def test_what_the_user_replaced_stays_replaced(
     asking_kernel.run("%%agent\nWarm up.")  # what ipyagent installs once is not the run's
     server.replies = [answer(calls=[("run_python", {"code": code})]), answer("Done.")]
     assert asking_kernel.run(STATE).status == "ok"
-    run = asking_kernel.run("%%agent --confirm yolo\nBegin.", page=Page(asking_kernel)).run
+    reply = asking_kernel.run("%%agent --confirm yolo\nBegin.", page=Page(asking_kernel))
     assert asking_kernel.run(AFTER).status == "ok"
     assert asking_kernel.value("different") == "{}"
-    result = run["steps"][0]["executions"][0]["result"]
-    assert ("mine:" in result["output"]) == ("print" in code)
+    assert ("mine:" in reply.results[0]["output"]) == ("print" in code)
     asking_kernel.run("warnings.filters.pop(0)")
 
 

@@ -40,21 +40,22 @@ def without_reminders(function: F) -> F:
 
 def is_uninterruptible(frame: FrameType | None) -> bool:
     """Return whether `frame` must not end halfway; a half-made import stays broken."""
-    while frame is not None:
-        code = frame.f_code
-        if code in _UNINTERRUPTIBLE or code.co_filename == "<frozen importlib._bootstrap>":
-            return True
-        frame = frame.f_back
-    return False
+    return any(
+        code in _UNINTERRUPTIBLE or code.co_filename == "<frozen importlib._bootstrap>"
+        for code in _list_running(frame)
+    )
 
 
 def is_not_reminded(frame: FrameType | None) -> bool:
     """Return whether only the user may end `frame` halfway."""
+    return not _NOT_REMINDED.isdisjoint(_list_running(frame))
+
+
+def _list_running(frame: FrameType | None) -> Iterator[CodeType]:
+    """Yield the code at `frame` and that of its callers."""
     while frame is not None:
-        if frame.f_code in _NOT_REMINDED:
-            return True
+        yield frame.f_code
         frame = frame.f_back
-    return False
 
 
 Job = Callable[[], object]
@@ -143,11 +144,8 @@ class MainThread:
 
         A job that awaits leaves the thread to the kernel's loop, which an exception would end.
         """
-        while frame is not None:
-            if frame.f_code in (MainThread._call.__code__, _awaiting.__code__):
-                return True
-            frame = frame.f_back
-        return False
+        within = {MainThread._call.__code__, _awaiting.__code__}
+        return not within.isdisjoint(_list_running(frame))
 
     def close(self) -> None:
         """Refuse all jobs from now on: nobody serves them any more. On the main thread."""

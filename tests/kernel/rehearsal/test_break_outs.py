@@ -26,8 +26,7 @@ from patience import PATIENCE
 from rehearsal_trial import counted_signals, in_both_ways, rehearse, run_in_fork
 from sampling import cases
 
-# The process that runs the tests is what is forked: other tests would leave threads in it.
-pytestmark = [pytest.mark.alone, in_both_ways]
+pytestmark = in_both_ways
 
 CANARY = "canary-value-nobody-prints"
 
@@ -397,58 +396,34 @@ def test_nothing_is_sent(scene: Scene, server: tuple[socket.socket, list[bytes]]
             assert heard[len(before) :] != [b"second", b"third"], "the naive version does not fail"
 
 
-def test_an_abstract_socket_is_out_of_reach(scene: Scene) -> None:
-    name = f"\0ipyagent-{secrets.token_hex(6)}"
-    with socket.socket(socket.AF_UNIX) as listening:
-        listening.bind(name)
-        listening.listen()
-        code = "import socket; s = socket.socket(socket.AF_UNIX); s.connect(name); print('through')"
-        variables = scene.variables | {"name": name}
-        report = rehearse(code, dict(variables), scene.root)
-        assert "through" not in report["result"]["output"].splitlines()
-        assert "through" in run_in_fork(code, variables)
+MADE = ["socket.socket(1, 1)", "socket.socket(1, 2)", "socket.socketpair(1, 2)[0]"]
 
 
-def test_a_socket_in_the_workspace_is_out_of_reach(scene: Scene) -> None:
-    with socket.socket(socket.AF_UNIX) as listening:
-        listening.bind(str(scene.root / "s"))
-        listening.listen()
-        code = "import socket; socket.socket(socket.AF_UNIX).connect(root + '/s'); print('in')"
-        report = rehearse(code, dict(scene.variables), scene.root)
-        assert "in" not in report["result"]["output"].splitlines()
-        assert "in" in run_in_fork(code, scene.variables)
-
-
-def test_a_socket_of_a_pair_reaches_no_other(scene: Scene) -> None:
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listening:
-        listening.bind(str(scene.root / "s"))
-        listening.setblocking(False)
-        code = (
-            "import socket; a, b = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)\n"
-            "a.sendto(b'sent', root + '/s')"
-        )
-        rehearse(code, dict(scene.variables), scene.root)
-        with pytest.raises(BlockingIOError):
-            listening.recv(10)
-        run_in_fork(code, scene.variables)
-        assert listening.recv(10) == b"sent"
-
-
-def test_a_socket_in_a_readable_folder_is_out_of_reach(scene: Scene) -> None:
-    """A mount that is read-only lets whoever sees a socket send to it."""
-    folder = scene.root / ".ipyagent" / "outputs"
-    folder.mkdir()
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as waiting:
-        waiting.bind(str(folder / "s"))
+@pytest.mark.parametrize("made", MADE)
+@pytest.mark.parametrize("place", ["workspace/s", "workspace/.ipyagent/outputs/s", ""])
+def test_a_socket_is_out_of_reach(scene: Scene, made: str, place: str) -> None:
+    """In the workspace, in a readable folder, whose mount lets it through, or without a file."""
+    (scene.root / ".ipyagent" / "outputs").mkdir()
+    name = str(scene.folder / place) if place else f"\0ipyagent-{secrets.token_hex(6)}"
+    is_stream = made == MADE[0]
+    with socket.socket(socket.AF_UNIX, 1 if is_stream else 2) as waiting:
+        waiting.bind(name)
         waiting.setblocking(False)
-        for made in ("socket.socket(1, 2)", "socket.socketpair(1, 2)[0]"):
-            code = f"import socket; {made}.sendto(b'sent', root + '/.ipyagent/outputs/s')"
-            rehearse(code, dict(scene.variables), scene.root)
-            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as next_one:
-                next_one.sendto(b"next", waiting.getsockname())
-            assert waiting.recv(10) == b"next"
-            run_in_fork(code, scene.variables)
-            assert waiting.recv(10) == b"sent", "the naive version does not fail"
+        waiting.listen() if is_stream else None
+
+        def receive() -> bytes:
+            if not is_stream:
+                return waiting.recv(10)
+            with waiting.accept()[0] as connection:
+                return connection.recv(10)
+
+        code = f"import socket; s = {made}; s.connect(name); s.send(b'sent')"
+        variables = scene.variables | {"name": name}
+        rehearse(code, dict(variables), scene.root)
+        with pytest.raises(BlockingIOError):
+            receive()
+        run_in_fork(code, variables)
+        assert receive() == b"sent", "the naive version does not fail"
 
 
 HINT_OF_FILE, SET_HINT_OF_FILE = 1035, 1036

@@ -21,9 +21,6 @@ from ipyagent.tools.reports import judge_report
 from ipyagent.tools.workspace import Workspace
 from rehearsal_trial import rehearse
 
-# The process that runs the tests is what is forked: other tests would leave threads in it.
-pytestmark = pytest.mark.alone
-
 
 class Obliging:
     """Has every attribute that it is asked for."""
@@ -154,33 +151,28 @@ def test_a_database_that_is_only_read_is_no_change_of_its_file(tmp_path: Path) -
         assert [each.path for each in judged.rehearsal.files] == files
 
 
-def test_parts_of_libraries_are_loaded_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("xml", "xml.dom", "xml.dom.minidom"):
+@pytest.mark.parametrize(
+    ("code", "loaded"),
+    [
+        ("from xml.dom import minidom, nothing", "xml.dom.minidom"),
+        *(
+            (code, "xml.sax")
+            for code in ("import xml as x", "import xml.dom", "from xml import dom")
+        ),
+    ],
+)
+def test_parts_of_libraries_and_what_they_import_late_are_loaded_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str, loaded: str
+) -> None:
+    """Not so a file of the user's with such a name."""
+    for name in ("xml", "xml.dom", "xml.dom.minidom", "xml.sax"):
         monkeypatch.delitem(sys.modules, name, raising=False)
-    monkeypatch.setattr(rehearser, "_LIBRARIES", frozenset({"xml"}))
-    rehearser.load_libraries("from xml.dom import minidom, nothing")
-    assert "xml.dom.minidom" in sys.modules
-
-
-@pytest.mark.parametrize("code", ["import xml as x", "import xml.dom", "from xml import dom"])
-def test_what_a_library_imports_late_is_loaded_before(
-    code: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delitem(sys.modules, "xml.sax", raising=False)
-    monkeypatch.setattr(rehearser, "_LIBRARIES", frozenset({"xml"}))
-    monkeypatch.setattr(rehearser, "_LATE", {"xml": ("xml.sax",)})
-    rehearser.load_libraries(code)
-    assert "xml.sax" in sys.modules
-
-
-def test_a_file_of_the_users_is_not_loaded_for_a_library_that_imports_its_name_late(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
     (tmp_path / "own_file.py").touch()
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(rehearser, "_LIBRARIES", frozenset({"xml", "own_file"}))
-    monkeypatch.setattr(rehearser, "_LATE", {"xml": ("own_file",)})
-    rehearser.load_libraries("import xml")
+    monkeypatch.setattr(rehearser, "_LATE", {"xml": ("xml.sax", "own_file")})
+    rehearser.load_libraries(code)
+    assert loaded in sys.modules
     assert "own_file" not in sys.modules
 
 

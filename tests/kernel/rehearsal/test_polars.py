@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import yaml
 
 from ipyagent.kernel.describe import describe
 from ipyagent.kernel.rehearsal.plain_cells import NotPlainError
 from ipyagent.kernel.rehearsal.plain_data import read_all, write_all
-from kernels import Page, kernel
+from kernels import Page, kernel, python, script
 
 pl = pytest.importorskip("polars")
 polars_testing = pytest.importorskip("polars.testing")
@@ -124,14 +122,12 @@ def test_a_session_with_polars_asks_nothing(tmp_path: Path) -> None:
         f"{kind},{mass}" for kind, mass in zip("aabbc" * 9, range(3_000, 7_500, 100), strict=True)
     ]
     (tmp_path / "birds.csv").write_text("\n".join(["kind,mass", *rows, "c,"]))
-    calls = [("run_python", {"code": code}) for code in SESSION]
-    calls.insert(2, ("inspect_variable", {"name": "birds"}))
-    script: list[Any] = [{"calls": [{"name": n, "arguments": each}]} for n, each in calls]
-    (tmp_path / "script.yaml").write_text(yaml.safe_dump([*script, "Done."]))
+    replies = [*map(python, SESSION), "Done."]
+    replies.insert(2, {"calls": [{"name": "inspect_variable", "arguments": {"name": "birds"}}]})
     looks = {"IPYAGENT_AGENT__LOOK_FREELY": "true", "IPYAGENT_AGENT__REHEARSE_SECONDS": "30"}
     with kernel(tmp_path, **looks) as started:
-        run = started.run("%%agent -m scripted/script.yaml\nGo.", page=Page(started)).run
-        found: list[Mapping[str, Any]] = [e for step in run["steps"] for e in step["executions"]]
+        cell = f"%%agent {script(tmp_path, *replies)}\nGo."
+        found = started.run(cell, page=Page(started)).executions
         looked = [each for each in found if "rehearsal" in each]
         assert [each["decided_by"] for each in looked] == ["rehearsal"] * 5, [
             each["rehearsal"] for each in looked

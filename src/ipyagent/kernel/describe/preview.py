@@ -35,16 +35,14 @@ ITEMS = 5
 _DEPTH = 2
 _BIG = 256  # bits; past 4,300 digits Python refuses to print an integer at all
 
-_TRUSTED = {
-    id(cls)
-    for cls in (
-        type(None), type(...), type(NotImplemented), float, complex, range,
-        decimal.Decimal, fractions.Fraction, uuid.UUID, datetime.date, datetime.timedelta,
-        datetime.timezone, zoneinfo.ZoneInfo, pathlib.PosixPath, pathlib.WindowsPath,
-        pathlib.PurePosixPath, pathlib.PureWindowsPath,
-    )
-}  # fmt: skip
-"""Types, taken exactly, whose `repr` runs only the standard library's code."""
+STANDARD = (
+    type(None), type(...), type(NotImplemented), float, complex, range,
+    decimal.Decimal, fractions.Fraction, uuid.UUID, datetime.date, datetime.timedelta,
+    datetime.timezone, pathlib.PosixPath, pathlib.WindowsPath,
+    pathlib.PurePosixPath, pathlib.PureWindowsPath,
+)  # fmt: skip
+"""Types whose values never change; taken exactly, they run only the standard library's code."""
+_TRUSTED = {id(cls) for cls in (*STANDARD, zoneinfo.ZoneInfo)}
 _TRUSTED_ELSEWHERE = {
     "pandas": {"Timestamp", "Timedelta", "NaTType", "NAType", "Interval", "Period"},
     "numpy": {

@@ -47,11 +47,9 @@ _ASKED = ("stat", "lstat", "access", "readlink")
 """Functions of `os` that tell whether a file is there."""
 _FINDERS = ("<frozen importlib._bootstrap_external>", imports.__file__)
 _DISTRIBUTIONS = (".dist-info", ".egg-info", ".egg")
-_PASSED_THROUGH = frozenset(
-    function.__code__.co_filename
-    for function in (os.path.realpath, zipfile.ZipFile.__init__, zipfile.Path.__init__)
-)
-"""Files through which finders look; a folder that cannot be listed may be an archive."""
+_THROUGH = (os.path.realpath, zipfile.ZipFile.__init__, zipfile.Path.__init__)
+_PASSED_THROUGH = {__file__, *(each.__code__.co_filename for each in _THROUGH)}
+"""Files through which finders look, and this one; a folder that is not listed may be an archive."""
 # The name of a cell's code is that of a file which nobody writes, but tracebacks look for.
 _UNWRITTEN = f"{TEMPORARY}/ipykernel_"
 
@@ -126,20 +124,17 @@ class Attempts:
         if event == "open":
             path, _, flags = arguments
             writes = bool(flags & (os.O_CREAT | os.O_WRONLY | os.O_RDWR))
-            frame = inspect.currentframe()
-            if writes or not self._is_import(frame and frame.f_back, path, finders=()):
+            if writes or not self._is_import(path, finders=()):
                 self._check_path(path, creates=writes, writes=writes)
         elif event in _WRITES:
             first = int(event == "os.symlink")  # what it leads to is not touched
             for path in arguments[first : 2 if first or event in _PAIRS else 1]:
                 self._check_path(path, creates=event == "os.mkdir" or first > 0, writes=True)
         elif event in _FOLDERS:
-            frame = inspect.currentframe()
-            if not self._is_import(frame and frame.f_back, arguments[0]):
+            if not self._is_import(arguments[0]):
                 self._check_path(arguments[0], lists=True)
         elif event == "socket.__new__":
-            frame = inspect.currentframe()
-            if arguments[1] != socket.AF_UNIX or not _is_made(frame and frame.f_back):
+            if arguments[1] != socket.AF_UNIX or not _is_made(_find_caller()):
                 self._add("uses the network")
         elif text := _EVENTS.get(event):
             self._add(text)
@@ -148,22 +143,18 @@ class Attempts:
         """Return a function of `os` that records `text`, or questions about hidden files."""
 
         def ask(path: object, *args: object, **kwargs: object) -> object:
-            frame = inspect.currentframe()
-            if self._is_active and not self._is_import(frame and frame.f_back, path):
+            if self._is_active and not self._is_import(path):
                 self._add(text) if text else self._check_path(path)
             return function(path, *args, **kwargs)
 
         return ask
 
-    def _is_import(
-        self, frame: FrameType | None, path: object, *, finders: tuple[str, ...] = _FINDERS
-    ) -> bool:
+    def _is_import(self, path: object, *, finders: tuple[str, ...] = _FINDERS) -> bool:
         """Return whether a folder is looked at to find a module, which is recorded by its name.
 
         So are the installed distributions found, of which most hidden folders have none.
         """
-        while frame is not None and frame.f_code.co_filename in _PASSED_THROUGH:
-            frame = frame.f_back
+        frame = _find_caller()
         file = frame and frame.f_code.co_filename
         if file == importlib.metadata.__file__:
             names = self._hidden_folders.get(path, ()) if isinstance(path, str) else ()
@@ -226,6 +217,14 @@ class Attempts:
 
         kind.__getitem__ = get  # type: ignore[method-assign]
         kind.__iter__ = iterate  # type: ignore[method-assign]
+
+
+def _find_caller() -> FrameType | None:
+    """Return the frame of whoever does what is looked at."""
+    frame = inspect.currentframe()
+    while frame is not None and frame.f_code.co_filename in _PASSED_THROUGH:
+        frame = frame.f_back
+    return frame
 
 
 def _is_made(frame: FrameType | None) -> bool:

@@ -6,12 +6,8 @@ Comparing runs only Python's own code.
 from __future__ import annotations
 
 import datetime
-import decimal
-import fractions
-import pathlib
 import re
 import types
-import uuid
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -21,7 +17,7 @@ from typing_extensions import override
 
 from ipyagent.kernel.describe import describe
 from ipyagent.kernel.describe.metadata import is_library_class
-from ipyagent.kernel.describe.preview import preview
+from ipyagent.kernel.describe.preview import STANDARD, preview
 from ipyagent.kernel.describe.safe_inspect import ObjectIdentity, ancestors, class_dict, type_name
 from ipyagent.redaction import Secrecy
 
@@ -29,11 +25,7 @@ _NUMBERS = (bool, int, float, complex, str, bytes, type(None))
 PLAIN = frozenset(map(id, _NUMBERS))
 """The ids of the types of plain values: the hash of a type can be code of the user's."""
 
-FIXED = (
-    *_NUMBERS, decimal.Decimal, fractions.Fraction, uuid.UUID, datetime.date, datetime.datetime,
-    datetime.time, datetime.timedelta, datetime.timezone, pathlib.PosixPath, pathlib.WindowsPath,
-    pathlib.PurePosixPath, pathlib.PureWindowsPath, range, type(...), type(NotImplemented),
-)  # fmt: skip
+FIXED = (*_NUMBERS, *STANDARD, datetime.datetime, datetime.time)
 """Types whose values never change, and lead to none that do; all can be keys."""
 _TIMES = {id(datetime.datetime), id(datetime.time)}
 _KEYS = set(map(id, FIXED)) - _TIMES
