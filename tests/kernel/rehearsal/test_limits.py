@@ -11,6 +11,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from ipyagent.kernel.rehearsal.performance import start_rehearsal
 from ipyagent.kernel.rehearsal.rehearser import ReportError, read_report
 from ipyagent.tools.rehearsal import build_confinement
 from patience import PATIENCE
-from rehearsal_trial import children, chosen, in_both_ways, rehearse, run_in_fork
+from rehearsal_trial import LIMITS, children, chosen, in_both_ways, rehearse, run_in_fork
 from sampling import cases
 
 pytestmark = in_both_ways
@@ -68,15 +69,18 @@ def test_code_without_an_end_is_ended(tmp_path: Path, code: str) -> None:
     "code",
     cases(
         [
-            "x = bytearray(3 << 30)",
-            "x = []\nwhile True: x.append(bytearray(1 << 24))",
-            "x = 'a' * (3 << 30)",
-            "import mmap; x = mmap.mmap(-1, 3 << 30)",
+            "x = bytearray(9 << 30)",
+            "x = []\nwhile True: x.append(bytearray(b'a' * (1 << 24)))",
+            "x = 'a' * (1 << 30)",
+            "import mmap; x = mmap.mmap(-1, 9 << 30); x.write(bytes(1 << 29))",
+            "import mmap; x = mmap.mmap(-1, 9 << 30)\n"
+            "for _ in range(80): x.write(b'a' * (1 << 24))",
         ]
     ),
 )
 def test_memory_is_limited(tmp_path: Path, code: str) -> None:
-    report = rehearse(code, {}, tmp_path)
+    """Of what it reserves, by the system; of what it uses, by the process that waits for it."""
+    report = rehearse(code, {}, tmp_path, limits=replace(LIMITS, memory=1 << 28))
     problems = ("ended without a report", "too much memory")
     assert "Error" in report["result"]["output"] or report["problem"].endswith(problems), report
 

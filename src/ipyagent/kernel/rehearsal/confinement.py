@@ -14,12 +14,13 @@ Way = Literal["namespaces", "Landlock"]
 
 @dataclass(frozen=True)
 class Limits:
-    """The limits of one rehearsal. Memory is counted beyond what the kernel has."""
+    """The limits of one rehearsal. Memory is counted beyond the kernel's."""
 
     seconds: float = 2.0
     setup: float = 10.0
     """Seconds for the isolation, beyond those of the code."""
-    memory: int = 1 << 30
+    memory: int = 4 << 30
+    """Bytes of memory in use, or half of what is free on the machine if that is less."""
     files: int = 256 << 20
     """Bytes that it may write to files."""
     report: int = 144 << 20

@@ -20,6 +20,7 @@ import stat
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
@@ -262,12 +263,23 @@ def replace_descriptors(kept: Collection[int]) -> None:
     os.close(null)
 
 
-def wait_in_first(second: int) -> int:
+_CHECKED_EACH = 50
+"""Milliseconds between two looks at what the second process takes."""
+_MOST_THREADS, _RESIDENT = 256, ("RssAnon", "RssShmem")
+OVER_MEMORY, OVER_THREADS = 64, 65
+"""Statuses of the first process when it ended the second, which took too much."""
+
+
+def wait_in_first(second: int, processes: int, limits: Limits) -> int:
     """Wait for the second process, which SIGTERM ends; it must be waited for by its parent.
 
-    Return 0, or BY_SIGNAL and the number of the signal by which it died.
+    Return 0, BY_SIGNAL and the number of the signal by which it died, or which limit it exceeded:
+    the system limits what a process reserves, and libraries reserve much more than they use.
+    `processes` is the open folder /proc, which is another one once the root is.
     """
     handle = os.pidfd_open(second)
+    before = _read_numbers(processes, f"{second}/status")
+    most = min(limits.memory >> 10, _read_numbers(processes, "meminfo")["MemAvailable"] // 2)
 
     def end_second(*_: object) -> None:
         with contextlib.suppress(OSError):
@@ -275,8 +287,29 @@ def wait_in_first(second: int) -> int:
 
     signal.signal(signal.SIGTERM, end_second)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _END)
+    poll, over = select.poll(), 0
+    poll.register(handle, select.POLLIN)
+    while not poll.poll(_CHECKED_EACH):
+        now = _read_numbers(processes, f"{second}/status")
+        if sum(now[kind] - before[kind] for kind in _RESIDENT) > most:
+            over = OVER_MEMORY
+        elif now["Threads"] > _MOST_THREADS:
+            over = OVER_THREADS
+        if over:
+            end_second()
+            break
     _, status = os.waitpid(second, 0)
-    return BY_SIGNAL + os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
+    return over or (BY_SIGNAL + os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0)
+
+
+def _read_numbers(processes: int, name: str) -> Counter[str]:
+    """Return the numbers in a file of /proc by their names; none once its process has ended."""
+    with contextlib.suppress(OSError):
+        opened = os.open(name, os.O_RDONLY, dir_fd=processes)
+        with os.fdopen(opened, errors="replace") as file:
+            rows = (line.replace(":", " ").split() for line in file)
+            return Counter({row[0]: int(row[1]) for row in rows if row[1:] and row[1].isdigit()})
+    return Counter()
 
 
 def isolate(
@@ -325,6 +358,10 @@ def limit_time(limits: Limits) -> None:
     resource.setrlimit(resource.RLIMIT_CPU, (most, hard))
 
 
+_RESERVED = 4 << 30
+"""Bytes that it may reserve more than the kernel has: the pool of pyarrow alone takes one GiB."""
+
+
 def _limit_resources(limits: Limits, way: Way) -> None:
     most = {
         resource.RLIMIT_CPU: _ACTS * int(limits.seconds + 1),
@@ -334,8 +371,8 @@ def _limit_resources(limits: Limits, way: Way) -> None:
     if way == "namespaces":  # else the same user's processes in other containers count, too
         most[resource.RLIMIT_NPROC] = 64
     if (statm := Path("/proc/self/statm")).exists():
-        pages = int(statm.read_text().split()[0])
-        most[resource.RLIMIT_AS] = pages * resource.getpagesize() + limits.memory
+        pages = int(statm.read_text().split()[5])
+        most[resource.RLIMIT_DATA] = pages * resource.getpagesize() + _RESERVED
     for kind, value in most.items():
         _, hard = resource.getrlimit(kind)
         value = value if hard == resource.RLIM_INFINITY else min(value, hard)

@@ -27,9 +27,10 @@ import sysconfig
 import threading
 import time
 import warnings
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.machinery import PathFinder
+from importlib.abc import MetaPathFinder
+from importlib.machinery import BuiltinImporter, FrozenImporter, ModuleSpec, PathFinder
 from itertools import chain
 
 from ipyagent.imports import is_of_package
@@ -123,6 +124,13 @@ _LAST_SECONDS = 2.0
 """Seconds for its end, before the first process is killed."""
 
 
+_TOO_MUCH_MEMORY = "it took too much memory"
+_EXCEEDED = {
+    isolation.OVER_MEMORY: _TOO_MUCH_MEMORY,
+    isolation.OVER_THREADS: "it started too many threads",
+}
+
+
 class NotRehearsedError(Exception):
     """Raised if code could not be rehearsed; the text says why."""
 
@@ -185,9 +193,13 @@ class Rehearsing:
         return reports, ""
 
     def _end_for(self, error: Exception) -> str:
-        """End it; return why, with the signal by which it has ended itself."""
-        status = self.end()
-        return f"{error}{_describe_signal(status) if isinstance(error, ReportError) else ''}"
+        """End it; return why, with the limit that it exceeded or the signal by which it ended."""
+        code = os.waitstatus_to_exitcode(self.end())
+        if not isinstance(error, ReportError):
+            return str(error)
+        number = -code if code < 0 else code - isolation.BY_SIGNAL
+        by_signal = f" ({signal.Signals(number).name})" if number in set(signal.Signals) else ""
+        return _EXCEEDED.get(code) or f"{error}{by_signal}"
 
     def _read(self, most: int, deadline: float) -> Report:
         report, buffers = read_report(self.report, most, deadline)
@@ -239,7 +251,7 @@ def start_isolated(
         try:
             gc.disable()  # no destructor of what the kernel has thrown away
             random.setstate(numbers)  # a fork seeds them anew
-            life = _enter(kernel, {report, requests}, report, confinement.way)
+            life = _enter(kernel, {report, requests}, report, confinement.way, limits)
             with _reporting(report):
                 isolation.isolate(confinement, limits, life, find_numeric_memory(values))
             write_report(report, {})
@@ -295,17 +307,19 @@ def _fork() -> int:
             threading.Thread.start = start  # type: ignore[method-assign]
 
 
-def _enter(kernel: int, pipes: Collection[int], report: int, way: Way) -> int:
+def _enter(kernel: int, pipes: Collection[int], report: int, way: Way, limits: Limits) -> int:
     """Return in the second process only, with a pipe that tells of the first one's life."""
     with _reporting(report):
         isolation.leave_kernel(kernel, pipes, way)
         life, hold = os.pipe()
+        processes = os.open("/proc", os.O_PATH | os.O_CLOEXEC)
         second = _fork()
     if second:
         for each in pipes:
             os.close(each)
-        os._exit(isolation.wait_in_first(second))
-    os.close(hold)
+        os._exit(isolation.wait_in_first(second, processes, limits))
+    for each in (hold, processes):
+        os.close(each)
     return life
 
 
@@ -314,8 +328,6 @@ def _perform(act: Act, report: int) -> bool:
     buffers: list[memoryview] = []
     try:
         found, buffers = act()
-    except MemoryError:
-        found = {"problem": "it took too much memory"}
     except BaseException as error:
         found = {"problem": _explain(error)}
     try:
@@ -326,60 +338,91 @@ def _perform(act: Act, report: int) -> bool:
     return "problem" not in found
 
 
-def _describe_signal(status: int) -> str:
-    """Return by which signal one of the two processes died, as the status of the first tells."""
-    code = os.waitstatus_to_exitcode(status)
-    number = -code if code < 0 else code - isolation.BY_SIGNAL
-    return f" ({signal.Signals(number).name})" if number in set(signal.Signals) else ""
-
-
 def _explain(error: BaseException) -> str:
     """Return why a rehearsal failed; what is not foreseen is no text for the user to read."""
     if isinstance(error, OSError):
         return str(error)
+    if isinstance(error, MemoryError):
+        return _TOO_MUCH_MEMORY
     return f"an unforeseen {type(error).__name__} in the rehearsal itself"
 
 
-_LIBRARIES = frozenset(
-    {
-        *("numpy", "pandas", "scipy", "matplotlib", "seaborn", "sklearn", "statsmodels", "pyarrow"),
-        *("openpyxl", "polars", "sqlite3"),
-        *("bisect", "calendar", "collections", "copy", "csv", "dataclasses", "datetime", "decimal"),
-        *("enum", "fractions", "functools", "glob", "heapq", "io", "itertools", "json", "math"),
-        *("operator", "os", "pathlib", "pprint", "random", "re", "statistics", "string", "sys"),
-        *("textwrap", "time", "typing", "unicodedata", "warnings", "zipfile", "zoneinfo"),
-    }
-)
+_LIBRARIES: Mapping[str, tuple[str, ...]] = {
+    **dict.fromkeys(
+        (
+            *("numpy", "pandas", "pyarrow", "openpyxl", "sqlite3", "seaborn", "scipy", "bisect"),
+            *("calendar", "collections", "copy", "csv", "dataclasses", "datetime", "decimal"),
+            *("enum", "fractions", "functools", "glob", "heapq", "io", "itertools", "json", "math"),
+            *("operator", "os", "pathlib", "pprint", "random", "re", "statistics", "string", "sys"),
+            *("textwrap", "time", "typing", "unicodedata", "warnings", "zipfile", "zoneinfo"),
+        ),
+        (),
+    ),
+    "matplotlib": ("matplotlib.pyplot",),
+    "polars": ("numpy",),
+    "sklearn": ("sklearn.linear_model", "sklearn.model_selection", "sklearn.ensemble"),
+    "statsmodels": ("statsmodels.api", "statsmodels.formula.api"),
+}
+"""Libraries that may be imported for a look, and what else of them is: no part that code chooses,
+since some modules of every library are scripts, tests or settings that act when imported."""
 _READERS = {"read_excel": "openpyxl", "ExcelFile": "openpyxl", "read_parquet": "pyarrow.parquet"}
 """Functions of pandas, and what each imports first."""
-_LATE = {"polars": ("numpy",)}
-"""What libraries import when they are used."""
 
 
 def load_libraries(code: str) -> None:
-    """Import the libraries of the list that code imports, as far as they are installed."""
-    names = [*_list_imports(code)]
-    late = [each for name in names for each in _LATE.get(name.partition(".")[0], ())]
-    for name in dict.fromkeys((*names, *late)):
-        root = name.partition(".")[0]
-        with contextlib.suppress(Exception):  # the code will meet it
-            if root in _LIBRARIES and name not in sys.modules and _is_installed(root):
-                importlib.import_module(name)
+    """Import the libraries of the list that code names, as far as they are installed."""
+    with _installed_only():
+        for name in dict.fromkeys(_list_libraries(code)):
+            if name not in sys.modules:
+                with contextlib.suppress(BaseException):  # the code will meet it
+                    importlib.import_module(name)
 
 
-def _list_imports(code: str) -> Iterator[str]:
+def _list_libraries(code: str) -> Iterator[str]:
     for node in parse_nodes(code) or ():
+        names: list[str] = []
         if isinstance(node, ast.Import):
-            yield from (each.name for each in node.names)
+            names = [each.name for each in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            yield from (node.module, *(f"{node.module}.{each.name}" for each in node.names))
+            names = [node.module]
         elif isinstance(node, ast.Attribute) and node.attr in _READERS:
             yield _READERS[node.attr]
+        for root in (name.partition(".")[0] for name in names):
+            if root in _LIBRARIES:
+                yield from (root, *_LIBRARIES[root])
 
 
-def _is_installed(name: str) -> bool:
-    """Return whether an import would find the installed library, not a file of the user's."""
-    spec = PathFinder.find_spec(name)
-    origin = os.path.realpath(spec.origin) if spec is not None and spec.origin else ""
-    standard = (os.path.realpath(sysconfig.get_path(key)) for key in ("stdlib", "platstdlib"))
-    return is_of_package(origin) or any(origin.startswith(f"{each}{os.sep}") for each in standard)
+@contextlib.contextmanager
+def _installed_only() -> Iterator[None]:
+    """Let imports of this thread find what is installed, and nothing beside it.
+
+    A library looks for others that it can use: a file of the workspace may have such a name.
+    """
+    thread, standard = threading.get_ident(), sysconfig.get_paths()
+    roots = tuple(os.path.realpath(standard[key]) for key in ("stdlib", "platstdlib"))
+    path = [
+        each
+        for each in sys.path
+        if is_of_package(f"{each}/") or os.path.realpath(each).startswith(roots)
+    ]
+
+    class Installed(MetaPathFinder):
+        @staticmethod
+        def find_spec(
+            name: str, path_of_parent: Sequence[str] | None = None, target: object = None
+        ) -> ModuleSpec | None:
+            if threading.get_ident() != thread or path_of_parent is not None:
+                return None
+            for importer in (BuiltinImporter, FrozenImporter):
+                if (spec := importer.find_spec(name)) is not None:
+                    return spec
+            if (spec := PathFinder.find_spec(name, path)) is None:
+                raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+            return spec
+
+    finder = Installed()
+    sys.meta_path.insert(0, finder)
+    try:
+        yield
+    finally:
+        sys.meta_path.remove(finder)
