@@ -134,7 +134,7 @@ def isolation_problems(tmp_path_factory: pytest.TempPathFactory) -> dict[str, st
 
     found: dict[str, str | None] = {}
     for way in WAYS:
-        probe = Probe(build_confinement(tmp_path_factory.mktemp("probe"), (), way))
+        probe = Probe(build_confinement(tmp_path_factory.mktemp("probe"), way))
         probe.start()
         found[way] = probe.finish()
     return found

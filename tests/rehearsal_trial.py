@@ -7,7 +7,7 @@ import io
 import os
 import select
 import signal
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
@@ -20,6 +20,9 @@ from ipyagent.kernel.rehearsal.confinement import Limits, Way
 from ipyagent.kernel.rehearsal.performance import start_rehearsal
 from ipyagent.schema import Run
 from ipyagent.tools.rehearsal import build_confinement
+from ipyagent.tools.rehearsed import Rehearsed
+from ipyagent.tools.reports import judge_report
+from ipyagent.tools.workspace import Workspace
 from patience import PATIENCE
 
 SECONDS = 20.0
@@ -81,19 +84,28 @@ def run_in_fork(code: str, variables: dict[str, Any], seconds: float = 5.0) -> s
 
 
 def rehearse(
-    code: str,
-    variables: dict[str, Any],
-    root: Path,
-    secrets: Collection[str] = (),
-    limits: Limits = LIMITS,
+    code: str, variables: dict[str, Any], root: Path, limits: Limits = LIMITS
 ) -> dict[str, Any]:
     """Rehearse code; return the report, or why there is none as `problem`."""
-    confinement = build_confinement(root, secrets, chosen.way)
+    report, _ = _try(code, variables, root, limits)
+    return report
+
+
+def judge(code: str, variables: dict[str, Any], root: Path, **more: Any) -> Rehearsed:
+    """Rehearse code; return what that means."""
+    report, buffers = _try(code, variables, root, LIMITS)
+    sees = build_confinement(root, chosen.way).sees
+    return judge_report(report, buffers, Workspace(root), code, variables, sees=sees, **more)
+
+
+def _try(
+    code: str, variables: dict[str, Any], root: Path, limits: Limits
+) -> tuple[dict[str, Any], list[memoryview]]:
+    confinement = build_confinement(root, chosen.way)
     rehearsing = start_rehearsal(PlainNamespace(variables), [code], confinement, limits)
     reports, problem = rehearsing.finish()
-    if not reports:
-        return {"problem": problem, "result": {"output": ""}, "attempts": []}
-    return reports[0][0]
+    nothing = {"problem": problem, "result": {"output": ""}, "attempts": []}
+    return reports[0] if reports else (nothing, [])
 
 
 @contextlib.contextmanager

@@ -10,7 +10,6 @@ from repository import parse_sources
 
 REASONS = {
     ("imports.py", "_getframe"): "the interpreter's own way to the code that imports",
-    ("tools/rehearsed.py", "_current_frames"): "nothing else tells what code threads run",
     ("kernel/capture.py", "_showtraceback"): "an `error` message leaks to the page without it",
     ("kernel/recording.py", "_DummyThread"): "a thread that was started without the class Thread",
     ("kernel/recording.py", "_exit"): "os._exit is documented",
@@ -34,8 +33,6 @@ REASONS = {
     ("kernel/rehearsal/watched_values.py", "_mgr"): "the cells of a table, of all columns at once",
     ("kernel/rehearsal/probe.py", "_exit"): "os._exit is documented",
     ("kernel/rehearsal/rehearser.py", "_exit"): "os._exit is documented",
-    ("kernel/rehearsal/surroundings.py", "_ncallbacks"): "atexit tells its number to nobody",
-    ("kernel/rehearsal/surroundings.py", "_registered_with_atexit"): "one of that number",
     ("kernel/variables/tables.py", "_clear_item_cache"): "what pandas 2 keeps of columns; guarded",
     ("kernel/variables/tables.py", "_df"): "a table goes back in place, for all who hold it",
     ("kernel/variables/tables.py", "_mgr"): "a table goes back in place, for all who hold it",

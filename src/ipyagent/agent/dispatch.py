@@ -41,7 +41,7 @@ from ipyagent.schema import (
     ToolStatus,
 )
 from ipyagent.schema.base import now
-from ipyagent.tools.base import Tool, get_command, is_built_in
+from ipyagent.tools.base import Tool, get_command
 from ipyagent.tools.rehearsed import RehearsalContext, Rehearsed, Rehearser
 from ipyagent.tools.result_conversion import error_result
 
@@ -58,23 +58,25 @@ class Look:
 
     rehearser: Rehearser
     code: str
-    context: RehearsalContext
-
-    def __post_init__(self) -> None:
-        self._is_over = False
-        self._task = asyncio.ensure_future(self.rehearser.rehearse((self.code,), self.context))
+    asks_meanwhile: bool
+    """True: the user is asked while it goes on."""
+    task: asyncio.Future[Sequence[Rehearsed]]
+    _is_over: bool = False
 
     @classmethod
     def begin(cls, tool: Tool, arguments: JsonDict, context: RehearsalContext) -> Look:
         """Begin to rehearse a call of a tool that can be rehearsed."""
         assert tool.make_rehearser is not None  # noqa: S101
-        code = get_command(arguments, tool.command or "") or ""
-        return cls(tool.make_rehearser(), code, context)
+        rehearser, code = tool.make_rehearser(), get_command(arguments, tool.command or "") or ""
+        beside = context.beside_question() if rehearser.asks_at_once(arguments) else None
+        keeps = bool(arguments.get("keep"))
+        trying = rehearser.rehearse((code,), beside or context, keeps=keeps)
+        return cls(rehearser, code, beside is not None, asyncio.ensure_future(trying))
 
     @property
     def finding(self) -> Rehearsed | None:
         """The rehearsal and its result; None while it goes on, and once it is of no use."""
-        task = self._task
+        task = self.task
         has_result = task.done() and not task.cancelled() and not self._is_over
         return task.result()[0] if has_result else None
 
@@ -89,8 +91,8 @@ class Look:
         return Answer(Decision.AUTO, DecidedBy.REHEARSAL, reason)
 
     async def wait(self) -> None:
-        """Wait until it has ended, as long as a question may wait for it."""
-        await asyncio.wait([self._task], timeout=self.context.patience)
+        """Wait until it has ended, or the user can be asked."""
+        await asyncio.wait([self.task], timeout=0 if self.asks_meanwhile else None)
 
     def close_question(self, approvals: Approvals, approval: Approval) -> None:
         """Answer an open question once it turns out to be unnecessary; the first answer wins."""
@@ -103,12 +105,12 @@ class Look:
 
     def when_done(self, job: Callable[[], object]) -> None:
         """Do something once it has ended, in the run's loop."""
-        self._task.add_done_callback(lambda _: job())
+        self.task.add_done_callback(lambda _: job())
 
     def end(self) -> None:
         """End it if it still goes on; what it found is of no use any more."""
         self._is_over = True
-        self._task.cancel()
+        self.task.cancel()
 
     def result(self) -> ToolResult:
         """Return the call's result, on the main thread; raises AgentError."""
@@ -359,10 +361,8 @@ class Dispatcher:
         self._emit(ToolRunning(step=self.step, call_id=call.id))
         if not await self._record_intent(call):
             return
-        changes = _may_change_something(tool)
-        self.context.calls.seen += changes
         if self.context.rehearsal is not None:
-            await self.context.rehearsal.make_way(changes=changes)
+            await self.context.rehearsal.wait_until_loaded()
         self._update_execution(call.id, started_at=now())
         begun = time.monotonic()
         post, watch = self.context.main.post, self.context.watch
@@ -379,7 +379,6 @@ class Dispatcher:
             raise
         finally:
             telling.cancel()
-            self.context.calls.seen += changes
             self._update_execution(call.id, duration=max(0.0, time.monotonic() - begun))
         status = ToolStatus.SUCCESS if result.success else ToolStatus.FAILED
         self._finish_call(call.id, status, result)
@@ -438,11 +437,6 @@ class Dispatcher:
             call_id, status=status, result=result, source=source, rehearsal=rehearsal
         )
         self._emit(ToolFinished(step=self.step, execution=self._executions[call_id]))
-
-
-def _may_change_something(tool: Tool) -> bool:
-    """Return whether a call of a tool may change variables or files."""
-    return tool.sensitive or not (tool.parallel or is_built_in(tool))
 
 
 def _name_change(execution: ToolExecution, result: ToolResult) -> ToolResult:

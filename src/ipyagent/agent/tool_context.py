@@ -23,7 +23,7 @@ from ipyagent.kernel.request_logs import logs_of
 from ipyagent.schema import STANDARD, Rehearsal, ToolExecution, ToolResult, ToolStatus
 from ipyagent.schema.results import SO_FAR
 from ipyagent.tools.base import Tool, Toolbox, Where, is_built_in
-from ipyagent.tools.rehearsed import Calls, RehearsalContext
+from ipyagent.tools.rehearsed import RehearsalContext
 from ipyagent.tools.result_conversion import as_result, error_result, truncate_result
 
 PATIENCE = 1.5
@@ -203,8 +203,6 @@ class ToolContext:
     """The result of every call when calls are only checked."""
     rehearsal: RehearsalContext | None = None
     """The parts of the run that a rehearsal needs; None: code is not tried on a copy."""
-    calls: Calls = field(default_factory=Calls)
-    """Counts those that may change something."""
     max_chars: int | None = None
     """Characters of a result at most, if the model's context is short."""
     watch: Watch | None = None

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import types
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Protocol
@@ -104,7 +105,10 @@ class Namespace(Protocol):
 
     def take_over(self, result: ToolResult, adoption: Adoption) -> ToolResult:
         """Bind and delete variables; return the result of the code that did, with these changes."""
+        from ipyagent.kernel.rehearsal.adoption import restore_random_states  # few prompts run code
+
         before = take_snapshot(self, "\n".join((*adoption.values, *adoption.gone)))
+        restore_random_states(adoption.random, self.bindings())
         self.bindings().update(adoption.values)
         for name in adoption.gone:
             self.bindings().pop(name, None)
@@ -113,6 +117,10 @@ class Namespace(Protocol):
 
     def runs_as_written(self, code: str) -> bool:
         """Return whether what runs for `code` is what Python reads in it, from any thread."""
+        ...
+
+    def as_python(self, code: str) -> str:
+        """Return the Python that runs for `code`, from any thread."""
         ...
 
 
@@ -160,6 +168,12 @@ class ShellNamespace(Namespace):
         """Return whether neither magics nor transformers make other code of it."""
         return runs_as_written(self.shell, code)
 
+    def as_python(self, code: str) -> str:
+        """Return the code with calls in the place of magics; as it is if it is no cell."""
+        with suppress(Exception):  # a transformer of the user's may raise anything
+            return self.shell.transform_cell(code)
+        return code
+
     async def _run_async(self, code: str, outputs: Outputs | None) -> ToolResult:
         before = take_snapshot(self, code)
         return before.annotate(await run_async(self.shell, code, outputs), self.variables())
@@ -194,6 +208,10 @@ class PlainNamespace(Namespace):
     def runs_as_written(self, code: str) -> bool:
         """Return true: no shell rewrites it."""
         return True
+
+    def as_python(self, code: str) -> str:
+        """Return the code itself."""
+        return code
 
 
 class WatchedNamespace:
@@ -235,6 +253,10 @@ class WatchedNamespace:
     def runs_as_written(self, code: str) -> bool:
         """Return whether what runs is what Python reads in `code`."""
         return self._namespace.runs_as_written(code)
+
+    def as_python(self, code: str) -> str:
+        """Return the Python that runs for `code`."""
+        return self._namespace.as_python(code)
 
     async def _await(self, result: Awaitable[ToolResult]) -> ToolResult:
         return self._look_at(await result)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
@@ -28,8 +27,14 @@ def prepare() -> None:
         os.environ.setdefault(name, value)
 
 
+def forget_environment() -> None:
+    """Forget the environment at the start, with the keys in it."""
+    for each in (_snapshot, start_environ()):
+        each.clear()
+
+
 @cache
-def start_environ() -> Mapping[str, str]:
+def start_environ() -> dict[str, str]:
     """Return the environment with which this process was started.
 
     If the system does not tell, the one when this module was imported.

@@ -196,6 +196,10 @@ class Redactor:
             self._finder = finder
             self._recent, self._clean = {}, {}
 
+    def forget(self) -> None:
+        """Forget all values."""
+        self.__init__()  # type: ignore[misc]
+
     def text(self, text: str) -> str:
         """Return the text without its secrets."""
         if len(text) > _RECENT_LENGTH:

@@ -76,10 +76,13 @@ def namespace_tools(
         effects=lambda preview: sourced.analyze(preview.text),
         make_rehearser=make_rehearser if workspace is not None else None,
     )
-    def run_python(code: str) -> ToolResult | Awaitable[ToolResult]:
+    def run_python(code: str, keep: bool = False) -> ToolResult | Awaitable[ToolResult]:
         """Run a cell among the notebook's live variables; %magics, !commands and await work.
 
-        Returns printed text, the last expression, figures, errors, and names that are new.
+        Returns printed text, the last expression, figures, errors, and names that are new. It runs
+        on a copy of the kernel if it can: new data, imports and functions stay, all else is left
+        there. With keep=true it runs in the kernel, once the user agrees: fitted models, classes,
+        connections and settings stay too.
         """
         return sourced.run(code)
 
@@ -87,7 +90,7 @@ def namespace_tools(
     return [*looking, run_python] if python else looking
 
 
-def _preview_code(code: str) -> Preview:
+def _preview_code(code: str, keep: bool = False) -> Preview:
     return Preview(kind="code", language="python", text=code)
 
 

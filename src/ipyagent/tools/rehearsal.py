@@ -11,7 +11,7 @@ import mimetypes
 import re
 import sys
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
@@ -24,14 +24,14 @@ from ipyagent.json_types import JsonDict
 from ipyagent.kernel.describe.safe_inspect import module_name
 from ipyagent.kernel.main_thread import without_interrupts
 from ipyagent.kernel.rehearsal.confinement import Confinement, Limits, Way
-from ipyagent.kernel.rehearsal.memory import describe_shared_memory, signing_keys
+from ipyagent.kernel.rehearsal.libraries import load_libraries
+from ipyagent.kernel.rehearsal.memory import describe_shared_memory
 from ipyagent.kernel.rehearsal.performance import start_rehearsal
 from ipyagent.kernel.rehearsal.probe import Probe
 from ipyagent.kernel.rehearsal.rehearser import (
     NotRehearsedError,
     Rehearsing,
     Report,
-    load_libraries,
     start_isolated,
 )
 from ipyagent.kernel.variables.reach import (
@@ -44,19 +44,17 @@ from ipyagent.kernel.variables.reach import (
 )
 from ipyagent.schema import Rehearsal, RehearsalOutcome, ToolResult
 from ipyagent.tools.path_rules import STATE
-from ipyagent.tools.rehearsed import UNTRIED, KeptCopy, RehearsalContext, Rehearsed
+from ipyagent.tools.rehearsed import UNTRIED, RehearsalContext, Rehearsed
 from ipyagent.tools.reports import judge_report
 from ipyagent.tools.sandbox import bubblewrap, seccomp
 from ipyagent.tools.sandbox.protected_paths import WorkspaceScan
 from ipyagent.tools.tracked_namespace import TrackedNamespace
 from ipyagent.tools.workspace import Workspace
 
-_LEFT = (
-    "(Tried on a copy of the kernel, where this was left: {}. Later looks of this run find it "
-    "there. If the user needs it, send the same code again: the user is then asked.)"
-)
+_LEFT = "(Left on the copy of the kernel where this ran: {}. To have it, send it with keep=true.)"
 _GONE = (
-    "(Made on an earlier copy of the kernel, and left there: {}. Make this in the same code, too.)"
+    "(Left on an earlier copy of the kernel: {}. Make it in the same code, or send the code that "
+    "makes it with keep=true.)"
 )
 
 
@@ -80,9 +78,7 @@ def machine_facts(groups: str) -> Iterator[str]:
                 yield from (str(folder / name) for name in _CPU_LIMITS + _MEMORY_LIMITS)
 
 
-def build_confinement(
-    root: Path, secrets: Collection[str] = (), way: Way = "namespaces"
-) -> Confinement:
+def build_confinement(root: Path, way: Way = "namespaces") -> Confinement:
     """Return the confinement for a workspace; raises AgentError if there is too much to scan."""
     python = bubblewrap.python_paths(str(root))
     guarded = WorkspaceScan(root, python).run()
@@ -98,9 +94,7 @@ def build_confinement(
         hidden_folders=(STATE, *guarded.hidden_folders),
         call_filter=seccomp.build_filter(processes=False, namespaces=way == "namespaces"),
         variables=frozenset(bubblewrap.kept_variables()),
-        secrets=frozenset(secrets),
         way=way,
-        entries=guarded.entries if way == "namespaces" else 0,
     )
 
 
@@ -115,7 +109,17 @@ class CodeRehearser:
     def __init__(self, namespace: TrackedNamespace, workspace: Workspace) -> None:
         self._namespace, self._workspace = namespace, workspace
 
-    async def rehearse(self, codes: Sequence[str], context: RehearsalContext) -> list[Rehearsed]:
+    def asks_at_once(self, arguments: JsonDict) -> bool:
+        """Return whether a call says itself that it changes what is there."""
+        bindings = self._namespace.plain.bindings()
+        code = self._namespace.plain.as_python(str(arguments.get("code")))
+        bound = stored_names(code) | {node.name for node in list_definitions(code)}
+        there = bindings.keys() - self._namespace.plain.own.names(bindings)
+        return bool(arguments.get("keep") or (bound - names_of_loops(code)) & there)
+
+    async def rehearse(
+        self, codes: Sequence[str], context: RehearsalContext, *, keeps: bool = False
+    ) -> list[Rehearsed]:
         """Run codes on a copy of the kernel, in turn; never raises but if it is cancelled."""
         begun = time.monotonic()
         try:
@@ -128,6 +132,10 @@ class CodeRehearser:
         if until < len(found):
             found, problem = found[:until], "a step before it failed there"
         skipped = Rehearsed(Rehearsal(outcome=RehearsalOutcome.SKIPPED, reason=problem))
+        if keeps:
+            found = [each.as_kept() for each in found]
+        elif not context.adopts_new:
+            found = [each.as_asked() for each in found]
         return found + [skipped] * (len(codes) - len(found))
 
     async def _try(
@@ -141,89 +149,29 @@ class CodeRehearser:
         if isolation.problem is not None:
             raise NotRehearsedError(isolation.problem)
         confinement = await threads(context.threads, self._prepare, codes, context)
-        if len(codes) == 1:
-            return await self._look(codes[0], confinement, context)
-        limits = Limits(seconds=context.seconds * len(codes))
-        starting = context.post(partial(self._start, codes, confinement, limits))
-        listen = partial(Rehearsing.finish, count=len(codes))
-        reports, problem = await _wait_for(starting, listen, context)
+        starting = context.post(partial(self._start, codes, confinement, context))
+        reports, problem = await _wait_for(starting, len(codes), context)
+        judge = partial(self._judge, sees=confinement.sees)
         pairs = zip(codes, reports, strict=False)
-        return [await self._judge(*each, context, may_leave=False) for each in pairs], problem
+        return [await threads(context.threads, judge, *each) for each in pairs], problem
 
-    async def _look(
-        self, code: str, confinement: Confinement, context: RehearsalContext
-    ) -> tuple[list[Rehearsed], str]:
-        """Return what one code comes to, where earlier looks left what they made.
-
-        What needs a question is tried as it would run in the kernel, which has none of this.
-        """
-        namespace, calls = self._namespace.plain, context.isolation.calls
-        limits = Limits(seconds=context.seconds)
-
-        def begin(definitions: str) -> KeptCopy:
-            start = partial(self._start, [code], confinement, limits, definitions)
-            state, modules = calls.read_state(namespace.bindings()), frozenset(sys.modules)
-            return KeptCopy(context.post(start), confinement, modules, calls, state)
-
-        made, found, problem = self._namespace.definitions_for(code), list[Rehearsed](), ""
-        copy = context.keeper.take()
-        comes_again = bool(_without_loops(code, self._namespace.left.get(code, ())))
-        if copy is not None and (comes_again or not copy.fits(confinement, namespace.bindings())):
-            await context.end(copy)
-            copy = None
-        if copy is not None:
-            request = copy.describe_kernel(namespace) | {"code": code, "definitions": made}
-            found, problem = await self._look_on(copy, code, context, request)
-        elif made:
-            found, problem = await self._look_on(begin(made), code, context)
-        if found and found[0].result is not None:
-            return found, problem
-        if found and made and confinement.way == "Landlock":
-            # There, code that writes fails before it misses anything.
-            return [_remind(_miss(made), code, {each.name for each in list_definitions(made)})], ""
-        return await self._look_on(begin(""), code, context)
-
-    async def _look_on(
-        self,
-        copy: KeptCopy,
-        code: str,
-        context: RehearsalContext,
-        request: JsonDict | None = None,
-    ) -> tuple[list[Rehearsed], str]:
-        """Return what code comes to on a copy, and why that is not known; keep it if it is of use.
-
-        `request` asks one that was kept for it.
-        """
-        read = Rehearsing.listen if request is None else partial(Rehearsing.go_on, request=request)
-        reports, problem = await _wait_for(copy.starting, read, context)
-        if problem:
-            return [], problem
-        copy.is_ahead = True
-        context.keeper.keep(copy)
-        found = await self._judge(code, reports[0], context, may_leave=context.adopts_new)
-        is_of_use = request is not None or bool(_without_loops(code, found.rehearsal.left))
-        if found.result is None or not is_of_use or found.is_half:
-            await context.end(context.keeper.take())
-            return [found], ""
-        return [replace(found, copy=copy)], ""
-
-    async def _judge(
-        self, code: str, given: Report, context: RehearsalContext, *, may_leave: bool
-    ) -> Rehearsed:
-        """Return what a report means; if the code lacks what a copy has, the model is told."""
-        threads, (report, buffers) = asyncio.get_running_loop().run_in_executor, given
-        namespace, left = self._namespace.plain, self._namespace.left
+    def _judge(self, code: str, given: Report, sees: Callable[[str], bool]) -> Rehearsed:
+        """Return what a report means; if the code lacks what a copy had, the model is told."""
+        (report, buffers), namespace = given, self._namespace.plain
         if type(written := report.get("written")) is list and written:
             namespace.written[code] = {*map(str, written)}
-        existing = namespace.bindings()
-        judge = partial(judge_report, may_leave=may_leave, comes_again=code in left)
-        own = namespace.own.names(existing)
-        parts = report, buffers, self._workspace, existing, own
-        judged = await threads(context.threads, judge, *parts)
-        if judged.rehearsal.left:
-            left[code] = judged.rehearsal.left
-        judged = _remind(judged, code, set().union(*left.values()) - existing.keys())
-        return judged if context.adopts_new else judged.as_asked()
+        bindings = namespace.bindings()
+        own = namespace.own.names(bindings)
+        python = namespace.as_python(code)
+        judged = judge_report(report, buffers, self._workspace, python, bindings, own, sees)
+        left = self._namespace.left
+        left |= {each.partition(" ")[0] for each in judged.rehearsal.left}
+        error = (judged.result and judged.result.error) or ""
+        missing = [name for name in left if f"NameError: name '{name}' is not defined" in error]
+        if judged.result is None or not missing:
+            return judged
+        note = _GONE.format(", ".join(sorted({*missing, *(left & loaded_names(code))})))
+        return replace(judged, result=judged.result.with_note(note, only_model=True))
 
     async def _choose_way(self, context: RehearsalContext) -> None:
         """Find out how rehearsals can be isolated here, if at all."""
@@ -231,7 +179,7 @@ class CodeRehearser:
         problems: list[str] = []
         for way in get_args(Way):
             root = self._workspace.root
-            confinement = await threads(context.threads, build_confinement, root, (), way)
+            confinement = await threads(context.threads, build_confinement, root, way)
             context.isolation.way, problem = way, await _probe(confinement, context)
             if problem is None:
                 break
@@ -242,18 +190,17 @@ class CodeRehearser:
         """Return the confinement, once the libraries that the codes import are loaded."""
         with context.isolation.loading:
             for code in codes:
-                load_libraries(code)
-        secrets = {*context.secrets, *signing_keys()}
-        return build_confinement(self._workspace.root, secrets, context.isolation.way)
+                load_libraries(self._namespace.plain.as_python(code))
+        return build_confinement(self._workspace.root, context.isolation.way)
 
     @without_interrupts
     def _start(
-        self, codes: Sequence[str], confinement: Confinement, limits: Limits, definitions: str = ""
+        self, codes: Sequence[str], confinement: Confinement, context: RehearsalContext
     ) -> Rehearsing:
-        namespace = self._namespace.plain
+        namespace, limits = self._namespace.plain, context.limits
         if any(uses_polars(code, namespace.bindings()) for code in codes):
             raise NotRehearsedError("polars does not survive a fork")
-        return start_rehearsal(namespace, codes, confinement, limits, definitions)
+        return start_rehearsal(namespace, codes, confinement, limits, context.forget)
 
     def take_over(self, code: str, rehearsed: Rehearsed) -> ToolResult:
         """Return the result of a look, on the main thread, as if the code had run here.
@@ -262,63 +209,23 @@ class CodeRehearser:
         """
         assert rehearsed.result is not None  # noqa: S101 - only then it is asked for
         adoption = rehearsed.adoption or Adoption({}, set())
-        copy, bindings = rehearsed.copy, self._namespace.plain.bindings()
-        if copy is None:
-            result = self._namespace.take_over(code, rehearsed.result, adoption, {})
-        else:
-            is_alike = copy.state == copy.calls.read_state(bindings)
-            result = self._namespace.take_over(code, rehearsed.result, adoption, copy.sources)
-            copy.is_ahead, copy.state = not is_alike, copy.calls.read_state(bindings)
-        left = ", ".join(_without_loops(code, rehearsed.rehearsal.left))
+        result = self._namespace.take_over(code, rehearsed.result, adoption)
+        left = ", ".join(rehearsed.rehearsal.left)
         return result.with_note(_LEFT.format(left), only_model=True) if left else result
 
 
-def _without_loops(code: str, left: Iterable[str]) -> list[str]:
-    """Return what was left, but for names that only loops bind."""
-    loops = names_of_loops(code)
-    return [each for each in left if each not in loops]
-
-
-def _miss(definitions: str) -> Rehearsed:
-    """Return what code comes to where nobody has made what it needs."""
-    error = f"NameError: name '{list_definitions(definitions)[0].name}' is not defined"
-    failed = Rehearsal(outcome=RehearsalOutcome.FAILED)
-    return Rehearsed(failed, ToolResult(success=False, error=error))
-
-
-def _remind(found: Rehearsed, code: str, left: Collection[str]) -> Rehearsed:
-    """Return what was found; where code lacks what was left on a copy, the model is told."""
-    error = (found.result and found.result.error) or ""
-    missing = [name for name in left if f"NameError: name '{name}' is not defined" in error]
-    if found.result is None or not missing:
-        return found
-    others = (loaded_names(code) & {*left}) - stored_names(code)
-    note = _GONE.format(", ".join(sorted({*missing, *others})))
-    return replace(found, result=found.result.with_note(note, only_model=True))
-
-
 async def _wait_for(
-    starting: Future[Rehearsing],
-    read: Callable[[Rehearsing], tuple[list[Report], str]],
-    context: RehearsalContext,
+    starting: Future[Rehearsing], count: int, context: RehearsalContext
 ) -> tuple[list[Report], str]:
-    """Return what is read of a process; whoever stops waiting ends it, and it is waited for."""
-    reading = context.threads.submit(lambda: read(starting.result()))
-    waiting = asyncio.wrap_future(reading)
+    """Return the reports of a process; whoever stops waiting ends it, and it is waited for."""
+    reading = context.threads.submit(lambda: starting.result().finish(count))
     try:
-        return await asyncio.shield(waiting)
+        return await asyncio.shield(asyncio.wrap_future(reading))
     except asyncio.CancelledError:
-        waiting.add_done_callback(lambda done: done.cancelled() or done.exception())
-        if not starting.cancel() and not reading.done():
+        reading.add_done_callback(lambda done: done.cancelled() or done.exception())
+        if not starting.cancel():
             starting.add_done_callback(_stop)
-        reading.add_done_callback(partial(_end_unread, starting))
         raise
-
-
-def _end_unread(starting: Future[Rehearsing], reading: Future[tuple[list[Report], str]]) -> None:
-    """End a process that nobody waits for, unless it has ended because it failed."""
-    if reading.exception() is None and not reading.result()[1]:
-        starting.result().end()
 
 
 def _check_process() -> None:

@@ -7,12 +7,14 @@ one can only say what the code could have printed as well, or bind new names to 
 from __future__ import annotations
 
 import builtins
+import errno
+import glob
 import keyword
+import os
 import re
 import stat
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Literal
 from unicodedata import normalize
@@ -22,11 +24,13 @@ from pydantic import ValidationError
 from ipyagent.errors import AgentError
 from ipyagent.json_types import JsonDict
 from ipyagent.kernel.images import as_image
+from ipyagent.kernel.protocols import Variables
+from ipyagent.kernel.rehearsal.adoption import is_random_state, resolve_names
+from ipyagent.kernel.rehearsal.attempts import CHANGES, REACHES
 from ipyagent.kernel.rehearsal.performance import digest_file
 from ipyagent.kernel.rehearsal.plain_cells import NotPlainError
 from ipyagent.kernel.rehearsal.plain_data import read_all
 from ipyagent.kernel.rehearsal.rehearser import NotRehearsedError
-from ipyagent.kernel.rehearsal.surroundings import PASSING
 from ipyagent.schema import (
     Display,
     FileEffect,
@@ -46,129 +50,116 @@ _SHOWN = frozenset({"text/html", "text/markdown", "text/latex", "image/svg+xml"}
     "application/json",
     "text/plain",
 }
-_PLAIN_ERRORS = {
-    name
-    for name, each in vars(builtins).items()
-    if isinstance(each, type)
-    and issubclass(each, Exception)
-    and not issubclass(each, OSError | ImportError | MemoryError | EOFError | RecursionError)
-} | {"UndefinedVariableError", "MergeError", "AxisError", "LinAlgError"}
-"""Errors that can hardly come from the isolation."""
-
 UNKEPT = "(Tried on a copy of the kernel: nothing that it did before the error was kept.)"
+
+
+_ISOLATED = re.compile(
+    "|".join(
+        [
+            *map(os.strerror, (errno.EROFS, errno.EPERM, errno.EACCES, errno.EBADF)),
+            *map(os.strerror, (errno.ENETUNREACH, errno.ENOSYS)),
+            *("name resolution", "readonly database", "disk I/O error", "unable to open database"),
+            *("can't start new thread", "cannot allocate memory", "MemoryError"),
+        ]
+    ),
+    re.IGNORECASE,
+)
+"""Errors of code that met the isolation, and was not seen to: code in C."""
+_PATHS = re.compile(r"/[^\s'\"`:,;()<>]+")
 
 
 def judge_report(
     report: JsonDict,
     buffers: Sequence[memoryview],
     workspace: Workspace,
-    existing: Mapping[str, object],
+    code: str,
+    bindings: Variables,
     own: Collection[str] = (),
-    *,
-    may_leave: bool = False,
-    comes_again: bool = False,
+    sees: Callable[[str], bool] = lambda path: True,
 ) -> Rehearsed:
     """Return what a report means; raises NotRehearsedError if it makes no sense.
 
-    `existing` are the variables that its data may refer to, `own` those that the run has made.
-    `may_leave`: names that only loops bind may stay on the copy, and what code makes for its own
-    output, unless it `comes_again`.
+    `bindings` are the variables that its data may refer to, `own` those that the run has made.
+    `sees` tells of a path whether the code saw it as it is.
     """
     try:
         result = _read_result(report["result"])
-        passing, loops = ({*map(str, report[each])} for each in ("passing", "loops"))
-        attempts, around = report["attempts"], report["around"]
+        attempts = [each for each in map(str, report["attempts"]) if _makes_difference(each)]
+        unclear = report["unclear"]
         found = Rehearsal(
             outcome=RehearsalOutcome.CHANGES,
             variables=tuple(_read_variables(report["variables"])),
             files=tuple(_read_files(report["files"], workspace)),
             result=result,
-            texts=tuple(str(each)[:_TEXT] for each in (*around[:_TEXTS], *attempts[:_TEXTS])),
+            texts=tuple(str(each)[:_TEXT] for each in (*unclear[:_TEXTS], *attempts[:_TEXTS])),
+            left=tuple(str(each)[:_TEXT] for each in report["left"][:_TEXTS]),
         )
+        resolved = [str(each) for each in report["resolved"][:_CHANGES]]
+        nodes = dict(report["adoption"])
     except (KeyError, TypeError, ValueError, AttributeError, ValidationError):
         raise NotRehearsedError("its report makes no sense") from None
     if not result.success:
-        if attempts or not _is_of_code(result.error or "", around):
-            return Rehearsed(found)
-        failed = Rehearsal(outcome=RehearsalOutcome.FAILED)
-        is_half = bool(found.files or found.texts) or any(
-            each.change != "created" for each in found.variables
-        )
-        result = result if _is_clean(found) else result.with_note(UNKEPT)
-        return Rehearsed(failed, result, is_half=is_half)
-    kept = found
-    if may_leave and _shows(result) and not comes_again:
-        kept = _leave_passing(found, passing, loops, PASSING)
-    elif may_leave:
-        kept = _leave_passing(found, (), loops, {})
-    if _is_clean(kept):
-        return Rehearsed(Rehearsal(outcome=RehearsalOutcome.LOOKED, left=kept.left), result)
-    nodes, names = report.get("adoption"), {each.name for each in kept.variables}
-    is_own = all(
-        (each.change == "created" and is_bindable(each.name))
-        or (each.change != "created" and each.name in own)
-        for each in kept.variables
-    )
-    gone = [each.name for each in kept.variables if each.change == "deleted"]
-    if kept.files or kept.texts or not is_own or type(nodes) is not dict:
-        return Rehearsed(found)
-    if nodes.keys() != names.difference(gone):
-        return Rehearsed(found)
-    try:
-        adoption = replace(read_all(nodes, buffers, existing), gone=gone)
-    except NotPlainError:
-        return Rehearsed(found)
-    adopted = kept.model_copy(update={"outcome": RehearsalOutcome.ADOPTED, "result": None})
-    return Rehearsed(adopted, result, adoption)
-
-
-def _is_clean(found: Rehearsal) -> bool:
-    return not (found.variables or found.files or found.texts)
-
-
-_OF_QUERIES = re.compile(r"no such (column|table)|syntax error")
-
-
-def _is_of_code(error: str, around: Collection[str]) -> bool:
-    """Return whether code would fail with this error outside of the isolation, too."""
-    kind, _, text = error.partition(":")
-    if kind in ("OperationalError", "DatabaseError"):
-        # A connection that has lost its file is named there: its database is empty.
-        return _OF_QUERIES.search(text) is not None and not around
-    if kind != "ModuleNotFoundError":
-        return kind in _PLAIN_ERRORS and text != " no running event loop"  # a fork has none
-    name = text.partition("'")[2].partition("'")[0].partition(".")[0]
-    return bool(name) and PathFinder.find_spec(name) is None
-
-
-def _shows(result: ToolResult) -> bool:
-    """Return whether there is something to look at: else the changes are what code is for."""
-    return bool(result.output.strip() or result.images or result.displays)
-
-
-def _leave_passing(
-    found: Rehearsal,
-    passing: Collection[str],
-    loops: Collection[str],
-    settings: Mapping[str, str],
-) -> Rehearsal:
-    """Return the rehearsal without what its code has made for its own output, which is named.
-
-    That is what is `passing`, names that only `loops` bind, and `settings`, by their text.
-    """
-    may_go = {"created": {*passing, *loops}, "changed": loops}
-    gone = [
-        each.name
+        is_of_code = not attempts and not _meets_isolation(result.error or "", sees)
+        if not is_of_code:
+            return Rehearsed(_without_result(found), has_failed=True)
+        return _judge_failure(found, result)
+    is_allowed = all(
+        is_bindable(each.name) if each.change == "created" else each.name in own
         for each in found.variables
-        if each.name in may_go.get(each.change, ()) and is_bindable(each.name)
-    ]
-    return found.model_copy(
-        update={
-            "variables": tuple(each for each in found.variables if each.name not in gone),
-            "texts": tuple(each for each in found.texts if each not in settings),
-            "left": (*gone, *(settings[text] for text in found.texts if text in settings)),
-        }
     )
+    if found.files or found.texts or not is_allowed:
+        return Rehearsed(_without_result(found) if attempts else found)
+    if not all(_is_free(name, bindings, own) for name in (*nodes, *resolved)):
+        raise NotRehearsedError("its report makes no sense")
+    try:
+        data = read_all(nodes, buffers, bindings)
+    except NotPlainError:
+        raise NotRehearsedError("its data makes no sense") from None
+    random = {name: each for name, each in data.values.items() if is_random_state(name)}
+    values = {name: each for name, each in data.values.items() if name not in random}
+    values |= resolve_names(code, resolved, bindings)
+    gone = [each.name for each in found.variables if each.change == "deleted"]
+    kept = tuple(each for each in found.variables if each.name in values or each.name in gone)
+    missing = tuple(name for name in resolved if name not in values)
+    outcome = RehearsalOutcome.ADOPTED if kept else RehearsalOutcome.LOOKED
+    judged = Rehearsal(outcome=outcome, variables=kept, left=(*missing, *found.left))
+    adoption = replace(data, values=values, gone=gone, random=random)
+    return Rehearsed(judged, result, adoption, asked=found)
+
+
+def _makes_difference(attempt: str) -> bool:
+    """Return whether code would do otherwise outside: not for a path at which nothing is."""
+    path = Path(attempt.removeprefix(REACHES).removeprefix(CHANGES))
+    if str(path) == attempt or os.path.lexists(path):
+        return True
+    return path.parent.is_dir() if attempt.startswith(CHANGES) else bool(glob.glob(str(path)))  # noqa: PTH207
+
+
+def _judge_failure(found: Rehearsal, result: ToolResult) -> Rehearsed:
+    failed = Rehearsal(outcome=RehearsalOutcome.FAILED)
+    has_changed = found.files or found.texts or found.variables
+    result = result.with_note(UNKEPT) if has_changed else result
+    return Rehearsed(failed, result, has_failed=True)
+
+
+def _without_result(found: Rehearsal) -> Rehearsal:
+    """Return a rehearsal of right code that met the isolation: not with the error that it got."""
+    return found.model_copy(update={"result": None})
+
+
+def _meets_isolation(error: str, sees: Callable[[str], bool]) -> bool:
+    """Return whether an error would not come outside, where more can be reached."""
+    if _ISOLATED.search(error):
+        return True
+    paths = map(os.path.realpath, _PATHS.findall(error))
+    return any(os.path.lexists(path) and not sees(path) for path in paths)
+
+
+def _is_free(name: str, bindings: Mapping[str, object], own: Collection[str]) -> bool:
+    """Return whether a report may bind a name: it is new, or the run's own."""
+    if is_random_state(name):
+        return True
+    return is_bindable(name) and (name not in bindings or name in own)
 
 
 def _read_result(data: JsonDict) -> ToolResult:

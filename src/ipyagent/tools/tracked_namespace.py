@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 
@@ -21,10 +20,7 @@ from ipyagent.kernel.outputs import Outputs
 from ipyagent.kernel.prose import holds_prose, value_holds_prose
 from ipyagent.kernel.variables.reach import (
     Adoption,
-    list_definitions,
-    loaded_names,
     names_of_loops,
-    stored_names,
 )
 from ipyagent.plaintext import spell
 from ipyagent.schema import ToolResult, VariableChange
@@ -54,8 +50,8 @@ class TrackedNamespace:
         """`description_of` returns the description of a file that the model has, or ""."""
         self._namespace, self._provenance = namespace, provenance
         self._description_of = description_of
-        self.left: dict[str, tuple[str, ...]] = {}
-        """By code: the names that it left on a copy. Sent again, it is asked about."""
+        self.left: set[str] = set()
+        """Names that were left on copies of the kernel."""
 
     def variables(self) -> Mapping[str, object]:
         """Return the user's variables by name."""
@@ -108,38 +104,18 @@ class TrackedNamespace:
         """The namespace without labels."""
         return self._namespace
 
-    def definitions_for(self, code: str) -> str:
-        """Return the functions and classes that were left on a copy, as far as code needs them."""
-        own = stored_names(code) | {node.name for node in list_definitions(code)}
-        known = {*self.variables(), *own}
-        made = {
-            node.name: ast.unparse(node)
-            for earlier, names in self.left.items()
-            for node in list_definitions(earlier)
-            if node.name in names and node.name not in known
-        }
-        needed, text = set[str](), code
-        while more := loaded_names(text) & made.keys() - needed:
-            needed |= more
-            text = "\n".join(made[name] for name in more)
-        return "\n".join(made[name] for name in made if name in needed)
-
-    def take_over(
-        self, code: str, result: ToolResult, adoption: Adoption, sources: dict[str, None]
-    ) -> ToolResult:
+    def take_over(self, code: str, result: ToolResult, adoption: Adoption) -> ToolResult:
         """Bind names to the data that code made on a copy of the variables; label its result.
 
-        `sources` are those of what was read on that copy; those of this code are added. Raises
-        AgentError if one of the names is another's by now, and then changes none.
+        Raises AgentError if one of the names is another's by now, and then changes none.
         """
         bindings = self._namespace.bindings()
         own = self._namespace.own.names(bindings)
         names = (*adoption.values, *adoption.gone)
         if taken := [name for name in names if name in bindings and name not in own]:
             raise AgentError(f"{taken[0]} is defined by now, so it was not replaced; run it again")
-        effects = self.analyze(f"{self.definitions_for(code)}\n{code}")
-        origins = (*sources, *self._labels_loaded(effects, self.variables()))
-        sources |= dict.fromkeys((*origins, *_list_outer_sources(effects)))
+        effects = self.analyze(code)
+        origins = self._labels_loaded(effects, self.variables())
         received = self._namespace.take_over(result, adoption)
         return self._label_result(received, code, effects, origins)
 

@@ -6,7 +6,6 @@ import asyncio
 import os
 import uuid
 from collections.abc import Callable, Coroutine, Iterable, Iterator
-from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar
@@ -41,6 +40,7 @@ from ipyagent.kernel.error_hints import installed_packages
 from ipyagent.kernel.main_thread import without_interrupts
 from ipyagent.kernel.rehearsal.confinement import Limits
 from ipyagent.llm.client import Client, ModelSize
+from ipyagent.llm.environment import forget_environment
 from ipyagent.llm.local_servers import size_of
 from ipyagent.redaction import Redactor, known_secrets, mask_arguments
 from ipyagent.schema import Decision, Run, RunStatus, StopReason, runs
@@ -50,7 +50,7 @@ from ipyagent.telemetry import logs, trace_ids
 from ipyagent.telemetry.eventlog import EventLog
 from ipyagent.tools.base import Tool
 from ipyagent.tools.notes import has_notes
-from ipyagent.tools.rehearsed import Keeper, RehearsalContext
+from ipyagent.tools.rehearsed import RehearsalContext
 from ipyagent.tools.result_conversion import OutputStore
 from ipyagent.tools.text_encoding import decode_utf8
 from ipyagent.tools.workspace import Workspace
@@ -104,13 +104,6 @@ T = TypeVar("T")
 RunFunction = Callable[[], Coroutine[object, object, Run]]
 """A run that is ready to be driven."""
 
-PATIENCE, SETUP = 0.4, Limits.setup + 5.0
-"""Seconds that an open page and anybody else wait for a rehearsal before there is a question.
-
-The second is more than a rehearsal takes beyond its time limit: elsewhere a question that was asked
-cannot be taken back.
-"""
-
 HIDDEN_FROM_PROMPT = (
     "The prompt held what looks like a secret. It is hidden from the model, the record and this "
     "transcript; name the environment variable that holds it instead."
@@ -149,7 +142,7 @@ class RunTask:
         self.toolbox = environment.toolset.build(
             config, own, self.redactor, cell.main.post, session
         )
-        self.size, self.keeper = ModelSize(), Keeper()
+        self.size = ModelSize()
         self.page_is_open = environment.page_is_open
         self.prompt = self.redactor.text(request.prompt)
         self.notes += self.toolbox.notices
@@ -190,12 +183,11 @@ class RunTask:
             planning=request.plan and not request.dry_run,
             window=self.size.window,
         )
-        with closing(self.keeper):
-            with self.environment.namespace.own.during_run():
-                run = await loop.run(prompt)
-            if run.stop_reason is not StopReason.PLANNED:
-                return run
-            return await propose_plan(loop, partial(self._open_view, self._create_plan_runner))
+        with self.environment.namespace.own.during_run():
+            run = await loop.run(prompt)
+        if run.stop_reason is not StopReason.PLANNED:
+            return run
+        return await propose_plan(loop, partial(self._open_view, self._create_plan_runner))
 
     async def carry_out_decision(self, answer: Answer, reference: str) -> Run:
         """Carry out the user's decision on a waiting plan."""
@@ -203,8 +195,7 @@ class RunTask:
         if self.request.background and answer.decision is Decision.APPROVED:
             check_background_plan(self.toolbox, find_plan(self.session, reference))
         make = partial(self._open_view, self._create_plan_runner)
-        with closing(self.keeper):
-            return await resolve_plan(self.session, answer, reference, make)
+        return await resolve_plan(self.session, answer, reference, make)
 
     async def _load_services(self) -> None:
         tools, notes = await self.services.load_tools(self.servers)
@@ -296,7 +287,6 @@ class RunTask:
             dry_run=DRY_RUN if self.request.dry_run else None,
             watch=self.environment.toolset.track().watch,
             rehearsal=self._create_rehearsal_context(),
-            calls=runtime().isolation.calls,
             max_chars=SHORT_RESULT if self._has_small_set or self.size.has_short_window else None,
         )
 
@@ -304,17 +294,21 @@ class RunTask:
         agent = self.request.config.agent
         if not agent.rehearse_seconds or not agent.look_freely:
             return None
-        patience = PATIENCE if self.page_is_open else agent.rehearse_seconds + SETUP
         return RehearsalContext(
             self.cell.main.post,
             runtime().tool_threads,
-            agent.rehearse_seconds,
-            patience,
+            Limits(seconds=self.request.config.tools.max_timeout),
             runtime().isolation,
-            self.redactor.values,
+            agent.rehearse_seconds if self.page_is_open else None,
+            self._forget_keys,
             agent.adopt_new,
-            self.keeper,
         )
+
+    def _forget_keys(self) -> None:
+        """Empty our own objects that hold keys: this is a copy of the kernel."""
+        forget_environment()
+        self.redactor.forget()
+        self.request.config.llm.__dict__["api_key"] = None
 
     def _create_policy(self) -> Policy:
         config = self.request.config

@@ -46,7 +46,7 @@ def test_what_lies_beside_a_hidden_file_is_read_and_listed(root: Path) -> None:
 
 def test_a_workspace_in_a_folder_that_is_readable_hides_the_same(root: Path) -> None:
     """As /usr/src/app, where many containers have their work."""
-    confinement = build_confinement(root, (), "Landlock")
+    confinement = build_confinement(root, "Landlock")
     above = replace(confinement, readable=(*confinement.readable, str(root.parent)))
     (root.parent / "beside.txt").write_text("beside")
     seen = rehearse_in(above, f"open('{root.parent}/beside.txt').read()")

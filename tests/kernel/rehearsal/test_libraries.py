@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import shutil
 import subprocess
@@ -15,7 +14,6 @@ from typing import Any
 import pytest
 
 from ipyagent.kernel.rehearsal.isolation import TEMPORARY
-from ipyagent.kernel.rehearsal.watched_values import WatchedValues
 from rehearsal_trial import in_both_ways, rehearse, run_in_fork
 from sampling import cases
 
@@ -50,101 +48,6 @@ def test_it_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, library: str)
     assert report["result"]["success"], report["result"]["output"]
     assert report["files"] == []
     assert "uses the network" not in report["attempts"]
-
-
-def test_a_table_of_a_library_is_watched(tmp_path: Path) -> None:
-    """A change inside is noticed, or it is said that it cannot be looked into."""
-    for name, make, code in (
-        ("pyarrow", lambda lib: lib.array([1, 2]), "x.sum()"),
-        ("duckdb", lambda lib: lib.connect(), "x.execute('create table t as select 1')"),
-        ("sklearn.linear_model", lambda lib: lib.LinearRegression(), "x.fit([[0], [1]], [0, 1])"),
-        ("torch", lambda lib: lib.ones(3), "x.add_(1)"),
-    ):
-        try:
-            library = __import__(name, fromlist=["x"])
-        except ImportError:
-            continue
-        report = rehearse(code, {"x": make(library)}, tmp_path)
-        noticed = report.get("variables") or report.get("around") or report.get("problem")
-        assert bool(noticed) == (name != "pyarrow"), (name, report)
-
-
-DATA = (
-    "import numpy as np\nX = np.arange(40.0).reshape(20, 2)\ny = X[:, 0] * 2\n"
-    "z = (y > 30).astype(int)\n"
-)
-FITTED = {
-    # how it is made: code that only reads it, code that changes it
-    "from sklearn.tree import DecisionTreeRegressor as M; x = M().fit(X, y)": (
-        "x.predict(X), x.get_depth(), x.feature_importances_",
-        "x.tree_.value[0, 0, 0] = 7",
-    ),
-    "from sklearn.ensemble import RandomForestRegressor as M; x = M(3).fit(X, y)": (
-        "x.predict(X), x.feature_importances_",
-        "x.estimators_[1].tree_.threshold[0] = 7",
-    ),
-    "from sklearn.ensemble import GradientBoostingClassifier as M\n"
-    "x = M(n_estimators=2).fit(X, z)": (
-        "x.predict_proba(X)",
-        "x.estimators_[0, 0].tree_.value[0, 0, 0] = 7",
-    ),
-    "from sklearn.neighbors import KNeighborsClassifier as M\n"
-    "x = M(algorithm='kd_tree').fit(X, z)": (
-        "x.predict(X)",
-        "x.fit(X + 1, z)",
-    ),
-    "from sklearn.linear_model import SGDClassifier as M; x = M().fit(X, z)": (
-        "x.predict(X)",
-        "x.partial_fit(X, z)",
-    ),
-    "import lightgbm; x = lightgbm.LGBMRegressor(n_estimators=2, n_jobs=1, verbose=-1,"
-    " min_child_samples=2).fit(X, y)": ("x.predict(X), x.feature_importances_", "x.fit(X, y + 1)"),
-    "import xgboost; x = xgboost.train({}, xgboost.DMatrix(X, y), 2)": (
-        "x.get_score()",
-        "x.update(xgboost.DMatrix(X, y), 3)",
-    ),
-    "from shapely.geometry import Point; import geopandas\n"
-    "x = geopandas.GeoDataFrame({'a': [1]}, geometry=[Point(0, 1)], crs='EPSG:4326')": (
-        "x.to_crs(3857), x.crs.name, x.geometry.iloc[0].x",
-        "x.geometry.values._data[0] = Point(3, 3)",
-    ),
-    "import lxml.etree; x = lxml.etree.fromstring('<a><b>1</b></a>')": (
-        "x.xpath('//b/text()')",
-        "x[0].text = '2'",
-    ),
-}
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::UserWarning")
-@pytest.mark.parametrize("made", FITTED)
-def test_reading_what_a_library_keeps_in_c_is_no_change_and_each_change_is_noticed(
-    made: str,
-) -> None:
-    pytest.importorskip(made.split()[1].partition(".")[0].rstrip(";"))
-    reads, changes = FITTED[made]
-    scope: dict[str, object] = {"__name__": "__main__", "__file__": __file__}
-    exec(DATA + made, scope)
-    watched = WatchedValues(scope, ["x"])
-    try:
-        assert watched.unseen == {}
-        exec(reads, scope)
-        assert watched.list_changed() == []
-        exec(changes, scope)
-        assert watched.list_changed() == ["x"]
-    finally:
-        gc.unfreeze()
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::UserWarning")
-@pytest.mark.parametrize("made", [*FITTED][:6])
-def test_a_model_serves_the_code_that_fits_it(tmp_path: Path, made: str) -> None:
-    pytest.importorskip(made.split()[1].partition(".")[0].rstrip(";"))
-    exec(DATA + made, {})  # as its library is loaded in the kernel, where it is read from files
-    report = rehearse(f"{DATA}{made}\nx", {}, tmp_path)
-    assert "x" in report["passing"], report
-    assert {"X", "y", "z"}.isdisjoint(report["passing"])
 
 
 @pytest.fixture

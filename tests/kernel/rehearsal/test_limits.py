@@ -170,7 +170,7 @@ def test_a_crash_ends_the_copy_alone_and_is_named(tmp_path: Path) -> None:
 
 
 def test_whoever_stops_waiting_ends_it(tmp_path: Path) -> None:
-    confinement = build_confinement(tmp_path, (), chosen.way)
+    confinement = build_confinement(tmp_path, chosen.way)
     started = start_rehearsal(PlainNamespace({}), ["while True: pass"], confinement, Limits(60.0))
     started.stop()
     reports, problem = started.finish()
@@ -188,7 +188,7 @@ def test_it_ends_when_the_kernel_is_killed(tmp_path: Path) -> None:
     kernel = os.fork()
     if not kernel:
         with contextlib.suppress(BaseException):
-            confinement = build_confinement(tmp_path, (), chosen.way)
+            confinement = build_confinement(tmp_path, chosen.way)
             code = "while True: pass"
             started = start_rehearsal(PlainNamespace({}), [code], confinement, Limits(300.0))
             started._read(10_000, time.monotonic() + PATIENCE)
@@ -223,7 +223,7 @@ def test_nothing_is_left_of_many_rehearsals_beside_busy_threads(tmp_path: Path) 
     threads = [threading.Thread(target=be_busy, args=(n,), daemon=True) for n in range(3)]
     for each in threads:
         each.start()
-    confinement = build_confinement(tmp_path, (), chosen.way)
+    confinement = build_confinement(tmp_path, chosen.way)
     variables = {"x": list(range(1000))}
     gc.collect()
     before = open_descriptors()

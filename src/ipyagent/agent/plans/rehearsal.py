@@ -14,8 +14,10 @@ from ipyagent.agent.tool_context import ToolContext
 from ipyagent.errors import AgentError
 from ipyagent.schema import PlanStep, Rehearsal, RehearsalOutcome, ToolCall
 from ipyagent.tools.base import get_command
-from ipyagent.tools.rehearsed import Rehearsed
+from ipyagent.tools.rehearsed import RehearsalContext, Rehearsed
 
+_PATIENCE = 0.4
+"""Seconds that a question waits for a rehearsal, which is shown in it once it ends."""
 Rehearsals = tuple[Rehearsal | None, ...]
 
 
@@ -32,9 +34,10 @@ async def rehearsing(
     if rehearsal is None or not steps:
         yield
         return
-    task = asyncio.create_task(_rehearse(context, plan, steps))
+    beside = rehearsal.beside_question()
+    task = asyncio.create_task(_rehearse(context, beside or rehearsal, plan, steps))
     try:
-        await asyncio.wait([task], timeout=rehearsal.patience)
+        await asyncio.wait([task], timeout=_PATIENCE if beside else None)
         if task.done():
             show(task.result())
         else:
@@ -48,9 +51,10 @@ async def rehearsing(
 
 async def only_look(context: ToolContext, calls: Sequence[ToolCall]) -> bool:
     """Return whether all calls are code that changes nothing, tried in turn on a copy."""
-    if context.rehearsal is None or not all(_may_try(context, call) for call in calls):
+    rehearsal = context.rehearsal
+    if rehearsal is None or not all(_may_try(context, call) for call in calls):
         return False
-    tried = await _try(context, calls)
+    tried = await _try(context, rehearsal, calls)
     return all(each.rehearsal.outcome is RehearsalOutcome.LOOKED for each in tried)
 
 
@@ -65,20 +69,24 @@ def _may_try(context: ToolContext, call: ToolCall) -> bool:
     return tool.make_rehearser is not None and context.policy.evaluate(tool, arguments).may_look
 
 
-async def _try(context: ToolContext, calls: Sequence[ToolCall]) -> Sequence[Rehearsed]:
+async def _try(
+    context: ToolContext, rehearsal: RehearsalContext, calls: Sequence[ToolCall]
+) -> Sequence[Rehearsed]:
     """Try calls that may be tried, in turn."""
     tools = [context.toolbox.get(call.name) for call in calls]
     assert tools[0].make_rehearser is not None  # noqa: S101 - it may be tried
-    assert context.rehearsal is not None  # noqa: S101
     codes = [
         get_command(tool.check_arguments(call.arguments), tool.command or "") or ""
         for tool, call in zip(tools, calls, strict=True)
     ]
-    return await tools[0].make_rehearser().rehearse(codes, context.rehearsal)
+    return await tools[0].make_rehearser().rehearse(codes, rehearsal)
 
 
 async def _rehearse(
-    context: ToolContext, plan: Sequence[PlanStep], steps: Sequence[int]
+    context: ToolContext,
+    rehearsal: RehearsalContext,
+    plan: Sequence[PlanStep],
+    steps: Sequence[int],
 ) -> Rehearsals:
     """Try those of the steps that nothing comes before but reading and other code."""
     found: list[Rehearsal | None] = [None] * len(plan)
@@ -91,7 +99,7 @@ async def _rehearse(
         found[place] = Rehearsal(outcome=RehearsalOutcome.SKIPPED, reason=reason)
     tried = [place for place in steps if place < obstacle]
     if tried:
-        rehearsed = await _try(context, [plan[place].call for place in tried])
+        rehearsed = await _try(context, rehearsal, [plan[place].call for place in tried])
         for place, each in zip(tried, rehearsed, strict=True):
             asked = each.as_asked().rehearsal
             shown = asked.model_copy(update={"result": asked.result or each.result})

@@ -20,9 +20,12 @@ from types import FrameType
 from typing import Any
 
 from ipyagent import imports
+from ipyagent.imports import is_of_package
 from ipyagent.kernel.rehearsal.confinement import ALIKE, Confinement, is_in
 from ipyagent.kernel.rehearsal.isolation import CACHE, OWN_FACTS, SHARED, TEMPORARY
 
+REACHES, CHANGES = "reaches for what is hidden from it: ", "would change "
+"""Come before a path; the kernel knows if there is anything."""
 _MOST = 20
 _NETWORK = ("connect", "sendto", "sendmsg", "bind", "getaddrinfo", "gethostbyname", "gethostbyaddr")
 _PROCESSES = ("subprocess.Popen", "os.system", "os.exec", "os.fork", "os.forkpty", "os.posix_spawn")
@@ -45,6 +48,8 @@ _PAIRS = frozenset({"os.rename", "os.link"})
 _FOLDERS = frozenset({"os.listdir", "os.scandir", "os.chdir", "sqlite3.connect", "glob.glob"})
 _ASKED = ("stat", "lstat", "access", "readlink")
 """Functions of `os` that tell whether a file is there."""
+_IMPORTER = "<frozen importlib._bootstrap>"
+_STANDARD = (f"{os.path.dirname(os.__file__)}/", "<frozen importlib._bootstrap_external>")  # noqa: PTH120
 _FINDERS = ("<frozen importlib._bootstrap_external>", imports.__file__)
 _DISTRIBUTIONS = (".dist-info", ".egg-info", ".egg")
 _THROUGH = (os.path.realpath, zipfile.ZipFile.__init__, zipfile.Path.__init__)
@@ -70,7 +75,8 @@ class Attempts:
     def __init__(self, confinement: Confinement) -> None:
         """Note what the code will not see, outside of its isolation."""
         self.confinement = confinement
-        self._hidden_variables = frozenset(os.environ) - confinement.variables
+        hidden = (name for name in os.environ if not name.startswith("IPYAGENT_"))
+        self._hidden_variables = frozenset(hidden) - confinement.variables
         self._hidden_folders = list_hidden_folders(confinement)
         names = itertools.chain.from_iterable(self._hidden_folders.values())
         self._hidden_modules = frozenset(name.partition(".")[0] for name in names)
@@ -115,7 +121,7 @@ class Attempts:
             self._add(f"imports {name}, which is hidden from it")
 
     def _add(self, text: str) -> None:
-        if self._is_active and len(self._found) < _MOST:
+        if self._is_active and len(self._found) < _MOST and not _is_of_import():
             self._found.setdefault(text)
 
     def _hear(self, event: str, arguments: tuple[Any, ...]) -> None:
@@ -172,10 +178,8 @@ class Attempts:
             hidden = not self._is_as_outside(real, creates=creates, lists=lists)
             refused = writes and self._is_read_only(real, creates=creates)
         self._is_active = True
-        if refused and not self._has_own_files:
-            self._add(f"would change {real}")
-        elif refused or hidden:
-            self._add(f"reaches for {real}, which is hidden from it")
+        if refused or hidden:
+            self._add(f"{CHANGES if writes else REACHES}{real}")
 
     def _is_read_only(self, real: str, *, creates: bool) -> bool:
         """Return whether a file could be changed outside only."""
@@ -225,6 +229,21 @@ def _find_caller() -> FrameType | None:
     while frame is not None and frame.f_code.co_filename in _PASSED_THROUGH:
         frame = frame.f_back
     return frame
+
+
+def _is_of_import() -> bool:
+    """Return whether a library does this while it is imported: no result depends on it."""
+    frame = _find_caller()
+    while frame is not None and frame.f_code.co_filename in (_IMPORTER, *_FINDERS):
+        frame = frame.f_back  # which looks for a module
+    first = frame
+    while frame is not None and _is_installed(frame.f_code.co_filename):
+        frame = frame.f_back
+    return frame is not None and frame is not first and frame.f_code.co_filename == _IMPORTER
+
+
+def _is_installed(file: str) -> bool:
+    return is_of_package(file) or file.startswith(_STANDARD)
 
 
 def _is_made(frame: FrameType | None) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
@@ -17,6 +17,9 @@ class Limits:
     """The limits of one rehearsal. Memory is counted beyond the kernel's."""
 
     seconds: float = 2.0
+    """Seconds of processor time."""
+    idle: float = 30.0
+    """Seconds without any use of a processor."""
     setup: float = 10.0
     """Seconds for the isolation, beyond those of the code."""
     memory: int = 4 << 30
@@ -45,11 +48,7 @@ class Confinement:
     """The seccomp filter."""
     variables: frozenset[str] = frozenset()
     """Names of the environment's variables that stay."""
-    secrets: frozenset[str] = field(default=frozenset(), repr=False)
-    """Texts that are wiped from its memory."""
     way: Way = "namespaces"
-    entries: int = 0
-    """A digest of what the workspace holds: an overlay may go on to show what has gone since."""
 
     @cached_property
     def hidden_paths(self) -> list[str]:

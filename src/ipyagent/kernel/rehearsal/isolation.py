@@ -21,7 +21,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from ipyagent.kernel.rehearsal import memory, system_calls as calls
@@ -205,12 +205,13 @@ def _allow(rules: int, path: str, rights: int) -> None:
         os.close(opened)
 
 
+_STANDARD_ERROR = 2
 _END = {signal.SIGTERM}
 BY_SIGNAL = 128
 """Is added to the number of a signal in a process's status, as shells do."""
 
 
-def leave_kernel(kernel: int, pipes: Collection[int], way: Way) -> None:
+def leave_kernel(kernel: int, pipe: int, confinement: Confinement) -> None:
     """Leave what the first process shares with the kernel: descriptors, signals, namespaces.
 
     It ends when the kernel does. SIGTERM waits until there is a second process to be ended.
@@ -223,10 +224,10 @@ def leave_kernel(kernel: int, pipes: Collection[int], way: Way) -> None:
         signal.signal(number, signal.SIG_DFL)
     os.setsid()  # an interrupt of the terminal is for the kernel
     _check_alone()
-    replace_descriptors(pipes)
+    replace_descriptors({pipe}, confinement)
     for stop in (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF):
         signal.setitimer(stop, 0)
-    if way == "namespaces":
+    if confinement.way == "namespaces":
         _leave_namespaces()
     signal.pthread_sigmask(signal.SIG_BLOCK, _END)
 
@@ -251,22 +252,43 @@ def _leave_namespaces() -> None:
     Path("/proc/self/gid_map").write_text(f"{group} {group} 1")
 
 
-def replace_descriptors(kept: Collection[int]) -> None:
-    """Put the null device in the place of all descriptors but `kept`.
+def replace_descriptors(kept: Collection[int], confinement: Confinement) -> None:
+    """Replace all descriptors but `kept`, whose numbers stay taken.
 
-    Their numbers stay taken: an object that holds one fails, instead of meeting another file.
+    Regular files that the copy may see are opened again for reading, at the same place. What was
+    opened for anything else fails when it is used, instead of meeting another file.
     """
     null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+    useless = os.open(os.devnull, os.O_PATH | os.O_CLOEXEC)
     for number in sorted(int(name) for name in os.listdir("/proc/self/fd")):  # noqa: PTH208
-        if number != null and number not in kept:
-            os.dup2(null, number, inheritable=number <= 2)
+        if number in (null, useless, *kept):
+            continue
+        new = null if number <= _STANDARD_ERROR else _reopen(number, confinement)
+        os.dup2(useless if new is None else new, number, inheritable=number <= _STANDARD_ERROR)
+        if new not in (null, None):
+            os.close(new)
     os.close(null)
+    os.close(useless)
+
+
+def _reopen(number: int, confinement: Confinement) -> int | None:
+    """Return a new descriptor that only reads the same file; None if it may not be read."""
+    try:
+        path = f"/proc/self/fd/{number}"
+        is_seen = stat.S_ISREG(os.fstat(number).st_mode) and confinement.sees(os.readlink(path))  # noqa: PTH115
+        if not is_seen:
+            return None
+        new = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        os.lseek(new, os.lseek(number, 0, os.SEEK_CUR), os.SEEK_SET)
+    except OSError:
+        return None
+    return new
 
 
 _CHECKED_EACH = 50
 """Milliseconds between two looks at what the second process takes."""
 _MOST_THREADS, _RESIDENT = 256, ("RssAnon", "RssShmem")
-OVER_MEMORY, OVER_THREADS = 64, 65
+OVER_MEMORY, OVER_THREADS, OVER_TIME, IDLE = range(64, 68)
 """Statuses of the first process when it ended the second, which took too much."""
 
 
@@ -274,12 +296,11 @@ def wait_in_first(second: int, processes: int, limits: Limits) -> int:
     """Wait for the second process, which SIGTERM ends; it must be waited for by its parent.
 
     Return 0, BY_SIGNAL and the number of the signal by which it died, or which limit it exceeded:
-    the system limits what a process reserves, and libraries reserve much more than they use.
+    the system limits what a process reserves, and libraries reserve much more than they use. Time
+    is that of processors; who waits for long waits for what was left behind in the kernel.
     `processes` is the open folder /proc, which is another one once the root is.
     """
-    handle = os.pidfd_open(second)
-    before = _read_numbers(processes, f"{second}/status")
-    most = min(limits.memory >> 10, _read_numbers(processes, "meminfo")["MemAvailable"] // 2)
+    handle, watched = os.pidfd_open(second), _Watched(second, processes, limits)
 
     def end_second(*_: object) -> None:
         with contextlib.suppress(OSError):
@@ -287,19 +308,48 @@ def wait_in_first(second: int, processes: int, limits: Limits) -> int:
 
     signal.signal(signal.SIGTERM, end_second)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _END)
-    poll, over = select.poll(), 0
+    poll, exceeded = select.poll(), 0
     poll.register(handle, select.POLLIN)
-    while not poll.poll(_CHECKED_EACH):
-        now = _read_numbers(processes, f"{second}/status")
-        if sum(now[kind] - before[kind] for kind in _RESIDENT) > most:
-            over = OVER_MEMORY
-        elif now["Threads"] > _MOST_THREADS:
-            over = OVER_THREADS
-        if over:
-            end_second()
-            break
+    while not exceeded and not poll.poll(_CHECKED_EACH):
+        exceeded = watched.find_exceeded()
+    if exceeded:
+        end_second()
     _, status = os.waitpid(second, 0)
-    return over or (BY_SIGNAL + os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0)
+    return exceeded or (BY_SIGNAL + os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0)
+
+
+class _Watched:
+    """The second process, as the first one sees what it takes."""
+
+    def __init__(self, process: int, processes: int, limits: Limits) -> None:
+        self._process, self._processes, self._limits = process, processes, limits
+        self._before = _read_numbers(processes, f"{process}/status")
+        available = _read_numbers(processes, "meminfo")["MemAvailable"]
+        self._most = min(limits.memory >> 10, available // 2)
+        self._begun = self._used = self._read_time()
+        self._idle_since = time.monotonic()
+
+    def find_exceeded(self) -> int:
+        """Return which limit it exceeds, 0 if none."""
+        now, used = _read_numbers(self._processes, f"{self._process}/status"), self._read_time()
+        if used > self._used:
+            self._used, self._idle_since = used, time.monotonic()
+        if sum(now[kind] - self._before[kind] for kind in _RESIDENT) > self._most:
+            return OVER_MEMORY
+        if now["Threads"] > _MOST_THREADS:
+            return OVER_THREADS
+        if used - self._begun > self._limits.seconds:
+            return OVER_TIME
+        return IDLE if time.monotonic() - self._idle_since > self._limits.idle else 0
+
+    def _read_time(self) -> float:
+        """Return how many seconds of processor time it has used."""
+        with contextlib.suppress(OSError):
+            opened = os.open(f"{self._process}/stat", os.O_RDONLY, dir_fd=self._processes)
+            with os.fdopen(opened, errors="replace") as file:
+                fields = file.read().rpartition(")")[2].split()
+            return sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")
+        return 0.0
 
 
 def _read_numbers(processes: int, name: str) -> Counter[str]:
@@ -312,13 +362,10 @@ def _read_numbers(processes: int, name: str) -> Counter[str]:
     return Counter()
 
 
-def isolate(
-    confinement: Confinement, limits: Limits, life: int, numeric: Sequence[memory.Stretch] = ()
-) -> None:
-    """Cut the second process off from files, secrets and privileges. Raises OSError.
+def isolate(confinement: Confinement, limits: Limits, life: int) -> None:
+    """Cut the second process off from files, the environment and privileges. Raises OSError.
 
     It ends with the first process, whose end of the pipe `life` tells if it has ended already.
-    `numeric` is memory without any text.
     """
     calls.die_with_parent(signal.SIGKILL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _END)
@@ -333,7 +380,6 @@ def isolate(
     Path("/proc/self/oom_score_adj").write_text("1000")
     memory.leave_shared_memory()
     memory.clean_environment(confinement.variables)
-    memory.wipe(confinement.secrets, numeric)
     if confinement.way == "namespaces":
         build_root(confinement, limits)
         own = {"TMPDIR": TEMPORARY, "XDG_CACHE_HOME": CACHE, "MPLCONFIGDIR": f"{CACHE}/matplotlib"}
@@ -347,24 +393,13 @@ def isolate(
     calls.filter_calls(confinement.call_filter)
 
 
-_ACTS = 20
-"""Times that the processor may be used as long as once, in all."""
-
-
-def limit_time(limits: Limits) -> None:
-    """Let this process use the processor for an act more."""
-    _, hard = resource.getrlimit(resource.RLIMIT_CPU)
-    most = min(int(time.process_time() + limits.seconds) + 1, hard)
-    resource.setrlimit(resource.RLIMIT_CPU, (most, hard))
-
-
 _RESERVED = 4 << 30
 """Bytes that it may reserve more than the kernel has: the pool of pyarrow alone takes one GiB."""
 
 
 def _limit_resources(limits: Limits, way: Way) -> None:
     most = {
-        resource.RLIMIT_CPU: _ACTS * int(limits.seconds + 1),
+        resource.RLIMIT_CPU: int(time.process_time() + limits.seconds) + 1,
         resource.RLIMIT_FSIZE: limits.files,
         resource.RLIMIT_CORE: 0,
     }
@@ -377,5 +412,4 @@ def _limit_resources(limits: Limits, way: Way) -> None:
         _, hard = resource.getrlimit(kind)
         value = value if hard == resource.RLIM_INFINITY else min(value, hard)
         resource.setrlimit(kind, (value, value))
-    limit_time(limits)
     sys.setrecursionlimit(min(sys.getrecursionlimit(), 10_000))

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import ast
 import contextlib
 import io
 import os
 import stat
 import sys
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -16,30 +15,22 @@ from ipyagent.digests import digest_content
 from ipyagent.json_types import JsonDict
 from ipyagent.kernel.namespace import Namespace
 from ipyagent.kernel.outputs import Outputs
+from ipyagent.kernel.rehearsal.adoption import read_random_states
 from ipyagent.kernel.rehearsal.attempts import Attempts
 from ipyagent.kernel.rehearsal.confinement import Confinement, Limits
-from ipyagent.kernel.rehearsal.databases import reconnect
 from ipyagent.kernel.rehearsal.isolation import CACHE, SHARED, TEMPORARY, UPPER
+from ipyagent.kernel.rehearsal.libraries import prepare_libraries
 from ipyagent.kernel.rehearsal.memory import drop_signing_keys
-from ipyagent.kernel.rehearsal.rehearser import (
-    Act,
-    Rehearsing,
-    Report,
-    load_libraries,
-    start_isolated,
-)
-from ipyagent.kernel.rehearsal.surroundings import (
-    Surroundings,
-    choose_backend,
-    list_lasting_effects,
-)
-from ipyagent.kernel.rehearsal.variable_effects import Kernel, VariableEffects
-from ipyagent.kernel.variables.reach import list_definitions
+from ipyagent.kernel.rehearsal.rehearser import Act, Rehearsing, Report, start_isolated
+from ipyagent.kernel.rehearsal.variable_effects import VariableEffects
+from ipyagent.kernel.variables import snapshot as _snapshot  # noqa: F401 - imported by each copy else
 from ipyagent.schema import ToolResult
 
 _RESULT = {"success", "output", "error", "for_model", "images", "displays", "truncated"}
 """Fields of a result that are reported."""
 
+_MOST_COPIED = 8 << 20
+"""Bytes that are copied to say what is different in an array."""
 _MOST_FILES, _LARGEST, _DIGESTED = 100, 50_000, 64 << 20
 """Files that are reported, and bytes of one whose text is, or a digest."""
 
@@ -49,68 +40,47 @@ def start_rehearsal(
     codes: Sequence[str],
     confinement: Confinement,
     limits: Limits,
-    definitions: str = "",
+    forget: Callable[[], object] = lambda: None,
 ) -> Rehearsing:
     """Start a rehearsal of codes, each on top of those before, on the kernel's main thread.
 
-    Only the data of a single one can be adopted, and of those that follow it. `definitions` are
-    made on the copy before.
+    Only the data of a single one can be adopted. On the copy, `forget` empties our own objects that
+    hold keys.
     """
-    bindings, attempts, may_adopt = namespace.bindings(), Attempts(confinement), len(codes) == 1
-    own, modules = namespace.own.names(bindings) if may_adopt else (), {*sys.modules}
-    kernel, kept = Kernel(bindings, own, modules), list[object]()
+    attempts, own = Attempts(confinement), namespace.own.names(namespace.bindings())
 
     def acts() -> Iterator[Act]:
+        forget()
         _be_quiet()
-        kept.extend(reconnect(bindings))
-        attempts.install()  # which replaces functions: what is watched is what is there then
-        _define(namespace, definitions)
+        namespace.undo_memory = _MOST_COPIED
+        attempts.install()
         for code in codes:
-            yield partial(_perform, namespace, code, attempts, kernel, may_adopt=may_adopt)
+            yield partial(_perform, namespace, code, attempts, own)
 
-    def follow(request: JsonDict) -> Act:
-        load_libraries(request["code"])  # as in the kernel: what an import changes is no change
-        choose_backend()
-        _define(namespace, request["definitions"])
-        kernel = Kernel({*request["names"]}, request["own"], modules.union(request["modules"]))
-        return partial(_perform, namespace, request["code"], attempts, kernel, may_adopt=True)
-
-    return start_isolated(acts(), confinement, limits, bindings.values(), follow)
+    return start_isolated(acts(), confinement, limits)
 
 
-def _define(namespace: Namespace, definitions: str) -> None:
-    """Make functions and classes that are not there yet."""
-    known = namespace.bindings()
-    missing = [node for node in list_definitions(definitions) if node.name not in known]
-    if missing:
-        namespace.run("\n".join(map(ast.unparse, missing)), Outputs())
-
-
-def _perform(
-    namespace: Namespace, code: str, attempts: Attempts, kernel: Kernel, *, may_adopt: bool
-) -> Report:
+def _perform(namespace: Namespace, code: str, attempts: Attempts, own: Collection[str]) -> Report:
     """Run the code; return a report of what it did, and the data in it."""
-    effects, outputs = VariableEffects(code, namespace.bindings(), kernel), Outputs()
+    bindings = namespace.bindings()
+    effects, outputs = VariableEffects(namespace.as_python(code), bindings, own), Outputs()
     written_before = [*list_written_files(attempts.confinement)]
-    is_python, around = namespace.runs_as_written(code), Surroundings()
+    states = read_random_states(bindings)
     with attempts.watch():
         result = namespace.run(code, outputs)
     if not isinstance(result, ToolResult):
         raise OSError("it awaits")
-    effects.compare(namespace.bindings(), {each.name: each for each in result.variables})
-    adoption, buffers = effects.write_data() if may_adopt else (None, [])
-    foreign = [] if is_python else ["IPython makes other code of it"]
-    foreign += ["shows what only a page can draw"] if outputs.page_bundles else []
-    lasting = dict.fromkeys(list_lasting_effects(code, effects.before, namespace.bindings()))
-    if may_adopt:
-        effects.take_back_loops(namespace.bindings())
+    drawn = ["shows what only a page can draw"] if outputs.page_bundles else []
+    effects.compare(bindings, {each.name: each for each in result.variables})
+    adoption, buffers = effects.write_data(read_random_states(bindings), states)
+    effects.take_back_loops(bindings)
     return {
         "adoption": adoption,
-        "passing": effects.passing,
-        "loops": [*effects.again, *effects.items],
+        "left": effects.left,
+        "resolved": effects.resolved,
         "result": result.model_dump(mode="json", include=_RESULT),
         "variables": [each.to_dict() for each in effects.changes],
-        "around": [*around.list_changes(), *effects.list_unclear(), *lasting, *foreign],
+        "unclear": [*effects.list_unclear(), *drawn],
         "written": effects.written,
         "attempts": attempts.texts(),
         "files": [*list_written_files(attempts.confinement, written_before)][:_MOST_FILES],
@@ -123,7 +93,7 @@ def _be_quiet() -> None:
     sys.stdout, sys.stderr = io.StringIO(), io.StringIO()
     sys.__stdout__, sys.__stderr__ = sys.stdout, sys.stderr  # type: ignore[misc,assignment]
     sys.dont_write_bytecode = True
-    choose_backend()
+    prepare_libraries()
 
 
 def list_written_files(

@@ -32,6 +32,7 @@ from ipyagent.kernel.rehearsal.plain_parts import (
     put_together,
     take_apart,
 )
+from ipyagent.kernel.rehearsal.watched_values import is_own_module
 from ipyagent.kernel.variables.arrays import find_owner, is_array
 from ipyagent.kernel.variables.captures import is_atom
 from ipyagent.kernel.variables.columns import PANDAS, kind_of, memory_owners
@@ -171,7 +172,7 @@ class _Writer:
         """The ids of the arrays of which several others are views."""
         self._size = 0
         self._is_old, self._is_in_table, self._parts = is_old, is_in_table, parts
-        modules = (each for each in list(sys.modules.items()) if type(each[1]) is ModuleType)
+        modules = ((n, each) for n, each in list(sys.modules.items()) if not is_own_module(each))
         self._known: dict[int, Node] = {id(module): ["module", name] for name, module in modules}
         self._known |= {id(value): ["variable", name] for name, value in existing.items()}
         self._written: dict[int, tuple[int, object]] = {}
@@ -398,7 +399,8 @@ class _Reader:
         else:
             holder, value = key, self._existing[key]
             is_index = "pandas" in sys.modules and is_a(value, sys.modules["pandas"].Index)
-            is_fixed = is_atom(value) and not is_index  # of which the name can change
+            leads_on = isinstance(value, _MEMBERS)  # to data, if it is the user's
+            is_fixed = is_atom(value) and not (leads_on or is_index)  # of which the name can change
         if holder != self._name and not is_fixed:
             self.shared |= {holder, self._name}
         return value
@@ -433,9 +435,10 @@ def _describe_view(numpy: ModuleType, array: object, owner: object) -> list[obje
 
 
 def _place_in_module(value: object) -> tuple[str, str] | None:
-    """Return the module and name of a function or class that a module defines."""
+    """Return the module and name of a function or class that a library's module defines."""
     if not isinstance(value, _MEMBERS):
         return None
     found = sys.modules.get(name := str(getattr(value, "__module__", "")))
-    is_there = type(found) is ModuleType and vars(found).get(value.__name__) is value
+    is_of_library = type(found) is ModuleType and not is_own_module(found)
+    is_there = is_of_library and vars(found).get(value.__name__) is value
     return (name, value.__name__) if is_there else None

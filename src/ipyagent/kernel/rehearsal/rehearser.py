@@ -1,45 +1,30 @@
-"""Rehearsals, from the kernel's side: fork, wait for the report, end what is left.
+"""Rehearsals, from the kernel's side: fork, wait for the reports, end what is left.
 
 The kernel's main thread is held only for the fork. Whatever happens, the process that was started
-is ended and waited for; until then it can be asked for more. It has run hostile code, so its report
-is only data, JSON and raw bytes in a pipe: the size is limited, nothing in it is unpickled or run,
-and all of it is checked by whoever uses it.
-
-Well-known libraries that code imports are loaded before a rehearsal, not in it: on the copy an
-import would be lost and paid for each time, and new tables could not be adopted where pandas is
-missing. It is the only code that runs in the kernel because of a rehearsal: that of installed
-libraries of a list, which do no more than define things.
+is ended and waited for. It has run hostile code, so its report is only data, JSON and raw bytes in
+a pipe: the size is limited, nothing in it is unpickled or run, and all of it is checked by whoever
+uses it.
 """
 
 from __future__ import annotations
 
-import ast
 import contextlib
 import gc
-import importlib
 import json
 import os
 import random
 import select
 import signal
-import sys
-import sysconfig
 import threading
 import time
 import warnings
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from importlib.abc import MetaPathFinder
-from importlib.machinery import BuiltinImporter, FrozenImporter, ModuleSpec, PathFinder
-from itertools import chain
 
-from ipyagent.imports import is_of_package
 from ipyagent.json_types import JsonDict
 from ipyagent.kernel.main_thread import without_interrupts
 from ipyagent.kernel.rehearsal import isolation
-from ipyagent.kernel.rehearsal.confinement import Confinement, Limits, Way
-from ipyagent.kernel.rehearsal.memory import find_numeric_memory
-from ipyagent.kernel.variables.reach import parse_nodes
+from ipyagent.kernel.rehearsal.confinement import Confinement, Limits
 
 _HEADER = 8
 """Bytes that tell the length of the JSON."""
@@ -54,28 +39,21 @@ class ReportError(Exception):
     """Raised if no valid report comes."""
 
 
-def write_report(
-    pipe: int, report: JsonDict, buffers: Sequence[memoryview] = (), until: float = 0.0
-) -> None:
-    """Write a report, with bytes that it refers to by their number.
-
-    Into a pipe that does not block, `until` then. Raises ReportError, OSError.
-    """
+def write_report(pipe: int, report: JsonDict, buffers: Sequence[memoryview] = ()) -> None:
+    """Write a report, with bytes that it refers to by their number. Raises ReportError, OSError."""
     sizes = [len(each) for each in buffers]
     text = json.dumps({**report, "sizes": sizes}).encode()
     if len(text) > MOST_TEXT:
         raise ReportError("it reported too much")
     for view in (memoryview(len(text).to_bytes(_HEADER) + text), *buffers):
         while view:
-            try:
-                view = view[os.write(pipe, view[:_PIECE]) :]
-            except BlockingIOError:
-                if not _is_ready(pipe, until - time.monotonic(), select.POLLOUT):
-                    raise
+            view = view[os.write(pipe, view[:_PIECE]) :]
 
 
-def read_report(pipe: int, most: int, until: float) -> tuple[JsonDict, list[memoryview]]:
-    """Read a report of at most `most` bytes; raises ReportError, TimeoutError."""
+def read_report(
+    pipe: int, most: int, until: float | None = None
+) -> tuple[JsonDict, list[memoryview]]:
+    """Read a report of at most `most` bytes; raises ReportError, and TimeoutError after `until`."""
     length = int.from_bytes(_read(pipe, _HEADER, until))
     if length > MOST_TEXT:
         raise ReportError("it reported too much")
@@ -92,12 +70,11 @@ def read_report(pipe: int, most: int, until: float) -> tuple[JsonDict, list[memo
     return report, [memoryview(_read(pipe, size, until)) for size in sizes]
 
 
-def _read(pipe: int, length: int, until: float) -> bytearray:
+def _read(pipe: int, length: int, until: float | None) -> bytearray:
     """Read that many bytes; the buffer grows with what comes, not with what was announced."""
     data = bytearray()
     while len(data) < length:
-        wait = until - time.monotonic()
-        if wait <= 0 or not _is_ready(pipe, wait):
+        if until is not None and not _is_ready(pipe, until - time.monotonic()):
             raise TimeoutError
         piece = os.read(pipe, min(_PIECE, length - len(data)))
         if not piece:
@@ -106,20 +83,15 @@ def _read(pipe: int, length: int, until: float) -> bytearray:
     return data
 
 
-def _is_ready(descriptor: int, seconds: float, event: int = select.POLLIN) -> bool:
+def _is_ready(descriptor: int, seconds: float) -> bool:
     # Not select(): a kernel may have more than 1,024 descriptors.
     poll = select.poll()
-    poll.register(descriptor, event)
+    poll.register(descriptor, select.POLLIN)
     return bool(poll.poll(max(0.0, seconds) * 1000))
 
 
 Report = tuple[JsonDict, list[memoryview]]
 Act = Callable[[], Report]
-Follow = Callable[[JsonDict], Act]
-"""Returns the act that a later request asks for."""
-
-_FOREVER = 1_000_000.0
-"""Seconds: no run of an agent takes longer."""
 _LAST_SECONDS = 2.0
 """Seconds for its end, before the first process is killed."""
 
@@ -128,6 +100,9 @@ _TOO_MUCH_MEMORY = "it took too much memory"
 _EXCEEDED = {
     isolation.OVER_MEMORY: _TOO_MUCH_MEMORY,
     isolation.OVER_THREADS: "it started too many threads",
+    isolation.OVER_TIME: "it took longer than {0.seconds:g} s",
+    isolation.BY_SIGNAL + signal.SIGXCPU: "it took longer than {0.seconds:g} s",
+    isolation.IDLE: "it waited for {0.idle:g} s, as for a thread that a copy does not have",
 }
 
 
@@ -143,7 +118,6 @@ class Rehearsing:
     handle: int
     """The process, without the danger that its number belongs to another one."""
     report: int
-    requests: int
     limits: Limits
 
     def stop(self) -> None:
@@ -151,45 +125,21 @@ class Rehearsing:
         self._signal(signal.SIGTERM)
 
     def finish(self, count: int = 1) -> tuple[list[Report], str]:
-        """Wait for so many reports and end it; return as `listen` does."""
-        reports, problem = self.listen(count)
-        if not problem:
-            self.end()
-        return reports, problem
+        """Wait for so many reports and end it; return those that came, and why others did not.
 
-    def listen(self, count: int = 1) -> tuple[list[Report], str]:
-        """Wait for so many reports; return those that came, and why the others did not.
-
-        If one does not, it is ended. On any thread but the main one.
+        On any thread but the main one.
         """
+        reports: list[Report] = []
         try:
             self._read(10_000, time.monotonic() + self.limits.setup)
+            while len(reports) < count:
+                reports.append(self._read(self.limits.report))
         except TimeoutError:
             self.end()
             return [], f"its isolation took longer than {self.limits.setup:g} s"
         except (NotRehearsedError, ReportError) as error:
-            return [], self._end_for(error)
-        return self._collect(count)
-
-    def go_on(self, request: JsonDict) -> tuple[list[Report], str]:
-        """Ask for one report more, and return as `listen` does, after which it can go on."""
-        try:
-            write_report(self.requests, request, until=time.monotonic() + self.limits.setup)
-        except (OSError, ReportError) as error:  # it is gone, or does not read
-            return [], self._end_for(error)
-        return self._collect(1)
-
-    def _collect(self, count: int) -> tuple[list[Report], str]:
-        reports: list[Report] = []
-        deadline = time.monotonic() + self.limits.seconds
-        try:
-            while len(reports) < count:
-                reports.append(self._read(self.limits.report, deadline))
-        except TimeoutError:
-            self.end()
-            return reports, f"it took longer than {self.limits.seconds:g} s"
-        except (NotRehearsedError, ReportError) as error:
             return reports, self._end_for(error)
+        self.end()
         return reports, ""
 
     def _end_for(self, error: Exception) -> str:
@@ -199,9 +149,9 @@ class Rehearsing:
             return str(error)
         number = -code if code < 0 else code - isolation.BY_SIGNAL
         by_signal = f" ({signal.Signals(number).name})" if number in set(signal.Signals) else ""
-        return _EXCEEDED.get(code) or f"{error}{by_signal}"
+        return _EXCEEDED.get(code, f"{error}{by_signal}").format(self.limits)
 
-    def _read(self, most: int, deadline: float) -> Report:
+    def _read(self, most: int, deadline: float | None = None) -> Report:
         report, buffers = read_report(self.report, most, deadline)
         if problem := report.get("problem"):
             raise NotRehearsedError(str(problem)[:500])
@@ -215,7 +165,7 @@ class Rehearsing:
         status = 0
         with contextlib.suppress(ChildProcessError):  # code of the user's waits for all processes
             _, status = os.waitpid(self.process, 0)
-        for each in (self.report, self.requests, self.handle):
+        for each in (self.report, self.handle):
             with contextlib.suppress(OSError):
                 os.close(each)
         return status
@@ -226,54 +176,35 @@ class Rehearsing:
 
 
 @without_interrupts
-def start_isolated(
-    acts: Iterable[Act],
-    confinement: Confinement,
-    limits: Limits,
-    values: Collection[object] = (),
-    follow: Follow | None = None,
-) -> Rehearsing:
+def start_isolated(acts: Iterable[Act], confinement: Confinement, limits: Limits) -> Rehearsing:
     """Start a process in which `acts` run in turn, isolated, on the kernel's main thread.
 
-    Then, with `follow`, those that are asked for. One that fails is the last. `values` may hold
-    large arrays, which need not be searched for secrets. An interrupt would be lost in what
-    libraries do after a fork, and leave their locks taken.
+    One that fails is the last. An interrupt would be lost in what libraries do after a fork, and
+    leave their locks taken.
     """
-    (reading, report), (requests, asking) = os.pipe(), os.pipe()
+    reading, report = os.pipe()
     kernel, numbers = os.getpid(), random.getstate()
     try:
         process = _fork()
     except OSError:
-        for each in (reading, report, requests, asking):
-            os.close(each)
+        os.close(reading)
+        os.close(report)
         raise
     if process == 0:
         try:
             gc.disable()  # no destructor of what the kernel has thrown away
-            random.setstate(numbers)  # a fork seeds them anew
-            life = _enter(kernel, {report, requests}, report, confinement.way, limits)
             with _reporting(report):
-                isolation.isolate(confinement, limits, life, find_numeric_memory(values))
+                life = _enter(kernel, report, confinement, limits)
+                random.setstate(numbers)  # each fork seeds them
+                isolation.isolate(confinement, limits, life)
             write_report(report, {})
             with _reporting(report):
-                later = _follow(requests, follow, limits) if follow else ()
-                all(_perform(act, report) for act in chain(acts, later))
+                all(_perform(act, report) for act in acts)
             os._exit(0)
         finally:
             os._exit(1)
     os.close(report)
-    os.close(requests)
-    os.set_blocking(asking, False)  # it may not read
-    return Rehearsing(process, os.pidfd_open(process), reading, asking, limits)
-
-
-def _follow(requests: int, follow: Follow, limits: Limits) -> Iterator[Act]:
-    """Yield the acts that are asked for, until there is nobody who asks."""
-    with contextlib.suppress(ReportError):
-        while True:
-            request, _ = read_report(requests, MOST_TEXT, time.monotonic() + _FOREVER)
-            isolation.limit_time(limits)
-            yield follow(request)
+    return Rehearsing(process, os.pidfd_open(process), reading, limits)
 
 
 @contextlib.contextmanager
@@ -307,16 +238,13 @@ def _fork() -> int:
             threading.Thread.start = start  # type: ignore[method-assign]
 
 
-def _enter(kernel: int, pipes: Collection[int], report: int, way: Way, limits: Limits) -> int:
+def _enter(kernel: int, report: int, confinement: Confinement, limits: Limits) -> int:
     """Return in the second process only, with a pipe that tells of the first one's life."""
-    with _reporting(report):
-        isolation.leave_kernel(kernel, pipes, way)
-        life, hold = os.pipe()
-        processes = os.open("/proc", os.O_PATH | os.O_CLOEXEC)
-        second = _fork()
-    if second:
-        for each in pipes:
-            os.close(each)
+    isolation.leave_kernel(kernel, report, confinement)
+    life, hold = os.pipe()
+    processes = os.open("/proc", os.O_PATH | os.O_CLOEXEC)
+    if second := _fork():
+        os.close(report)
         os._exit(isolation.wait_in_first(second, processes, limits))
     for each in (hold, processes):
         os.close(each)
@@ -345,84 +273,3 @@ def _explain(error: BaseException) -> str:
     if isinstance(error, MemoryError):
         return _TOO_MUCH_MEMORY
     return f"an unforeseen {type(error).__name__} in the rehearsal itself"
-
-
-_LIBRARIES: Mapping[str, tuple[str, ...]] = {
-    **dict.fromkeys(
-        (
-            *("numpy", "pandas", "pyarrow", "openpyxl", "sqlite3", "seaborn", "scipy", "bisect"),
-            *("calendar", "collections", "copy", "csv", "dataclasses", "datetime", "decimal"),
-            *("enum", "fractions", "functools", "glob", "heapq", "io", "itertools", "json", "math"),
-            *("operator", "os", "pathlib", "pprint", "random", "re", "statistics", "string", "sys"),
-            *("textwrap", "time", "typing", "unicodedata", "warnings", "zipfile", "zoneinfo"),
-        ),
-        (),
-    ),
-    "matplotlib": ("matplotlib.pyplot",),
-    "polars": ("numpy",),
-    "sklearn": ("sklearn.linear_model", "sklearn.model_selection", "sklearn.ensemble"),
-    "statsmodels": ("statsmodels.api", "statsmodels.formula.api"),
-}
-"""Libraries that may be imported for a look, and what else of them is: no part that code chooses,
-since some modules of every library are scripts, tests or settings that act when imported."""
-_READERS = {"read_excel": "openpyxl", "ExcelFile": "openpyxl", "read_parquet": "pyarrow.parquet"}
-"""Functions of pandas, and what each imports first."""
-
-
-def load_libraries(code: str) -> None:
-    """Import the libraries of the list that code names, as far as they are installed."""
-    with _installed_only():
-        for name in dict.fromkeys(_list_libraries(code)):
-            if name not in sys.modules:
-                with contextlib.suppress(BaseException):  # the code will meet it
-                    importlib.import_module(name)
-
-
-def _list_libraries(code: str) -> Iterator[str]:
-    for node in parse_nodes(code) or ():
-        names: list[str] = []
-        if isinstance(node, ast.Import):
-            names = [each.name for each in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            names = [node.module]
-        elif isinstance(node, ast.Attribute) and node.attr in _READERS:
-            yield _READERS[node.attr]
-        for root in (name.partition(".")[0] for name in names):
-            if root in _LIBRARIES:
-                yield from (root, *_LIBRARIES[root])
-
-
-@contextlib.contextmanager
-def _installed_only() -> Iterator[None]:
-    """Let imports of this thread find what is installed, and nothing beside it.
-
-    A library looks for others that it can use: a file of the workspace may have such a name.
-    """
-    thread, standard = threading.get_ident(), sysconfig.get_paths()
-    roots = tuple(os.path.realpath(standard[key]) for key in ("stdlib", "platstdlib"))
-    path = [
-        each
-        for each in sys.path
-        if is_of_package(f"{each}/") or os.path.realpath(each).startswith(roots)
-    ]
-
-    class Installed(MetaPathFinder):
-        @staticmethod
-        def find_spec(
-            name: str, path_of_parent: Sequence[str] | None = None, target: object = None
-        ) -> ModuleSpec | None:
-            if threading.get_ident() != thread or path_of_parent is not None:
-                return None
-            for importer in (BuiltinImporter, FrozenImporter):
-                if (spec := importer.find_spec(name)) is not None:
-                    return spec
-            if (spec := PathFinder.find_spec(name, path)) is None:
-                raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-            return spec
-
-    finder = Installed()
-    sys.meta_path.insert(0, finder)
-    try:
-        yield
-    finally:
-        sys.meta_path.remove(finder)

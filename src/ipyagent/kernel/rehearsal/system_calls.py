@@ -31,11 +31,6 @@ _libc = ctypes.CDLL(None, use_errno=True)
 _libc.mmap.restype = ctypes.c_void_p
 _libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
 _libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
-_libc.memcmp.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t]
-_libc.memmem.restype = ctypes.c_void_p
-_libc.wmemchr.restype = ctypes.c_void_p
-_libc.wmemchr.argtypes = [ctypes.c_void_p, ctypes.c_uint32, ctypes.c_size_t]
-_libc.memmem.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p, ctypes.c_size_t]
 
 
 class _FilterProgram(ctypes.Structure):
@@ -133,28 +128,6 @@ def replace_mapping(address: int, length: int) -> None:
     """Put empty private memory in the place of a mapping."""
     found = _libc.mmap(address, length, _READ_AND_WRITE, _PRIVATE_FIXED_ANONYMOUS, -1, 0)
     _check(-1 if found == _MAP_FAILED else 0, "mmap")
-
-
-def find_bytes(start: int, length: int, wanted: int, size: int) -> int | None:
-    """Return where the bytes at `wanted` first lie in a stretch of memory."""
-    found: int | None = _libc.memmem(start, length, wanted, size)
-    return found
-
-
-def find_wide(start: int, count: int, number: int) -> int | None:
-    """Return where the first of so many numbers of four bytes lies that is this one."""
-    found: int | None = _libc.wmemchr(start, number, max(0, count))
-    return found
-
-
-def is_same(one: int, other: int, length: int) -> bool:
-    """Return whether two stretches of memory hold the same bytes."""
-    return not _libc.memcmp(one, other, length)
-
-
-def is_uniform(start: int, length: int) -> bool:
-    """Return whether a stretch of memory holds one byte over and over, such as zero."""
-    return is_same(start, start + 1, max(0, length - 1))
 
 
 def _check(result: int, what: str) -> None:

@@ -1,139 +1,161 @@
-"""The effects of code on the variables of a copy: what is different, and what of it is plain data.
+"""The effects of code on the variables of a copy: changed data, and what the kernel can adopt.
 
-Of the rest, what the code has made for its own output can be left on the copy.
+The rest stays on the copy, so it has not happened: objects of libraries and what code did to them.
 """
 
 from __future__ import annotations
 
+import ast
 import builtins
 import gc
+import io
+import pickle
 import re
 import sys
-from collections.abc import Collection, Iterable, Iterator, Mapping, MutableMapping
+from collections.abc import Collection, Iterator, Mapping, MutableMapping
 from contextlib import suppress
-from dataclasses import dataclass
 from types import BuiltinFunctionType, FrameType, FunctionType, ModuleType
 from typing import Any, Literal
 
 from ipyagent.json_types import JsonDict
 from ipyagent.kernel.describe import kind
-from ipyagent.kernel.describe.safe_inspect import ancestors, module_name
-from ipyagent.kernel.rehearsal.opaque_values import is_closed_file
+from ipyagent.kernel.describe.safe_inspect import (
+    is_a,
+    module_name,
+    own_attributes,
+    type_name,
+)
 from ipyagent.kernel.rehearsal.plain_cells import NotPlainError
 from ipyagent.kernel.rehearsal.plain_data import is_same_data, write_all
-from ipyagent.kernel.rehearsal.watched_values import TOO_MUCH, WatchedValues
+from ipyagent.kernel.rehearsal.watched_values import TOO_MUCH, WatchedValues, is_data
 from ipyagent.kernel.variables.arrays import is_array
-from ipyagent.kernel.variables.captures import is_atom
+from ipyagent.kernel.variables.captures import is_plain
 from ipyagent.kernel.variables.columns import kind_of
 from ipyagent.kernel.variables.reach import (
     is_of_shell,
     list_names,
     loaded_names,
     names_of_loops,
+    parse_nodes,
     stored_names,
-    without_shell,
 )
 from ipyagent.schema import VariableChange
 
 _BY_SHELL = re.compile(r"_{1,3}|_i{1,3}|_i?[0-9]+|_oh|_dh|_ih|_exit_code|In|Out")
 """Names that the shell binds anew; what they hold are objects that others hold, too."""
 _BY_PYTHON = frozenset({"__builtins__", "__warningregistry__", "__annotations__"})
-_DRAWINGS = re.compile(r"(matplotlib|mpl_toolkits|seaborn)(\.|$)")
-"""Modules whose objects serve the code that makes them, even if it does not use them."""
+_DRAWING = re.compile(r"(matplotlib|mpl_toolkits|seaborn|time|IPython)(\.|$)")
+"""Modules whose functions change nothing that lasts beyond the output of the code."""
 
 
-@dataclass(frozen=True)
-class Kernel:
-    """The kernel as it is when code runs on a copy of it, where earlier code may have run."""
-
-    names: Collection[str]
-    own: Collection[str]
-    """Variables that the run has made: changed, they can be adopted like new ones."""
-    modules: Collection[str]
-    """The names of the modules that are loaded."""
+_MAGICS = frozenset({"matplotlib", "time", "timeit", "who", "whos", "pinfo", "pinfo2"})
+"""Magics that leave nothing, or what each kernel has."""
+_RESOLVED = (ModuleType, FunctionType, BuiltinFunctionType, type)
 
 
 class VariableEffects:
     """The effects of code on the variables of a copy."""
 
-    def __init__(self, code: str, bindings: Mapping[str, object], kernel: Kernel) -> None:
-        """Note the variables as they are before the code runs."""
-        self._code, self._kernel = code, kernel
+    def __init__(
+        self, code: str, bindings: Mapping[str, object], own: Collection[str] = ()
+    ) -> None:
+        """Note the variables as they are before the code runs; the run has made its `own`."""
+        self._code, self._own = code, own
         self._shared = _list_shared(code, bindings)
         self.before = dict(bindings)
         self._after = self.before
-        names = (name for name in self.before if type(name) is str)
-        self._only_here = {name for name in names if name not in kernel.names}
         self._reached = list_names(code, self.before)
-        is_plain = self._only_here.isdisjoint(self._reached)
-        # A variable that is only here may lead to any of the others.
-        watched = self._reached if is_plain else without_shell(self.before)
-        self._watched = WatchedValues(self.before, watched, self._only_here)
+        self._watched = WatchedValues(self.before, self._reached)
+        self._objects = {
+            name: _read_public(self.before[name])
+            for name in self._reached
+            if not is_data(self.before[name])
+        }
         self.changes: list[VariableChange] = []
         self.written: list[str] = []
         """Variables whose memory was written past pandas."""
         self.again: list[str] = []
         """Names that only loops bind, and that the kernel has: they keep what they hold there."""
-        self.items: list[str] = []
-        """New names that only loops bind, for what is more than a number or a text."""
-        self.passing: list[str] = []
-        """New names for what can be left on the copy."""
+        self.resolved: list[str] = []
+        """New names of modules, functions and classes, which the kernel resolves by the code."""
+        self.left: list[str] = []
+        """What stays on the copy, in words."""
 
     def compare(self, bindings: Mapping[str, object], told: Mapping[str, VariableChange]) -> None:
         """Find out what is different after the code; `told` is what a snapshot noticed.
 
         Raises OSError.
         """
-        self._after, own = dict(bindings), self._kernel.own
+        self._after = dict(bindings)
         self.written = self._watched.list_written()
         inside = {*self._watched.list_changed(), *self.written}
-        found = list_changes(self.before, self._after, inside, told, self._shared)
-        self.changes = [*self._without_left(found)]
-        bound = names_of_loops(self._code).difference(inside, own)
-        loops = [each for each in self.changes if each.name in bound]
-        self.again = [each.name for each in loops if each.change == "changed"]
-        self.items = [
-            each.name
-            for each in loops
-            if each.change == "created" and not is_atom(self._after[each.name])
-        ]
-        self.passing = [name for name in self._list_new() if _is_drawing(self._after[name])]
+        changes = [*list_changes(self.before, self._after, inside, told, self._shared)]
+        loops = names_of_loops(self._code)
+        bound = loops.difference(inside, self._own)
+        self.again = [e.name for e in changes if e.name in bound and e.change == "changed"]
+        self.changes = [e for e in changes if not self._stays_here(e, inside, loops)]
 
-    def write_data(self) -> tuple[JsonDict | None, list[memoryview]]:
-        """Return the data that the kernel can adopt, and its bytes; none if that is not all.
+    def _stays_here(
+        self, change: VariableChange, inside: Collection[str], loops: Collection[str]
+    ) -> bool:
+        """Return whether a variable that is bound anew holds no data before and after.
 
-        What is no data becomes `passing`, if the code itself uses some of it.
+        It stays on the copy, and so do names that only loops bind.
         """
-        changes, own = self.changes, self._kernel.own
-        changed = {each.name for each in changes if each.change == "changed" and each.name in own}
-        if not changed.isdisjoint(self._watched.list_changed_elsewhere()):
-            return None, []
+        name = change.name
+        if name in self.again:
+            return True
+        if change.change == "created":
+            return name in loops and not is_plain(self._after[name])
+        if change.change != "changed" or name in inside or name in self._own:
+            return False
+        if is_data(self.before[name]) or is_data(self._after[name]):
+            return False
+        self._leave(name)
+        return True
+
+    def write_data(
+        self, states: Mapping[str, object], before: Mapping[str, object]
+    ) -> tuple[JsonDict, list[memoryview]]:
+        """Return the data that the kernel can adopt, and its bytes; the rest is left.
+
+        `states` are those of random numbers, and what they were `before`. Imports and functions are
+        not written: the kernel resolves them by the code.
+        """
+        changed = [e.name for e in self.changes if e.change == "changed" and e.name in self._own]
+        created = [e.name for e in self.changes if e.change == "created"]
         self._watched.let_go(changed)
-        known, modules = self._list_known(changed), self._kernel.modules
-        kept = [name for name in self._list_new() if name not in {*self.passing, *self.items}]
-        special = [name for name in kept if _is_only_here(self._after[name], modules)]
-        data = [name for name in kept if name not in special]
-        found: tuple[JsonDict | None, list[memoryview]] = None, []
+        known, mine = self._list_known(changed), [*created, *changed]
+        self.resolved = [name for name in mine if isinstance(self._after[name], _RESOLVED)]
+        values = {name: self._after[name] for name in mine if name not in self.resolved}
+        values |= {
+            name: state
+            for name, state in states.items()
+            if pickle.dumps(state) != pickle.dumps(before.get(name))
+        }
+        found: tuple[JsonDict, list[memoryview]] = {}, []
         try:
-            found = self._write([*data, *changed], known)
+            found = self._write(values, known)
         except NotPlainError:
-            special += [name for name in data if self._is_special(name, known)]
-            data = [name for name in data if name not in special]
+            values = {n: each for n, each in values.items() if self._is_plain(n, each, known)}
             with suppress(NotPlainError):
-                found = self._write([*data, *changed], known)
-        if loaded_names(self._code).isdisjoint(special):  # they may be what the code is for
-            return (None, []) if special else found
-        self.passing += special
+                found = self._write(values, known)
+        for name in mine:
+            if name not in found[0] and name not in self.resolved:
+                self._leave(name)
+        self.left += [f"changes to {each}" for each in self._list_touched()]
         return found
 
     def list_unclear(self) -> Iterator[str]:
         """Yield what may have changed, but cannot be seen."""
         for name in self.written:
             yield f"writes into the memory of {name}, past pandas"
-        reached = {*self._reached, *self._watched.led_to}
-        for name, what in self._watched.unseen.items():
-            if name in reached and (name not in self._only_here or what == TOO_MUCH):
-                yield f"may change {name}, in which is a {what}"
+        for name in self._watched.unseen:
+            yield f"may change {name}, in which is {TOO_MUCH}"
+        for name in self._reached:
+            value = self.before[name]
+            if is_a(value, io.IOBase) and not _can_flush(value):
+                yield f"writes to the open file {name}"
 
     def take_back_loops(self, bindings: MutableMapping[str, object]) -> None:
         """Give names that only loops bound what they hold in the kernel.
@@ -142,48 +164,103 @@ class VariableEffects:
         """
         bindings.update({name: self.before[name] for name in self.again})
 
-    def _list_new(self) -> list[str]:
-        return [each.name for each in self.changes if each.change == "created"]
+    def _leave(self, name: str) -> None:
+        self.left.append(f"{name} ({type_name(type(self._after[name]))})")
 
     def _list_known(self, changed: Collection[str]) -> dict[str, object]:
-        """Return the variables that the kernel has as well: not what the shell bound anew.
+        """Return the data that the kernel has as well: not what the shell bound anew.
 
-        A name that only a loop bound has what it held before.
+        A name that only a loop bound has what it held before. An object of a library may be another
+        one by now: nothing new can refer to it.
         """
         now = {**self._after, **{name: self.before[name] for name in self.again}}
         return {
             name: now.get(name, value)
             for name, value in self.before.items()
             if name not in changed
-            and name not in self._only_here
             and (now.get(name, value) is value or not _BY_SHELL.fullmatch(name))
+            and (name not in self._objects or is_a(value, ModuleType))
         }
 
     def _write(
-        self, names: Iterable[str], known: Mapping[str, object]
+        self, values: Mapping[str, object], known: Mapping[str, object]
     ) -> tuple[JsonDict, list[memoryview]]:
         """Return variables as data that may refer to `known` ones; raises NotPlainError."""
-        values = {name: self._after[name] for name in names}
+        if not values:
+            return {}, []
         return write_all(values, known, self._watched.is_old, self._watched.is_in_table)
 
-    def _is_special(self, name: str, known: Mapping[str, object]) -> bool:
-        """Return whether a value is no data, however little it is; tables and arrays are."""
-        value = self._after[name]
-        if is_array(value) or kind_of(value) is not None:
-            return False
+    def _is_plain(self, name: str, value: object, known: Mapping[str, object]) -> bool:
         with suppress(NotPlainError):
-            self._write([name], known)
-            return False
-        return True
+            self._write({name: value}, known)
+            return True
+        return False
 
-    def _without_left(self, changes: Iterable[VariableChange]) -> Iterator[VariableChange]:
-        """Yield the changes of what the kernel has; what is only here can be new there."""
-        for each in changes:
-            name = each.name
-            if name not in self._only_here:
-                yield each
-            elif name in self._after and self._after[name] is not self.before[name]:
-                yield each.model_copy(update={"change": "created"})
+    def _list_touched(self) -> Iterator[str]:
+        """Yield the objects of libraries, and the modules, that code itself changes."""
+        nodes = parse_nodes(self._code) or []
+        imported = {
+            (each.asname or each.name).partition(".")[0]: sys.modules.get(each.name)
+            for each in nodes
+            if isinstance(each, ast.alias)
+        }
+        touched = dict.fromkeys(n for n, parts in self._objects.items() if self._differs(n, parts))
+        for node in nodes:
+            touched |= dict.fromkeys(_list_roots(node))
+        for name in touched:
+            if name[:1] == "%":
+                yield name
+            value = imported.get(name) or self.before.get(name)
+            if value is None or self._after.get(name, value) is not value or is_data(value):
+                continue
+            home = value.__name__ if isinstance(value, ModuleType) else module_name(type(value))
+            if not _DRAWING.match(home):
+                yield f"{name} ({type_name(type(value))})"
+
+    def _differs(self, name: str, parts: Mapping[str, object]) -> bool:
+        """Return whether an object has other public attributes than before."""
+        value, now = self.before[name], _read_public(self.before[name])
+        is_iterator = hasattr(type(value), "__next__") and name in loaded_names(self._code)
+        return is_iterator or now.keys() != parts.keys() or any(now[n] is not parts[n] for n in now)
+
+
+def _read_public(value: object) -> dict[str, object]:
+    """Return the public attributes of an object's own; none of a module."""
+    if is_a(value, ModuleType) or is_a(value, type):
+        return {}
+    return {name: each for name, each in own_attributes(value).items() if name[:1] != "_"}
+
+
+def _list_roots(node: ast.AST) -> Iterator[str]:
+    """Yield the names of objects on which a statement calls a method, or sets a part."""
+    targets: list[ast.expr] = []
+    match node:
+        case ast.Call(
+            func=ast.Attribute(attr="run_line_magic"), args=[ast.Constant(value=name), *_]
+        ):
+            if name not in _MAGICS:
+                yield f"%{name}"
+        case ast.Expr(value=ast.Call(func=ast.Attribute() as called)):
+            targets = [called]
+        case ast.Expr(value=ast.Call(func=ast.Name(), args=arguments)):
+            targets = [ast.Attribute(each, "") for each in arguments]
+        case ast.Assign(targets=several) | ast.Delete(targets=several):
+            targets = several
+        case ast.AugAssign(target=target):
+            targets = [target]
+    for part in targets:
+        root: ast.expr = part
+        while isinstance(root, ast.Attribute | ast.Subscript | ast.Call):
+            root = root.func if isinstance(root, ast.Call) else root.value
+        if isinstance(root, ast.Name) and root is not part:
+            yield root.id
+
+
+def _can_flush(file: Any) -> bool:
+    try:
+        return file.closed or not file.writable() or file.flush() is None
+    except (OSError, ValueError):
+        return False
 
 
 def list_changes(
@@ -195,39 +272,24 @@ def list_changes(
 ) -> Iterator[VariableChange]:
     """Yield the variables that are new, hold something else, were changed inside, or are gone.
 
-    To read the same table once more is no change unless the first is `shared`, and a file that was
-    closed is none to keep. `told` are the changes that a snapshot has noticed, with what is
-    different in words.
+    To read the same table once more is no change unless the first is `shared`. `told` are the
+    changes that a snapshot has noticed, with what is different in words.
     """
     change: Literal["created", "changed", "deleted"]
-    noticed = inside | told.keys()
     for name, value in {**before, **after}.items():
         if type(name) is not str or name in _BY_PYTHON:
             continue
         is_kept = name in before and name in after and before[name] is value
-        if (is_kept or _BY_SHELL.fullmatch(name)) and name not in noticed:
+        if (is_kept or _BY_SHELL.fullmatch(name)) and name not in inside:
             continue
         if name not in before and vars(builtins).get(name, before) is value:
             continue  # as `display` in notebooks: it has this name anyway
         is_settled = name not in before or name in inside or name in shared
         if not is_settled and is_same_data(before[name], after.get(name)):
             continue
-        if is_closed_file(value) and (name not in before or is_closed_file(before[name])):
-            continue
         change = "created" if name not in before else "changed" if name in after else "deleted"
         found = told.get(name) or VariableChange(name=name, change=change, type=kind(value))
         yield found.model_copy(update={"change": change})
-
-
-def _is_drawing(value: Any, depth: int = 3) -> bool:
-    """Return whether a value is of a module in `_DRAWINGS`, or holds only values that are."""
-    if any(_DRAWINGS.match(module_name(each)) for each in ancestors(type(value))):
-        return True
-    numpy = sys.modules.get("numpy")
-    if numpy is not None and type(value) is numpy.ndarray and value.dtype.hasobject:
-        value = value.ravel().tolist()
-    is_filled = isinstance(value, list | tuple) and value and depth
-    return bool(is_filled) and all(_is_drawing(each, depth - 1) for each in value)
 
 
 def _list_shared(code: str, variables: Mapping[str, object]) -> set[str]:
@@ -269,15 +331,3 @@ def _is_the_shells(holder: object, variables: Mapping[str, object]) -> bool:
         or holder.get("Out") is outputs
         or any(is_of_shell(each) and vars(each) is holder for each in gc.get_referrers(holder))
     )
-
-
-def _is_only_here(value: object, loaded: Collection[str]) -> bool:
-    """Return whether a value is a module that is not `loaded` in the kernel, or defined in one.
-
-    Functions and classes of the notebook's own are defined here as well.
-    """
-    if isinstance(value, ModuleType):
-        return value.__name__ not in loaded
-    home = str(getattr(value, "__module__", ""))
-    is_definition = isinstance(value, FunctionType | BuiltinFunctionType | type)
-    return is_definition and (home == "__main__" or home not in loaded)

@@ -13,7 +13,7 @@ import types
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ipyagent.kernel.describe.safe_inspect import ancestors, class_dict, module_name
@@ -203,6 +203,8 @@ class Adoption:
     """The names, also existing ones, of which another one holds a part."""
     gone: Collection[str] = ()
     """The names of the run's own variables that code deleted."""
+    random: Mapping[str, object] = field(default_factory=dict)
+    """The states of random numbers that code has advanced."""
 
 
 class OwnVariables:
