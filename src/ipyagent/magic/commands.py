@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import textwrap
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -19,7 +18,7 @@ from ipyagent.magic import (
     subcommands,
 )
 from ipyagent.magic.notebook import Notebook, notebook
-from ipyagent.magic.options import HELP_AT, USAGE, options_help
+from ipyagent.magic.options import HELP_AT, USAGE, find_near, options_help
 from ipyagent.magic.shell_state import state_of
 from ipyagent.phrases import ellipsize, first_line, limit_lines, plural
 from ipyagent.plaintext import visible
@@ -43,9 +42,11 @@ def run(line: str) -> None:
     name, _, rest = line.strip().partition(" ")
     try:
         book = notebook()
-        command = _command(name)
+        if name not in COMMANDS:
+            hint = f"did you mean {find_near(name, COMMANDS)}?"
+            raise ConfigError(f"%agent has no subcommand {name!r}; {hint}")
         check_words(name, rest)
-        reply = command(book, rest.strip())
+        reply = COMMANDS[name](book, rest.strip())
         for text in filter(None, (reply, *book.sessions.take_news())):
             print(text)  # noqa: T201
         book.tell_pages()
@@ -53,14 +54,13 @@ def run(line: str) -> None:
         print(f"ipyagent: {error}")  # noqa: T201
 
 
-def _command(name: str) -> Command:
-    if name in COMMANDS:
-        return COMMANDS[name]
-    close = difflib.get_close_matches(name, COMMANDS, n=1)
-    hint = (
-        f"did you mean {close[0]}?" if close else f"there are: {', '.join(filter(None, COMMANDS))}"
-    )
-    raise ConfigError(f"%agent has no subcommand {name!r}; {hint}")
+def is_prompt(line: str) -> bool:
+    """Return whether a line asks the agent: its first word is not a subcommand.
+
+    Neither is a line of one word that is perhaps a misspelt subcommand.
+    """
+    name, _, rest = line.strip().partition(" ")
+    return name not in COMMANDS and bool(rest or not find_near(name, COMMANDS))
 
 
 def check_words(name: str, rest: str) -> None:
@@ -69,7 +69,9 @@ def check_words(name: str, rest: str) -> None:
     if name == "config" and "=" in rest:
         return
     if usage is not None and len(rest.split()) > len(usage.split()):
-        raise ConfigError(f"{f'usage: %agent {name} {usage}'.strip()}; it does not take {rest!r}")
+        usage = f"usage: %agent {name} {usage}".strip()
+        prompt = f"if it is a prompt: `%%agent {name} …`"
+        raise ConfigError(f"{usage}; it does not take {rest.strip()!r}; {prompt}")
 
 
 def _overview(book: Notebook, _rest: str) -> str:
