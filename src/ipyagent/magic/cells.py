@@ -84,7 +84,7 @@ def _prepare_job(cell: Cell, hold: Hold, line: str, text: str) -> _Job:
     if not (text := f"{options.prompt}\n{text}".strip()):
         raise ConfigError(f"The prompt is empty.\n\n{USAGE}")
     settings = book.settings.resolve(*options.layers, agent=options.agent)
-    session = book.sessions.get(options.session)
+    session = book.sessions.newest = book.sessions.get(options.session)
     hold.add_session(session.id)
     decision = in_words(session, text)
     resolved = book.model.choose(settings.config)

@@ -12,6 +12,7 @@ from ipyagent.errors import AgentError, ConfigError
 from ipyagent.kernel.drivers import Cell
 from ipyagent.kernel.engine_thread import EngineThread
 from ipyagent.kernel.frontend import detect
+from ipyagent.llm.resolve import BUILT_IN
 from ipyagent.magic import (
     plan_commands,
     status,
@@ -165,15 +166,19 @@ def _show(book: Notebook, rest: str) -> str:
 
 
 def _cost(book: Notebook, _rest: str) -> str:
-    """tokens and US dollars of this session's runs"""
-    rows = [_cost_line(_first_line(run.prompt), [run]) for run in book.sessions.get().runs]
-    return "\n".join([*rows, _cost_line("together", book.sessions.get().runs)])
+    """tokens and US dollars of the newest run's session"""
+    session = book.sessions.newest or book.sessions.get()
+    if not session.runs:
+        return "no runs yet"
+    rows = [_cost_line(_first_line(run.prompt), [run]) for run in session.runs]
+    return "\n".join([*rows, _cost_line(f"together in {session.name}", session.runs)])
 
 
 def _cost_line(title: str, runs: Sequence[Run]) -> str:
     usage = TokenUsage.sum(run.usage for run in runs)
     prices = [run.cost_usd for run in runs if run.cost_usd is not None]
-    price = f"${sum(prices):.4f}" if prices else "no price known"
+    unknown = "free" if all(run.model.startswith(BUILT_IN) for run in runs) else "no price known"
+    price = f"${sum(prices):.4f}" if prices else unknown
     cached = f", {usage.cache_read_tokens:,} of them cached" if usage.cache_read_tokens else ""
     return (
         f"{title:<40.40} {usage.prompt_tokens:>9,} in{cached}  "
