@@ -324,6 +324,7 @@ PROMPTS_ON_THE_LINE = {
 }
 
 
+@pytest.mark.spec("H30")
 def test_the_prompt_may_stand_on_the_magic_s_own_line(shared: Kernel, script: Any) -> None:
     option, wrong = script("Three."), []
     for cell, prompt in PROMPTS_ON_THE_LINE.items():

@@ -90,6 +90,7 @@ TOLD = {
 }
 
 
+@pytest.mark.spec("A06")
 def test_only_what_may_be_a_key_is_hidden_in_a_service_s_message() -> None:
     for text, shown in TOLD.items():
         assert hide_keys(text, None) == (shown or text)

@@ -123,6 +123,7 @@ def test_a_terminal_sees_the_end_of_a_cell_as_without_the_extension(
             assert shell.check_complete(typed) == plain.check_complete(typed), repr(typed)
 
 
+@pytest.mark.spec("H30")
 def test_a_line_with_a_prompt_becomes_an_awaited_call_beside_other_code(
     shell: InteractiveShell,
 ) -> None:

@@ -34,6 +34,7 @@ OPTIONS = {
 }
 
 
+@pytest.mark.spec("H30")
 @pytest.mark.parametrize("options", OPTIONS)
 @pytest.mark.parametrize("prompt", PROMPTS)
 def test_the_text_behind_the_options_is_the_prompt_as_it_is_written(
@@ -74,6 +75,7 @@ def test_options_are_not_taken_for_the_prompt_nor_words_of_it_for_options(line: 
 PROFILES = ["explain", "reviewer"]
 
 
+@pytest.mark.spec("A50")
 @pytest.mark.parametrize(
     ("line", "agent", "prompt"),
     [

@@ -44,8 +44,8 @@ def run(line: str) -> None:
     try:
         book = notebook()
         if name not in COMMANDS:
-            hint = f"did you mean {find_near(name, COMMANDS)}?"
-            raise ConfigError(f"%agent has no subcommand {name!r}; {hint}")
+            near = find_near(name, COMMANDS)
+            raise ConfigError(f"%agent has no subcommand {name!r}; did you mean {near}?")
         check_words(name, rest)
         reply = COMMANDS[name](book, rest.strip())
         for text in filter(None, (reply, *book.sessions.take_news())):

@@ -97,7 +97,7 @@ async def run(line: str, text: str = "") -> None:
         raise AgentInterrupted(STOPPED) from None
 
 
-def run_blocking(line: str, text: str = "") -> None:
+def run_blocking(line: str, text: str) -> None:
     """Run the same where a cell cannot await."""
     cell = Cell()
     with explaining(), stoppable(cell):

@@ -219,10 +219,8 @@ def unload(shell: Shell) -> None:
 @no_var_expand  # type: ignore[untyped-decorator]
 def _agent(line: str, cell: str | None = None) -> None:
     """Run an agent in this kernel: `%%agent [options]` and a prompt; `%agent` for help."""
-    if cell is not None:
-        entry.run_blocking(line, cell)
-    elif _is_prompt(line):
-        entry.run_blocking(line)
+    if cell is not None or _is_prompt(line):
+        entry.run_blocking(line, cell or "")
     else:
         with entry.explaining():
             import_or_explain("ipyagent.magic.commands").run(line)

@@ -58,7 +58,7 @@ class Options:
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        raise ConfigError(f"%%agent: {message}. {self.format_usage().strip()}")
+        raise ConfigError(f"%%agent: {message}. {self.format_usage().strip()} [prompt]")
 
 
 @cache  # it takes a third of the time before a request to build
@@ -136,15 +136,14 @@ def split_prompt(line: str) -> tuple[list[str], str]:
     text, words = io.StringIO(line), list[str]()
     lexer = shlex.shlex(text, posix=True)
     lexer.whitespace_split, lexer.commenters = True, ""
-    with_value = {name for each in list_options() if each.takes_value for name in each.names}
+    takes_value = {name: each.takes_value for each in list_options() for name in each.names}
     while (prompt := line[text.tell() :].strip()).startswith("-"):
         words.append(lexer.get_token() or "")
-        if words[-1] in with_value and (value := lexer.get_token()) is not None:
+        if takes_value.get(words[-1]) and (value := lexer.get_token()) is not None:
             words.append(value)
-    names = {name for each in list_options() for name in each.names}
     for found in _OPTION.finditer(prompt):
         option, before = found[0], prompt[: found.start()].strip()
-        if option.startswith("--") or option in names:
+        if option.startswith("--") or option in takes_value:
             more, rest = split_prompt(prompt[found.start() :])
             if rest or (" " in before and not option.startswith("--")):
                 raise ConfigError(
