@@ -255,4 +255,4 @@ def test_a_run_can_be_shown_again_with_its_cost(shared: Kernel) -> None:
     say(shared, "Once more.")
     assert "together in shown" in shared.run("%agent cost").stdout
     shared.run("%agent session new empty")
-    assert shared.run("%agent cost").stdout == "no runs yet\n"
+    assert shared.run("%agent cost").stdout == "no runs in empty yet\n"

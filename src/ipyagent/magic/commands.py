@@ -169,7 +169,7 @@ def _cost(book: Notebook, _rest: str) -> str:
     """tokens and US dollars of the newest run's session"""
     session = book.sessions.newest or book.sessions.get()
     if not session.runs:
-        return "no runs yet"
+        return f"no runs in {session.name} yet"
     rows = [_cost_line(_first_line(run.prompt), [run]) for run in session.runs]
     return "\n".join([*rows, _cost_line(f"together in {session.name}", session.runs)])
 
