@@ -167,7 +167,7 @@ endef
 # The built front end is copied into the environment when the package is installed.
 .venv/lab .venv/test .venv-canary/test .venv-lazy/lazy .venv-collaboration/collaboration: pyproject.toml src/ipyagent/__init__.py src/ipyagent/labextension/package.json
 	@echo "Installing ipyagent and all that '$(@F)' needs into $(@D): about a minute, once."
-	@$(call install,$(@D),--editable ".[$(@F)]")
+	@$(call install,$(@D),--editable ".[$(@F),mcp]")
 	touch $@
 
 .venv/docs .venv/dist: pyproject.toml

@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from matplotlib import pyplot as plt
 from ipyagent.explorer import ExplorerReply
 from ipyagent.explorer.vocabulary import names_of
 from ipyagent.explorer.workspace import of_context
+from repository import ROOT
 
 PENGUINS = Path(__file__).parents[2] / "notebooks" / "data" / "penguins.csv"
 CONTEXT = (
@@ -156,6 +158,11 @@ def test_a_denied_look_ends_it_too() -> None:
 def test_a_missing_library_is_named_with_how_to_get_it() -> None:
     said = after("mean of a", "Error: ModuleNotFoundError: No module named 'scipy'")
     assert "`%pip install scipy`" in said.text
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    for requirement in project["optional-dependencies"]["data"]:
+        name = requirement.partition(">")[0]
+        said = after("mean of a", f"Error: ModuleNotFoundError: No module named '{name}.x'")
+        assert "`%pip install 'ipyagent[data]'`" in said.text
 
 
 @pytest.mark.parametrize("output", ["", "(no output)", "statistic,b\nmean,2\n", "dry run: not run"])

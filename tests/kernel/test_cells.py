@@ -313,10 +313,36 @@ def test_the_options_out_json_and_raise(shared: Kernel, script: Any) -> None:
     assert (raised.status, raised.content["ename"]) == ("error", "RunFailedError")
 
 
+PROMPTS_ON_THE_LINE = {
+    "%%agent {} How many rows has x?": "How many rows has x?",
+    "%%agent {} What's {x}?\n\nIs it $HOME?": "What's {x}?\n\nIs it $HOME?",
+    "%%agent {}\nHow many?": "How many?",
+    "%agent {} How many rows has sales_q1.csv?": "How many rows has sales_q1.csv?",
+    "q = 1\n%agent {} What's {q}, # or \\ $HOME?\nq": "What's {q}, # or \\ $HOME?",
+    "for q in range(1):\n    %agent {} Is x odd?": "Is x odd?",
+    "%%time\n%%agent {} Is x odd?": "Is x odd?",
+}
+
+
+@pytest.mark.spec("H30")
+def test_the_prompt_may_stand_on_the_magic_s_own_line(shared: Kernel, script: Any) -> None:
+    option, wrong = script("Three."), []
+    for cell, prompt in PROMPTS_ON_THE_LINE.items():
+        reply = shared.run(cell.replace("{}", option), page=Page(shared))
+        if (reply.status, reply.run["prompt"]) != ("ok", prompt):
+            wrong.append((cell, reply))
+    assert not wrong
+    # The page's click arrives, so the line was awaited.
+    option = script(python("clicked = 1"), "Done.")
+    reply = shared.run(f"%agent {option} Make it.", page=Page(shared))
+    assert reply.executions[0]["decided_by"] == "button"
+
+
 BAD_INPUT = [
     ("%%agent --modle x\nBegin.", "--modle"),
-    ("%%agent What is this?\nBegin.", "The prompt goes below the first line."),
-    ("%%agent Hello\nBegin.", "The prompt goes below the first line."),
+    ("%agent --modle x What is this?", "--modle"),
+    ("%%agent What is this? --modle x\nBegin.", "--modle"),
+    ("%%agent revie\nBegin.", "did you mean review?"),
     ("%%agent --confirm maybe\nBegin.", "yolo"),
     ("%%agent --tools fly\nBegin.", "read_file"),
     ("%%agent --max-steps many\nBegin.", "max_steps"),

@@ -247,4 +247,12 @@ def test_a_run_can_be_shown_again_with_its_cost(shared: Kernel) -> None:
     reply = shared.run("%agent show")
     (data,) = [each["data"] for each in reply.of("display_data")]
     assert data[RUN_JSON]["prompt"] == "Show me."
-    assert "together" in shared.run("%agent cost").stdout
+    assert "together in shown" in shared.run("%agent cost").stdout
+    shared.run("%%agent --session c9 -m offline/explorer\nWhat files are here?")
+    cost = shared.run("%agent cost").stdout.splitlines()
+    assert cost[0].startswith("What files are here?")
+    assert [line.split()[-1] for line in cost] == ["free", "free"]
+    say(shared, "Once more.")
+    assert "together in shown" in shared.run("%agent cost").stdout
+    shared.run("%agent session new empty")
+    assert shared.run("%agent cost").stdout == "no runs in empty yet\n"

@@ -62,6 +62,17 @@ def test_the_question_is_asked_at_the_terminal_and_yes_runs_the_call(
     terminal.expect_exact("42")
 
 
+def test_a_line_that_ends_with_a_question_mark_asks_the_agent(
+    terminal: Any, tmp_path: Path
+) -> None:
+    option = script(tmp_path, python("typed = 6"), "It's three.")
+    terminal.sendline(f"%agent {option} What's the count of sales_q1.csv?")
+    terminal.expect(r"Run run_python\?")
+    terminal.sendline("y")
+    terminal.expect_exact("It's three.")
+    terminal.expect(PROMPT)
+
+
 def test_ctrl_c_while_streaming_and_at_the_question_returns_to_a_usable_prompt(
     terminal: Any, tmp_path: Path
 ) -> None:

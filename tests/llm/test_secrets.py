@@ -10,6 +10,7 @@ from asking import EVENTS, HELLO, ONLY_LITELLM, ask, failed, make_client
 
 from ipyagent.config import LLMConfig
 from ipyagent.llm.client import ModelRequest
+from ipyagent.llm.error_mapping import hide_keys
 from ipyagent.llm.litellm import warmup
 from patience import PATIENCE
 from servers.model_server import Cut, ModelServer, Reply, Silence, delta, failure, stream
@@ -77,6 +78,22 @@ async def test_a_key_shows_in_no_error_and_in_no_log(
     assert all(key in each for each in sent)
     for record in logs.records:
         assert key not in f"{record.getMessage()} {record.exc_text} {vars(record)}"
+
+
+TOLD = {
+    "Incorrect API key provided: sk-wrong****7890. You can find it at x.": (
+        "Incorrect API key provided: (key). You can find it at x."
+    ),
+    "The key is-not-valid for this bearer authorization.": None,
+    "No API key abcdefgh1234 here": "No API (key) here",
+    "Bearer abcd.efgh-1234, xai-abcdefgh, AIzaabcdefghijk": "(key), (key), (key)",
+}
+
+
+@pytest.mark.spec("A06")
+def test_only_what_may_be_a_key_is_hidden_in_a_service_s_message() -> None:
+    for text, shown in TOLD.items():
+        assert hide_keys(text, None) == (shown or text)
 
 
 @ONLY_LITELLM

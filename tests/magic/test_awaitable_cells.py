@@ -37,7 +37,25 @@ AGENT_CELLS = {
     "a question in the options": "%%agent -a plan?\nSay hello.",
     "the end of a call": "%%agent\nSay hello.')\n",
     "braces": "%%agent {x}\n{{y}} $z {0}",
+    "a prompt on the first line": '%%agent What\'s "x"?',
+    "a prompt behind options": "%%agent -m a/b How many rows has x?\nAnd y?",
 }
+
+PROMPTS = [
+    "How many rows has sales_q1.csv?",
+    "What's the mean?",
+    'What\'s "this"?',
+    "Plot {x} and $HOME, # not y",
+    "C:\\new\\table and \\x41",
+    "Which (of them?",
+    'Why """this?',
+    "hello",
+    "Show me the rows",
+    "-m a/b How many rows has x?",
+    "Привет, 世界 🙂?",
+]
+
+COMMANDS = ["status", "modl", "say Is it done?", "model a/b", "undo?", "show me the rows?"]
 
 OTHER_CELLS = {
     "ordinary code": "x = 1\ny = x",
@@ -105,6 +123,42 @@ def test_a_terminal_sees_the_end_of_a_cell_as_without_the_extension(
             assert shell.check_complete(typed) == plain.check_complete(typed), repr(typed)
 
 
+@pytest.mark.spec("H30")
+def test_a_line_with_a_prompt_becomes_an_awaited_call_beside_other_code(
+    shell: InteractiveShell,
+) -> None:
+    for prompt in PROMPTS:
+        cell = f"x = 1\n%agent {prompt}\n!echo {{x}}?\nif x:\n    y = 2"
+        _, awaited, _, _ = ast.parse(shell.transform_cell(cell)).body
+        assert read_call(ast.unparse(awaited), ast.Await) == (prompt,), prompt
+        assert read_call(shell.transform_cell(f"%agent {prompt}"), ast.Await) == (prompt,)
+
+
+def test_where_it_cannot_be_awaited_the_magic_gets_the_prompt(shell: InteractiveShell) -> None:
+    for prompt in PROMPTS:
+        code = shell.transform_cell(f"def ask():\n    %agent {prompt}\n    return 1")
+        (function,) = ast.parse(code).body
+        assert isinstance(function, ast.FunctionDef)
+        assert read_call(ast.unparse(function.body[0]), ast.Call) == ("agent", prompt)
+        shell.autoawait = False
+        assert read_call(shell.transform_cell(f"%agent {prompt}"), ast.Call) == ("agent", prompt)
+        shell.autoawait = True
+
+
+def test_a_command_on_a_line_stays_a_call_of_the_magic(shell: InteractiveShell) -> None:
+    for command in COMMANDS:
+        code = shell.transform_cell(f"%agent {command}")
+        assert read_call(code, ast.Call) == ("agent", command)
+
+
+def test_help_and_strings_are_left_to_ipython(
+    shell: InteractiveShell, plain: InteractiveShell
+) -> None:
+    text = "x = '''\n%agent Why?\n'''"
+    for cell in ("%agent?", "%agent??", "%agents x?", "x = 1\nx?", "!agent x?", "%%agent?", text):
+        assert shell.transform_cell(cell) == plain.transform_cell(cell)
+
+
 @pytest.mark.parametrize("change", ["autoawait", "loop_runner", "depth"])
 def test_where_a_cell_cannot_await_ipython_calls_the_magic(
     shell: InteractiveShell, change: str
@@ -117,6 +171,8 @@ def test_where_a_cell_cannot_await_ipython_calls_the_magic(
         shell.events.trigger("pre_run_cell", None)
     cell = "%%agent -a plan\nSay hello."
     assert read_call(shell.transform_cell(cell), ast.Call) == ("agent", "-a plan", "Say hello.\n")
+    # IPython refuses a cell magic without a text.
+    assert read_call(shell.transform_cell("%%agent What?"), ast.Call) == ("agent", "What?", "\n")
 
 
 def test_what_ipython_would_make_of_the_cell_does_not_matter(shell: InteractiveShell) -> None:
@@ -141,8 +197,10 @@ def test_ipython_s_own_shorthands_leave_the_call_alone(
 
 def test_unloading_takes_the_transformer_away() -> None:
     shell = InteractiveShell()
-    before = [*shell.input_transformers_cleanup], [*shell.input_transformers_post]
+    manager = shell.input_transformer_manager
+    before = [*shell.input_transformers_cleanup], [*manager.token_transformers]
     magic.load(shell)
+    assert before != ([*shell.input_transformers_cleanup], [*manager.token_transformers])
     magic.unload(shell)
-    assert before == ([*shell.input_transformers_cleanup], [*shell.input_transformers_post])
+    assert before == ([*shell.input_transformers_cleanup], [*manager.token_transformers])
     shell.history_manager.end_session()

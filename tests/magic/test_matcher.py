@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from ipyagent.magic.options import parse
 from ipyagent.schema import Session
 from ipyagent.store.journal import Journal
 from kernels import Kernel, kernel
@@ -97,7 +96,12 @@ OFFERED = [
     ("%%agent --agent rev", "review reviewer"),
     ("%%agent --agent=rev", "review reviewer"),
     ("%%agent rev", "review reviewer"),
-    ("%%agent @", "@explain @plan @review @write @reviewer @plotter"),
+    ("%%agent @", "@explain @plan @review @write @reviewer @plotter @sales …"),
+    ("%%agent Why did @sa", "@sales @salt @data/sales.csv"),
+    ("%%agent --plan Why did sal", "sales salt"),
+    ("%%agent reviewer --pl", "--plan"),
+    ("%agent Why did @sa", "@sales @salt @data/sales.csv"),
+    ("%agent --plan Why did @sa", "@sales @salt @data/sales.csv"),
     ("%%agent --confirm ", "confirm-sensitive confirm-all yolo"),
     ("%%agent --confirm=y", "yolo"),
     ("%%agent --tools read_file,li", "list_files list_variables"),
@@ -151,11 +155,6 @@ def test_an_option_is_told_by_its_help(running: Kernel) -> None:
 @pytest.mark.parametrize("text", ["impo", "%%time\nimpo", "%%agents\nimpo", "%%agen", "%agen"])
 def test_other_cells_are_left_to_ipython(running: Kernel, text: str) -> None:
     assert {"import", "%%agent", "%agent"} & set(matches(running, text))
-
-
-@pytest.mark.parametrize("line", ["@reviewer", "reviewer", "-a reviewer", "--plan @reviewer"])
-def test_what_is_completed_after_at_on_the_first_line_chooses_the_profile(line: str) -> None:
-    assert parse(line, Path()).agent == "reviewer"
 
 
 def test_sessions_are_offered_and_looking_for_them_begins_no_record(tmp_path: Path) -> None:

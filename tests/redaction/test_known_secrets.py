@@ -50,6 +50,8 @@ def test_random_values_of_sessions_and_codes_are_known_in_the_environment(name: 
         ("KEY_COLUMN", "timestamp"),
         ("PRIMARY_KEY", "customer_id"),
         ("API_KEY_HEADER", "Authorization"),
+        ("IPYAGENT_LLM__API_KEY_ENV", "OPENAI_API_KEY"),
+        ("MY_TOKEN_VAR", "HF_TOKEN_2"),
         ("AWS_SECRET_REGION", "us-east-1"),
         ("PASSWORD_FIELD", "user_password"),
         ("JUPYTER_TOKEN", "datascience"),
@@ -66,6 +68,10 @@ def test_random_values_of_sessions_and_codes_are_known_in_the_environment(name: 
 )
 def test_what_is_no_secret_is_left_out(name: str, value: str) -> None:
     assert known_secrets({name: value}) == frozenset()
+
+
+def test_a_key_is_known_also_where_its_name_was_asked_for() -> None:
+    assert known_secrets({"IPYAGENT_LLM__API_KEY_ENV": "l0velace1815"}) == {"l0velace1815"}
 
 
 def test_a_file_is_left_out_and_a_name_of_none_is_not(tmp_path: Path) -> None:

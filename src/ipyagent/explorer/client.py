@@ -36,6 +36,9 @@ _REASON = re.compile(
 _DENIED = re.compile(r"\b(denied|not run|not approved)\b", re.IGNORECASE)
 _ABSENT = re.compile(r"No module named '([\w.]+)'|Missing optional dependency '([\w.]+)'")
 
+_DATA = ("matplotlib", "pandas")
+"""The packages of the extra `data`: who lacks one for the explorer will soon need the other."""
+
 _STRANGE = "This conversation holds a call that I did not ask for; please ask again."
 
 
@@ -175,6 +178,7 @@ def _explain_stop(call: ToolCall, result: ToolResultContent) -> ExplorerReply:
         return ExplorerReply("denied", "\n\n".join([text, *[fence(why, lines=15)] * bool(why)]))
     parts = [f"**{called} failed, so I stopped.**", reason]
     if absent := _ABSENT.search(output):
-        install = code(f"%pip install {absent[1] or absent[2]}")
-        parts.append(f"Install it with {install}, then ask again.")
+        package = absent[1] or absent[2]
+        wanted = "'ipyagent[data]'" if package.partition(".")[0] in _DATA else package
+        parts.append(f"Install it with {code(f'%pip install {wanted}')}, then ask again.")
     return ExplorerReply("the call failed", "\n\n".join(parts))

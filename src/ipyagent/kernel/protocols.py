@@ -139,6 +139,7 @@ class Shell(Protocol):
     display_trap: object
     displayhook: DisplayHook
     ast_transformers: Sequence[object]
+    input_transformer_manager: Any
     input_transformers_cleanup: list[Transform]
     magics_manager: MagicsManager
     Completer: Matchers

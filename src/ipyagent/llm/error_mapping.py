@@ -188,7 +188,10 @@ _MALFORMED_CALL = re.compile(
     r"(?i)tool_use_failed|failed_generation|malformed_?function_?call|unexpected_?tool_?call"
     r"|(error|fail\w+) (in |to )?pars\w+ (the )?(tool|function)[ _-]?calls?"
 )
-_KEYS = re.compile(r"(?i)\b(sk|pk|gsk|xai|key|bearer)[-_ ][\w.*-]{8,}|\bAIza[\w-]{10,}")
+_KEYS = re.compile(
+    r"(?i)\b(?:(?:sk|pk|gsk|xai)[-_]|(?:key|bearer)[-_ ](?=[\w.*-]*[\d*]))[\w.*-]{7,}[\w*-]"
+    r"|\bAIza[\w-]{10,}"
+)
 
 
 def map_error(

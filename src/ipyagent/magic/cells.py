@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from functools import partial
 
 from ipyagent.agent.plan_approval import WAITING_NOTICE
-from ipyagent.errors import AgentError, AgentNotFoundError, ConfigError, RunFailedError
+from ipyagent.errors import AgentError, ConfigError, RunFailedError
 from ipyagent.kernel.drivers import Cell, comm_status, drive_async, drive_sync
 from ipyagent.kernel.frontend import detect, running_shell
 from ipyagent.magic.notebook import Notebook, notebook
-from ipyagent.magic.options import BELOW, USAGE, Options, parse
+from ipyagent.magic.options import USAGE, Options, parse
 from ipyagent.magic.plan_commands import check_background, in_words
 from ipyagent.schema import Outcome, Run, RunStatus
 from ipyagent.ui.views import SilentView, show_run, view_for
@@ -79,13 +79,12 @@ def _prepare(cell: Cell, hold: Hold, line: str, text: str) -> _Job:
 def _prepare_job(cell: Cell, hold: Hold, line: str, text: str) -> _Job:
     book = notebook()
     options = parse(line, book.home)
-    if not text.strip():
+    if options.prompt and " " not in options.prompt:
+        options = options.name_profile(book.settings.resolve(*options.layers).config.agents)
+    if not (text := f"{options.prompt}\n{text}".strip()):
         raise ConfigError(f"The prompt is empty.\n\n{USAGE}")
-    try:
-        settings = book.settings.resolve(*options.layers, agent=options.agent)
-    except AgentNotFoundError as error:
-        raise AgentNotFoundError(f"{error} {BELOW}") from None
-    session = book.sessions.get(options.session)
+    settings = book.settings.resolve(*options.layers, agent=options.agent)
+    session = book.sessions.newest = book.sessions.get(options.session)
     hold.add_session(session.id)
     decision = in_words(session, text)
     resolved = book.model.choose(settings.config)
@@ -96,7 +95,7 @@ def _prepare_job(cell: Cell, hold: Hold, line: str, text: str) -> _Job:
             raise ConfigError("%%agent: --background is for plans: add --plan")
         check_background(frontend)
     request = RunRequest(
-        text.strip(),
+        text,
         settings.config,
         agent=options.agent,
         cell_id=frontend.cell_id,
@@ -119,6 +118,6 @@ def _refuse(line: str, text: str, error: AgentError) -> None:
     """Show why the cell failed; raise only if the cell asks for that."""
     if isinstance(error, RunFailedError) or "--raise" in line.split():
         raise error
-    run = failed_run(text.strip(), error)
+    run = failed_run(text.strip() or line, error)
     runtime().last_run = run
     show_run(detect(running_shell()), run)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import textwrap
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -13,13 +12,14 @@ from ipyagent.errors import AgentError, ConfigError
 from ipyagent.kernel.drivers import Cell
 from ipyagent.kernel.engine_thread import EngineThread
 from ipyagent.kernel.frontend import detect
+from ipyagent.llm.resolve import BUILT_IN
 from ipyagent.magic import (
     plan_commands,
     status,
     subcommands,
 )
 from ipyagent.magic.notebook import Notebook, notebook
-from ipyagent.magic.options import HELP_AT, USAGE, options_help
+from ipyagent.magic.options import HELP_AT, USAGE, find_near, options_help
 from ipyagent.magic.shell_state import state_of
 from ipyagent.phrases import ellipsize, first_line, limit_lines, plural
 from ipyagent.plaintext import visible
@@ -43,9 +43,11 @@ def run(line: str) -> None:
     name, _, rest = line.strip().partition(" ")
     try:
         book = notebook()
-        command = _command(name)
+        if name not in COMMANDS:
+            near = find_near(name, COMMANDS)
+            raise ConfigError(f"%agent has no subcommand {name!r}; did you mean {near}?")
         check_words(name, rest)
-        reply = command(book, rest.strip())
+        reply = COMMANDS[name](book, rest.strip())
         for text in filter(None, (reply, *book.sessions.take_news())):
             print(text)  # noqa: T201
         book.tell_pages()
@@ -53,14 +55,13 @@ def run(line: str) -> None:
         print(f"ipyagent: {error}")  # noqa: T201
 
 
-def _command(name: str) -> Command:
-    if name in COMMANDS:
-        return COMMANDS[name]
-    close = difflib.get_close_matches(name, COMMANDS, n=1)
-    hint = (
-        f"did you mean {close[0]}?" if close else f"there are: {', '.join(filter(None, COMMANDS))}"
-    )
-    raise ConfigError(f"%agent has no subcommand {name!r}; {hint}")
+def is_prompt(line: str) -> bool:
+    """Return whether a line asks the agent: its first word is not a subcommand.
+
+    Neither is a line of one word that is perhaps a misspelt subcommand.
+    """
+    name, _, rest = line.strip().partition(" ")
+    return name not in COMMANDS and bool(rest or not find_near(name, COMMANDS))
 
 
 def check_words(name: str, rest: str) -> None:
@@ -69,7 +70,9 @@ def check_words(name: str, rest: str) -> None:
     if name == "config" and "=" in rest:
         return
     if usage is not None and len(rest.split()) > len(usage.split()):
-        raise ConfigError(f"{f'usage: %agent {name} {usage}'.strip()}; it does not take {rest!r}")
+        usage = f"usage: %agent {name} {usage}".strip()
+        prompt = f"if it is a prompt: `%%agent {name} …`"
+        raise ConfigError(f"{usage}; it does not take {rest.strip()!r}; {prompt}")
 
 
 def _overview(book: Notebook, _rest: str) -> str:
@@ -163,15 +166,19 @@ def _show(book: Notebook, rest: str) -> str:
 
 
 def _cost(book: Notebook, _rest: str) -> str:
-    """tokens and US dollars of this session's runs"""
-    rows = [_cost_line(_first_line(run.prompt), [run]) for run in book.sessions.get().runs]
-    return "\n".join([*rows, _cost_line("together", book.sessions.get().runs)])
+    """tokens and US dollars of the newest run's session"""
+    session = book.sessions.newest or book.sessions.get()
+    if not session.runs:
+        return f"no runs in {session.name} yet"
+    rows = [_cost_line(_first_line(run.prompt), [run]) for run in session.runs]
+    return "\n".join([*rows, _cost_line(f"together in {session.name}", session.runs)])
 
 
 def _cost_line(title: str, runs: Sequence[Run]) -> str:
     usage = TokenUsage.sum(run.usage for run in runs)
     prices = [run.cost_usd for run in runs if run.cost_usd is not None]
-    price = f"${sum(prices):.4f}" if prices else "no price known"
+    unknown = "free" if all(run.model.startswith(BUILT_IN) for run in runs) else "no price known"
+    price = f"${sum(prices):.4f}" if prices else unknown
     cached = f", {usage.cache_read_tokens:,} of them cached" if usage.cache_read_tokens else ""
     return (
         f"{title:<40.40} {usage.prompt_tokens:>9,} in{cached}  "

@@ -25,7 +25,7 @@ from ipyagent.kernel.namespace import ShellNamespace, rank_names
 from ipyagent.llm.resolve import SCRIPTED, list_models
 from ipyagent.magic import commands
 from ipyagent.magic.notebook import Notebook, notebook
-from ipyagent.magic.options import OptionInfo, list_options
+from ipyagent.magic.options import OptionInfo, list_options, split_prompt
 from ipyagent.magic.subcommands import API, HERE, MCP, SESSION
 from ipyagent.phrases import first_line
 from ipyagent.tools import path_rules
@@ -122,6 +122,8 @@ def _mentions(text: str) -> bool:
 
 def _in_options(book: Notebook, line: str) -> Completed:
     *before, word = re.split(r"\s+", line)
+    if not word.startswith("-") and split_prompt(line.removesuffix(word))[1]:
+        return _in_body(book, line)
     options = {name: option for option in list_options() for name in option.names}
     name, equals, value = word.partition("=")
     if equals and name in options:
@@ -129,7 +131,7 @@ def _in_options(book: Notebook, line: str) -> Completed:
     if before and before[-1] in options and options[before[-1]].takes_value:
         return _values(book, options[before[-1]], word)
     if word.startswith("@"):
-        return word, _all(_profiles, book, word[1:], "@")
+        return word, [*_all(_profiles, book, word[1:], "@"), *_in_body(book, word)[1]]
     profiles = [] if word.startswith("-") else _all(_profiles, book, word)
     return word, [*profiles, *_options(options, before, word)]
 
@@ -229,7 +231,7 @@ def _on_line(book: Notebook, line: str) -> Completed:
             return word, [_describe_name(option, "the plan runs on")] * option.startswith(word)
         case ["session", "resume"]:
             return word, _all(_sessions, book, word)
-    return word, []
+    return _in_options(book, line) if commands.is_prompt(line) else (word, [])
 
 
 def _commands(helps: Mapping[str, str], word: str) -> list[SimpleCompletion]:

@@ -83,8 +83,8 @@ def import_in_background(home: Path | None) -> Future[None]:
     return imported
 
 
-async def run(line: str, text: str) -> None:
-    """Run an `%%agent` cell, awaiting it: the kernel's loop stays free for clicks."""
+async def run(line: str, text: str = "") -> None:
+    """Run an `%%agent` cell, or the prompt of a line, awaiting it: clicks can arrive."""
     cell, task = Cell(), asyncio.current_task()
     try:
         with explaining(), stoppable(cell):
@@ -98,7 +98,7 @@ async def run(line: str, text: str) -> None:
 
 
 def run_blocking(line: str, text: str) -> None:
-    """Run an `%%agent` cell where cells cannot await."""
+    """Run the same where a cell cannot await."""
     cell = Cell()
     with explaining(), stoppable(cell):
         with cell.interrupt.raising():

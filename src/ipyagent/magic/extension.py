@@ -1,9 +1,9 @@
 """The registration of `%%agent` and `%agent`. Their code is imported when first used.
 
-A cell magic cannot await, so an input transformer turns an `%%agent` cell into an awaited call of
-`magic.entry.run`, before IPython turns it into a call of the magic. Such a cell leaves the kernel's
-loop free for clicks. Where a cell cannot await (inside `%%time`, a direct `run_cell_magic`,
-`%autoawait off`), the plain magic blocks instead.
+A magic cannot await, so input transformers turn an `%%agent` cell, and an `%agent` line that is a
+prompt, into an awaited call of `magic.entry.run`, before IPython turns it into a call of the magic.
+This leaves the kernel's loop free for clicks. Where a cell cannot await (inside `%%time`, a direct
+`run_cell_magic`, `%autoawait off`, an indented line), the plain magic blocks instead.
 
 In `%%agent` cells and on `%agent` lines only our completions are offered, even if there are none: a
 prompt is prose, and Python's names, magics and files would only be in the way.
@@ -13,14 +13,16 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any, NoReturn
 
 from IPython.core.completer import CompletionContext, SimpleMatcherResult, context_matcher
+from IPython.core.inputtransformer2 import EscapedCommand, HelpEnd
 from IPython.core.magic import no_var_expand
 
 from ipyagent.agent.session import current_session
+from ipyagent.errors import InstallationError
 from ipyagent.kernel.pages import Pages
 from ipyagent.kernel.protocols import Shell, kernel_of
 from ipyagent.llm import environment
@@ -86,7 +88,36 @@ def _place(context: CompletionContext) -> tuple[str, str] | None:
     return ("line", line[1]) if line else None
 
 
-_AWAITED = "await __import__('ipyagent.magic.entry', fromlist=['run']).run({!r}, {!r})\n"
+_MAGIC = "get_ipython().run_line_magic('agent', "
+_AWAIT = "await __import__('ipyagent.magic.entry', fromlist=['run']).run("
+
+
+def _make_line_transformer(can_await: Callable[[], bool]) -> type[EscapedCommand]:
+    """Return the transformer of `%agent` lines.
+
+    IPython takes each line that ends with a question mark for a request for help.
+    """
+
+    class AgentLine(EscapedCommand):  # type: ignore[misc]
+        priority = HelpEnd.priority - 1
+
+        def transform(self, lines: list[str]) -> list[str]:
+            line = _LINE.match(lines[self.start_line].rstrip())
+            if line is None:
+                raise SyntaxError  # another transformer's turn
+            changed: list[str] = super().transform(lines)
+            if self.start_col == 0 and can_await() and _is_prompt(line[1]):
+                changed[self.start_line] = changed[self.start_line].replace(_MAGIC, _AWAIT, 1)
+            return changed
+
+    return AgentLine
+
+
+def _is_prompt(line: str) -> bool:
+    try:
+        return bool(import_or_explain("ipyagent.magic.commands").is_prompt(line))
+    except InstallationError:  # the magic reports it
+        return False
 
 
 class Extension(ShellState):
@@ -103,6 +134,8 @@ class Extension(ShellState):
         ipython_display.register(self.shell)
         self.shell.register_magic_function(_agent, "line_cell", "agent")
         self.shell.input_transformers_cleanup.append(self.make_awaitable)
+        self._lines = _make_line_transformer(self._can_await)
+        self.shell.input_transformer_manager.token_transformers.append(self._lines)
         self.shell.Completer.custom_matchers.append(match)
         self.shell.events.register("pre_run_cell", self._enter)
         self.shell.events.register("post_run_cell", self._leave)
@@ -117,6 +150,7 @@ class Extension(ShellState):
         for kind in ("line", "cell"):
             self.shell.magics_manager.magics[kind].pop("agent", None)
         self.shell.input_transformers_cleanup.remove(self.make_awaitable)
+        self.shell.input_transformer_manager.token_transformers.remove(self._lines)
         self.shell.Completer.custom_matchers.remove(match)
         self.shell.events.unregister("pre_run_cell", self._enter)
         self.shell.events.unregister("post_run_cell", self._leave)
@@ -135,13 +169,16 @@ class Extension(ShellState):
     def make_awaitable(self, lines: list[str]) -> list[str]:
         """Return a cell's lines, with an `%%agent` cell as one that awaits its run if it can.
 
-        Line and text are split as IPython splits them for every cell magic.
+        Line and text are split as IPython splits them for every cell magic. It calls no cell magic
+        without a text, so a prompt on the first line alone gets an empty second one.
         """
         first = lines[0].rstrip() if lines else ""
         name, _, line = first.partition(" ")
-        if name != "%%agent" or not self._can_await():
+        if name != "%%agent":
             return lines
-        return [_AWAITED.format(line, "".join(lines[1:]))]
+        if not self._can_await():
+            return lines if lines[1:] else [*lines, "\n"]
+        return [f"{_AWAIT}{line!r}, {''.join(lines[1:])!r})\n"]
 
     # IPython skips it when it checks whether a cell that is being typed is complete.
     make_awaitable.has_side_effects = True  # type: ignore[attr-defined]
@@ -182,11 +219,11 @@ def unload(shell: Shell) -> None:
 @no_var_expand  # type: ignore[untyped-decorator]
 def _agent(line: str, cell: str | None = None) -> None:
     """Run an agent in this kernel: `%%agent [options]` and a prompt; `%agent` for help."""
-    if cell is None:
+    if cell is not None or _is_prompt(line):
+        entry.run_blocking(line, cell or "")
+    else:
         with entry.explaining():
             import_or_explain("ipyagent.magic.commands").run(line)
-    else:
-        entry.run_blocking(line, cell)
 
 
 def _notebook() -> Any:

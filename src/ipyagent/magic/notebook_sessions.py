@@ -30,6 +30,8 @@ class NotebookSessions:
 
     def __init__(self, settings: NotebookSettings, workspace: Callable[[], Workspace]) -> None:
         self.current: Session | None = None
+        self.newest: Session | None = None
+        """The session of the newest cell, or the notebook's own if it was chosen since."""
         self._settings, self._workspace = settings, workspace
         self._opened: dict[bool, Sessions] = {}
         self._news: list[str] = []
@@ -67,7 +69,7 @@ class NotebookSessions:
         Services that are switched in the notebook stay so, whatever another notebook had switched.
         """
         switches = self.switches if switches is None else switches
-        self.current = session
+        self.current = self.newest = session
         session.annotate(**{NOTEBOOK: self.name})
         session.switch_services({**dict.fromkeys(session.services), **switches})
         return session

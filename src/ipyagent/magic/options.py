@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import difflib
+import io
+import re
 import shlex
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import NoReturn
@@ -15,8 +19,8 @@ from ipyagent.json_types import JsonDict
 from ipyagent.telemetry import trace_ids
 
 USAGE = """\
-%%agent [options]
-Your prompt, as many lines as you like. @name refers to a variable or a file.\
+%%agent [options] [prompt], or %agent [options] prompt
+More of the prompt, as many lines as you like. @name refers to a variable or a file.\
 """
 
 
@@ -25,12 +29,12 @@ WAITING = {"out": "--out", "json": "--json", "raises": "--raise", "dry_run": "--
 HELP_AT = 28
 """The column of the help of options and subcommands."""
 
-BELOW = "The prompt goes below the first line."
+_OPTION = re.compile(r"(?<!\S)--?[a-zA-Z][\w-]*")
 
 
 @dataclass(frozen=True)
 class Options:
-    """The options on a cell's first line."""
+    """The options on a cell's first line, and the text that is not an option."""
 
     layers: tuple[Layer, ...]
     agent: str | None
@@ -42,11 +46,19 @@ class Options:
     json: bool
     raises: bool
     background: bool
+    prompt: str
+
+    def name_profile(self, profiles: Iterable[str]) -> Options:
+        """Return these options, a prompt like a profile's name as the choice of that profile."""
+        name = self.prompt.removeprefix("@")
+        if self.agent or not find_near(name, profiles):
+            return self
+        return replace(self, agent=name, prompt="")
 
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        raise ConfigError(f"%%agent: {message}. {BELOW} {self.format_usage().strip()}")
+        raise ConfigError(f"%%agent: {message}. {self.format_usage().strip()} [prompt]")
 
 
 @cache  # it takes a third of the time before a request to build
@@ -55,7 +67,6 @@ def _make_parser() -> tuple[_Parser, list[argparse.Action]]:
     rows = partial(argparse.HelpFormatter, max_help_position=HELP_AT, width=120)
     parser = _Parser(prog="%%agent", add_help=False, allow_abbrev=False, formatter_class=rows)
     add = parser.add_argument
-    add("profile", nargs="?", metavar="NAME", help="the same as --agent NAME; @NAME, too")
     options = [
         *add_options(parser),
         add("-o", "--out", metavar="NAME", help="bind the Run to this variable as well"),
@@ -103,18 +114,49 @@ def add_options(parser: argparse.ArgumentParser) -> list[argparse.Action]:
 def parse(line: str, folder: Path) -> Options:
     """Parse a cell's first line, paths relative to `folder`; raises ConfigError."""
     try:
-        words = shlex.split(line)
+        words, prompt = split_prompt(line)
     except ValueError as error:
         raise ConfigError(f"%%agent: {error} in {line!r}") from None
     parser, _ = _make_parser()
-    values = vars(parser.parse_args(words))
+    values = vars(parser.parse_args(words)) | {"prompt": prompt}
     out = values["out"]
     if out is not None and not out.isidentifier():
         raise ConfigError(f"%%agent: --out needs the name of a variable, not {out!r}")
     if values["background"]:
         _check_background(values)
-    values["agent"] = values["agent"] or (values["profile"] or "").removeprefix("@") or None
     return options_from(values, folder, "%%agent")
+
+
+def split_prompt(line: str) -> tuple[list[str], str]:
+    """Split a line into the words of its options and the prompt, which stays as it is written.
+
+    Options come first. Behind the prompt only a long one may begin, since a prompt may name those
+    of other programs; raises ConfigError where that is not clear, ValueError for an open quote.
+    """
+    text, words = io.StringIO(line), list[str]()
+    lexer = shlex.shlex(text, posix=True)
+    lexer.whitespace_split, lexer.commenters = True, ""
+    takes_value = {name: each.takes_value for each in list_options() for name in each.names}
+    while (prompt := line[text.tell() :].strip()).startswith("-"):
+        words.append(lexer.get_token() or "")
+        if takes_value.get(words[-1]) and (value := lexer.get_token()) is not None:
+            words.append(value)
+    for found in _OPTION.finditer(prompt):
+        option, before = found[0], prompt[: found.start()].strip()
+        if option.startswith("--") or option in takes_value:
+            more, rest = split_prompt(prompt[found.start() :])
+            if rest or (" " in before and not option.startswith("--")):
+                raise ConfigError(
+                    f"%%agent: {option} is in the prompt. Options go before it; a prompt with such "
+                    "a word goes below a first line that is only %%agent"
+                )
+            return [*words, *more], before
+    return words, prompt
+
+
+def find_near(word: str, names: Iterable[str]) -> str:
+    """Return the name that a word is, or is perhaps a misspelling of; "" for other words."""
+    return next(iter(difflib.get_close_matches(word, names, n=1, cutoff=0.75)), "")
 
 
 def _check_background(values: dict[str, object]) -> None:
@@ -146,6 +188,7 @@ def options_from(values: JsonDict, folder: Path, command: str) -> Options:
         out=values.get("out"),
         raises=values.get("raises", False),
         background=values.get("background", False),
+        prompt=values.get("prompt", ""),
     )
 
 

@@ -43,7 +43,7 @@ _MAYBE = re.compile(
 )
 _ABOUT = re.compile(
     r"_(?:header|region|column|field|name|length|count|type|policy|format|prefix|strength|score"
-    r"|rules?|hint|reset|changed|expir\w*|age|date|status|enabled|method|mode|level|required|class)$",
+    r"|rules?|hint|reset|changed|expir\w*|age|date|status|enabled|method|mode|level|required|class|env|var)$",
     re.IGNORECASE,
 )
 """Endings of names for facts about a secret."""
