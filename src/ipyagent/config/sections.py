@@ -162,7 +162,7 @@ class AgentConfig(Section):
     """True: variables of plain data that code makes on the copy are taken from there, unasked;
     False: they are asked about."""
     rehearse_seconds: NonNegativeFloat = 2.0
-    """Time limit in seconds for trying code on a copy of the kernel; 0: it is never tried."""
+    """Processor seconds for trying code that is asked about meanwhile; 0: code is never tried."""
     plan: bool = False
     """Whether the model proposes a plan first, as with `--plan`."""
 

@@ -105,10 +105,7 @@ class Namespace(Protocol):
 
     def take_over(self, result: ToolResult, adoption: Adoption) -> ToolResult:
         """Bind and delete variables; return the result of the code that did, with these changes."""
-        from ipyagent.kernel.rehearsal.adoption import restore_random_states  # few prompts run code
-
         before = take_snapshot(self, "\n".join((*adoption.values, *adoption.gone)))
-        restore_random_states(adoption.random, self.bindings())
         self.bindings().update(adoption.values)
         for name in adoption.gone:
             self.bindings().pop(name, None)

@@ -23,6 +23,7 @@ from ipyagent.errors import AgentError
 from ipyagent.json_types import JsonDict
 from ipyagent.kernel.describe.safe_inspect import module_name
 from ipyagent.kernel.main_thread import without_interrupts
+from ipyagent.kernel.rehearsal.adoption import restore_random_states
 from ipyagent.kernel.rehearsal.confinement import Confinement, Limits, Way
 from ipyagent.kernel.rehearsal.libraries import load_libraries
 from ipyagent.kernel.rehearsal.memory import describe_shared_memory
@@ -210,6 +211,7 @@ class CodeRehearser:
         assert rehearsed.result is not None  # noqa: S101 - only then it is asked for
         adoption = rehearsed.adoption or Adoption({}, set())
         result = self._namespace.take_over(code, rehearsed.result, adoption)
+        restore_random_states(adoption.random, self._namespace.plain.bindings())
         left = ", ".join(rehearsed.rehearsal.left)
         return result.with_note(_LEFT.format(left), only_model=True) if left else result
 
