@@ -77,12 +77,10 @@ def namespace_tools(
         make_rehearser=make_rehearser if workspace is not None else None,
     )
     def run_python(code: str, keep: bool = False) -> ToolResult | Awaitable[ToolResult]:
-        """Run a cell among the notebook's live variables; %magics, !commands and await work.
+        """Run a cell among the live variables; %magics, !commands and await work.
 
-        Returns printed text, the last expression, figures, errors, and names that are new. It runs
-        on a copy of the kernel if it can: new data, imports and functions stay, all else is left
-        there. With keep=true it runs in the kernel, once the user agrees: fitted models, classes,
-        connections and settings stay too.
+        Returns prints, the last expression, figures, errors, new names. Data, imports and
+        functions stay; keep=true (asked about) keeps models, classes, settings too.
         """
         return sourced.run(code)
 
