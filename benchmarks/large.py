@@ -48,14 +48,15 @@ FILES = """
 from pathlib import Path
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.core.completer import provisionalcompleter
-from ipyagent.tools.tables.inspect import list_tables
+from ipyagent.kernel.namespace import PlainNamespace
 from ipyagent.tools.workspace import Workspace
+from ipyagent.wiring import Environment
 
 for folder in range(int(os.environ["FOLDERS"])):
     os.mkdir(f"d{folder}")
     for n in range(1_000):
         open(f"d{folder}/f{n}_{folder}.txt", "w").close()
-workspace = Workspace(Path("."))
+environment = Environment(Workspace(Path(".")), PlainNamespace({}))
 shell = InteractiveShell.instance()
 shell.run_line_magic("load_ext", "ipyagent")
 
@@ -65,7 +66,7 @@ def complete():
         return list(shell.Completer.completions(text, len(text)))
 
 print(json.dumps([
-    best(lambda: (workspace.overview(), list_tables(workspace))), best(complete)
+    best(lambda: environment.prompt_context("Go on.")), best(complete)
 ]))
 """
 

@@ -15,7 +15,7 @@ from ipyagent.agent.loop import AgentLoop, UserPrompt
 from ipyagent.agent.plan_approval import carry_out, decide_plan, find_plan, propose_plan
 from ipyagent.agent.plans.runner import STEP_RETRY, PlanRunner
 from ipyagent.agent.policy import CallPolicy, Policy
-from ipyagent.agent.prompts import system_prompt
+from ipyagent.agent.prompts import Context, system_prompt
 from ipyagent.agent.tool_context import ToolContext
 from ipyagent.config import Config, Layer, resolve_config
 from ipyagent.kernel.drivers import Cell, drive_sync
@@ -94,7 +94,7 @@ class PlanLab(Lab):
             return self._runner(config, answers, heard)
 
         async def engine() -> Run:
-            run = await loop.run(UserPrompt(prompt, "<context/>", "t" * 32))
+            run = await loop.run(UserPrompt(prompt, Context(remarks=["Hello."]), "t" * 32))
             planned = run.stop_reason is StopReason.PLANNED
             return await propose_plan(loop, again) if planned else run
 

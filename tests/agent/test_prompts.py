@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness import Lab
-from ipyagent.agent.prompts import context_block, describe_mentions, system_prompt
+from ipyagent.agent.prompts import Context, describe_mentions, system_prompt
 from ipyagent.kernel.error_hints import installed_packages
 from ipyagent.tools.tables.inspect import find_named_tables
 
@@ -30,7 +30,7 @@ def test_names_of_any_alphabet_are_mentioned() -> None:
 
 
 def test_without_anything_to_tell_there_is_no_context() -> None:
-    assert context_block("", [], []) == ""
+    assert Context().write() == ""
 
 
 def test_variables_and_files_travel_with_the_prompt_and_not_in_the_system_prompt(lab: Lab) -> None:

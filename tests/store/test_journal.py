@@ -7,6 +7,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+import threading
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -410,7 +411,8 @@ def test_unflushed_events_are_written_when_the_journal_is_garbage_collected(path
     journal.append(session.id, "r1", started())
     worker = journal._writer._worker
     del journal
-    worker.join()
+    with pytest.raises(JournalError, match="was closed"):
+        worker.submit(lambda: None).result(PATIENCE)
     again = Journal.open(path)
     assert types(again, session) == ["run_started"]
     again.close()
@@ -450,6 +452,22 @@ journal.append(session.id, "r1", s.RunStarted(run=s.Run(id="r1")))
     assert session is not None
     assert types(journal, session) == ["run_started"]
     journal.close()
+
+
+def test_journals_in_memory_share_a_thread_and_close_one_by_one() -> None:
+    first, second = Journal.open(None), Journal.open(None)
+    session = begun(second)
+    first.close()
+    first.close()
+    with pytest.raises(JournalError):
+        first.sessions()
+    tell(second, session, "r1", [started()])
+    assert types(second, session) == ["run_started"]
+    running = set(threading.enumerate())
+    more = [Journal.open(None) for _ in range(3)]
+    assert set(threading.enumerate()) <= running
+    for each in (second, *more):
+        each.close()
 
 
 def test_a_fork_does_not_write_through_its_parent_s_connection(journal: Journal) -> None:

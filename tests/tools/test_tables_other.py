@@ -383,7 +383,7 @@ def test_links_pipes_and_secrets_are_no_tables(tmp_path: Path) -> None:
     (root / ".hidden").mkdir()
     (root / ".hidden" / "x.csv").write_text("a,b\n1,2\n")
     workspace = Workspace(root)
-    assert list_tables(workspace) == ["fine.csv"]
+    assert list_tables(workspace.find_files()[0]) == ["fine.csv"]
     for name in ("link.csv", "pipe.csv", "folder.csv", "credentials.json", "../outside.csv"):
         with pytest.raises(AgentError):
             describe_table(workspace, name)

@@ -21,7 +21,7 @@ import pytest
 from ipyagent.errors import AgentError, ConfigError, PathTraversalError, PathValidationError
 from ipyagent.tools import safe_open
 from ipyagent.tools.file_tools import file_tools
-from ipyagent.tools.path_rules import Entry, WalkBudget
+from ipyagent.tools.path_rules import WalkBudget
 from ipyagent.tools.safe_open import Opener, choose_opener, open_by_walking, open_with_openat2
 from ipyagent.tools.search import search_tools
 from ipyagent.tools.workspace import Workspace
@@ -635,32 +635,28 @@ def test_a_walk_looks_first_into_the_folders_that_are_asked_for(root: Path) -> N
     assert "d17/3.txt" in walk(enough, is_next=lambda folder: folder == "d17")
 
 
-def test_the_overview_of_a_large_folder_looks_at_no_more_than_it_shows(
+def test_the_overview_of_a_large_folder_measures_no_more_than_it_shows(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for folder in range(20):
         (root / f"d{folder:02}").mkdir()
         for number in range(60):
             (root / f"d{folder:02}" / f"{number}.txt").write_text("x" * number)
-    opened: list[str] = []
     measured: list[str] = []
-    scan, status = Workspace.scan, Workspace.stat
-
-    def scan_and_note(self: Workspace, path: str, *rest: Any, **more: Any) -> list[Entry]:
-        opened.append(path)
-        return scan(self, path, *rest, **more)
+    status = Workspace.stat
 
     def stat_and_note(self: Workspace, path: str) -> os.stat_result | None:
         measured.append(path)
         return status(self, path)
 
-    monkeypatch.setattr(Workspace, "scan", scan_and_note)
     monkeypatch.setattr(Workspace, "stat", stat_and_note)
-    lines = Workspace(root).overview(max_files=5)
-    assert "d00/10.txt  10 B" in lines
-    assert lines[-1] == "… and more; list_files shows them"
+    workspace = Workspace(root)
+    files, is_cut = workspace.find_files()
+    lines = workspace.overview(files, is_cut, max_files=5)
+    assert lines["d00/10.txt"] == "- d00/10.txt  10 B"
+    assert list(lines.values())[-1] == "- … and more; list_files shows them"
     assert len(measured) == 5
-    assert "d05" not in opened
+    assert (len(files), is_cut) == (1_202, False)
 
 
 def test_a_walk_follows_no_link_and_skips_what_is_dull_or_private(root: Path) -> None:
@@ -681,8 +677,12 @@ def test_a_walk_follows_no_link_and_skips_what_is_dull_or_private(root: Path) ->
 def test_the_overview_lists_visible_files_with_sizes(root: Path) -> None:
     (root / ".hidden").touch()
     workspace = Workspace(root)
-    assert workspace.overview() == ["a.txt  7 B", "sub/b.txt  6 B"]
-    assert workspace.overview(max_files=1) == ["a.txt  7 B", "… and more; list_files shows them"]
+    files, is_cut = workspace.find_files()
+    lines = {"a.txt": "- a.txt  7 B", "sub/b.txt": "- sub/b.txt  6 B"}
+    assert workspace.overview(files, is_cut) == lines
+    more = {"a.txt": lines["a.txt"], "further files": "- … and more; list_files shows them"}
+    assert workspace.overview(files, is_cut, max_files=1) == more
+    assert workspace.overview(files[:1], True) == more
 
 
 def test_is_file_answers_about_readable_files_and_never_raises(root: Path) -> None:

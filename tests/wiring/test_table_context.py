@@ -48,7 +48,10 @@ def test_a_named_table_is_described_beside_the_prompt(lab: Lab, prompt: str) -> 
 
 def test_a_table_is_described_once_for_each_state_of_its_file(lab: Lab, tmp_path: Path) -> None:
     path, prompt = tmp_path / "titanic.csv", "Mean fare of titanic"
-    context = lab.environment.prompt_context
+
+    def context(prompt: str) -> str:
+        return lab.environment.prompt_context(prompt).write()
+
     assert "7.25" in context(prompt)
     status = path.stat()
     path.write_text(path.read_text().replace("7.25", "9.75"))
@@ -147,7 +150,7 @@ def test_no_table_library_is_imported_for_it(tmp_path: Path) -> None:
         "from ipyagent.tools.workspace import Workspace\n"
         "from ipyagent.wiring import Environment\n"
         "here = Environment(Workspace(Path(sys.argv[1])), PlainNamespace({}))\n"
-        "print('CSV file, 1 rows' in here.prompt_context('Describe a.csv'))\n"
+        "print('CSV file, 1 rows' in here.prompt_context('Describe a.csv').write())\n"
         "print({'pandas', 'polars', 'pyarrow', 'duckdb', 'openpyxl'} & set(sys.modules))\n"
     )
     out = subprocess.run(

@@ -12,9 +12,10 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ipyagent.agent.budgets import CHARACTERS_PER_TOKEN, RunBudget
+from ipyagent.agent.prompts import AS_OF_PROMPT, Context
 from ipyagent.agent.reply_stream import stream_reply
 from ipyagent.agent.session.conversation import Conversation
 from ipyagent.agent.session.session import Session
@@ -126,13 +127,17 @@ class Compactor:
             return self._report_failure(str(error))
         if not text:
             return self._report_failure("the model wrote none.")
+        conversation = self.session.conversation
+        known = Context(conversation.context.variables, conversation.context.files)
+        context = replace(known, remarks=[AS_OF_PROMPT]).write() if known != Context() else ""
         summary = Message(
             role=Role.USER,
-            content=(TextContent(text=f"<summary>\n{text}\n</summary>"),),
+            content=(TextContent(text=f"<summary>\n{text}\n</summary>\n{context}".rstrip()),),
             synthetic=True,
             usage=self.usage,
         )
         self.emit(Compacted(step=step, summary=summary, before=where.before, after=where.after))
+        conversation.context = known
         return True
 
     def _report_failure(self, reason: str) -> bool:

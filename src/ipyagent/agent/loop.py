@@ -27,6 +27,7 @@ from ipyagent.agent.prompts import (
     GO_ON,
     MAY_LOOK,
     PLANNING,
+    Context,
 )
 from ipyagent.agent.reply_stream import StreamedReply, stream_reply
 from ipyagent.agent.signs import (
@@ -88,7 +89,7 @@ class UserPrompt:
     """
 
     text: str
-    context: str
+    context: Context
     trace_id: str
     notices: tuple[str, ...] = ()
     agent: str | None = None
@@ -132,6 +133,9 @@ class AgentLoop(StepMachine):
         return self.stream.run
 
     def _start_run(self, prompt: UserPrompt) -> None:
+        conversation, tools = self.session.conversation, self.context.toolbox.definitions()
+        whole = getattr(self.client, "reads_whole_context", False)
+        context = prompt.context.write(conversation.context, whole=whole)
         run = Run(
             id=uuid.uuid4().hex[:12],
             session_id=self.session.id,
@@ -139,13 +143,12 @@ class AgentLoop(StepMachine):
             agent=prompt.agent,
             cell_id=prompt.cell_id,
             prompt=prompt.text,
-            context="\n".join(filter(None, (prompt.context, self._describe_planning()))),
+            context="\n".join(filter(None, (context, self._describe_planning()))),
             model=self.client.model,
             confirm_mode=self.config.agent.confirm_mode,
             max_steps=self.config.agent.max_steps,
             verbose=self.config.logging.verbose,
         )
-        conversation, tools = self.session.conversation, self.context.toolbox.definitions()
         known_prompt = self.system_prompt == conversation.newest_prompt
         self.stream.emit(
             RunStarted(
@@ -154,6 +157,7 @@ class AgentLoop(StepMachine):
                 tools=None if tools == conversation.tools else tools,
             )
         )
+        conversation.context = prompt.context.after(conversation.context)
         sent = len(conversation.exchange)
         warning = budgets.length_warning(sent, self.config.chat.max_messages)
         for text in filter(None, (*prompt.notices, warning)):

@@ -8,9 +8,11 @@ hits.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from ipyagent.kernel.describe import describe
+from ipyagent.plaintext import spell
 
 SYSTEM_PROMPT = """\
 You are ipyagent, an agent in a running Jupyter kernel. You work with the user's live variables \
@@ -90,24 +92,57 @@ engine, and bring back only small results.\
 """
 
 
-def context_block(
-    variables: str,
-    files: Sequence[str],
-    mentions: Sequence[str],
-    tables: Sequence[str] = (),
-    remarks: Sequence[str] = (),
-) -> str:
-    """Return the text that accompanies a prompt, or "" if there is nothing to add."""
-    parts = [*remarks]
-    if variables:
-        parts.append(f"Variables:\n{variables}")
-    if files:
-        parts.append("Files:\n" + "\n".join(f"- {each}" for each in files))
-    if mentions:
-        parts.append("Mentioned with @:\n" + "\n\n".join(mentions))
-    if tables:
-        parts.append("Tables:\n" + "\n\n".join(tables))
-    return "<context>\n" + "\n".join(parts) + "\n</context>" if parts else ""
+CHANGES = "What differs from the last context; its other lines still hold."
+NO_CHANGES = "All lines of the last context on variables and files still hold."
+AS_OF_PROMPT = "As of the newest prompt:"
+
+
+@dataclass(frozen=True)
+class Context:
+    """The facts that accompany a prompt; the lines of variables and files are by their names."""
+
+    variables: Mapping[str, str] = field(default_factory=dict)
+    files: Mapping[str, str] = field(default_factory=dict)
+    mentions: Sequence[str] = ()
+    tables: Mapping[str, str] = field(default_factory=dict)
+    """Descriptions of tables, by their paths."""
+    remarks: Sequence[str] = ()
+    has_lazy_data: bool = False
+
+    def write(self, before: Context | None = None, *, whole: bool = False) -> str:
+        """Return the text for the model, or "" if there is nothing to add.
+
+        It only has what changed since `before`, unless all variables and files are shorter or the
+        `whole` is wanted. What else the model knows from `before` is left out anyway.
+        """
+        before = before or Context()
+        remarks = [*self.remarks, *[PUSH_DOWN] * (self.has_lazy_data and not before.has_lazy_data)]
+        tables = [text for path, text in self.tables.items() if before.tables.get(path) != text]
+
+        def join(first: Sequence[str], variables: Iterable[str], files: Iterable[str]) -> str:
+            sections = {"Variables": "\n".join(variables), "Files": "\n".join(files)}
+            sections |= {"Mentioned with @": "\n\n".join(self.mentions)}
+            sections |= {"Tables": "\n\n".join(tables)}
+            titled = (f"{title}:\n{text}" for title, text in sections.items() if text)
+            text = "\n".join([*first, *remarks, *titled])
+            return f"<context>\n{text}\n</context>" if text else ""
+
+        text = join((), self.variables.values(), self.files.values())
+        if whole or not (before.variables or before.files):
+            return text
+        pairs = (before.variables, self.variables), (before.files, self.files)
+        gone = [spell(name) for old, new in pairs for name in old if name not in new]
+        news = [[line for name, line in new.items() if old.get(name) != line] for old, new in pairs]
+        first = [CHANGES if gone or any(news) else NO_CHANGES]
+        first += [f"Gone, or no longer listed: {', '.join(gone)}"] * bool(gone)
+        changes = join(first, *news)
+        is_empty = not (self.variables or self.files)
+        return changes if is_empty or len(changes) < len(text) else text
+
+    def after(self, before: Context) -> Context:
+        """Return these facts with what the model still knows from `before`."""
+        is_lazy = self.has_lazy_data or before.has_lazy_data
+        return replace(self, tables={**before.tables, **self.tables}, has_lazy_data=is_lazy)
 
 
 def describe_mentions(

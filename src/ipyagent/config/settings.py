@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -96,11 +97,16 @@ RULES_KEY: Key = ("policy", "rules")
 
 @dataclass(frozen=True)
 class Settings:
-    """The settings in force, the source of each by dotted key, and notices for the user."""
+    """The settings in force, the source of each, and notices for the user."""
 
     config: Config
-    origins: Mapping[str, str]
+    source_of: Callable[[Key], str]
     notices: tuple[str, ...] = ()
+
+    @cached_property
+    def origins(self) -> Mapping[str, str]:
+        """The sources by dotted key."""
+        return {".".join(key): self.source_of(key) for key, _ in iter_settings(self.config)}
 
 
 class SettingRow(NamedTuple):
@@ -245,8 +251,7 @@ class _Resolution:
             raise ConfigError(
                 f"{self._source_of(('llm', 'mode'))}: {explain_error(error)}"
             ) from None
-        origins = {".".join(key): self._source_of(key) for key, _ in iter_settings(config)}
-        return Settings(config, origins, tuple(self.notices))
+        return Settings(config, self._source_of, tuple(self.notices))
 
     def _source_of(self, key: Key) -> str:
         if key == RULES_KEY:

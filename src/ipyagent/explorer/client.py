@@ -57,6 +57,9 @@ class ExplorerClient:
     gives_up = True
     """It ends at the first failed call, and the run counts as failed."""
 
+    reads_whole_context = True
+    """It takes the workspace from the newest context alone."""
+
     context_window = None
 
     def __init__(self, model: str = "offline/explorer") -> None:

@@ -274,22 +274,29 @@ _CODE_TYPES = (types.FunctionType, types.BuiltinFunctionType, type)
 
 
 def digest(namespace: Mapping[str, object]) -> str:
-    """Return the variables, one line each: tables, other data, code, then modules on one line.
+    """Return the lines of `list_lines`."""
+    return "\n".join(list_lines(namespace).values())
+
+
+def list_lines(namespace: Mapping[str, object]) -> dict[str, str]:
+    """Return a line for each variable: tables, other data, code, then modules on one line.
 
     The newest of each kind comes first; beyond LINES the rest is only counted.
     """
     groups = _by_kind(namespace)
     names = groups[_TABLE] + groups[_DATA] + groups[_CODE]
-    lines = [f"- {line}" for line in _describe_each(names[:LINES], namespace)]
+    lines = dict(_describe_each(names[:LINES], namespace))
     if len(names) > LINES:
-        lines.append(f"… and {len(names) - LINES:,} more variables")
+        lines["further variables"] = f"… and {len(names) - LINES:,} more variables"
     if groups[_MODULE]:
-        lines.append(_modules(namespace, groups[_MODULE]))
-    return "\n".join(lines)
+        lines["all modules"] = _modules(namespace, groups[_MODULE])
+    return lines
 
 
-def _describe_each(names: Iterable[str], namespace: Mapping[str, object]) -> Iterator[str]:
-    """Yield a line for each variable; columns that another table has too are named once."""
+def _describe_each(
+    names: Iterable[str], namespace: Mapping[str, object]
+) -> Iterator[tuple[str, str]]:
+    """Yield each variable with its line; columns that another table has too are named once."""
     owners: dict[str, str] = {}
     for name in names:
         line = describe(name, namespace[name], detail=False)
@@ -297,7 +304,7 @@ def _describe_each(names: Iterable[str], namespace: Mapping[str, object]) -> Ite
         owner = name
         if columns is not None and len(columns[0]) >= _SHORT:
             owner = owners.setdefault(columns[0], name)
-        yield line if owner == name else _refer_to(owner, line)
+        yield name, f"- {line if owner == name else _refer_to(owner, line)}"
 
 
 def _refer_to(owner: str, line: str) -> str:

@@ -13,6 +13,7 @@ import re
 import uuid
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
 from typing import Annotated, Generic, Literal, TypeVar
 from weakref import WeakValueDictionary
 
@@ -31,31 +32,37 @@ class Packed(Mapping[str, M], Generic[M]):
     """Records of one kind by their ids, in the order in which they were put.
 
     A record that is still referenced elsewhere is returned as that very object, with everything
-    that is never serialized. `read` returns a record that was only announced.
+    that is never serialized. `read` returns a record that was only announced. Beyond the `live`
+    ones, records are compressed in groups: to compress a short text takes as long as a long one.
     """
 
-    def __init__(self, kind: type[M], live: int, read: Callable[[str], M] | None = None) -> None:
-        self._kind, self._most, self._read = kind, live, read
+    def __init__(
+        self, kind: type[M], live: int, read: Callable[[str], M] | None = None, group: int = 1
+    ) -> None:
+        self._kind, self._most, self._read, self._group = kind, live, read, group
         self._live: dict[str, M] = {}
-        self._texts: dict[str, bytes | None] = {}
+        self._packed: dict[str, tuple[bytes, int] | None] = {}
+        """The compressed group of each record, and its line there; None if it is not in one."""
+        self._opened: tuple[bytes, list[bytes]] = b"", []
+        """The group that was read last, with its lines."""
         self._held: WeakValueDictionary[str, M] = WeakValueDictionary()
         """Records that may still be referenced elsewhere."""
 
     def put(self, record_id: str, record: M) -> None:
         """Add a record as the newest; one with the same id is replaced."""
         self.drop(record_id)
-        self._texts[record_id] = None
+        self._packed[record_id] = None
         self._live[record_id] = record
-        while len(self._live) > self._most:
-            self._pack(next(iter(self._live)))
+        if len(self._live) >= self._most + self._group:
+            self._pack([*islice(self._live, self._group)])
 
     def announce(self, record_id: str) -> None:
         """Add the id of a record as the newest, which is read when it is asked for."""
-        self._texts[record_id] = None
+        self._packed[record_id] = None
 
     def drop(self, record_id: str) -> None:
         """Remove a record, if present."""
-        for known in (self._texts, self._live, self._held):
+        for known in (self._packed, self._live, self._held):
             known.pop(record_id, None)
 
     def __getitem__(self, record_id: str) -> M:
@@ -63,9 +70,8 @@ class Packed(Mapping[str, M], Generic[M]):
             return self._live[record_id]
         if (record := self._held.get(record_id)) is not None:
             return record
-        text = self._texts[record_id]
-        if text is not None:
-            record = self._kind.model_validate_json(zlib.decompress(text))
+        if (place := self._packed[record_id]) is not None:
+            record = self._kind.model_validate_json(self._open(place[0])[place[1]])
         elif self._read is not None:
             record = self._read(record_id)
         else:
@@ -74,21 +80,29 @@ class Packed(Mapping[str, M], Generic[M]):
         return record
 
     def __contains__(self, record_id: object) -> bool:
-        return record_id in self._texts
+        return record_id in self._packed
 
     def __iter__(self) -> Iterator[str]:
-        return iter(tuple(self._texts))
+        return iter(tuple(self._packed))
 
     def __reversed__(self) -> Iterator[str]:
-        return reversed(tuple(self._texts))
+        return reversed(tuple(self._packed))
 
     def __len__(self) -> int:
-        return len(self._texts)
+        return len(self._packed)
 
-    def _pack(self, record_id: str) -> None:
-        record = self._live.pop(record_id)
-        self._texts[record_id] = zlib.compress(record.model_dump_json().encode(), 1)
-        self._held[record_id] = record
+    def _pack(self, record_ids: list[str]) -> None:
+        lines = (self._live[each].model_dump_json() for each in record_ids)
+        group = zlib.compress("\n".join(lines).encode(), 1)
+        for line, each in enumerate(record_ids):
+            self._packed[each] = group, line
+            self._held[each] = self._live.pop(each)
+
+    def _open(self, group: bytes) -> list[bytes]:
+        opened = self._opened
+        if opened[0] is not group:
+            self._opened = opened = group, zlib.decompress(group).split(b"\n")
+        return opened[1]
 
 
 class SystemPrompt(Model):
@@ -213,15 +227,15 @@ def text_of_prompts(prompts: Iterable[Node]) -> str:
     return "\n\n".join(p.data.content for p in prompts if isinstance(p.data, SystemPrompt))
 
 
-LIVE = 100
-"""Nodes of a graph that are kept as objects."""
+LIVE, GROUP = 100, 16
+"""Nodes of a graph that are kept as objects at least, and that are packed together."""
 
 
 class Graph:
     """Nodes by id; parents come before children. No operation recurses."""
 
     def __init__(self, nodes: Iterable[Node] = ()) -> None:
-        self._nodes = Packed(Node, LIVE)
+        self._nodes = Packed(Node, LIVE, group=GROUP)
         self._parents: dict[str, tuple[str, ...]] = {}  # beside the nodes, which may be packed
         for node in nodes:
             self.add(node)

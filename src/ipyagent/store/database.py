@@ -122,6 +122,7 @@ def connect(path: Path | None) -> sqlite3.Connection:
             timeout=BUSY_SECONDS,
             isolation_level=None,
             check_same_thread=False,
+            cached_statements=16,  # as many as a run needs; making the tables needs 20 large ones
         )
         try:
             _prepare(connection, path)
@@ -176,6 +177,8 @@ def _prepare(connection: sqlite3.Connection, path: Path | None) -> None:
     _refuse_foreign(connection, path)
     if path is not None:
         _share(connection)
+    else:
+        connection.execute("PRAGMA page_size=512")  # each table and index begins a page
     with transaction(connection):
         _migrate(connection)
 

@@ -177,20 +177,22 @@ def end(db: sqlite3.Connection, run_id: str, status: RunStatus, error: str | Non
 
 def follow(db: sqlite3.Connection, session_id: str, run_id: str, event: Event) -> str | None:
     """Update a run's row with an event; return why the run may not begin, or None."""
+    place = None
     match event:
         case RunStarted(run=run):
             if why := _start(db, session_id, run):
                 return why
         case StepStarted(step=step):
-            _at(db, run_id, str(step))
+            place = str(step)
         case ToolStarted(step=step, execution=execution):
-            _at(db, run_id, f"{step}/{execution.call.name}")
+            place = f"{step}/{execution.call.name}"
         case RunFinished(status=status, error=error):
             end(db, run_id, status, error)
             touch(db, session_id)
     db.execute(
-        "UPDATE runs SET last_event = ?, updated_at = ? WHERE id = ?",
-        (event.type, _moment(), run_id),
+        "UPDATE runs SET current_step_path = coalesce(?, current_step_path), last_event = ?,"
+        " updated_at = ? WHERE id = ?",
+        (place, event.type, _moment(), run_id),
     )
     return None
 
@@ -229,10 +231,6 @@ def _move(db: sqlite3.Connection, run_id: str, status: RunStatus, error: str | N
         (status, error, _moment(), run_id, json.dumps(SOURCES[status])),
     )
     return changed.rowcount == 1
-
-
-def _at(db: sqlite3.Connection, run_id: str, path: str) -> None:
-    db.execute("UPDATE runs SET current_step_path = ? WHERE id = ?", (path, run_id))
 
 
 def _pointers(db: sqlite3.Connection, session_id: str) -> tuple[str | None, str | None]:

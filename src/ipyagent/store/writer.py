@@ -20,6 +20,7 @@ import weakref
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -42,9 +43,9 @@ T = TypeVar("T")
 
 
 class Worker:
-    """Does one job after the other until it is stopped; `closed` makes the error of later ones.
+    """Does one job after the other until one ends it; `closed` makes the error of later ones.
 
-    Not a ThreadPoolExecutor: a finalizer may call `stop` while the same thread holds one of its
+    Not a ThreadPoolExecutor: a finalizer may call `submit` while the same thread holds one of its
     locks.
     """
 
@@ -54,8 +55,7 @@ class Worker:
         # SimpleQueue.put is reentrant: a finalizer may call it in the middle of another put.
         self._jobs: queue.SimpleQueue[tuple[Future[Any], Callable[[], Any]]] = queue.SimpleQueue()
         self._has_ended = False
-        self._thread = threading.Thread(target=self._work, name="ipyagent-journal", daemon=True)
-        self._thread.start()
+        threading.Thread(target=self._work, name="ipyagent-journal", daemon=True).start()
 
     @property
     def is_copy(self) -> bool:
@@ -70,22 +70,9 @@ class Worker:
             self._refuse_rest()
         return future
 
-    def stop(self, last: Callable[[], None]) -> None:
-        """Do the queued jobs, and one last job. Takes no lock."""
-
-        def end() -> None:
-            try:
-                last()
-            finally:
-                self._has_ended = True
-
-        if not self.is_copy:
-            self._jobs.put((Future(), end))
-
-    def join(self) -> None:
-        """Wait for the end."""
-        if not self.is_copy:
-            self._thread.join()
+    def end(self) -> None:
+        """Do no more jobs; called by the last one."""
+        self._has_ended = True
 
     def _work(self) -> None:
         while not self._has_ended:
@@ -106,6 +93,12 @@ class Worker:
                 future, _ = self._jobs.get_nowait()
                 if future.set_running_or_notify_cancel():
                     future.set_exception(self._closed())
+
+
+@lru_cache(maxsize=1)
+def _memory_worker(pid: int) -> Worker:
+    """Return the worker of all journals in memory, none of which waits for a disk; never ends."""
+    return Worker(RuntimeError)
 
 
 log = logging.getLogger("ipyagent")
@@ -173,7 +166,8 @@ class Writer:
         self._encoder = Encoder()
         self._lost: JournalError | None = None
         self._refused: set[str] = set()
-        self._worker = Worker(lambda: failure(path, "it was closed", "Load ipyagent again"))
+        closed = partial(failure, path, "it was closed", "Load ipyagent again")
+        self._worker = Worker(closed) if path else _memory_worker(os.getpid())
         _all.add(self)
 
     def append(
@@ -220,14 +214,14 @@ class Writer:
 
         return self._submit(work).result()
 
-    def stop(self) -> None:
+    def stop(self) -> Future[None]:
         """Write queued events soon. Takes no lock: the garbage collector may call it."""
-        self._worker.stop(self._end)
+        return self._submit(self._end)
 
     def close(self) -> None:
         """Write queued events now."""
-        self.stop()
-        self._worker.join()
+        with contextlib.suppress(JournalError):  # it was closed before
+            self.stop().result()
 
     def _submit(self, job: Callable[[], T]) -> Future[T]:
         if not self._worker.is_copy:
@@ -242,6 +236,9 @@ class Writer:
             self._write()
         except JournalError as error:
             log.error("%s", error)
+        finally:
+            if self.path:
+                self._worker.end()
         self.connection.close()
         self._on_end()
 

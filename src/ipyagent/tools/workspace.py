@@ -8,7 +8,6 @@ import stat
 import time
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import islice
 from pathlib import Path
 
 from ipyagent.atomic_files import try_lock
@@ -77,19 +76,22 @@ class Workspace(Folder):
             return False
         return status is not None and stat.S_ISREG(status.st_mode)
 
-    def overview(self, max_files: int = 50) -> list[str]:
-        """Return the visible files as lines for the model; an overview, not a complete list."""
+    def find_files(self) -> tuple[list[Entry], bool]:
+        """Return the visible files without sizes; of a large tree a part, and True."""
         budget = WalkBudget(entries=2_000, seconds=0.2, waiting=0.2)
-        visible = (
+        visible = [
             entry
             for entry in self.walk(".", budget, with_sizes=False)
             if entry.kind == "file" and not ("/" + entry.path).count("/.")
-        )
-        files = list(islice(visible, max_files + 1))
+        ]
+        return visible, budget.exhausted
+
+    def overview(self, files: list[Entry], is_cut: bool, max_files: int = 50) -> dict[str, str]:
+        """Return a line for the model for each of the first files that `find_files` returned."""
         named = sorted(files[:max_files], key=lambda each: each.path)
-        lines = [str(self._measure(entry)) for entry in named]
-        if budget.exhausted or len(files) > max_files:
-            lines.append("… and more; list_files shows them")
+        lines = {entry.path: f"- {self._measure(entry)}" for entry in named}
+        if is_cut or len(files) > max_files:
+            lines["further files"] = "- … and more; list_files shows them"
         return lines
 
     def _measure(self, entry: Entry) -> Entry:

@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from ipyagent.agent.approvals import Approvals
-from ipyagent.agent.prompts import PUSH_DOWN, context_block, describe_mentions
+from ipyagent.agent.prompts import Context, describe_mentions
 from ipyagent.config import Config, LLMConfig, MCPServerConfig
 from ipyagent.errors import AgentError, ConfigError
 from ipyagent.imports import working_folder
 from ipyagent.json_types import JsonDict
 from ipyagent.kernel.cell_notes import CellNote
 from ipyagent.kernel.describe import holds_lazy_data, is_table
-from ipyagent.kernel.namespace import Namespace, digest
+from ipyagent.kernel.namespace import Namespace, list_lines
 from ipyagent.llm.client import Client
 from ipyagent.llm.resolve import Resolved
 from ipyagent.services.mcp.sources import NamedServers, ServerSources
@@ -179,40 +179,41 @@ class Environment:
 
     def describe(self) -> str:
         """Return the context of a prompt that names nothing."""
-        return context_block(digest(self.namespace.variables()), self.workspace.overview(), [])
+        files = self.workspace.overview(*self.workspace.find_files())
+        return Context(list_lines(self.namespace.variables()), files).write()
 
     def prompt_context(
-        self,
-        prompt: str,
-        may_read: Callable[[str], bool] = lambda path: True,
-        is_known: Callable[[str], bool] = lambda text: False,
-    ) -> str:
-        """Return the context that the model gets with the prompt.
+        self, prompt: str, may_read: Callable[[str], bool] = lambda path: True
+    ) -> Context:
+        """Return the facts for the model that go with the prompt.
 
         Of the tables that the prompt names, those are described that `may_read` allows without
-        asking, unless the model knows the description already.
+        asking.
         """
         variables = self.namespace.variables()
-        tables = self._describe_tables(prompt, variables, may_read)
+        files, is_cut = self.workspace.find_files()
+        tables = self._describe_tables(prompt, list_tables(files), variables, may_read)
         remarks, self.remarks = self.remarks, []
-        if holds_lazy_data(variables.values()) and not is_known(PUSH_DOWN):
-            remarks = [*remarks, PUSH_DOWN]
-        return context_block(
-            digest(variables),
-            self.workspace.overview(),
+        return Context(
+            list_lines(variables),
+            self.workspace.overview(files, is_cut),
             describe_mentions(prompt, variables, self.workspace.is_file, tables),
-            [text for text in tables.values() if not is_known(text)],
+            tables,
             remarks,
+            holds_lazy_data(variables.values()),
         )
 
     def _describe_tables(
-        self, prompt: str, variables: Mapping[str, object], may_read: Callable[[str], bool]
+        self,
+        prompt: str,
+        paths: list[str],
+        variables: Mapping[str, object],
+        may_read: Callable[[str], bool],
     ) -> dict[str, str]:
         """Describe the tables that the prompt names; if none, the only one, unless one is loaded.
 
         No library is imported for it, and nothing is loaded.
         """
-        paths = list_tables(self.workspace)
         named = find_named_tables(prompt, paths)
         if not named and len(paths) == 1:
             loaded = any(is_table(type(value)) for value in variables.values())

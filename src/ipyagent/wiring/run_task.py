@@ -23,7 +23,7 @@ from ipyagent.agent.plan_approval import (
 )
 from ipyagent.agent.plans.runner import PlanRunner
 from ipyagent.agent.policy import Effect, Policy
-from ipyagent.agent.prompts import system_prompt
+from ipyagent.agent.prompts import Context, system_prompt
 from ipyagent.agent.session.session import Session
 from ipyagent.agent.tool_context import DRY_RUN, ToolContext
 from ipyagent.agent.validation import (
@@ -158,11 +158,8 @@ class RunTask:
             return False
         return self._create_policy().evaluate(tool, arguments).effect is Effect.ALLOW
 
-    async def answer_prompt(self, context: str, validators: tuple[Validator, ...]) -> Run:
-        """Answer the prompt; `context` is added for the model.
-
-        `validators` check what the user adds meanwhile.
-        """
+    async def answer_prompt(self, context: Context, validators: tuple[Validator, ...]) -> Run:
+        """Answer the prompt; `validators` check what the user adds meanwhile."""
         request = self.request
         await self._load_services()
         tool_context = self._create_tool_context(await self._open_view(self.show))
@@ -402,12 +399,8 @@ class RunFactory:
         validate(request.prompt, checks)
         self.session.check_ready()
         task = self._create_task(request)
-        context = self.environment.prompt_context(request.prompt, task.may_read, self._is_known)
+        context = self.environment.prompt_context(request.prompt, task.may_read)
         return partial(task.answer_prompt, context, checks)
-
-    def _is_known(self, text: str) -> bool:
-        """Return whether a text is among the messages that the model gets anyway."""
-        return any(text in message.text for message in self.session.conversation.messages)
 
     def build_decision(
         self, request: RunRequest, answer: Answer, reference: str = ""

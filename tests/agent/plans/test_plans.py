@@ -105,7 +105,7 @@ def test_the_model_is_told_that_it_plans_and_the_instructions_stay_the_same(lab:
     (request,) = lab.client.requests
     assert [m.text for m in request.messages][: len(before)] == before
     assert PLANNING.format(looking="") in request.messages[-1].text
-    assert "<context/>" in request.messages[-1].text
+    assert "<context>\nHello.\n</context>" in request.messages[-1].text
     lab.run(["Fine."])
     assert ["<planning>" in m.text for m in lab.client.requests[0].messages].count(True) == 1
 

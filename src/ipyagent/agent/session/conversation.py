@@ -17,6 +17,7 @@ from datetime import timedelta
 from pydantic import JsonValue
 
 from ipyagent.agent.budgets import CHARACTERS_PER_TOKEN, message_length, tools_length
+from ipyagent.agent.prompts import Context
 from ipyagent.errors import SessionError
 from ipyagent.kernel.prose import is_prose, name_source, prose_in, prose_of_line
 from ipyagent.schema import (
@@ -147,6 +148,8 @@ class Conversation:
         self.call_ids: set[str] = set()
         """The ids of all calls so far."""
         self._sources = ReadSources()
+        self.context = Context()
+        """The facts that the messages tell about variables, files and tables, as far as known."""
         self.origins: tuple[str, ...] = ()
         """The files that it was brought from; whoever wrote them may have written anything."""
         self.since_summary: int | None = None

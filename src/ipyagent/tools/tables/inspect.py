@@ -13,7 +13,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,7 +23,7 @@ from ipyagent.kernel.describe.safe_inspect import one_line
 from ipyagent.kernel.describe.table import COLUMNS, HEAD
 from ipyagent.plaintext import spell
 from ipyagent.tools import path_rules
-from ipyagent.tools.path_rules import WalkBudget
+from ipyagent.tools.path_rules import Entry
 from ipyagent.tools.tables import delimited, parquet, records, spreadsheet, sqlite
 from ipyagent.tools.tables.sample import LOOK, Effort, NotTableError, Sample, SampleColumn, Source
 from ipyagent.tools.workspace import Workspace
@@ -139,16 +139,12 @@ def table_ending(path: str) -> str | None:
     return last if len(parts) > 1 and last in _READERS else None
 
 
-def list_tables(workspace: Workspace) -> list[str]:
-    """Return the paths of visible files that are tables by their names; of large trees, a part."""
-    budget = WalkBudget(entries=2_000, seconds=0.2, waiting=0.2)
+def list_tables(files: Iterable[Entry]) -> list[str]:
+    """Return the paths of those files that are tables by their names."""
     return [
         entry.path
-        for entry in workspace.walk(".", budget, with_sizes=False)
-        if entry.kind == "file"
-        and table_ending(entry.path) is not None
-        and not ("/" + entry.path).count("/.")
-        and not path_rules.is_sensitive(entry.path)
+        for entry in files
+        if table_ending(entry.path) is not None and not path_rules.is_sensitive(entry.path)
     ]
 
 
