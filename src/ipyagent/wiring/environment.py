@@ -20,6 +20,7 @@ from ipyagent.imports import working_folder
 from ipyagent.json_types import JsonDict
 from ipyagent.kernel.cell_notes import CellNote
 from ipyagent.kernel.describe import holds_lazy_data, is_table
+from ipyagent.kernel.describe.glance import describe_named_tables
 from ipyagent.kernel.namespace import Namespace, digest
 from ipyagent.llm.client import Client
 from ipyagent.llm.resolve import Resolved
@@ -194,6 +195,7 @@ class Environment:
         """
         variables = self.namespace.variables()
         tables = self._describe_tables(prompt, variables, may_read)
+        tables |= describe_named_tables(prompt, variables, MOST_BYTES, or_only=not tables)
         remarks, self.remarks = self.remarks, []
         if holds_lazy_data(variables.values()) and not is_known(PUSH_DOWN):
             remarks = [*remarks, PUSH_DOWN]
