@@ -19,6 +19,7 @@ from ipyagent.kernel.describe.safe_inspect import (
     module_name,
     one_line,
     overrides,
+    own_attributes,
     type_name,
 )
 from ipyagent.kernel.describe.table import (
@@ -54,9 +55,19 @@ def pandas_frame(value: object) -> Table | None:
         width,
         _pandas_columns(frame, _pandas_labels(frame)),
         lambda: pandas_memory(frame),
+        _name_projection(frame),
         index=_pandas_index(frame.index),
         levels=list(frame.columns.names),
     )
+
+
+def _name_projection(frame: Any) -> str:
+    """Return the projection of a column of geometry, from the dictionaries of its array."""
+    for array in getattr(getattr(frame, "_mgr", None), "arrays", None) or ():
+        text = own_attributes(own_attributes(array).get("_crs")).get("srs")
+        if type(text) is str:
+            return f" [geometry in {one_line(text)}]"
+    return ""
 
 
 def _pandas_index(index: Any) -> list[Column]:

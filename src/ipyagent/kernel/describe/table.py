@@ -39,7 +39,7 @@ _FEWEST_ROWS = 100
 QUICK_ROWS = 20_000
 """Rows up to which missing texts are counted."""
 _UNIQUE_CELLS = 200_000
-_TIMES = "\N{MULTIPLICATION SIGN}"
+TIMES = "\N{MULTIPLICATION SIGN}"
 _CHOICES = 80
 """Characters of the values of a column, if they are few."""
 _SHORTER = ((COLUMNS, 2), (COLUMNS, 0), (40, 0), (25, 0), (15, 0), (8, 0), (4, 0), (1, 0))
@@ -121,7 +121,7 @@ class Table:
     def size(self) -> str:
         """Type and shape."""
         size = f"{self.kind}, {self.row_count or f'{self.rows:,} rows'}"
-        return size if self.is_series else f"{size} {_TIMES} {self.width:,} columns"
+        return size if self.is_series else f"{size} {TIMES} {self.width:,} columns"
 
     @property
     def is_series(self) -> bool:
@@ -205,8 +205,8 @@ class Table:
             middle = slice(third, third + step * third, step)
             parts = [slice(third), middle, slice(rows - third, rows)]
         with contextlib.suppress(Exception):  # some types of columns cannot do it
-            if not self.row_count:
-                return clear_missing([each for part in parts for each in column.values(part)])
+            values = [] if self.row_count else [v for part in parts for v in column.values(part)]
+            return clear_missing(values) if values else None
         return None
 
     def _list_oddities(self, samples: Sequence[list[Any] | None]) -> list[str]:
