@@ -15,14 +15,14 @@ import re
 import stat
 import sys
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any, Generic, TypeVar
 
 from ipyagent.kernel.describe.libraries import pandas_memory
-from ipyagent.kernel.describe.metadata import is_library_class, size_text, try_or_none
+from ipyagent.kernel.describe.metadata import is_library_class, join_facts, size_text, try_or_none
 from ipyagent.kernel.describe.safe_inspect import (
     ancestors,
     class_dict,
@@ -39,14 +39,14 @@ _Object = Any  # of a library
 _FILES = 1_000  # files whose sizes are asked for
 
 
-def find_file_facts(dataset: _Object) -> list[str]:
+def find_file_facts(dataset: _Object) -> str:
     """Return number and size of the files of a dataset of Arrow, of which none is opened."""
     if type_name(type(dataset)) != "FileSystemDataset":
-        return []
+        return ""
     files = dataset.files
     local = type_name(type(dataset.filesystem)) == "LocalFileSystem" and len(files) <= _FILES
     size = sum(map(_measure_file, files)) if local else 0
-    return [plural(len(files), "file"), *([f"{size_text(size)} on disk"] if size else [])]
+    return join_facts(plural(len(files), "file"), f"{size_text(size)} on disk" if size else None)
 
 
 def _measure_file(path: str) -> int:
@@ -106,13 +106,13 @@ _UNFIT = (b"://", b"infer_schema_length\xc0")
 _ANONYMOUS = re.compile(r"^RssAnon:\s+(\d+) kB$", re.MULTILINE)
 
 
-def resolve_columns(plan: _Object) -> Iterable[tuple[object, object]] | None:
+def resolve_columns(plan: _Object) -> tuple[_Object, ...] | None:
     """Return the columns of a plan of polars; None if they cannot be known without work."""
     if not _rests_on_local_data(plan):
         return None
     types = f"{Path(sys.modules['polars'].__file__ or '').parent / 'datatypes'}/"
     schema = call_guarded(plan.collect_schema, _SECONDS, types)
-    return None if schema is None else schema.items()
+    return None if schema is None else (schema.keys(), schema.values())
 
 
 def _rests_on_local_data(plan: _Object) -> bool:

@@ -7,9 +7,10 @@ They are called for a library's own classes only: a subclass may run the user's 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -63,9 +64,11 @@ class Row:
     name: str
     head: Callable[[_Object], str] = lambda value: type_name(type(value))
     """Returns type, name and facts; of a table, only the type."""
-    facts: Callable[[_Object], str] = lambda value: ""
-    columns: Callable[[_Object], Iterable[tuple[object, object]] | None] | None = None
+    columns: Callable[[_Object], tuple[_Object, ...] | None] | None = None
     """Returns labels and types of a table; None if they cannot be known without work."""
+    facts: Callable[[_Object], str] = lambda value: ""
+    state: str = ""
+    """Says what has not been done with a table."""
     more: Callable[[_Object], str] = lambda value: ""
     """Returns lines for the detailed description of a table."""
     entries: Callable[[_Object], Sequence[str]] = lambda value: ()
@@ -74,20 +77,16 @@ class Row:
     """Describes what has to be read at once, in one line or in detail."""
     in_memory: bool = False
 
-    @property
-    def library(self) -> str:
-        """The package's name."""
-        return self.module.partition(".")[0]
-
     def describe(self, value: object, detail: bool) -> str:
         """Describe an object in one line, or in detail."""
         if self.whole is not None:
             return self.whole(value, detail)
         if self.columns is None:
             return describe_entries(self.head(value), self.entries(value), detail)
-        columns = self.columns(value)
-        named = None if columns is None else name_types(columns)
-        tail = f", {self.facts(value)} [{self.library}]"
+        pairs = self.columns(value)
+        named = None if pairs is None else name_types(zip(*pairs, strict=True))
+        facts = join_facts(self.facts(value), self.state)
+        tail = f", {facts} [{self.module.partition('.')[0]}]"
         return describe_columns(self.head(value), named, tail, self.more(value), detail)
 
 
@@ -257,129 +256,62 @@ def _dask_array(value: _Object) -> str:
     return f"Array, {describe_array(value)}, {chunks}, {_NOT_COMPUTED} [dask]"
 
 
-def _arrow_columns(value: _Object) -> Iterable[tuple[object, object]]:
-    return zip(value.schema.names, value.schema.types, strict=True)
+def _arrow_facts(value: _Object) -> str:
+    return f"{plural(value.num_rows, 'row')}, {size_text(value.nbytes)}"
 
 
-def _sql_columns(value: _Object) -> list[tuple[str, str]]:
+def _sql_columns(value: _Object) -> tuple[list[str], list[str]]:
     """Return columns with types; a type of the user's own by its class's name."""
-    return [
-        (str(each.name), f"{dtype_text(each.type)}{' key' if each.primary_key else ''}")
-        for each in value.columns
-    ]
+    columns = [*value.columns]
+    types = [f"{dtype_text(each.type)}{' key' if each.primary_key else ''}" for each in columns]
+    return [str(each.name) for each in columns], types
 
 
 def _sql_tables(value: _Object) -> list[str]:
-    return [
-        one_line(
-            f"{each.fullname}({', '.join(label_text(name) for name, _ in _sql_columns(each))})",
-            _DEFINITION,
-        )
-        for each in value.tables.values()
-    ]
+    named = {key: map(label_text, _sql_columns(each)[0]) for key, each in value.tables.items()}
+    return [one_line(f"{key}({', '.join(names)})", _DEFINITION) for key, names in named.items()]
 
 
+_ARROW = attrgetter("schema.names", "schema.types")
+_UNKNOWN = "\ncolumns: not known before it is computed"
 ROWS = (
-    Row(
-        "dask.dataframe",
-        "DataFrame",
-        columns=lambda value: zip(value.columns, value.dtypes, strict=True),
-        facts=_dask_facts,
-        more=lambda value: describe_divisions(value.expr),
-    ),
-    Row(
-        "polars",
-        "LazyFrame",
-        columns=lambda value: resolve_columns(value._ldf),
-        facts=lambda value: _NOT_COMPUTED,
-        more=lambda value: "\ncolumns: not known before it is computed",
-    ),
-    Row(
-        "duckdb",
-        "DuckDBPyRelation",
-        columns=lambda value: zip(value.columns, value.types, strict=True),
-        facts=lambda value: _NOT_COMPUTED,
-    ),
-    Row(
-        "ibis.expr.types",
-        "Table",
-        columns=lambda value: value.schema().items(),
-        facts=lambda value: _NOT_COMPUTED,
-    ),
-    Row(
-        "sqlalchemy",
-        "Table",
-        columns=_sql_columns,
-        facts=lambda value: f"of {one_line(value.fullname)}, not queried",
-    ),
-    Row(
-        "pyarrow.dataset",
-        "Dataset",
-        columns=_arrow_columns,
-        facts=lambda value: join_facts(*find_file_facts(value), "not read"),
-    ),
-    *(
-        Row(
-            "pyarrow",
-            name,
-            columns=_arrow_columns,
-            facts=lambda value: f"{plural(value.num_rows, 'row')}, {size_text(value.nbytes)}",
-            in_memory=True,
-        )
-        for name in ("Table", "RecordBatch")
-    ),
-    Row("pyarrow", "RecordBatchReader", columns=_arrow_columns, facts=lambda value: "not read"),
+    Row("dask.dataframe", "DataFrame", columns=attrgetter("columns", "dtypes"), facts=_dask_facts,
+        more=lambda value: describe_divisions(value.expr)),
+    Row("polars", "LazyFrame", columns=lambda value: resolve_columns(value._ldf),
+        state=_NOT_COMPUTED, more=lambda value: _UNKNOWN),
+    Row("duckdb", "DuckDBPyRelation", columns=attrgetter("columns", "types"), state=_NOT_COMPUTED),
+    Row("ibis.expr.types", "Table", state=_NOT_COMPUTED,
+        columns=lambda value: attrgetter("names", "types")(value.schema())),
+    Row("sqlalchemy", "Table", columns=_sql_columns, state="not queried",
+        facts=lambda value: f"of {one_line(value.fullname)}"),
+    Row("pyarrow.dataset", "Dataset", columns=_ARROW, facts=find_file_facts, state="not read"),
+    Row("pyarrow", "Table", columns=_ARROW, facts=_arrow_facts, in_memory=True),
+    Row("pyarrow", "RecordBatch", columns=_ARROW, facts=_arrow_facts, in_memory=True),
+    Row("pyarrow", "RecordBatchReader", columns=_ARROW, state="not read"),
     Row("dask.dataframe", "Series", _dask_series),
     Row("dask.dataframe", "Index", _dask_series),
     Row("dask.array", "Array", _dask_array),
-    Row(
-        "dask.bag",
-        "Bag",
-        lambda value: f"Bag, {plural(value.npartitions, 'partition')}, {_NOT_COMPUTED} [dask]",
-    ),
+    Row("dask.bag", "Bag", lambda value: f"Bag, {plural(value.npartitions, 'partition')}, "
+        f"{_NOT_COMPUTED} [dask]"),
     Row("xarray", "Dataset", _dataset, entries=_dataset_variables),
     Row("xarray", "DataArray", _labelled_array),
-    Row(
-        "zarr",
-        "Group",
-        lambda value: f"Group [zarr] {preview('/' + value.path)}, {name_place(value.store)}",
-        entries=list_group,
-    ),
-    Row(
-        "zarr",
-        "Array",
-        lambda value: (
-            f"Array [zarr], {describe_array(value, value.chunks)}, "
-            f"{name_place(value.store)}, not read"
-        ),
-    ),
+    Row("zarr", "Group", lambda value: f"Group [zarr] {preview('/' + value.path)}, "
+        f"{name_place(value.store)}", entries=list_group),
+    Row("zarr", "Array", lambda value: f"Array [zarr], {describe_array(value, value.chunks)}, "
+        f"{name_place(value.store)}, not read"),
     Row("numpy", "memmap", lambda value: f"memmap, {_mapped_array(value)}, not loaded"),
     Row("h5py", "Group", whole=describe_hdf5),
     Row("h5py", "Dataset", whole=describe_hdf5),
     Row("duckdb", "DuckDBPyConnection", whole=describe_connection),
-    Row(
-        "sqlalchemy",
-        "MetaData",
-        lambda value: f"MetaData, {plural(len(value.tables), 'table')} [sqlalchemy]",
-        entries=_sql_tables,
-    ),
-    Row(
-        "sqlalchemy",
-        "Engine",
-        lambda value: (
-            f"Engine [sqlalchemy], {one_line(value.url.render_as_string(hide_password=True))}"
-        ),
-    ),
-    *(
-        Row("scipy.sparse", name, _sparse_matrix, in_memory=True)
-        for name in ("spmatrix", "sparray", "dok_array")  # the last one is also a dictionary
-    ),
+    Row("sqlalchemy", "MetaData", lambda value: f"MetaData, {plural(len(value.tables), 'table')} "
+        "[sqlalchemy]", entries=_sql_tables),
+    Row("sqlalchemy", "Engine", lambda value: "Engine [sqlalchemy], "
+        f"{one_line(value.url.render_as_string(hide_password=True))}"),
+    Row("scipy.sparse", "spmatrix", _sparse_matrix, in_memory=True),
+    Row("scipy.sparse", "sparray", _sparse_matrix, in_memory=True),
+    Row("scipy.sparse", "dok_array", _sparse_matrix, in_memory=True),  # also a dictionary
     Row("networkx", "Graph", _graph, entries=_graph_attributes, in_memory=True),
     Row("anndata", "AnnData", _annotated_data, entries=_annotations, in_memory=True),
-    Row(
-        "torch",
-        "Tensor",
-        lambda value: f"{type_name(type(value))}, {describe_array(value)}, {value.device} [torch]",
-        in_memory=True,
-    ),
-)
+    Row("torch", "Tensor", lambda value: f"{type_name(type(value))}, {describe_array(value)}, "
+        f"{value.device} [torch]", in_memory=True),
+)  # fmt: skip
