@@ -258,6 +258,16 @@ def test_values_of_the_users_classes_are_not_compared(tmp_path: Path) -> None:
     assert "5.0 to 94.3" in described
 
 
+def test_rows_are_repeated_only_if_all_that_tells_them_apart_is_known() -> None:
+    same = pd.DataFrame({"a": [1, 1, 2], "b": ["x", "x", "y"]})
+    labelled = same.set_index(pd.date_range("2024-01-01", periods=3))
+    unknown = same.assign(c=pd.Series([Uncomparable() for _ in range(3)], dtype=object))
+    frames = {"same": same, "labelled": labelled, "unknown": unknown, "one": same[["a"]]}
+    frames["numbered"] = same.set_index(pd.Index([5, 7, 9]))
+    found = [n for n, each in frames.items() if "repeated" in describe("t", each, detail=True)]
+    assert found == ["same", "numbered"]
+
+
 def test_texts_of_a_column_of_secrets_are_hidden() -> None:
     keys = [f"sk-live-{n:032d}" for n in range(9)] + ["sk-live-" + "0" * 32 + " "]
     frame = pd.DataFrame({"api_key": keys, "n": range(10)})

@@ -215,7 +215,9 @@ class Table:
             return []
         found, columns = [], [*zip(self.columns, samples, strict=True)]
         known = [each for each in samples if each]
-        if len(known) == self.width > 1 and (count := count_repeats(known)):
+        is_numbered = all(each.label is None and "int" in each.dtype for each in self.index)
+        is_whole = len(known) == self.width > 1 and is_numbered
+        if is_whole and (count := count_repeats(known)):
             found.append(f"{count:,} repeated rows")
         if self._read_rows == self.rows:
             named = ", ".join(
