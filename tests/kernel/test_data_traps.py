@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,8 @@ from ipyagent.kernel.describe import describe
 from ipyagent.kernel.describe.glance import describe_named_tables
 from ipyagent.kernel.describe.table import Column, Table
 
+TEXT = str(pd.Series(["x"]).dtype)
+"""The type of texts: `object` in pandas 2, `str` in pandas 3."""
 N = 400
 REGIONS = ["North", "South", "East", "West"]
 
@@ -70,11 +73,11 @@ TRAPS: dict[str, tuple[Callable[[], pd.DataFrame], tuple[str, ...]]] = {
     "negative quantities": (lambda: base(units=spoil(UNITS, -3)), ("-3 to 97",)),
     "numbers as text": (
         lambda: base(price=[f"{each:.2f}" for each in PRICES]),
-        ("price   str", "5.00"),
+        (f"price {TEXT}", "5.00"),
     ),
     "a word among numbers": (
         lambda: base(price=spoil(PRICES.astype(str), "n/a")),
-        ("n/a", "price   str"),
+        ("n/a", f"price {TEXT}"),
     ),
     "thousands with commas": (
         lambda: base(price=spoil(PRICES.astype(str), "1,204.50")),
@@ -98,7 +101,7 @@ TRAPS: dict[str, tuple[Callable[[], pd.DataFrame], tuple[str, ...]]] = {
     ),
     "spellings of one name among many": (
         lambda: base(region=spoil([f"Shop {n % 50}" for n in range(N)], "shop  7")),
-        ("region: Shop 7 and shop  7 differ only in case or blanks",),
+        ("region: Shop 7 and shop 7 differ only in case or blanks",),
     ),
     "a word for missing": (
         lambda: base(region=spoil(cycle(REGIONS), "NA", "unknown")),
@@ -125,7 +128,7 @@ TRAPS: dict[str, tuple[Callable[[], pd.DataFrame], tuple[str, ...]]] = {
         lambda: base(share=spoil([n % 19 / 20 for n in range(N)], 35.0)),
         ("0.0 to 0.9, 35.0",),
     ),
-    "missing values": (lambda: base(price=spoil(PRICES, None)), ("price   float64        13 ",)),
+    "missing values": (lambda: base(price=spoil(PRICES, None)), ("price float64 13 ",)),
     "cancelled orders": (
         lambda: base(state=spoil(cycle(["paid", "sent"]), "cancelled")),
         ("cancelled",),
@@ -148,7 +151,7 @@ TRAPS: dict[str, tuple[Callable[[], pd.DataFrame], tuple[str, ...]]] = {
 def context(tmp_path: Path, prompt: str, variables: dict[str, Any]) -> str:
     lab = Lab(tmp_path, variables)
     lab.run(["Ok."], prompt)
-    return lab.client.requests[-1].messages[-1].text
+    return re.sub("  +", " ", lab.client.requests[-1].messages[-1].text)
 
 
 QUESTION = "What is the mean price by region?"
