@@ -6,9 +6,12 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import anndata
 import duckdb
+import geopandas as gpd
 import h5py
 import ibis
+import networkx as nx
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -16,13 +19,15 @@ import pyarrow as pa
 import pyarrow.dataset as pads
 import pyarrow.parquet as pq
 import pytest
+import scipy.sparse as sp
+import shapely
 import sqlalchemy as sa
 import xarray as xr
 import zarr
 
 from describing import Counted, line
 from ipyagent.kernel.describe import describe, holds_lazy_data
-from ipyagent.kernel.describe.databases import DATABASES, FAR
+from ipyagent.kernel.describe.stored_data import DATABASES, FAR
 
 FRAME = pd.DataFrame({"a": range(1_000), "b": "x"})
 
@@ -244,6 +249,31 @@ def test_xarrays_objects_tell_dimensions_types_and_what_is_not_loaded(tmp_path: 
     dask = xr.open_zarr(tmp_path / "x.zarr", consolidated=False)
     assert line(dask.t) == (
         "DataArray t (x: 3, y: 4), float64, chunks (3, 4), not computed, ~96 B [xarray]"
+    )
+
+
+# Objects of professions ---------------------------------------------------------------------------
+
+
+def test_annotated_data_networks_and_geometry_tell_what_they_hold() -> None:
+    obs = pd.DataFrame({"cell type": ["a"] * 2_000}, index=[f"c{n}" for n in range(2_000)])
+    counts = sp.random_array((2_000, 500), density=0.01, format="csr")
+    data = anndata.AnnData(np.zeros((2_000, 500), "f4"), obs=obs, layers={"counts": counts})
+    assert line(data) == (
+        "AnnData, 2,000 observations × 500 variables [anndata]: "
+        "X: shape (2,000, 500), float32, ~4.0 MB; obs: cell type; layers: counts"
+    )
+    assert line(data[:10]).startswith("AnnData, 10 observations × 500 variables")
+    club = nx.karate_club_graph()
+    assert line(club) == (
+        "Graph, 34 nodes, 78 edges [networkx]: nodes with club; edges with weight"
+    )
+    for kind in (nx.DiGraph, nx.MultiGraph, nx.MultiDiGraph):
+        other = kind([(1, 1), (1, 2), (2, 1), (2, 3)])
+        assert f"3 nodes, {other.number_of_edges()} edges" in line(other)
+    places = gpd.GeoDataFrame({"a": [1]}, geometry=[shapely.Point(0, 0)], crs=4326)
+    assert line(places) == (
+        "DataFrame, 1 rows × 2 columns (a: int64, geometry: GeometryDtype) [geometry in EPSG:4326]"
     )
 
 

@@ -174,6 +174,24 @@ def test_broken_quotes_do_not_swallow_the_file(tmp_path: Path) -> None:
     assert "a quote is not closed" in describe(tmp_path, long)
 
 
+@pytest.mark.parametrize("count", [50, 2_000])
+def test_texts_of_many_lines_in_quotes_are_cells(tmp_path: Path, count: int) -> None:
+    lines = "\n".join(f'line {n}, ""said""' for n in range(120))
+    rows = "".join(f'{n},"{lines}",{n / 4}\n' for n in range(count))
+    text = describe(tmp_path, "id,text,score\n" + rows)
+    assert "quoting" not in text
+    assert f"{count} rows × 3" in text or "about 2,000 rows × 3" in text
+    assert profile(text)["score"][0] == "float"
+
+
+def test_quotes_that_close_in_the_middle_of_a_cell_are_characters(tmp_path: Path) -> None:
+    rows = [f"{n},text {n},{n}\n" for n in range(300)]
+    rows[10], rows[200] = '10,"5 inch,10\n', '200,"8 inch,200\n'
+    text = describe(tmp_path, "id,text,score\n" + "".join(rows))
+    assert "300 rows × 3" in text
+    assert "quoting=3" in text
+
+
 def test_nul_bytes_are_left_out_and_named(tmp_path: Path) -> None:
     text = describe(tmp_path, b"a,b\n1,x\0y\n2,z" + b"z" * 200 + b"\n")
     assert "has NUL bytes" in text

@@ -78,7 +78,7 @@ def test_the_only_table_is_described_if_none_is_named(tmp_path: Path, lab: Lab) 
     (tmp_path / "my data.csv").unlink()
     assert tables(sent(lab, "What is there?")).startswith("titanic.csv: CSV file")
     loaded = Lab(tmp_path, {"df": pd.DataFrame({"a": [1]})})
-    assert tables(sent(loaded, "What is there?")) == ""
+    assert tables(sent(loaded, "What is there?")).startswith("df: DataFrame, 1 rows")
 
 
 def test_the_system_prompt_stays_and_a_description_is_sent_once(tmp_path: Path, lab: Lab) -> None:

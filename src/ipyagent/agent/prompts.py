@@ -153,13 +153,15 @@ def describe_mentions(
 ) -> list[str]:
     """Describe each live variable or file that the prompt mentions as `@name`.
 
-    The files in `tables` are described elsewhere.
+    The variables and files in `tables` are described elsewhere.
     """
     descriptions: dict[str, str] = {}
     for match in MENTION.finditer(prompt):
         name = (match[1] or "").rstrip(".") or next(filter(None, match.groups()), "")
+        if name in tables:
+            continue
         if name in variables:
             descriptions[name] = describe(name, variables[name], detail=True)
-        elif name not in tables and is_file(name):
+        elif is_file(name):
             descriptions[name] = f"{name}: a file in the workspace; read_file shows it"
     return list(descriptions.values())

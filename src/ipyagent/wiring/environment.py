@@ -20,6 +20,7 @@ from ipyagent.imports import working_folder
 from ipyagent.json_types import JsonDict
 from ipyagent.kernel.cell_notes import CellNote
 from ipyagent.kernel.describe import holds_lazy_data, is_table
+from ipyagent.kernel.describe.glance import describe_named_tables
 from ipyagent.kernel.namespace import Namespace, list_lines
 from ipyagent.llm.client import Client
 from ipyagent.llm.resolve import Resolved
@@ -193,6 +194,7 @@ class Environment:
         variables = self.namespace.variables()
         files, is_cut = self.workspace.find_files()
         tables = self._describe_tables(prompt, list_tables(files), variables, may_read)
+        tables |= describe_named_tables(prompt, variables, MOST_BYTES, or_only=not tables)
         remarks, self.remarks = self.remarks, []
         return Context(
             list_lines(variables),

@@ -10,82 +10,38 @@ import builtins
 import re
 import types
 from collections.abc import Iterable
-from itertools import starmap
+from itertools import islice
 
-from ipyagent.kernel.describe.dask_collections import dask_array, dask_bag, dask_frame, dask_series
-from ipyagent.kernel.describe.databases import (
-    duckdb_connection,
-    duckdb_relation,
-    ibis_table,
-    sqlalchemy_engine,
-    sqlalchemy_metadata,
-    sqlalchemy_table,
-)
-from ipyagent.kernel.describe.labelled_arrays import xarray_array, xarray_dataset
-from ipyagent.kernel.describe.lazy_tables import (
-    arrow_dataset,
-    arrow_reader,
-    arrow_table,
-    polars_lazy,
-)
 from ipyagent.kernel.describe.libraries import Describer, find_loaded, library_types
-from ipyagent.kernel.describe.metadata import is_library_class
-from ipyagent.kernel.describe.objects import BY_TYPE
-from ipyagent.kernel.describe.safe_inspect import ancestors, one_line, type_name
-from ipyagent.kernel.describe.stored_arrays import hdf5_node, memory_map, zarr_array, zarr_group
+from ipyagent.kernel.describe.library_objects import ROWS, Row
+from ipyagent.kernel.describe.metadata import is_known_class
+from ipyagent.kernel.describe.objects import BY_TYPE, anything
+from ipyagent.kernel.describe.preview import key_secrecy
+from ipyagent.kernel.describe.safe_inspect import (
+    ancestors,
+    one_line,
+    own_attributes,
+    type_name,
+)
 from ipyagent.plaintext import strip_escapes
 from ipyagent.redaction import Secrecy, secrecy
 
-_LAZY_TABLES: list[tuple[str, str, Describer]] = [
-    ("dask.dataframe", "DataFrame", dask_frame),
-    ("polars", "LazyFrame", polars_lazy),
-    ("duckdb", "DuckDBPyRelation", duckdb_relation),
-    ("ibis.expr.types", "Table", ibis_table),
-    ("sqlalchemy", "Table", sqlalchemy_table),
-    ("pyarrow.dataset", "Dataset", arrow_dataset),
-]
-_ARROW_TABLES: list[tuple[str, str, Describer]] = [
-    ("pyarrow", "Table", arrow_table),
-    ("pyarrow", "RecordBatch", arrow_table),
-]
-_LAZY_DATA: list[tuple[str, str, Describer]] = [
-    ("dask.dataframe", "Series", dask_series),
-    ("dask.dataframe", "Index", dask_series),
-    ("dask.array", "Array", dask_array),
-    ("dask.bag", "Bag", dask_bag),
-    ("duckdb", "DuckDBPyConnection", duckdb_connection),
-    ("sqlalchemy", "MetaData", sqlalchemy_metadata),
-    ("sqlalchemy", "Engine", sqlalchemy_engine),
-    ("pyarrow", "RecordBatchReader", arrow_reader),
-    ("xarray", "Dataset", xarray_dataset),
-    ("xarray", "DataArray", xarray_array),
-    ("zarr", "Group", zarr_group),
-    ("zarr", "Array", zarr_array),
-    ("h5py", "Group", hdf5_node),
-    ("h5py", "Dataset", hdf5_node),
-    ("numpy", "memmap", memory_map),
-]
-
-
 _PYTHONS_OWN = {id(each) for each in (*vars(builtins).values(), *vars(types).values())}
 """The identity of types that need no look at their ancestors, and of other objects."""
-_HOMES = {"duckdb": ("duckdb", "_duckdb")}
-"""The packages whose own a library's classes are, where they are not the library's alone."""
 
 
-def _for_own_class(module: str, name: str, describer: Describer) -> tuple[str, str, Describer]:
-    """Return the entry with a describer that declines subclasses: they may run the user's code."""
-    library = module.partition(".")[0]
-    homes = _HOMES.get(library, (library,))
+def _describe_row(row: Row) -> tuple[str, str, Describer]:
+    """Return a row's type with a describer that declines subclasses: they may run other code."""
 
     def describe_own(value: object, secret: Secrecy, detail: bool) -> str | None:
-        own = is_library_class(type(value), *homes)
-        return describer(value, secret, detail) if own else None
+        return row.describe(value, detail) if is_known_class(type(value)) else None
 
-    return module, name, describe_own
+    return row.module, row.name, describe_own
 
 
-_METADATA = [*starmap(_for_own_class, _LAZY_TABLES + _ARROW_TABLES + _LAZY_DATA)]
+_METADATA = [*map(_describe_row, ROWS)]
+_TABLES = [_describe_row(row) for row in ROWS if row.columns is not None]
+_LAZY = [_describe_row(row) for row in ROWS if not row.in_memory]
 
 
 def known_types() -> dict[int, Describer]:
@@ -100,7 +56,7 @@ def is_table(cls: type) -> bool:
     """Return whether the class is a table library's, or the user's subclass of one."""
     if id(cls) in _PYTHONS_OWN:
         return False
-    known = {id(each) for each, _ in find_loaded(_LAZY_TABLES + _ARROW_TABLES)}
+    known = {id(each) for each, _ in find_loaded(_TABLES)}
     known |= {id(each) for each, _ in library_types() if type_name(each) == "DataFrame"}
     return not known.isdisjoint(map(id, ancestors(cls)))
 
@@ -109,7 +65,7 @@ def holds_lazy_data(values: Iterable[object]) -> bool:
     """Return whether some of the values are data that is not in memory."""
     classes = {id(type(each)): type(each) for each in values}
     foreign = [cls for cls in classes.values() if id(cls) not in _PYTHONS_OWN]
-    known = {id(each) for each, _ in find_loaded(_LAZY_TABLES + _LAZY_DATA)} if foreign else set()
+    known = {id(each) for each, _ in find_loaded(_LAZY)} if foreign else set()
     return any(not known.isdisjoint(map(id, ancestors(cls))) for cls in foreign)
 
 
@@ -121,7 +77,8 @@ BRIEF = 48
 
 _TABLE = re.compile(r"(\w+), ([\d,]+) rows(?: (\S) ([\d,]+) columns)?")
 
-_BUILT_IN = {id(cls): describer for cls, describer in BY_TYPE}
+_MEMBERS, _MEMBER = 8, 80
+"""Attributes with data that are described in a line, and the characters of each."""
 
 
 def describe(name: str, value: object, *, detail: bool) -> str:
@@ -165,3 +122,27 @@ def _describe_value(value: object, secret: Secrecy, detail: bool) -> str:
         if description is not None:
             return description
     return type_name(type(value))
+
+
+def _describe_object(value: object, secret: Secrecy, detail: bool) -> str:
+    """Describe an object by its attributes; tables and arrays among them, private ones too."""
+    data = {name: each for name, each in own_attributes(value).items() if _is_data(name, each)}
+    texts = [anything(value, secret, detail, data)]
+    for name, each in islice(data.items(), None if detail else _MEMBERS):
+        text = _describe_value(each, max(secret, key_secrecy(name)), False)
+        texts.append(f"{one_line(name)}: {one_line(text, 4 * _MEMBER if detail else _MEMBER)}")
+    return ("\n" if detail else "; ").join(texts)
+
+
+def _is_data(name: object, value: object) -> bool:
+    """Return whether an attribute is a table, an array or the like, or a dictionary of these."""
+    held = [value, *islice(dict.values(value), _MEMBERS)] if type(value) is dict else [value]
+    classes = [type(each) for each in held if id(type(each)) not in _PYTHONS_OWN]
+    known = known_types() if classes else {}
+    return type(name) is str and any(id(b) in known for cls in classes for b in ancestors(cls))
+
+
+_BUILT_IN: dict[int, Describer] = {
+    **{id(cls): describer for cls, describer in BY_TYPE},
+    id(object): _describe_object,
+}

@@ -16,7 +16,7 @@ from ipyagent.kernel.describe import describe
 from ipyagent.kernel.describe.libraries import table_of
 from ipyagent.kernel.describe.preview import key_secrecy
 from ipyagent.kernel.describe.table import NAMED, Column, Table, write_cell
-from ipyagent.redaction import HIDDEN, Secrecy
+from ipyagent.redaction import HIDDEN
 
 ROWS = 60
 """Rows of a table that are given in full; of a longer one the first and last ones are."""
@@ -96,9 +96,6 @@ def _nulls(table: Table) -> list[str]:
 def _cell(value: object, column: Column) -> str | None:
     """Return a cell's text; None for an object whose text only its own code could tell."""
     secret = key_secrecy(column.label)
-    if type(value) is float and secret is Secrecy.NONE:
-        small = 0 < abs(value) < 0.001
-        return f"{value:.6g}" if small else repr(round(value, 6))
     brief = write_cell(column, value, secret, _CELL)
     is_unknown = type(value) is not str and brief.startswith("<") and brief not in ("<NA>", HIDDEN)
     return None if is_unknown else brief

@@ -1,97 +1,58 @@
-"""Descriptions of Arrow's tables and datasets, and of polars' lazy tables, by their schemas.
+"""Plans of lazy tables: what of them can be known without computing, reading or asking a server.
 
-Of Arrow's no file is opened. To resolve the columns of a plan, polars reads footers of files, asks
-servers, and calls the functions of `map_elements` and of Python scans. So it is asked only about
-plans that rest on tables in memory or on local files, and in a call that refuses the user's
-functions.
+To resolve the columns of a plan, polars reads footers of files, asks servers, and calls the
+functions of `map_elements` and of Python scans. So it is asked only about plans that rest on tables
+in memory or on local files, and in a call that refuses the user's functions. Even the number of
+partitions can take Dask a computation, as after `set_index`, or a look at files elsewhere: it is
+given where the object, or all that it is made from, holds it already.
 """
 
 from __future__ import annotations
 
+import math
 import mmap
 import re
 import stat
 import sys
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
-from ipyagent.kernel.describe.metadata import (
-    NOT_COMPUTED,
-    LazyTable,
-    name_types,
-    size_text,
-    try_or_none,
+from ipyagent.kernel.describe.libraries import pandas_memory
+from ipyagent.kernel.describe.metadata import is_library_class, join_facts, size_text, try_or_none
+from ipyagent.kernel.describe.safe_inspect import (
+    ancestors,
+    class_dict,
+    is_a,
+    own_attributes,
+    type_name,
 )
-from ipyagent.kernel.describe.safe_inspect import type_name
+from ipyagent.kernel.describe.table import label_text
 from ipyagent.phrases import plural
-from ipyagent.redaction import Secrecy
+
+T = TypeVar("T")
+_Object = Any  # of a library
 
 _FILES = 1_000  # files whose sizes are asked for
 
 
-class _Schema(Protocol):
-    names: Sequence[str]
-    types: Sequence[object]
+def find_file_facts(dataset: _Object) -> str:
+    """Return number and size of the files of a dataset of Arrow, of which none is opened."""
+    if type_name(type(dataset)) != "FileSystemDataset":
+        return ""
+    files = dataset.files
+    local = type_name(type(dataset.filesystem)) == "LocalFileSystem" and len(files) <= _FILES
+    size = sum(map(_measure_file, files)) if local else 0
+    return join_facts(plural(len(files), "file"), f"{size_text(size)} on disk" if size else None)
 
 
-class _Table(Protocol):
-    schema: _Schema
-    num_rows: int
-    nbytes: int
+def _measure_file(path: str) -> int:
+    status = try_or_none(lambda: Path(path).stat())
+    return status.st_size if status and stat.S_ISREG(status.st_mode) else 0
 
-
-class _Dataset(Protocol):
-    schema: _Schema
-    files: Sequence[str]
-    filesystem: object
-
-
-class _Reader(Protocol):
-    schema: _Schema
-
-
-def arrow_table(value: _Table, secret: Secrecy, detail: bool) -> str:
-    """Describe a table or record batch in memory: columns, rows, bytes."""
-    facts = [plural(value.num_rows, "row"), size_text(value.nbytes)]
-    return _describe(value, value.schema, facts, detail)
-
-
-def arrow_dataset(value: _Dataset, secret: Secrecy, detail: bool) -> str:
-    """Describe a dataset by its schema and its files, of which none is opened."""
-    facts = _file_facts(value) if type_name(type(value)) == "FileSystemDataset" else []
-    return _describe(value, value.schema, [*facts, "not read"], detail)
-
-
-def _file_facts(value: _Dataset) -> list[str]:
-    files = value.files
-    local = type_name(type(value.filesystem)) == "LocalFileSystem" and len(files) <= _FILES
-    size = sum(_file_size(each) for each in files) if local else 0
-    return [plural(len(files), "file"), *([f"{size_text(size)} on disk"] if size else [])]
-
-
-def _file_size(path: str) -> int:
-    try:
-        status = Path(path).stat()
-    except OSError:
-        return 0
-    return status.st_size if stat.S_ISREG(status.st_mode) else 0
-
-
-def arrow_reader(value: _Reader, secret: Secrecy, detail: bool) -> str:
-    """Describe a reader of record batches, which can be read only once."""
-    return _describe(value, value.schema, ["not read"], detail)
-
-
-def _describe(value: object, schema: _Schema, facts: Iterable[str], detail: bool) -> str:
-    columns = name_types(zip(schema.names, schema.types, strict=True), "pyarrow")
-    return LazyTable(type_name(type(value)), columns, [*facts], "pyarrow").text(detail)
-
-
-T = TypeVar("T")
 
 _HARMLESS = "<frozen abc>"  # how `isinstance` asks whether something is a file
 
@@ -145,30 +106,16 @@ _UNFIT = (b"://", b"infer_schema_length\xc0")
 _ANONYMOUS = re.compile(r"^RssAnon:\s+(\d+) kB$", re.MULTILINE)
 
 
-class _Plan(Protocol):
-    def _node_name(self) -> str: ...
-    def serialize_binary(self, file: mmap.mmap) -> None: ...
-    def collect_schema(self) -> Mapping[str, object]: ...
-
-
-class _LazyFrame(Protocol):
-    _ldf: _Plan
-
-
-def polars_lazy(value: _LazyFrame, secret: Secrecy, detail: bool) -> str:
-    """Describe a LazyFrame, with its columns if they can be known without work."""
-    columns = _resolve_columns(value._ldf) if _rests_on_local_data(value._ldf) else None
-    more = [] if columns is not None else ["columns: not known before it is computed"]
-    return LazyTable("LazyFrame", columns, [NOT_COMPUTED], "polars", more).text(detail)
-
-
-def _resolve_columns(plan: _Plan) -> list[tuple[str, str]] | None:
+def resolve_columns(plan: _Object) -> tuple[_Object, ...] | None:
+    """Return the columns of a plan of polars; None if they cannot be known without work."""
+    if not _rests_on_local_data(plan):
+        return None
     types = f"{Path(sys.modules['polars'].__file__ or '').parent / 'datatypes'}/"
     schema = call_guarded(plan.collect_schema, _SECONDS, types)
-    return None if schema is None else name_types(schema.items(), "polars")
+    return None if schema is None else (schema.keys(), schema.values())
 
 
-def _rests_on_local_data(plan: _Plan) -> bool:
+def _rests_on_local_data(plan: _Object) -> bool:
     """Return whether the plan rests on tables in memory and local files, and on nothing else."""
     root = try_or_none(lambda: plan._node_name())
     if root == "DataFrameScan":
@@ -189,3 +136,86 @@ def _anonymous_memory() -> int:
     except OSError:  # no Linux
         found = None
     return int(found[1]) * 1024 if found else _MEMORY + 1
+
+
+# Dask ---------------------------------------------------------------------------------------------
+
+_LIKE_THEIR_INPUT = {
+    *("Binop", "Blockwise", "Elemwise", "Map", "MapPartitions", "Projection", "Unaryop"),
+}
+"""Classes whose way to divide is that of their input: others may compute to know it."""
+_SAME_SIZE = {"ArrowStringConversion", "Repartition", "ClearDivisions"}
+_DEPTH = 200  # steps of an expression that are followed
+
+
+def count_partitions(expr: object, depth: int = _DEPTH) -> int | None:
+    """Return the number of partitions; None if that is not known without work."""
+    if not depth or not is_library_class(type(expr), "dask"):
+        return None
+    operands = _name_operands(expr)
+    held = {**operands, **own_attributes(expr)}
+    known = (_measure(held[name], less) for name, less in _SOURCES.items() if name in held)
+    count = next((each for each in known if each is not None), None)
+    owners = (each for each in ancestors(type(expr)) if "_divisions" in class_dict(each))
+    if count is not None or type_name(next(owners, object)) not in _LIKE_THEIR_INPUT:
+        return count
+    expression = sys.modules["dask._expr"].Expr
+    # Values that every partition gets have no partitions.
+    inputs = [
+        count_partitions(each, depth - 1)
+        for each in operands.values()
+        if is_a(each, expression) and type_name(type(each)) != "_DelayedExpr"
+    ]
+    counts = [each for each in inputs if each is not None]
+    return max(counts, default=None) if len(counts) == len(inputs) else None
+
+
+_SOURCES = {
+    "divisions": 1, "_partitions": 0, "_dataset_info_cache": 1, "iterables": 0, "partitions": 0,
+    "new_divisions": 1, "user_divisions": 1, "npartitions": 0, "new_partitions": 0,
+}  # fmt: skip
+"""What an expression was made with, and by how much its length exceeds the partitions."""
+
+
+def _measure(value: object, less: int) -> int | None:
+    """Return a number of partitions from what an expression was made with."""
+    if type(value) is dict:
+        plan = value.get("plan")
+        value = plan.get("divisions") if type(plan) is dict else None
+    if type(value) is list and type(next(iter(value), None)) in (list, tuple):
+        value = value[0]
+    if isinstance(value, (list, tuple)) and type(value) in (list, tuple):
+        return max(len(value) - less, 1)
+    return value if type(value) is int else None
+
+
+def _name_operands(expr: object) -> dict[str, object]:
+    """Return what an expression was made with, by name; numbered is what it passes on."""
+    held = own_attributes(expr).get("operands")
+    for cls in ancestors(type(expr)):
+        names = class_dict(cls).get("_parameters")
+        if type(names) is list and type(held) is list:
+            rest = [f"*{i}" for i in range(len(held) - len(names))]
+            return dict(zip([*names, *rest], held, strict=False))
+    return {}
+
+
+def describe_divisions(expr: _Object) -> str:
+    """Return a line with the first and the last division, if they are known."""
+    known = own_attributes(expr).get("divisions")
+    if type(known) is not tuple or known[:1] in ((), (None,)):
+        return ""
+    return f"\ndivisions: {label_text(known[0])} to {label_text(known[-1])}"
+
+
+def find_memory(expr: _Object) -> float:
+    """Return the bytes of the pandas table that a collection is all of; nan if it is not."""
+    pandas = sys.modules["pandas"]
+    kind = type_name(type(expr))
+    while kind in (*_SAME_SIZE, "FromPandas"):
+        operands = own_attributes(expr).get("operands")
+        expr = operands[0] if type(operands) is list else None
+        if kind == "FromPandas":
+            expr = own_attributes(expr).get("_data")
+        kind = type_name(type(expr))
+    return pandas_memory(expr) if type(expr) is pandas.DataFrame else math.nan

@@ -19,13 +19,14 @@ from ipyagent.kernel.describe.safe_inspect import (
     module_name,
     one_line,
     overrides,
+    own_attributes,
     type_name,
 )
 from ipyagent.kernel.describe.table import (
-    CHOICES,
     COLUMNS,
     COUNTED_CELLS,
     HEAD,
+    QUICK_ROWS,
     Column,
     Table,
     label_text,
@@ -54,9 +55,19 @@ def pandas_frame(value: object) -> Table | None:
         width,
         _pandas_columns(frame, _pandas_labels(frame)),
         lambda: pandas_memory(frame),
+        _name_projection(frame),
         index=_pandas_index(frame.index),
         levels=list(frame.columns.names),
     )
+
+
+def _name_projection(frame: Any) -> str:
+    """Return the projection of a column of geometry, from the dictionaries of its array."""
+    for array in getattr(getattr(frame, "_mgr", None), "arrays", None) or ():
+        text = own_attributes(own_attributes(array).get("_crs")).get("srs")
+        if type(text) is str:
+            return f" [geometry in {one_line(text)}]"
+    return ""
 
 
 def _pandas_index(index: Any) -> list[Column]:
@@ -99,29 +110,31 @@ class _Storage:
         text = str(dtype) if self.known else ""
         self.hashable = self.known and text != "object"
         self.name = one_line(text) if self.known else type_name(type(dtype))
+        self.is_numeric = self.known and getattr(dtype, "kind", "O") in "iufbmM"
 
 
 class _FrameReader:
-    """Reads the first columns of a frame: each is taken out of it once, nulls are counted at once.
+    """Reads the first columns of a frame: each is taken out of it once.
 
     If not `all_known`, one of them has a storage whose code must not run.
     """
 
     def __init__(self, frame: Any, width: int, all_known: bool) -> None:
         self._frame, self._width, self._all_known = frame, width, all_known
+        self._rows = frame.shape[0]
 
     def column(self, i: int, label: object, storage: _Storage) -> Column:
         """Return a column; of one whose storage is unknown, no more than label and type."""
         if not storage.known:
             return Column(label, storage.name, None, None, lambda rows: [], is_text=False)
+        is_quick = storage.is_numeric or self._rows <= QUICK_ROWS
         return Column(
             label,
             storage.name,
-            lambda: self._nulls[i] if self._all_known else int(self._at(i).isna().sum()),
+            (lambda: self._rows - int(self._at(i).count())) if is_quick else None,
             (lambda: int(self._at(i).nunique())) if storage.hashable else None,
             lambda rows: self._at(i).iloc[rows].tolist(),
-            lambda: _pandas_choices(self._at(i)) if storage.hashable else (),
-            lambda: _pandas_ends(self._at(i)),
+            ends=lambda: _pandas_ends(self._at(i)),
             is_text=False,
         )
 
@@ -136,25 +149,12 @@ class _FrameReader:
     def _series(self) -> list[Any]:
         return [series for _, series in self._part.items()]
 
-    @cached_property
-    def _nulls(self) -> list[int]:
-        return self._part.isna().sum().tolist()  # type: ignore[no-any-return]
-
 
 def _pandas_ends(series: Any) -> Sequence[object]:
     """Return the smallest and the largest value of numbers and times."""
     if series.dtype.kind not in "iufmM" or not series.notna().any():
         return ()
     return [series.min(), series.max()]
-
-
-def _pandas_choices(series: Any) -> Sequence[object]:
-    """Return the different values of other columns, if they are few and come more than once."""
-    if series.dtype.kind in "iufmM":
-        return ()
-    present = series.dropna()
-    found = present.unique().tolist()
-    return found if len(found) <= CHOICES and len(found) < present.shape[0] else ()
 
 
 def _pandas_labels(frame: Any) -> list[object]:
@@ -235,37 +235,20 @@ def polars_series(value: Any) -> Table | None:
 
 
 def _polars_column(series: Any, dtype: Any) -> Column:
-    flat = not (dtype.is_nested() or dtype.is_object())
     has_ends = dtype.is_numeric() or dtype.is_temporal()
+
+    def count_different() -> int:
+        # A query would start threads, which do not survive a rehearsal's fork.
+        return len({math.nan if each != each else each for each in series.to_list()})
+
     return Column(
         series.name,
         one_line(str(dtype)),
         series.null_count,
-        (lambda: len(_list_different(series))) if flat else None,
+        None if dtype.is_nested() or dtype.is_object() else count_different,
         lambda rows: series[rows].to_list(),
-        lambda: _polars_choices(series) if flat and not has_ends else (),
-        lambda: [series.min(), series.max()] if has_ends and series.count() else (),
+        ends=lambda: [series.min(), series.max()] if has_ends and series.count() else (),
     )
-
-
-def _polars_choices(series: Any) -> Sequence[object]:
-    """Return the different values, if they are few and come more than once."""
-    found = [each for each in _list_different(series) if each is not None]
-    return found if len(found) <= CHOICES and len(found) < series.count() else ()
-
-
-def _list_different(series: Any) -> Sequence[object]:
-    """Return the different values of a column of polars.
-
-    Up to a size without a query: it would start threads, which do not survive a rehearsal's fork.
-    """
-    if series.len() > _LONG:
-        return list(series.unique(maintain_order=True).to_list())
-    return [*dict.fromkeys(math.nan if each != each else each for each in series.to_list())]
-
-
-_LONG = 200_000
-"""Rows of polars that are read one by one at most."""
 
 
 # numpy -------------------------------------------------------------------------------------------

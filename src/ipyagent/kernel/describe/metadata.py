@@ -1,11 +1,11 @@
-"""Descriptions by metadata: data that is large, lazy or elsewhere is described and never read."""
+"""Words for the metadata of data that is large, lazy or elsewhere: it is described, never read."""
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ipyagent.kernel.describe.safe_inspect import class_dict, module_name, one_line, type_name
 from ipyagent.kernel.describe.table import COLUMNS, NAMED, align_columns, label_text
@@ -14,66 +14,56 @@ from ipyagent.phrases import human_size
 T = TypeVar("T")
 
 ENTRIES = 20
-"""Tables, arrays or groups inside that are named in a line."""
-NOT_COMPUTED = "not computed"
+"""Tables, arrays or groups inside that are named."""
+_LIBRARIES = (
+    *("anndata", "cupy", "dask", "duckdb", "_duckdb", "h5py", "ibis", "networkx", "numpy"),
+    *("pandas", "polars", "pyarrow", "scipy", "sparse", "sqlalchemy", "torch", "xarray", "zarr"),
+)
+"""Packages whose own classes are asked for their metadata."""
 
 
-@dataclass(frozen=True)
-class LazyTable:
-    """A table that nobody has computed: its columns, and facts about it."""
+def describe_columns(
+    kind: str, columns: Sequence[tuple[str, str]] | None, tail: str, more: str, detail: bool
+) -> str:
+    """Return a table by labels and types of its columns; None: they cannot be known.
 
-    kind: str
-    columns: Sequence[tuple[str, str]] | None
-    """Labels and types; None: they cannot be known without computing."""
-    facts: Sequence[str]
-    """Size, partitions, place: shortest first."""
-    library: str
-    more: Sequence[str] = ()
-    """Facts that are given in detail only."""
-
-    def text(self, detail: bool) -> str:
-        """Return it in one line, or in detail with a line for each column."""
-        tail = f", {', '.join(self.facts)} [{self.library}]"
-        if self.columns is None:
-            return f"{self.kind}{tail}" + "".join(f"\n{each}" for each in self.more if detail)
-        head = f"{self.kind}, {len(self.columns):,} columns"
-        if not detail:
-            return f"{head} ({_name_columns(self.columns)}){tail}"
-        rows = [["column", "dtype"], *([*each] for each in self.columns[:COLUMNS])]
-        if len(self.columns) > COLUMNS:
-            rows.append([f"… {len(self.columns) - COLUMNS:,} more"])
-        return "\n".join([head + tail, *self.more, "", align_columns(rows)])
-
-
-def _name_columns(columns: Sequence[tuple[str, str]]) -> str:
-    named = [f"{label}: {dtype}" for label, dtype in columns[:NAMED]]
-    if len(columns) > NAMED:
-        named.append(f"… {len(columns) - NAMED:,} more")
-    return ", ".join(named)
-
-
-def describe_entries(head: str, entries: Sequence[str], count: int, detail: bool) -> str:
-    """Return what lies in a database, file or group, behind the words for it.
-
-    `entries` are the first of `count`.
+    `tail` are facts for each form, `more` are lines for the detailed one.
     """
-    more = [f"… {count - len(entries):,} more"] if count > len(entries) else []
+    if columns is None:
+        return f"{kind}{tail}{more if detail else ''}"
+    head = f"{kind}, {len(columns):,} columns"
+    rest = len(columns) - (COLUMNS if detail else NAMED)
+    left_out = [f"… {rest:,} more"] if rest > 0 else []
+    if not detail:
+        named = [f"{label}: {dtype}" for label, dtype in columns[:NAMED]]
+        return f"{head} ({', '.join([*named, *left_out])}){tail}"
+    rows = [["column", "dtype"], *([*each] for each in columns[:COLUMNS])]
+    return f"{head}{tail}{more}\n\n{align_columns([*rows, *([each] for each in left_out)])}"
+
+
+def describe_entries(head: str, entries: Sequence[str], detail: bool) -> str:
+    """Return what lies in a database, file or group, behind the words for it."""
+    rest = len(entries) - ENTRIES
+    found = [*entries[:ENTRIES], *([f"… {rest:,} more"] if rest > 0 else [])]
     if detail:
-        return "\n".join([head, *(f"  {each}" for each in (*entries, *more))])
-    return f"{head}: {'; '.join([*entries, *more])}" if entries else head
+        return "\n".join([head, *(f"  {each}" for each in found)])
+    return f"{head}: {'; '.join(found)}" if found else head
 
 
-def name_types(types: Iterable[tuple[object, object]], *homes: str) -> list[tuple[str, str]]:
-    """Return the columns of a lazy table, from their labels and types."""
-    return [(label_text(label), dtype_text(dtype, *homes)) for label, dtype in types]
+def name_types(types: Iterable[tuple[object, object]]) -> list[tuple[str, str]]:
+    """Return the columns of a table, from their labels and types."""
+    return [(label_text(label), dtype_text(dtype)) for label, dtype in types]
 
 
-def dtype_text(dtype: object, *homes: str) -> str:
-    """Return a type's text if its class is one of the `homes`' own, else the class's name."""
-    cls = type(dtype)
-    if cls is str:
-        return one_line(str(dtype))
-    return one_line(str(dtype)) if is_library_class(cls, *homes) else type_name(cls)
+def dtype_text(dtype: object) -> str:
+    """Return a type's text if its class is a library's own, else the class's name."""
+    own = type(dtype) is str or is_library_class(type(dtype), *_LIBRARIES)
+    return one_line(str(dtype)) if own else type_name(type(dtype))
+
+
+def is_known_class(cls: type) -> bool:
+    """Return whether the class is one whose members compute nothing."""
+    return is_library_class(cls, *_LIBRARIES)
 
 
 def is_library_class(cls: type, *homes: str) -> bool:
@@ -94,14 +84,28 @@ def class_dict_of(module: object) -> dict[str, object]:
 
 
 def size_text(count: float) -> str:
-    """Return a number of bytes in words, as an estimate: `~4.1 GB`."""
-    return f"~{human_size(count)}"
+    """Return a number of bytes in words, as an estimate: `~4.1 GB`; "" if it is unknown."""
+    return "" if math.isnan(count) else f"~{human_size(count)}"
 
 
 def shape_text(shape: Iterable[object]) -> str:
     """Return a shape as Python writes it; what is no whole number is unknown."""
     sizes = [f"{each:,}" if type(each) is int else "?" for each in shape]
     return f"({', '.join(sizes)}{',' if len(sizes) == 1 else ''})"
+
+
+def describe_array(array: Any, chunks: Sequence[object] | None = None) -> str:
+    """Return shape, type, size and chunks of an array: numpy's, or one with the same members."""
+    dtype = dtype_text(array.dtype)
+    if array.shape is None:
+        return f"empty, {dtype}"  # a dataset of HDF5
+    parts = f"chunks {shape_text(chunks)}" if chunks else None
+    return join_facts(f"shape {shape_text(array.shape)}", dtype, size_text(array.nbytes), parts)
+
+
+def join_facts(*facts: str | None) -> str:
+    """Return the facts that are known, behind one another."""
+    return ", ".join(filter(None, facts))
 
 
 def try_or_none(read: Callable[[], T]) -> T | None:

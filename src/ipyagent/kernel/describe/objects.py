@@ -7,7 +7,7 @@ import inspect
 import io
 import itertools
 import types
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any, TypeVar
 
 from ipyagent.kernel.describe.preview import key_secrecy, preview
@@ -145,12 +145,16 @@ def open_file(value: Any, secret: Secrecy, detail: bool) -> str:
     return f"{type_name(type(value))}, {preview(raw.name)}, {state}"
 
 
-def anything(value: object, secret: Secrecy, detail: bool) -> str:
-    """Describe any other object: its type and attribute names, without running its code."""
+def anything(value: object, secret: Secrecy, detail: bool, known: Collection[str] = ()) -> str:
+    """Describe any other object: its type and attribute names, without running its code.
+
+    Those that are `known` are described elsewhere.
+    """
     if preview(value) != f"<{type_name(type(value))}>":
         return scalar(value, secret, detail)
     attributes = own_attributes(value)
-    names = [n for n in (*attributes, *slots(type(value))) if type(n) is str and n[:1] != "_"]
+    public = [n for n in (*attributes, *slots(type(value))) if type(n) is str and n[:1] != "_"]
+    names = [name for name in public if name not in known]
     first, more = names[: 50 if detail else 8], len(names) - (50 if detail else 8)
     text = ", ".join(map(one_line, first)) + (f", … {more:,} more" if more > 0 else "")
     return _from(type(value)) + (f", attributes: {text}" if names else "")
@@ -183,5 +187,4 @@ BY_TYPE: list[tuple[type, Callable[[Any, Secrecy, bool], str | None]]] = [
     (io.BufferedReader, open_file),
     (io.BufferedWriter, open_file),
     (io.BufferedRandom, open_file),
-    (object, anything),
 ]

@@ -43,6 +43,8 @@ STANDARD = (
 )  # fmt: skip
 """Types whose values never change; taken exactly, they run only the standard library's code."""
 _TRUSTED = {id(cls) for cls in (*STANDARD, zoneinfo.ZoneInfo)}
+_COMPARABLE = {id(cls) for cls in (bool, int, str, bytes, *STANDARD)}
+"""The identity of types whose values compare without other code."""
 _TRUSTED_ELSEWHERE = {
     "pandas": {"Timestamp", "Timedelta", "NaTType", "NAType", "Interval", "Period"},
     "numpy": {
@@ -64,6 +66,11 @@ def preview(
     if id(cls) in _TRUSTED or _library_scalar(cls):
         return one_line(str(value) if cls.__module__.startswith("numpy") else repr(value), limit)
     return f"<{type_name(cls)}>"
+
+
+def is_comparable(cls: type) -> bool:
+    """Return whether values of a class are compared by Python's or a library's own code."""
+    return id(cls) in _COMPARABLE or _library_scalar(cls)
 
 
 def _library_scalar(cls: type) -> bool:

@@ -8,7 +8,16 @@ import io
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice, zip_longest
+from typing import Any
 
+from ipyagent.kernel.describe.oddities import (
+    clear_missing,
+    count_repeats,
+    ends_in_sum,
+    find_spellings,
+    pick_examples,
+    split_range,
+)
 from ipyagent.kernel.describe.preview import key_secrecy, preview, text
 from ipyagent.kernel.describe.safe_inspect import one_line
 from ipyagent.phrases import human_size
@@ -22,17 +31,22 @@ HEAD = 5
 FILE_HEAD = 2
 """Rows of a file that are shown: with ends and choices beside them, more say little."""
 COUNTED_CELLS = 5_000_000
-"""Cells up to which missing values are counted; above that, counting takes too long."""
-_TIMES = "\N{MULTIPLICATION SIGN}"
-_UNIQUE_ROWS = 100_000
-CHOICES = 6
-"""Different values of a column that are named, at most."""
+"""Cells up to which numbers and times are read as a whole; above that, it takes too long."""
+_READ_CELLS, _SAMPLED_CELLS = 60_000, 20_000
+"""Cells up to which all values are read and rows compared; and of a larger table."""
+_FEWEST_ROWS = 100
+"""Rows that are read of the widest table, at both ends and between."""
+QUICK_ROWS = 20_000
+"""Rows up to which missing texts are counted."""
+_UNIQUE_CELLS = 200_000
+TIMES = "\N{MULTIPLICATION SIGN}"
 _CHOICES = 80
 """Characters of the values of a column, if they are few."""
 _SHORTER = ((COLUMNS, 2), (COLUMNS, 0), (40, 0), (25, 0), (15, 0), (8, 0), (4, 0), (1, 0))
 """Columns and rows that are tried to shorten a description."""
 _NAMES = 300
 """Bytes for the names of columns that are left out."""
+_ODDITIES = 8
 _Described = tuple[list[str], bool]
 """The row of a column in a profile, and whether it has values: computed once for all lengths."""
 _NULLS = {"nan", "NaN", "NaT", "None", "<NA>"}
@@ -107,7 +121,7 @@ class Table:
     def size(self) -> str:
         """Type and shape."""
         size = f"{self.kind}, {self.row_count or f'{self.rows:,} rows'}"
-        return size if self.is_series else f"{size} {_TIMES} {self.width:,} columns"
+        return size if self.is_series else f"{size} {TIMES} {self.width:,} columns"
 
     @property
     def is_series(self) -> bool:
@@ -125,37 +139,41 @@ class Table:
         return f"{self.size} ({', '.join(labels)}){self.suffix}"
 
     def detail(self, limit: int | None = None) -> str:
-        """Return size, memory, a description of each column, and the first rows.
+        """Return size, memory, oddities, a description of each column, and the first rows.
 
         To stay within `limit` bytes, rows are left out first, then columns; the others are named.
         """
-        described = [self._describe(column) for column in self.columns]
-        full = self._render_detail(described, FILE_HEAD if self.row_count else HEAD)
+        samples = [self._sample(column) for column in self.columns]
+        described = [*map(self._describe, self.columns, samples)]
+        facts = "\n".join([*self._facts(), *self._list_oddities(samples)])
+        is_brief = self.row_count or limit is not None
+        full = self._render_detail(facts, described, FILE_HEAD if is_brief else HEAD)
         if limit is None or len(full.encode()) <= limit:
             return full
         for columns, rows in _SHORTER:
             table = replace(self, columns=self.columns[:columns])
-            text = table._render_detail(described[:columns], rows)
+            text = table._render_detail(facts, described[:columns], rows)
             room = limit - len(text.encode())
             if room >= (_NAMES if columns < len(self.columns) else 0):
                 return text + _name_columns(self.columns[columns:], room)
         # No column fits: labels can be long in bytes.
-        return self._facts().encode()[:limit].decode(errors="ignore")
+        return facts.encode()[:limit].decode(errors="ignore")
 
-    def _render_detail(self, described: Sequence[_Described], rows: int) -> str:
+    def _render_detail(self, facts: str, described: Sequence[_Described], rows: int) -> str:
         first_rows = [self._first_rows(rows)] if rows and (self.rows or not self.row_count) else []
-        return "\n\n".join([self._facts(), self._profile(described), *first_rows])
+        return "\n\n".join([facts, self._profile(described), *first_rows])
 
-    def _facts(self) -> str:
+    def _facts(self) -> list[str]:
         facts = [self.size + self.suffix]
         facts += [f"memory: {human_size(self.memory())}"] if self.facts is None else self.facts
         if self.index:
             named = ", ".join(f"{_name_of_index(each)} ({each.dtype})" for each in self.index)
             facts.append(f"index, no column: {named}")
         facts += self.name_levels()
-        if not self._count_missing:
-            facts.append("nulls: not counted (large)")
-        return "\n".join(facts)
+        if not self.row_count and self._read_rows < self.rows:
+            what = "texts and repeated rows" if self._is_exact else "values and nulls"
+            facts.append(f"{what}: from {self._read_rows:,} of these rows")
+        return facts
 
     def name_levels(self) -> list[str]:
         """Return a line with the names of the levels of the columns, if they have any."""
@@ -165,64 +183,146 @@ class Table:
         return [f"levels of the columns: {', '.join(names)}"]
 
     @property
-    def _count_missing(self) -> bool:
+    def _is_exact(self) -> bool:
         return self.rows * self.width <= COUNTED_CELLS
 
+    @property
+    def _read_rows(self) -> int:
+        width = max(len(self.columns), 1)
+        if self.rows * width <= _READ_CELLS:
+            return self.rows
+        return min(self.rows, 3 * max(_FEWEST_ROWS, _SAMPLED_CELLS // width // 3))
+
+    def _sample(self, column: Column) -> list[Any] | None:
+        """Return values that can be compared: all, or of rows at both ends and between.
+
+        None if they are of unknown classes, or in a file.
+        """
+        third, rows = self._read_rows // 3, self.rows
+        parts = [slice(rows)]
+        if self._read_rows < rows:
+            step = rows // third - 2
+            middle = slice(third, third + step * third, step)
+            parts = [slice(third), middle, slice(rows - third, rows)]
+        with contextlib.suppress(Exception):  # some types of columns cannot do it
+            values = [] if self.row_count else [v for part in parts for v in column.values(part)]
+            return clear_missing(values) if values else None
+        return None
+
+    def _list_oddities(self, samples: Sequence[list[Any] | None]) -> list[str]:
+        """Return lines on repeated rows, a row of sums, and texts that are nearly equal."""
+        if self.row_count or self.is_series:
+            return []
+        found, columns = [], [*zip(self.columns, samples, strict=True)]
+        known = [each for each in samples if each]
+        is_numbered = all(each.label is None and "int" in each.dtype for each in self.index)
+        is_whole = len(known) == self.width > 1 and is_numbered
+        if is_whole and (count := count_repeats(known)):
+            found.append(f"{count:,} repeated rows")
+        if self._read_rows == self.rows:
+            named = ", ".join(
+                each.name
+                for each, sample in columns
+                if _is_numeric(sample) and ends_in_sum(sample or ())
+            )
+            found += [f"the last row is the sum of the rows above in {named}"] if named else []
+        for column, sample in columns:
+            texts = [each for each in sample or () if type(each) is str]
+            for group in find_spellings(texts)[:1]:
+                spelled = " and ".join(self._write_texts(column, group[:3]))
+                found.append(f"{column.name}: {spelled} differ only in case or blanks")
+        return found[:_ODDITIES]
+
     def _profile(self, described: Sequence[_Described]) -> str:
-        counted = ["nulls", "unique"] if self._count_missing else []
         last = "values" if any(has_values for _, has_values in described) else "example"
-        rows = [["column", "dtype", *counted, last], *(row for row, _ in described)]
+        rows = [["column", "dtype", "nulls", "unique", last], *(row for row, _ in described)]
         if self.width > len(self.columns):
             rows.append([f"… {self.width - len(self.columns):,} more"])
         return align_columns(rows)
 
-    def _describe(self, column: Column) -> _Described:
-        values = self._values(column)
-        counts = self._counts(column) if self._count_missing else []
-        row = [column.name, column.dtype, *counts, values or self._example(column)]
-        return row, bool(values)
-
-    def _values(self, column: Column) -> str:
-        """Return the ends of a column, or its few values; "" for neither, or for a large table."""
-        found = ["", ""]
+    def _describe(self, column: Column, sample: list[Any] | None) -> _Described:
+        values = ""
         with contextlib.suppress(Exception):  # some types of columns cannot do it
-            ends = self._write_cells(column, column.ends()) if self._count_missing else []
-            few = self._write_cells(column, column.choices()) if self.rows <= _UNIQUE_ROWS else []
-            found = [" to ".join(dict.fromkeys(ends)), ", ".join(dict.fromkeys(few))]
-        return found[0] or (found[1] if len(found[1]) <= _CHOICES else "")
+            ends = column.ends() if self._is_exact else ()
+            values = self._write_values(column, ends, sample)
+        row = [column.name, column.dtype, *self._counts(column, sample)]
+        return [*row, values or self._example(column)], bool(values)
+
+    def _write_values(
+        self, column: Column, ends: Sequence[object], sample: list[Any] | None
+    ) -> str:
+        """Return the ends of a column, its few values, or some; "" for none."""
+        present = [each for each in sample or () if each is not None]
+        numbers = [each for each in (*present, *ends) if type(each) in (int, float)]
+        texts = [each for each in present if type(each) in (str, bool)]
+        cells = [self._write_cells(column, part) for part in split_range(numbers)]
+        found = [" to ".join(dict.fromkeys(part)) for part in cells]
+        if texts:
+            picked, are_all = pick_examples(texts)
+            written = self._write_texts(column, picked, quote=bool(numbers))
+            found += [*written, *([] if are_all else ["…"])]
+        elif not numbers and ends:
+            found = [" to ".join(dict.fromkeys(self._write_cells(column, ends)))]
+        elif not numbers:
+            found = self._write_cells(column, column.choices())
+        while found and sum(map(len, found)) > _CHOICES:
+            found = [] if self.row_count else found[:-1]
+        return ", ".join(dict.fromkeys(found))
 
     def _example(self, column: Column) -> str:
         return next((v for v in self._cells(column) if v not in _NULLS), "")
 
-    def _counts(self, column: Column) -> list[str]:
-        unique = column.unique if self.rows <= _UNIQUE_ROWS else None
-        return [_count(column.nulls) + self.counted_of, _count(unique)]
+    def _counts(self, column: Column, sample: list[Any] | None) -> list[str]:
+        small = self.row_count or self.rows * self.width <= _UNIQUE_CELLS
+        unique = _count(column.unique if small else None)
+        if sample is not None and (column.nulls is None or not self._is_exact):
+            part = f" of {len(sample):,}" if len(sample) < self.rows else ""
+            return [f"{sample.count(None):,}{part}", unique]
+        return [_count(column.nulls) + self.counted_of, unique]
 
-    def _cells(self, column: Column) -> list[str]:
+    def _cells(self, column: Column, rows: slice = slice(HEAD)) -> list[str]:
         values: Sequence[object] = ()
         with contextlib.suppress(Exception):  # some types of columns cannot do it
-            values = column.values(slice(HEAD))
+            values = column.values(rows)
         return self._write_cells(column, values)
 
     def _write_cells(self, column: Column, values: Iterable[object]) -> list[str]:
         secret = max(self.secret, key_secrecy(column.label))
         return [write_cell(column, v, secret, 40) for v in values]
 
+    def _write_texts(
+        self, column: Column, texts: Sequence[object], *, quote: bool = False
+    ) -> list[str]:
+        """Return texts as cells, in quotes where blanks at their ends would be missed."""
+        cells = self._write_cells(column, texts)
+        return [repr(cell) if quote or cell != cell.strip() or not cell else cell for cell in cells]
+
     def _first_rows(self, most: int) -> str:
         columns = self.columns[:NAMED]
         shown = [*self.index, *columns]
-        rows = islice(zip_longest(*map(self._cells, shown), fillvalue=""), most)
+        rows = [*islice(zip_longest(*map(self._cells, shown), fillvalue=""), most)]
         of = f", first {len(columns)} columns" if self.width > len(columns) else ""
         buffer = io.StringIO()
-        buffer.write(f"first {min(most, self.rows)} rows{of}:\n")
         writer = csv.writer(buffer, lineterminator="\n")
         names = [*map(_name_of_index, self.index), *(column.name for column in columns)]
         writer.writerows([names, *rows])
-        return buffer.getvalue().rstrip("\n")
+        last = ""
+        if self.rows > most and not self.row_count:
+            last = " and the last one"
+            end = slice(self.rows - 1, self.rows)
+            writer.writerows(zip_longest(*(self._cells(each, end) for each in shown), fillvalue=""))
+        return f"first {min(most, self.rows)} rows{last}{of}:\n{buffer.getvalue().rstrip(chr(10))}"
+
+
+def _is_numeric(values: Sequence[object] | None) -> bool:
+    """Return whether there are numbers, and nothing else but missing ones."""
+    return {*map(type, values or ())} - {type(None)} in ({int}, {float}, {int, float})
 
 
 def write_cell(column: Column, value: object, secret: Secrecy, limit: int) -> str:
     """Return a value as a cell of CSV; a label is quoted if it could be misread as another one."""
+    if type(value) is float and secret is Secrecy.NONE:
+        return f"{value:.6g}" if 0 < abs(value) < 0.001 else repr(round(value, 6))
     if type(value) is not str:
         return preview(value, secret=secret, limit=limit)
     cell = text(value, secret=secret, limit=limit)

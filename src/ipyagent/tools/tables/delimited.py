@@ -55,7 +55,7 @@ _MOST_CELLS = 300_000
 _MOST_COLUMNS = 1_000_000
 _CHUNK = 1 << 20
 _LINES_IN_CELL = 100
-"""Lines in one cell from which a quote was probably never closed."""
+"""Lines in one cell from which a quote may never have been closed."""
 _QUOTED = re.compile(r' +"')
 _MIXED = "not all of its bytes are UTF-8"
 _BREAKS = re.compile(r"\r\n|\r|\n")
@@ -329,10 +329,28 @@ def _read_rows(text: str, separator: str, dialect: Dialect) -> tuple[list[Row], 
             raise NotTableError("one of its cells is longer than 131,072 characters") from None
         return rows, False
     may_break = dialect.get("quotechar", '"') in text
-    lengthy = may_break and any(
-        len(_BREAKS.findall(cell)) > _LINES_IN_CELL for row in rows for cell in row
-    )
-    return rows, not lengthy
+    if may_break and any(map(_is_lengthy, rows)):
+        return rows, _closes_quotes(text, separator, dialect)
+    return rows, True
+
+
+def _is_lengthy(row: Row) -> bool:
+    return any(len(_BREAKS.findall(cell)) > _LINES_IN_CELL for cell in row)
+
+
+def _closes_quotes(text: str, separator: str, dialect: Dialect) -> bool:
+    """Return whether the quotes that open a long cell are closed where a cell ends.
+
+    A last one may be cut with the text, if one before is closed.
+    """
+    unread = io.StringIO(text, newline="")
+    found = False
+    try:
+        for row in csv.reader(unread, delimiter=separator, strict=True, **dialect):
+            found = found or _is_lengthy(row)
+    except csv.Error:
+        return found and not unread.read(1)
+    return True
 
 
 def _sniff(text: str) -> str:

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain, islice
 
-from ipyagent.kernel.describe.table import CHOICES, COLUMNS
+from ipyagent.kernel.describe.oddities import CHOICES
+from ipyagent.kernel.describe.table import COLUMNS
 from ipyagent.phrases import plural
 from ipyagent.plaintext import excerpt
 from ipyagent.tools.tables import row_kinds
