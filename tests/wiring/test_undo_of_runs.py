@@ -145,9 +145,9 @@ def test_what_a_dry_run_says_is_what_the_undo_does(tmp_path: Path):
     said = lab.undo(dry_run=True)
     before = f"would be as it was before run {run.id}"
     assert said.restored == (
-        f"df {before} (takes back: 3 × 2 → 3 × 3 · + c (int64))",
-        f"n {before} (takes back: 1 → 2)",
-        f"new {before} (takes back: created)",
+        f"df {before} (removes column c)",
+        f"n {before} (2 → 1)",
+        f"new {before} (removes it)",
     )
     assert list(lab.variables["df"]) == ["a", "b", "c"], "nothing was done"
     done = lab.undo()

@@ -49,6 +49,14 @@ class Packed(Mapping[str, M], Generic[M]):
         while len(self._live) > self._most:
             self._pack(next(iter(self._live)))
 
+    def replace(self, record_id: str, record: M) -> None:
+        """Put a record in the place of the one with that id."""
+        if record_id in self._live:
+            self._live[record_id] = record
+        else:
+            self._texts[record_id] = _pack(record)
+            self._held[record_id] = record
+
     def announce(self, record_id: str) -> None:
         """Add the id of a record as the newest, which is read when it is asked for."""
         self._texts[record_id] = None
@@ -87,8 +95,12 @@ class Packed(Mapping[str, M], Generic[M]):
 
     def _pack(self, record_id: str) -> None:
         record = self._live.pop(record_id)
-        self._texts[record_id] = zlib.compress(record.model_dump_json().encode(), 1)
+        self._texts[record_id] = _pack(record)
         self._held[record_id] = record
+
+
+def _pack(record: Model) -> bytes:
+    return zlib.compress(record.model_dump_json().encode(), 1)
 
 
 class SystemPrompt(Model):
