@@ -36,11 +36,7 @@ REASONS = {
     ("kernel/rehearsal/rehearser.py", "_exit"): "os._exit is documented",
     ("kernel/rehearsal/surroundings.py", "_ncallbacks"): "atexit tells its number to nobody",
     ("kernel/rehearsal/surroundings.py", "_registered_with_atexit"): "one of that number",
-    ("kernel/variables/tables.py", "_clear_item_cache"): "what pandas 2 keeps of columns; guarded",
-    ("kernel/variables/tables.py", "_df"): "a table goes back in place, for all who hold it",
-    ("kernel/variables/tables.py", "_mgr"): "a table goes back in place, for all who hold it",
-    ("kernel/variables/tables.py", "_reset_cache"): "what pandas 2 keeps of columns; guarded",
-    ("kernel/variables/tables.py", "_s"): "a series goes back in place, for all who hold it",
+    ("kernel/variables/tables.py", "_item_cache"): "what pandas 2 keeps of columns; guarded",
     (
         "llm/litellm/gateway.py",
         "_hidden_params",

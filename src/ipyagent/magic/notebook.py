@@ -122,7 +122,8 @@ class Notebook:
             return find_undo(self.environment, runs, reference, redo=redo).run(dry_run=dry_run)
 
     def _show_again(self, run: Run) -> None:
-        if runtime().last_run is not None and runtime().last_run.id == run.id:
+        last = runtime().last_run
+        if last is not None and last.id == run.id:
             runtime().last_run = run
         if self.pages is not None:
             self.pages.show_again(run)

@@ -236,13 +236,14 @@ class TruncatedOutput(Model):
 class FileChange(Model):
     """A file that a call changed: SHA-256 of its content before and after; None: no file.
 
-    `mode` are its permissions before.
+    `mode` are its permissions before. `folder` is the topmost folder that was made for it.
     """
 
     path: str
     before: str | None = None
     after: str | None = None
     mode: Count | None = Field(default=None, exclude_if=lambda found: found is None)
+    folder: str = Field(default="", exclude_if=not_)
 
 
 SO_FAR = ". Output so far:\n"

@@ -200,7 +200,7 @@ class Capture:
         """Return whether it is the same state of the same object."""
         return type(self) is type(found) and self.identity.address == found.identity.address
 
-    def settle(self) -> None:
+    def drop_unchanged(self) -> None:
         """Forget what the call has not changed."""
 
     def undo_in(self, undone: dict[object, Any]) -> None:
@@ -217,17 +217,17 @@ class Capture:
         `live` has the objects that variables hold now, by their ids. To `problems` is added what
         cannot be put back.
         """
-        return self.held
+        return self.kept_object
 
     @property
-    def held(self) -> object:
+    def kept_object(self) -> object:
         """The object; None if it is gone."""
         return self._value if self.is_held else self.identity.value
 
     @property
     def can_rebind(self) -> bool:
         """True if a name can be bound to what it held."""
-        return self.is_held or self.held is not None
+        return self.is_held or self.kept_object is not None
 
     def release(self) -> None:
         """Keep the object alive no longer: it is only compared with."""

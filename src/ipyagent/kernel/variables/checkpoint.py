@@ -156,7 +156,7 @@ class VariableCheckpoint:
             if old is not None and (old.identity.is_same(value) or old.was_changed()):
                 old.is_inside = True
                 with suppress(Exception):  # a table library's own object can be broken
-                    old.settle()
+                    old.drop_unchanged()
             self.entries.append(Entry(each.name, old, after, each.kept))
 
     @property
@@ -295,7 +295,7 @@ class _Plan:
             return after is None and not is_there
         with suppress(Exception):  # a table library's own object can be broken
             found = self.found.get(name)
-            held = self.variables[name] if found is None else found.held
+            held = self.variables[name] if found is None else found.kept_object
             if held is None and found is not None:  # such as an array, which is not referred to
                 return after.matches(found)
             return after.is_state_of(held, self.undone)

@@ -110,10 +110,8 @@ def _attributes(value: Any) -> Mapping[str, object] | None:
         return None
     if slots(cls) or closes_itself(cls):
         return None
-    own = (
-        class_dict(base)["__dict__"] for base in ancestors(cls) if "__dict__" in class_dict(base)
-    )
-    getter = next(own, None)
+    bases = (class_dict(base) for base in ancestors(cls))
+    getter: Any = next((base["__dict__"] for base in bases if "__dict__" in base), None)
     found = getter.__get__(value) if type(getter) in _GETTERS else None
     return found if type(found) is dict else None
 
@@ -137,7 +135,7 @@ class _Part:
         self.container, self.start = container, start
         attributes = _attributes(container)
         self._target: Any = container if attributes is None else attributes
-        cls = type(self._target)  # an object of the user's can lie about its class
+        cls: type = type(self._target)  # an object of the user's can lie about its class
         self.is_set = cls is set
         self.factory = container.default_factory if cls is _DICTS[-1] else None
         self.keys: list[object] = []
@@ -159,7 +157,7 @@ class _Part:
 
     @property
     def holds(self) -> list[object]:
-        """What else can be changed through the container."""
+        """Other objects that can be changed through the container."""
         cls = type(self.container)
         if cls is types.FunctionType:
             return [*(self.container.__closure__ or ()), self.container.__defaults__]
@@ -200,7 +198,7 @@ class _Part:
             fill = target.update if isinstance(target, set) else target.extend
             fill(self.keys or self.values)
 
-    def _put_back_guarded(self, before: dict[object, Any]) -> None:
+    def _put_back_guarded(self, before: dict[Any, Any]) -> None:
         """Restore what differs in a class, or in the environment of the process."""
         owner: Any = self.container
         put, remove = type.__setattr__, type.__delattr__
@@ -324,7 +322,7 @@ class ContainerCapture(Capture):
         )
 
     @override
-    def settle(self) -> None:
+    def drop_unchanged(self) -> None:
         root = self._parts[0]
         self._parts = [root, *(part for part in self._changed if part is not root)]
         for part in self._parts:

@@ -87,8 +87,9 @@ def plain_table(value: object) -> Any:
     own = own_attributes(value)
     if base is None or base is type(value) or not {"_mgr", "_df", "_s"} & own.keys():
         return None
-    plain = object.__new__(base)
+    plain: Any = object.__new__(base)
     vars(plain).update({name: own[name] for name in _CONTENT if name in own})
+    vars(plain).update({"_item_cache": {}, "_is_copy": None})  # pandas 2 needs them
     return plain
 
 
@@ -246,8 +247,9 @@ class TableCapture(Capture):
 
     @override
     def matches(self, found: Capture) -> bool:
-        same = isinstance(found, TableCapture) and found.identity.address == self.identity.address
-        return same and self._compare(found.state) == ""
+        if not isinstance(found, TableCapture) or not super().matches(found):
+            return False
+        return self._compare(found.state) == ""
 
     @override
     def describe_return(self, value: object, secret: Secrecy, undone: Undone) -> str:
@@ -314,12 +316,14 @@ def _frequency(axis: object) -> object:
 def _put_back(table: Any, content: Any, own: Mapping[str, object]) -> None:
     """Let a table hold what another one holds, and its `own` attributes."""
     held = own_attributes(content)
-    for forget in _CACHES & own_attributes(table).keys():
+    for forget in {"_cache", "_cacher"} & own_attributes(table).keys():
         object.__delattr__(table, forget)
+    if "_item_cache" in own_attributes(table):  # pandas 2 keeps columns there
+        object.__setattr__(table, "_item_cache", {})
     for gone in _own_attributes(table).keys() - own.keys():
         object.__delattr__(table, gone)
-    kept = {name: held[name] for name in ("_mgr", "_name", "_df", "_s") if name in held}
-    for name, value in {**kept, **own}.items():
+    held = {name: held[name] for name in ("_mgr", "_name", "_df", "_s") if name in held}
+    for name, value in (*held.items(), *own.items()):
         object.__setattr__(table, name, value)
 
 
