@@ -40,7 +40,8 @@ export interface Snapshot {
 /**
  * A run as it is drawn; `is_draft` for a plan that waits.
  *
- * `undo` is True for a run that has ended and changed something that may be taken back.
+ * `undo` is True for a run that has ended and changed something that may be taken back, `redo` for
+ * one that was taken back.
  */
 export interface Transcript {
   run_id: string;
@@ -59,6 +60,7 @@ export interface Transcript {
   unsent: UserText[];
   say: SayField | null;
   undo: boolean;
+  redo: boolean;
 }
 /**
  * The first line; `facts` say how far a run is, as long as it is on.
@@ -531,6 +533,7 @@ export interface RunLine {
   state: 'running' | 'waiting' | 'done' | 'partial' | 'failed' | 'cancelled';
   glyph: string;
   state_text: string;
+  taken_back: string[];
   facts: string[];
   steps: number;
   started_at: string;

@@ -67,12 +67,12 @@ def test_a_runs_changes_of_variables_are_taken_back_and_put_back(tmp_path: Path)
     script(tmp_path, python("df['c'] = 1\nn = 2\nnew = [1]"), "Done.")
     with kernel(tmp_path) as started:
         started.run(SETUP)
-        started.run(CELL)
+        run_id = started.run(CELL).run["id"]
         assert started.value("(list(df), n, new)") == "(['a', 'c'], 2, [1])"
         assert "[undo: df, other, n, new]" in started.run("%agent runs").stdout
         said = started.run("%agent undo --dry-run").stdout
         assert "df would be as it was before run" in said
-        assert "+ c (int64)" in said
+        assert "(removes column c)" in said
         assert started.value("list(df)") == "['a', 'c']"
         said = started.run("%agent undo").stdout
         assert "`%agent undo u1` takes this back" in said
@@ -80,7 +80,12 @@ def test_a_runs_changes_of_variables_are_taken_back_and_put_back(tmp_path: Path)
             "(['a'], 1, False, True)"
         )
         assert "[taken back]" in started.run("%agent runs").stdout
+        assert started.value("len(__import__('ipyagent').last.taken_back)") == "1"
+        assert (
+            "is taken back already; `%agent undo u1`" in started.run(f"%agent undo {run_id}").stdout
+        )
         started.run("%agent undo u1")
+        assert started.value("__import__('ipyagent').last.taken_back") == "()"
         assert started.value("(list(df), n, new)") == "(['a', 'c'], 2, [1])"
         assert "usage: %agent undo" in started.run("%agent undo --all").stdout
         started.run("import ipyagent\nipyagent.last.undo()")

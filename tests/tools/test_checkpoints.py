@@ -54,6 +54,21 @@ def test_a_new_file_goes_and_a_deleted_one_comes_back(place: Workspace, call: Ca
     assert (place.root / "report.txt").stat().st_mode & 0o777 == 0o700, "private, and a program"
 
 
+def test_folders_that_were_made_for_new_files_go_with_them(place: Workspace, call: Call):
+    (place.root / "kept").mkdir()
+    changes = call("write_file", path="new/deep/a.txt", content="x")
+    changes += call("write_file", path="new/b.txt", content="x")
+    changes += call("write_file", path="kept/c.txt", content="x")
+    undone = Checkpoints(place).undo(changes)
+    assert not (place.root / "new").exists()
+    assert (place.root / "kept").is_dir(), "it was there before"
+    again = Checkpoints(place).undo(undone.changes)
+    assert (place.root / "new" / "deep" / "a.txt").read_text() == "x"
+    (place.root / "new" / "mine.txt").write_text("mine")
+    Checkpoints(place).undo(again.changes)
+    assert [each.name for each in (place.root / "new").iterdir()] == ["mine.txt"]
+
+
 def test_a_file_that_was_changed_since_is_left_and_the_others_are_not(place: Workspace, call: Call):
     changes = call("write_file", path="report.txt", content="two")
     changes += call("write_file", path="report.txt", content="three")

@@ -13,11 +13,13 @@ import polars as pl
 import pytest
 import scipy.sparse
 
-from harness import Lab
+from harness import YES, Lab
 from ipyagent.errors import ConfigError
 from ipyagent.schema import Run, ToolResult
 from ipyagent.schema.runs import UndoReport
 from ipyagent.tools.base import tool
+from ipyagent.ui.static_html import saved_bundle
+from ipyagent.ui.transcribe.run import transcribe
 from ipyagent.wiring.undo import find_undo
 
 YOLO = {"agent": {"confirm_mode": "yolo"}}
@@ -145,9 +147,9 @@ def test_what_a_dry_run_says_is_what_the_undo_does(tmp_path: Path):
     said = lab.undo(dry_run=True)
     before = f"would be as it was before run {run.id}"
     assert said.restored == (
-        f"df {before} (takes back: 3 × 2 → 3 × 3 · + c (int64))",
-        f"n {before} (takes back: 1 → 2)",
-        f"new {before} (takes back: created)",
+        f"df {before} (removes column c)",
+        f"n {before} (2 → 1)",
+        f"new {before} (removes it)",
     )
     assert list(lab.variables["df"]) == ["a", "b", "c"], "nothing was done"
     done = lab.undo()
@@ -268,6 +270,189 @@ def test_when_all_is_taken_back_nothing_is_left(tmp_path: Path):
     redone = lab.undo(report.id)
     assert lab.undo().restored == report.restored, "what is there again can be taken back again"
     assert redone.restored
+
+
+def exec_in(lab: Bench, code: str) -> None:
+    lab.variables.setdefault("__name__", "__main__")
+    exec(code, lab.variables)
+
+
+MAKE_COUNTER = """
+def make():
+    count = 0
+    def step():
+        nonlocal count
+        count += 1
+        return count
+    return step
+x = make()
+"""
+
+KINDS = [
+    ("x = np.ma.array([1, 2, 3], mask=[0, 1, 0])", "x[0] = 9", "x.tolist()"),
+    ("x = np.ma.array([1, 2, 3], mask=[0, 1, 0])", "x[2] = np.ma.masked", "x.tolist()"),
+    ("x = np.matrix([[1, 2]])", "x[0, 0] = 9", "x.tolist()"),
+    ("class x: rate = 1", "x.rate = 2; x.new = 3", "(x.rate, hasattr(x, 'new'))"),
+    (
+        "class C:\n  n = 0\n  def add(self): type(self).n += 1\nx = C()",
+        "x.add()",
+        "(C.n, x.n)",
+    ),
+    (MAKE_COUNTER, "x()", "x.__closure__[0].cell_contents"),
+    ("def x(new, known=[]): known.append(new)", "x(1)", "[*x.__defaults__[0]]"),
+    ("import os", "os.environ['IPYAGENT_TEST_UNDO'] = '1'", "'IPYAGENT_TEST_UNDO' in os.environ"),
+    (
+        "class My(pd.DataFrame): pass\nx = My({'a': [1]})",
+        "x.loc[0, 'a'] = 2; x['b'] = 1",
+        "x.to_dict()",
+    ),
+    ("class My(pd.Series): pass\nx = My([1, 2])", "x.iloc[0] = 9", "x.tolist()"),
+    ("class My(pl.DataFrame): pass\nx = My({'a': [1]})", "x[0, 'a'] = 9", "x.to_dicts()"),
+]
+
+
+@pytest.mark.spec("E03")
+@pytest.mark.filterwarnings("ignore:the matrix subclass")
+def test_the_newest_run_goes_back_whatever_it_changed(tmp_path: Path):
+    """An older, wanted run was taken back in its place."""
+    wrong = []
+    for make, code, look in KINDS:
+        lab = Bench(tmp_path, good=1)
+        exec_in(lab, make)
+        before = eval(look, lab.variables)
+        lab.change("good = good + 1")
+        lab.change(code)
+        changed = eval(look, lab.variables)
+        report = lab.undo()
+        after = eval(look, lab.variables)
+        lab.undo(report.id)
+        steps = before != changed, after == before, eval(look, lab.variables) == changed
+        if not all(steps) or lab.variables["good"] != 2 or report.skipped:
+            wrong.append((code, steps, report))
+        lab.undo()
+    assert wrong == []
+
+
+@pytest.mark.spec("E04")
+def test_the_newest_run_is_named_where_nothing_of_it_can_be_taken_back(tmp_path: Path):
+    lab = Bench(tmp_path, good=1, x=iter([1, 2]), rest=np.zeros(2**25 + 1))
+    older = lab.change("good = good + 1")
+    for code, why in (
+        ("next(x)", "x stays: changes inside a list_iterator cannot be taken back"),
+        ("rest[0] = 1", "rest stays: it is larger than what undo may keep"),
+    ):
+        newer = lab.change(code)
+        for report in (lab.undo(dry_run=True), lab.undo()):
+            assert report.restored == ()
+            hint = f"nothing of run {newer.id} can be taken back; `%agent undo "
+            assert report.skipped[0] == why
+            assert report.skipped[1].startswith(hint)
+        assert lab.variables["good"] == 2
+    lab.undo(older.id)
+    assert lab.variables["good"] == 1
+
+
+def test_a_question_and_a_card_say_what_could_not_be_taken_back(tmp_path: Path):
+    class Fitted:
+        __slots__ = ("weights",)
+
+    lab = Bench(tmp_path, model=Fitted(), items=[1], x=np.zeros(2))
+    call = {"name": "run_python", "arguments": {"code": "model.weights = 1; items.append(x)"}}
+    run = lab.run([{"calls": [call]}, "Done."], answer=YES)
+    why = "⚠ model: changes inside a Fitted of test_undo_of_runs cannot be taken back"
+    asked: Any = lab.watcher.asked[0].subject
+    assert why in asked.touches
+    assert "items" not in asked.touches
+    (drawn,) = transcribe(run).steps[0].calls
+    assert why in drawn.facts
+
+
+def test_a_container_goes_back_and_what_is_not_seen_in_it_is_named(tmp_path: Path):
+    lab = Bench(tmp_path, held=[1, iter([1])])
+    lab.change("held.append(2); next(held[1])")
+    (said,) = [each for each in lab.undo().skipped if each.startswith("held is not")]
+    assert said.endswith("changes inside a list_iterator cannot be taken back")
+
+
+def test_a_dry_run_stops_where_the_undo_stops(tmp_path: Path):
+    """It said `x: 1 → 4`, and nothing of the user's 50."""
+    lab = Bench(tmp_path, x=1)
+
+    def do_mine(event: Any) -> None:
+        if event.type == "step_started" and event.step == 3:
+            lab.variables["x"] = 50
+
+    calls = [{"name": "run_python", "arguments": {"code": f"x = {n}"}} for n in (2, 3, 4)]
+    run = lab.run([*({"calls": [each]} for each in calls), "."], settings=YOLO, heard=do_mine)
+    note = "x goes back only to what it was given between two calls"
+    for verb, dry_run in (("would be", True), ("is", False)):
+        report = lab.undo(dry_run=dry_run)
+        assert report.restored == (f"x {verb} as it was before run {run.id} (4 → 50)",)
+        assert report.skipped == (note,)
+    assert lab.variables["x"] == 50
+
+
+def test_a_dry_run_follows_objects_that_several_names_lead_to(tmp_path: Path):
+    items = [1]
+    lab = Bench(tmp_path, d={"a": 0, "b": items}, items=items)
+    lab.change("d.pop('a')", "items.append(2)")
+    dry, done = lab.undo(dry_run=True), lab.undo()
+    assert dry.skipped == done.skipped == ()
+    assert lab.variables["d"] == {"a": 0, "b": [1]}
+
+
+def test_imported_modules_are_no_changes(tmp_path: Path):
+    lab = Bench(tmp_path)
+    run = lab.change("import json, os as system\nn = 1")
+    assert [each.name for each in run.variables] == ["n"]
+
+
+@pytest.mark.spec("E05")
+def test_a_run_says_for_good_that_it_was_taken_back(tmp_path: Path):
+    lab = Bench(tmp_path, n=1, x=iter([1, 2]))
+    lab.environment.undo.show = (shown := list[Run]()).append
+    lab.change("n = 2", "next(x)")
+    report = lab.undo()
+    (run,) = lab.session.runs
+    assert shown == [run]
+    assert lab.session.journal.run(run.id).taken_back == run.taken_back
+    assert len(run.taken_back) == 2
+    stays = "x stays: changes inside a list_iterator cannot be taken back"
+    assert run.stays == (stays,)
+    bundle = saved_bundle(run)
+    assert "done · partly taken back" in bundle["text/html"]
+    assert stays in bundle["text/html"]
+    drawn = transcribe(run)
+    assert (drawn.undo, drawn.redo) == (False, True)
+    assert {call.badge for step in drawn.steps for call in step.calls} == {"taken back"}
+    with pytest.raises(ConfigError, match=f"is taken back already; `%agent undo {report.id}`"):
+        lab.undo(run.id)
+    find_undo(lab.environment, lab.session.runs, run.id, redo=True).run()
+    assert lab.variables["n"] == 2
+    (run,) = lab.session.runs
+    assert (run.taken_back, transcribe(run).header.state_text) == ((), "done")
+
+
+def test_a_call_that_was_taken_back_alone_is_marked_alone(tmp_path: Path):
+    lab = Bench(tmp_path, n=1, m=1)
+    run = lab.change("n = 2", "m = 2")
+    lab.undo(run.executions[0].call.id)
+    (run,) = lab.session.runs
+    assert run.taken_back == (run.executions[0].call.id,)
+    assert transcribe(run).header.state_text == "done · partly taken back"
+    lab.undo(run.executions[1].call.id)
+    assert transcribe(lab.session.runs[0]).header.state_text == "done · taken back"
+
+
+def test_the_memory_of_a_list_that_grows_does_not(tmp_path: Path):
+    """Each call held a copy of the whole list, and of each dict in it."""
+    lab = Bench(tmp_path, seen=[], n=0)
+    lab.change(*["seen.append({'n': len(seen)}); n += 1"] * 3)
+    kept = [record.variables.entries[0] for record in lab.environment.undo.records]
+    sizes = [each.before.size(()) + each.after.size(()) for each in kept]
+    assert len({*sizes[1:]}) == 1, sizes
+    lab.undo()
+    assert lab.variables["seen"] == []
 
 
 def test_files_and_variables_go_back_together(tmp_path: Path):

@@ -28,6 +28,7 @@ const DONE: RunLine = {
   state: 'done',
   glyph: '✓',
   state_text: 'done',
+  taken_back: [],
   facts: ['done', 'anthropic/claude', '1,204 tok', '$0.006', '3.20 s'],
   steps: 2,
   started_at: '2026-03-01T12:00:00+00:00',
@@ -41,6 +42,7 @@ const LIVE: RunLine = {
   state: 'running',
   glyph: '▶',
   state_text: 'running',
+  taken_back: [],
   facts: ['running', 'anthropic/claude'],
   duration: null
 };

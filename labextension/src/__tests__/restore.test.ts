@@ -131,6 +131,7 @@ describe('a cell lacks', () => {
     state: 'done',
     glyph: '✓',
     state_text: 'done',
+    taken_back: [],
     facts: [],
     steps: 1,
     started_at: '2026-03-01T12:00:00Z',
@@ -198,6 +199,18 @@ describe('a cell lacks', () => {
     expect(findMissingRun(known({ outputs: drawn }))?.which).toEqual({ run_id: 'r7' });
     const draft = [output(bundle({ id: 'r7', status: 'draft' }))];
     expect(findMissingRun(known({ outputs: draft }))).toBeNull();
+  });
+
+  it('the mark of a run that was taken back, or put back, since it was drawn', () => {
+    const drawn = (more: object) => [output(bundle({ id: 'r1', status: 'done', ...more }))];
+    const runs = [{ ...line(), taken_back: ['c1'] }];
+    const wanted = { which: { run_id: 'r1' }, isLive: false };
+    expect(findMissingRun(known({ runs, outputs: drawn({}) }))).toEqual(wanted);
+    expect(findMissingRun(known({ runs, outputs: drawn({ taken_back: ['c1'] }) }))).toBeNull();
+    const back = [line()];
+    expect(findMissingRun(known({ runs: back, outputs: drawn({ taken_back: ['c1'] }) }))).toEqual(
+      wanted
+    );
   });
 
   it('a run that ended after the notebook was saved and before it was opened', () => {

@@ -91,6 +91,14 @@ describe('a run that can be taken back', () => {
   });
 });
 
+it('offers to put back what was taken back', async () => {
+  view.update('r1', true);
+  expect(view.element.textContent).toBe('Redo…');
+  answer({ restored: ['n would be as it was'], skipped: [] });
+  await press('undo');
+  expect(view.element.textContent).toContain('Put it back');
+});
+
 it('has no button where there is nothing to take back', () => {
   view.update('r1');
   view.update(null);

@@ -111,7 +111,8 @@ export class RunView {
     this.ending.showIf(ending, endingOf);
     this.offerCells(transcript);
     const canUndo = this.run !== null || host.undo !== null;
-    this.undo.update(canUndo && transcript.undo ? run_id : null);
+    const { undo, redo } = transcript;
+    this.undo.update(canUndo && (undo || redo) ? run_id : null, redo);
     this.footer.update(footer);
     this.userTexts.update(transcript);
     this.offerFollowUp(transcript);

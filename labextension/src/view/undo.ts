@@ -1,4 +1,4 @@
-/** A button that undoes a run, after showing what would happen. */
+/** A button that undoes a run, or puts back what was undone, after showing what would happen. */
 import { h } from './dom';
 import { button } from './form';
 import { host } from './host';
@@ -22,11 +22,12 @@ export class UndoView {
   });
 
   private runId: string | null = null;
+  private isRedo = false;
 
   /** Draw the button; null if there is nothing to undo. */
-  update(runId: string | null): void {
-    if (runId !== this.runId) {
-      this.runId = runId;
+  update(runId: string | null, isRedo = false): void {
+    if (runId !== this.runId || isRedo !== this.isRedo) {
+      [this.runId, this.isRedo] = [runId, isRedo];
       this.offer();
     }
   }
@@ -36,8 +37,10 @@ export class UndoView {
   }
 
   private undoButton(): HTMLElement {
-    const hint = 'Show what taking this run back would do';
-    return button('undo', 'Undo…', hint, () => void this.ask(true));
+    const hint = this.isRedo
+      ? 'Show what putting this run there again would do'
+      : 'Show what taking this run back would do';
+    return button('undo', this.isRedo ? 'Redo…' : 'Undo…', hint, () => void this.ask(true));
   }
 
   private async ask(isDry: boolean): Promise<void> {
@@ -62,7 +65,12 @@ export class UndoView {
       this.element.append(this.undoButton());
     } else if (isDry) {
       this.element.append(
-        button('undo-confirm', 'Take it back', 'Do this now', () => void this.ask(false)),
+        button(
+          'undo-confirm',
+          this.isRedo ? 'Put it back' : 'Take it back',
+          'Do this now',
+          () => void this.ask(false)
+        ),
         button('undo-cancel', 'Leave it', 'Change nothing', () => this.offer())
       );
     }

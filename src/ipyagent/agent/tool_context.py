@@ -123,6 +123,7 @@ class ToolTask:
             displays=partial.displays,
             frames=partial.frames,
             variables=partial.variables,
+            lasting=partial.lasting,
             undo=partial.undo,
         )
 

@@ -20,6 +20,7 @@ from ipyagent.magic.notebook_pages import NotebookPages
 from ipyagent.magic.notebook_sessions import NotebookSessions
 from ipyagent.magic.notebook_settings import NotebookSettings
 from ipyagent.magic.shell_state import state_of
+from ipyagent.schema import Run
 from ipyagent.schema.runs import UndoReport
 from ipyagent.ui.page_bridge import PageBridge
 from ipyagent.ui.questions import choose
@@ -87,7 +88,7 @@ class Notebook:
     def environment(self) -> Environment:
         """Return workspace and namespace."""
         workspace = runtime().workspace(self.root(self.settings.config))
-        return Environment(
+        environment = Environment(
             workspace,
             ShellNamespace(self.shell),
             self.home,
@@ -95,6 +96,8 @@ class Notebook:
             switches=lambda: self.sessions.switches,
             notes=lambda: state_of(self.shell).notes.notes,
         )
+        environment.undo.show = self._show_again
+        return environment
 
     @property
     def services(self) -> Services:
@@ -106,20 +109,31 @@ class Notebook:
         """The connection to its pages."""
         return self.pages.desk if self.pages is not None else None
 
-    def undo(self, reference: str, *, dry_run: bool = False) -> UndoReport:
-        """Take back a run, a call or an undo; raises AgentError if that is impossible now."""
+    def undo(self, reference: str, *, dry_run: bool = False, redo: bool = False) -> UndoReport:
+        """Take back a run, a call or an undo; raises AgentError if that is impossible now.
+
+        `redo`: put a run there again that was taken back.
+        """
         from ipyagent.wiring.undo import find_undo  # few runs are taken back
 
         with runtime().run_lock.hold_all():  # not beneath a plan in the background
-            undo = find_undo(self.environment, self.sessions.runs(reference), reference)
-            return undo.run(dry_run=dry_run)
+            runs = self.sessions.runs(reference)
+            self.environment.undo.sessions.update(self.sessions.list_used())
+            return find_undo(self.environment, runs, reference, redo=redo).run(dry_run=dry_run)
+
+    def _show_again(self, run: Run) -> None:
+        last = runtime().last_run
+        if last is not None and last.id == run.id:
+            runtime().last_run = run
+        if self.pages is not None:
+            self.pages.show_again(run)
 
     def _undo_for_page(self, run_id: str, dry_run: bool) -> UndoReport:
         between_cells = state_of(self.shell).cell_lock
         if not between_cells.acquire(timeout=ENDING_SECONDS):
             raise BusyError("a cell is running; try again when it is done")
         try:
-            return self.undo(run_id, dry_run=dry_run)
+            return self.undo(run_id, dry_run=dry_run, redo=True)
         finally:
             between_cells.release()
 

@@ -16,6 +16,7 @@ from ipyagent.kernel.pages import Message, Pages
 from ipyagent.llm.resolve import resolve
 from ipyagent.magic.notebook_sessions import NotebookSessions
 from ipyagent.magic.notebook_settings import NotebookSettings
+from ipyagent.schema import Run
 from ipyagent.schema.runs import UndoReport
 from ipyagent.store.journal import read_summary
 from ipyagent.ui import static_html
@@ -98,13 +99,17 @@ class NotebookPages:
                 return static_html.saved_bundle(run)
         return None
 
+    def show_again(self, run: Run) -> None:
+        """Draw a run again, of which something was taken back."""
+        self._overview.forget(run.id)
+        self.desk.publish_again(run)
+
     def _take_back(self, message: Message) -> JsonDict:
         """Take a run back, or say what that would do."""
         try:
             report = self._undo(str(message.get("run_id")), message.get("dry_run") is not False)
         except AgentError as error:
             return {"restored": [], "skipped": [str(error)]}
-        self.desk.publish_soon()
         return {"restored": [*report.restored], "skipped": [*report.skipped]}
 
     def _choose_model(self, message: Message) -> JsonDict:

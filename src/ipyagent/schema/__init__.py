@@ -28,6 +28,7 @@ from ipyagent.schema.events import (
     RunStarted as RunStarted,
     StepFinished as StepFinished,
     StepStarted as StepStarted,
+    TakenBack as TakenBack,
     ToolEdited as ToolEdited,
     ToolFinished as ToolFinished,
     ToolOutput as ToolOutput,

@@ -23,6 +23,7 @@ Events nest in pairs, run ⊃ step ⊃ message / tool:
     ├─ step_finished
     └─ (more steps)
     run_finished                     always
+    taken_back*                      by an undo, later; no listener gets it
 
 A `notice` and a `user_texts_changed` may stand anywhere. Every listener gets the same stream in the
 same order.
@@ -240,6 +241,17 @@ class UserTextsChanged(LazyModel):
     texts: tuple[UserText, ...]
 
 
+class TakenBack(LazyModel):
+    """The user took calls of a run that has ended back, or put them back again.
+
+    `calls` are those that are taken back now; `stays` says what could not be.
+    """
+
+    type: Literal["taken_back"] = "taken_back"
+    calls: tuple[str, ...]
+    stays: tuple[Text, ...] = ()
+
+
 class RunFinished(LazyModel):
     """A run ended."""
 
@@ -272,6 +284,7 @@ Event = Annotated[
     | StepFinished
     | Notice
     | UserTextsChanged
-    | RunFinished,
+    | RunFinished
+    | TakenBack,
     Field(discriminator="type"),
 ]

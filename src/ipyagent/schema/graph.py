@@ -56,6 +56,14 @@ class Packed(Mapping[str, M], Generic[M]):
         if len(self._live) >= self._most + self._group:
             self._pack([*islice(self._live, self._group)])
 
+    def replace(self, record_id: str, record: M) -> None:
+        """Put a record in the place of the one with that id."""
+        if record_id in self._live:
+            self._live[record_id] = record
+        else:
+            self._live[record_id] = record
+            self._pack([record_id])
+
     def announce(self, record_id: str) -> None:
         """Add the id of a record as the newest, which is read when it is asked for."""
         self._packed[record_id] = None

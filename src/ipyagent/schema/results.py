@@ -236,13 +236,14 @@ class TruncatedOutput(Model):
 class FileChange(Model):
     """A file that a call changed: SHA-256 of its content before and after; None: no file.
 
-    `mode` are its permissions before.
+    `mode` are its permissions before. `folder` is the topmost folder that was made for it.
     """
 
     path: str
     before: str | None = None
     after: str | None = None
     mode: Count | None = Field(default=None, exclude_if=lambda found: found is None)
+    folder: str = Field(default="", exclude_if=not_)
 
 
 SO_FAR = ". Output so far:\n"
@@ -260,8 +261,9 @@ class ToolResult(ForeignModel):
     better served by another text than the user, such as a compact table. `value` is the live object
     and `full_output` the uncut text, both never serialized and never sent; nor is `undo`, which
     takes its changes back. `images` reach models that can see; `displays` are for the user; `files`
-    and `variables` are those that changed. `frames` are the live tables that it displayed or
-    returned, never serialized; `tables` is their number.
+    and `variables` are those that changed; `lasting` says what else may have changed, and cannot be
+    taken back. `frames` are the live tables that it displayed or returned, never serialized;
+    `tables` is their number.
     `repeatable` is False for a failure that would only repeat; not serialized. `source`, if the
     tool can tell, names the sources of its content, one on a line: "" for none. `advice` tells the
     model what to do next, and is not shown.
@@ -279,6 +281,7 @@ class ToolResult(ForeignModel):
     tables: Count = Field(default=0, exclude_if=lambda number: number == 0)
     files: tuple[FileChange, ...] = ()
     variables: tuple[VariableChange, ...] = ()
+    lasting: tuple[VariableChange, ...] = Field(default=(), exclude_if=not_)
     undo: Any = Field(default=None, exclude=True, repr=False)
     truncated: TruncatedOutput | None = None
     full_output: Shown = Field(default="", exclude=True, repr=False)
@@ -446,6 +449,9 @@ class Rehearsal(Model):
     duration: Amount = 0.0
 
 
+CHANGES_CELLS = ("insert_cell", "edit_cell")
+
+
 class ToolExecution(ForeignModel):
     """One call and all that happened to it. `duration` is in seconds.
 
@@ -510,6 +516,15 @@ class ToolExecution(ForeignModel):
     def is_error(self) -> bool:
         """True if the call has a failed result."""
         return self.result is not None and not self.result.success
+
+    @property
+    def has_changes(self) -> bool:
+        """True if the call changed variables, files or cells."""
+        result = self.result
+        if result is None:
+            return False
+        edits_cells = result.success and not self.dry_run and self.call.name in CHANGES_CELLS
+        return bool(result.variables or result.files or result.lasting or edits_cells)
 
     @model_validator(mode="after")
     def _check_status(self) -> Self:

@@ -251,6 +251,10 @@ class Run(ForeignModel):
     notes: tuple[Text, ...] = ()
     unsent: UserTexts = ()
     """Texts that wait for the next request, or that no request took before the run ended."""
+    taken_back: tuple[str, ...] = Field(default=(), exclude_if=not_)
+    """The ids of the calls that the user has taken back."""
+    stays: tuple[Text, ...] = Field(default=(), exclude_if=not_)
+    """The part of them that could not be taken back."""
     started_at: Moment = Field(
         default_factory=now, validation_alias=AliasChoices("started_at", "start_time")
     )
@@ -316,6 +320,11 @@ class Run(ForeignModel):
         running.
         """
         return undo_run(self, dry_run=dry_run) if undo_run else UndoReport()
+
+    @property
+    def changing_calls(self) -> tuple[str, ...]:
+        """The ids of the calls that changed variables, files or cells."""
+        return tuple(each.call.id for each in self.executions if each.has_changes)
 
     @property
     def variables(self) -> tuple[VariableChange, ...]:

@@ -26,6 +26,7 @@ from ipyagent.schema.events import (
     RunFinished,
     RunStarted,
     StepStarted,
+    TakenBack,
     ToolEdited,
     ToolFinished,
     ToolOutput,
@@ -68,6 +69,8 @@ def fold(run: Run | None, event: Event) -> Run:
             return run.model_copy(update={"unsent": texts})
         case RunFinished():
             return run.model_copy(update=event.model_dump(exclude={"type"}))
+        case TakenBack(calls=calls, stays=stays):
+            return run.model_copy(update={"taken_back": calls, "stays": stays})
     return _fold_call(run, event)
 
 

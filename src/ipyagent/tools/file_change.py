@@ -248,7 +248,14 @@ class Checkpoints:
             before=digest_content(change.before),
             after=digest_content(change.after),
             mode=self._mode_of(change.path),
+            folder=self._missing_folder(change.path),
         )
+
+    def _missing_folder(self, path: str) -> str:
+        """Return the topmost folder above a path that does not exist yet; "" if all do."""
+        names = path.split("/")
+        above = ("/".join(names[:count]) for count in range(1, len(names)))
+        return next((each for each in above if self._workspace.stat(each) is None), "")
 
     def _mode_of(self, path: str) -> int | None:
         status = self._workspace.stat(path)
@@ -266,14 +273,17 @@ class Checkpoints:
 
         `dry_run`: only find out what would be done.
         """
-        result = UndoResult()
-        for change in _merge_changes(changes):
+        result, merged = UndoResult(), _merge_changes(changes)
+        for change in merged:
             try:
                 result.changes += self._revert(change, dry_run=dry_run)
             except AgentError as error:
                 result.skipped[change.path] = str(error)
             else:
                 result.restored.append(change.path)
+        for top in {each.folder for each in merged if each.folder and not dry_run}:
+            for path in result.restored:
+                self._workspace.remove_folders(path, top)
         return result
 
     def are_undone(self, changes: Iterable[FileChange]) -> bool:
@@ -322,5 +332,6 @@ def _merge_changes(changes: Iterable[FileChange]) -> list[FileChange]:
         before = merged.get(change.path)
         follows = before is not None and before.after == change.before
         first = before.before if before and follows else change.before
-        merged[change.path] = change.model_copy(update={"before": first})
+        folder = before.folder if before and follows else change.folder
+        merged[change.path] = change.model_copy(update={"before": first, "folder": folder})
     return list(merged.values())

@@ -165,6 +165,16 @@ class Folder:
         except OSError as error:
             raise self._path_error(error, path) from None
 
+    def remove_folders(self, path: str, top: str) -> None:
+        """Delete the folders above a path, up to the one at `top`, as far as they are empty."""
+        while f"{path}/".startswith(f"{top}/") and path != top:
+            path = path.rpartition("/")[0]
+            try:
+                with self._open_parent(self._check_writable(path)) as (parent, name):
+                    os.rmdir(name, dir_fd=parent)
+            except (OSError, AgentError):  # something else is in it
+                return
+
     def scan(
         self, path: str, budget: WalkBudget | None = None, *, with_sizes: bool = True
     ) -> list[Entry]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import replace
 
 from ipyagent.errors import AgentError
 from ipyagent.kernel.describe.libraries import table_of
@@ -59,10 +61,16 @@ class TrackedNamespace:
 
     def analyze(self, code: str) -> Effects:
         """Return what code would touch among the variables as they are now, from any thread."""
+        from ipyagent.kernel.variables.snapshot import find_lasting  # most prompts run no code
+
         effects = self._analyze_text(code)
+        with suppress(RuntimeError):  # a thread of the user's changes something meanwhile
+            memory = self._namespace.undo_memory
+            lasting = find_lasting(code, self.variables(), memory)
+            effects = replace(effects, lasting=lasting)
         if UNKNOWN_EFFECTS in effects.touches or self._namespace.runs_as_written(code):
             return effects
-        return Effects({UNKNOWN_EFFECTS: "IPython makes other code of it"})
+        return replace(effects, touches={UNKNOWN_EFFECTS: "IPython makes other code of it"})
 
     def _analyze_text(self, code: str) -> Effects:
         for _ in range(_TRIES):
@@ -87,7 +95,7 @@ class TrackedNamespace:
         result = self._namespace.run(code, outputs)
         if inspect.isawaitable(result):
             return self._await_and_label(result, code, effects, origins)
-        return self._label_result(result, code, effects, origins)
+        return self._label_result(_add_lasting(result, effects), code, effects, origins)
 
     def watch(self, function: object) -> Callable[[ToolResult], ToolResult]:
         """Return what adds to the result of a function which variables it changed since now."""
@@ -178,7 +186,7 @@ class TrackedNamespace:
     async def _await_and_label(
         self, result: Awaitable[ToolResult], code: str, effects: Effects, origins: Labels
     ) -> ToolResult:
-        return self._label_result(await result, code, effects, origins)
+        return self._label_result(_add_lasting(await result, effects), code, effects, origins)
 
     def _labels_loaded(self, effects: Effects, variables: Mapping[str, object]) -> Labels:
         """Return the sources of the variables that code loads, as far as they hold prose."""
@@ -199,6 +207,12 @@ class TrackedNamespace:
         if not holds_prose(_output_and_error(result), text_literals(code)):
             return with_sources(result, ())
         return with_sources(result, [*origins, *_list_outer_sources(effects)])
+
+
+def _add_lasting(result: ToolResult, effects: Effects) -> ToolResult:
+    """Return the result that says what may have changed, and cannot be taken back."""
+    changes = (VariableChange(name=n, change="changed", kept=w) for n, w in effects.lasting.items())
+    return result.model_copy(update={"lasting": tuple(changes)}) if effects.lasting else result
 
 
 def _list_outer_sources(effects: Effects) -> list[str]:

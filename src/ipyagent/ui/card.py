@@ -141,6 +141,7 @@ class NotebookView:
         self.desk = desk
         self.prompt = InputAsker(cell.main, approvals, print_approval)
         self.transient = {"display_id": uuid.uuid4().hex}
+        self.card.feed.display_id = self.transient["display_id"]
         data = self.card.widget._repr_mimebundle_()
         data = data[0] if isinstance(data, tuple) else data
         publish_display_data(
@@ -192,9 +193,9 @@ class MirrorView(NoAsker):
     def __call__(self, event: Event, state: RunState) -> None:
         """Publish the run at the end."""
         if isinstance(event, RunFinished | PlanWaiting):
-            publish_display_data(static_html.saved_bundle(state.run))
+            publish_run(state.run)
 
 
 def publish_run(run: Run) -> None:
     """Publish a run that has ended."""
-    publish_display_data(static_html.saved_bundle(run))
+    publish_display_data(static_html.saved_bundle(run), transient={"display_id": run.id})

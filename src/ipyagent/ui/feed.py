@@ -18,6 +18,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from ipyagent.agent.approvals import Approvals
 from ipyagent.errors import AgentError
@@ -53,6 +54,8 @@ class Feed:
         self.approvals, self.stop = approvals, stop
         self.cell_id = cell_id
         """The notebook's cell in which the run is drawn."""
+        self.display_id = ""
+        """The id under which it is displayed, by which Jupyter finds it again."""
         self.number: int | None = None
         """The execution count of that cell."""
         self.followers: list[Send] = []
@@ -161,6 +164,12 @@ class Feed:
         if self._state is None:
             raise RuntimeError("no run has started")
         return self._state.run
+
+    def replace(self, run: Run) -> None:
+        """Show a run that has ended in another way: it was taken back."""
+        with self._lock:
+            if self._state is not None:
+                self._state = replace(self._state, run=run)
 
     @property
     def totals(self) -> Totals:

@@ -31,6 +31,7 @@ class RunLine(Model):
     state: State
     glyph: str
     state_text: str
+    taken_back: tuple[str, ...]
     facts: tuple[str, ...]
     steps: int
     started_at: datetime

@@ -102,6 +102,10 @@ class OverviewBuilder:
             status=_status(around.model, newest, runs, is_asked=bool(approvals or waiting)),
         ).to_dict()
 
+    def forget(self, run_id: str) -> None:
+        """Summarize an ended run again: it was taken back, or put there again."""
+        self._digests.pop(run_id, None)
+
     def _collect_digests(
         self, session: Session | None, drawn: Iterable[Feed], live: Collection[Feed]
     ) -> dict[str, _Digest]:
@@ -163,6 +167,7 @@ class _Digest:
             state=state,
             glyph=_GLYPHS[state],
             state_text=text,
+            taken_back=run.taken_back,
             facts=tuple(filter(None, (text, model, *count_tokens_and_cost(totals), time))),
             steps=run.current_step,
             started_at=run.started_at,
@@ -284,8 +289,9 @@ def _progress_text(digest: _Digest) -> str:
 
 
 def _variable_lines(run: Run) -> Iterator[messages.VariableLine]:
-    for result in run.results:
-        for each in result.variables:
+    for call in run.executions:
+        is_there = call.result is not None and call.call.id not in run.taken_back
+        for each in call.result.variables if call.result and is_there else ():
             facts = reveal(each.summary or each.type)
             yield messages.VariableLine(
                 name=reveal(each.name), change=each.change, type=facts, run_id=run.id

@@ -28,6 +28,7 @@ from functools import partial
 
 from ipyagent.json_types import JsonDict
 from ipyagent.kernel.pages import Message, Page, Pages
+from ipyagent.schema import Run
 from ipyagent.ui import static_html
 from ipyagent.ui.feed import Feed
 
@@ -71,6 +72,18 @@ class PageBridge:
         if feed in self._feeds:
             self._feeds.remove(feed)
             self.publish_soon()
+
+    def publish_again(self, run: Run) -> None:
+        """Publish a run in the place of its earlier state, wherever that is displayed."""
+        from IPython.display import publish_display_data
+
+        feeds = [feed for feed in self.drawn if feed.is_about(run.id)]
+        for feed in feeds:
+            feed.replace(run)
+        for display_id in {run.id, *(feed.display_id for feed in feeds)}:
+            where = {"display_id": display_id}
+            publish_display_data(static_html.saved_bundle(run), transient=where, update=True)
+        self.publish_soon()
 
     def publish_soon(self) -> None:
         """Send the current overview to all pages."""

@@ -338,7 +338,8 @@ class CutOff(Model):
 class Transcript(Model):
     """A run as it is drawn; `is_draft` for a plan that waits.
 
-    `undo` is True for a run that has ended and changed something that may be taken back.
+    `undo` is True for a run that has ended and changed something that may be taken back, `redo` for
+    one that was taken back.
     """
 
     run_id: str
@@ -357,6 +358,7 @@ class Transcript(Model):
     unsent: tuple[UserText, ...] = ()
     say: SayField | None = None
     undo: bool = False
+    redo: bool = False
 
     @property
     def is_over(self) -> bool:

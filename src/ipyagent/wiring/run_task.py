@@ -266,6 +266,7 @@ class RunTask:
         )
 
     def _create_event_stream(self, view: View) -> EventStream:
+        self.environment.undo.sessions.add(self.session)
         watchers = _observers(self.request.config, self.environment.workspace)
         recorders = runtime().remember, self.environment.undo.listen
         listeners: list[Listener] = [*recorders, view, *watchers]

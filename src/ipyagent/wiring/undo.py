@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ipyagent.errors import AgentError, ConfigError
@@ -20,7 +20,8 @@ NAMED = 50
 """The most things taken back that are named."""
 
 NOTHING = "{} changed files, variables or cells that can be taken back; nothing to undo"
-INSIDE = "{} stays as it is: it was changed inside, as the trial on a copy had shown"
+AGAIN = "`%agent undo {}` puts it there again"
+OLDER = "nothing of {} can be taken back; `%agent undo {}` takes back an older run"
 FORGOTTEN = "what variables held before {} is no longer kept: it took too much memory"
 
 
@@ -34,13 +35,13 @@ class Undo:
     """The same in words for the model."""
     records: Sequence[CallRecord]
     """The calls, oldest first."""
-    unseen: Sequence[str] = ()
-    """Variables that were changed in a way that only their rehearsal has seen."""
+    older: Callable[[], str] = str
+    """Returns the id of an older run that can be taken back, or ""."""
 
     @property
     def is_done(self) -> bool:
         """True if all is taken back, as far as it is known."""
-        known = [each for each in self.records if each.variables or each.cells]
+        known = [each for each in self.records if each.variables or each.cells or each.lasting]
         files = [change for each in self.records for change in each.files]
         return all(each.is_undone for each in known) and self._checkpoints.are_undone(files)
 
@@ -50,16 +51,12 @@ class Undo:
 
     def run(self, *, dry_run: bool = False) -> UndoReport:
         """Take it back, or find out what that would do: the report says what stays, and why."""
-        record, is_as = CallRecord("", "", undoes=tuple(self.records)), "would be as it was before"
-        done, skipped = self._find_variables()
-        if not dry_run:
-            is_as = "is as it was before"
-            texts = done
-            done, skipped = self._restore_variables(record)
-            done = {name: texts.get(name, text) for name, text in done.items()}
-        verb = "takes back" if dry_run else "taken back"
+        record = CallRecord("", "", undoes=tuple(self.records))
+        is_as = f"{'would be' if dry_run else 'is'} as it was before {self.title}"
+        done, skipped = self._restore_variables(record, dry_run=dry_run)
         lines = [
-            f"{one_line(name)} {is_as} {self.title} ({verb}: {text})" for name, text in done.items()
+            f"{one_line(name)} {is_as}" + (f" ({text})" if text else "")
+            for name, text in done.items()
         ]
         for change in (cell for each in reversed(self.records) for cell in reversed(each.cells)):
             try:
@@ -67,43 +64,43 @@ class Undo:
                     self.environment.check_cell(change)
                 else:
                     record.cells = (self.environment.revert_cell(change), *record.cells)
-                lines.append(f"{change.title} {is_as} {self.title}")
+                lines.append(f"{change.title} {is_as}")
             except AgentError as error:
                 skipped.append(str(error))
         files = [change for each in self.records for change in each.files]
         undone = self._checkpoints.undo(files, dry_run=dry_run)
-        lines += [f"{spell(path)} {is_as} {self.title}" for path in undone.restored]
+        lines += [f"{spell(path)} {is_as}" for path in undone.restored]
+        lasting = (text for each in self.records for text in each.lasting)
+        skipped = [*dict.fromkeys((*skipped, *undone.skipped.values(), *lasting))]
         name = ""
         if not dry_run:
             record.files = tuple(undone.changes)
             if record.variables or record.cells or record.files:
                 name = self.environment.undo.add_undo(record)
                 self._tell_model(record)
-        skipped += (INSIDE.format(one_line(each)) for each in self.unseen)
-        return UndoReport(tuple(lines), (*skipped, *undone.skipped.values()), name)
+                self.environment.undo.note(self.records, skipped)
+        if not lines and (older := self.older()):
+            skipped.append(OLDER.format(self.title, older))
+        return UndoReport(tuple(lines), tuple(skipped), name)
 
-    def _find_variables(self, *, dry_run: bool = True) -> tuple[dict[str, str], list[str]]:
-        """Return what is taken back of variables, and what stays; without `dry_run`, do it."""
+    def _restore_variables(
+        self, record: CallRecord, *, dry_run: bool
+    ) -> tuple[dict[str, str], list[str]]:
+        """Take variables back, and return what that does, and what stays; `dry_run`: only that."""
         kept = [each.variables for each in reversed(self.records) if each.variables]
         if not kept:
             return {}, []
         from ipyagent.kernel.variables.checkpoint import VariableUndo  # it is loaded by now
 
-        undo = VariableUndo(self.environment.namespace, dry_run)
-        for each in kept:
-            undo.take_back(each)
-        lost = [FORGOTTEN.format(self.title)] if any(each.is_dropped for each in kept) else []
-        return undo.restored, [*undo.skipped.values(), *undo.notes.values(), *lost]
-
-    def _restore_variables(self, record: CallRecord) -> tuple[dict[str, str], list[str]]:
-        kept = [each.variables for each in self.records if each.variables]
         namespace = self.environment.namespace
         names = " ".join(name for each in kept for name in each.names)
-        before = take_snapshot(namespace, names) if kept else None
-        result = self._find_variables(dry_run=False)
-        if before is not None:
+        before = take_snapshot(namespace, names)
+        undo = VariableUndo(namespace, dry_run)
+        undo.take_back(*kept)
+        if not dry_run:
             record.variables = before.checkpoint(namespace.variables())
-        return result
+        lost = [FORGOTTEN.format(self.title)] if any(each.is_dropped for each in kept) else []
+        return undo.restored, [*undo.skipped.values(), *undo.notes.values(), *lost]
 
     def _tell_model(self, record: CallRecord) -> None:
         names = record.variables.names if record.variables else []
@@ -123,39 +120,32 @@ def _undo_of_calls(
     environment: Environment, run: Run, calls: Iterable[ToolExecution], title: str, subject: str
 ) -> Undo:
     records = []
-    unseen: dict[str, None] = {}
     for each in calls:
         record = environment.undo.find(run.id, each.call.id)
         files = each.result.files if each.result else ()
         if record is None:
             record = CallRecord(run.id, each.call.id)
         record.files = files
-        if record.variables or record.cells or files:
+        if record.variables or record.cells or files or record.lasting:
             records.append(record)
-        unseen |= dict.fromkeys(_list_unseen(each))
-    return Undo(environment, title, subject, records, [*unseen])
+    return Undo(environment, title, subject, records)
 
 
-def _list_unseen(call: ToolExecution) -> Iterator[str]:
-    """Yield the variables that a call changed as its rehearsal showed, and its diff did not."""
-    if call.rehearsal is None or call.result is None or call.started_at is None:
-        return
-    known = {each.name for each in call.result.variables}
-    for each in call.rehearsal.variables:
-        if each.change == "changed" and not each.summary and each.name not in known:
-            yield each.name
-
-
-def find_undo(environment: Environment, runs: Iterable[Run], reference: str) -> Undo:
+def find_undo(
+    environment: Environment, runs: Iterable[Run], reference: str, *, redo: bool = False
+) -> Undo:
     """Return the undo of the run, call or undo with that id; "": of the newest run that can be.
 
-    `runs` are the newest first. Raises ConfigError if there is none.
+    `runs` are the newest first; `redo` puts a run there again that was taken back. Raises
+    ConfigError if there is none.
     """
     if not reference:
-        undos = (undo_of_run(environment, run) for run in runs)
-        found = next((each for each in undos if each.records and not each.is_done), None)
+        undos = ((run, undo_of_run(environment, run)) for run in runs)
+        left = (pair for pair in undos if pair[1].records and not pair[1].is_done)
+        _, found = next(left, (None, None))
         if found is None:
             raise ConfigError(NOTHING.format("no run"))
+        found.older = lambda: next((run.id for run, _ in left), "")
         return found
     if (record := environment.undo.find(reference, reference)) is not None:
         return Undo(environment, f"undo {reference}", "their undo", [record])
@@ -164,6 +154,12 @@ def find_undo(environment: Environment, runs: Iterable[Run], reference: str) -> 
         raise ConfigError(f"no run has the id {reference!r}, and no call or undo")
     if not found.records:
         raise ConfigError(NOTHING.format(f"no part of {found.title}"))
+    if found.is_done:
+        record = environment.undo.find_redo(found.records[0].run_id)
+        if redo and record is not None:
+            return Undo(environment, f"undo {record.run_id}", "their undo", [record])
+        how = "what it had changed is not kept" if record is None else AGAIN.format(record.run_id)
+        raise ConfigError(f"{found.title} is taken back already; {how}")
     return found
 
 
@@ -184,7 +180,7 @@ def describe_undo(environment: Environment, run: Run) -> str:
     """Return what can still be taken back of a run, and what that holds; "" if nothing."""
     undo = undo_of_run(environment, run)
     if not undo.records:
-        return ""
+        return "taken back" if run.taken_back else ""
     if undo.is_done:
         return "taken back"
     kept = [each.variables for each in undo.records if each.variables]

@@ -90,8 +90,7 @@ def take_back(names: dict[str, Any], checkpoints: list[Any]) -> tuple[VariableUn
     space = PlainNamespace(names)
     before = Snapshot.take(space.variables(), " ".join(n for c in checkpoints for n in c.names))
     undo = VariableUndo(space)
-    for each in reversed(checkpoints):
-        undo.take_back(each)
+    undo.take_back(*reversed(checkpoints))
     return undo, before.checkpoint(space.variables())
 
 

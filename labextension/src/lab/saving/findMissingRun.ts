@@ -44,7 +44,7 @@ export function findMissingRun(known: CellState): MissingRun | null {
   if (placed !== null) {
     return { which: { run_id: placed }, isLive: false };
   }
-  return findUnfinished(known) ?? findUnsaved(known, newest);
+  return findUnfinished(known) ?? findUndone(known) ?? findUnsaved(known, newest);
 }
 
 /** Find the run of an unfinished card whose cell is not running, or whose page may be gone. */
@@ -59,6 +59,17 @@ function findUnfinished({ cellId, outputs, runs, ...known }: CellState): Missing
     return null; // a copy of the cell draws it live, to its end
   }
   return { which: run === null ? { cell_id: cellId } : { run_id: run.id }, isLive: false };
+}
+
+/** Find a run of which something was taken back, or put back, since it was drawn. */
+function findUndone({ outputs, runs }: CellState): MissingRun | null {
+  const isOld = ({ id, taken_back }: RunLine): boolean =>
+    outputs.some(output => {
+      const drawn = runIn(output);
+      return drawn?.id === id && String(drawn.taken_back ?? []) !== String(taken_back);
+    });
+  const run = runs.find(isOld);
+  return run === undefined ? null : { which: { run_id: run.id }, isLive: false };
 }
 
 /** Find a run that ended after the last save and before the notebook was opened here. */

@@ -19,6 +19,8 @@ export interface SavedRun {
   parent_id: string | null;
   cell_id: string | null;
   status: string;
+  /** The calls that were taken back; absent without one. */
+  taken_back?: string[];
 }
 
 const ENDED = ['done', 'error', 'cancelled'];

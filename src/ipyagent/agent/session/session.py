@@ -45,7 +45,9 @@ from ipyagent.schema import (
     RunStatus,
     SessionState,
     StopReason,
+    TakenBack,
     advance,
+    fold,
 )
 from ipyagent.schema.graph import Packed, handle
 from ipyagent.schema.saved_runs import AS_DRAFT
@@ -75,6 +77,10 @@ class RunList(Sequence[Run]):
     def add(self, run: Run) -> None:
         """Add a run as the newest; a plan was in the list already while it waited."""
         self._runs.put(run.id, run)
+
+    def replace(self, run: Run) -> None:
+        """Put a run in the place of the one with its id."""
+        self._runs.replace(run.id, run)
 
     def get(self, run_id: str | None) -> Run | None:
         """Return the run with that id, or None."""
@@ -420,6 +426,18 @@ class Session:
                     last_run_at=run.started_at,
                 )
         return state
+
+    def note_undo(self, run: Run, calls: Iterable[str], stays: Iterable[str]) -> Run:
+        """Record which calls of a run are taken back now, and what stays; return the run.
+
+        Raises JournalError.
+        """
+        event = TakenBack(calls=tuple(calls), stays=tuple(stays))
+        run = fold(run, event)
+        self.journal.append(self.id, run.id, event)
+        self.runs.replace(run)
+        self.journal.flush().result()
+        return run
 
     async def wait_until_recorded(self) -> None:
         """Wait until everything so far is on the disk; raises JournalError."""

@@ -10,8 +10,8 @@ from typing import Any
 
 from typing_extensions import override
 
-from ipyagent.kernel.describe.safe_inspect import one_line
-from ipyagent.kernel.variables.captures import Capture, Live, is_equal
+from ipyagent.kernel.describe.safe_inspect import is_a, one_line
+from ipyagent.kernel.variables.captures import Capture, Live, Undone, is_equal
 from ipyagent.phrases import plural
 from ipyagent.redaction import Secrecy
 
@@ -25,6 +25,14 @@ OBJECTS = 100_000
 def is_array(value: object) -> bool:
     """Return whether the value is exactly a numpy array; subclasses run code of their own."""
     return type(value) is getattr(sys.modules.get("numpy"), "ndarray", None)
+
+
+def plain_array(value: object) -> Any:
+    """Return an array, or the cells of one of a subclass, as an exact array; None for others."""
+    array = getattr(sys.modules.get("numpy"), "ndarray", None)
+    if array is None or not is_a(value, array):
+        return None
+    return value if type(value) is array else array.view(value, array)
 
 
 def holds_objects(array: object) -> bool:
@@ -58,9 +66,15 @@ class ArrayChecksum(Capture):
         self._checksum = _checksum(value)
 
     @override
-    def is_state_of(self, value: object) -> bool:
+    def is_left(self, value: object, undone: Undone) -> bool:
         # An array that stands for one that was freed is as good.
         return is_array(value) and _checksum(value) == self._checksum
+
+    @override
+    def matches(self, found: Capture) -> bool:
+        if isinstance(found, ArrayCapture):
+            return _checksum(found._copy) == self._checksum
+        return isinstance(found, ArrayChecksum) and found._checksum == self._checksum
 
 
 def _checksum(array: Any) -> object:
@@ -94,8 +108,16 @@ class ArrayCapture(Capture):
         return "objects in cells changed" if is_changed else summary
 
     @override
-    def is_state_of(self, value: object) -> bool:
+    def is_left(self, value: object, undone: Undone) -> bool:
         return is_array(value) and not self.is_changed(value)
+
+    @override
+    def matches(self, found: Capture) -> bool:
+        return isinstance(found, ArrayCapture) and not self.is_changed(found._copy)
+
+    @override
+    def describe_return(self, value: object, secret: Secrecy, undone: Undone) -> str:
+        return _summarize_arrays(value, self._copy) if is_array(value) else ""
 
     @override
     def restore(self, live: Live, problems: list[str]) -> object:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import datetime
 import re
+import sys
 import types
 from collections.abc import Collection, Mapping
 from contextlib import suppress
@@ -18,7 +19,13 @@ from typing_extensions import override
 from ipyagent.kernel.describe import describe
 from ipyagent.kernel.describe.metadata import is_library_class
 from ipyagent.kernel.describe.preview import STANDARD, preview
-from ipyagent.kernel.describe.safe_inspect import ObjectIdentity, ancestors, class_dict, type_name
+from ipyagent.kernel.describe.safe_inspect import (
+    ObjectIdentity,
+    ancestors,
+    class_dict,
+    module_name,
+    type_name,
+)
 from ipyagent.redaction import Secrecy
 
 _NUMBERS = (bool, int, float, complex, str, bytes, type(None))
@@ -29,7 +36,7 @@ FIXED = (*_NUMBERS, *STANDARD, datetime.datetime, datetime.time)
 """Types whose values never change, and lead to none that do; all can be keys."""
 _TIMES = {id(datetime.datetime), id(datetime.time)}
 _KEYS = set(map(id, FIXED)) - _TIMES
-_ATOMS = _KEYS | _TIMES | {
+ATOMS = _KEYS | _TIMES | {
     id(cls)
     for cls in (
         frozenset, re.Pattern, slice,
@@ -54,13 +61,18 @@ def is_plain(value: object) -> bool:
     return id(type(value)) in PLAIN
 
 
+def is_class(value: object) -> bool:
+    """Return whether the value is a class, without asking it."""
+    return any(base is type for base in ancestors(type(value)))
+
+
 def is_atom(value: object) -> bool:
     """Return whether nothing inside of the value can change, so a reference is a snapshot."""
     cls = type(value)
-    if id(cls) in _ATOMS:
+    if id(cls) in ATOMS:
         return True
     names = {type_name(base) for base in ancestors(cls)[:-1]}
-    return any(base is type for base in ancestors(cls)) or any(
+    return is_class(value) or any(
         not names.isdisjoint(atoms) and is_library_class(cls, library)
         for library, atoms in _LIBRARY_ATOMS.items()
     )
@@ -99,6 +111,18 @@ def is_equal(one: object, other: object) -> bool:
 
 Live = Mapping[int, object]
 
+Undone = Mapping[object, Any]
+"""The states of objects, by their keys, once some calls are taken back."""
+NOTHING: Undone = {}
+
+
+def key_of(value: Any) -> object:
+    """Return what identifies an object: of an array its cells, which a view of it shares."""
+    if type(value) is getattr(sys.modules.get("numpy"), "ndarray", None):
+        return value.__array_interface__["data"][0], value.shape
+    return id(value)
+
+
 UNKNOWN = 1_000_000
 """Bytes that an object of unknown size counts."""
 
@@ -136,7 +160,7 @@ class Capture:
     """True if the call changed the object itself: only then what it holds is put back."""
 
     def __init__(self, value: object, *, held: bool = True) -> None:
-        self.identity = ObjectIdentity(value)
+        self.identity, self.key = ObjectIdentity(value), key_of(value)
         self.type = type(value)
         self.is_held = held and not closes_itself(self.type)
         self._value: Any = value if self.is_held else None
@@ -159,9 +183,33 @@ class Capture:
             return self._value is not None and self.is_changed(self._value)
         return False
 
-    def is_state_of(self, value: object) -> bool:
-        """Return whether the value is this very object, and holds what it held."""
+    def is_state_of(self, value: object, undone: Undone = NOTHING) -> bool:
+        """Return whether the value is this very object, and holds what it held.
+
+        `undone` is what objects hold once newer calls are taken back.
+        """
+        if isinstance(found := undone.get(key_of(value)), Capture):
+            return self.matches(found)
+        return self.is_left(value, undone)
+
+    def is_left(self, value: object, undone: Undone) -> bool:
+        """Return the same of an object that is not in `undone` itself."""
         return self.identity.is_same(value) and not self.is_changed(value)
+
+    def matches(self, found: Capture) -> bool:
+        """Return whether it is the same state of the same object."""
+        return type(self) is type(found) and self.identity.address == found.identity.address
+
+    def drop_unchanged(self) -> None:
+        """Forget what the call has not changed."""
+
+    def undo_in(self, undone: dict[object, Any]) -> None:
+        """Note what the object holds once the call is taken back."""
+        undone[self.key] = self
+
+    def describe_return(self, value: object, secret: Secrecy, undone: Undone) -> str:
+        """Return what going back from a value does to it."""
+        return summarize_scalars(value, self._value, secret)
 
     def restore(self, live: Live, problems: list[str]) -> object:
         """Return the object as it was: put back in place, or a copy in its stead.
@@ -169,12 +217,17 @@ class Capture:
         `live` has the objects that variables hold now, by their ids. To `problems` is added what
         cannot be put back.
         """
+        return self.kept_object
+
+    @property
+    def kept_object(self) -> object:
+        """The object; None if it is gone."""
         return self._value if self.is_held else self.identity.value
 
     @property
     def can_rebind(self) -> bool:
         """True if a name can be bound to what it held."""
-        return self.is_held or self.identity.value is not None
+        return self.is_held or self.kept_object is not None
 
     def release(self) -> None:
         """Keep the object alive no longer: it is only compared with."""
@@ -196,8 +249,12 @@ class Reference(Capture):
         pass
 
     @override
-    def is_state_of(self, value: object) -> bool:
+    def is_left(self, value: object, undone: Undone) -> bool:
         return is_equal(self._value, value)
+
+    @override
+    def matches(self, found: Capture) -> bool:
+        return isinstance(found, Reference) and is_equal(self._value, found._value)
 
 
 class Described(Capture):
@@ -215,6 +272,15 @@ class Described(Capture):
     @override
     def size(self, live: Collection[int]) -> int:
         return UNKNOWN if self.is_held and id(self._value) not in live else 0
+
+
+LASTING = "changes inside a {} cannot be taken back"
+
+
+def name_type(cls: type) -> str:
+    """Return the name of a class, and of the library that it is from."""
+    home = module_name(cls).partition(".")[0]
+    return type_name(cls) + ("" if home in {"", "__main__", "builtins"} else f" of {home}")
 
 
 def closes_itself(cls: type) -> bool:
@@ -237,7 +303,7 @@ def summarize_scalars(before: object, after: object, secret: Secrecy) -> str:
     return f"{old} → {new}" if old != new else ""
 
 
-def summarize_types(before: type, after: object) -> str:
+def summarize_types(before: type, after: type) -> str:
     """Return how the type differs; "" if it does not."""
-    one, other = type_name(before), type_name(type(after))
+    one, other = type_name(before), type_name(after)
     return f"{one} → {other}" if one != other else ""

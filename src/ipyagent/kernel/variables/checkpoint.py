@@ -9,21 +9,29 @@ import sys
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
-from ipyagent.kernel.describe.safe_inspect import module_name, one_line, type_name
+from ipyagent.kernel.describe.safe_inspect import one_line
 from ipyagent.kernel.protocols import Variables
 from ipyagent.kernel.variables.arrays import ArrayCapture, ArrayChecksum, holds_objects, is_array
 from ipyagent.kernel.variables.captures import (
+    LASTING,
     Allowance,
     Capture,
     Described,
     Reference,
     is_atom,
+    name_type,
     summarize_types,
 )
-from ipyagent.kernel.variables.containers import ContainerCapture, TooLargeError, is_container
-from ipyagent.kernel.variables.tables import OBJECTS, TableCapture, is_table
+from ipyagent.kernel.variables.containers import (
+    ENVIRONMENT,
+    ContainerCapture,
+    TooLargeError,
+    is_container,
+    with_environment,
+)
+from ipyagent.kernel.variables.tables import OBJECTS, Table, TableCapture, is_table
 from ipyagent.redaction import secrecy
 from ipyagent.schema import VariableChange
 
@@ -47,15 +55,40 @@ def capture(value: object, allowance: Allowance) -> Capture:
         return Reference(value)
 
 
+def explain_lasting(value: Any, memory: int) -> str:
+    """Return why a change inside of an object could not be taken back; "" if it can be."""
+    if is_table(value):
+        return TOO_LARGE if Table.read(value).nbytes > memory else ""
+    if is_array(value):
+        return TOO_LARGE if value.nbytes > min(COPIED, memory) else ""
+    if is_container(value):
+        try:
+            return ContainerCapture(value, _skip_data).opaque
+        except TooLargeError:
+            return TOO_MANY
+    return _explain(value)
+
+
+def _skip_data(value: object) -> Capture | None:
+    return Capture(value) if is_table(value) or is_array(value) else None
+
+
 def capture_result(value: object) -> Capture:
     """Return the state that a call left: it is only compared with."""
     try:
-        is_summed = is_array(value) and not holds_objects(value)
-        found = ArrayChecksum(value) if is_summed else capture(value, Allowance(COPIED, 2**62))
-    except Exception:  # an array's type without bytes of its own
+        found = _capture_result_inside(value) or capture(value, Allowance(COPIED, 2**62))
+    except Exception:  # an array's type without bytes of its own, or too many containers
         found = Described(value, "")
     found.release()
     return found
+
+
+def _capture_result_inside(value: object) -> Capture | None:
+    if is_array(value) and not holds_objects(value):
+        return ArrayChecksum(value)
+    if is_container(value) and not is_table(value):
+        return ContainerCapture(value, _capture_result_inside)
+    return _capture_inside(value, Allowance(COPIED, 2**62))
 
 
 def _capture_inside(value: object, allowance: Allowance) -> Capture | None:
@@ -87,10 +120,7 @@ def _capture_cells(array: object, allowance: Allowance) -> Capture | None:
 
 
 def _explain(value: object) -> str:
-    cls = type(value)
-    home = module_name(cls).partition(".")[0]
-    where = "" if home in {"", "__main__", "builtins"} else f" of {home}"
-    return f"changes inside a {type_name(cls)}{where} cannot be taken back"
+    return LASTING.format(name_type(type(value)))
 
 
 @dataclass
@@ -102,31 +132,6 @@ class Entry:
     after: Capture | None
     kept: str = ""
     """Why the change cannot be taken back."""
-
-    def is_left(self, variables: Mapping[str, object]) -> bool:
-        """Return whether the variable is as the call left it."""
-        if self.after is None or self.name not in variables:
-            return self.after is None and self.name not in variables
-        with suppress(Exception):  # a table library's own object can be broken
-            return self.after.is_state_of(variables[self.name])
-        return False
-
-    def still_holds(self, variables: Mapping[str, object]) -> bool:
-        """Return whether the variable holds the object that it held, which the call changed."""
-        before = None if self.kept else self.before
-        if before is None or not before.is_inside:
-            return False
-        return before.identity.is_same(variables.get(self.name))
-
-    def describe(self, variables: Mapping[str, object]) -> str:
-        """Return what was done to the variable since."""
-        if self.before is None or self.name not in variables:
-            return "created" if self.before is None else "deleted"
-        value, text = variables[self.name], ""
-        with suppress(Exception):
-            text = summarize_types(self.before.type, value)
-            text = text or self.before.summarize(value, secrecy(self.name))
-        return text or "changed"
 
 
 class VariableCheckpoint:
@@ -150,6 +155,8 @@ class VariableCheckpoint:
                 left[id(value)] = after
             if old is not None and (old.identity.is_same(value) or old.was_changed()):
                 old.is_inside = True
+                with suppress(Exception):  # a table library's own object can be broken
+                    old.drop_unchanged()
             self.entries.append(Entry(each.name, old, after, each.kept))
 
     @property
@@ -192,41 +199,47 @@ class Bindings(Protocol):
 
 @dataclass
 class VariableUndo:
-    """Takes calls back, the newest first; if `dry_run`, finds out what that would do."""
+    """Takes calls back, the newest first; if `dry_run`, only finds out what that does."""
 
     namespace: Bindings
     dry_run: bool = False
     restored: dict[str, str] = field(default_factory=dict)
-    """The change that is taken back, by variable."""
+    """What going back does to each variable, in words; "" if that is not known."""
     skipped: dict[str, str] = field(default_factory=dict)
     """Why others stay as they are."""
     notes: dict[str, str] = field(default_factory=dict)
-    """The part that is not as it was, of those that went back."""
+    """The part that is not as it was, of those that go back."""
 
-    def take_back(self, checkpoint: VariableCheckpoint) -> None:
-        """Take back the newest call that is left."""
-        variables = self.namespace.variables()
-        ready = [each for each in checkpoint.entries if self._may_go_back(each, variables)]
-        others = (each for each in checkpoint.entries if each not in ready)
-        edited = {id(each.before) for each in others if each.still_holds(variables)}
-        self.skipped |= {
-            each.name: f"{one_line(each.name)} stays: what it held {_EDITED}"
-            for each in ready
-            if id(each.before) in edited
-        }
-        ready = [each for each in ready if each.name not in self.skipped]
-        self.restored |= {each.name: each.describe(variables) for each in ready}
+    def take_back(self, *checkpoints: VariableCheckpoint) -> None:
+        """Take back calls, the newest first: all is decided before anything is done."""
+        plan = _Plan(self.namespace.variables())
+        steps = [self._choose(each, plan) for each in checkpoints]
         if not self.dry_run:
-            self._restore(ready, variables)
+            for entries in steps:
+                self._restore(entries)
 
-    def _may_go_back(self, entry: Entry, variables: Mapping[str, object]) -> bool:
+    def _choose(self, checkpoint: VariableCheckpoint, plan: _Plan) -> list[Entry]:
+        """Return the entries of a call that go back, and note that in the plan."""
+        ready = [each for each in checkpoint.entries if self._may_go_back(each, plan)]
+        others = [each for each in checkpoint.entries if each not in ready]
+        edited = {id(each.before) for each in others if plan.still_holds(each)}
+        for each in ready:
+            if id(each.before) in edited:
+                self.skipped[each.name] = f"{one_line(each.name)} stays: what it held {_EDITED}"
+        ready = [each for each in ready if each.name not in self.skipped]
+        for each in ready:
+            plan.add(each)
+        self.restored |= {each.name: plan.describe(each) for each in ready}
+        return ready
+
+    def _may_go_back(self, entry: Entry, plan: _Plan) -> bool:
         name, label = entry.name, one_line(entry.name)
         if name in self.skipped or name in self.notes:
             return False
-        is_known = name in self.restored  # then it is what a newer call found
-        if not (is_known and self.dry_run) and not entry.is_left(variables):
+        is_known = name in plan.found
+        if not plan.is_left(entry):
             if is_known:
-                text = f"{label} goes back to what somebody else made of it between two calls"
+                text = f"{label} goes back only to what it was given between two calls"
             else:
                 text = f"{label} {_EDITED}"
         elif entry.kept:
@@ -236,13 +249,14 @@ class VariableUndo:
         (self.notes if is_known else self.skipped)[name] = text
         return False
 
-    def _restore(self, entries: list[Entry], variables: Mapping[str, object]) -> None:
+    def _restore(self, entries: list[Entry]) -> None:
+        variables = self.namespace.variables()
         live = {id(value): value for value in variables.values()}
         done: dict[int, object] = {}
         bound: dict[str, object] = {}
         for entry in entries:
             before, name, problems = entry.before, entry.name, list[str]()
-            if before is None:
+            if before is None or name in self.skipped:
                 continue
             try:
                 if id(before) not in done:
@@ -258,7 +272,58 @@ class VariableUndo:
                 other = "what else holds the changed one still does"
                 self.notes[name] = f"{one_line(name)} goes back as another object: {other}"
         names = self.namespace.bindings()
-        names.update(bound)
+        names.update({name: value for name, value in bound.items() if name != ENVIRONMENT})
         for entry in entries:
             if entry.before is None:
                 names.pop(entry.name, None)
+
+
+class _Plan:
+    """The variables, and what they and their objects hold once some calls are taken back."""
+
+    def __init__(self, variables: Mapping[str, object]) -> None:
+        self.variables = with_environment(variables)
+        self.found: dict[str, Capture | None] = {}
+        """What the calls that are taken back found, by name; None: no variable."""
+        self.undone: dict[object, Any] = {}
+
+    def is_left(self, entry: Entry) -> bool:
+        """Return whether a variable is as the call left it."""
+        name, after = entry.name, entry.after
+        is_there = self.found[name] is not None if name in self.found else name in self.variables
+        if after is None or not is_there:
+            return after is None and not is_there
+        with suppress(Exception):  # a table library's own object can be broken
+            found = self.found.get(name)
+            held = self.variables[name] if found is None else found.kept_object
+            if held is None and found is not None:  # such as an array, which is not referred to
+                return after.matches(found)
+            return after.is_state_of(held, self.undone)
+        return False
+
+    def still_holds(self, entry: Entry) -> bool:
+        """Return whether the variable holds the object that it held, which the call changed."""
+        before = None if entry.kept else entry.before
+        if before is None or not before.is_inside:
+            return False
+        found = self.found.get(entry.name)
+        if found is not None:
+            return found.identity.address == before.identity.address
+        return before.identity.is_same(self.variables.get(entry.name))
+
+    def add(self, entry: Entry) -> None:
+        """Take a call's change of a variable back."""
+        before = self.found[entry.name] = entry.before
+        if before is not None and before.is_inside:
+            before.undo_in(self.undone)
+
+    def describe(self, entry: Entry) -> str:
+        """Return what going back to what the call found does to a variable."""
+        before, name, text = entry.before, entry.name, ""
+        if before is None or name not in self.variables:
+            return "removes it" if before is None else "brings it back"
+        with suppress(Exception):
+            value = self.variables[name]
+            text = summarize_types(type(value), before.type)
+            text = text or before.describe_return(value, secrecy(name), self.undone)
+        return text

@@ -11,7 +11,7 @@ from ipyagent.kernel.describe.safe_inspect import module_name
 from ipyagent.kernel.variables.arrays import count_differences, find_owner, is_array, is_same_memory
 
 PANDAS = (("pandas", "DataFrame"), ("pandas", "Series"))
-_KINDS = (*PANDAS, ("polars", "DataFrame"), ("polars", "Series"), ("pyarrow", "Table"))
+KINDS = (*PANDAS, ("polars", "DataFrame"), ("polars", "Series"), ("pyarrow", "Table"))
 
 _PARTS = (
     *("_data", "_mask", "_left", "_right", "_levels", "_codes", "_categories"),
@@ -23,7 +23,7 @@ _PARTS = (
 def kind_of(value: object) -> tuple[str, str] | None:
     """Return library and name of the class if the value is exactly a table or column of one."""
     cls = type(value)
-    kinds = (each for each in _KINDS if cls is getattr(sys.modules.get(each[0]), each[1], None))
+    kinds = (each for each in KINDS if cls is getattr(sys.modules.get(each[0]), each[1], None))
     return next(kinds, None)
 
 
@@ -111,8 +111,8 @@ def _memory_of(data: object) -> list[object]:
     plain = getattr(data, "_ndarray", None)
     if plain is not None:
         return [plain]
-    values, mask = getattr(data, "_data", None), getattr(data, "_mask", None)
-    return [] if mask is None else [values, mask]
+    parts = [getattr(data, name, None) for name in ("_data", "_mask")]
+    return [each for each in parts if is_array(each)]
 
 
 def find_memory(value: Any) -> Iterator[Any]:

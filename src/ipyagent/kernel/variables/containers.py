@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import collections
+import copy
+import os
 import types
-from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from functools import cached_property
+from operator import is_
 from typing import Any
 
 from typing_extensions import override
@@ -21,14 +24,21 @@ from ipyagent.kernel.describe.safe_inspect import (
     slots,
     type_name,
 )
+from ipyagent.kernel.variables.arrays import is_array, plain_array
 from ipyagent.kernel.variables.captures import (
+    ATOMS,
+    LASTING,
+    NOTHING,
     PLAIN,
     Capture,
     Live,
+    Undone,
     are_plain_keys,
     closes_itself,
     is_atom,
+    is_class,
     is_equal,
+    name_type,
     summarize_scalars,
     text_length,
 )
@@ -42,107 +52,212 @@ CONTAINERS = 10_000
 NAMES = 5
 """Keys that a summary names."""
 
+ENVIRONMENT = "os.environ"
+"""The name of the variables of the process, which are looked at like one of the user's."""
+
+
+def with_environment(variables: Mapping[str, object]) -> dict[str, object]:
+    """Return the user's variables, and those of the process under one name."""
+    return {**variables, ENVIRONMENT: os.environ}
+
+
 _DICTS = (dict, collections.OrderedDict, collections.Counter, collections.defaultdict)
 _GETTERS = (types.GetSetDescriptorType, types.MemberDescriptorType)
-_WITH_ATTRIBUTES = ("__main__", "collections")
+_NOTEBOOK = "__main__"
+_WITH_ATTRIBUTES = (_NOTEBOOK, "collections")
 MADE_BY_STATEMENT = 1 << 9
 """A flag of classes that are written in Python: their objects hold nothing else."""
 _PYTHON_SIZE = object.__basicsize__ + 2 * tuple.__itemsize__
 """Bytes of an object with attributes; some classes written in C have that flag, too."""
-_KNOWN = set(map(id, (list, set, collections.deque, bytearray, tuple, *_DICTS)))
+_MAPPINGS = (*_DICTS, types.MappingProxyType, type(os.environ))
+_SEQUENCES = (list, collections.deque, bytearray, tuple)
+_FIXED = ATOMS - {id(types.FunctionType)}
+_KNOWN = set(map(id, (set, types.CellType, type(os.environ), *_SEQUENCES, *_DICTS)))
 
 
 class TooLargeError(Exception):
     """The containers hold more than a snapshot looks at, or keys of the user's classes."""
 
 
-_FOUND_OUT = ("_has_canonical_format", "_has_sorted_indices")
-"""Attributes in which scipy's sparse arrays keep what they found out about themselves."""
+_FOUND_OUT = ("_has_canonical_format", "_has_sorted_indices", "_fill_value")
+"""Attributes in which arrays of scipy and numpy keep what they found out about themselves."""
 
 
 def is_container(value: object) -> bool:
-    """Return whether the value is exactly a built-in container, or a dataclass's object."""
+    """Return whether the value is exactly a built-in container, or consists of attributes."""
     return id(type(value)) in _KNOWN or _attributes(value) is not None
 
 
-def _attributes(value: object) -> dict[str, object] | None:
+def _attributes(value: Any) -> Mapping[str, object] | None:
     """Return the attributes of an object that consists of them; None for others, or if guarded.
 
-    Such are those of dataclasses, of classes of the notebook's, and sparse arrays of scipy.
+    Such are functions and classes of the notebook's and their objects, those of dataclasses, sparse
+    arrays of scipy, and, beside the cells, arrays of subclasses such as masked ones.
     """
     cls = type(value)
+    if id(cls) in _KNOWN:
+        return None
+    if cls is types.FunctionType:
+        is_own = value.__globals__.get("__name__", _NOTEBOOK) == _NOTEBOOK
+        return value.__dict__ if is_own else None
+    if is_class(value):
+        return class_dict(value) if module_name(value) == _NOTEBOOK else None
     is_made = cls.__basicsize__ <= _PYTHON_SIZE and all(
         base.__flags__ & MADE_BY_STATEMENT for base in ancestors(cls)[:-1]
     )
     is_own = module_name(cls) in _WITH_ATTRIBUTES or "__dataclass_fields__" in class_dict(cls)
-    if not (is_made and is_own) and not _is_sparse(cls) and cls is not types.SimpleNamespace:
+    if not (is_made and is_own) and not _finds_out(value) and cls is not types.SimpleNamespace:
         return None
     if slots(cls) or closes_itself(cls):
         return None
-    getter = next(class_dict(b)["__dict__"] for b in ancestors(cls) if "__dict__" in class_dict(b))
+    bases = (class_dict(base) for base in ancestors(cls))
+    getter: Any = next((base["__dict__"] for base in bases if "__dict__" in base), None)
     found = getter.__get__(value) if type(getter) in _GETTERS else None
     return found if type(found) is dict else None
 
 
-def _is_sparse(cls: type) -> bool:
-    return module_name(cls).startswith("scipy.sparse.") and is_of_module(cls)
+def _finds_out(value: object) -> bool:
+    """Return whether it is a sparse array of scipy, or an array of a subclass."""
+    cls = type(value)
+    is_sparse = module_name(cls).startswith("scipy.sparse.") and is_of_module(cls)
+    return is_sparse or (not is_array(value) and plain_array(value) is not None)
 
 
 class _Part:
-    """One container and what it held: the keys of a dict or the items of a set, and values."""
+    """One container and what it held: the keys of a dict or the items of a set, and values.
 
-    def __init__(self, container: Any) -> None:
-        self.container = container
+    `start` is the number of entries at the beginning that are left out, because they stay.
+    """
+
+    __slots__ = ("_target", "container", "factory", "is_set", "keys", "start", "values")
+
+    def __init__(self, container: Any, start: int = 0) -> None:
+        self.container, self.start = container, start
         attributes = _attributes(container)
         self._target: Any = container if attributes is None else attributes
-        # By the type, because an object of the user's can lie about its class.
-        self.is_set = type(container) is set
-        self.factory = container.default_factory if type(container) is _DICTS[-1] else None
+        cls: type = type(self._target)  # an object of the user's can lie about its class
+        self.is_set = cls is set
+        self.factory = container.default_factory if cls is _DICTS[-1] else None
         self.keys: list[object] = []
         self.values: list[Any] = []
-        if isinstance(self._target, dict):
-            held = self._target
-            if attributes is not None and _is_sparse(type(container)):
-                held = {name: each for name, each in held.items() if name not in _FOUND_OUT}
-            self.keys, self.values = list(held), list(held.values())
-        elif isinstance(self._target, set):
-            self.keys = list(self._target)
+        if cls in _MAPPINGS:
+            self.keys, self.values = [*self._target], [*self._target.values()]
+            if attributes is not None and _finds_out(container):
+                items = {name: v for name, v in attributes.items() if name not in _FOUND_OUT}
+                self.keys, self.values = [*items], [*items.values()]
+            if start:
+                del self.keys[:start], self.values[:start]
+        elif self.is_set:
+            self.keys = [*container]
+        elif cls is types.CellType:
+            with suppress(ValueError):  # it is empty
+                self.values = [container.cell_contents]
         else:
-            self.values = list(self._target)
+            self.values = [*container][start:]
+
+    @property
+    def holds(self) -> list[object]:
+        """Other objects that can be changed through the container."""
+        cls = type(self.container)
+        if cls is types.FunctionType:
+            return [*(self.container.__closure__ or ()), self.container.__defaults__]
+        if self._target is self.container or is_class(self.container):
+            return []
+        return [cls] if module_name(cls) == _NOTEBOOK else [plain_array(self.container)]
+
+    @property
+    def fingerprint(self) -> int:
+        """A number that differs if it holds something else; what is not plain counts as itself."""
+        kinds = [*map(id, map(type, self.values))]
+        values = self.values
+        if not PLAIN.issuperset(kinds):
+            values = [v if kind in PLAIN else id(v) for v, kind in zip(values, kinds, strict=True)]
+        keys = frozenset(self.keys) if self.is_set else tuple(self.keys)
+        return hash((id(self.container), id(self.factory), keys, *values, *kinds))
 
     def put_back(self) -> None:
         """Restore what the container held, in place."""
-        target = self._target
+        target, pairs = self._target, zip(self.keys, self.values, strict=False)
         if type(target) is _DICTS[-1]:
             target.default_factory = self.factory
-        if isinstance(target, bytearray):
+        if type(self.container) is types.CellType:
+            self.container.cell_contents = self.values[0]
+        elif isinstance(target, bytearray):
             target[:] = bytes(self.values)  # of a fixed size while a memoryview looks into it
         elif isinstance(target, dict):
-            target.clear()
-            for key, value in zip(self.keys, self.values, strict=True):
+            for key in _Part(self.container, self.start).keys:
+                del target[key]
+            for key, value in pairs:
                 target[key] = value
+        elif type(target) in _MAPPINGS:
+            self._put_back_guarded(dict(pairs))
+        elif isinstance(target, list):
+            target[self.start :] = self.values
         elif not isinstance(target, tuple):
             target.clear()
             fill = target.update if isinstance(target, set) else target.extend
             fill(self.keys or self.values)
 
+    def _put_back_guarded(self, before: dict[Any, Any]) -> None:
+        """Restore what differs in a class, or in the environment of the process."""
+        owner: Any = self.container
+        put, remove = type.__setattr__, type.__delattr__
+        if self._target is owner:
+            put, remove = type(owner).__setitem__, type(owner).__delitem__
+        for key, value in dict(self._target).items():
+            if key not in before:
+                remove(owner, key)
+            elif before[key] is value:
+                del before[key]
+        for key, value in before.items():
+            put(owner, key, value)
+
     def __len__(self) -> int:
-        return len(self.keys) or len(self.values)
+        return self.start + (len(self.keys) or len(self.values))
 
     def differs(self, now: _Part) -> bool:
         """Return whether a container of the same kind holds something else."""
         if len(self) != len(now) or self.factory is not now.factory:
             return True
+        if all(map(is_, self.values, now.values)) and all(map(is_, self.keys, now.keys)):
+            return False
         if self.is_set:  # they may be in another order
             return not are_plain_keys(now.keys) or set(now.keys) != set(self.keys)
         pairs = (self.keys, now.keys), (self.values, now.values)
         return any(True for pair in pairs for _ in _differences(*pair))
 
+    def after(self, undone: Undone) -> _Part:
+        """Return the whole that the container holds once this is put back, after what is undone."""
+        whole = copy.copy(undone.get(id(self.container)) or _Part(self.container))
+        whole.keys = [*whole.keys[: self.start], *self.keys]
+        whole.values = [*whole.values[: self.start], *self.values]
+        whole.factory = self.factory
+        return whole
 
-def _differences(some: Iterable[object], others: Iterable[object]) -> Iterator[bool]:
-    """Yield True for each pair that differs; most are of one object, which is seen at once."""
-    pairs = zip(some, others, strict=False)
-    return (True for one, other in pairs if one is not other and not is_equal(one, other))
+    def is_changed(self) -> bool:
+        """Return whether the container holds something else now."""
+        return self.differs(_Part(self.container, self.start))
+
+    def trim(self) -> None:
+        """Forget the entries at the beginning that are still there: putting back keeps them."""
+        if isinstance(self._target, list | dict) and not _finds_out(self.container):
+            now = _Part(self.container, self.start)
+            same = _count_same(self.values, now.values)
+            if now.keys or self.keys:
+                same = min(same, _count_same(self.keys, now.keys))
+            self.start += same
+            del self.keys[:same], self.values[:same]
+
+
+def _differences(some: Iterable[object], others: Iterable[object]) -> Iterator[int]:
+    """Yield the place of each pair that differs; most are of one object, which is seen at once."""
+    pairs = enumerate(zip(some, others, strict=False))
+    return (at for at, (one, other) in pairs if one is not other and not is_equal(one, other))
+
+
+def _count_same(some: list[object], others: list[object]) -> int:
+    """Return how many entries at the beginning are the same."""
+    return next(_differences(some, others), min(len(some), len(others)))
 
 
 class ContainerCapture(Capture):
@@ -151,32 +266,82 @@ class ContainerCapture(Capture):
     `capture_inside` takes a capture of an object in one, such as a table; None: it is not followed.
     """
 
-    def __init__(self, value: object, capture_inside: Callable[[object], Capture | None]) -> None:
+    def __init__(
+        self,
+        value: object,
+        capture_inside: Callable[[object], Capture | None],
+        undone: Undone = NOTHING,
+    ) -> None:
         super().__init__(value)
         self._parts: list[_Part] = []
+        self._changed: list[_Part] = []
+        """Those that held something else when this was asked last."""
         self._inside: list[tuple[Capture, object]] = []
+        self.opaque = ""
+        """Why not all that is inside goes back; "" if it does."""
         waiting, seen, left = [value], {id(value)}, ELEMENTS
         while waiting:
-            part = _Part(waiting.pop())
+            part = undone.get(id(waiting[-1])) or _Part(waiting[-1])
+            waiting.pop()
             self._parts.append(part)
             left -= len(part)
             if left < 0 or len(self._parts) > CONTAINERS or not are_plain_keys(part.keys):
                 raise TooLargeError
-            for each in _holders(part.values):
-                if id(each) in seen or is_atom(each):
+            for each in (*_holders(part.values), *part.holds):
+                if id(each) in seen or id(type(each)) in _FIXED:
                     continue
                 seen.add(id(each))
                 if is_container(each):
                     waiting.append(each)
+                elif is_atom(each):
+                    continue
                 elif (found := capture_inside(each)) is not None:
                     found.is_inside = True
                     self._inside.append((found, each))
+                elif not is_class(part.container):
+                    self.opaque = self.opaque or LASTING.format(name_type(type(each)))
+        self._fingerprint = hash(tuple(part.fingerprint for part in self._parts))
 
     @override
     def is_changed(self, value: object) -> bool:
-        return any(part.differs(_Part(part.container)) for part in self._parts) or any(
-            found.is_changed(each) for found, each in self._inside
+        self._changed = [part for part in self._parts if part.is_changed()]
+        return bool(self._changed) or any(f.is_changed(each) for f, each in self._inside)
+
+    @override
+    def release(self) -> None:
+        super().release()
+        self._parts = []
+
+    @override
+    def is_left(self, value: object, undone: Undone) -> bool:
+        if not self.identity.is_same(value) or not is_container(value):
+            return False
+        now = ContainerCapture(value, lambda each: None, undone)
+        return now._fingerprint == self._fingerprint and all(
+            found.is_state_of(each, undone) for found, each in self._inside
         )
+
+    @override
+    def drop_unchanged(self) -> None:
+        root = self._parts[0]
+        self._parts = [root, *(part for part in self._changed if part is not root)]
+        for part in self._parts:
+            part.trim()
+        self._inside = [(f, each) for f, each in self._inside if f.kept or f.is_changed(each)]
+
+    @override
+    def undo_in(self, undone: dict[object, Any]) -> None:
+        for part in self._parts:
+            undone[id(part.container)] = part.after(undone)
+        for found, _ in self._inside:
+            found.undo_in(undone)
+
+    @override
+    def describe_return(self, value: object, secret: Secrecy, undone: Undone) -> str:
+        if type(value) is not self.type:
+            return ""
+        before = undone.get(self.key) or self._parts[0]
+        return ", ".join(_summarize(_Part(value), before, secret, "brings back {}", "removes {}"))
 
     @override
     def restore(self, live: Live, problems: list[str]) -> object:
@@ -190,6 +355,8 @@ class ContainerCapture(Capture):
         for part in self._parts:
             with _noting(problems, part.container):
                 part.put_back()
+        if kept := self.opaque or next((found.kept for found, _ in self._inside if found.kept), ""):
+            problems.append(kept)
         return self._value
 
     @cached_property
@@ -202,13 +369,15 @@ class ContainerCapture(Capture):
     def size(self, live: Collection[int]) -> int:
         copies, texts = self._sizes
         inside = sum(found.size(live) for found, _ in self._inside)
-        return copies + inside + (0 if id(self._parts[0].container) in live else texts)
+        return copies + inside + (0 if self.identity.address in live else texts)
 
     @override
     def summarize(self, value: object, secret: Secrecy) -> str:
-        if type(value) is not self.type:
+        is_code = is_class(value) or self.type is types.FunctionType
+        if type(value) is not self.type or (is_code and value is not self._value):
             return ""
-        summary = " · ".join(_summarize(self._parts[0], _Part(value), secret))
+        root = self._parts[0]
+        summary = " · ".join(_summarize(root, _Part(value, root.start), secret))
         return summary or ("changed inside" if value is self._value else "")
 
 
@@ -226,25 +395,28 @@ def _holders(values: Iterable[object]) -> Iterable[object]:
     return values if set(map(id, map(type, values))) - PLAIN else ()
 
 
-def _summarize(before: _Part, after: _Part, secret: Secrecy) -> Iterator[str]:
+def _summarize(
+    before: _Part, after: _Part, secret: Secrecy, added: str = "+ {}", dropped: str = "- {}"
+) -> Iterator[str]:
+    """Yield what differs; `added` and `dropped` are the words for keys."""
     safe = secret is Secrecy.NONE and are_plain_keys(before.keys) and are_plain_keys(after.keys)
     if (before.keys or after.keys) and not before.is_set and safe:
-        yield from _summarize_items(before, after)
+        yield from _summarize_items(before, after, added, dropped)
         return
     if len(before) != len(after):
         yield f"{len(before):,} → {plural(len(after), 'item')}"
     elif before.is_set and before.differs(after):
         yield "items changed"
-    if count := sum(_differences(before.values, after.values)):
+    if count := sum(1 for _ in _differences(before.values, after.values)):
         yield f"{plural(count, 'item')} changed"
 
 
-def _summarize_items(before: _Part, after: _Part) -> Iterator[str]:
+def _summarize_items(before: _Part, after: _Part, added: str, dropped: str) -> Iterator[str]:
     """Yield which keys came, went, and hold something else."""
     old, new = (dict(zip(part.keys, part.values, strict=True)) for part in (before, after))
-    for sign, some, others in ("+", new, old), ("-", old, new):
+    for words, some, others in (added, new, old), (dropped, old, new):
         if keys := [key for key in some if key not in others]:
-            yield f"{sign} {join_some([_spell_key(key) for key in keys], NAMES)}"
+            yield words.format(join_some([_spell_key(key) for key in keys], NAMES))
     changed = [key for key in old if key in new and not is_equal(old[key], new[key])]
     if len(changed) == 1:
         (key,) = changed
@@ -256,3 +428,8 @@ def _summarize_items(before: _Part, after: _Part) -> Iterator[str]:
 
 def _spell_key(key: object) -> str:
     return preview(key, limit=30, depth=1)
+
+
+def capture_environment() -> ContainerCapture:
+    """Return the state of the variables of the process."""
+    return ContainerCapture(os.environ, lambda each: None)

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ipyagent.kernel.describe.safe_inspect import ancestors, class_dict, module_name
+from ipyagent.kernel.variables.captures import is_class
 
 _WORD = re.compile(r"[^\W\d]\w*")
 
@@ -73,6 +74,39 @@ def _target_names(nodes: Iterable[ast.AST]) -> Iterator[str]:
             yield node.id
 
 
+def list_changed_inside(code: str) -> dict[str, bool]:
+    """Return the names whose objects code may change; True if it does so by more than a call.
+
+    By assignments to parts of them, methods called for their effect, functions that get them.
+    """
+    found: dict[str, bool] = {}
+    for node in parse_nodes(code) or []:
+        match node:
+            case (
+                ast.Attribute(ctx=ast.Store() | ast.Del())
+                | ast.Subscript(ctx=ast.Store() | ast.Del())
+            ):
+                found[_root_of(node)] = True
+            case (
+                ast.AugAssign(target=ast.Name(id=name))
+                | ast.keyword(arg="out", value=ast.Name(id=name))
+            ):
+                found[name] = True
+            case ast.Expr(value=ast.Call() as call) | ast.Expr(value=ast.Await(ast.Call() as call)):
+                is_method = isinstance(call.func, ast.Attribute)
+                given = () if _root_of(call.func) in {"print", "display"} else call.args
+                for each in (call.func, *given) if is_method else given:
+                    found.setdefault(_root_of(each), False)
+    return found
+
+
+def _root_of(node: ast.AST) -> str:
+    """Return the name from which attributes, items and calls lead to a value; "" if none does."""
+    while isinstance(node, ast.Attribute | ast.Subscript | ast.Call):
+        node = node.func if isinstance(node, ast.Call) else node.value
+    return node.id if isinstance(node, ast.Name) else ""
+
+
 def reachable_names(
     code: str, variables: Mapping[str, object], functions: Iterable[object] = ()
 ) -> list[str]:
@@ -112,7 +146,7 @@ def _functions_of(value: Any, depth: int = 5) -> Iterator[types.FunctionType]:
     elif id(cls) in _LEADING:
         parts = [*value[:FUNCTIONS]] if cls is tuple else gc.get_referents(value)
     else:
-        parts = _methods_of(value if _is_class(value) else cls)
+        parts = _methods_of(value if is_class(value) else cls)
     for each in parts:
         yield from _functions_of(each, depth - 1)
 
@@ -121,11 +155,7 @@ def _methods_of(cls: type) -> list[object]:
     """Return the members, but for classes, of a class that was defined in the notebook."""
     own = [base for base in ancestors(cls) if module_name(base) in {"__main__", ""}]
     members = [each for base in own for each in list(class_dict(base).values())]
-    return [each for each in members if not _is_class(each)]
-
-
-def _is_class(value: object) -> bool:
-    return any(base is type for base in ancestors(type(value)))
+    return [each for each in members if not is_class(each)]
 
 
 def names_in(code: types.CodeType) -> Iterator[str]:

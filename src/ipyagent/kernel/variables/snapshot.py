@@ -7,6 +7,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from itertools import islice
+from types import ModuleType
 
 from ipyagent.kernel.describe import kind
 from ipyagent.kernel.describe.safe_inspect import ObjectIdentity, type_name
@@ -15,11 +16,19 @@ from ipyagent.kernel.variables.captures import (
     Allowance,
     Capture,
     Reference,
+    is_atom,
+    is_class,
     is_plain,
     summarize_types,
 )
-from ipyagent.kernel.variables.checkpoint import COPIED, VariableCheckpoint, capture
-from ipyagent.kernel.variables.reach import reachable_names
+from ipyagent.kernel.variables.checkpoint import (
+    COPIED,
+    VariableCheckpoint,
+    capture,
+    explain_lasting,
+)
+from ipyagent.kernel.variables.containers import capture_environment, with_environment
+from ipyagent.kernel.variables.reach import list_changed_inside, reachable_names
 from ipyagent.redaction import secrecy
 from ipyagent.schema import ToolResult, VariableChange
 
@@ -32,6 +41,26 @@ _PAST_PANDAS = re.compile(
 """Signs in code that it may write past pandas, for code that was not rehearsed."""
 
 UNNAMED = "the code does not name it, so what it held was not kept"
+
+
+def find_lasting(
+    code: str, variables: Mapping[str, object], memory: int | None = None
+) -> dict[str, str]:
+    """Return the variables inside of which code may change what cannot be taken back, and why.
+
+    `memory` is how many bytes may be kept; None: a part of this machine's.
+    """
+    limit, found = default_memory() if memory is None else memory, dict[str, str]()
+    for name, is_stored in list_changed_inside(code).items():
+        value = variables.get(name)
+        is_code = type(value) is ModuleType or is_class(value)
+        if name not in variables or is_plain(value) or value is os or (is_code and not is_stored):
+            continue
+        if is_atom(value) and not is_code:
+            continue
+        with suppress(Exception):  # a table library's own object can be broken
+            found[name] = explain_lasting(value, limit)
+    return {name: why for name, why in found.items() if why}
 
 
 class Snapshot:
@@ -63,8 +92,9 @@ class Snapshot:
         variables that code writes past pandas, as far as that is known.
         """
         limit = default_memory() if memory is None else memory
+        variables = with_environment(variables)
         allowance = Allowance(min(limit, COPIED), limit)
-        by_id: dict[int, Capture] = {}
+        by_id: dict[int, Capture] = {id(os.environ): capture_environment()}
         named = list(islice(reachable_names(code, variables, functions), MOST))
         views = views_of_same_memory([variables[name] for name in named], variables.items())
         past = {id(variables[name]): name for name in written if name in variables}
@@ -84,6 +114,7 @@ class Snapshot:
 
     def checkpoint(self, variables: Mapping[str, object]) -> VariableCheckpoint | None:
         """Return what takes the changes since then back; None if there are none."""
+        variables = with_environment(variables)
         changes = tuple(self._changes(variables))
         return VariableCheckpoint(changes, self.before, variables) if changes else None
 
@@ -97,7 +128,8 @@ class Snapshot:
         """Yield what is different now, without running code of the user's classes."""
         for name, value in after.items():
             if name not in self._types:
-                yield VariableChange(name=name, change="created", type=kind(value))
+                if type(value) is not ModuleType:
+                    yield VariableChange(name=name, change="created", type=kind(value))
                 continue
             if (text := self._compare(name, value)) is not None:
                 kept = self._explain(name, value)
@@ -115,7 +147,7 @@ class Snapshot:
         if not self._is_same(name, value):
             text, before = "", self.before(name)
             with suppress(Exception):  # a table library's own object can be broken
-                text = summarize_types(self._types[name], value)
+                text = summarize_types(self._types[name], type(value))
                 text = text or (before.summarize(value, secrecy(name)) if before else "")
         elif (captured := self._captures.get(name)) is not None:
             with suppress(Exception):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,10 +12,30 @@ from typing import Any
 
 from typing_extensions import override
 
-from ipyagent.kernel.describe.safe_inspect import module_name, one_line
+from ipyagent.kernel.describe.metadata import is_of_module
+from ipyagent.kernel.describe.safe_inspect import (
+    ancestors,
+    module_name,
+    one_line,
+    own_attributes,
+)
 from ipyagent.kernel.variables.arrays import count_values
-from ipyagent.kernel.variables.captures import Allowance, Capture, Live, are_plain_keys, is_equal
-from ipyagent.kernel.variables.columns import PANDAS, count_cells, is_same, is_same_index, kind_of
+from ipyagent.kernel.variables.captures import (
+    Allowance,
+    Capture,
+    Live,
+    Undone,
+    are_plain_keys,
+    is_equal,
+)
+from ipyagent.kernel.variables.columns import (
+    KINDS,
+    PANDAS,
+    count_cells,
+    is_same,
+    is_same_index,
+    kind_of,
+)
 from ipyagent.kernel.variables.containers import ContainerCapture, TooLargeError
 from ipyagent.phrases import join_some, limit_lines, plural
 from ipyagent.redaction import Secrecy
@@ -29,20 +49,48 @@ CELLS = 4_000_000
 OBJECTS = 10_000
 """Cells of a table that are looked into if they hold objects."""
 
+_CACHES = frozenset({"_item_cache", "_cacher", "_is_copy", "_cache"})
+"""Attributes that pandas finds again."""
 _ATTRS = "attrs"
 _AXES = ("index", "columns")
 _INDEXED = 100_000
 """Rows up to which the labels of two indexes are looked up in each other."""
 
 
-def is_table(value: Any) -> bool:
-    """Return whether the value is exactly a table or column of a library, with its own storage."""
-    kind = kind_of(value)
-    if kind is None or kind[0] != "pandas":
-        return kind is not None
-    dtypes = value.dtypes.array if kind[1] == "DataFrame" else [value.dtype]
-    homes = {module_name(type(each)) for each in {id(each): each for each in dtypes}.values()}
-    return {each.partition(".")[0] for each in homes} <= {"numpy", "pandas"}
+_CONTENT = ("_mgr", "_attrs", "_flags", "_name", "_df", "_s")
+"""Attributes in which tables of pandas and polars keep what they hold."""
+
+
+def is_table(value: object) -> bool:
+    """Return whether the value is a table or column of a library, also of a subclass.
+
+    Not if a column is of a type that the notebook defines: comparing would run code of the user's.
+    """
+    plain = plain_table(value)
+    if plain is None or kind_of(plain) not in PANDAS:
+        return plain is not None
+    dtypes = plain.dtypes.array if plain.ndim == 2 else [plain.dtype]
+    return all(map(_is_of_library, {id(type(each)): type(each) for each in dtypes}.values()))
+
+
+def _is_of_library(cls: type) -> bool:
+    home = module_name(cls).partition(".")[0]
+    return home in {"numpy", "pandas"} or (home != "__main__" and is_of_module(cls))
+
+
+def plain_table(value: object) -> Any:
+    """Return a table as its library's class, with the same content; None if it is not a table."""
+    if kind_of(value):
+        return value
+    tables = [getattr(sys.modules.get(home), name, None) for home, name in KINDS]
+    base = next((cls for cls in ancestors(type(value)) if any(cls is t for t in tables)), None)
+    own = own_attributes(value)
+    if base is None or base is type(value) or not {"_mgr", "_df", "_s"} & own.keys():
+        return None
+    plain: Any = object.__new__(base)
+    vars(plain).update({name: own[name] for name in _CONTENT if name in own})
+    vars(plain).update({"_item_cache": {}, "_is_copy": None})  # pandas 2 needs them
+    return plain
 
 
 @dataclass(frozen=True)
@@ -78,6 +126,7 @@ class Table:
     @classmethod
     def read(cls, value: Any) -> Table:
         """Return the parts of a table of any library."""
+        value = plain_table(value)
         match kind_of(value):
             case ("pyarrow", _):
                 columns = [*map(_Column, value.column_names, value.columns)]
@@ -121,13 +170,14 @@ class TableCapture(Capture):
         shares: bool,
     ) -> None:
         super().__init__(value)
-        self._shares = shares
-        self._copy = _copy_table(value, shares=shares)
-        axes = value.axes if kind_of(value) in PANDAS else ()
+        self._shares, plain = shares, plain_table(value)
+        self._copy = _copy_table(plain, shares=shares)
+        self._own = _own_attributes(value)
+        axes = plain.axes if kind_of(plain) in PANDAS else ()
         self._axes = [(axis, list(axis.names), _frequency(axis)) for axis in axes]
         for number, axis in enumerate(() if shares else axes):
             setattr(self._copy, _AXES[number], axis.copy(deep=True))
-        self._attrs = getattr(value, _ATTRS, None)
+        self._attrs = getattr(plain, _ATTRS, None)
         self._inside: dict[str, ContainerCapture] = {}
         for name, objects in _objects_in(self._attrs, parts):
             with suppress(TooLargeError):
@@ -139,7 +189,7 @@ class TableCapture(Capture):
         cls, value: object, allowance: Allowance, capture_inside: Callable[[object], Capture | None]
     ) -> TableCapture | None:
         """Return the capture; None if it may not be copied."""
-        is_pandas = kind_of(value) in PANDAS
+        is_pandas = kind_of(plain_table(value)) in PANDAS
         shares = not is_pandas or copies_on_write()
         parts = Table.read(value)
         is_small = allowance.spend(parts.nbytes, shares=shares)
@@ -162,19 +212,20 @@ class TableCapture(Capture):
         # In place: containers, other names and objects that use the table see it as it was.
         table = self._value
         if self.is_inside and self.is_changed(table):
-            _put_back(table, _copy_table(self._copy, shares=self._shares))
+            _put_back(table, _copy_table(self._copy, shares=self._shares), self._own)
             for inside in self._inside.values():
                 inside.restore(live, problems)
             if self._attrs is not None:
-                table._attrs = self._attrs
+                object.__setattr__(table, "_attrs", self._attrs)
+            plain = plain_table(table)
             for number, (axis, names, frequency) in enumerate(self._axes):
                 axis.names = names  # other tables may share the index
                 if frequency is not _frequency(axis):
                     axis.freq = frequency
                 kept = self._copy.axes[number]
-                setattr(table, _AXES[number], axis if is_same_index(axis, kept) else kept)
+                setattr(plain, _AXES[number], axis if is_same_index(axis, kept) else kept)
             if (flag := _flag(self._copy)) is not None:
-                table.flags.allows_duplicate_labels = flag
+                plain.flags.allows_duplicate_labels = flag
         return table
 
     @override
@@ -195,22 +246,46 @@ class TableCapture(Capture):
         return self.summarize(value, secret) or None  # each change has its words: once is enough
 
     @override
+    def matches(self, found: Capture) -> bool:
+        if not isinstance(found, TableCapture) or not super().matches(found):
+            return False
+        return self._compare(found.state) == ""
+
+    @override
+    def describe_return(self, value: object, secret: Secrecy, undone: Undone) -> str:
+        if type(value) is not self.type or not is_table(value):
+            return ""
+        return ", ".join(compare_tables(Table.read(value), self.state, BACK))
+
+    @override
     def summarize(self, value: object, secret: Secrecy) -> str:
         if type(value) is not self.type or not is_table(value):
             return ""
-        summary = compare_tables(self.state, Table.read(value), exact=not self._shares)
+        summary = self._compare(Table.read(value))
         inside = self._compare_inside(value) if self.identity.is_same(value) else ()
         return " · ".join(filter(None, (summary, *inside)))
 
+    def _compare(self, now: Table) -> str:
+        return " · ".join(compare_tables(self.state, now, exact=not self._shares))
+
     def _compare_inside(self, value: object) -> Iterator[str]:
+        plain, own = plain_table(value), _own_attributes(value)
         for name, each in self._inside.items():
-            is_replaced = name == _ATTRS and getattr(value, _ATTRS) is not self._attrs
+            is_replaced = name == _ATTRS and getattr(plain, _ATTRS) is not self._attrs
             if is_replaced or each.is_changed(value):
                 yield f"{name} changed"
+        if own.keys() != self._own.keys() or any(own[n] is not self._own[n] for n in own):
+            yield "attributes changed"
         if any(frequency is not _frequency(axis) for axis, _, frequency in self._axes):
             yield "frequency of the labels changed"
-        if _flag(value) != _flag(self._copy):
+        if _flag(plain) != _flag(self._copy):
             yield "flags changed"
+
+
+def _own_attributes(table: object) -> dict[str, object]:
+    """Return the attributes that a table has beside its content, such as those of a subclass."""
+    own = own_attributes(table)
+    return {name: own[name] for name in own if name not in _CONTENT and name not in _CACHES}
 
 
 def _copy_table(table: Any, *, shares: bool) -> Any:
@@ -238,19 +313,18 @@ def _frequency(axis: object) -> object:
     return getattr(axis, "freq", None) if hasattr(axis, "inferred_freq") else None
 
 
-def _put_back(table: Any, content: Any) -> None:
-    """Let a table hold what another one holds."""
-    match kind_of(table):
-        case ("polars", "Series"):
-            table._s = content._s
-        case ("polars", _):
-            table._df = content._df
-        case _:
-            for forget in ("_reset_cache", "_clear_item_cache"):  # pandas 2 keeps columns there
-                getattr(table, forget, lambda: None)()
-            object.__setattr__(table, "_mgr", content._mgr)
-            if content.ndim == 1:
-                table.name = content.name
+def _put_back(table: Any, content: Any, own: Mapping[str, object]) -> None:
+    """Let a table hold what another one holds, and its `own` attributes."""
+    held = own_attributes(content)
+    for forget in {"_cache", "_cacher"} & own_attributes(table).keys():
+        object.__delattr__(table, forget)
+    if "_item_cache" in own_attributes(table):  # pandas 2 keeps columns there
+        object.__setattr__(table, "_item_cache", {})
+    for gone in _own_attributes(table).keys() - own.keys():
+        object.__delattr__(table, gone)
+    held = {name: held[name] for name in ("_mgr", "_name", "_df", "_s") if name in held}
+    for name, value in (*held.items(), *own.items()):
+        object.__setattr__(table, name, value)
 
 
 def copies_on_write() -> bool:
@@ -261,44 +335,67 @@ def copies_on_write() -> bool:
     return pandas.get_option("mode.copy_on_write") is True
 
 
-def compare_tables(before: Table, after: Table, *, exact: bool = False) -> str:
-    """Return how two tables differ; "" if they do not. `exact`: all cells are compared."""
+@dataclass(frozen=True)
+class Words:
+    """The words for a difference between two tables."""
+
+    has_size: bool = True
+    columns: tuple[str, str] = "+ {}", "- {}"
+    rows: str = "{} {}"
+    values: str = "{}: {} changed"
+
+
+FORWARD = Words()
+BACK = Words(
+    has_size=False,
+    columns=("brings back {}", "removes {}"),
+    rows="{1} {0}",
+    values="{1} in {0}",
+)
+"""What going back from the first to the second table does."""
+
+
+def compare_tables(
+    before: Table, after: Table, words: Words = FORWARD, *, exact: bool = False
+) -> list[str]:
+    """Return how two tables differ, part by part. `exact`: all cells are compared."""
     parts = []
-    if before.size != after.size:
+    if before.size != after.size and words.has_size:
         parts.append(f"{before.size} → {after.size}{' rows' if before.width is None else ''}")
     pairs = list(_pair_columns(before, after))
-    stays, stayed, texts = _align_rows(before, after)
+    stays, stayed, texts = _align_rows(before, after, words)
     data = [(old.data, new.data) for old, new in pairs]
     is_relabelled = texts and data and before.height == after.height
     if is_relabelled and all(is_same(*each) or count_cells(*each) == 0 for each in data):
         stays, stayed, texts = slice(None), slice(None), ["other row labels"]
-    parts += _compare_labels(before, after, pairs, not texts)
+    parts += _compare_labels(before, after, pairs, not texts, words)
     suspects = [(old, new) for old, new in pairs if not is_same(old.data, new.data)]
     changed = [f"{o.name}: {o.dtype} → {n.dtype}" for o, n in suspects if o.dtype != n.dtype]
     parts += limit_lines(changed, NAMES, "the types of {} more")
     if stays is not None:
         same_types = [(old, new) for old, new in suspects if old.dtype == new.dtype]
         most = len(suspects) if exact else max(1, CELLS // max(1, before.height))
-        parts += _compare_values(same_types, most, stays, stayed)
-    return " · ".join([*parts, *texts])
+        parts += _compare_values(same_types, most, stays, stayed, words)
+    return [*parts, *texts]
 
 
-def _align_rows(before: Table, after: Table) -> tuple[Any, Any, list[str]]:
+def _align_rows(before: Table, after: Table, words: Words) -> tuple[Any, Any, list[str]]:
     """Return the rows of each that both tables have, in order; None if that is not known.
 
     And in words, which were dropped, added or reordered.
     """
     one, other, more = before.index, after.index, after.height - before.height
+    added, dropped = ("added", "dropped") if words is FORWARD else ("brings back", "removes")
     if not more and (one is None or is_same_index(one, other)):
         return slice(None), slice(None), []
     is_alike = one is not None and one.nlevels == other.nlevels
     is_small = is_alike and max(len(one), len(other)) <= _INDEXED
     if not (is_small and all(_has_safe_labels(i) and i.is_unique for i in (one, other))):
-        text = f"{plural(abs(more), 'row')} {'added' if more > 0 else 'dropped'}"
+        text = words.rows.format(plural(abs(more), "row"), added if more > 0 else dropped)
         return None, None, [text if more else "other row labels"]
     stays, stayed = one.isin(other), other.isin(one)
-    counts = (int((~stays).sum()), "dropped"), (int((~stayed).sum()), "added")
-    texts = [f"{plural(count, 'row')} {verb}" for count, verb in counts if count]
+    counts = (int((~stays).sum()), dropped), (int((~stayed).sum()), added)
+    texts = [words.rows.format(plural(count, "row"), verb) for count, verb in counts if count]
     if one[stays].equals(other[stayed]):
         return stays, stayed, texts
     return None, None, texts or ["rows reordered"]
@@ -324,7 +421,11 @@ def _number_columns(table: Table) -> Iterator[tuple[tuple[object, int], _Column]
 
 
 def _compare_labels(
-    before: Table, after: Table, pairs: list[tuple[_Column, _Column]], same_rows: bool
+    before: Table,
+    after: Table,
+    pairs: list[tuple[_Column, _Column]],
+    same_rows: bool,
+    words: Words,
 ) -> Iterator[str]:
     stay, matched = {id(each) for pair in pairs for each in pair}, [*pairs]
     gone = [each for each in before.columns if id(each) not in stay]
@@ -338,10 +439,12 @@ def _compare_labels(
     ]
     renamed = [f"{o.name} renamed {n.name}" for o, n in others]
     yield from limit_lines(renamed, NAMES, "{} more renamed")
-    if added := [f"{each.name} ({each.dtype})" for each in new if id(each) not in stay]:
-        yield f"+ {join_some(added, NAMES)}"
-    if dropped := [each.name for each in gone if id(each) not in stay]:
-        yield f"- {join_some(dropped, NAMES)}"
+    added = [f"{each.name} ({each.dtype})" for each in new if id(each) not in stay]
+    dropped = [each.name for each in gone if id(each) not in stay]
+    for form, names in zip(words.columns, (added, dropped), strict=True):
+        if names:
+            noun = "" if words is FORWARD else "column " if len(names) == 1 else "columns "
+            yield form.format(noun + join_some(names, NAMES))
     order = [id(other) for _, other in pairs]
     if not gone and not new and order != [id(each) for each in after.columns]:
         yield "columns reordered"
@@ -350,14 +453,14 @@ def _compare_labels(
 
 
 def _compare_values(
-    suspects: list[tuple[_Column, _Column]], most: int, stays: Any, stayed: Any
+    suspects: list[tuple[_Column, _Column]], most: int, stays: Any, stayed: Any, words: Words
 ) -> Iterator[str]:
     """Yield the columns whose values changed, and how many; `most` columns are looked at."""
     texts = []
     for old, new in suspects[:most]:
         if (count := count_cells(old.data[stays], new.data[stayed])) != 0:
-            label = "" if old.label is None else f"{old.name}: "
-            texts.append(f"{label}{count_values(count)} changed")
+            form = "{1} changed" if old.label is None else words.values
+            texts.append(form.format(old.name, count_values(count)))
     yield from limit_lines(texts, NAMES, "values in {} more changed")
     if len(suspects) > most:
         yield f"{len(suspects) - most} more columns were written"

@@ -35,7 +35,8 @@ class Effects:
     """The effects of a call beside variables, each with the words that show it.
 
     `names` are the variables that it loads and `paths` the files that it names; `redefines` are the
-    existing variables that it assigns.
+    existing variables that it assigns. `lasting` says why what it may change
+    inside of variables cannot be taken back.
     """
 
     touches: Mapping[str, str] = field(default_factory=dict)
@@ -43,6 +44,7 @@ class Effects:
     paths: tuple[str, ...] = ()
     redefines: tuple[str, ...] = ()
     subject: str = "code"
+    lasting: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def kinds(self) -> frozenset[str]:
@@ -59,7 +61,9 @@ class Effects:
         named = ", ".join(
             _format_kind(kind, self.touches[kind]) for kind in sort_kinds(self.touches)
         )
-        parts = [f"touches: {named}" if named else "", describe_redefined(self.redefines)]
+        lasting = (f"⚠ {visible(name)}: {why}" for name, why in self.lasting.items())
+        touches = f"touches: {named}" if named else ""
+        parts = [touches, describe_redefined(self.redefines), *lasting]
         return "; ".join(part for part in parts if part)
 
     def describe_beyond(self, kinds: Collection[str]) -> str:

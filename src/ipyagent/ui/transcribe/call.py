@@ -149,12 +149,13 @@ class CallContext:
     verbose: int = 0
     is_planned: bool = False
     is_live: bool = False
+    taken_back: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, run: Run, *, is_live: bool = False) -> CallContext:
         """Return the context of a run's calls."""
         planned = run.stop_reason is StopReason.PLANNED
-        return cls(run.confirm_mode, run.verbose, planned, is_live)
+        return cls(run.confirm_mode, run.verbose, planned, is_live, run.taken_back)
 
 
 def transcribe_call(
@@ -172,6 +173,7 @@ def transcribe_call(
     is_asked = execution.status is ToolStatus.AWAITING_APPROVAL
     dry, question, result = execution.dry_run, execution.question, _visible_result(execution)
     badge = ("planned" if context.is_planned else "dry run") if dry else ""
+    state = "taken back" if execution.call.id in context.taken_back else badge
     glyph, status_text = call_glyph(execution)
     return transcript.Call(
         id=execution.call.id,
@@ -179,7 +181,7 @@ def transcribe_call(
         status=execution.status,
         glyph=glyph,
         status_text=status_text,
-        badge=badge,
+        badge=state,
         summary=_summarize(execution),
         outcome=summarize_result(result) if result else "",
         verdict=_verdict(execution, context),

@@ -35,7 +35,10 @@ def result_facts(result: ToolResult) -> list[str]:
     """Return remarks on truncation and changed variables, and the one for the user alone."""
     cut = truncation_text(result.truncated) if result.truncated else ""
     remark = reveal(_split_remark(result)[1])
-    return [text for text in (remark, cut, variables_text(result)) if text]
+    kept = {each.name: each.kept for each in (*result.variables, *result.lasting) if each.kept}
+    lasting = "; ".join(f"{name}: {why}" for name, why in kept.items())
+    warning = f"⚠ {reveal(lasting)}" if lasting else ""
+    return [text for text in (remark, cut, variables_text(result), warning) if text]
 
 
 def output_text(result: ToolResult) -> str:

@@ -59,8 +59,6 @@ _ENDINGS: Final = {
 }
 """Why a run did not do all that was asked for, if its error does not say so."""
 
-_CHANGES_CELLS: Final = ("insert_cell", "edit_cell")
-
 FEW = 5
 """Steps that are always shown each, although they only read."""
 
@@ -123,7 +121,7 @@ class Transcriber:
             verbose=run.verbose,
             is_draft=run.status is RunStatus.DRAFT,
             header=_header(run, live, totals),
-            notes=run.notes,
+            notes=(*run.notes, *run.stays),
             plan=transcribe_plan(run, live.plan_approval, live.plan_late)
             if live
             else transcribe_plan(run),
@@ -136,7 +134,8 @@ class Transcriber:
             footer=transcribe_footer(run, totals, folds_brief=self._folds_brief(run)),
             unsent=transcribe_unsent(run) if run.unsent else (),
             say=_say_field(run, live.problem) if live else None,
-            undo=run.is_finished and _has_changes(run),
+            undo=run.is_finished and bool(run.changing_calls) and not run.taken_back,
+            redo=bool(run.taken_back),
         )
 
     def _transcribe_steps(
@@ -197,15 +196,6 @@ def _only_reads(step: transcript.Step) -> bool:
     )
 
 
-def _has_changes(run: Run) -> bool:
-    """Return whether a run changed variables, files or cells."""
-    return any(
-        result.variables or result.files or (result.success and each.call.name in _CHANGES_CELLS)
-        for each in run.executions
-        if (result := each.result) is not None
-    )
-
-
 @dataclass(frozen=True)
 class _TranscribedStep:
     """A step and its transcript."""
@@ -248,7 +238,11 @@ def state_text(run: Run, state: transcript.State) -> str:
     """Return a state in words."""
     if state == "waiting":
         return "waiting for you"
-    return "planned" if state == "done" and run.stop_reason is StopReason.PLANNED else state
+    text = "planned" if state == "done" and run.stop_reason is StopReason.PLANNED else state
+    if not run.taken_back:
+        return text
+    is_whole = not run.stays and {*run.changing_calls} <= {*run.taken_back}
+    return f"{text} · {'' if is_whole else 'partly '}taken back"
 
 
 def model_name(run: Run) -> str:
