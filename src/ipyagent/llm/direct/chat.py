@@ -266,10 +266,8 @@ class ChatReader(Reader):
     def __init__(self) -> None:
         super().__init__()
         self._tags = ThinkTags()
-        self._indices: dict[str, int] = {}
-        """The number of each call with an id."""
-        self._last_by_choice: dict[int, int] = {}
-        """The number of the last call of each choice."""
+        self._calling: set[int] = set()
+        """The choices that hold calls."""
         self._inputs: dict[int, str] = {}
         """The texts so far of calls with a text in the place of arguments, by number."""
 
@@ -334,7 +332,7 @@ class ChatReader(Reader):
             rest[name] = self._join.rest(("thinking",), text_of(message.get(name)))
         if self._join.has(("thinking",)):
             rest |= {"thinking_blocks": None, "reasoning_details": None}
-        if self._last_by_choice.get(offset) is not None:
+        if offset in self._calling:
             rest |= {"tool_calls": None, "function_call": None}
         return rest
 
@@ -393,8 +391,9 @@ class ChatReader(Reader):
 
     def _read_call(self, call: JsonDict, number: int, offset: int) -> Iterator[StreamChunk]:
         function = _function_of(call) or call
-        id_ = well_formed(text_of(call.get("id")))
-        index = self._index_of(call, id_, number + offset, offset)
+        index = count_of(call.get("index"))
+        index = offset + (number if index is None else index)
+        self._calling.add(offset)
         arguments = _arguments_of(function, call)
         if custom := object_of(call.get("custom")):
             self._inputs[index] = self._inputs.get(index, "") + text_of(custom.get("input"))
@@ -406,27 +405,13 @@ class ChatReader(Reader):
             type="tool_call",
             data=self._join(("call", index), text),
             index=index,
-            id=id_,
+            id=well_formed(text_of(call.get("id"))),
             name=well_formed(text_of(function.get("name"))),
         )
         google = object_of(object_of(call.get("extra_content")).get("google"))
         fields = google or object_of(call.get("provider_specific_fields"))
         if signature := text_of(fields.get("thought_signature")):
             yield StreamChunk(type="signature", data=signature, index=index, name="call")
-
-    def _index_of(self, call: JsonDict, id_: str, number: int, offset: int) -> int:
-        """Return a call's number; where there is none, pieces belong to their id or the last."""
-        index = count_of(call.get("index"))
-        if index is not None:
-            index += offset
-        elif id_ or _function_of(call).get("name") or number > offset:
-            index = self._indices.get(id_, number)
-        else:
-            index = self._last_by_choice.get(offset, number)
-        if id_:
-            self._indices.setdefault(id_, index)
-        self._last_by_choice[offset] = index
-        return index
 
 
 def _function_of(call: JsonDict) -> JsonDict:
