@@ -240,7 +240,8 @@ class ReplyBuilder:
             case "content":
                 self._add_text(chunk.data)
             case "signature" if chunk.name == "call":
-                if call := self._at.get(chunk.index):
+                call = self._at.get(chunk.index)
+                if call and not call.signature.endswith(chunk.data):  # some send it with each piece
                     call.signature += chunk.data
             case "thinking" | "signature":
                 self._add_thinking(chunk)

@@ -223,14 +223,17 @@ def test_a_call_without_a_thought_has_a_blank_one_where_it_is_wanted(provider: s
     assert said["reasoning_content"] == " "
 
 
-def test_gemini_gets_its_signature_back(talk: ModelRequest) -> None:
+@pytest.mark.parametrize("provider", ["gemini", "openai", "proxy", "hosted_vllm"])
+def test_gemini_gets_its_signature_back_whatever_it_is_called(
+    provider: str, talk: ModelRequest
+) -> None:
     signed = CALL.model_copy(update={"thought_signature": "SIG"})
     message = Message(role=Role.ASSISTANT, content=(signed,), maker=SAID.maker)
-    request = replace(talk, messages=(message,))
-    (said,) = body_of(ChatFormat(target("gemini")), request)["messages"]
-    assert said["tool_calls"][0]["extra_content"] == {"google": {"thought_signature": "SIG"}}
-    (said,) = body_of(ChatFormat(target("openai")), request)["messages"]
-    assert "SIG" not in json.dumps(said)
+    for maker in (SAID.maker, "another"):
+        request = replace(talk, messages=(message,))
+        (said,) = body_of(ChatFormat(target(provider, maker=maker)), request)["messages"]
+        sent = said["tool_calls"][0].get("extra_content")
+        assert sent == ({"google": {"thought_signature": "SIG"}} if maker == SAID.maker else None)
 
 
 def test_ids_of_others_are_made_acceptable_to_anthropic() -> None:

@@ -39,6 +39,9 @@ _READ = "(results read)"
 
 
 _CHECKS_CALLS = re.compile(r"gemini-([3-9]|\d\d)")
+_SIGNATURE = "thought_signature"
+_SIGNED = ("extra_content", "provider_specific_fields", _SIGNATURE)
+"""Fields of a call that may hold its signature."""
 _UNSIGNED = "skip_thought_signature_validator"
 """Stands for the signature of a call that another model made, where the first call of an answer
 must have one. Source: https://ai.google.dev/gemini-api/docs/thought-signatures."""
@@ -85,24 +88,22 @@ class ChatFormat(Format):
         return wired
 
     def _adapt_answer(self, message: dict[str, Any], thought: str) -> None:
-        """Bring an answer into the provider's form: foreign signatures would be refused."""
-        provider = self._target.provider
-        if not provider.signs_thinking:
-            blocks = message.pop("thinking_blocks", ())
-            if provider.details and (details := [*filter(None, map(_detail, blocks))]):
-                message["reasoning_details"] = details
-        wants_thinking = provider.wants_thinking and "tool_calls" in message
-        if wants_thinking or Demand.ALL_THOUGHTS in self._target.demands:
+        """Bring an answer into the provider's form, and what it signed into that of its reply."""
+        calls, demands = message.get("tool_calls", []), self._target.demands
+        if details := [*filter(None, map(_detail, message.get("thinking_blocks", ())))]:
+            message["reasoning_details"] = details
+            del message["thinking_blocks"]
+        wants_thinking = self._target.provider.wants_thinking and calls
+        if wants_thinking or Demand.ALL_THOUGHTS in demands:
             message["reasoning_content"] = thought or NO_THOUGHT
-        signatures = [
-            call.pop("provider_specific_fields", None) for call in message.get("tool_calls", ())
-        ]
-        if signatures and not any(signatures) and _CHECKS_CALLS.match(self._target.name):
-            signatures[0] = {"thought_signature": _UNSIGNED}
-        for call, signed in zip(message.get("tool_calls", ()), signatures, strict=True):
+        checks_calls = Demand.SIGNED_CALLS in demands or _CHECKS_CALLS.match(self._target.name)
+        for number, call in enumerate(calls):
             call["id"] = self._target.fit_id(call["id"])
-            if signed and provider.signs_calls:
-                call["extra_content"] = {"google": signed}
+            fields = call.pop("provider_specific_fields", {})
+            signature = fields.get(_SIGNATURE) or (_UNSIGNED if checks_calls and not number else "")
+            if signature:
+                google = {"extra_content": {"google": {_SIGNATURE: signature}}}
+                call |= object_of(parse_json(signature)) or google
 
 
 def _detail(block: JsonDict) -> JsonDict:
@@ -408,15 +409,21 @@ class ChatReader(Reader):
             id=well_formed(text_of(call.get("id"))),
             name=well_formed(text_of(function.get("name"))),
         )
-        google = object_of(object_of(call.get("extra_content")).get("google"))
-        fields = google or object_of(call.get("provider_specific_fields"))
-        if signature := text_of(fields.get("thought_signature")):
+        if signature := _signature_of(call):
             yield StreamChunk(type="signature", data=signature, index=index, name="call")
 
 
 def _function_of(call: JsonDict) -> JsonDict:
     """Return the function of a call, or what takes a text in the place of arguments."""
     return object_of(call.get("function")) or object_of(call.get("custom"))
+
+
+def _signature_of(call: JsonDict) -> str:
+    """Return the signature of a call: Google's alone, others with the fields that hold them."""
+    google = object_of(object_of(call.get("extra_content")).get("google"))
+    held = {name: value for name in _SIGNED if (value := call.get(name))}
+    held = {name: value for name, value in held.items() if _SIGNATURE in json.dumps({name: value})}
+    return text_of(google.get(_SIGNATURE)) or (json.dumps(held) if held else "")
 
 
 def _arguments_of(*places: JsonDict) -> object:

@@ -49,6 +49,9 @@ _WANTED = {
     Demand.ANSWERED_RESULTS: re.compile(
         r"(?i)unexpected role \W?user\W? after role \W?tool|roles must alternate"
     ),
+    Demand.SIGNED_CALLS: re.compile(
+        r"(?i)missing.{1,9}thought[_ ]?signature|thought[_ ]?signature\W.{0,20}(missing|required)"
+    ),
 }
 """What some services want of a conversation, and the words in which they demand it."""
 _EVENTS = "text/event-stream"
