@@ -64,6 +64,8 @@ class ChatFormat(Format):
         tail: JsonDict = {}
         if request.tools and not request.may_call and provider.tool_choice:
             tail["tool_choice"] = "none"
+        if request.tools and Demand.NO_EFFORT in self._target.demands:
+            tail["reasoning_effort"] = "none"
         if request.max_tokens is not None and LENGTH not in omitted:
             tail[provider.length] = self._target.limit(request.max_tokens)
         items = self._history.join(request.messages)

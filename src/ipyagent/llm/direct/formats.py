@@ -55,6 +55,10 @@ class Demand(Enum):
     """An answer between results and the user's words: Mistral's models."""
     SIGNED_CALLS = auto()
     """A signature of the first call of each answer: Gemini's models."""
+    NO_EFFORT = auto()
+    """No reasoning where there are tools: newer models of OpenAI's in the chat format."""
+    RESPONSES = auto()
+    """The Responses format."""
 
 
 @dataclass(frozen=True)
