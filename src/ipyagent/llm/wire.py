@@ -10,7 +10,9 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, chain, groupby
+from typing import TypeVar
 
+from ipyagent.errors import ModelRefusedError
 from ipyagent.json_types import JsonDict, parse_arguments, well_formed
 from ipyagent.phrases import ellipsize
 from ipyagent.schema import (
@@ -33,6 +35,8 @@ _BAD_START = re.compile(r"^(?=[^a-zA-Z_])")  # Gemini
 _LONGEST_NAME = 64
 MAX_NAME = 100
 """Characters of a tool's name that are kept; providers take 64."""
+MAX_BLOCKS = 10_000
+"""Parts of a reply: some services begin one with each piece of a call."""
 
 _BEGIN_OF_THOUGHT = re.compile(r"\s*(<(seed:)?think(ing)?>|\[THINK\]|◁think▷)")
 _END_OF_THOUGHT = re.compile(
@@ -212,6 +216,9 @@ class _Thinking:
     index: int = 0
 
 
+_AnyBlock = TypeVar("_AnyBlock", _Text, _Thinking, _Call)
+
+
 class ReplyBuilder:
     """Folds chunks; `message()` works at any time, so an interrupted reply can be kept.
 
@@ -271,10 +278,17 @@ class ReplyBuilder:
             return None
         return Message(role=Role.ASSISTANT, content=content, maker=self.maker)
 
+    def _begin(self, block: _AnyBlock) -> _AnyBlock:
+        """Add a block; raises ModelRefusedError for one more than a reply may have."""
+        if len(self._blocks) == MAX_BLOCKS:
+            raise ModelRefusedError(f"The reply was ended at {MAX_BLOCKS:,} calls and thoughts.")
+        self._blocks.append(block)
+        return block
+
     def _add_text(self, text: str) -> None:
         last = self._blocks[-1] if self._blocks else None
         if not isinstance(last, _Text):
-            self._blocks.append(last := _Text())
+            last = self._begin(_Text())
         last.pieces.append(text)
 
     def _add_thinking(self, chunk: StreamChunk) -> None:
@@ -287,8 +301,7 @@ class ReplyBuilder:
             or last.index != chunk.index
             or (last.signature and chunk.type == "thinking")
         ):
-            self._thinking = last = _Thinking(index=chunk.index)
-            self._blocks.append(last)
+            self._thinking = last = self._begin(_Thinking(index=chunk.index))
         if encrypted:
             last.encrypted, last.id = chunk.data, chunk.id
         elif chunk.type == "signature":
@@ -305,7 +318,7 @@ class ReplyBuilder:
             if call is None or _read_arguments(call.arguments):
                 call = self._unfinished_call() or call
         if call is None or _begins_another(chunk, call):
-            self._blocks.append(call := _Call(chunk.index))
+            call = self._begin(_Call(chunk.index))
         call.id = call.id or chunk.id
         if not (call.name and any(call.arguments)):
             call.name = chunk.name if chunk.name.startswith(call.name) else call.name + chunk.name

@@ -333,6 +333,18 @@ async def test_nothings_after_a_finish_do_not_put_the_end_off(
     assert said.message().text.strip() == "Hello"
 
 
+async def test_words_after_a_finish_do_not_put_the_end_off_for_ever(
+    request_: ModelRequest,
+) -> None:
+    rest = threading.Event()
+    words = Flood(lambda number: sse(delta(content="x")) if not rest.wait(0.02) else b"")
+    with ModelServer([Reply((*map(sse, HELLO[CHAT]), words), headers=EVENTS)]) as server:
+        said = await ask(client_of(server, timeout=0.5), request_)
+        rest.set()
+    assert said.message().text.startswith("Hellox")
+    assert said.finish_reason == "stop"
+
+
 async def test_a_call_that_is_cut_off_after_a_finish_is_a_broken_connection(
     request_: ModelRequest,
 ) -> None:
