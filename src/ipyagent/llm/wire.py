@@ -225,8 +225,8 @@ class ReplyBuilder:
     Blocks stay in the order in which they began: services that sign thoughts refuse another one.
     A signature named `call` belongs to the call of its index, one named `encrypted` is a thought
     that only the provider can read; any other ends the thought before it. Calls keep the provider's
-    ids if these are given and unique within the reply; other calls are named `{prefix}_1`,
-    `{prefix}_2`, ….
+    ids, the first one where several have the same; others are named `{prefix}_1`, `{prefix}_2`, ….
+    A call that came whole before, with the same id, is left out.
     """
 
     def __init__(self, prefix: str = "call_1") -> None:
@@ -401,7 +401,7 @@ def _goes_on(call: _Call, other: _Call) -> bool:
 
     That is certain only at the end, when no more pieces can have made either whole.
     """
-    is_like = (call.index, call.name) == (other.index, other.name)
+    is_like = (call.index, call.name) == (other.index, other.name) and any(other.arguments)
     is_whole = any(call.arguments) and _read_arguments(other.arguments) is not None
     return is_like and not is_whole and _read_arguments(call.arguments) is None
 

@@ -146,6 +146,9 @@ CALLS: dict[str, tuple[list[Any], list[tuple[str, Any]]]] = {
     "one index, two calls of nothing": (
         [piece("{}", "list_files", id="a"), piece("{}", "list_files", id="b")],
         [("list_files", {})] * 2),
+    "one index, two calls without arguments": (
+        [piece("", "list_files", id="a"), piece("", "list_files", id="b")],
+        [("list_files", {})] * 2),
     "one index, no ids, two tools": (
         [piece(P, "read_file"), piece("{}", "list_files")], [*READ, ("list_files", {})]),
     "one index, no ids, two tools in pieces": (
