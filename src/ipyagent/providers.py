@@ -1,7 +1,7 @@
 """The table of model providers: one row for each, read by every room that knows about providers.
 
 To add a provider, add a row, in the order in which keys are looked for. Choosing a model by key,
-addresses, signatures, errors, telemetry and the explorer's advice follow.
+addresses, errors, telemetry and the explorer's advice follow.
 """
 
 from __future__ import annotations
@@ -26,10 +26,6 @@ class Provider:
     """The model if only `keys[0]` is set; without one, a key chooses nothing."""
     compatible: bool = False
     """Asked through OpenAI's format under LiteLLM's `openai` provider."""
-    signs_thinking: bool = False
-    """Checks signatures of thinking; others refuse the keys that hold them."""
-    signs_calls: bool = False
-    """Checks signatures of tool calls; others refuse the keys that hold them."""
     telemetry_name: str = ""
     """OpenTelemetry's name for it, if that is not LiteLLM's."""
     format: Literal["chat", "messages", ""] = "chat"
@@ -52,8 +48,6 @@ class Provider:
     """A pattern: the ids of calls that it accepts, if not any."""
     wants_thinking: bool = False
     """Wants the thinking that led to a call back, as `reasoning_content`."""
-    details: bool = False
-    """Wants signed and encrypted thoughts back as they came, in `reasoning_details`."""
     too_long: str = ""
     """A pattern: its messages that the conversation is longer than the model's context."""
 
@@ -65,7 +59,6 @@ _ROWS: dict[str, Provider] = {
         "https://api.anthropic.com",
         base_variables=("ANTHROPIC_BASE_URL", "ANTHROPIC_API_BASE"),
         default_model="claude-sonnet-5-5",
-        signs_thinking=True,
         too_long="prompt is too long|exceed context limit|request_too_large",
         format="messages",
         key_header="x-api-key",
@@ -86,7 +79,6 @@ _ROWS: dict[str, Provider] = {
         "https://generativelanguage.googleapis.com/v1beta",
         ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
         default_model="gemini-3.8-flash",
-        signs_calls=True,
         telemetry_name="gcp.gemini",
         too_long="exceeds the maximum number of tokens",
         path="/openai",
@@ -111,7 +103,6 @@ _ROWS: dict[str, Provider] = {
     "openrouter": Provider(
         "https://openrouter.ai/api/v1",
         default_model="openrouter/auto",
-        details=True,
     ),
     "xai": Provider(
         "https://api.x.ai/v1",
@@ -153,7 +144,6 @@ _ROWS: dict[str, Provider] = {
         format="messages",
         direct_at="/anthropic",
         key_header="x-api-key",
-        signs_thinking=True,
         call_ids="[a-zA-Z0-9_-]{1,64}",
     ),
     "zai": Provider("https://api.z.ai/api/paas/v4", tool_choice=False, wants_thinking=True),
@@ -166,7 +156,6 @@ _ROWS: dict[str, Provider] = {
     "vercel_ai_gateway": Provider(
         "https://ai-gateway.vercel.sh/v1",
         ("VERCEL_AI_GATEWAY_API_KEY", "VERCEL_OIDC_TOKEN"),
-        details=True,
     ),
     PROXY: Provider(None, ("OPENAI_API_KEY",), compatible=True),
     "ollama": Provider(
@@ -196,19 +185,16 @@ _ROWS: dict[str, Provider] = {
         length="max_completion_tokens",
         telemetry_name="azure.ai.openai",
     ),
-    "azure_ai": Provider(None, format="", signs_thinking=True),
+    "azure_ai": Provider(None, format=""),
     "bedrock": Provider(
         None,
         format="",
-        signs_thinking=True,
         telemetry_name="aws.bedrock",
         too_long="input is too long for requested model",
     ),
-    "databricks": Provider(None, format="", signs_thinking=True),
+    "databricks": Provider(None, format=""),
     "sagemaker": Provider(None, format=""),
-    "vertex_ai": Provider(
-        None, format="", signs_thinking=True, signs_calls=True, telemetry_name="gcp.vertex_ai"
-    ),
+    "vertex_ai": Provider(None, format="", telemetry_name="gcp.vertex_ai"),
     "watsonx": Provider(None, format="", telemetry_name="ibm.watsonx.ai"),
 }
 
@@ -260,16 +246,6 @@ def default_models() -> dict[str, str]:
         for name, row in PROVIDERS.items()
         if row.default_model
     }
-
-
-def signs_thinking(provider: str) -> bool:
-    """Return whether the provider checks signatures of thinking."""
-    return provider in PROVIDERS and PROVIDERS[provider].signs_thinking
-
-
-def signs_calls(provider: str) -> bool:
-    """Return whether the provider checks signatures of tool calls."""
-    return provider in PROVIDERS and PROVIDERS[provider].signs_calls
 
 
 def telemetry_name(provider: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 from asking import EVENTS
@@ -60,13 +61,18 @@ def worded_answer(text: str) -> Reply:
     return Reply(tuple(map(sse, events)), headers=EVENTS)
 
 
-def signed_call(signature: str) -> Reply:
+def google_form(signature: str) -> dict[str, Any]:
+    """The field of a call that holds Google's signature."""
+    return {"extra_content": {"google": {"thought_signature": signature}}}
+
+
+def signed_call(signature: str, form: Callable[[str], dict[str, Any]] = google_form) -> Reply:
     """A reply in Gemini's form of the chat format: a call with a signature."""
     call = {
         "index": 0,
         "id": f"call_{signature}",
         "type": "function",
         "function": {"name": "list_files", "arguments": "{}"},
-        "extra_content": {"google": {"thought_signature": signature}},
+        **form(signature),
     }
     return stream(delta(tool_calls=[call]), delta(finish_reason="tool_calls"), "[DONE]")

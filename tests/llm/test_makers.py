@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from asking import ask, client_of
 from signed_replies import (
     encrypted_answer,
+    google_form,
     signed_answer,
     signed_call,
     spoken_answer,
@@ -22,7 +24,7 @@ from harness import Lab
 from ipyagent.agent.session.session import Session
 from ipyagent.llm.client import ModelRequest
 from ipyagent.schema import Message, Outcome, Role
-from servers.model_server import ModelServer, Reply, answer, delta, stream
+from servers.model_server import ModelServer, Reply, Request, answer, delta, failure, stream
 
 
 def replies_of(name: str, mark: str) -> list[Reply]:
@@ -119,8 +121,11 @@ DETAILS: list[dict[str, Any]] = [
 ]
 
 
+@pytest.mark.parametrize("provider", ["openrouter", "openai"])
 @pytest.mark.parametrize("is_streamed", [True, False])
-def test_a_gateway_gets_the_details_of_its_reasoning_back(lab: Lab, is_streamed: bool) -> None:
+def test_a_gateway_gets_the_details_of_its_reasoning_back(
+    lab: Lab, is_streamed: bool, provider: str
+) -> None:
     call = {"index": 0, "id": "c", "function": {"name": "list_files", "arguments": "{}"}}
     signature = {k: v for k, v in DETAILS[0].items() if k != "text"}
     reply = stream(
@@ -136,12 +141,92 @@ def test_a_gateway_gets_the_details_of_its_reasoning_back(lab: Lab, is_streamed:
         whole = {"choices": [{"message": message, "finish_reason": "tool_calls"}]}
         reply = Reply((json.dumps(whole).encode(),))
     with ModelServer([reply, *[answer("Done.")] * 2]) as server:
-        for model in ("openrouter/google/gemini-3-pro", "openrouter/x-ai/grok-5"):
+        for model in (f"{provider}/google/gemini-3-pro", f"{provider}/x-ai/grok-5"):
             settings = {"api_key": "sk-canary-0123456789abcdef", "stream": is_streamed}
             assert lab.run([], model=client_of(server, model, **settings)).error is None
         own, other = (request.body["messages"] for request in server.requests[1:])
     assert [m["reasoning_details"] for m in own if m["role"] == "assistant"] == [DETAILS]
     assert all("reasoning_details" not in message for message in other)
+
+
+FORMS: list[Callable[[str], dict[str, Any]]] = [
+    google_form,
+    lambda signature: {"extra_content": {"vertex": {"thought_signature": signature}}},
+    lambda signature: {"provider_specific_fields": {"thought_signature": signature}},
+    lambda signature: {"thought_signature": signature},
+]
+MISSING = [
+    "Function call is missing a thought_signature in functionCall parts. This is required for "
+    "tools to work correctly. Additional data, function call `default_api:list_files`, position 2.",
+    "Unable to submit request because function call `list_files` is missing a 'thought_signature'.",
+]
+
+
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [
+        ("openai/gemini-3.6-flash", MISSING[0]),
+        ("openai/google/gemini-3", MISSING[0]),
+        ("hosted_vllm/fast", MISSING[1]),
+    ],
+)
+@pytest.mark.parametrize("form", FORMS)
+def test_gemini_under_another_name_gets_its_signatures_back(
+    lab: Lab, model: str, words: str, form: Callable[[str], dict[str, Any]]
+) -> None:
+    """Also in the place of those that calls of other models do not have."""
+    replies = [signed_call(f"SIG{number}", form) for number in (1, 2)]
+    replies = [replies[0], answer("Done."), replies[1], answer("Done.")]
+    called = '"thought_signature": "'
+
+    def check(request: Request) -> Reply:
+        said = [each for each in request.body["messages"] if "tool_calls" in each]
+        if all(called in json.dumps(each["tool_calls"][0]) for each in said):
+            return replies.pop(0)
+        return failure(400, words)
+
+    with ModelServer([answer(calls=[("list_files", {})] * 2), answer("Done.")]) as other:
+        lab.run([], model=client_of(other))
+    with ModelServer([check] * 9) as server:
+        for _ in range(2):
+            run = lab.run([], model=client_of(server, model))
+            assert run.outcome is Outcome.SUCCESS, run.error
+        sent = server.requests[-1].body["messages"]
+    first, *own = (each["tool_calls"][0] for each in sent if "tool_calls" in each)
+    assert "skip_thought_signature_validator" in json.dumps(first)
+    fields = [{k: call[k] for k in call.keys() - {"id", "type", "function"}} for call in own]
+    assert fields == [form("SIG1"), form("SIG2")]
+
+
+def test_a_signature_that_comes_with_each_piece_is_one(lab: Lab) -> None:
+    signed = FORMS[0]("SIG")
+    function = {"name": "list_files", "arguments": "{"}
+    rest = {"function": {"arguments": "}"}}
+    pieces = [{"id": "a", "function": function}, rest]
+    events = [delta(tool_calls=[{"index": 0} | piece | signed]) for piece in pieces]
+    with ModelServer([stream(*events, delta(finish_reason="stop")), answer("Done.")]) as server:
+        lab.run([], model=client_of(server))
+        sent = server.requests[-1].body["messages"]
+    assert [call["extra_content"] for each in sent for call in each.get("tool_calls", ())] == [
+        signed["extra_content"]
+    ]
+
+
+def test_a_proxy_gets_the_thinking_blocks_back_that_it_sent(lab: Lab) -> None:
+    blocks = [
+        {"type": "thinking", "thinking": "hm", "signature": "SIG"},
+        {"type": "redacted_thinking", "data": "SECRET"},
+    ]
+    call = {"index": 0, "id": "c", "function": {"name": "list_files", "arguments": "{}"}}
+    reply = stream(
+        delta(thinking_blocks=blocks), delta(tool_calls=[call]), delta(finish_reason="tool_calls")
+    )
+    refusal = failure(400, "messages.2.thinking_blocks: Extra inputs are not permitted")
+    with ModelServer([reply, refusal, answer("Done.")]) as server:
+        run = lab.run([], model=client_of(server, "proxy/claude"))
+        assert run.outcome is Outcome.SUCCESS, run.error
+        sent = [request.body["messages"][-2] for request in server.requests[1:]]
+    assert [each.get("thinking_blocks") for each in sent] == [blocks, None]
 
 
 def test_an_answer_of_blanks_goes_to_nobody(lab: Lab) -> None:

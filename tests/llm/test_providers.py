@@ -44,8 +44,6 @@ ROW = Provider(
     ("FEATHERLESS_KEY",),
     ("FEATHERLESS_BASE",),
     default_model="big",
-    signs_thinking=True,
-    signs_calls=True,
     telemetry_name="featherless.models",
     too_long="my beak is full",
 )
@@ -105,13 +103,12 @@ def test_its_key_goes_to_its_address_and_to_no_address_that_turned_up_later() ->
         destination(NAME, LLMConfig(), late, {})
 
 
-@pytest.mark.parametrize("signs", [True, False])
-async def test_it_is_sent_the_signatures_that_it_checks(signs: bool, row: Provider) -> None:
-    PROVIDERS[NAME] = replace(row, signs_thinking=signs, signs_calls=signs)
+@pytest.mark.usefixtures("row")
+async def test_it_is_sent_what_it_signed() -> None:
     with ModelServer([answer("Fine")]) as server:
         assert (await send(server)).message().text == "Fine"
     (sent,) = server.requests
-    assert sent.raw.count(b"SIG") == (2 if signs else 0)
+    assert sent.raw.count(b"SIG") == 2
 
 
 @pytest.mark.usefixtures("row")

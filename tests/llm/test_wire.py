@@ -325,14 +325,14 @@ def test_a_parse_error_says_where_and_shows_an_excerpt() -> None:
     [
         (["a", "b"], ["a", "b"]),
         (["", ""], ["call_1_1", "call_1_2"]),
-        (["a", "a"], ["call_1_1", "call_1_2"]),
+        (["a", "a"], ["a", "call_1_2"]),
         (["call_1_2", ""], ["call_1_2", "call_1_2_"]),
     ],
 )
 def test_ids_are_unique_and_the_providers_where_they_can_be(
     ids: list[str], expected: list[str]
 ) -> None:
-    chunks = [call("{}", index=i, ref=given, name="f") for i, given in enumerate(ids)]
+    chunks = [call(f'{{"n": {i}}}', index=i, ref=given, name="f") for i, given in enumerate(ids)]
     assert [c.id for c in built(*chunks).tool_calls] == expected
 
 
@@ -341,6 +341,8 @@ def test_calls_that_share_an_index_stay_apart() -> None:
     unnamed = [call('{"n": 1}', name="f"), call('{"n": 2}', name="f")]
     assert [c.arguments for c in built(*chunks).tool_calls] == [{"n": 1}, {"n": 2}]
     assert [c.arguments for c in built(*unnamed).tool_calls] == [{"n": 1}, {"n": 2}]
+    broken = [call('{"n"', ref="a", name="f"), call('{"n": 2}', ref="b", name="f")]
+    assert [c.arguments for c in built(*broken).tool_calls] == [{}, {"n": 2}]
 
 
 def test_a_call_without_a_name_is_not_executed() -> None:

@@ -4,6 +4,7 @@ import base64
 import json
 import random
 import string
+import weakref
 from typing import Any
 from urllib.parse import quote
 
@@ -225,6 +226,22 @@ def test_what_a_provider_or_a_picture_needs_verbatim_is_not_touched() -> None:
 def test_a_block_of_an_unknown_kind_is_clean_too() -> None:
     block = OpaqueContent.model_validate({"type": "new", "said": {"x": TOKENS["GitHub"]}})
     assert BY_LOOKS.record(block).to_dict() == {"type": "new", "said": {"x": HIDDEN}}
+
+
+class Reply(str):
+    """A text of which one can tell whether it is still held."""
+
+
+@pytest.mark.parametrize("length", [5, 5_000])
+def test_texts_that_were_looked_at_are_not_kept_for_ever(length: int) -> None:
+    redactor, first = Redactor(), Reply("word " * length)
+    held = weakref.ref(first)
+    assert redactor.text(first) == first
+    del first
+    assert held() is not None
+    for number in range(600):
+        redactor.text(f"{number} " * length)
+    assert held() is None
 
 
 # Time ---------------------------------------------------------------------------------------------

@@ -143,6 +143,23 @@ def test_arguments_left_out_get_the_functions_own_defaults() -> None:
     assert "d: " in problem(arguments, {"d": 0})
 
 
+def test_the_model_reads_defaults_that_are_lists_and_objects() -> None:
+    defaults = {"a": [1, 2], "b": [], "c": {"x": 1}, "d": ["north", None]}
+
+    def take(
+        a: list[int] = defaults["a"],
+        b: list[int] = defaults["b"],
+        c: dict[str, int] = defaults["c"],
+        d: list[str | None] | None = defaults["d"],
+        e: list[int] = [0] * 1_000,
+    ) -> None:
+        """Take."""
+
+    properties = signature_schema(take).schema["properties"]
+    sent = {name: each["default"] for name, each in properties.items() if "default" in each}
+    assert sent == defaults
+
+
 def test_a_field_without_a_default_is_required() -> None:
     def take(a: int = Field(ge=1)) -> None:
         """Take."""

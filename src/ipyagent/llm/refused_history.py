@@ -20,7 +20,7 @@ NOTE = "[left out: the service refused it]"
 
 _PATH = re.compile(r"\b(messages|input)\b((?:(?: ->|[^\w\s]{1,4})\s?\w+)+)")
 _THOUGHTS = re.compile(
-    r"(?i)signature|encrypted|redacted|\brs_\w"
+    r"(?i)signature|encrypted|redacted|\brs_\w|thinking_blocks|reasoning_details"
     r"|(thinking|reasoning)\b.*\b(block|item)|\b(block|item)s?\b.*(thinking|reasoning)"
 )
 _SETTINGS = re.compile(r"(?i)effort|budget|\binclude\b")
@@ -28,7 +28,9 @@ _OF_IMAGES = re.compile(
     r"(?i)(?<![-\w])(images?|image_urls?|input_image|vision|multi-?modal)(?![-\w])"
     r"(?! (model|generation))"
 )
-_IS_SIGNED = re.compile('"(signature|encrypted_content|thought_signature|redacted_thinking)"')
+_IS_SIGNED = re.compile(
+    '"(signature|encrypted_content|thought_signature|redacted_thinking|reasoning_details)"'
+)
 _IMAGES = {"image", "image_url", "input_image"}
 _CALLS = {"tool_use", "function", "function_call"}
 

@@ -140,7 +140,7 @@ def _phrase(status: int) -> str:
 
 
 class EventTooLargeError(Exception):
-    """A service sent more bytes in one piece than may be in one."""
+    """A service sent more bytes in one piece, or without an answer in them, than it may."""
 
-    def __init__(self, most: int) -> None:
-        super().__init__(f"more than {most // 2**20} MB came in one piece")
+    def __init__(self, most: int, how: str = "in one piece") -> None:
+        super().__init__(f"more than {most // 2**20} MB came {how}")

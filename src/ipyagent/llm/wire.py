@@ -8,9 +8,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import accumulate, chain, groupby
+from typing import TypeVar
 
+from ipyagent.errors import ModelRefusedError
 from ipyagent.json_types import JsonDict, parse_arguments, well_formed
 from ipyagent.phrases import ellipsize
 from ipyagent.schema import (
@@ -33,6 +35,8 @@ _BAD_START = re.compile(r"^(?=[^a-zA-Z_])")  # Gemini
 _LONGEST_NAME = 64
 MAX_NAME = 100
 """Characters of a tool's name that are kept; providers take 64."""
+MAX_BLOCKS = 10_000
+"""Parts of a reply: some services begin one with each piece of a call."""
 
 _BEGIN_OF_THOUGHT = re.compile(r"\s*(<(seed:)?think(ing)?>|\[THINK\]|◁think▷)")
 _END_OF_THOUGHT = re.compile(
@@ -196,6 +200,7 @@ class _Text:
 
 @dataclass
 class _Call:
+    index: int
     id: str = ""
     name: str = ""
     arguments: list[str] = field(default_factory=list)
@@ -211,14 +216,17 @@ class _Thinking:
     index: int = 0
 
 
+_AnyBlock = TypeVar("_AnyBlock", _Text, _Thinking, _Call)
+
+
 class ReplyBuilder:
     """Folds chunks; `message()` works at any time, so an interrupted reply can be kept.
 
     Blocks stay in the order in which they began: services that sign thoughts refuse another one.
     A signature named `call` belongs to the call of its index, one named `encrypted` is a thought
     that only the provider can read; any other ends the thought before it. Calls keep the provider's
-    ids if these are given and unique within the reply; other calls are named `{prefix}_1`,
-    `{prefix}_2`, ….
+    ids, the first one where several have the same; others are named `{prefix}_1`, `{prefix}_2`, ….
+    A call that came whole before, with the same id, is left out.
     """
 
     def __init__(self, prefix: str = "call_1") -> None:
@@ -230,8 +238,8 @@ class ReplyBuilder:
         self._blocks: list[_Text | _Thinking | _Call] = []
         self._thinking: _Thinking | None = None
         """The last thought."""
-        self._at: dict[tuple[int, str], _Call] = {}
-        """Calls by index and id; without an id, the last of an index."""
+        self._at: dict[int | str, _Call] = {}
+        """Calls by id, and the last one of each index."""
 
     def add(self, chunk: StreamChunk) -> None:
         """Add the next chunk."""
@@ -239,7 +247,8 @@ class ReplyBuilder:
             case "content":
                 self._add_text(chunk.data)
             case "signature" if chunk.name == "call":
-                if call := self._at.get((chunk.index, "")):
+                call = self._at.get(chunk.index)
+                if call and not call.signature.endswith(chunk.data):  # some send it with each piece
                     call.signature += chunk.data
             case "thinking" | "signature":
                 self._add_thinking(chunk)
@@ -253,25 +262,33 @@ class ReplyBuilder:
 
     def message(self) -> Message | None:
         """Return the reply so far, its blocks in their order; None if it is empty."""
-        calls = iter(self._tool_calls())
+        joined = self._join_calls()
+        calls = self._tool_calls([each for each in joined if isinstance(each, _Call)])
         blocks: list[Block] = []
-        for each in self._blocks:
+        for each in joined:
             match each:
                 case _Text() if text := well_formed("".join(each.pieces)):
                     blocks += _split_thought(text)
                 case _Thinking():
                     blocks.append(_thought(each))
-                case _Call():
-                    blocks.append(next(calls))
+                case _Call() if call := next(calls):
+                    blocks.append(call)
         content = tuple(blocks)
         if not any(not isinstance(b, TextContent) or b.text.strip() for b in content):
             return None
         return Message(role=Role.ASSISTANT, content=content, maker=self.maker)
 
+    def _begin(self, block: _AnyBlock) -> _AnyBlock:
+        """Add a block; raises ModelRefusedError for one more than a reply may have."""
+        if len(self._blocks) == MAX_BLOCKS:
+            raise ModelRefusedError(f"The reply was ended at {MAX_BLOCKS:,} calls and thoughts.")
+        self._blocks.append(block)
+        return block
+
     def _add_text(self, text: str) -> None:
         last = self._blocks[-1] if self._blocks else None
         if not isinstance(last, _Text):
-            self._blocks.append(last := _Text())
+            last = self._begin(_Text())
         last.pieces.append(text)
 
     def _add_thinking(self, chunk: StreamChunk) -> None:
@@ -284,8 +301,7 @@ class ReplyBuilder:
             or last.index != chunk.index
             or (last.signature and chunk.type == "thinking")
         ):
-            self._thinking = last = _Thinking(index=chunk.index)
-            self._blocks.append(last)
+            self._thinking = last = self._begin(_Thinking(index=chunk.index))
         if encrypted:
             last.encrypted, last.id = chunk.data, chunk.id
         elif chunk.type == "signature":
@@ -295,32 +311,50 @@ class ReplyBuilder:
 
     def _add_call(self, chunk: StreamChunk) -> None:
         """Add a piece of a call: that of its id, or the last of its index."""
-        call = self._at.get((chunk.index, chunk.id)) or self._at.get((chunk.index, ""))
-        if call is None and not (chunk.id or chunk.name):
+        call = self._at.get(chunk.id or chunk.index) or self._at.get(chunk.index)
+        if not (chunk.id or chunk.name):
             if not chunk.data:
                 return
-            call = self._unfinished_call()
+            if call is None or _read_arguments(call.arguments):
+                call = self._unfinished_call() or call
         if call is None or _begins_another(chunk, call):
-            self._blocks.append(call := _Call())
+            call = self._begin(_Call(chunk.index))
         call.id = call.id or chunk.id
         if not (call.name and any(call.arguments)):
             call.name = chunk.name if chunk.name.startswith(call.name) else call.name + chunk.name
         call.arguments.append(chunk.data)
-        self._at[chunk.index, ""] = self._at[chunk.index, call.id] = call
+        self._at[chunk.index] = self._at[chunk.id or chunk.index] = call
 
     def _unfinished_call(self) -> _Call | None:
         """Return the last call if its arguments are not whole: some servers number these anew."""
         last = self._blocks[-1] if self._blocks else None
-        return last if isinstance(last, _Call) and not _is_whole(last.arguments) else None
+        return last if isinstance(last, _Call) and not _read_arguments(last.arguments) else None
 
-    def _tool_calls(self) -> list[ToolCall]:
-        calls: list[ToolCall] = []
-        made = [each for each in self._blocks if isinstance(each, _Call)]
-        given_ids = [call.id for call in made]
-        used_ids = set(given_ids)
+    def _join_calls(self) -> list[_Text | _Thinking | _Call]:
+        """Return the blocks, with each call that turned out to go on with the last one joined."""
+        joined: list[_Text | _Thinking | _Call] = []
+        for each in self._blocks:
+            last = joined[-1] if joined else None
+            if not isinstance(each, _Call):
+                joined.append(each)
+            elif isinstance(last, _Call) and _goes_on(last, each):
+                last.arguments += each.arguments
+                last.signature = last.signature or each.signature
+            else:
+                joined.append(replace(each, arguments=[*each.arguments]))
+        return joined
+
+    def _tool_calls(self, made: list[_Call]) -> Iterator[ToolCall | None]:
+        """Yield the calls; None for one that came before, with the same id."""
+        used_ids, seen = {call.id for call in made}, set[str]()
         for number, call in enumerate(made, start=1):
-            own = call.id if given_ids.count(call.id) == 1 else ""
             arguments, problem = parse_arguments(_last_object(call.arguments))
+            mark = json.dumps([call.id, call.name, arguments, problem])
+            if call.id and mark in seen:
+                yield None
+                continue
+            own = "" if call.id in seen else call.id
+            seen |= {call.id, mark}
             name = well_formed(call.name) or "unknown"
             if not call.name:
                 problem = "the call does not name a tool"
@@ -329,16 +363,13 @@ class ReplyBuilder:
                 name = ellipsize(name, MAX_NAME)
             if self.finish_reason == "length":
                 problem = CUT
-            calls.append(
-                ToolCall(
-                    id=well_formed(own) or _free(f"{self._prefix}_{number}", used_ids),
-                    name=name,
-                    arguments=arguments,
-                    parse_error=problem,
-                    thought_signature=well_formed(call.signature) or None,
-                )
+            yield ToolCall(
+                id=well_formed(own) or _free(f"{self._prefix}_{number}", used_ids),
+                name=name,
+                arguments=arguments,
+                parse_error=problem,
+                thought_signature=well_formed(call.signature) or None,
             )
-        return calls
 
 
 def _thought(block: _Thinking) -> ThinkingContent:
@@ -358,16 +389,30 @@ def _begins_another(chunk: StreamChunk, call: _Call) -> bool:
     if not chunk.name or not call.name:
         return False
     if chunk.id and call.id:
-        is_other = chunk.id != call.id
-        return is_other or (chunk.name != call.name and _is_whole(call.arguments))
+        is_new = (chunk.name, chunk.index) != (call.name, call.index)
+        return chunk.id != call.id or (is_new and _read_arguments(call.arguments) is not None)
     if chunk.name != call.name:
         return any(call.arguments)
-    return _is_whole(call.arguments) and chunk.data != "".join(call.arguments)
+    return bool(_read_arguments(call.arguments)) and chunk.data != "".join(call.arguments)
 
 
-def _is_whole(pieces: list[str]) -> bool:
+def _goes_on(call: _Call, other: _Call) -> bool:
+    """Return whether the other call is the rest of this one: some servers send ids with each piece.
+
+    That is certain only at the end, when no more pieces can have made either whole.
+    """
+    is_like = (call.index, call.name) == (other.index, other.name) and any(other.arguments)
+    is_whole = any(call.arguments) and _read_arguments(other.arguments) is not None
+    return is_like and not is_whole and _read_arguments(call.arguments) is None
+
+
+def _read_arguments(pieces: list[str]) -> JsonDict | None:
+    """Return the object that a call's arguments are; None until they are whole."""
     last = next((piece for piece in reversed(pieces) if piece.strip()), "")
-    return last.rstrip().endswith("}") and bool(parse_arguments("".join(pieces))[0])
+    if not last.rstrip().endswith("}"):
+        return None
+    arguments, problem = parse_arguments("".join(pieces))
+    return None if problem else arguments
 
 
 def _last_object(pieces: list[str]) -> str:
@@ -380,7 +425,7 @@ def _last_object(pieces: list[str]) -> str:
     if len(filled) > 2 and text[0] == "{" and all(map(str.startswith, filled[1:], filled)):
         return filled[-1]
     before = "".join(filled[:-1])
-    if before and filled[-1].startswith(before) and _is_whole(filled[-1:]):
+    if before and filled[-1].startswith(before) and _read_arguments(filled[-1:]):
         return filled[-1]
     try:
         value, end = _DECODER.raw_decode(text)

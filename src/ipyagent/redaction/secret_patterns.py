@@ -31,7 +31,10 @@ _SURE = re.compile(
     rf"|(?:^|_){_ACCOUNTS}_?(?:pass|pwd?)(?:_?[0-9]+)?$"
     r"|secrets?(?:_?(?:key|token|access|value).*|_?[0-9]+)?$"
     r"|(?:auth|access|refresh|bearer|session|api|hf|github|gitlab|slack|bot)_?tokens?(?:_|$)"
-    r"|(?:^|_)(?:pwd|bearer)(?:_|$)",
+    r"|(?:^|_)(?:pwd|bearer)(?:_|$)"
+    r"|(?:auth|login|session|remember_?me)_?cookies?$"
+    r"|(?:^|_)(?:git(?:hub|lab)?|g[hl]|azure|devops|ado|ext|docker|jira|personal|access|user)"
+    r"_?pats?$",
     re.IGNORECASE,
 )
 _MAYBE = re.compile(

@@ -12,7 +12,7 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from typing import NamedTuple, TypeGuard
 
 from ipyagent.json_types import JsonDict, well_formed
@@ -21,6 +21,7 @@ from ipyagent.tools.schema_references import REFERRING, References, Schema, merg
 
 _WIDTH = 200  # characters of a condition that has no words
 _MOST = 10  # parts of a condition
+_DEFAULTS = 50  # values of a default
 _DEPTH = 3
 _NAMES = {
     str: "string",
@@ -420,7 +421,10 @@ class Converter:
         if 0 < len(choices) <= self.limits.choices and all(map(self._is_short, choices)):
             new["enum"] = choices
         default = schema.get("default")
-        if default is not None and self._is_short(default):
+        parts = default if isinstance(default, list) else [default]
+        if isinstance(default, dict):
+            parts = [*chain(*default.items())]
+        if default is not None and len(parts) <= _DEFAULTS and all(map(self._is_short, parts)):
             new["default"] = default
         return new
 

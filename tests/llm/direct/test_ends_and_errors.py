@@ -194,6 +194,24 @@ async def test_a_field_that_is_named_twice_is_read(request_: ModelRequest) -> No
     assert (said.message().text, said.finish_reason) == ("Hello", "stop")
 
 
+@pytest.mark.parametrize(
+    "sign",
+    [
+        b"data: : keepalive\n\n", b"data: :\n\n", b"data:: ping\r\n\r\n", b"data: ping\n\n",
+        b"data: : OPENROUTER PROCESSING\n", b"data: data: : x\n\n", b"data: [HEARTBEAT]\n\n",
+        b"event: ping\ndata: : \n\n", b"id: 1\ndata: keep-alive\n\n",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("model", [CHAT, MESSAGES, RESPONSES])
+async def test_signs_of_life_between_chunks_are_ignored(
+    model: str, sign: bytes, request_: ModelRequest
+) -> None:
+    frames = [each for event in HELLO[model] for each in (sign, sse(event))]
+    with ModelServer([Reply((*frames, sign), headers=EVENTS)] * 2) as server:
+        assert (await ask(client_of(server, model), request_)).message().text == "Hello"
+        assert len(server.requests) == 1
+
+
 @pytest.mark.parametrize("word", ["null", "None", "FINISH_REASON_UNSPECIFIED"])
 async def test_a_word_for_no_reason_is_no_end(word: str, request_: ModelRequest) -> None:
     """A reply that is cut off after it would be taken for a complete one."""
@@ -313,6 +331,18 @@ async def test_nothings_after_a_finish_do_not_put_the_end_off(
         said = await ask(client_of(server, timeout=PATIENCE), request_)
         rest.set()
     assert said.message().text.strip() == "Hello"
+
+
+async def test_words_after_a_finish_do_not_put_the_end_off_for_ever(
+    request_: ModelRequest,
+) -> None:
+    rest = threading.Event()
+    words = Flood(lambda number: sse(delta(content="x")) if not rest.wait(0.02) else b"")
+    with ModelServer([Reply((*map(sse, HELLO[CHAT]), words), headers=EVENTS)]) as server:
+        said = await ask(client_of(server, timeout=0.5), request_)
+        rest.set()
+    assert said.message().text.startswith("Hellox")
+    assert said.finish_reason == "stop"
 
 
 async def test_a_call_that_is_cut_off_after_a_finish_is_a_broken_connection(

@@ -111,6 +111,49 @@ CALLS: dict[str, tuple[list[Any], list[tuple[str, Any]]]] = {
     "one index, one id, two tools": (
         [piece(P, "read_file", id="a"), piece("{}", "list_files", id="a")],
         [*READ, ("list_files", {})]),
+    "one id, two tools, one after the other": (
+        [piece("{}", "list_files", id="a"), piece(P, "read_file", id="a", index=1)],
+        [("list_files", {}), *READ]),
+    "one id, two indexes": (
+        [piece("", "read_file", id="a"), piece(P, id="a", index=1)], READ),
+    "one id, two indexes, arguments in pieces": (
+        [piece("", "read_file", id="a"), piece(P[:5], id="a", index=1), piece(P[5:], index=1),
+         piece("{}", "list_files", id="b", index=2)], [*READ, ("list_files", {})]),
+    "one id, two indexes, with the name again": (
+        [piece(P[:5], "read_file", id="a"), piece(P[5:], "read_file", id="a", index=1)], READ),
+    "the whole call twice, at two indexes": (
+        [piece(P, "read_file", id="a"), piece(P, "read_file", id="a", index=1)], READ),
+    "the whole call twice, at two indexes, with other blanks and in pieces": (
+        [piece("", "read_file", id="a"), piece(P), piece("", "read_file", id="a", index=1),
+         piece(P[:9], index=1), piece(P.replace(" ", "")[8:], index=1)], READ),
+    "the whole call three times, without an index": (
+        [piece("{}", "list_files", id="a", index=None)] * 3, [("list_files", {})]),
+    "one id, two indexes, other arguments": (
+        [piece(P, "read_file", id="a"), piece(Q, "read_file", id="a", index=1)],
+        [*READ, ("read_file", B)]),
+    "a new id and the name with each piece": (
+        [piece("", "read_file", id="a"), piece(P[:4], "read_file", id="b"),
+         piece(P[4:9], "read_file", id="c"), piece(P[9:], "read_file", id="d")], READ),
+    "a new id and the name with each piece, two calls": (
+        [piece(P[:4], "read_file", id="a"), piece(P[4:], "read_file", id="b"),
+         piece(Q[:4], "read_file", id="c"), piece(Q[4:], "read_file", id="d")],
+        [*READ, ("read_file", B)]),
+    "a new id and the name, amid an object in the object": (
+        [piece('{"a": ', "run", id="a"), piece('{"b": 1}', "run", id="b"), piece("}", id="b")],
+        [("run", {"a": {"b": 1}})]),
+    "a new id and the name with the arguments": (
+        [piece("", "read_file", id="a"), piece(P, "read_file", id="b")], READ),
+    "one index, two calls of nothing": (
+        [piece("{}", "list_files", id="a"), piece("{}", "list_files", id="b")],
+        [("list_files", {})] * 2),
+    "one index, two calls without arguments": (
+        [piece("", "list_files", id="a"), piece("", "list_files", id="b")],
+        [("list_files", {})] * 2),
+    "one index, no ids, two tools": (
+        [piece(P, "read_file"), piece("{}", "list_files")], [*READ, ("list_files", {})]),
+    "one index, no ids, two tools in pieces": (
+        [piece("", "list_files"), piece("{}"), piece("", "read_file"), piece(P)],
+        [("list_files", {}), *READ]),
     "an index of text": (
         [piece("{}", "list_files", id="a", index="0"), piece(P, "read_file", id="b", index="1")],
         [("list_files", {}), *READ]),

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from asking import KEY, ask, client_of, make_client
+from signed_replies import worded_answer
 
 from ipyagent.config import LLMConfig
 from ipyagent.errors import ModelRefusedError
@@ -223,14 +224,17 @@ def test_a_call_without_a_thought_has_a_blank_one_where_it_is_wanted(provider: s
     assert said["reasoning_content"] == " "
 
 
-def test_gemini_gets_its_signature_back(talk: ModelRequest) -> None:
+@pytest.mark.parametrize("provider", ["gemini", "openai", "proxy", "hosted_vllm"])
+def test_gemini_gets_its_signature_back_whatever_it_is_called(
+    provider: str, talk: ModelRequest
+) -> None:
     signed = CALL.model_copy(update={"thought_signature": "SIG"})
     message = Message(role=Role.ASSISTANT, content=(signed,), maker=SAID.maker)
-    request = replace(talk, messages=(message,))
-    (said,) = body_of(ChatFormat(target("gemini")), request)["messages"]
-    assert said["tool_calls"][0]["extra_content"] == {"google": {"thought_signature": "SIG"}}
-    (said,) = body_of(ChatFormat(target("openai")), request)["messages"]
-    assert "SIG" not in json.dumps(said)
+    for maker in (SAID.maker, "another"):
+        request = replace(talk, messages=(message,))
+        (said,) = body_of(ChatFormat(target(provider, maker=maker)), request)["messages"]
+        sent = said["tool_calls"][0].get("extra_content")
+        assert sent == ({"google": {"thought_signature": "SIG"}} if maker == SAID.maker else None)
 
 
 def test_ids_of_others_are_made_acceptable_to_anthropic() -> None:
@@ -323,6 +327,37 @@ async def test_a_setting_that_a_service_refuses_is_left_out_from_then_on(
     assert name in first
     assert name not in second
     assert third == second
+
+
+async def test_an_effort_that_a_model_refuses_beside_tools_is_none_from_then_on(
+    request_: ModelRequest,
+) -> None:
+    words = (
+        "Function tools with reasoning_effort are not supported for gpt-5.6-terra in "
+        "/v1/chat/completions. To use function tools, use /v1/responses or set reasoning_effort "
+        "to 'none'."
+    )
+    with ModelServer([failure(400, words), *[answer("ok")] * 4]) as server:
+        client = client_of(server, "openai/gpt-5.6-terra")
+        for request in (request_, request_, replace(request_, tools=())):
+            assert (await ask(client, request)).message().text == "ok"
+        efforts = [sent.body.get("reasoning_effort") for sent in server.requests]
+        await ask(client_of(server, "openai/another"), request_)
+        assert "reasoning_effort" not in server.requests[-1].body
+    assert efforts == [None, "none", "none", None]
+
+
+@pytest.mark.parametrize("status", [400, 404])
+async def test_a_model_that_takes_only_responses_is_asked_so_from_then_on(
+    status: int, request_: ModelRequest
+) -> None:
+    words = "This model is only supported in v1/responses and not in v1/chat/completions."
+    with ModelServer([failure(status, words), *[worded_answer("ok")] * 2]) as server:
+        client = client_of(server, "openai/gpt-6-codex")
+        for _ in range(2):
+            assert (await ask(client, request_)).message().text == "ok"
+        paths = [sent.path.rpartition("/")[2] for sent in server.requests]
+    assert paths == ["completions", "responses", "responses"]
 
 
 async def test_anthropics_limit_cannot_be_left_out_but_lowered(request_: ModelRequest) -> None:

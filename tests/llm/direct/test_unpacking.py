@@ -13,7 +13,8 @@ from asking import EVENTS, HELLO, ask, client_of, failed
 
 from ipyagent.errors import ModelError, ModelRefusedError
 from ipyagent.llm.client import ModelRequest
-from servers.model_server import ModelServer, Reply
+from ipyagent.llm.direct.deadline import Deadline
+from servers.model_server import ModelServer, Reply, delta, sse
 
 PACKERS: dict[str, Callable[[bytes], bytes]] = {
     "gzip": lambda data: gzip.compress(data, 9),
@@ -64,6 +65,37 @@ async def test_a_few_packed_bytes_take_no_memory(
         assert growth < MOST, (encoding, layers)
         told = "unasked" if layers > 1 else "more than 8 MB came in one piece"
         assert told in str(error), (encoding, layers)
+
+
+NOTHING = {
+    "comments": b":\n",
+    "lines of data": b"data:\n",
+    "objects": b"data: {}\n\n",
+    "deltas": sse(delta()),
+    "roles": sse(delta(role="assistant", content="")),
+    "counts": sse({"choices": [], "usage": {"prompt_tokens": 1}}),
+    "pieces of nothing": sse({"choices": [{"delta": {"tool_calls": {"index": 0}}}]}),
+}
+
+
+@pytest.mark.parametrize("kind", NOTHING)
+async def test_bytes_without_an_answer_are_ended_long_before_the_timeout(
+    kind: str, request_: ModelRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Deadline, "most", 1024**2)
+    event = NOTHING[kind]
+    with ModelServer([packed(event * (3 * 1024**2 // len(event)), "gzip")]) as server:
+        error, _ = await failed(client_of(server), request_)
+    assert "was ended: more than 1 MB came without an answer" in str(error)
+
+
+async def test_calls_without_end_take_no_memory(request_: ModelRequest) -> None:
+    pieces = ({"index": number, "id": f"{number}"} for number in range(30_000))
+    events = (sse({"choices": [{"delta": {"tool_calls": [piece]}}]}) for piece in pieces)
+    with ModelServer([packed(b"".join(events), "gzip")]) as server:
+        error, growth = await measure(client_of(server), request_)
+    assert growth < MOST
+    assert "10,000 calls" in str(error)
 
 
 async def test_the_library_unpacks_all_of_it(bombs: dict[tuple[str, int], Reply]) -> None:

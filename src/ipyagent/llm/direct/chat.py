@@ -39,6 +39,9 @@ _READ = "(results read)"
 
 
 _CHECKS_CALLS = re.compile(r"gemini-([3-9]|\d\d)")
+_SIGNATURE = "thought_signature"
+_SIGNED = ("extra_content", "provider_specific_fields", _SIGNATURE)
+"""Fields of a call that may hold its signature."""
 _UNSIGNED = "skip_thought_signature_validator"
 """Stands for the signature of a call that another model made, where the first call of an answer
 must have one. Source: https://ai.google.dev/gemini-api/docs/thought-signatures."""
@@ -61,6 +64,8 @@ class ChatFormat(Format):
         tail: JsonDict = {}
         if request.tools and not request.may_call and provider.tool_choice:
             tail["tool_choice"] = "none"
+        if request.tools and Demand.NO_EFFORT in self._target.demands:
+            tail["reasoning_effort"] = "none"
         if request.max_tokens is not None and LENGTH not in omitted:
             tail[provider.length] = self._target.limit(request.max_tokens)
         items = self._history.join(request.messages)
@@ -85,24 +90,22 @@ class ChatFormat(Format):
         return wired
 
     def _adapt_answer(self, message: dict[str, Any], thought: str) -> None:
-        """Bring an answer into the provider's form: foreign signatures would be refused."""
-        provider = self._target.provider
-        if not provider.signs_thinking:
-            blocks = message.pop("thinking_blocks", ())
-            if provider.details and (details := [*filter(None, map(_detail, blocks))]):
-                message["reasoning_details"] = details
-        wants_thinking = provider.wants_thinking and "tool_calls" in message
-        if wants_thinking or Demand.ALL_THOUGHTS in self._target.demands:
+        """Bring an answer into the provider's form, and what it signed into that of its reply."""
+        calls, demands = message.get("tool_calls", []), self._target.demands
+        if details := [*filter(None, map(_detail, message.get("thinking_blocks", ())))]:
+            message["reasoning_details"] = details
+            del message["thinking_blocks"]
+        wants_thinking = self._target.provider.wants_thinking and calls
+        if wants_thinking or Demand.ALL_THOUGHTS in demands:
             message["reasoning_content"] = thought or NO_THOUGHT
-        signatures = [
-            call.pop("provider_specific_fields", None) for call in message.get("tool_calls", ())
-        ]
-        if signatures and not any(signatures) and _CHECKS_CALLS.match(self._target.name):
-            signatures[0] = {"thought_signature": _UNSIGNED}
-        for call, signed in zip(message.get("tool_calls", ()), signatures, strict=True):
+        checks_calls = Demand.SIGNED_CALLS in demands or _CHECKS_CALLS.match(self._target.name)
+        for number, call in enumerate(calls):
             call["id"] = self._target.fit_id(call["id"])
-            if signed and provider.signs_calls:
-                call["extra_content"] = {"google": signed}
+            fields = call.pop("provider_specific_fields", {})
+            signature = fields.get(_SIGNATURE) or (_UNSIGNED if checks_calls and not number else "")
+            if signature:
+                google = {"extra_content": {"google": {_SIGNATURE: signature}}}
+                call |= object_of(parse_json(signature)) or google
 
 
 def _detail(block: JsonDict) -> JsonDict:
@@ -266,10 +269,8 @@ class ChatReader(Reader):
     def __init__(self) -> None:
         super().__init__()
         self._tags = ThinkTags()
-        self._indices: dict[str, int] = {}
-        """The number of each call with an id."""
-        self._last_by_choice: dict[int, int] = {}
-        """The number of the last call of each choice."""
+        self._calling: set[int] = set()
+        """The choices that hold calls."""
         self._inputs: dict[int, str] = {}
         """The texts so far of calls with a text in the place of arguments, by number."""
 
@@ -334,7 +335,7 @@ class ChatReader(Reader):
             rest[name] = self._join.rest(("thinking",), text_of(message.get(name)))
         if self._join.has(("thinking",)):
             rest |= {"thinking_blocks": None, "reasoning_details": None}
-        if self._last_by_choice.get(offset) is not None:
+        if offset in self._calling:
             rest |= {"tool_calls": None, "function_call": None}
         return rest
 
@@ -393,8 +394,9 @@ class ChatReader(Reader):
 
     def _read_call(self, call: JsonDict, number: int, offset: int) -> Iterator[StreamChunk]:
         function = _function_of(call) or call
-        id_ = well_formed(text_of(call.get("id")))
-        index = self._index_of(call, id_, number + offset, offset)
+        index = count_of(call.get("index"))
+        index = offset + (number if index is None else index)
+        self._calling.add(offset)
         arguments = _arguments_of(function, call)
         if custom := object_of(call.get("custom")):
             self._inputs[index] = self._inputs.get(index, "") + text_of(custom.get("input"))
@@ -406,32 +408,24 @@ class ChatReader(Reader):
             type="tool_call",
             data=self._join(("call", index), text),
             index=index,
-            id=id_,
+            id=well_formed(text_of(call.get("id"))),
             name=well_formed(text_of(function.get("name"))),
         )
-        google = object_of(object_of(call.get("extra_content")).get("google"))
-        fields = google or object_of(call.get("provider_specific_fields"))
-        if signature := text_of(fields.get("thought_signature")):
+        if signature := _signature_of(call):
             yield StreamChunk(type="signature", data=signature, index=index, name="call")
-
-    def _index_of(self, call: JsonDict, id_: str, number: int, offset: int) -> int:
-        """Return a call's number; where there is none, pieces belong to their id or the last."""
-        index = count_of(call.get("index"))
-        if index is not None:
-            index += offset
-        elif id_ or _function_of(call).get("name") or number > offset:
-            index = self._indices.get(id_, number)
-        else:
-            index = self._last_by_choice.get(offset, number)
-        if id_:
-            self._indices.setdefault(id_, index)
-        self._last_by_choice[offset] = index
-        return index
 
 
 def _function_of(call: JsonDict) -> JsonDict:
     """Return the function of a call, or what takes a text in the place of arguments."""
     return object_of(call.get("function")) or object_of(call.get("custom"))
+
+
+def _signature_of(call: JsonDict) -> str:
+    """Return the signature of a call: Google's alone, others with the fields that hold them."""
+    google = object_of(object_of(call.get("extra_content")).get("google"))
+    held = {name: value for name in _SIGNED if (value := call.get(name))}
+    held = {name: value for name, value in held.items() if _SIGNATURE in json.dumps({name: value})}
+    return text_of(google.get(_SIGNATURE)) or (json.dumps(held) if held else "")
 
 
 def _arguments_of(*places: JsonDict) -> object:

@@ -49,8 +49,13 @@ _WANTED = {
     Demand.ANSWERED_RESULTS: re.compile(
         r"(?i)unexpected role \W?user\W? after role \W?tool|roles must alternate"
     ),
+    Demand.SIGNED_CALLS: re.compile(
+        r"(?i)missing.{1,9}thought[_ ]?signature|thought[_ ]?signature\W.{0,20}(missing|required)"
+    ),
+    Demand.NO_EFFORT: re.compile(r"(?i)set \W?reasoning_effort\W? to \W?none"),
+    Demand.RESPONSES: re.compile(r"(?i)\bonly\b.{1,30}v1/responses"),
 }
-"""What some services want of a conversation, and the words in which they demand it."""
+"""What some services want of requests, and the words in which they demand it."""
 _EVENTS = "text/event-stream"
 _LENGTHS = {"content-length", "transfer-encoding"}
 """Headers of a body whose end is known: without them, it may have been cut off."""
@@ -131,7 +136,9 @@ class DirectClient(ServiceClient):
             kind: type[Format] = ChatFormat
             if target.provider.format == "messages":
                 kind = MessagesFormat
-            elif insists_on_responses(self._route, where.base, self._facts):
+            elif Demand.RESPONSES in self._demands or insists_on_responses(
+                self._route, where.base, self._facts
+            ):
                 kind = ResponsesFormat
             self._formats = {key: kind(target)}
         return self._formats[key]
@@ -160,7 +167,7 @@ class DirectClient(ServiceClient):
     def _adapt(self, error: ServiceError, request: ModelRequest) -> bool:
         """Send what a service demands, and not what it refuses; return whether that is new."""
         demands, omitted = self._demands, self._omitted
-        if error.status_code in _OF_TEMPLATE:
+        if error.status_code in _OF_HISTORY:
             wanted = {name for name, words in _WANTED.items() if words.search(error.message)}
             self._demands |= wanted
         if error.status_code in _REFUSED and (refused := _refused_setting(error, request)):

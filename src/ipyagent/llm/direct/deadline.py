@@ -16,12 +16,15 @@ from typing import Self
 import httpx
 
 from ipyagent.llm.direct.formats import Reader
+from ipyagent.llm.service_error import EventTooLargeError
 from ipyagent.schema import StreamChunk
 
 FINISHED_SECONDS = 2.0
 """How long more is waited for once the tokens were counted after a finish."""
 UNCOUNTED = 5
 """How many times as long it is waited for before: some services finish after each call."""
+_LINE = 64
+"""Bytes that cost as much time as a line by itself."""
 DRAIN_SECONDS = 0.25
 """How long the end of an answer is waited for after its last event, to keep the connection."""
 
@@ -29,22 +32,27 @@ DRAIN_SECONDS = 0.25
 class Deadline:
     """The deadline of a reply, which only what can be used puts off.
 
-    Bytes alone do not: a body that drips, pings, and events without words are no answer. After the
-    end of the reply there is one deadline for what may still come, which only words and calls
-    lift, and what was complete stays so.
+    Bytes alone do not: a body that drips, pings, and events without words are no answer, and only
+    so many of them are read. After the end of the reply there is one deadline for what may still
+    come, which only words and calls lift, words not for ever, and what was complete stays so.
     """
+
+    most = 16 * 1024 * 1024
+    """Bytes without an answer; services repeat all tools and the whole reply in single events."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
         self._loop = asyncio.get_running_loop()
         self._due = self._loop.time() + seconds
-        self._end = math.inf
-        """By when all that may come after the reply must have come."""
+        self._end = self._last = math.inf
+        """By when all that may come after the reply must have come; the words among it."""
+        self._unused = 0
+        """Bytes since the last part of the answer."""
 
     @asynccontextmanager
     async def limit(self) -> AsyncIterator[None]:
         """Raise TimeoutError once the deadline has passed."""
-        due = min(self._due, self._end)
+        due = min(self._due, self._end, self._last)
         if self._loop.time() > due:
             raise TimeoutError
         async with asyncio.timeout_at(due):
@@ -62,7 +70,11 @@ class Deadline:
             self._end = min(self._end, self._loop.time() + seconds)
         try:
             async with self.limit():
-                return await ahead.take()
+                data = await ahead.take()
+            self._unused += len(data or b"") + _LINE * (data or b"").count(b"\n")
+            if self._unused > self.most:
+                raise EventTooLargeError(self.most, "without an answer")
+            return data
         except (TimeoutError, httpx.HTTPError):
             if is_open and reader.reason is None:
                 raise
@@ -71,8 +83,13 @@ class Deadline:
     def renew_by(self, chunks: Iterable[StreamChunk]) -> Iterator[StreamChunk]:
         """Yield the chunks; each that says something puts the deadline off."""
         for chunk in chunks:
-            if chunk.data or chunk.type not in ("content", "thinking"):
+            if chunk.type == "finish":
+                self._last = self._loop.time() + self._seconds
+            elif chunk.data or chunk.name:
                 self._due = self._loop.time() + self._seconds
+                self._unused = self._unused if not chunk.data else 0
+            if chunk.type == "tool_call":
+                self._last = math.inf
             if chunk.type in ("content", "tool_call") and (chunk.data.strip() or chunk.name):
                 self._end = math.inf  # the reply goes on, also after a finish
             yield chunk

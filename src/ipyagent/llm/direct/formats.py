@@ -47,12 +47,18 @@ _LONGEST_INDEX = 10
 
 
 class Demand(Enum):
-    """A wish of some services about conversations in the chat format."""
+    """A wish of some services about requests."""
 
     ALL_THOUGHTS = auto()
     """The thoughts of all answers, also unsigned ones."""
     ANSWERED_RESULTS = auto()
     """An answer between results and the user's words: Mistral's models."""
+    SIGNED_CALLS = auto()
+    """A signature of the first call of each answer: Gemini's models."""
+    NO_EFFORT = auto()
+    """No reasoning where there are tools: newer models of OpenAI's in the chat format."""
+    RESPONSES = auto()
+    """The Responses format."""
 
 
 @dataclass(frozen=True)

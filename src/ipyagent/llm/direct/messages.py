@@ -131,18 +131,15 @@ def _visible(blocks: Iterable[Block], vision: bool) -> Iterator[JsonDict]:
 
 
 def _answer(blocks: Sequence[Block], target: Target) -> Iterator[JsonDict]:
-    """Yield an answer's blocks, with the thinking that the service can verify or demands."""
-    signs_thinking = target.provider.signs_thinking
+    """Yield an answer's blocks, with the thinking that the service signed or demands."""
     wants_all = Demand.ALL_THOUGHTS in target.demands
     if wants_all and not any(isinstance(each, ThinkingContent) for each in blocks):
         yield {"type": "thinking", "thinking": NO_THOUGHT, "signature": ""}
     for block in blocks:
         match block:
-            case ThinkingContent(encrypted_content=data, id="") if data and signs_thinking:
+            case ThinkingContent(encrypted_content=data, id="") if data:
                 yield {"type": "redacted_thinking", "data": data}
-            case ThinkingContent(thinking=text, signature=signature) if (
-                signature and signs_thinking
-            ) or wants_all:
+            case ThinkingContent(thinking=text, signature=signature) if signature or wants_all:
                 text = text if text or signature else NO_THOUGHT
                 yield {"type": "thinking", "thinking": text, "signature": signature}
             case TextContent(text=text) if text.strip():

@@ -9,6 +9,7 @@ of a stream without any framing, or on several lines. Others name the event `err
 from __future__ import annotations
 
 import json
+import re
 import zlib
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
@@ -87,7 +88,9 @@ class EventSplitter:
             return [each.decode("utf-8", "replace") for each in event]
         if line.startswith(b"data:"):
             text = line[6:] if line.startswith(b"data: ") else line[5:]
-            self._data.append(text.removeprefix(b"data:"))  # some servers name the field twice
+            text = text.removeprefix(b"data:")  # some servers name the field twice
+            if not text.lstrip().startswith(b":"):  # a comment that a proxy has put into an event
+                self._data.append(text)
         elif line.startswith(b"error:"):
             self._data.append(_as_error(line[6:]))
         elif line.startswith(b"event:"):
@@ -117,6 +120,8 @@ def _as_error(text: bytes) -> bytes:
 
 
 DONE = "[DONE]"
+_WORDS = re.compile(r"[^{\[]|\[[A-Za-z]")
+"""The beginning of what is not a chunk in JSON."""
 _PACKED = frozenset({"gzip", "x-gzip", "deflate"})
 _GZIP_OR_ZLIB = 47
 _MAX_PIECE = 65_536
@@ -171,8 +176,8 @@ def _parse(lines: list[str], reader: Reader) -> Iterator[JsonDict]:
     except ValueError:
         if reader.is_finished:  # what was complete stays complete
             return
-        if not reader.has_words and text[0] not in "{[":
-            reader.reason = text
+        if _WORDS.match(text):  # a sign of life, or an error
+            reader.reason = reader.reason if reader.has_words else text
             return
         if len(lines) == 1:
             raise

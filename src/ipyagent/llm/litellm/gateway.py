@@ -31,7 +31,7 @@ from ipyagent.llm.reply_parts import MOST_BODY
 from ipyagent.llm.service_client import ServiceClient, trace_headers
 from ipyagent.llm.service_error import ServiceError, find_error
 from ipyagent.llm.wire import own_thoughts, to_openai, tools_to_openai
-from ipyagent.providers import PROXY, signs_calls, signs_thinking
+from ipyagent.providers import PROXY
 from ipyagent.schema import StreamChunk, TokenUsage
 
 T = TypeVar("T")
@@ -146,7 +146,8 @@ def _event_of(piece: Any, finish: str | None) -> JsonDict:
         said = choice.get("delta") or choice.get("message") or {}
         for call in said.get("tool_calls") or ():
             call["id"], _, signature = (call.get("id") or "").partition(THOUGHT)
-            call["extra_content"] = {"google": {"thought_signature": signature}}
+            if signature:
+                call["extra_content"] = {"google": {"thought_signature": signature}}
     return event
 
 
@@ -181,7 +182,7 @@ class LiteLLMClient(ServiceClient):
             stream = await self._wait(where, self._open(litellm, request, provider, where, events))
         except ModelError as error:
             if request.max_tokens is None or not refuses_length(str(error)):
-                sent = self._messages(request, provider, where)
+                sent = self._messages(request, where)
                 is_refused = isinstance(error, ModelRefusedError)
                 raise (
                     is_refused and self._leave_out(error, request, sent, where)
@@ -249,7 +250,7 @@ class LiteLLMClient(ServiceClient):
         """Return the arguments of the call: nothing is ever set on the module."""
         settings: JsonDict = {
             "model": self.model,
-            "messages": self._messages(request, provider, where),
+            "messages": self._messages(request, where),
             "stream": self._config.stream,
             "num_retries": 0,
             "max_retries": 0,
@@ -273,10 +274,9 @@ class LiteLLMClient(ServiceClient):
             settings["stream_options"] = {"include_usage": True}
         return settings
 
-    def _messages(self, request: ModelRequest, provider: str, where: Destination) -> list[JsonDict]:
+    def _messages(self, request: ModelRequest, where: Destination) -> list[JsonDict]:
         own = own_thoughts(request.messages, self._signer_at(where))
-        wired = _drop_unchecked_signatures(to_openai(own, vision=self.vision), provider)
-        return [*leave_out(wired, self._refused)]
+        return [*leave_out(to_openai(own, vision=self.vision), self._refused)]
 
     async def _next(self, stream: Any, reader: ChatReader) -> list[StreamChunk] | None:
         """Return the chunks of the next piece; None at the end."""
@@ -363,17 +363,6 @@ def _lighten(settings: JsonDict) -> None:
     names = [name for name in ("messages", "tools", "tool_choice") if name in settings]
     settings["extra_body"] = {name: settings.pop(name) for name in names}
     settings["messages"] = [{"role": "user", "content": ""}]
-
-
-def _drop_unchecked_signatures(messages: list[JsonDict], provider: str) -> list[JsonDict]:
-    """Drop signatures that the provider does not check: it would refuse their keys."""
-    for message in messages:
-        if not signs_thinking(provider):
-            message.pop("thinking_blocks", None)
-        if not signs_calls(provider):
-            for call in message.get("tool_calls", ()):
-                call.pop("provider_specific_fields", None)
-    return messages
 
 
 @types.coroutine
