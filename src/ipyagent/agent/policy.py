@@ -159,7 +159,8 @@ class Policy:
             return None
         new = [source for source in self.sources if source not in known]
         more = [f"{len(new) - MAX_NAMED_SOURCES} more"] if len(new) > MAX_NAMED_SOURCES else []
-        return f"after reading {join_words([*new[: -MAX_NAMED_SOURCES - 1 : -1], *more])}"
+        named = join_words([*new[: -MAX_NAMED_SOURCES - 1 : -1], *more])
+        return f"this conversation has read {named}"
 
     def _matching_rule(self, effect: Effect, call: Subject) -> str | None:
         """Return the description of the first rule of that effect that matches the call."""

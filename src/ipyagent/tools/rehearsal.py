@@ -264,10 +264,10 @@ class CodeRehearser:
         adoption = rehearsed.adoption or Adoption({}, set())
         copy, bindings = rehearsed.copy, self._namespace.plain.bindings()
         if copy is None:
-            result = self._namespace.take_over(code, rehearsed.result, adoption, {})
+            result = self._namespace.take_over(code, rehearsed.result, adoption)
         else:
             is_alike = copy.state == copy.calls.read_state(bindings)
-            result = self._namespace.take_over(code, rehearsed.result, adoption, copy.sources)
+            result = self._namespace.take_over(code, rehearsed.result, adoption)
             copy.is_ahead, copy.state = not is_alike, copy.calls.read_state(bindings)
         left = ", ".join(_without_loops(code, rehearsed.rehearsal.left))
         return result.with_note(_LEFT.format(left), only_model=True) if left else result

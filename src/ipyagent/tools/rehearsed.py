@@ -77,8 +77,6 @@ class KeptCopy:
     state: State
     is_ahead: bool = False
     """True: nobody has the result of its last look, so there is no kernel like it."""
-    sources: dict[str, None] = field(default_factory=dict)
-    """The sources of what was read on it, and may be in what was left there."""
 
     @property
     def process(self) -> Rehearsing:

@@ -1,4 +1,4 @@
-"""A namespace that labels results with their sources: what code prints, the values of variables."""
+"""A namespace that names the sources that code has read, and tells the model what it changed."""
 
 from __future__ import annotations
 
@@ -9,16 +9,8 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from ipyagent.errors import AgentError
 from ipyagent.kernel.describe.libraries import table_of
 from ipyagent.kernel.describe.safe_inspect import one_line, type_name
-from ipyagent.kernel.namespace import (
-    Labels,
-    Namespace,
-    Provenance,
-    brief_line,
-    is_data,
-    take_snapshot,
-)
+from ipyagent.kernel.namespace import Namespace, brief_line, is_data, take_snapshot
 from ipyagent.kernel.outputs import Outputs
-from ipyagent.kernel.prose import holds_prose, value_holds_prose
 from ipyagent.kernel.variables.reach import (
     Adoption,
     list_definitions,
@@ -28,8 +20,13 @@ from ipyagent.kernel.variables.reach import (
 )
 from ipyagent.plaintext import spell
 from ipyagent.schema import ToolResult, VariableChange
-from ipyagent.tools.static_analysis import UNKNOWN_EFFECTS, Effects, analyze_code
-from ipyagent.tools.static_analysis.code import text_literals
+from ipyagent.tools.static_analysis import (
+    ENVIRONMENT,
+    UNKNOWN_EFFECTS,
+    WRITES,
+    Effects,
+    analyze_code,
+)
 
 CODE_OUTPUT = "the output of code"
 _TRIES = 5
@@ -43,17 +40,13 @@ def with_sources(result: ToolResult, sources: Iterable[str]) -> ToolResult:
 
 
 class TrackedNamespace:
-    """Runs code and inspects variables, and labels the results with their sources."""
+    """Runs code; its result has the sources that it may have read, beside the user's variables."""
 
     def __init__(
-        self,
-        namespace: Namespace,
-        provenance: Provenance,
-        description_of: Callable[[str], str] = lambda path: "",
+        self, namespace: Namespace, description_of: Callable[[str], str] = lambda path: ""
     ) -> None:
         """`description_of` returns the description of a file that the model has, or ""."""
-        self._namespace, self._provenance = namespace, provenance
-        self._description_of = description_of
+        self._namespace, self._description_of = namespace, description_of
         self.left: dict[str, tuple[str, ...]] = {}
         """By code: the names that it left on a copy. Sent again, it is asked about."""
 
@@ -76,22 +69,13 @@ class TrackedNamespace:
                 continue
         return Effects({UNKNOWN_EFFECTS: "the variables change all the time"})
 
-    def label_description(self, name: str, result: ToolResult) -> ToolResult:
-        """Return the description of a variable, labelled if its values hold prose."""
-        value = self.variables().get(name)
-        if not (holds_prose(result.full_output) and value_holds_prose(value)):
-            return with_sources(result, ())
-        return with_sources(result, self._provenance.labels_of(name, value))
-
     def run(self, code: str, outputs: Outputs | None = None) -> ToolResult | Awaitable[ToolResult]:
-        """Run code; its result names the possible sources of prose in it."""
-        before = self.variables()
+        """Run code; its result names the sources that it may have read."""
         effects = self.analyze(code)
-        origins = self._labels_loaded(effects, before)
         result = self._namespace.run(code, outputs)
         if inspect.isawaitable(result):
-            return self._await_and_label(result, code, effects, origins)
-        return self._label_result(result, code, effects, origins)
+            return self._await_and_label(result, code, effects)
+        return self._label_result(result, code, effects)
 
     def watch(self, function: object) -> Callable[[ToolResult], ToolResult]:
         """Return what adds to the result of a function which variables it changed since now."""
@@ -124,13 +108,10 @@ class TrackedNamespace:
             text = "\n".join(made[name] for name in more)
         return "\n".join(made[name] for name in made if name in needed)
 
-    def take_over(
-        self, code: str, result: ToolResult, adoption: Adoption, sources: dict[str, None]
-    ) -> ToolResult:
+    def take_over(self, code: str, result: ToolResult, adoption: Adoption) -> ToolResult:
         """Bind names to the data that code made on a copy of the variables; label its result.
 
-        `sources` are those of what was read on that copy; those of this code are added. Raises
-        AgentError if one of the names is another's by now, and then changes none.
+        Raises AgentError if one of the names is another's by now, and then changes none.
         """
         bindings = self._namespace.bindings()
         own = self._namespace.own.names(bindings)
@@ -138,10 +119,7 @@ class TrackedNamespace:
         if taken := [name for name in names if name in bindings and name not in own]:
             raise AgentError(f"{taken[0]} is defined by now, so it was not replaced; run it again")
         effects = self.analyze(f"{self.definitions_for(code)}\n{code}")
-        origins = (*sources, *self._labels_loaded(effects, self.variables()))
-        sources |= dict.fromkeys((*origins, *_list_outer_sources(effects)))
-        received = self._namespace.take_over(result, adoption)
-        return self._label_result(received, code, effects, origins)
+        return self._label_result(self._namespace.take_over(result, adoption), code, effects)
 
     def _add_changes(self, result: ToolResult, code: str, effects: Effects) -> ToolResult:
         """Return the result that tells the model which variables are new or changed.
@@ -200,37 +178,15 @@ class TrackedNamespace:
         return brief_line(name, variables, known)
 
     async def _await_and_label(
-        self, result: Awaitable[ToolResult], code: str, effects: Effects, origins: Labels
+        self, result: Awaitable[ToolResult], code: str, effects: Effects
     ) -> ToolResult:
-        return self._label_result(await result, code, effects, origins)
+        return self._label_result(await result, code, effects)
 
-    def _labels_loaded(self, effects: Effects, variables: Mapping[str, object]) -> Labels:
-        """Return the sources of the variables that code loads, as far as they hold prose."""
-        labels = (
-            self._provenance.labels_of(name, variables[name])
-            for name in effects.variables
-            if value_holds_prose(variables[name])
-        )
-        return tuple(dict.fromkeys(label for each in labels for label in each))
-
-    def _label_result(
-        self, result: ToolResult, code: str, effects: Effects, origins: Labels
-    ) -> ToolResult:
-        touched = [each.name for each in result.variables if each.change != "deleted"]
-        result = self._add_changes(result, code, effects)
-        if not effects.touches:
-            self._provenance.derive(touched, origins, self.variables())
-        if not holds_prose(_output_and_error(result), text_literals(code)):
-            return with_sources(result, ())
-        return with_sources(result, [*origins, *_list_outer_sources(effects)])
+    def _label_result(self, result: ToolResult, code: str, effects: Effects) -> ToolResult:
+        return with_sources(self._add_changes(result, code, effects), _list_sources(effects))
 
 
-def _list_outer_sources(effects: Effects) -> list[str]:
+def _list_sources(effects: Effects) -> list[str]:
     """Return the sources of what code may have read that is no variable."""
     files = [spell(path) for path in effects.paths]
-    return (files or [CODE_OUTPUT]) if effects.touches else []
-
-
-def _output_and_error(result: ToolResult) -> str:
-    texts = [result.full_output, result.error or "", result.for_model or ""]
-    return "\n".join(text for i, text in enumerate(texts) if not i or text not in texts[0])
+    return (files or [CODE_OUTPUT]) if effects.kinds - {WRITES, ENVIRONMENT} else []

@@ -23,6 +23,7 @@ from ipyagent.kernel.describe import holds_lazy_data, is_table
 from ipyagent.kernel.namespace import Namespace, digest
 from ipyagent.llm.client import Client
 from ipyagent.llm.resolve import Resolved
+from ipyagent.plaintext import spell
 from ipyagent.services.mcp.sources import NamedServers, ServerSources
 from ipyagent.services.openapi.stored_services import has_services
 from ipyagent.tools.base import Tool
@@ -186,8 +187,8 @@ class Environment:
         prompt: str,
         may_read: Callable[[str], bool] = lambda path: True,
         is_known: Callable[[str], bool] = lambda text: False,
-    ) -> str:
-        """Return the context that the model gets with the prompt.
+    ) -> tuple[str, tuple[str, ...]]:
+        """Return the context that the model gets with the prompt, and the files read for it.
 
         Of the tables that the prompt names, those are described that `may_read` allows without
         asking, unless the model knows the description already.
@@ -197,13 +198,11 @@ class Environment:
         remarks, self.remarks = self.remarks, []
         if holds_lazy_data(variables.values()) and not is_known(PUSH_DOWN):
             remarks = [*remarks, PUSH_DOWN]
-        return context_block(
-            digest(variables),
-            self.workspace.overview(),
-            describe_mentions(prompt, variables, self.workspace.is_file, tables),
-            [text for text in tables.values() if not is_known(text)],
-            remarks,
-        )
+        mentions = describe_mentions(prompt, variables, self.workspace.is_file, tables)
+        new = {path: text for path, text in tables.items() if not is_known(text)}
+        files = self.workspace.overview()
+        text = context_block(digest(variables), files, mentions, [*new.values()], remarks)
+        return text, tuple(map(spell, new))
 
     def _describe_tables(
         self, prompt: str, variables: Mapping[str, object], may_read: Callable[[str], bool]

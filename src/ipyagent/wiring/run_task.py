@@ -165,8 +165,10 @@ class RunTask:
             return False
         return self._create_policy().evaluate(tool, arguments).effect is Effect.ALLOW
 
-    async def answer_prompt(self, context: str, validators: tuple[Validator, ...]) -> Run:
-        """Answer the prompt; `context` is added for the model.
+    async def answer_prompt(
+        self, context: str, read: tuple[str, ...], validators: tuple[Validator, ...]
+    ) -> Run:
+        """Answer the prompt; `context` is added for the model, from the files in `read` too.
 
         `validators` check what the user adds meanwhile.
         """
@@ -178,6 +180,7 @@ class RunTask:
             context,
             request.trace_id,
             self._collect_notices(),
+            read,
             agent=request.agent,
             cell_id=request.cell_id,
             validators=validators,
@@ -409,7 +412,7 @@ class RunFactory:
         self.session.check_ready()
         task = self._create_task(request)
         context = self.environment.prompt_context(request.prompt, task.may_read, self._is_known)
-        return partial(task.answer_prompt, context, checks)
+        return partial(task.answer_prompt, *context, checks)
 
     def _is_known(self, text: str) -> bool:
         """Return whether a text is among the messages that the model gets anyway."""
