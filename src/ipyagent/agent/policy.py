@@ -137,10 +137,14 @@ class Policy:
         return Verdict(Effect.ASK, reason=reason, scopes=scopes, may_look=looks)
 
     def grant(self, tool: Tool, scope: Scope, effects: Effects | None = None) -> None:
-        """Remember the user's approval of a call for as long as `scope` says."""
+        """Remember the user's approval of a call for as long as `scope` says.
+
+        Whoever allows code for longer knows what that code itself reads.
+        """
         self.grants.accept_sources(tool.name, self.sources)
         if scope is not Scope.ONCE:
             self.grants.allow(tool.name, effects)
+            self.grants.accept_sources(tool.name, effects.sources if effects else ())
         if scope is Scope.FOLDER and self.folder_permissions is not None:
             try:
                 self.folder_permissions.grant(tool, effects)

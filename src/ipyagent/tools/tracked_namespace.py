@@ -20,15 +20,8 @@ from ipyagent.kernel.variables.reach import (
 )
 from ipyagent.plaintext import spell
 from ipyagent.schema import ToolResult, VariableChange
-from ipyagent.tools.static_analysis import (
-    ENVIRONMENT,
-    UNKNOWN_EFFECTS,
-    WRITES,
-    Effects,
-    analyze_code,
-)
+from ipyagent.tools.static_analysis import UNKNOWN_EFFECTS, Effects, analyze_code
 
-CODE_OUTPUT = "the output of code"
 _TRIES = 5
 _CHANGES = 10
 """Changed variables that the model is told of."""
@@ -183,10 +176,4 @@ class TrackedNamespace:
         return self._label_result(await result, code, effects)
 
     def _label_result(self, result: ToolResult, code: str, effects: Effects) -> ToolResult:
-        return with_sources(self._add_changes(result, code, effects), _list_sources(effects))
-
-
-def _list_sources(effects: Effects) -> list[str]:
-    """Return the sources of what code may have read that is no variable."""
-    files = [spell(path) for path in effects.paths]
-    return (files or [CODE_OUTPUT]) if effects.kinds - {WRITES, ENVIRONMENT} else []
+        return with_sources(self._add_changes(result, code, effects), effects.sources)
