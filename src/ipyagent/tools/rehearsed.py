@@ -147,7 +147,7 @@ class RehearsalContext:
     threads: Executor
     seconds: float
     patience: float
-    """Seconds that a question waits for the rehearsal which may make it unnecessary."""
+    """Seconds that a question which comes in any case waits for the rehearsal."""
     isolation: Isolation
     secrets: Collection[str] = field(repr=False)
     """Texts that the code must not find in memory."""
