@@ -156,6 +156,7 @@ tour: .venv/browser
 	sh tests/tools/install_bubblewrap.sh
 	touch $@
 
+comma := ,
 # uv installs in seconds, and pip where uv is not to be had or fails.
 # usage: $(call install,ENVIRONMENT,WHAT)
 define install
@@ -167,7 +168,7 @@ endef
 # The built front end is copied into the environment when the package is installed.
 .venv/lab .venv/test .venv-canary/test .venv-lazy/lazy .venv-collaboration/collaboration: pyproject.toml src/ipyagent/__init__.py src/ipyagent/labextension/package.json
 	@echo "Installing ipyagent and all that '$(@F)' needs into $(@D): about a minute, once."
-	@$(call install,$(@D),--editable ".[$(@F),mcp]")
+	@$(call install,$(@D),--editable ".[$(@F)$(comma)mcp]")
 	touch $@
 
 .venv/docs .venv/dist: pyproject.toml

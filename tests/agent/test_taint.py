@@ -50,7 +50,7 @@ def test_after_others_words_were_read_what_was_allowed_is_asked_about_again(
     assert world.run(out)[0].decided_by is DecidedBy.SESSION
     before = len(world.sent)
     _, refused = world.run(reading, out)
-    assert world.concerns == [f"after reading {source}"]
+    assert world.concerns == [f"this conversation has read {source}"]
     assert (refused.status, len(world.sent)) == (ToolStatus.DENIED, before)
     approved = world.run(out, answer=YES)[0]
     assert approved.status is ToolStatus.SUCCESS
@@ -60,11 +60,11 @@ def test_after_others_words_were_read_what_was_allowed_is_asked_about_again(
 def test_an_approval_for_the_session_knows_what_had_been_read_by_then(world: World) -> None:
     a, b = (call("read_file", path=path) for path in ("a.txt", "b.txt"))
     world.run(a, OUT[0], answer=ALWAYS)
-    assert world.concerns == ["after reading a.txt"]
+    assert world.concerns == ["this conversation has read a.txt"]
     world.run(a, OUT[0])
     assert world.concerns == []
     world.run(b, OUT[0], answer=ALWAYS)
-    assert world.concerns == ["after reading b.txt"]
+    assert world.concerns == ["this conversation has read b.txt"]
     world.run(a, b, OUT[0])
     assert (world.concerns, len(world.sent)) == ([], 4)
 
@@ -75,7 +75,7 @@ def test_it_holds_within_one_reply_and_over_runs(world: World) -> None:
     run = world.lab.run([together, "Done."], tools=world.tools(), answer=NO)
     assert [each.status for each in run.executions] == [ToolStatus.SUCCESS, ToolStatus.DENIED]
     world.run(OUT[0])
-    assert world.concerns == ["after reading a.txt"]
+    assert world.concerns == ["this conversation has read a.txt"]
 
 
 def test_a_tool_that_is_not_sensitive_is_asked_about_only_then(world: World) -> None:
@@ -83,7 +83,7 @@ def test_a_tool_that_is_not_sensitive_is_asked_about_only_then(world: World) -> 
     world.run(note)
     assert (world.sent, world.concerns) == (["obey"], [])
     world.run(call("fetch", name="s"), note)
-    assert (world.sent, world.concerns) == (["obey"], ["after reading the server s"])
+    assert (world.sent, world.concerns) == (["obey"], ["this conversation has read the server s"])
     world.run(note, answer=ALWAYS)
     world.run(note)
     assert (len(world.sent), world.concerns) == (3, [])
@@ -132,7 +132,9 @@ def read(*names: str) -> Any:
 def test_the_newest_sources_are_named(names: list[str], told: str) -> None:
     policy = Policy(sources=read(*names))
     verdict = policy.evaluate(sending(), {})
-    assert verdict == Verdict(Effect.ASK, reason=f"after reading {told}", scopes=(Scope.SESSION,))
+    assert verdict == Verdict(
+        Effect.ASK, reason=f"this conversation has read {told}", scopes=(Scope.SESSION,)
+    )
 
 
 def test_neither_rules_nor_folders_know_what_is_read(tmp_path: Path) -> None:
@@ -143,7 +145,7 @@ def test_neither_rules_nor_folders_know_what_is_read(tmp_path: Path) -> None:
         assert lasting.evaluate(send, {}).effect is Effect.ALLOW
         tainted = replace(lasting, sources=read("a.csv"))
         verdict = tainted.evaluate(send, {})
-        assert (verdict.effect, verdict.reason) == (Effect.ASK, "after reading a.csv")
+        assert (verdict.effect, verdict.reason) == (Effect.ASK, "this conversation has read a.csv")
         assert verdict.scopes == (Scope.SESSION,)
         tainted.grant(send, Scope.ONCE)
         assert tainted.evaluate(send, {}).by is lasting.evaluate(send, {}).by, (
@@ -157,5 +159,6 @@ def test_the_reason_stands_beside_others(tmp_path: Path) -> None:
     verdict = Policy("yolo", rules=rules, sources=read("a.csv")).evaluate(send, {})
     assert verdict == Verdict(
         Effect.ASK,
-        reason="not sandboxed; config.yaml asks about it: mind the cost; after reading a.csv",
+        reason="not sandboxed; config.yaml asks about it: mind the cost; "
+        "this conversation has read a.csv",
     )

@@ -80,8 +80,8 @@ def test_a_saved_session_that_lies_about_its_sources_is_one(
     lab: Lab, saved: Path, way: str
 ) -> None:
     allow(lab, LOADED[way](saved))
-    assert talk(lab, SEND) == ["after reading talk.json"]
-    assert talk(lab, SEND, answer=ALWAYS) == ["after reading talk.json"]
+    assert talk(lab, SEND) == ["this conversation has read talk.json"]
+    assert talk(lab, SEND, answer=ALWAYS) == ["this conversation has read talk.json"]
     assert talk(lab, SEND) == [], "one answer, one source"
 
 
@@ -95,7 +95,7 @@ def test_a_loaded_session_stays_a_source_when_it_is_continued_from_the_journal(
     again = Sessions(Journal.open(tmp_path / "state.db"))
     for each in (loaded, branch):
         allow(lab, again.resume(each.id).session)
-        assert talk(lab, SEND) == ["after reading talk.json"]
+        assert talk(lab, SEND) == ["this conversation has read talk.json"]
 
 
 def test_what_was_said_here_is_no_source(lab: Lab) -> None:
@@ -127,7 +127,7 @@ def test_a_journal_that_came_with_its_folder_is_a_source(lab: Lab, tmp_path: Pat
     for _ in range(2):  # it stays one, although the file is known from then on
         abroad = Sessions(open_here(mine))
         allow(lab, abroad.resume(begun.id).session)
-        assert talk(lab, SEND) == [f"after reading {ORIGIN}"]
+        assert talk(lab, SEND) == [f"this conversation has read {ORIGIN}"]
         allow(lab, abroad.begin("new"))
         assert talk(lab, SEND) == []
         abroad.close()
@@ -141,7 +141,7 @@ def test_without_a_directory_of_the_users_nobody_knows_whose_journal_it_is(
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "file"))
     folder = tmp_path / "work"
     folder.mkdir()
-    for concerns in ([], [f"after reading {ORIGIN}"]):
+    for concerns in ([], [f"this conversation has read {ORIGIN}"]):
         sessions = Sessions(open_here(folder))
         allow(lab, sessions.get_or_begin("talk").session)
         assert talk(lab, SEND) == concerns

@@ -160,7 +160,8 @@ def test_escape_leaves_a_field_for_its_cell_and_keeps_what_is_written(
 
 @pytest.mark.parametrize("theme", THEMES)
 def test_axe_finds_nothing_while_a_run_waits(jupyterlab: Any, notebook: Any, theme: str) -> None:
-    option = script(jupyterlab.folder, "axe", python("a = 1", thinking="Hm."), "Done.")
+    listing = f"```python\n{'a + ' * 90}a\n```"
+    option = script(jupyterlab.folder, "axe", python("a = 1", thinking="Hm."), listing)
     insert = script(
         jupyterlab.folder, "axe-cell", {"calls": [call("insert_cell", source="b = 2")]}, "."
     )

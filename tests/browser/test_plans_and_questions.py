@@ -93,7 +93,7 @@ def test_after_reading_a_file_always_asks_again_and_says_why(
     book.expect_state(1, "waiting")
     press(book.run(1).locator("[data-ipyagent=always]"))
     waiting = book.run(1).locator("[data-ipyagent=tool][data-state=awaiting_approval]")
-    expect(waiting).to_contain_text("after reading strange.txt")
+    expect(waiting).to_contain_text("this conversation has read strange.txt")
     book.shot("concern")
     press(waiting.locator("[data-ipyagent=approve]"))
     expect(waiting).to_contain_text("conftest.py")

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
-from ipyagent.kernel.namespace import Provenance, ShellNamespace
+from ipyagent.kernel.namespace import ShellNamespace
 from ipyagent.tools.static_analysis import UNKNOWN_EFFECTS, Effects, analyze_code
 from ipyagent.tools.tracked_namespace import TrackedNamespace
 
@@ -40,7 +40,7 @@ def shell() -> Iterator[InteractiveShell]:
 
 
 def judge(shell: InteractiveShell, code: str) -> Effects:
-    return TrackedNamespace(ShellNamespace(shell), Provenance()).analyze(code)
+    return TrackedNamespace(ShellNamespace(shell)).analyze(code)
 
 
 @pytest.mark.filterwarnings("ignore:.*make_tokens_by_line")

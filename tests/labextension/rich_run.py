@@ -126,7 +126,7 @@ TODOS = s.ToolExecution(
 PLOT = s.ToolExecution(
     call=call("c2", "run_python", code=CODE),
     sensitive=True,
-    concern="after reading sales.csv",
+    concern="this conversation has read sales.csv",
     scopes=(s.Scope.SESSION, s.Scope.FOLDER),
     preview=s.Preview(kind="code", text=CODE, language="python"),
 )

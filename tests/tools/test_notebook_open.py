@@ -292,7 +292,7 @@ def test_after_others_words_in_a_notebook_code_is_asked_about_again(
 ):
     calls = call("read_notebook"), call("run_python", code="1")
     run = play(tmp_path, desktop(page, folder=tmp_path), *calls)
-    assert run.executions[1].concern == "after reading this notebook"
+    assert run.executions[1].concern == "this conversation has read this notebook"
 
 
 @pytest.mark.parametrize(

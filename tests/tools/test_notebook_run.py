@@ -105,7 +105,7 @@ def test_it_is_asked_about_and_a_denied_cell_does_not_run(book: Book, page: Memo
 
 def test_after_others_words_it_is_asked_about_again(book: Book):
     reading = book.play(call("read_notebook"), RUN)
-    assert reading.executions[1].concern == "after reading this notebook"
+    assert reading.executions[1].concern == "this conversation has read this notebook"
 
 
 @pytest.mark.parametrize(

@@ -89,10 +89,10 @@ def test_what_is_typed_is_an_answer_or_is_asked_again(text: str) -> None:
 def test_the_prompt_offers_what_the_call_allows(
     scopes: tuple[Scope, ...], offered: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    about = READ.model_copy(update={"scopes": scopes, "concern": "after reading a.csv"})
+    about = READ.model_copy(update={"scopes": scopes, "concern": "it has read a.csv"})
     answer, seen = asked(about, monkeypatch, "what?", "f" if Scope.FOLDER in scopes else "y")
     assert offered in seen[1]
-    assert seen[0].endswith("│ url: https://x.example\n  ⚠ after reading a.csv")
+    assert seen[0].endswith("│ url: https://x.example\n  ⚠ it has read a.csv")
     assert answer.scope is (Scope.FOLDER if Scope.FOLDER in scopes else Scope.ONCE)
 
 
@@ -169,7 +169,7 @@ async def test_where_nobody_is_there_only_ways_out_that_work_are_named() -> None
     assert "JupyterLab" in always
     assert "yolo" not in always
     assert "IPYAGENT_POLICY__RULES" not in usual + always
-    tainted = READ.model_copy(update={"concern": "after reading a.csv", "scopes": BOTH})
+    tainted = READ.model_copy(update={"concern": "it has read a.csv", "scopes": BOTH})
     assert "--confirm yolo" in await declined(tainted)
 
 

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+from html.parser import HTMLParser
+
 import hostile
 import pytest
 from hypothesis import given, strategies as st
@@ -87,3 +90,54 @@ def test_escaped_text_is_text(text: str):
     assert not set("<>\"'") & set(escape(text))
     assert not controls(escape(text))
     escape(text).encode()
+
+
+class Depth(HTMLParser):
+    """Counts the elements of HTML that was written by a parser, and how deep they nest."""
+
+    nodes = depth = deepest = 0
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        self.nodes += 1
+        self.depth += tag not in {"br", "hr", "img"}
+        self.deepest = max(self.deepest, self.depth)
+
+    def handle_endtag(self, tag: str) -> None:
+        self.depth -= 1
+
+
+def bold(count: int) -> str:
+    """Inline elements that are all different: a parser opens each again in the next block."""
+    return "".join(f"<b class=b{number}>" for number in range(count))
+
+
+@pytest.mark.parametrize(
+    "deep",
+    [
+        lambda n: "<div>" * n,
+        lambda n: "<div>" * (n // 2) + "<div></div>" * (n // 2),
+        lambda n: "<div><!--</div>-->" * n,
+        lambda n: '<div title="</div>">' * n,
+        lambda n: "<svg>" + "<td>" * n + "</p>" * n,
+        lambda n: "<d<b>iv>" * n,
+        lambda n: "".join(f"<p><b class=b{number}>" for number in range(n)),
+        lambda n: bold(n // 50) + "<p>x" * n,
+        lambda n: f"<table>{bold(n // 50)}" + "x<tr>" * n,
+        lambda n: "<ul><li>" * n,
+    ],
+)
+def test_what_nests_without_end_costs_no_more_than_its_length(deep: Callable[[int], str]) -> None:
+    """A parser looks through all open elements at each, and repeats some of them."""
+    for count in (1_000, 4_000):
+        html = deep(count)
+        found = Depth()
+        found.feed(safe_html(html))
+        assert found.deepest < 1_200
+        assert found.nodes < 2 * html.count("<") + 200_000
+
+
+def test_a_long_table_stays_one_and_a_long_answer_stays_markup() -> None:
+    rows = "<tr><td>1</td><td>2</td></tr>\n" * 2_000
+    table = f"<div><table><tbody>{rows}</tbody></table><p>2000 rows</p></div>"
+    assert safe_html(table) == table
+    assert markdown_to_html("- **a** `b`\n" * 2_000).count("<strong>") == 2_000

@@ -11,7 +11,6 @@ import pytest
 from harness import Lab, call
 from ipyagent.agent.prompts import system_prompt
 from ipyagent.config import Config, Layer, resolve_config
-from ipyagent.kernel.namespace import Provenance
 from ipyagent.kernel.open_notebooks import OpenNotebooks
 from ipyagent.schema import ToolDefinition
 from ipyagent.tools.base import tool
@@ -59,7 +58,7 @@ def test_system_prompt_and_tools_cost_few_bytes(lab: Lab, occasion: Occasion, mo
 
 
 def test_they_do_so_where_a_page_can_run_cells_too(lab: Lab, tmp_path: Path) -> None:
-    namespace = TrackedNamespace(lab.environment.namespace, Provenance())
+    namespace = TrackedNamespace(lab.environment.namespace)
     notebooks = OpenNotebooks(folder=tmp_path)
     run_cell = RunCellTool(namespace, notebooks, lambda job: Future(), 5.0).as_tool()
     definitions = [*choose(lab, Occasion(page_is_open=True)), run_cell.definition()]

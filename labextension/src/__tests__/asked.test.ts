@@ -118,9 +118,9 @@ describe('why a user is asked', () => {
   const approval = asking('c2').steps[1].calls[0].approval;
 
   it('stands right above the buttons, also when the call is folded', () => {
-    view.update(waiting({ approval, concern: '⚠ after reading sales.csv' }));
+    view.update(waiting({ approval, concern: '⚠ this conversation has read sales.csv' }));
     const concern = view.element.querySelector('.ipyagent-concern');
-    expect(concern?.textContent).toBe('⚠ after reading sales.csv');
+    expect(concern?.textContent).toBe('⚠ this conversation has read sales.csv');
     expect(concern?.closest('details')).toBeNull();
     const below = concern?.parentElement?.nextElementSibling;
     expect(below?.querySelector('[data-ipyagent="approve"]')).not.toBeNull();
@@ -130,7 +130,7 @@ describe('why a user is asked', () => {
     view.update(TRANSCRIPT);
     expect(view.element.querySelectorAll('.ipyagent-concern')).toHaveLength(1);
     const kept = view.element.querySelector('.ipyagent-body .ipyagent-concern');
-    expect(kept?.textContent).toBe('⚠ after reading sales.csv');
+    expect(kept?.textContent).toBe('⚠ this conversation has read sales.csv');
   });
 });
 

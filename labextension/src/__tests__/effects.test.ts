@@ -20,6 +20,20 @@ beforeEach(() => {
   document.body.replaceChildren(view.element);
 });
 
+describe('a look', () => {
+  it('is a line that says so, with the same elements until its result is there', () => {
+    const look: Call = { ...PLOT, result: null, facts: [], status: 'pending', verdict: 'looking…' };
+    view.update(withCall(look));
+    const tool = view.element.querySelector<HTMLElement>('[data-ipyagent=tool]');
+    const line = tool?.querySelector('.ipyagent-line');
+    expect(line?.textContent).toContain('looking…');
+    expect(tool?.querySelector('button')).toBeNull();
+    view.update(withCall({ ...look, status: 'success', verdict: 'looked' }));
+    expect(view.element.querySelector('.ipyagent-line')).toBe(line);
+    expect(line?.textContent).toContain('looked');
+  });
+});
+
 describe('what a call would change', () => {
   it('fills in above the buttons, which stay as they were', () => {
     view.update(waiting(null));

@@ -80,6 +80,8 @@ function isHarmless(element: Element, { name, value }: Attr, ours: string[]): bo
       return /^(https?:\/\/|mailto:)/.test(value);
     case 'class':
       return /^(ipyagent-[\w -]+)?$/.test(value);
+    case 'tabindex':
+      return ours.includes(name) || element.matches('.ipyagent-listing > pre');
     default:
       return CONTENT.includes(name) || ours.includes(name);
   }

@@ -9,6 +9,8 @@ export function listing(name: string, block: HTMLElement): HTMLElement {
     (await copyText(block)) ? 'Copied' : 'Now press Ctrl+C'
   );
   const head = h('div', { class: 'ipyagent-listing-head' }, label, blockToCell(block, name), copy);
+  // Focusable, so that keys can scroll it.
+  block.tabIndex = 0;
   return h('div', { class: 'ipyagent-listing' }, head, block);
 }
 

@@ -29,6 +29,11 @@ class CheckedCall:
     verdict: Verdict
     effects: Effects | None = None
 
+    @property
+    def may_be_tried(self) -> bool:
+        """True if the call need not be asked about should it turn out to change nothing."""
+        return self.verdict.may_look and self.tool.make_rehearser is not None
+
     def add_details(self, execution: ToolExecution) -> ToolExecution:
         """Return the call with all details that the user should know."""
         tool, verdict = self.tool, self.verdict

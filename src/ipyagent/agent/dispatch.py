@@ -1,6 +1,7 @@
 """From a model's call to its one result: check, preview, approval, execution.
 
-Looking is free: a call that changes nothing on a copy of the kernel is not asked about.
+Looking is free: a call that changes nothing on a copy of the kernel is not asked about. A question
+is drawn only when there is one, and then stays until it is answered.
 """
 
 from __future__ import annotations
@@ -10,9 +11,8 @@ import json
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 
-from ipyagent.agent.approvals import Answer, Approval, Approvals
+from ipyagent.agent.approvals import Answer
 from ipyagent.agent.budgets import TimeLimits
 from ipyagent.agent.call_checks import CheckedCall, check_call
 from ipyagent.agent.live_output import tell_output
@@ -27,6 +27,7 @@ from ipyagent.schema import (
     Decision,
     Event,
     Notice,
+    Rehearsal,
     RehearsalOutcome,
     Scope,
     ToolCall,
@@ -45,6 +46,8 @@ from ipyagent.tools.base import Tool, get_command
 from ipyagent.tools.rehearsed import RehearsalContext, Rehearsed, Rehearser
 from ipyagent.tools.result_conversion import error_result
 
+_PATIENCE = 0.4
+"""Seconds that a question which comes in any case waits for the effects that it shows."""
 _REASONS = {
     RehearsalOutcome.LOOKED: "looked · ran on a copy, nothing changed",
     RehearsalOutcome.ADOPTED: "looked · ran on a copy, its variables were adopted",
@@ -91,17 +94,8 @@ class Look:
         return Answer(Decision.AUTO, DecidedBy.REHEARSAL, reason)
 
     async def wait(self) -> None:
-        """Wait until it has ended, or the user can be asked."""
-        await asyncio.wait([self.task], timeout=0 if self.asks_meanwhile else None)
-
-    def close_question(self, approvals: Approvals, approval: Approval) -> None:
-        """Answer an open question once it turns out to be unnecessary; the first answer wins."""
-
-        def close() -> None:
-            if (answer := self.answer) is not None:
-                approvals.decide(approval.id, answer)
-
-        self.when_done(close)
+        """Wait until it has ended; where the user is asked meanwhile, only for a moment."""
+        await asyncio.wait([self.task], timeout=_PATIENCE if self.asks_meanwhile else None)
 
     def when_done(self, job: Callable[[], object]) -> None:
         """Do something once it has ended, in the run's loop."""
@@ -203,11 +197,18 @@ class Dispatcher:
             self._start_call(execution)
             self._finish_call(call.id, ToolStatus.FAILED, error_result(checked))
             return None
-        execution = self.context.hide_secrets(checked.add_details(execution))
+        execution = self._describe_call(execution, checked)
         if execution.dry_run:
             execution = execution.model_copy(update={"decision": None, "decided_by": None})
         self._start_call(execution)
         return call, execution, checked
+
+    def _describe_call(self, execution: ToolExecution, checked: CheckedCall) -> ToolExecution:
+        """Return the call with all that the user should know, secrets hidden."""
+        if checked.may_be_tried and self.context.rehearsal and not execution.dry_run:
+            tried = Rehearsal(outcome=RehearsalOutcome.TRYING)
+            execution = execution.model_copy(update={"rehearsal": tried})
+        return self.context.hide_secrets(checked.add_details(execution))
 
     async def _run_call(
         self, call: ToolCall, execution: ToolExecution, checked: CheckedCall
@@ -229,10 +230,11 @@ class Dispatcher:
     async def _look_or_ask(self, call: ToolCall, checked: CheckedCall) -> bool:
         """Return whether the user approved the call; if it need not be run, set its result.
 
-        Meanwhile its code is tried on a copy of the kernel, if it has any.
+        Its code is tried on a copy of the kernel first, if it has any. If the user is asked in any
+        case, the question need not wait for that.
         """
         context, tool = self.context.rehearsal, checked.tool
-        if context is None or tool.make_rehearser is None or not checked.verdict.may_look:
+        if context is None or not checked.may_be_tried:
             return await self._obtain_approval(call, checked)
         look = Look.begin(tool, tool.check_arguments(call.arguments), context)
         try:
@@ -246,8 +248,8 @@ class Dispatcher:
             look.end()
 
     def _note_rehearsal(self, call: ToolCall, look: Look) -> None:
-        """Tell what a rehearsal found, once, also while the question is open."""
-        if look.finding is None or self._executions[call.id].rehearsal is not None:
+        """Tell what a rehearsal found, also while the question is open."""
+        if look.finding is None:
             return
         found = self.context.prepare_rehearsal(call.name, look.finding.rehearsal)
         self._update_execution(call.id, rehearsal=found)
@@ -279,9 +281,6 @@ class Dispatcher:
             if isinstance(error, NoFrontendError) and checked.tool.question is None:
                 self.unattended_reasons.append(f"{call.name} was not run: {error}")
             answer = Answer(Decision.DENIED, DecidedBy.POLICY, str(error))
-        if look is not None and answer.by is DecidedBy.REHEARSAL:
-            await self._accept_look(call, look, answer)
-            return False
         if answer.decision is not Decision.APPROVED:
             self._deny_call(call, answer)
             return False
@@ -312,8 +311,7 @@ class Dispatcher:
         known = self._executions[call.id].proposed
         original = call.arguments if known is None else known
         proposed = None if edited.arguments == original else original
-        execution = found.add_details(ToolExecution(call=edited, proposed=proposed))
-        execution = self.context.hide_secrets(execution)
+        execution = self._describe_call(ToolExecution(call=edited, proposed=proposed), found)
         self._executions[call.id] = execution
         self._emit(ToolEdited(step=self.step, execution=execution))
         await self._run_call(edited, execution, found)
@@ -344,9 +342,8 @@ class Dispatcher:
         approval = approvals.open_call(self._executions[call.id])
         try:
             self._emit(ApprovalRequested(step=self.step, call_id=call.id, approval_id=approval.id))
-            if look is not None:
-                look.close_question(approvals, approval)
-                look.when_done(partial(self._note_rehearsal, call, look))
+            if look is not None and look.finding is None:
+                look.when_done(lambda: self._note_rehearsal(call, look))
             with self.limits.pause():
                 await self.context.asker.ask(approval)
                 # Shielded, so that a stopped run's question is closed as expired.
@@ -431,7 +428,9 @@ class Dispatcher:
         result = result.model_copy(update={"source": None})  # from here on the call's status tells
         self._finished.add(call_id)
         rehearsal = execution.rehearsal
-        if rehearsal and rehearsal.result:  # it was shown to decide on the call
+        if rehearsal and rehearsal.outcome is RehearsalOutcome.TRYING:
+            rehearsal = None
+        elif rehearsal and rehearsal.result:  # it was shown to decide on the call
             rehearsal = rehearsal.model_copy(update={"result": None})
         self._update_execution(
             call_id, status=status, result=result, source=source, rehearsal=rehearsal

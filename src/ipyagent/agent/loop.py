@@ -83,7 +83,7 @@ _INCONCLUSIVE = {StopReason.FINISHED, StopReason.EMPTY}
 
 @dataclass(frozen=True)
 class UserPrompt:
-    """The user's prompt; `context` is added for the model.
+    """The user's prompt; `context` is added for the model, from the files in `read` too.
 
     `validators` check the texts that the user adds to it while the run is on.
     """
@@ -92,6 +92,7 @@ class UserPrompt:
     context: Context
     trace_id: str
     notices: tuple[str, ...] = ()
+    read: tuple[str, ...] = ()
     agent: str | None = None
     cell_id: str | None = None
     validators: tuple[Validator, ...] = VALIDATORS
@@ -144,6 +145,7 @@ class AgentLoop(StepMachine):
             cell_id=prompt.cell_id,
             prompt=prompt.text,
             context="\n".join(filter(None, (context, self._describe_planning()))),
+            read=prompt.read,
             model=self.client.model,
             confirm_mode=self.config.agent.confirm_mode,
             max_steps=self.config.agent.max_steps,

@@ -137,10 +137,14 @@ class Policy:
         return Verdict(Effect.ASK, reason=reason, scopes=scopes, may_look=looks)
 
     def grant(self, tool: Tool, scope: Scope, effects: Effects | None = None) -> None:
-        """Remember the user's approval of a call for as long as `scope` says."""
+        """Remember the user's approval of a call for as long as `scope` says.
+
+        Whoever allows code for longer knows what that code itself reads.
+        """
         self.grants.accept_sources(tool.name, self.sources)
         if scope is not Scope.ONCE:
             self.grants.allow(tool.name, effects)
+            self.grants.accept_sources(tool.name, effects.sources if effects else ())
         if scope is Scope.FOLDER and self.folder_permissions is not None:
             try:
                 self.folder_permissions.grant(tool, effects)
@@ -159,7 +163,8 @@ class Policy:
             return None
         new = [source for source in self.sources if source not in known]
         more = [f"{len(new) - MAX_NAMED_SOURCES} more"] if len(new) > MAX_NAMED_SOURCES else []
-        return f"after reading {join_words([*new[: -MAX_NAMED_SOURCES - 1 : -1], *more])}"
+        named = join_words([*new[: -MAX_NAMED_SOURCES - 1 : -1], *more])
+        return f"this conversation has read {named}"
 
     def _matching_rule(self, effect: Effect, call: Subject) -> str | None:
         """Return the description of the first rule of that effect that matches the call."""

@@ -1,8 +1,4 @@
-"""The user's namespace: its variables in words, and running code in it.
-
-A variable that the agent's code computes from others has their sources, so one decision about a
-table covers everything computed from it. A name that holds another object has another source.
-"""
+"""The user's namespace: its variables in words, and running code in it."""
 
 from __future__ import annotations
 
@@ -10,7 +6,6 @@ import re
 import types
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Protocol
 
@@ -25,7 +20,7 @@ from ipyagent.kernel.capture import (
 )
 from ipyagent.kernel.describe import describe, is_table
 from ipyagent.kernel.describe.objects import module_title
-from ipyagent.kernel.describe.safe_inspect import ObjectIdentity, ancestors, one_line
+from ipyagent.kernel.describe.safe_inspect import ancestors, one_line
 from ipyagent.kernel.describe.secrets import secret_strings
 from ipyagent.kernel.outputs import Outputs
 from ipyagent.kernel.protocols import Shell, Variables
@@ -35,41 +30,6 @@ from ipyagent.schema import ToolResult
 
 if TYPE_CHECKING:
     from ipyagent.kernel.variables.snapshot import Snapshot
-
-Labels = tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class _NamedOrigin:
-    value: ObjectIdentity
-    labels: Labels
-
-
-class Provenance:
-    """The sources of the variables of one namespace."""
-
-    def __init__(self) -> None:
-        self._known: dict[str, _NamedOrigin] = {}
-        self._replaced: dict[str, int] = {}
-
-    def labels_of(self, name: str, value: object) -> Labels:
-        """Return the sources of a variable's value, such as "values of df"."""
-        known = self._known.get(name)
-        if known is None or not known.value.is_same(value):
-            count = self._replaced[name] = self._replaced.get(name, -1) + 1
-            times = "" if count < 2 else f" {count} times"
-            label = f"values of {name}" + (f" (replaced{times})" if count else "")
-            known = self._known[name] = _NamedOrigin(ObjectIdentity(value), (label,))
-        return known.labels
-
-    def derive(
-        self, names: Collection[str], labels: Labels, variables: Mapping[str, object]
-    ) -> None:
-        """Remember that code computed these variables from values with those sources."""
-        for name in names:
-            if name in variables:
-                self._known[name] = _NamedOrigin(ObjectIdentity(variables[name]), labels)
-
 
 LINES = 100
 """Variables that a digest describes; the others are counted."""

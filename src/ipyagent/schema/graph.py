@@ -194,6 +194,8 @@ _DataField = Annotated[
 OF_RUN = "of_run"
 """Key in the metadata of a system prompt: it applies until a run has others."""
 
+READ = "read"
+"""Key in the metadata of a prompt's context: the files whose contents stand in it."""
 COMPACTED = "compacted"
 """Key in a summary's metadata: {"before": [ids], "after": [ids]} of what stays verbatim."""
 

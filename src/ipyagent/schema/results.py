@@ -417,6 +417,7 @@ class RehearsalOutcome(StrEnum):
     FAILED = "failed"  # the code raised, and nothing would have changed
     CHANGES = "changes"  # something would change: the user is asked
     SKIPPED = "skipped"  # not rehearsed: `reason` says why
+    TRYING = "trying"  # the code still runs on the copy
 
 
 class FileEffect(Model):

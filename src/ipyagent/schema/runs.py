@@ -234,6 +234,8 @@ class Run(ForeignModel):
     agent: str | None = None
     prompt: Text = Field(default="", validation_alias=AliasChoices("prompt", "goal"))
     context: Text = ""
+    read: tuple[Text, ...] = Field(default=(), exclude_if=not_)
+    """The files whose contents stand in the context."""
     model: OrEmpty = ""
     confirm_mode: str = ""
     max_steps: Count = 0

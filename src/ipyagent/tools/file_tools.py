@@ -13,7 +13,6 @@ from typing import Annotated
 from pydantic import Field
 
 from ipyagent.errors import InvalidArgumentsError, PathValidationError
-from ipyagent.kernel.prose import is_prose, name_source
 from ipyagent.phrases import human_size, limit_lines
 from ipyagent.plaintext import spell
 from ipyagent.schema import ToolResult
@@ -32,7 +31,6 @@ from ipyagent.tools.tables.sample import (
     Source,
     open_archive,
 )
-from ipyagent.tools.tracked_namespace import with_sources
 from ipyagent.tools.workspace import Workspace
 
 _MEMBERS = 100
@@ -192,11 +190,8 @@ class FileReadTools:
         lines = limit_lines(lines, MAX_LINES, "… and {:,} more; narrow path or pattern")
         if budget.exhausted:
             lines.append("… stopped early, the tree is large; narrow path")
-        prose = [spell(each.path) for each in matching_entries if is_prose(each.path)]
         output = "\n".join(lines) or "(empty)"
-        return with_sources(
-            ToolResult(output=output, value=output), [name_source(prose)] if prose else []
-        )
+        return ToolResult(output=output, value=output)
 
     def read_file(
         self,

@@ -8,12 +8,11 @@ from collections.abc import Awaitable, Callable
 from ipyagent.errors import InvalidArgumentsError
 from ipyagent.globs import text_pattern
 from ipyagent.kernel.describe import describe
-from ipyagent.kernel.namespace import Namespace, Provenance, digest
-from ipyagent.kernel.prose import prose_sources
+from ipyagent.kernel.namespace import Namespace, digest
 from ipyagent.schema import Preview, ToolResult
 from ipyagent.tools.base import Tool, Where, tool
 from ipyagent.tools.rehearsed import Rehearser
-from ipyagent.tools.tracked_namespace import TrackedNamespace, with_sources
+from ipyagent.tools.tracked_namespace import TrackedNamespace
 from ipyagent.tools.workspace import Workspace
 
 
@@ -22,7 +21,6 @@ def namespace_tools(
     *,
     variables: bool = True,
     python: bool = True,
-    provenance: Provenance | None = None,
     description_of: Callable[[str], str] = lambda path: "",
     find_author: Callable[[str], str] = lambda name: "",
     workspace: Workspace | None = None,
@@ -32,7 +30,7 @@ def namespace_tools(
     `find_author` says who made a variable, for the user. Code can be rehearsed if its `workspace`
     is known.
     """
-    sourced = TrackedNamespace(namespace, provenance or Provenance(), description_of)
+    sourced = TrackedNamespace(namespace, description_of)
 
     @tool(where=Where.MAIN)
     def list_variables(pattern: str | None = None) -> ToolResult:
@@ -41,8 +39,7 @@ def namespace_tools(
         if pattern is not None:
             found = {k: v for k, v in found.items() if text_pattern(pattern).match(k)}
         nothing = "There are no variables" + (f" matching {pattern!r}." if pattern else " yet.")
-        result = ToolResult(output=digest(found) or nothing)
-        return with_sources(result, prose_sources(result.output))
+        return ToolResult(output=digest(found) or nothing)
 
     def check_variable(name: str) -> None:
         known = namespace.variables()
@@ -55,11 +52,10 @@ def namespace_tools(
         check_variable(name)
         value = namespace.variables()[name]
         result = ToolResult(output=describe(name, value, detail=True), value=value)
-        labelled = sourced.label_description(name, result)
         if not (author := find_author(name)):
-            return labelled
+            return result
         texts = {"output": f"{result.output}\n{author}", "for_model": result.output}
-        return labelled.model_copy(update=texts)
+        return result.model_copy(update=texts)
 
     def make_rehearser() -> Rehearser:
         from ipyagent.tools.rehearsal import CodeRehearser  # most prompts run no code

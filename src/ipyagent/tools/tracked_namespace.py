@@ -1,4 +1,4 @@
-"""A namespace that labels results with their sources: what code prints, the values of variables."""
+"""A namespace that names the sources that code has read, and tells the model what it changed."""
 
 from __future__ import annotations
 
@@ -10,16 +10,8 @@ from dataclasses import replace
 from ipyagent.errors import AgentError
 from ipyagent.kernel.describe.libraries import table_of
 from ipyagent.kernel.describe.safe_inspect import one_line, type_name
-from ipyagent.kernel.namespace import (
-    Labels,
-    Namespace,
-    Provenance,
-    brief_line,
-    is_data,
-    take_snapshot,
-)
+from ipyagent.kernel.namespace import Namespace, brief_line, is_data, take_snapshot
 from ipyagent.kernel.outputs import Outputs
-from ipyagent.kernel.prose import holds_prose, value_holds_prose
 from ipyagent.kernel.variables.reach import (
     Adoption,
     names_of_loops,
@@ -27,9 +19,7 @@ from ipyagent.kernel.variables.reach import (
 from ipyagent.plaintext import spell
 from ipyagent.schema import ToolResult, VariableChange
 from ipyagent.tools.static_analysis import UNKNOWN_EFFECTS, Effects, analyze_code
-from ipyagent.tools.static_analysis.code import text_literals
 
-CODE_OUTPUT = "the output of code"
 _TRIES = 5
 _CHANGES = 10
 """Changed variables that the model is told of."""
@@ -41,17 +31,13 @@ def with_sources(result: ToolResult, sources: Iterable[str]) -> ToolResult:
 
 
 class TrackedNamespace:
-    """Runs code and inspects variables, and labels the results with their sources."""
+    """Runs code; its result has the sources that it may have read, beside the user's variables."""
 
     def __init__(
-        self,
-        namespace: Namespace,
-        provenance: Provenance,
-        description_of: Callable[[str], str] = lambda path: "",
+        self, namespace: Namespace, description_of: Callable[[str], str] = lambda path: ""
     ) -> None:
         """`description_of` returns the description of a file that the model has, or ""."""
-        self._namespace, self._provenance = namespace, provenance
-        self._description_of = description_of
+        self._namespace, self._description_of = namespace, description_of
         self.left: set[str] = set()
         """Names that were left on copies of the kernel."""
 
@@ -80,22 +66,13 @@ class TrackedNamespace:
                 continue
         return Effects({UNKNOWN_EFFECTS: "the variables change all the time"})
 
-    def label_description(self, name: str, result: ToolResult) -> ToolResult:
-        """Return the description of a variable, labelled if its values hold prose."""
-        value = self.variables().get(name)
-        if not (holds_prose(result.full_output) and value_holds_prose(value)):
-            return with_sources(result, ())
-        return with_sources(result, self._provenance.labels_of(name, value))
-
     def run(self, code: str, outputs: Outputs | None = None) -> ToolResult | Awaitable[ToolResult]:
-        """Run code; its result names the possible sources of prose in it."""
-        before = self.variables()
+        """Run code; its result names the sources that it may have read."""
         effects = self.analyze(code)
-        origins = self._labels_loaded(effects, before)
         result = self._namespace.run(code, outputs)
         if inspect.isawaitable(result):
-            return self._await_and_label(result, code, effects, origins)
-        return self._label_result(_add_lasting(result, effects), code, effects, origins)
+            return self._await_and_label(result, code, effects)
+        return self._label_result(_add_lasting(result, effects), code, effects)
 
     def watch(self, function: object) -> Callable[[ToolResult], ToolResult]:
         """Return what adds to the result of a function which variables it changed since now."""
@@ -123,9 +100,7 @@ class TrackedNamespace:
         if taken := [name for name in names if name in bindings and name not in own]:
             raise AgentError(f"{taken[0]} is defined by now, so it was not replaced; run it again")
         effects = self.analyze(code)
-        origins = self._labels_loaded(effects, self.variables())
-        received = self._namespace.take_over(result, adoption)
-        return self._label_result(received, code, effects, origins)
+        return self._label_result(self._namespace.take_over(result, adoption), code, effects)
 
     def _add_changes(self, result: ToolResult, code: str, effects: Effects) -> ToolResult:
         """Return the result that tells the model which variables are new or changed.
@@ -184,43 +159,15 @@ class TrackedNamespace:
         return brief_line(name, variables, known)
 
     async def _await_and_label(
-        self, result: Awaitable[ToolResult], code: str, effects: Effects, origins: Labels
+        self, result: Awaitable[ToolResult], code: str, effects: Effects
     ) -> ToolResult:
-        return self._label_result(_add_lasting(await result, effects), code, effects, origins)
+        return self._label_result(_add_lasting(await result, effects), code, effects)
 
-    def _labels_loaded(self, effects: Effects, variables: Mapping[str, object]) -> Labels:
-        """Return the sources of the variables that code loads, as far as they hold prose."""
-        labels = (
-            self._provenance.labels_of(name, variables[name])
-            for name in effects.variables
-            if value_holds_prose(variables[name])
-        )
-        return tuple(dict.fromkeys(label for each in labels for label in each))
-
-    def _label_result(
-        self, result: ToolResult, code: str, effects: Effects, origins: Labels
-    ) -> ToolResult:
-        touched = [each.name for each in result.variables if each.change != "deleted"]
-        result = self._add_changes(result, code, effects)
-        if not effects.touches:
-            self._provenance.derive(touched, origins, self.variables())
-        if not holds_prose(_output_and_error(result), text_literals(code)):
-            return with_sources(result, ())
-        return with_sources(result, [*origins, *_list_outer_sources(effects)])
+    def _label_result(self, result: ToolResult, code: str, effects: Effects) -> ToolResult:
+        return with_sources(self._add_changes(result, code, effects), effects.sources)
 
 
 def _add_lasting(result: ToolResult, effects: Effects) -> ToolResult:
     """Return the result that says what may have changed, and cannot be taken back."""
     changes = (VariableChange(name=n, change="changed", kept=w) for n, w in effects.lasting.items())
     return result.model_copy(update={"lasting": tuple(changes)}) if effects.lasting else result
-
-
-def _list_outer_sources(effects: Effects) -> list[str]:
-    """Return the sources of what code may have read that is no variable."""
-    files = [spell(path) for path in effects.paths]
-    return (files or [CODE_OUTPUT]) if effects.touches else []
-
-
-def _output_and_error(result: ToolResult) -> str:
-    texts = [result.full_output, result.error or "", result.for_model or ""]
-    return "\n".join(text for i, text in enumerate(texts) if not i or text not in texts[0])

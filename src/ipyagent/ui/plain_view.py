@@ -6,7 +6,7 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable
 
 from ipyagent.agent.approvals import Approval, Approvals
 from ipyagent.kernel.drivers import Cell
@@ -33,17 +33,19 @@ from ipyagent.schema import (
     RunState,
     StepFinished,
     StepStarted,
+    ToolEdited,
     ToolExecution,
     ToolFinished,
     ToolOutput,
     ToolRunning,
+    ToolStarted,
     UserTextsChanged,
 )
 from ipyagent.ui.plain_text import TextPrinter, prose, render
 from ipyagent.ui.questions import InputAsker, choose_asker
 from ipyagent.ui.reveal import reveal
 from ipyagent.ui.transcribe.arguments import mask_execution
-from ipyagent.ui.transcribe.call import OPEN, CallContext, transcribe_call
+from ipyagent.ui.transcribe.call import OPEN, CallContext, is_tried, transcribe_call
 from ipyagent.ui.transcribe.plan import position_of, transcribe_plan
 from ipyagent.ui.transcribe.run import transcribe, transcribe_todos
 from ipyagent.ui.transcribe.step import (
@@ -145,13 +147,17 @@ class PlainView:
             case MessageFinished():
                 self._end_message(event, run)
             case ToolOutput():
-                self._live.draw(state.outputs)
+                self._live.draw(state.outputs.values())
             case _:
                 self._show_call(event, state)
 
     def _show_call(self, event: Event, state: RunState) -> None:
         run, asked = state.run, state.decisions.asked
         match event:
+            case ToolStarted(execution=execution) | ToolEdited(execution=execution):
+                if is_tried(execution):
+                    line = TextPrinter(str, color=False).call_line(_call(run, execution), "")
+                    self._live.draw([line])
             case ApprovalRequested(call_id=call_id):
                 self._out.print_question(_call(run, _find_call(run, call_id)))
             case ApprovalDecided(call_id=call_id, decision=Decision.APPROVED):
@@ -227,18 +233,18 @@ class _Stream:
 
 
 class _LiveLines:
-    """The last lines of running calls, if they can be overwritten."""
+    """Lines about what goes on now, such as a call's last output, if they can be overwritten."""
 
     def __init__(self, out: TextPrinter) -> None:
         self._out = out
         self._height = 0
 
-    def draw(self, outputs: Mapping[str, str]) -> None:
+    def draw(self, texts: Iterable[str]) -> None:
         """Draw them, each cut to one line of the terminal."""
         if not self._out.color:
             return
         size = shutil.get_terminal_size()
-        lines = [line for text in outputs.values() for line in visible(text).split("\n")]
+        lines = [line for text in texts for line in visible(text).split("\n")]
         lines = [next(wrap(f"  {line.expandtabs()}", size.columns - 1)) for line in lines]
         lines = lines[-max(1, size.lines - 2) :]
         for line in lines:

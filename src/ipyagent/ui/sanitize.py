@@ -7,6 +7,7 @@ script has the user's power: it could press Approve. So all text reaches a page 
 from __future__ import annotations
 
 import html
+import itertools
 import re
 from html.parser import HTMLParser
 from urllib.parse import urlsplit
@@ -69,6 +70,10 @@ _BLOCKS = {"blockquote", "dd", "div", "dl", "dt", "hr", "li", "ol", "p", "pre", 
 _BLOCKS |= {"h1", "h2", "h3", "h4", "h5", "h6"}
 _TABLES = {"caption", "table", "tbody", "td", "tfoot", "th", "thead", "tr"}
 _TAGS = {"a", "img"} | _TEXT | _BLOCKS | _TABLES
+_CELLS = (_TABLES - {"table"}) | {"br", "img", "script", "style"}
+"""Elements that do not nest in each other, nor reopen what was left open."""
+_START = re.compile(r"<([a-z][^\s/<>]*+)[^<>]*+>?", re.IGNORECASE)
+_MOST_BLOCKS, _MOST_NODES = 500, 200_000
 _CELL = {"align", "colspan", "rowspan"}
 _ATTRIBUTES = {
     "a": {"href"},
@@ -93,16 +98,45 @@ def markdown_to_html(text: str) -> str:
     for token in tokens:
         if token.type in ("td_open", "th_open") and "style" in token.attrs:
             token.attrs = {"align": str(token.attrs["style"]).removeprefix("text-align:")}
-    return safe_html(_PARSER.renderer.render(tokens, _PARSER.options, {}))
+    return _reduce(_PARSER.renderer.render(tokens, _PARSER.options, {}))
 
 
 def safe_html(text: str) -> str:
     """Reduce HTML to text, tables, lists, links and images that are part of the page.
 
-    Every other image becomes visible text, and a link whose text hides its host names it.
+    Every other image becomes visible text, and a link whose text hides its host names it. Of much
+    HTML little but the cells of tables stays markup.
     """
+    return _reduce(_limit_nesting(strip_escapes(text)))
+
+
+def _limit_nesting(text: str) -> str:
+    """Return HTML that a parser reads in time linear in its length.
+
+    Each block may search all open elements, and text after a cell may open all inline elements
+    again. Ends are not counted: what looks like one may stand in a comment or an attribute.
+    """
+    tags = text.count("<")
+    most_inline = _MOST_NODES // (tags + 1)
+    if tags <= most_inline:
+        return text
+    blocks, inline = itertools.count(), itertools.count()
+
+    def keep(match: re.Match[str]) -> str:
+        name = match[1].lower()
+        if name in _BLOCKS or name == "table":
+            kept = next(blocks) < _MOST_BLOCKS
+        else:
+            kept = name in _CELLS or (name in _TAGS and next(inline) < most_inline)
+        # Never nothing: what is before and behind it must not become a tag.
+        return match[0] if kept else " "
+
+    return _START.sub(keep, text)
+
+
+def _reduce(text: str) -> str:
     rewriter = _Rewriter()
-    rewriter.feed(_TIDY.clean(strip_escapes(text)))
+    rewriter.feed(_TIDY.clean(text))
     rewriter.close()
     # The sanitizer comes last, after the rewriter.
     # Entities are characters by now, so what hides is looked for last.

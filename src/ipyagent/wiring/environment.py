@@ -24,6 +24,7 @@ from ipyagent.kernel.describe.glance import describe_named_tables
 from ipyagent.kernel.namespace import Namespace, list_lines
 from ipyagent.llm.client import Client
 from ipyagent.llm.resolve import Resolved
+from ipyagent.plaintext import spell
 from ipyagent.services.mcp.sources import NamedServers, ServerSources
 from ipyagent.services.openapi.stored_services import has_services
 from ipyagent.tools.base import Tool
@@ -185,8 +186,8 @@ class Environment:
 
     def prompt_context(
         self, prompt: str, may_read: Callable[[str], bool] = lambda path: True
-    ) -> Context:
-        """Return the facts for the model that go with the prompt.
+    ) -> tuple[Context, tuple[str, ...]]:
+        """Return the facts for the model that go with the prompt, and the files read for them.
 
         Of the tables that the prompt names, those are described that `may_read` allows without
         asking.
@@ -194,9 +195,10 @@ class Environment:
         variables = self.namespace.variables()
         files, is_cut = self.workspace.find_files()
         tables = self._describe_tables(prompt, list_tables(files), variables, may_read)
+        read = tuple(map(spell, tables))
         tables |= describe_named_tables(prompt, variables, MOST_BYTES, or_only=not tables)
         remarks, self.remarks = self.remarks, []
-        return Context(
+        context = Context(
             list_lines(variables),
             self.workspace.overview(files, is_cut),
             describe_mentions(prompt, variables, self.workspace.is_file, tables),
@@ -204,6 +206,7 @@ class Environment:
             remarks,
             holds_lazy_data(variables.values()),
         )
+        return context, read
 
     def _describe_tables(
         self,

@@ -158,8 +158,13 @@ class RunTask:
             return False
         return self._create_policy().evaluate(tool, arguments).effect is Effect.ALLOW
 
-    async def answer_prompt(self, context: Context, validators: tuple[Validator, ...]) -> Run:
-        """Answer the prompt; `validators` check what the user adds meanwhile."""
+    async def answer_prompt(
+        self, context: Context, read: tuple[str, ...], validators: tuple[Validator, ...]
+    ) -> Run:
+        """Answer the prompt; its context is from the files in `read`, too.
+
+        `validators` check what the user adds meanwhile.
+        """
         request = self.request
         await self._load_services()
         tool_context = self._create_tool_context(await self._open_view(self.show))
@@ -168,6 +173,7 @@ class RunTask:
             context,
             request.trace_id,
             self._collect_notices(),
+            read,
             agent=request.agent,
             cell_id=request.cell_id,
             validators=validators,
@@ -400,8 +406,8 @@ class RunFactory:
         validate(request.prompt, checks)
         self.session.check_ready()
         task = self._create_task(request)
-        context = self.environment.prompt_context(request.prompt, task.may_read)
-        return partial(task.answer_prompt, context, checks)
+        context, read = self.environment.prompt_context(request.prompt, task.may_read)
+        return partial(task.answer_prompt, context, read, checks)
 
     def build_decision(
         self, request: RunRequest, answer: Answer, reference: str = ""

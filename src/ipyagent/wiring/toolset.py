@@ -17,7 +17,7 @@ from ipyagent.json_types import JsonDict
 from ipyagent.kernel.cell_notes import CellNote
 from ipyagent.kernel.describe.secrets import secret_strings
 from ipyagent.kernel.main_thread import Post
-from ipyagent.kernel.namespace import Namespace, Provenance, ShellNamespace, WatchedNamespace
+from ipyagent.kernel.namespace import Namespace, ShellNamespace, WatchedNamespace
 from ipyagent.kernel.open_notebooks import OpenNotebooks, current
 from ipyagent.redaction import Redactor
 from ipyagent.tools.authors import find_authors
@@ -55,11 +55,6 @@ class Toolset:
     _kept: _BuiltInTools | None = field(default=None, init=False)
 
     @cached_property
-    def provenance(self) -> Provenance:
-        """Return the sources of the variables' values."""
-        return Provenance()
-
-    @cached_property
     def sandbox(self) -> Sandbox:
         """Return the sandbox in which commands run."""
         return Sandbox(self.workspace)
@@ -75,8 +70,8 @@ class Toolset:
         return self._redactor
 
     def track(self, namespace: Namespace | None = None) -> TrackedNamespace:
-        """Return the namespace, or this form of it, with the sources of its values noted."""
-        return TrackedNamespace(namespace or self.namespace, self.provenance)
+        """Return the namespace, or this form of it, whose results have their sources."""
+        return TrackedNamespace(namespace or self.namespace)
 
     def build(
         self,
@@ -190,7 +185,6 @@ class _BuiltInTools:
             self.namespace,
             variables=flags.namespace,
             python=flags.python,
-            provenance=toolset.provenance,
             description_of=toolset.description_of,
             find_author=partial(toolset.describe_author, self._session),
             workspace=workspace,

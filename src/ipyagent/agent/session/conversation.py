@@ -11,7 +11,7 @@ knows the sources other than the user that the model has read, in the order of r
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Set as AbstractSet
+from collections.abc import Iterable, Set as AbstractSet
 from datetime import timedelta
 
 from pydantic import JsonValue
@@ -19,7 +19,6 @@ from pydantic import JsonValue
 from ipyagent.agent.budgets import CHARACTERS_PER_TOKEN, message_length, tools_length
 from ipyagent.agent.prompts import Context
 from ipyagent.errors import SessionError
-from ipyagent.kernel.prose import is_prose, name_source, prose_in, prose_of_line
 from ipyagent.schema import (
     Compacted,
     Event,
@@ -51,66 +50,8 @@ from ipyagent.schema import (
     UserText,
 )
 from ipyagent.schema.base import now
-from ipyagent.schema.graph import COMPACTED, OF_RUN, text_of_prompts, with_prompt
+from ipyagent.schema.graph import COMPACTED, OF_RUN, READ, text_of_prompts, with_prompt
 from ipyagent.schema.messages import add_to_exchange, exchange
-
-CONTEXT = "<context>"
-
-
-class ReadSources:
-    """The sources of a conversation, such as "a.txt" or "values of df"."""
-
-    def __init__(self) -> None:
-        self._names: dict[str, None] = {}
-        self._prose: dict[str, frozenset[str]] = {}
-        self._replaced: dict[str, int] = {}
-
-    @property
-    def names(self) -> AbstractSet[str]:
-        """All sources, the newest last; a live view."""
-        return self._names.keys()
-
-    def add(self, sources: str) -> None:
-        """Add sources, one on a line."""
-        self._names |= dict.fromkeys(line for line in sources.split("\n") if line)
-
-    def add_context(self, text: str) -> None:
-        """Add the context of a prompt: names and values that contain prose, each value once."""
-        for name, prose in _prose_in_context(text):
-            if not prose <= self._prose.get(name, frozenset()):
-                count = self._replaced[name] = self._replaced.get(name, -1) + 1
-                times = "" if count < 2 else f" {count} times"
-                self.add(f"{name} (replaced{times})" if count else name)
-                self._prose[name] = prose
-
-
-def _prose_in_context(text: str) -> Iterator[tuple[str, frozenset[str]]]:
-    """Yield the sources in a context, each with its prose."""
-    part = ""
-    files: list[str] = []
-    mentions: list[str] = []
-    tables: list[str] = []
-    for line in text.splitlines():
-        # Cells of tables can look like a heading, so nothing follows them.
-        if part != "Tables:" and line in {"Variables:", "Files:", "Mentioned with @:", "Tables:"}:
-            part = line
-        elif part == "Variables:":
-            source, prose = prose_of_line(line)
-            if prose:
-                yield source, prose
-        elif part == "Files:" and is_prose(path := line.removeprefix("- ").rpartition("  ")[0]):
-            files.append(path)
-        elif part == "Tables:":
-            tables.append(line)
-        elif part == "Mentioned with @:":
-            mentions.append(line)
-    if files:
-        yield name_source(files), frozenset(files)
-    if prose := prose_in("\n".join(mentions)):
-        yield "values that the prompt mentions", prose
-    if prose := prose_in("\n".join(tables)):
-        yield "tables beside the prompt", prose
-
 
 CONVERSATION_EVENTS = frozenset(
     {
@@ -147,7 +88,7 @@ class Conversation:
         self.tools: tuple[ToolDefinition, ...] = ()
         self.call_ids: set[str] = set()
         """The ids of all calls so far."""
-        self._sources = ReadSources()
+        self._sources: dict[str, None] = {}
         self.context = Context()
         """The facts that the messages tell about variables, files and tables, as far as known."""
         self.origins: tuple[str, ...] = ()
@@ -184,7 +125,7 @@ class Conversation:
     @property
     def sources(self) -> AbstractSet[str]:
         """The sources read so far, other than the user; the newest last."""
-        return self._sources.names
+        return self._sources.keys()
 
     @property
     def token_count(self) -> int:
@@ -202,7 +143,7 @@ class Conversation:
     def add_origins(self, names: Iterable[str]) -> None:
         """Add files that the conversation was brought from: they are sources that were read."""
         self.origins = tuple(dict.fromkeys((*self.origins, *names)))
-        self._sources.add("\n".join(self.origins))
+        self._sources |= dict.fromkeys(self.origins)
 
     def add(self, event: Event) -> None:
         """Apply an event."""
@@ -242,7 +183,7 @@ class Conversation:
             self._add_node(ToolDefinitions(tools=event.tools))
         if not run.plan:  # else the prompt was that of the run that planned it
             self._add_text(Role.USER, run.prompt, synthetic=False)
-        self._add_text(Role.USER, run.context)
+        self._add_text(Role.USER, run.context, metadata={READ: [*run.read]} if run.read else None)
 
     def _switch_to_run(self, run: Run) -> None:
         self._run, self._node_number, self._usage = run.id, 0, TokenUsage()
@@ -270,7 +211,7 @@ class Conversation:
 
     def _add_source(self, execution: ToolExecution) -> None:
         if execution.source and execution.started_at is not None:
-            self._sources.add(execution.source)
+            self._sources |= dict.fromkeys(filter(None, execution.source.split("\n")))
 
     def _answer_calls(self) -> None:
         """Give each call of the newest reply its one result, in the order of the calls."""
@@ -298,11 +239,19 @@ class Conversation:
             self._add_text(Role.ASSISTANT, f"[{event.error or f'ended: {event.stop_reason}'}]")
         self._add_node(Stop(reason=event.stop_reason, usage=self._usage))
 
-    def _add_text(self, role: Role, text: str, *, synthetic: bool = True) -> None:
+    def _add_text(
+        self,
+        role: Role,
+        text: str,
+        *,
+        synthetic: bool = True,
+        metadata: dict[str, JsonValue] | None = None,
+    ) -> None:
         if text.strip():
             content = (TextContent(text=text),)
             self._add_node(
-                Message(role=role, content=content, synthetic=synthetic, timestamp=self._timestamp)
+                Message(role=role, content=content, synthetic=synthetic, timestamp=self._timestamp),
+                metadata=metadata,
             )
 
     def _add_node(
@@ -345,6 +294,8 @@ class Conversation:
                 self._add_source(execution)
             case Message() as message:
                 add_to_exchange(self.history, message)
+                if isinstance(read := node.metadata.get(READ), list):
+                    self._sources |= dict.fromkeys(map(str, read))
                 match node.metadata.get(COMPACTED):
                     case {"before": list(before), "after": list(after)}:
                         self._apply_summary(node.id, [*map(str, before), node.id, *map(str, after)])
@@ -356,8 +307,6 @@ class Conversation:
         self.messages.append(message)
         add_to_exchange(self.exchange, message)
         self.call_ids.update(call.id for call in message.tool_calls)
-        if message.synthetic and message.role is Role.USER and message.text.startswith(CONTEXT):
-            self._sources.add_context(message.text)
         if message.role is not Role.ASSISTANT or message.synthetic:
             self._uncounted_characters += message_length(message)
             return

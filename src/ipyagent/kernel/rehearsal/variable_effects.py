@@ -236,7 +236,7 @@ def _list_roots(node: ast.AST) -> Iterator[str]:
     targets: list[ast.expr] = []
     match node:
         case ast.Call(
-            func=ast.Attribute(attr="run_line_magic"), args=[ast.Constant(value=name), *_]
+            func=ast.Attribute(attr="run_line_magic"), args=[ast.Constant(str(name)), *_]
         ):
             if name not in _MAGICS:
                 yield f"%{name}"

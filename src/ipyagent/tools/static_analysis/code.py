@@ -69,19 +69,6 @@ def analyze_code(code: str, variables: Mapping[str, object], subject: str = "cod
     )
 
 
-def text_literals(code: str) -> list[str]:
-    """Return the literal texts in code, such as printed labels of values."""
-    try:
-        tree = compile(code, "<code>", "exec", _FLAGS)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return []
-    constants = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)]
-    parts = [
-        re.split(r"\{[^{}]*\}|%[-+ #0-9.]*[a-z]|\n", t) for t in constants if isinstance(t, str)
-    ]
-    return [part for each in parts for part in each if len(part.strip()) > 2]
-
-
 def _assigned_names(tree: ast.AST) -> Iterable[str]:
     """Return the names that code assigns outside of functions; an import counts by its origin."""
     skipped = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)

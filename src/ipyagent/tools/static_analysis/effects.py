@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from ipyagent.phrases import ellipsize, join_words, word_set
-from ipyagent.plaintext import flatten, visible
+from ipyagent.plaintext import flatten, spell, visible
 
 READS = "files (reads)"
 WRITES = "files (writes)"
@@ -55,6 +55,13 @@ class Effects:
     def is_known(self) -> bool:
         """True if static analysis can name all effects."""
         return UNKNOWN_EFFECTS not in self.touches
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The sources that the call reads beside variables, as far as it names them."""
+        if not self.kinds - {WRITES, ENVIRONMENT}:
+            return ()
+        return tuple(map(spell, self.paths)) or ("the output of code",)
 
     def summary(self) -> str:
         """Return the effects in a line such as "touches: network (requests); redefines df"."""

@@ -37,8 +37,9 @@ _RAN = {ToolStatus.SUCCESS, ToolStatus.FAILED, ToolStatus.CANCELLED, ToolStatus.
 
 
 def _effects(execution: ToolExecution) -> transcript.Effects | None:
-    """Return what a call would change; None if it ran, or if nothing was rehearsed."""
-    if execution.rehearsal is None or execution.status in _RAN | {ToolStatus.RUNNING}:
+    """Return what a call would change, for whoever decides, or has decided, that it does not."""
+    asked = execution.status in {ToolStatus.AWAITING_APPROVAL, ToolStatus.DENIED}
+    if execution.rehearsal is None or not asked:
         return None
     is_open = execution.status is not ToolStatus.DENIED
     return transcribe_rehearsal(execution.rehearsal, execution.call.name, is_open=is_open)
@@ -48,6 +49,8 @@ def transcribe_rehearsal(
     rehearsal: Rehearsal, tool: str, *, is_open: bool = True
 ) -> transcript.Effects:
     """Return what a tool's code would change, or would have changed once that is not open."""
+    if rehearsal.outcome is RehearsalOutcome.TRYING:
+        return transcript.Effects(title="Being tried on a copy of the kernel…")
     if rehearsal.outcome is RehearsalOutcome.SKIPPED:
         return transcript.Effects(title=f"Not tried on a copy: {reveal(rehearsal.reason)}")
     result = transcribe_result(rehearsal.result, tool) if rehearsal.result else None
@@ -130,8 +133,8 @@ and reasons are."""
 _BY_USER = {DecidedBy.BUTTON, DecidedBy.PROMPT, DecidedBy.MAGIC}
 _STANDING = {DecidedBy.SESSION: "for this session", DecidedBy.FOLDER: "for this folder"}
 
-_LOOKED = "looked"
-"""In the line of a call that was only tried on a copy; the rest stands behind it."""
+_LOOKING, _LOOKED = "looking…", "looked"
+"""In the line of a call that is only tried on a copy; the rest stands behind it."""
 
 APPROVE = transcript.Choice(answer="approve", label="Approve")
 DENY = transcript.Choice(answer="deny", label="Deny")
@@ -217,8 +220,16 @@ def transcribe_call(
 
 def call_glyph(execution: ToolExecution) -> tuple[str, str]:
     """Return the sign of a call's status and its name."""
+    if is_tried(execution):
+        return GLYPHS[ToolStatus.PENDING][0], "looking"
     dry = execution.dry_run and execution.status is ToolStatus.SUCCESS
     return _WOULD_RUN if dry else GLYPHS[execution.status]
+
+
+def is_tried(execution: ToolExecution) -> bool:
+    """Return whether a call is tried on a copy of the kernel, and not asked about so far."""
+    is_open = execution.status is ToolStatus.PENDING and execution.decision is None
+    return is_open and execution.rehearsal is not None
 
 
 def decision_text(execution: ToolExecution, mode: str = "") -> str:
@@ -263,6 +274,8 @@ def _verdict(execution: ToolExecution, context: CallContext) -> str:
             return "no answer recorded" if execution.question else "no decision recorded"
         case ToolStatus.UNKNOWN:
             return GLYPHS[ToolStatus.UNKNOWN][1]
+        case ToolStatus.PENDING if is_tried(execution):
+            return _LOOKING
     if execution.decided_by is DecidedBy.REHEARSAL:
         return _LOOKED
     return "" if execution.decision is Decision.AUTO else decision_text(execution)
@@ -270,7 +283,7 @@ def _verdict(execution: ToolExecution, context: CallContext) -> str:
 
 def _remarks(execution: ToolExecution, context: CallContext, badge: str) -> tuple[str, ...]:
     """Return remarks on a call beside its line and its result."""
-    is_in_line = _verdict(execution, context) not in {"", _LOOKED}
+    is_in_line = _verdict(execution, context) not in {"", _LOOKING, _LOOKED}
     texts = [
         "" if is_in_line else decision_text(execution, context.confirm_mode),
         f"{badge}: nothing was executed" if badge else "",

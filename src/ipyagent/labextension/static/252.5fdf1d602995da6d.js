@@ -520,7 +520,11 @@
   text-align: center;
 }
 
-.ipyagent-live [data-state='running'] > * > * > .ipyagent-glyph {
+.ipyagent-live
+  :is([data-state='running'], .ipyagent-tool[data-state='pending'])
+  > *
+  > *
+  > .ipyagent-glyph {
   animation: ipyagent-pulse 1.4s ease-in-out infinite;
 }
 
