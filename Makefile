@@ -67,7 +67,7 @@ floors: .venv-floors/test
 ## Run the tests of lazy data, and of libraries on a copy of the kernel, in an environment with these.
 lazy: .venv-lazy/lazy
 	.venv-lazy/bin/python -m pytest tests/lazy_data tests/kernel/test_polars_plans.py
-	.venv-lazy/bin/python -m pytest tests/kernel/rehearsal/test_libraries.py
+	.venv-lazy/bin/python -m pytest tests/kernel/rehearsal/test_libraries.py tests/kernel/rehearsal/test_fresh_kernel.py
 
 ## Run the tests of two users in one document, in an environment with jupyter-collaboration.
 collaboration: .venv-collaboration/collaboration .venv/browser

@@ -418,6 +418,7 @@ def plan_events() -> Iterator[s.Event]:
     yield s.RunFinished(
         status=s.RunStatus.DONE, stop_reason=s.StopReason.FINISHED, duration=3.2, error=None
     )
+    yield s.TakenBack(calls=())  # taken back, and put back again
 
 
 def carried_out(step: int, of: s.ToolCall, result: s.ToolResult) -> Iterator[s.Event]:

@@ -57,15 +57,15 @@ def test_a_table_is_described_once_for_each_state_of_its_file(lab: Lab, tmp_path
     status = path.stat()
     path.write_text(path.read_text().replace("7.25", "9.75"))
     os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
-    assert "7.25" in context(prompt)[0], "no other state can be seen"
+    assert "7.25" in context(prompt), "no other state can be seen"
     os.utime(path)
-    assert "9.75" in context(prompt)[0]
+    assert "9.75" in context(prompt)
     path.write_bytes(b"\0")
-    assert "titanic.csv: CSV" not in context(prompt)[0]
+    assert "titanic.csv: CSV" not in context(prompt)
     path.write_text("Name,Fare\nAnna,1.5\n")
-    assert "1.5" in context(prompt)[0]
+    assert "1.5" in context(prompt)
     path.unlink()
-    assert "titanic.csv: CSV" not in context(prompt)[0]
+    assert "titanic.csv: CSV" not in context(prompt)
 
 
 def test_names_with_spaces_are_found(lab: Lab) -> None:

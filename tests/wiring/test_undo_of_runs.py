@@ -300,7 +300,6 @@ KINDS = [
     ),
     (MAKE_COUNTER, "x()", "x.__closure__[0].cell_contents"),
     ("def x(new, known=[]): known.append(new)", "x(1)", "[*x.__defaults__[0]]"),
-    ("import os", "os.environ['IPYAGENT_TEST_UNDO'] = '1'", "'IPYAGENT_TEST_UNDO' in os.environ"),
     (
         "class My(pd.DataFrame): pass\nx = My({'a': [1]})",
         "x.loc[0, 'a'] = 2; x['b'] = 1",

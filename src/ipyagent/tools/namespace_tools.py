@@ -75,7 +75,7 @@ def namespace_tools(
     def run_python(code: str, keep: bool = False) -> ToolResult | Awaitable[ToolResult]:
         """Run a cell among the live variables; %magics, !commands and await work.
 
-        Returns prints, the last expression, figures, errors, new names. Data, imports and
+        Returns prints, last expression, figures, errors, new names. Data, imports and
         functions stay; keep=true (asked about) keeps models, classes, settings too.
         """
         return sourced.run(code)

@@ -49,7 +49,8 @@ _FOLDERS = frozenset({"os.listdir", "os.scandir", "os.chdir", "sqlite3.connect",
 _ASKED = ("stat", "lstat", "access", "readlink")
 """Functions of `os` that tell whether a file is there."""
 _IMPORTER = "<frozen importlib._bootstrap>"
-_STANDARD = (f"{os.path.dirname(os.__file__)}/", "<frozen importlib._bootstrap_external>")  # noqa: PTH120
+_STANDARD = (f"{os.path.dirname(os.__file__)}/", "<frozen ")  # noqa: PTH120
+_OURS = f"{os.path.dirname(imports.__file__)}/"  # noqa: PTH120
 _FINDERS = ("<frozen importlib._bootstrap_external>", imports.__file__)
 _DISTRIBUTIONS = (".dist-info", ".egg-info", ".egg")
 _THROUGH = (os.path.realpath, zipfile.ZipFile.__init__, zipfile.Path.__init__)
@@ -232,18 +233,20 @@ def _find_caller() -> FrameType | None:
 
 
 def _is_of_import() -> bool:
-    """Return whether a library does this while it is imported: no result depends on it."""
+    """Return whether a library that is imported, or we, do this: no result depends on it."""
     frame = _find_caller()
     while frame is not None and frame.f_code.co_filename in (_IMPORTER, *_FINDERS):
         frame = frame.f_back  # which looks for a module
     first = frame
     while frame is not None and _is_installed(frame.f_code.co_filename):
+        if frame.f_code.co_filename.startswith(_OURS):
+            return True
         frame = frame.f_back
     return frame is not None and frame is not first and frame.f_code.co_filename == _IMPORTER
 
 
 def _is_installed(file: str) -> bool:
-    return is_of_package(file) or file.startswith(_STANDARD)
+    return (is_of_package(file) or file.startswith((*_STANDARD, _OURS))) and file != _IMPORTER
 
 
 def _is_made(frame: FrameType | None) -> bool:

@@ -71,7 +71,7 @@ def _perform(namespace: Namespace, code: str, attempts: Attempts, own: Collectio
     if not isinstance(result, ToolResult):
         raise OSError("it awaits")
     drawn = ["shows what only a page can draw"] if outputs.page_bundles else []
-    effects.compare(bindings, {each.name: each for each in result.variables})
+    effects.compare(bindings, result)
     adoption, buffers = effects.write_data(read_random_states(bindings), states)
     effects.take_back_loops(bindings)
     return {

@@ -39,7 +39,7 @@ from ipyagent.kernel.variables.reach import (
     parse_nodes,
     stored_names,
 )
-from ipyagent.schema import VariableChange
+from ipyagent.schema import ToolResult, VariableChange
 
 _BY_SHELL = re.compile(r"_{1,3}|_i{1,3}|_i?[0-9]+|_oh|_dh|_ih|_exit_code|In|Out")
 """Names that the shell binds anew; what they hold are objects that others hold, too."""
@@ -50,6 +50,11 @@ _DRAWING = re.compile(r"(matplotlib|mpl_toolkits|seaborn|time|IPython)(\.|$)")
 
 _MAGICS = frozenset({"matplotlib", "time", "timeit", "who", "whos", "pinfo", "pinfo2"})
 """Magics that leave nothing, or what each kernel has."""
+_SQL = re.compile(
+    r"\s*(insert|update|delete|create|drop|alter|replace|begin|attach|set|copy|load|install)\b",
+    re.IGNORECASE,
+)
+"""Statements for a database that change it, or its connection."""
 _RESOLVED = (ModuleType, FunctionType, BuiltinFunctionType, type)
 
 
@@ -63,7 +68,7 @@ class VariableEffects:
         self._code, self._own = code, own
         self._shared = _list_shared(code, bindings)
         self.before = dict(bindings)
-        self._after = self.before
+        self._after, self._shows = self.before, False
         self._reached = list_names(code, self.before)
         self._watched = WatchedValues(self.before, self._reached)
         self._objects = {
@@ -81,12 +86,10 @@ class VariableEffects:
         self.left: list[str] = []
         """What stays on the copy, in words."""
 
-    def compare(self, bindings: Mapping[str, object], told: Mapping[str, VariableChange]) -> None:
-        """Find out what is different after the code; `told` is what a snapshot noticed.
-
-        Raises OSError.
-        """
-        self._after = dict(bindings)
+    def compare(self, bindings: Mapping[str, object], result: ToolResult) -> None:
+        """Find out what is different after the code; raises OSError."""
+        self._after, self._shows = dict(bindings), result.value is not None
+        told = {each.name: each for each in result.variables}
         self.written = self._watched.list_written()
         inside = {*self._watched.list_changed(), *self.written}
         changes = [*list_changes(self.before, self._after, inside, told, self._shared)]
@@ -198,20 +201,29 @@ class VariableEffects:
 
     def _list_touched(self) -> Iterator[str]:
         """Yield the objects of libraries, and the modules, that code itself changes."""
-        nodes = parse_nodes(self._code) or []
+        nodes = parse_nodes(self._code) or [ast.Pass()]
         imported = {
             (each.asname or each.name).partition(".")[0]: sys.modules.get(each.name)
             for each in nodes
             if isinstance(each, ast.alias)
         }
         touched = dict.fromkeys(n for n, parts in self._objects.items() if self._differs(n, parts))
+        shown = nodes[0].body[-1:] if self._shows and isinstance(nodes[0], ast.Module) else []
         for node in nodes:
-            touched |= dict.fromkeys(_list_roots(node))
-        for name in touched:
-            if name[:1] == "%":
-                yield name
+            if node not in shown:
+                touched |= dict.fromkeys(_list_roots(node))
+        for path in touched:
+            if path[:1] == "%":
+                yield path
+            name = path.removesuffix("()")
             value = imported.get(name) or self.before.get(name)
-            if value is None or self._after.get(name, value) is not value or is_data(value):
+            is_made = name != path and isinstance(value, ModuleType)  # by a function of it
+            if (
+                value is None
+                or is_made
+                or self._after.get(name, value) is not value
+                or is_data(value)
+            ):
                 continue
             home = value.__name__ if isinstance(value, ModuleType) else module_name(type(value))
             if not _DRAWING.match(home):
@@ -232,7 +244,10 @@ def _read_public(value: object) -> dict[str, object]:
 
 
 def _list_roots(node: ast.AST) -> Iterator[str]:
-    """Yield the names of objects on which a statement calls a method, or sets a part."""
+    """Yield the names of objects on which a statement calls a method, or sets a part.
+
+    With `()` if that is one of what the object returns.
+    """
     targets: list[ast.expr] = []
     match node:
         case ast.Call(
@@ -240,6 +255,8 @@ def _list_roots(node: ast.AST) -> Iterator[str]:
         ):
             if name not in _MAGICS:
                 yield f"%{name}"
+        case ast.Call(func=ast.Attribute() as called, args=[ast.Constant(str(text)), *_]):
+            targets = [called] if _SQL.match(text) else []
         case ast.Expr(value=ast.Call(func=ast.Attribute() as called)):
             targets = [called]
         case ast.Expr(value=ast.Call(func=ast.Name(), args=arguments)):
@@ -250,10 +267,12 @@ def _list_roots(node: ast.AST) -> Iterator[str]:
             targets = [target]
     for part in targets:
         root: ast.expr = part
+        is_made = False
         while isinstance(root, ast.Attribute | ast.Subscript | ast.Call):
+            is_made |= isinstance(root, ast.Call)
             root = root.func if isinstance(root, ast.Call) else root.value
         if isinstance(root, ast.Name) and root is not part:
-            yield root.id
+            yield f"{root.id}()" if is_made else root.id
 
 
 def _can_flush(file: Any) -> bool:

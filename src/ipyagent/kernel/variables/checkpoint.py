@@ -25,11 +25,9 @@ from ipyagent.kernel.variables.captures import (
     summarize_types,
 )
 from ipyagent.kernel.variables.containers import (
-    ENVIRONMENT,
     ContainerCapture,
     TooLargeError,
     is_container,
-    with_environment,
 )
 from ipyagent.kernel.variables.tables import OBJECTS, Table, TableCapture, is_table
 from ipyagent.redaction import secrecy
@@ -272,7 +270,7 @@ class VariableUndo:
                 other = "what else holds the changed one still does"
                 self.notes[name] = f"{one_line(name)} goes back as another object: {other}"
         names = self.namespace.bindings()
-        names.update({name: value for name, value in bound.items() if name != ENVIRONMENT})
+        names.update(bound)
         for entry in entries:
             if entry.before is None:
                 names.pop(entry.name, None)
@@ -282,7 +280,7 @@ class _Plan:
     """The variables, and what they and their objects hold once some calls are taken back."""
 
     def __init__(self, variables: Mapping[str, object]) -> None:
-        self.variables = with_environment(variables)
+        self.variables = variables
         self.found: dict[str, Capture | None] = {}
         """What the calls that are taken back found, by name; None: no variable."""
         self.undone: dict[object, Any] = {}

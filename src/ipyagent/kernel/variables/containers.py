@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import collections
 import copy
-import os
 import types
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -52,15 +51,6 @@ CONTAINERS = 10_000
 NAMES = 5
 """Keys that a summary names."""
 
-ENVIRONMENT = "os.environ"
-"""The name of the variables of the process, which are looked at like one of the user's."""
-
-
-def with_environment(variables: Mapping[str, object]) -> dict[str, object]:
-    """Return the user's variables, and those of the process under one name."""
-    return {**variables, ENVIRONMENT: os.environ}
-
-
 _DICTS = (dict, collections.OrderedDict, collections.Counter, collections.defaultdict)
 _GETTERS = (types.GetSetDescriptorType, types.MemberDescriptorType)
 _NOTEBOOK = "__main__"
@@ -69,10 +59,10 @@ MADE_BY_STATEMENT = 1 << 9
 """A flag of classes that are written in Python: their objects hold nothing else."""
 _PYTHON_SIZE = object.__basicsize__ + 2 * tuple.__itemsize__
 """Bytes of an object with attributes; some classes written in C have that flag, too."""
-_MAPPINGS = (*_DICTS, types.MappingProxyType, type(os.environ))
+_MAPPINGS = (*_DICTS, types.MappingProxyType)
 _SEQUENCES = (list, collections.deque, bytearray, tuple)
 _FIXED = ATOMS - {id(types.FunctionType)}
-_KNOWN = set(map(id, (set, types.CellType, type(os.environ), *_SEQUENCES, *_DICTS)))
+_KNOWN = set(map(id, (set, types.CellType, *_SEQUENCES, *_DICTS)))
 
 
 class TooLargeError(Exception):
@@ -199,18 +189,15 @@ class _Part:
             fill(self.keys or self.values)
 
     def _put_back_guarded(self, before: dict[Any, Any]) -> None:
-        """Restore what differs in a class, or in the environment of the process."""
+        """Restore what differs in a class."""
         owner: Any = self.container
-        put, remove = type.__setattr__, type.__delattr__
-        if self._target is owner:
-            put, remove = type(owner).__setitem__, type(owner).__delitem__
         for key, value in dict(self._target).items():
             if key not in before:
-                remove(owner, key)
+                type.__delattr__(owner, key)
             elif before[key] is value:
                 del before[key]
         for key, value in before.items():
-            put(owner, key, value)
+            type.__setattr__(owner, key, value)
 
     def __len__(self) -> int:
         return self.start + (len(self.keys) or len(self.values))
@@ -428,8 +415,3 @@ def _summarize_items(before: _Part, after: _Part, added: str, dropped: str) -> I
 
 def _spell_key(key: object) -> str:
     return preview(key, limit=30, depth=1)
-
-
-def capture_environment() -> ContainerCapture:
-    """Return the state of the variables of the process."""
-    return ContainerCapture(os.environ, lambda each: None)

@@ -27,7 +27,6 @@ from ipyagent.kernel.variables.checkpoint import (
     capture,
     explain_lasting,
 )
-from ipyagent.kernel.variables.containers import capture_environment, with_environment
 from ipyagent.kernel.variables.reach import list_changed_inside, reachable_names
 from ipyagent.redaction import secrecy
 from ipyagent.schema import ToolResult, VariableChange
@@ -92,9 +91,8 @@ class Snapshot:
         variables that code writes past pandas, as far as that is known.
         """
         limit = default_memory() if memory is None else memory
-        variables = with_environment(variables)
         allowance = Allowance(min(limit, COPIED), limit)
-        by_id: dict[int, Capture] = {id(os.environ): capture_environment()}
+        by_id: dict[int, Capture] = {}
         named = list(islice(reachable_names(code, variables, functions), MOST))
         views = views_of_same_memory([variables[name] for name in named], variables.items())
         past = {id(variables[name]): name for name in written if name in variables}
@@ -114,7 +112,6 @@ class Snapshot:
 
     def checkpoint(self, variables: Mapping[str, object]) -> VariableCheckpoint | None:
         """Return what takes the changes since then back; None if there are none."""
-        variables = with_environment(variables)
         changes = tuple(self._changes(variables))
         return VariableCheckpoint(changes, self.before, variables) if changes else None
 
