@@ -18,7 +18,7 @@ class Limits:
 
     seconds: float = 2.0
     """Seconds of processor time."""
-    idle: float = 30.0
+    idle: float = 10.0
     """Seconds without any use of a processor."""
     setup: float = 10.0
     """Seconds for the isolation, beyond those of the code."""
