@@ -10,7 +10,7 @@ from typing import Any
 
 from typing_extensions import override
 
-from ipyagent.kernel.describe.safe_inspect import is_a, one_line
+from ipyagent.kernel.describe.safe_inspect import one_line
 from ipyagent.kernel.variables.captures import Capture, Live, Undone, is_equal
 from ipyagent.phrases import plural
 from ipyagent.redaction import Secrecy
@@ -25,14 +25,6 @@ OBJECTS = 100_000
 def is_array(value: object) -> bool:
     """Return whether the value is exactly a numpy array; subclasses run code of their own."""
     return type(value) is getattr(sys.modules.get("numpy"), "ndarray", None)
-
-
-def plain_array(value: object) -> Any:
-    """Return an array, or the cells of one of a subclass, as an exact array; None for others."""
-    array = getattr(sys.modules.get("numpy"), "ndarray", None)
-    if array is None or not is_a(value, array):
-        return None
-    return value if type(value) is array else array.view(value, array)
 
 
 def holds_objects(array: object) -> bool:

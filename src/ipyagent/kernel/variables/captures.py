@@ -6,6 +6,7 @@ Comparing runs only Python's own code.
 from __future__ import annotations
 
 import datetime
+import gc
 import re
 import sys
 import types
@@ -258,20 +259,42 @@ class Reference(Capture):
 
 
 class Described(Capture):
-    """An object of whose inside only the description is known, such as a model or a connection."""
+    """An object of whose inside only the description is known, such as a model or a class."""
 
     def __init__(self, value: object, kept: str, *, held: bool = True) -> None:
         super().__init__(value, held=held)
         self.kept = kept
-        self._description = describe("", value, detail=False)
+        self._look = _look_at(value)
 
     @override
     def is_changed(self, value: object) -> bool:
-        return self._description != describe("", value, detail=False)
+        return self._look != _look_at(value)
 
     @override
     def size(self, live: Collection[int]) -> int:
-        return UNKNOWN if self.is_held and id(self._value) not in live else 0
+        is_alone = self.is_held and id(self._value) not in live
+        return UNKNOWN if is_alone and not has_state(self._value) else 0
+
+
+def has_state(value: object) -> bool:
+    """Return whether it is a class of the notebook's, or a function that keeps values."""
+    if is_class(value):
+        return module_name(value) == "__main__"  # type: ignore[arg-type]
+    return type(value) is types.FunctionType and bool(value.__closure__ or value.__defaults__)
+
+
+def _look_at(value: Any) -> object:
+    """Return what is seen of an object, and of what a class or a function keeps."""
+    kept: list[object] = []
+    if has_state(value):
+        kept = (
+            [*class_dict(value).values()]
+            if is_class(value)
+            else [*gc.get_referents(*(value.__closure__ or ())), *(value.__defaults__ or ())]
+        )
+    return describe("", value, detail=False), [
+        (id(each), describe("", each, detail=False)) for each in kept
+    ]
 
 
 LASTING = "changes inside a {} cannot be taken back"

@@ -20,6 +20,7 @@ from ipyagent.kernel.variables.captures import (
     Capture,
     Described,
     Reference,
+    has_state,
     is_atom,
     name_type,
     summarize_types,
@@ -46,7 +47,8 @@ def capture(value: object, allowance: Allowance) -> Capture:
     try:
         if (found := _capture_inside(value, allowance)) is not None:
             return found
-        return Reference(value) if is_atom(value) else Described(value, _explain(value))
+        is_fixed = is_atom(value) and not has_state(value)
+        return Reference(value) if is_fixed else Described(value, _explain(value))
     except TooLargeError:
         return Described(value, TOO_MANY)
     except Exception:  # a table library's own object can be broken
