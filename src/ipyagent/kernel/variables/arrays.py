@@ -65,7 +65,7 @@ class ArrayChecksum(Capture):
     @override
     def matches(self, found: Capture) -> bool:
         if isinstance(found, ArrayCapture):
-            return _checksum(found._copy) == self._checksum
+            return _checksum(found.state) == self._checksum
         return isinstance(found, ArrayChecksum) and found._checksum == self._checksum
 
 
@@ -85,17 +85,19 @@ class ArrayCapture(Capture):
     def __init__(self, value: object, cells: Capture | None = None) -> None:
         """`cells`: the state of the objects in its cells."""
         super().__init__(value, held=False)
-        self._copy, self._cells = _copy_array(value), cells
+        self.state, self._cells = _copy_array(value), cells
 
     @override
-    def compare(self, value: object, secret: Secrecy) -> str | None:
-        return self.summarize(value, secret) or None  # each change has its words: once is enough
+    def read(self, value: Any) -> Any:
+        return value if is_array(value) else None
+
+    @override
+    def differences(self, before: Any, after: Any, secret: Secrecy) -> str:
+        return _summarize_arrays(before, after)
 
     @override
     def summarize(self, value: object, secret: Secrecy) -> str:
-        if not is_array(value):
-            return ""
-        summary = _summarize_arrays(self._copy, value)
+        summary = super().summarize(value, secret)
         is_changed = not summary and self._cells is not None and self._cells.was_changed()
         return "objects in cells changed" if is_changed else summary
 
@@ -105,11 +107,7 @@ class ArrayCapture(Capture):
 
     @override
     def matches(self, found: Capture) -> bool:
-        return isinstance(found, ArrayCapture) and not self.is_changed(found._copy)
-
-    @override
-    def describe_return(self, value: object, secret: Secrecy, undone: Undone) -> str:
-        return _summarize_arrays(value, self._copy) if is_array(value) else ""
+        return isinstance(found, ArrayCapture) and not self.is_changed(found.state)
 
     @override
     def restore(self, live: Live, problems: list[str]) -> object:
@@ -122,23 +120,23 @@ class ArrayCapture(Capture):
         is_put_back = is_array(array) and (
             not self.is_changed(array) or (self.is_inside and self._put_back(array))
         )
-        return array if is_put_back else _copy_array(self._copy)
+        return array if is_put_back else _copy_array(self.state)
 
     def _put_back(self, array: Any) -> bool:
         """Restore the array in place; return whether that is possible."""
-        if array.shape != self._copy.shape or array.dtype != self._copy.dtype:
+        if array.shape != self.state.shape or array.dtype != self.state.dtype:
             return False
         try:
             array.flags.writeable = True
         except ValueError:  # it is a view of memory that is read-only
             return False
-        array[...] = self._copy
-        array.flags.writeable = self._copy.flags.writeable
+        array[...] = self.state
+        array.flags.writeable = self.state.flags.writeable
         return True
 
     @override
     def size(self, live: Collection[int]) -> int:
-        return int(self._copy.nbytes)
+        return int(self.state.nbytes)
 
 
 def _copy_array(array: Any) -> Any:

@@ -139,6 +139,8 @@ class Allowance:
     limit: int
     copies_all: bool = False
     """True if tables are copied where they could share their memory: code writes past pandas."""
+    only_compares: bool = False
+    """True if of arrays a checksum is enough."""
 
     def spend(self, size: int, *, shares: bool = False) -> bool:
         """Return whether that many bytes may be copied or shared."""
@@ -165,18 +167,29 @@ class Capture:
         self.type = type(value)
         self.is_held = held and not closes_itself(self.type)
         self._value: Any = value if self.is_held else None
+        self.state: Any = self._value
+        """What it held, to be compared."""
 
-    def is_changed(self, value: object) -> bool:
-        """Return whether the object, given once more, holds something else now."""
-        return bool(self.summarize(value, Secrecy.NONE))
+    def read(self, value: Any) -> Any:
+        """Return what a value holds, to be compared; None if it is of another kind."""
+        return value
+
+    def differences(self, before: Any, after: Any, secret: Secrecy) -> str:
+        """Return how two states differ, in words."""
+        return summarize_scalars(before, after, secret)
 
     def summarize(self, value: object, secret: Secrecy) -> str:
         """Return what is different in the value, which is this object or another one."""
-        return summarize_scalars(self._value, value, secret)
+        now = self.read(value)
+        return "" if now is None else self.differences(self.state, now, secret)
 
     def compare(self, value: object, secret: Secrecy) -> str | None:
         """Return what is different in the object, given once more; None if nothing is."""
-        return self.summarize(value, secret) if self.is_changed(value) else None
+        return self.summarize(value, secret) or None
+
+    def is_changed(self, value: object) -> bool:
+        """Return whether the object, given once more, holds something else now."""
+        return self.compare(value, Secrecy.NONE) is not None
 
     def was_changed(self) -> bool:
         """Return whether the object holds something else now; False if it is not kept."""
@@ -199,7 +212,8 @@ class Capture:
 
     def matches(self, found: Capture) -> bool:
         """Return whether it is the same state of the same object."""
-        return type(self) is type(found) and self.identity.address == found.identity.address
+        is_same = type(self) is type(found) and self.identity.address == found.identity.address
+        return is_same and not self.differences(self.state, found.state, Secrecy.NONE)
 
     def drop_unchanged(self) -> None:
         """Forget what the call has not changed."""
@@ -210,7 +224,8 @@ class Capture:
 
     def describe_return(self, value: object, secret: Secrecy, undone: Undone) -> str:
         """Return what going back from a value does to it."""
-        return summarize_scalars(value, self._value, secret)
+        now = self.read(value)
+        return "" if now is None else self.differences(now, self.state, secret)
 
     def restore(self, live: Live, problems: list[str]) -> object:
         """Return the object as it was: put back in place, or a copy in its stead.
@@ -232,6 +247,8 @@ class Capture:
 
     def release(self) -> None:
         """Keep the object alive no longer: it is only compared with."""
+        if self.state is self._value:
+            self.state = None
         self.is_held, self._value = False, None
 
     def forget_if_dead(self) -> None:
@@ -267,8 +284,8 @@ class Described(Capture):
         self._look = _look_at(value)
 
     @override
-    def is_changed(self, value: object) -> bool:
-        return self._look != _look_at(value)
+    def compare(self, value: object, secret: Secrecy) -> str | None:
+        return "" if self._look != _look_at(value) else None
 
     @override
     def size(self, live: Collection[int]) -> int:

@@ -247,9 +247,10 @@ class ContainerCapture(Capture):
         self._fingerprint = hash(tuple(part.fingerprint for part in self._parts))
 
     @override
-    def is_changed(self, value: object) -> bool:
+    def compare(self, value: object, secret: Secrecy) -> str | None:
         self._changed = [part for part in self._parts if part.is_changed()]
-        return bool(self._changed) or any(f.is_changed(each) for f, each in self._inside)
+        is_changed = self._changed or any(f.is_changed(each) for f, each in self._inside)
+        return self.summarize(value, secret) if is_changed else None
 
     @override
     def release(self) -> None:

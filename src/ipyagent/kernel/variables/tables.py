@@ -23,7 +23,6 @@ from ipyagent.kernel.variables.captures import (
     Allowance,
     Capture,
     Live,
-    Undone,
     are_plain_keys,
     is_equal,
 )
@@ -156,6 +155,7 @@ class TableCapture(Capture):
         self._axes = [(axis, list(axis.names), _frequency(axis)) for axis in axes]
         for number, axis in enumerate(() if shares else axes):
             setattr(self._copy, _AXES[number], axis.copy(deep=True))
+        self.state: Table = Table.read(self._copy)
         self._inside: dict[str, ContainerCapture] = {}
         for name, objects in _objects_in(value, parts):
             with suppress(TooLargeError):
@@ -174,16 +174,19 @@ class TableCapture(Capture):
         shares &= not (is_pandas and allowance.copies_all)
         return cls(value, parts, capture_inside, shares=shares) if is_small else None
 
-    @cached_property
-    def state(self) -> Table:
-        """The parts of the copy."""
-        return Table.read(self._copy)
+    @override
+    def read(self, value: Any) -> Table | None:
+        return Table.read(value) if type(value) is self.type and is_table(value) else None
+
+    @override
+    def differences(self, before: Table, after: Table, secret: Secrecy) -> str:
+        return " · ".join(compare_tables(before, after, exact=not self._shares))
 
     @override
     def forget_if_dead(self) -> None:
         if self.identity.value is None:
             self._copy, self._own, self._inside = None, {}, {}
-            self.__dict__.pop("state", None)
+            self.state = Table(0, 0, ())
 
     @override
     def restore(self, live: Live, problems: list[str]) -> object:
@@ -213,10 +216,8 @@ class TableCapture(Capture):
 
     @override
     def size(self, live: Collection[int]) -> int:
-        if not self.is_held:
-            return 0
         is_shared = self._shares and id(self._value) in live
-        return self._written_bytes if is_shared else self.state.nbytes
+        return 0 if not self.is_held else self._written_bytes if is_shared else self.state.nbytes
 
     @cached_property
     def _written_bytes(self) -> int:
@@ -225,27 +226,9 @@ class TableCapture(Capture):
         return self.state.nbytes - sum(o.nbytes for o, n in kept if is_same(o.data, n.data))
 
     @override
-    def compare(self, value: object, secret: Secrecy) -> str | None:
-        return self.summarize(value, secret) or None  # each change has its words: once is enough
-
-    @override
-    def matches(self, found: Capture) -> bool:
-        if not isinstance(found, TableCapture) or not super().matches(found):
-            return False
-        return not compare_tables(self.state, found.state, exact=not self._shares)
-
-    @override
-    def describe_return(self, value: object, secret: Secrecy, undone: Undone) -> str:
-        is_alike = type(value) is self.type and is_table(value)
-        return " · ".join(compare_tables(Table.read(value), self.state)) if is_alike else ""
-
-    @override
     def summarize(self, value: object, secret: Secrecy) -> str:
-        if type(value) is not self.type or not is_table(value):
-            return ""
-        parts = compare_tables(self.state, Table.read(value), exact=not self._shares)
         inside = self._compare_inside(value) if self.identity.is_same(value) else ()
-        return " · ".join((*parts, *inside))
+        return " · ".join(filter(None, (super().summarize(value, secret), *inside)))
 
     def _compare_inside(self, value: object) -> Iterator[str]:
         own = _own_attributes(value)
