@@ -296,6 +296,8 @@ KINDS = [
     ("class C:\n  n = 0\n  def add(self): type(self).n += 1\nx = C()", "x.add()", "C", "type"),
     (MAKE_COUNTER, "x()", "x", "function"),
     ("def x(new, known=[]): known.append(new)", "x(1)", "x", "function"),
+    ("x = lambda *, known=[]: known.append(1)", "x()", "x", "function"),
+    ("def x(): x.n = 1", "x()", "x", "function"),
     ("class My(pd.DataFrame): pass\nx = My({'a': [1]})", "x.loc[0, 'a'] = 2", "x", "My"),
     ("class My(pd.DataFrame): pass\nx = My({'a': [1]})", "x['b'] = 1", "x", "My"),
     ("class My(pd.Series): pass\nx = My([1, 2])", "x.iloc[0] = 9", "x", "My"),
@@ -362,6 +364,16 @@ def test_a_container_goes_back_and_what_is_not_seen_in_it_is_named(tmp_path: Pat
     lab.change("held.append(2); next(held[1])")
     (said,) = [each for each in lab.undo().skipped if each.startswith("held is not")]
     assert said.endswith("changes inside a list_iterator cannot be taken back")
+
+
+def test_a_class_of_an_object_in_a_container_is_named(tmp_path: Path):
+    lab = Bench(tmp_path, good=1)
+    exec_in(lab, "class C: n = 0\nheld = [C(), 1]")
+    lab.change("held.append(2)")
+    assert lab.undo().skipped == ()
+    lab.change("held[0].__class__.n = 5")
+    (said,) = lab.undo().skipped
+    assert said == "held is not all as it was: changes inside a type cannot be taken back"
 
 
 def test_a_dry_run_stops_where_the_undo_stops(tmp_path: Path):

@@ -80,8 +80,6 @@ def _checksum(array: Any) -> object:
 class ArrayCapture(Capture):
     """An array's content. The array itself is not referred to: its owner may resize it."""
 
-    can_rebind = True
-
     def __init__(self, value: object, cells: Capture | None = None) -> None:
         """`cells`: the state of the objects in its cells."""
         super().__init__(value, held=False)

@@ -243,7 +243,7 @@ class Capture:
     @property
     def can_rebind(self) -> bool:
         """True if a name can be bound to what it held."""
-        return self.is_held or self.kept_object is not None
+        return self.is_held or self.state is not None or self.identity.value is not None
 
     def release(self) -> None:
         """Keep the object alive no longer: it is only compared with."""
@@ -278,9 +278,9 @@ class Reference(Capture):
 class Described(Capture):
     """An object of whose inside only the description is known, such as a model or a class."""
 
-    def __init__(self, value: object, kept: str, *, held: bool = True) -> None:
+    def __init__(self, value: object, kept: str | None = None, *, held: bool = True) -> None:
         super().__init__(value, held=held)
-        self.kept = kept
+        self.kept = explain_type(self.type) if kept is None else kept
         self._look = _look_at(value)
 
     @override
@@ -293,34 +293,31 @@ class Described(Capture):
         return UNKNOWN if is_alone and not has_state(self._value) else 0
 
 
-def has_state(value: object) -> bool:
-    """Return whether it is a class of the notebook's, or a function that keeps values."""
+def has_state(value: Any) -> bool:
+    """Return whether it is a class or function of the notebook's, which may keep values."""
     if is_class(value):
-        return module_name(value) == "__main__"  # type: ignore[arg-type]
-    return type(value) is types.FunctionType and bool(value.__closure__ or value.__defaults__)
+        return module_name(value) == "__main__"
+    is_function = type(value) is types.FunctionType
+    return is_function and value.__globals__.get("__name__", "__main__") == "__main__"
 
 
 def _look_at(value: Any) -> object:
     """Return what is seen of an object, and of what a class or a function keeps."""
-    kept: list[object] = []
-    if has_state(value):
-        kept = (
-            [*class_dict(value).values()]
-            if is_class(value)
-            else [*gc.get_referents(*(value.__closure__ or ())), *(value.__defaults__ or ())]
-        )
-    return describe("", value, detail=False), [
-        (id(each), describe("", each, detail=False)) for each in kept
-    ]
+    kept: list[object] = [value]
+    if is_class(value) and has_state(value):
+        kept += class_dict(value).values()
+    elif has_state(value):
+        kept += gc.get_referents(*(value.__closure__ or ()))
+        kept += (*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values())
+        kept += value.__dict__.values()
+    return [(id(each), describe("", each, detail=False)) for each in kept]
 
 
-LASTING = "changes inside a {} cannot be taken back"
-
-
-def name_type(cls: type) -> str:
-    """Return the name of a class, and of the library that it is from."""
+def explain_type(cls: type) -> str:
+    """Return that changes inside an object of a class, and of its library, stay."""
     home = module_name(cls).partition(".")[0]
-    return type_name(cls) + ("" if home in {"", "__main__", "builtins"} else f" of {home}")
+    name = type_name(cls) + ("" if home in {"", "__main__", "builtins"} else f" of {home}")
+    return f"changes inside a {name} cannot be taken back"
 
 
 def closes_itself(cls: type) -> bool:

@@ -16,14 +16,13 @@ from ipyagent.kernel.describe.safe_inspect import one_line
 from ipyagent.kernel.protocols import Variables
 from ipyagent.kernel.variables.arrays import ArrayCapture, ArrayChecksum, holds_objects, is_array
 from ipyagent.kernel.variables.captures import (
-    LASTING,
     Allowance,
     Capture,
     Described,
     Reference,
+    explain_type,
     has_state,
     is_atom,
-    name_type,
     summarize_types,
 )
 from ipyagent.kernel.variables.containers import (
@@ -49,7 +48,7 @@ def capture(value: object, allowance: Allowance) -> Capture:
         if (found := _capture_inside(value, allowance)) is not None:
             return found
         is_fixed = is_atom(value) and not has_state(value)
-        return Reference(value) if is_fixed else Described(value, _explain(value))
+        return Reference(value) if is_fixed else Described(value)
     except TooLargeError:
         return Described(value, TOO_MANY)
     except Exception:  # a table library's own object can be broken
@@ -64,14 +63,12 @@ def explain_lasting(value: Any, memory: int) -> str:
         return TOO_LARGE if value.nbytes > min(COPIED, memory) else ""
     if is_container(value):
         try:
-            return ContainerCapture(value, _skip_data).opaque
+            return ContainerCapture(
+                value, lambda each: Capture(each) if is_table(each) or is_array(each) else None
+            ).opaque
         except TooLargeError:
             return TOO_MANY
-    return _explain(value)
-
-
-def _skip_data(value: object) -> Capture | None:
-    return Capture(value) if is_table(value) or is_array(value) else None
+    return explain_type(type(value))
 
 
 def capture_result(value: object) -> Capture:
@@ -107,10 +104,6 @@ def _capture_cells(array: object, inside: Callable[[object], Capture | None]) ->
             found.is_inside = True
             return found
     return None
-
-
-def _explain(value: object) -> str:
-    return LASTING.format(name_type(type(value)))
 
 
 @dataclass

@@ -25,17 +25,18 @@ from ipyagent.kernel.describe.safe_inspect import (
 )
 from ipyagent.kernel.variables.captures import (
     ATOMS,
-    LASTING,
     NOTHING,
     PLAIN,
     Capture,
+    Described,
     Live,
     Undone,
     are_plain_keys,
     closes_itself,
+    explain_type,
+    has_state,
     is_atom,
     is_equal,
-    name_type,
     summarize_scalars,
     text_length,
 )
@@ -225,13 +226,17 @@ class ContainerCapture(Capture):
         """Why not all that is inside goes back; "" if it does."""
         waiting, seen, left = [value], {id(value)}, ELEMENTS
         while waiting:
-            part = undone.get(id(waiting[-1])) or _Part(waiting[-1])
-            waiting.pop()
+            one = waiting.pop()
+            part = undone.get(id(one)) or _Part(one)
             self._parts.append(part)
             left -= len(part)
             if left < 0 or len(self._parts) > CONTAINERS or not are_plain_keys(part.keys):
                 raise TooLargeError
-            for each in _holders(part.values):
+            if self._parts[1:] and has_state(cls := type(one)) and id(cls) not in seen:
+                seen.add(id(cls))
+                self._inside.append((Described(cls), cls))
+            # Most lists are of numbers or text alone.
+            for each in part.values if set(map(id, map(type, part.values))) - PLAIN else ():
                 if id(each) in seen or id(type(each)) in ATOMS:
                     continue
                 seen.add(id(each))
@@ -243,7 +248,7 @@ class ContainerCapture(Capture):
                     found.is_inside = True
                     self._inside.append((found, each))
                 else:
-                    self.opaque = self.opaque or LASTING.format(name_type(type(each)))
+                    self.opaque = self.opaque or explain_type(type(each))
         self._fingerprint = hash(tuple(part.fingerprint for part in self._parts))
 
     @override
@@ -272,7 +277,11 @@ class ContainerCapture(Capture):
         self._parts = [root, *(part for part in self._changed if part is not root)]
         for part in self._parts:
             part.trim()
-        self._inside = [(f, each) for f, each in self._inside if f.kept or f.is_changed(each)]
+        self._inside = [
+            (found, each)
+            for found, each in self._inside
+            if (found.kept and not has_state(each)) or found.is_changed(each)
+        ]
 
     @override
     def undo_in(self, undone: dict[object, Any]) -> None:
@@ -332,11 +341,6 @@ def _noting(problems: list[str], value: object) -> Iterator[None]:
         yield
     except Exception as error:  # such as a bytearray that something looks into
         problems.append(f"its {type_name(type(value))} stays as it is ({one_line(str(error))})")
-
-
-def _holders(values: Iterable[object]) -> Iterable[object]:
-    """Return the values, or none if all are plain: most lists are of numbers or text."""
-    return values if set(map(id, map(type, values))) - PLAIN else ()
 
 
 def _summarize(before: _Part, after: _Part, secret: Secrecy) -> Iterator[str]:
