@@ -35,7 +35,6 @@ REASONS = {
     ("kernel/rehearsal/watched_values.py", "_mgr"): "the cells of a table, of all columns at once",
     ("kernel/rehearsal/probe.py", "_exit"): "os._exit is documented",
     ("kernel/rehearsal/rehearser.py", "_exit"): "os._exit is documented",
-    ("kernel/variables/tables.py", "_item_cache"): "what pandas 2 keeps of columns; guarded",
     (
         "llm/litellm/gateway.py",
         "_hidden_params",

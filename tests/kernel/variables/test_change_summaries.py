@@ -295,5 +295,5 @@ array[0] = Hostile()
         "index": "1 value changed",
         "frame": "x: 1 value changed · y: 1 value changed",
         "array": "1 value changed",
-        "Key": "1 item changed",
+        "Key": "",
     }

@@ -10,7 +10,7 @@ from typing import Any
 
 from typing_extensions import override
 
-from ipyagent.kernel.describe.safe_inspect import is_a, one_line
+from ipyagent.kernel.describe.safe_inspect import one_line
 from ipyagent.kernel.variables.captures import Capture, Live, Undone, is_equal
 from ipyagent.phrases import plural
 from ipyagent.redaction import Secrecy
@@ -25,14 +25,6 @@ OBJECTS = 100_000
 def is_array(value: object) -> bool:
     """Return whether the value is exactly a numpy array; subclasses run code of their own."""
     return type(value) is getattr(sys.modules.get("numpy"), "ndarray", None)
-
-
-def plain_array(value: object) -> Any:
-    """Return an array, or the cells of one of a subclass, as an exact array; None for others."""
-    array = getattr(sys.modules.get("numpy"), "ndarray", None)
-    if array is None or not is_a(value, array):
-        return None
-    return value if type(value) is array else array.view(value, array)
 
 
 def holds_objects(array: object) -> bool:
@@ -73,7 +65,7 @@ class ArrayChecksum(Capture):
     @override
     def matches(self, found: Capture) -> bool:
         if isinstance(found, ArrayCapture):
-            return _checksum(found._copy) == self._checksum
+            return _checksum(found.state) == self._checksum
         return isinstance(found, ArrayChecksum) and found._checksum == self._checksum
 
 
@@ -88,22 +80,22 @@ def _checksum(array: Any) -> object:
 class ArrayCapture(Capture):
     """An array's content. The array itself is not referred to: its owner may resize it."""
 
-    can_rebind = True
-
     def __init__(self, value: object, cells: Capture | None = None) -> None:
         """`cells`: the state of the objects in its cells."""
         super().__init__(value, held=False)
-        self._copy, self._cells = _copy_array(value), cells
+        self.state, self._cells = _copy_array(value), cells
 
     @override
-    def compare(self, value: object, secret: Secrecy) -> str | None:
-        return self.summarize(value, secret) or None  # each change has its words: once is enough
+    def read(self, value: Any) -> Any:
+        return value if is_array(value) else None
+
+    @override
+    def differences(self, before: Any, after: Any, secret: Secrecy) -> str:
+        return _summarize_arrays(before, after)
 
     @override
     def summarize(self, value: object, secret: Secrecy) -> str:
-        if not is_array(value):
-            return ""
-        summary = _summarize_arrays(self._copy, value)
+        summary = super().summarize(value, secret)
         is_changed = not summary and self._cells is not None and self._cells.was_changed()
         return "objects in cells changed" if is_changed else summary
 
@@ -113,11 +105,7 @@ class ArrayCapture(Capture):
 
     @override
     def matches(self, found: Capture) -> bool:
-        return isinstance(found, ArrayCapture) and not self.is_changed(found._copy)
-
-    @override
-    def describe_return(self, value: object, secret: Secrecy, undone: Undone) -> str:
-        return _summarize_arrays(value, self._copy) if is_array(value) else ""
+        return isinstance(found, ArrayCapture) and not self.is_changed(found.state)
 
     @override
     def restore(self, live: Live, problems: list[str]) -> object:
@@ -130,23 +118,23 @@ class ArrayCapture(Capture):
         is_put_back = is_array(array) and (
             not self.is_changed(array) or (self.is_inside and self._put_back(array))
         )
-        return array if is_put_back else _copy_array(self._copy)
+        return array if is_put_back else _copy_array(self.state)
 
     def _put_back(self, array: Any) -> bool:
         """Restore the array in place; return whether that is possible."""
-        if array.shape != self._copy.shape or array.dtype != self._copy.dtype:
+        if array.shape != self.state.shape or array.dtype != self.state.dtype:
             return False
         try:
             array.flags.writeable = True
         except ValueError:  # it is a view of memory that is read-only
             return False
-        array[...] = self._copy
-        array.flags.writeable = self._copy.flags.writeable
+        array[...] = self.state
+        array.flags.writeable = self.state.flags.writeable
         return True
 
     @override
     def size(self, live: Collection[int]) -> int:
-        return int(self._copy.nbytes)
+        return int(self.state.nbytes)
 
 
 def _copy_array(array: Any) -> Any:

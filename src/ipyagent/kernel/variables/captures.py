@@ -6,6 +6,7 @@ Comparing runs only Python's own code.
 from __future__ import annotations
 
 import datetime
+import gc
 import re
 import sys
 import types
@@ -138,6 +139,8 @@ class Allowance:
     limit: int
     copies_all: bool = False
     """True if tables are copied where they could share their memory: code writes past pandas."""
+    only_compares: bool = False
+    """True if of arrays a checksum is enough."""
 
     def spend(self, size: int, *, shares: bool = False) -> bool:
         """Return whether that many bytes may be copied or shared."""
@@ -164,18 +167,29 @@ class Capture:
         self.type = type(value)
         self.is_held = held and not closes_itself(self.type)
         self._value: Any = value if self.is_held else None
+        self.state: Any = self._value
+        """What it held, to be compared."""
 
-    def is_changed(self, value: object) -> bool:
-        """Return whether the object, given once more, holds something else now."""
-        return bool(self.summarize(value, Secrecy.NONE))
+    def read(self, value: Any) -> Any:
+        """Return what a value holds, to be compared; None if it is of another kind."""
+        return value
+
+    def differences(self, before: Any, after: Any, secret: Secrecy) -> str:
+        """Return how two states differ, in words."""
+        return summarize_scalars(before, after, secret)
 
     def summarize(self, value: object, secret: Secrecy) -> str:
         """Return what is different in the value, which is this object or another one."""
-        return summarize_scalars(self._value, value, secret)
+        now = self.read(value)
+        return "" if now is None else self.differences(self.state, now, secret)
 
     def compare(self, value: object, secret: Secrecy) -> str | None:
         """Return what is different in the object, given once more; None if nothing is."""
-        return self.summarize(value, secret) if self.is_changed(value) else None
+        return self.summarize(value, secret) or None
+
+    def is_changed(self, value: object) -> bool:
+        """Return whether the object, given once more, holds something else now."""
+        return self.compare(value, Secrecy.NONE) is not None
 
     def was_changed(self) -> bool:
         """Return whether the object holds something else now; False if it is not kept."""
@@ -198,7 +212,8 @@ class Capture:
 
     def matches(self, found: Capture) -> bool:
         """Return whether it is the same state of the same object."""
-        return type(self) is type(found) and self.identity.address == found.identity.address
+        is_same = type(self) is type(found) and self.identity.address == found.identity.address
+        return is_same and not self.differences(self.state, found.state, Secrecy.NONE)
 
     def drop_unchanged(self) -> None:
         """Forget what the call has not changed."""
@@ -209,7 +224,8 @@ class Capture:
 
     def describe_return(self, value: object, secret: Secrecy, undone: Undone) -> str:
         """Return what going back from a value does to it."""
-        return summarize_scalars(value, self._value, secret)
+        now = self.read(value)
+        return "" if now is None else self.differences(now, self.state, secret)
 
     def restore(self, live: Live, problems: list[str]) -> object:
         """Return the object as it was: put back in place, or a copy in its stead.
@@ -227,10 +243,12 @@ class Capture:
     @property
     def can_rebind(self) -> bool:
         """True if a name can be bound to what it held."""
-        return self.is_held or self.kept_object is not None
+        return self.is_held or self.state is not None or self.identity.value is not None
 
     def release(self) -> None:
         """Keep the object alive no longer: it is only compared with."""
+        if self.state is self._value:
+            self.state = None
         self.is_held, self._value = False, None
 
     def forget_if_dead(self) -> None:
@@ -258,29 +276,48 @@ class Reference(Capture):
 
 
 class Described(Capture):
-    """An object of whose inside only the description is known, such as a model or a connection."""
+    """An object of whose inside only the description is known, such as a model or a class."""
 
-    def __init__(self, value: object, kept: str, *, held: bool = True) -> None:
+    def __init__(self, value: object, kept: str | None = None, *, held: bool = True) -> None:
         super().__init__(value, held=held)
-        self.kept = kept
-        self._description = describe("", value, detail=False)
+        self.kept = explain_type(self.type) if kept is None else kept
+        self._look = _look_at(value)
 
     @override
-    def is_changed(self, value: object) -> bool:
-        return self._description != describe("", value, detail=False)
+    def compare(self, value: object, secret: Secrecy) -> str | None:
+        return "" if self._look != _look_at(value) else None
 
     @override
     def size(self, live: Collection[int]) -> int:
-        return UNKNOWN if self.is_held and id(self._value) not in live else 0
+        is_alone = self.is_held and id(self._value) not in live
+        return UNKNOWN if is_alone and not has_state(self._value) else 0
 
 
-LASTING = "changes inside a {} cannot be taken back"
+def has_state(value: Any) -> bool:
+    """Return whether it is a class or function of the notebook's, which may keep values."""
+    if is_class(value):
+        return module_name(value) == "__main__"
+    is_function = type(value) is types.FunctionType
+    return is_function and value.__globals__.get("__name__", "__main__") == "__main__"
 
 
-def name_type(cls: type) -> str:
-    """Return the name of a class, and of the library that it is from."""
+def _look_at(value: Any) -> object:
+    """Return what is seen of an object, and of what a class or a function keeps."""
+    kept: list[object] = [value]
+    if is_class(value) and has_state(value):
+        kept += class_dict(value).values()
+    elif has_state(value):
+        kept += gc.get_referents(*(value.__closure__ or ()))
+        kept += (*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values())
+        kept += value.__dict__.values()
+    return [(id(each), describe("", each, detail=False)) for each in kept]
+
+
+def explain_type(cls: type) -> str:
+    """Return that changes inside an object of a class, and of its library, stay."""
     home = module_name(cls).partition(".")[0]
-    return type_name(cls) + ("" if home in {"", "__main__", "builtins"} else f" of {home}")
+    name = type_name(cls) + ("" if home in {"", "__main__", "builtins"} else f" of {home}")
+    return f"changes inside a {name} cannot be taken back"
 
 
 def closes_itself(cls: type) -> bool:

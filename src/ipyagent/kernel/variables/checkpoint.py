@@ -5,6 +5,7 @@ How a value is captured depends on its exact type.
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
@@ -15,13 +16,13 @@ from ipyagent.kernel.describe.safe_inspect import one_line
 from ipyagent.kernel.protocols import Variables
 from ipyagent.kernel.variables.arrays import ArrayCapture, ArrayChecksum, holds_objects, is_array
 from ipyagent.kernel.variables.captures import (
-    LASTING,
     Allowance,
     Capture,
     Described,
     Reference,
+    explain_type,
+    has_state,
     is_atom,
-    name_type,
     summarize_types,
 )
 from ipyagent.kernel.variables.containers import (
@@ -46,11 +47,12 @@ def capture(value: object, allowance: Allowance) -> Capture:
     try:
         if (found := _capture_inside(value, allowance)) is not None:
             return found
-        return Reference(value) if is_atom(value) else Described(value, _explain(value))
+        is_fixed = is_atom(value) and not has_state(value)
+        return Reference(value) if is_fixed else Described(value)
     except TooLargeError:
         return Described(value, TOO_MANY)
     except Exception:  # a table library's own object can be broken
-        return Reference(value)
+        return Described(value, "")
 
 
 def explain_lasting(value: Any, memory: int) -> str:
@@ -61,64 +63,47 @@ def explain_lasting(value: Any, memory: int) -> str:
         return TOO_LARGE if value.nbytes > min(COPIED, memory) else ""
     if is_container(value):
         try:
-            return ContainerCapture(value, _skip_data).opaque
+            return ContainerCapture(
+                value, lambda each: Capture(each) if is_table(each) or is_array(each) else None
+            ).opaque
         except TooLargeError:
             return TOO_MANY
-    return _explain(value)
-
-
-def _skip_data(value: object) -> Capture | None:
-    return Capture(value) if is_table(value) or is_array(value) else None
+    return explain_type(type(value))
 
 
 def capture_result(value: object) -> Capture:
     """Return the state that a call left: it is only compared with."""
-    try:
-        found = _capture_result_inside(value) or capture(value, Allowance(COPIED, 2**62))
-    except Exception:  # an array's type without bytes of its own, or too many containers
-        found = Described(value, "")
+    found = capture(value, Allowance(COPIED, 2**62, only_compares=True))
     found.release()
     return found
 
 
-def _capture_result_inside(value: object) -> Capture | None:
-    if is_array(value) and not holds_objects(value):
-        return ArrayChecksum(value)
-    if is_container(value) and not is_table(value):
-        return ContainerCapture(value, _capture_result_inside)
-    return _capture_inside(value, Allowance(COPIED, 2**62))
-
-
-def _capture_inside(value: object, allowance: Allowance) -> Capture | None:
+def _capture_inside(value: Any, allowance: Allowance) -> Capture | None:
     """Return the state of a value of a known kind; None if no code is known that reads it."""
     found: Capture | None = None
+    inside = functools.partial(_capture_inside, allowance=allowance)
     if is_table(value):
-        found = TableCapture.take(value, allowance, lambda each: _capture_inside(each, allowance))
+        found = TableCapture.take(value, allowance, inside)
     elif is_array(value):
-        spent = allowance.spend(value.nbytes)  # type: ignore[attr-defined]
-        found = ArrayCapture(value, _capture_cells(value, allowance)) if spent else None
-    elif is_container(value):
-        return ContainerCapture(value, lambda each: _capture_inside(each, allowance))
+        if allowance.only_compares and not holds_objects(value):
+            return ArrayChecksum(value)
+        if allowance.spend(value.nbytes):
+            found = ArrayCapture(value, _capture_cells(value, inside))
     else:
-        return None
+        return ContainerCapture(value, inside) if is_container(value) else None
     # Memory that the user's code frees is freed.
     return found or Described(value, TOO_LARGE, held=False)
 
 
-def _capture_cells(array: object, allowance: Allowance) -> Capture | None:
+def _capture_cells(array: object, inside: Callable[[object], Capture | None]) -> Capture | None:
     """Return the state of the objects in the cells of an array; None if there are none."""
     numpy = sys.modules["numpy"]
     if holds_objects(array) and numpy.size(array) <= OBJECTS:
         with suppress(TooLargeError):
-            cells = numpy.ravel(array).tolist()
-            found = ContainerCapture(cells, lambda each: _capture_inside(each, allowance))
+            found = ContainerCapture(numpy.ravel(array).tolist(), inside)
             found.is_inside = True
             return found
     return None
-
-
-def _explain(value: object) -> str:
-    return LASTING.format(name_type(type(value)))
 
 
 @dataclass

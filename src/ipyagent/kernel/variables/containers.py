@@ -5,8 +5,8 @@ from __future__ import annotations
 import collections
 import copy
 import types
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager
 from functools import cached_property
 from operator import is_
 from typing import Any
@@ -23,21 +23,20 @@ from ipyagent.kernel.describe.safe_inspect import (
     slots,
     type_name,
 )
-from ipyagent.kernel.variables.arrays import is_array, plain_array
 from ipyagent.kernel.variables.captures import (
     ATOMS,
-    LASTING,
     NOTHING,
     PLAIN,
     Capture,
+    Described,
     Live,
     Undone,
     are_plain_keys,
     closes_itself,
+    explain_type,
+    has_state,
     is_atom,
-    is_class,
     is_equal,
-    name_type,
     summarize_scalars,
     text_length,
 )
@@ -53,24 +52,21 @@ NAMES = 5
 
 _DICTS = (dict, collections.OrderedDict, collections.Counter, collections.defaultdict)
 _GETTERS = (types.GetSetDescriptorType, types.MemberDescriptorType)
-_NOTEBOOK = "__main__"
-_WITH_ATTRIBUTES = (_NOTEBOOK, "collections")
+_WITH_ATTRIBUTES = ("__main__", "collections")
 MADE_BY_STATEMENT = 1 << 9
 """A flag of classes that are written in Python: their objects hold nothing else."""
 _PYTHON_SIZE = object.__basicsize__ + 2 * tuple.__itemsize__
 """Bytes of an object with attributes; some classes written in C have that flag, too."""
-_MAPPINGS = (*_DICTS, types.MappingProxyType)
 _SEQUENCES = (list, collections.deque, bytearray, tuple)
-_FIXED = ATOMS - {id(types.FunctionType)}
-_KNOWN = set(map(id, (set, types.CellType, *_SEQUENCES, *_DICTS)))
+_KNOWN = set(map(id, (set, *_SEQUENCES, *_DICTS)))
 
 
 class TooLargeError(Exception):
     """The containers hold more than a snapshot looks at, or keys of the user's classes."""
 
 
-_FOUND_OUT = ("_has_canonical_format", "_has_sorted_indices", "_fill_value")
-"""Attributes in which arrays of scipy and numpy keep what they found out about themselves."""
+_FOUND_OUT = ("_has_canonical_format", "_has_sorted_indices")
+"""Attributes in which arrays of scipy keep what they found out about themselves."""
 
 
 def is_container(value: object) -> bool:
@@ -78,39 +74,31 @@ def is_container(value: object) -> bool:
     return id(type(value)) in _KNOWN or _attributes(value) is not None
 
 
-def _attributes(value: Any) -> Mapping[str, object] | None:
+def _attributes(value: Any) -> dict[str, object] | None:
     """Return the attributes of an object that consists of them; None for others, or if guarded.
 
-    Such are functions and classes of the notebook's and their objects, those of dataclasses, sparse
-    arrays of scipy, and, beside the cells, arrays of subclasses such as masked ones.
+    Such are objects of the notebook's classes and of dataclasses, and sparse arrays of scipy.
     """
     cls = type(value)
     if id(cls) in _KNOWN:
         return None
-    if cls is types.FunctionType:
-        is_own = value.__globals__.get("__name__", _NOTEBOOK) == _NOTEBOOK
-        return value.__dict__ if is_own else None
-    if is_class(value):
-        return class_dict(value) if module_name(value) == _NOTEBOOK else None
     is_made = cls.__basicsize__ <= _PYTHON_SIZE and all(
         base.__flags__ & MADE_BY_STATEMENT for base in ancestors(cls)[:-1]
     )
     is_own = module_name(cls) in _WITH_ATTRIBUTES or "__dataclass_fields__" in class_dict(cls)
-    if not (is_made and is_own) and not _finds_out(value) and cls is not types.SimpleNamespace:
+    if not (is_made and is_own) and not _is_sparse(value) and cls is not types.SimpleNamespace:
         return None
     if slots(cls) or closes_itself(cls):
         return None
     bases = (class_dict(base) for base in ancestors(cls))
     getter: Any = next((base["__dict__"] for base in bases if "__dict__" in base), None)
     found = getter.__get__(value) if type(getter) in _GETTERS else None
-    return found if type(found) is dict else None
+    # A table of a subclass is more than the attributes that it has.
+    return found if type(found) is dict and not {"_mgr", "_df", "_s"} & found.keys() else None
 
 
-def _finds_out(value: object) -> bool:
-    """Return whether it is a sparse array of scipy, or an array of a subclass."""
-    cls = type(value)
-    is_sparse = module_name(cls).startswith("scipy.sparse.") and is_of_module(cls)
-    return is_sparse or (not is_array(value) and plain_array(value) is not None)
+def _is_sparse(value: object) -> bool:
+    return module_name(type(value)).startswith("scipy.sparse.") and is_of_module(type(value))
 
 
 class _Part:
@@ -130,30 +118,15 @@ class _Part:
         self.factory = container.default_factory if cls is _DICTS[-1] else None
         self.keys: list[object] = []
         self.values: list[Any] = []
-        if cls in _MAPPINGS:
-            self.keys, self.values = [*self._target], [*self._target.values()]
-            if attributes is not None and _finds_out(container):
+        if cls in _DICTS:
+            items = self._target
+            if attributes is not None and _is_sparse(container):
                 items = {name: v for name, v in attributes.items() if name not in _FOUND_OUT}
-                self.keys, self.values = [*items], [*items.values()]
-            if start:
-                del self.keys[:start], self.values[:start]
+            self.keys, self.values = [*items][start:], [*items.values()][start:]
         elif self.is_set:
             self.keys = [*container]
-        elif cls is types.CellType:
-            with suppress(ValueError):  # it is empty
-                self.values = [container.cell_contents]
         else:
             self.values = [*container][start:]
-
-    @property
-    def holds(self) -> list[object]:
-        """Other objects that can be changed through the container."""
-        cls = type(self.container)
-        if cls is types.FunctionType:
-            return [*(self.container.__closure__ or ()), self.container.__defaults__]
-        if self._target is self.container or is_class(self.container):
-            return []
-        return [cls] if module_name(cls) == _NOTEBOOK else [plain_array(self.container)]
 
     @property
     def fingerprint(self) -> int:
@@ -170,34 +143,19 @@ class _Part:
         target, pairs = self._target, zip(self.keys, self.values, strict=False)
         if type(target) is _DICTS[-1]:
             target.default_factory = self.factory
-        if type(self.container) is types.CellType:
-            self.container.cell_contents = self.values[0]
-        elif isinstance(target, bytearray):
+        if isinstance(target, bytearray):
             target[:] = bytes(self.values)  # of a fixed size while a memoryview looks into it
         elif isinstance(target, dict):
             for key in _Part(self.container, self.start).keys:
                 del target[key]
             for key, value in pairs:
                 target[key] = value
-        elif type(target) in _MAPPINGS:
-            self._put_back_guarded(dict(pairs))
         elif isinstance(target, list):
             target[self.start :] = self.values
         elif not isinstance(target, tuple):
             target.clear()
             fill = target.update if isinstance(target, set) else target.extend
             fill(self.keys or self.values)
-
-    def _put_back_guarded(self, before: dict[Any, Any]) -> None:
-        """Restore what differs in a class."""
-        owner: Any = self.container
-        for key, value in dict(self._target).items():
-            if key not in before:
-                type.__delattr__(owner, key)
-            elif before[key] is value:
-                del before[key]
-        for key, value in before.items():
-            type.__setattr__(owner, key, value)
 
     def __len__(self) -> int:
         return self.start + (len(self.keys) or len(self.values))
@@ -227,7 +185,7 @@ class _Part:
 
     def trim(self) -> None:
         """Forget the entries at the beginning that are still there: putting back keeps them."""
-        if isinstance(self._target, list | dict) and not _finds_out(self.container):
+        if isinstance(self._target, list | dict) and not _is_sparse(self.container):
             now = _Part(self.container, self.start)
             same = _count_same(self.values, now.values)
             if now.keys or self.keys:
@@ -268,14 +226,18 @@ class ContainerCapture(Capture):
         """Why not all that is inside goes back; "" if it does."""
         waiting, seen, left = [value], {id(value)}, ELEMENTS
         while waiting:
-            part = undone.get(id(waiting[-1])) or _Part(waiting[-1])
-            waiting.pop()
+            one = waiting.pop()
+            part = undone.get(id(one)) or _Part(one)
             self._parts.append(part)
             left -= len(part)
             if left < 0 or len(self._parts) > CONTAINERS or not are_plain_keys(part.keys):
                 raise TooLargeError
-            for each in (*_holders(part.values), *part.holds):
-                if id(each) in seen or id(type(each)) in _FIXED:
+            if self._parts[1:] and has_state(cls := type(one)) and id(cls) not in seen:
+                seen.add(id(cls))
+                self._inside.append((Described(cls), cls))
+            # Most lists are of numbers or text alone.
+            for each in part.values if set(map(id, map(type, part.values))) - PLAIN else ():
+                if id(each) in seen or id(type(each)) in ATOMS:
                     continue
                 seen.add(id(each))
                 if is_container(each):
@@ -285,14 +247,15 @@ class ContainerCapture(Capture):
                 elif (found := capture_inside(each)) is not None:
                     found.is_inside = True
                     self._inside.append((found, each))
-                elif not is_class(part.container):
-                    self.opaque = self.opaque or LASTING.format(name_type(type(each)))
+                else:
+                    self.opaque = self.opaque or explain_type(type(each))
         self._fingerprint = hash(tuple(part.fingerprint for part in self._parts))
 
     @override
-    def is_changed(self, value: object) -> bool:
+    def compare(self, value: object, secret: Secrecy) -> str | None:
         self._changed = [part for part in self._parts if part.is_changed()]
-        return bool(self._changed) or any(f.is_changed(each) for f, each in self._inside)
+        is_changed = self._changed or any(f.is_changed(each) for f, each in self._inside)
+        return self.summarize(value, secret) if is_changed else None
 
     @override
     def release(self) -> None:
@@ -314,7 +277,11 @@ class ContainerCapture(Capture):
         self._parts = [root, *(part for part in self._changed if part is not root)]
         for part in self._parts:
             part.trim()
-        self._inside = [(f, each) for f, each in self._inside if f.kept or f.is_changed(each)]
+        self._inside = [
+            (found, each)
+            for found, each in self._inside
+            if (found.kept and not has_state(each)) or found.is_changed(each)
+        ]
 
     @override
     def undo_in(self, undone: dict[object, Any]) -> None:
@@ -328,7 +295,7 @@ class ContainerCapture(Capture):
         if type(value) is not self.type:
             return ""
         before = undone.get(self.key) or self._parts[0]
-        return ", ".join(_summarize(_Part(value), before, secret, "brings back {}", "removes {}"))
+        return " · ".join(_summarize(_Part(value), before, secret))
 
     @override
     def restore(self, live: Live, problems: list[str]) -> object:
@@ -360,8 +327,7 @@ class ContainerCapture(Capture):
 
     @override
     def summarize(self, value: object, secret: Secrecy) -> str:
-        is_code = is_class(value) or self.type is types.FunctionType
-        if type(value) is not self.type or (is_code and value is not self._value):
+        if type(value) is not self.type:
             return ""
         root = self._parts[0]
         summary = " · ".join(_summarize(root, _Part(value, root.start), secret))
@@ -377,18 +343,11 @@ def _noting(problems: list[str], value: object) -> Iterator[None]:
         problems.append(f"its {type_name(type(value))} stays as it is ({one_line(str(error))})")
 
 
-def _holders(values: Iterable[object]) -> Iterable[object]:
-    """Return the values, or none if all are plain: most lists are of numbers or text."""
-    return values if set(map(id, map(type, values))) - PLAIN else ()
-
-
-def _summarize(
-    before: _Part, after: _Part, secret: Secrecy, added: str = "+ {}", dropped: str = "- {}"
-) -> Iterator[str]:
-    """Yield what differs; `added` and `dropped` are the words for keys."""
+def _summarize(before: _Part, after: _Part, secret: Secrecy) -> Iterator[str]:
+    """Yield what differs."""
     safe = secret is Secrecy.NONE and are_plain_keys(before.keys) and are_plain_keys(after.keys)
     if (before.keys or after.keys) and not before.is_set and safe:
-        yield from _summarize_items(before, after, added, dropped)
+        yield from _summarize_items(before, after)
         return
     if len(before) != len(after):
         yield f"{len(before):,} → {plural(len(after), 'item')}"
@@ -398,12 +357,12 @@ def _summarize(
         yield f"{plural(count, 'item')} changed"
 
 
-def _summarize_items(before: _Part, after: _Part, added: str, dropped: str) -> Iterator[str]:
+def _summarize_items(before: _Part, after: _Part) -> Iterator[str]:
     """Yield which keys came, went, and hold something else."""
     old, new = (dict(zip(part.keys, part.values, strict=True)) for part in (before, after))
-    for words, some, others in (added, new, old), (dropped, old, new):
-        if keys := [key for key in some if key not in others]:
-            yield words.format(join_some([_spell_key(key) for key in keys], NAMES))
+    for sign, some, others in ("+", new, old), ("-", old, new):
+        if keys := [_spell_key(key) for key in some if key not in others]:
+            yield f"{sign} {join_some(keys, NAMES)}"
     changed = [key for key in old if key in new and not is_equal(old[key], new[key])]
     if len(changed) == 1:
         (key,) = changed

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from ipyagent.kernel.describe.safe_inspect import ancestors, class_dict, module_name
+from ipyagent.kernel.describe.safe_inspect import ancestors, class_dict, module_name, type_name
 from ipyagent.kernel.variables.captures import is_class
 
 _WORD = re.compile(r"[^\W\d]\w*")
@@ -116,7 +116,11 @@ def reachable_names(
     waiting = [*functions, *found.values()]
     seen, followed = set(map(id, waiting)), 0
     while waiting and followed < FUNCTIONS:
-        for function in _functions_of(waiting.pop()):
+        value = waiting.pop()
+        cls = type(value)  # its methods may write to it
+        if module_name(cls) == "__main__" and variables.get(type_name(cls)) is cls:
+            found[type_name(cls)] = cls
+        for function in _functions_of(value):
             followed += 1
             scope = function.__globals__
             for name in names_in(function.__code__):

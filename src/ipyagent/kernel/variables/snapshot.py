@@ -140,16 +140,14 @@ class Snapshot:
 
     def _compare(self, name: str, value: object) -> str | None:
         """Return what is different in a variable; None if nothing is."""
-        text: str | None = None
-        if not self._is_same(name, value):
-            text, before = "", self.before(name)
-            with suppress(Exception):  # a table library's own object can be broken
-                text = summarize_types(self._types[name], type(value))
-                text = text or (before.summarize(value, secrecy(name)) if before else "")
-        elif (captured := self._captures.get(name)) is not None:
-            with suppress(Exception):
-                text = captured.compare(value, secrecy(name))
-        return text
+        is_same, captured = self._is_same(name, value), self._captures.get(name)
+        with suppress(Exception):  # a table library's own object can be broken
+            if is_same:
+                return captured.compare(value, secrecy(name)) if captured else None
+            text = summarize_types(self._types[name], type(value))
+            before = self.before(name)
+            return text or (before.summarize(value, secrecy(name)) if before else "")
+        return None if is_same else ""
 
     def _is_same(self, name: str, value: object) -> bool:
         """Return whether a variable holds the very object that it held."""
