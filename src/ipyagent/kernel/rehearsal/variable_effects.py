@@ -25,6 +25,7 @@ from ipyagent.kernel.describe.safe_inspect import (
     own_attributes,
     type_name,
 )
+from ipyagent.kernel.rehearsal.adoption import is_as_written, is_in_text, resolve_names
 from ipyagent.kernel.rehearsal.plain_cells import NotPlainError
 from ipyagent.kernel.rehearsal.plain_data import is_same_data, write_all
 from ipyagent.kernel.rehearsal.watched_values import TOO_MUCH, WatchedValues, is_data
@@ -129,8 +130,11 @@ class VariableEffects:
         created = [e.name for e in self.changes if e.change == "created"]
         self._watched.let_go(changed)
         known, mine = self._list_known(changed), [*created, *changed]
-        self.resolved = [name for name in mine if isinstance(self._after[name], _RESOLVED)]
-        values = {name: self._after[name] for name in mine if name not in self.resolved}
+        definitions = {n for n in mine if isinstance(self._after[n], _RESOLVED)}
+        written = resolve_names(self._code, definitions, dict(self._after))
+        self.resolved = [n for n in written if is_as_written(self._after[n], written[n])]
+        seen = [n for n in mine if n not in definitions and is_in_text(n, self._code)]
+        values = {name: self._after[name] for name in seen}
         values |= {
             name: state
             for name, state in states.items()
