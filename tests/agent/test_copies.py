@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 from harness import NO, YES, Lab
+from ipyagent.kernel.rehearsal.adoption import read_random_states, restore_random_states
 from ipyagent.kernel.rehearsal.attempts import REACHES
 from ipyagent.schema import DecidedBy, RehearsalOutcome, Run, ToolStatus
 from rehearsal_trial import play
@@ -31,7 +33,9 @@ def test_an_object_that_stays_on_a_copy_is_gone_and_the_model_is_told_what_to_do
 ) -> None:
     run = play(Lab(tmp_path), BOX, "box.items")
     first, second = (each.result for each in run.executions)
-    assert "Left on the copy of the kernel where this ran: Box, box (Box)." in first.for_model
+    assert (
+        "Left on the copy of the kernel where this ran: Box (type), box (Box)." in first.for_model
+    )
     assert "keep=true" in first.for_model
     assert "NameError" in second.error
     assert "Left on an earlier copy of the kernel: box." in second.for_model
@@ -93,6 +97,11 @@ def test_imports_and_functions_are_what_the_text_of_the_code_says(tmp_path: Path
         "def f(): pass\nf = print",
         "from colorsys import nothing_of_it as f",
         "f = lambda: 1",
+        "def f(): pass\nmatch print:\n    case f: pass",
+        "def f(): return 1\nexec('def f(): return 2')",
+        "def f(x=1): pass\nf.__defaults__ = (2,)",
+        "def f(): pass\nf.mark = 1",
+        "globals()['F'.lower()] = 1",
     ],
 )
 def test_what_the_text_does_not_say_alone_stays_on_the_copy(tmp_path: Path, code: str) -> None:
@@ -101,14 +110,49 @@ def test_what_the_text_does_not_say_alone_stays_on_the_copy(tmp_path: Path, code
     assert "f" not in lab.variables
 
 
-def test_random_numbers_go_on_where_a_look_has_ended(tmp_path: Path) -> None:
-    import random
+DRAWS = (
+    "[random.random(), own.random(), np.random.random(), "
+    "old.random(), rng.random(), twister.random()]"
+)
 
-    lab = Lab(tmp_path, {"np": np, "rng": np.random.default_rng(5)})
+
+def test_a_package_whose_part_is_loaded_only_on_the_copy_stays_there(tmp_path: Path) -> None:
+    lab = Lab(tmp_path)
+    play(lab, "import json.tool")
+    assert "json" not in lab.variables
+
+
+def spoil(state: Any) -> object:
+    """Return a state of random numbers that leads beyond its numbers, or holds no number."""
+    match state:
+        case {"state": {"key": key}}:
+            return {**state, "state": {"key": key, "pos": -1}}
+        case ("MT19937", key, _, *gauss):
+            return ("MT19937", key, 10**7, *gauss)
+        case (version, numbers, _):
+            return version, numbers, [1]
+    return 1
+
+
+def test_states_that_make_no_sense_are_not_taken_over() -> None:
+    named = {
+        "twister": np.random.Generator(np.random.MT19937(1)),
+        "own": random.Random(1),
+        "random": np.random.default_rng(1),
+    }
+    before = read_random_states(named)
+    restore_random_states({name: spoil(each) for name, each in before.items()}, named)
+    assert repr(read_random_states(named)) == repr(before)
+
+
+def test_random_numbers_go_on_where_a_look_has_ended(tmp_path: Path) -> None:
+    twister = np.random.Generator(np.random.MT19937(3))
+    lab = Lab(tmp_path, {"np": np, "rng": np.random.default_rng(5), "own": random.Random(4)})
+    lab.variables |= {"old": np.random.RandomState(6), "twister": twister}
     codes = (
         "import random\nrandom.seed(1); np.random.seed(2)\nrandom.random()",
-        "x = random.random(), np.random.rand(), rng.random()\nx",
-        "y = random.random(), np.random.rand(), rng.random()\ny",
+        f"x = {DRAWS}\nx",
+        f"y = {DRAWS}\ny",
     )
     state, old = random.getstate(), np.random.get_state()
     try:
@@ -117,11 +161,12 @@ def test_random_numbers_go_on_where_a_look_has_ended(tmp_path: Path) -> None:
         random.setstate(state)
         np.random.set_state(old)
     assert [unasked for unasked, _ in outcomes(run)] == [True] * 3, run.executions
-    expected, old = np.random.default_rng(5), np.random.RandomState(2)
     plain = random.Random(1)
     plain.random()
+    again = [plain, random.Random(4), np.random.RandomState(2), np.random.RandomState(6)]
+    again += [np.random.default_rng(5), np.random.Generator(np.random.MT19937(3))]
     for name in ("x", "y"):
-        assert lab.variables[name] == (plain.random(), old.rand(), expected.random())
+        assert lab.variables[name] == [each.random() for each in again]
 
 
 def test_code_that_is_to_be_kept_is_asked_about_with_its_effects(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from ipyagent.errors import AgentError
 from ipyagent.json_types import JsonDict
 from ipyagent.kernel.images import as_image
 from ipyagent.kernel.protocols import Variables
-from ipyagent.kernel.rehearsal.adoption import is_random_state, resolve_names
+from ipyagent.kernel.rehearsal.adoption import is_in_text, is_random_state, resolve_names
 from ipyagent.kernel.rehearsal.attempts import CHANGES, REACHES
 from ipyagent.kernel.rehearsal.performance import digest_file
 from ipyagent.kernel.rehearsal.plain_cells import NotPlainError
@@ -109,7 +109,8 @@ def judge_report(
     )
     if found.files or found.texts or not is_allowed:
         return Rehearsed(_without_result(found) if attempts else found)
-    if not all(_is_free(name, bindings, own) for name in (*nodes, *resolved)):
+    names = [*nodes, *resolved]
+    if not all(_is_free(n, bindings, own) and is_in_text(n, code) for n in names):
         raise NotRehearsedError("its report makes no sense")
     try:
         data = read_all(nodes, buffers, bindings)

@@ -424,6 +424,28 @@ def test_a_file_that_is_open_keeps_content_and_position(scene: Scene) -> None:
         assert os.lseek(opened.fileno(), 0, os.SEEK_CUR) == 4
 
 
+THROUGH_DESCRIPTORS = [
+    "os.write(os.open(f'/proc/self/fd/{number}', os.O_RDWR), b'gone')",
+    "os.truncate(f'/proc/thread-self/fd/{number}', 0)",
+    "os.fchmod(number, 0o400)",
+    "os.utime(number, (1, 1))",
+    "os.setxattr(number, 'user.mark', b'1')",
+]
+
+
+@pytest.mark.parametrize("mode", ["rb", "r+b"])
+@pytest.mark.parametrize("code", cases(THROUGH_DESCRIPTORS))
+def test_the_descriptor_of_an_open_file_does_not_lead_to_the_file_itself(
+    scene: Scene, code: str, mode: str
+) -> None:
+    path = scene.root / "kept.txt"
+    with path.open(mode) as opened:
+        before = path.read_bytes(), path.stat(), os.listxattr(path)
+        report = rehearse(f"import os; {code}", {"number": opened.fileno()}, scene.root)
+    assert "problem" not in report
+    assert (path.read_bytes(), path.stat(), os.listxattr(path)) == before
+
+
 def _pipe(scene: Scene) -> tuple[dict[str, Any], str, Callable[[], object]]:
     reading, writing = os.pipe()
     os.set_blocking(reading, False)

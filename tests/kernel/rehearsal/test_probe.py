@@ -43,7 +43,7 @@ def test_a_missing_part_is_noticed(
 ) -> None:
     if part == "build_root" and chosen.way == "Landlock":
         part = "restrict_files"
-    monkeypatch.setattr(home, part, lambda *_: None)
+    monkeypatch.setattr(home, part, lambda *_: {})
     assert escape in (probe(tmp_path) or "")
 
 

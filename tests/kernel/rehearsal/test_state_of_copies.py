@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import ctypes
 import enum
 import functools
 import importlib.util
+import io
 import os
 import pickle
 import random
 import re
+import sqlite3
 import sys
 import types
-from collections import defaultdict
+import weakref
+from array import array
+from collections import ChainMap, OrderedDict, UserDict, defaultdict
+from contextlib import closing
+from contextvars import ContextVar
 from fractions import Fraction
 from pathlib import Path
+from queue import Queue
 from typing import Any, ClassVar
 
 import numpy as np
@@ -214,6 +222,37 @@ def collect(acc: list[int] = []) -> None:  # noqa: B006
     acc.append(1)
 
 
+class Raw(bytearray):
+    """Bytes of the user's own."""
+
+
+class Texts(dict[str, int]):
+    """A dictionary of the user's own."""
+
+
+class Ordered(OrderedDict[str, int]):
+    """Another one, with an order that can be changed."""
+
+
+class Kind(type):
+    kinds: ClassVar[list[int]] = []
+
+
+class OfKind(metaclass=Kind):
+    """A class whose class holds data."""
+
+
+def memory_of_c() -> dict[str, Any]:
+    """Return memory that Python reads as bytes."""
+    return {
+        "packed": array("i", [1, 2]),
+        "view": memoryview(bytearray(b"ab")),
+        "raw": Raw(b"ab"),
+        "values": (ctypes.c_int * 2)(1, 2),
+        "number": ctypes.c_int(1),
+    }
+
+
 def reaching() -> dict[str, Any]:
     """Objects that never change themselves, but lead to some that do; cells, labels of tables."""
     numbers = [1, 2]
@@ -235,6 +274,16 @@ def reaching() -> dict[str, Any]:
         "index": pd.Index([1, 2]),
         "rows": pd.Series([1], name="r"),
         "labels": pd.DataFrame({"a": Labels(["x", "y"])}),
+        **memory_of_c(),
+        "chain": ChainMap({"a": 1}, {"b": [1]}),
+        "wrapped": UserDict({"a": 1}),
+        "texts": Texts(a=1, b=2),
+        "ordered": Ordered(a=1, b=2),
+        "ofKind": OfKind,
+        "groups": (table := pd.DataFrame({"a": [1, 2]})).groupby("a"),
+        "table": table,
+        "weak": weakref.ref(Own),
+        "context": ContextVar("context", default=[1]),  # noqa: B039
     }
 
 
@@ -245,6 +294,11 @@ REACHING = [
     "static.__func__()", "part()", "lambda_part()",
     "listed.value.append(1)", "Choice.LISTED.value.append(1)",
     "cells.a[0].append(3)", "cells.loc[1, 'a'].clear()", "index.name = 'n'",
+    "x = packed.pop()", "x = view.__setitem__(0, 9)", "x = raw.pop()", "values[0] = 5",
+    "x = setattr(number, 'value', 3)", "x = chain.pop('a')", "chain.maps[1]['b'].append(1)",
+    "x = wrapped.pop('a')", "texts['c'] = texts.pop('b')", "ordered.move_to_end('a')",
+    "ofKind.kinds.append(1)", "x = groups.obj.pop('a')", "x = weak().shared.append(1)",
+    "x = context.get().pop()",
     "rows.name = 'x'", "labels.loc[0, 'a'] = 'z'", "labels['a'].array[0] = 'z'",
 ]  # fmt: skip
 
@@ -254,9 +308,30 @@ def test_a_change_behind_what_itself_stays_the_same_is_noticed(tmp_path: Path, c
     assert effects(rehearse(code, reaching(), tmp_path)), "not noticed"
 
 
-@pytest.mark.parametrize("code", ["length()", "read_only['a']", "listed.name"])
+@pytest.mark.parametrize(
+    "code",
+    [
+        *("length()", "read_only['a']", "listed.name", "packed[0]", "bytes(view)", "values[:]"),
+        *("chain['b']", "wrapped['a']", "texts.keys()", "groups.a.sum()", "weak()"),
+    ],
+)
 def test_use_of_what_never_changes_itself_is_a_look(tmp_path: Path, code: str) -> None:
     assert not effects(rehearse(code, reaching(), tmp_path))
+
+
+LEFT = {
+    "things[0].write('x')": ["changes to things (list)"],
+    "pd.DataFrame({'a': [1]}).to_sql('t', database)": ["changes to database (Connection)"],
+    "print(waiting)": [],
+    "waiting.put(1)": ["changes to waiting (Queue)"],
+}
+
+
+@pytest.mark.parametrize("code", LEFT)
+def test_what_code_does_to_objects_of_libraries_is_named(tmp_path: Path, code: str) -> None:
+    with closing(sqlite3.connect(":memory:")) as database:
+        given = {"things": [io.StringIO()], "database": database, "waiting": Queue(), "pd": pd}
+        assert rehearse(f"{code}\n0", given, tmp_path)["left"] == LEFT[code]
 
 
 def test_state_of_the_users_own_modules_is_noticed(tmp_path: Path) -> None:

@@ -9,18 +9,22 @@ import __future__
 import ast
 import linecache
 import random
+import re
 import sys
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Collection, Iterator, Mapping, MutableMapping
 from contextlib import suppress
-from types import ModuleType
+from functools import partial
+from types import CodeType, FunctionType
 from typing import Any
 from zlib import crc32
 
 from ipyagent.kernel.variables.reach import parse_nodes
 
-_PYTHON, _NUMPY = " random", " numpy"
-"""Where the states of random numbers stand among adopted variables: no variable has such a name."""
+_PYTHON, _NUMPY = " ", "  "
+"""Where the states of random numbers stand among adopted variables, others by ` ` and a name."""
+_PLACES = 624
+"""Numbers in the state of a Mersenne Twister."""
 
 
 def resolve_names(
@@ -51,7 +55,9 @@ def _list_bindings(node: ast.AST) -> Iterator[tuple[str, ast.AST | tuple[str, st
         case ast.Import(names=aliases):
             for each in aliases:
                 root = each.name.partition(".")[0]
-                yield each.asname or root, (each.name if each.asname else root, "")
+                # A package is not yet what code makes of it if that loads a part of it.
+                module = root if each.name in sys.modules and not each.asname else each.name
+                yield each.asname or root, (module, "")
         case ast.ImportFrom(module=module, names=aliases, level=level):
             for each in aliases:
                 yield each.asname or each.name, ("" if level else module or "", each.name)
@@ -83,21 +89,32 @@ def _resolve(
     return made[source.name]
 
 
+def is_as_written(value: object, written: object) -> bool:
+    """Return whether a value is what `resolve_names` has found: code may have bound another one."""
+    if not isinstance(value, FunctionType) or not isinstance(written, FunctionType):
+        return value is written
+    return not vars(value) and _read_definition(value) == _read_definition(written)
+
+
+def _read_definition(function: FunctionType) -> list[object]:
+    code = function.__code__
+    # Code in it has other flags, for annotations.
+    constants = [each for each in code.co_consts if not isinstance(each, CodeType)]
+    place = code.co_firstlineno, code.co_code, code.co_names
+    return [place, repr((constants, function.__defaults__, function.__kwdefaults__))]
+
+
+def is_in_text(name: str, code: str) -> bool:
+    """Return whether whoever reads the code sees a name, or it is that of a random state."""
+    return is_random_state(name) or re.search(rf"\b{re.escape(name)}\b", code) is not None
+
+
 def read_random_states(variables: Mapping[str, Any]) -> dict[str, object]:
     """Return the states of random numbers as plain data: Python's, numpy's, and of its generators.
 
     The last by the names of variables.
     """
-    states: dict[str, object] = {_PYTHON: random.getstate()}
-    if (numpy := _find_numpy_random()) is not None:
-        states[_NUMPY] = numpy.get_state()
-        bits = [
-            (n, each.bit_generator)
-            for n, each in variables.items()
-            if type(each) is numpy.Generator
-        ]
-        states |= {f" {name}": each.state for name, each in bits if type(each) is numpy.PCG64}
-    return states
+    return {name: read() for name, (read, _) in _list_sources(variables).items()}
 
 
 def is_random_state(name: str) -> bool:
@@ -107,16 +124,38 @@ def is_random_state(name: str) -> bool:
 
 def restore_random_states(states: Mapping[str, Any], variables: Mapping[str, Any]) -> None:
     """Go on with random numbers where a look has ended; a state that makes no sense is ignored."""
+    sources = _list_sources(variables)
     for name, state in states.items():
         with suppress(Exception):
-            if name == _PYTHON:
-                random.setstate(state)
-            elif name == _NUMPY:
-                _find_numpy_random().set_state(state)
-            elif type(variables[name[1:]]) is _find_numpy_random().Generator:
-                variables[name[1:]].bit_generator.state = state
+            if _is_sound(state):
+                sources[name][1](state)
 
 
-def _find_numpy_random() -> Any:
-    numpy = sys.modules.get("numpy")
-    return sys.modules.get("numpy.random") if isinstance(numpy, ModuleType) else None
+def _list_sources(
+    variables: Mapping[str, Any],
+) -> dict[str, tuple[Callable[[], object], Callable[[Any], object]]]:
+    """Return how to read and to set the states of random numbers, by their names."""
+    numpy = sys.modules.get("numpy.random")
+    found: dict[str, Any] = {_PYTHON: (random.getstate, random.setstate)}
+    if numpy is not None:
+        found[_NUMPY] = numpy.get_state, numpy.set_state
+    for name, value in variables.items():
+        if type(value) is random.Random:
+            found[f" {name}"] = value.getstate, value.setstate
+        elif numpy is not None and type(value) is numpy.RandomState:
+            found[f" {name}"] = value.get_state, value.set_state
+        elif numpy is not None and type(value) is numpy.Generator:
+            bits = value.bit_generator
+            if type(bits) in (numpy.PCG64, numpy.MT19937):
+                found[f" {name}"] = partial(getattr, bits, "state"), partial(setattr, bits, "state")
+    return found
+
+
+def _is_sound(state: object) -> bool:
+    """Return whether a state can be set: numpy itself reads memory wherever the place points to."""
+    match state:
+        case {"state": {"pos": int(place)}} | ("MT19937", _, int(place), *_):
+            return 0 <= place <= _PLACES
+        case {"bit_generator": "PCG64"} | (_, _, None | float()):
+            return True
+    return False

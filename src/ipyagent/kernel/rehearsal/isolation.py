@@ -21,7 +21,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 from ipyagent.kernel.rehearsal import memory, system_calls as calls
@@ -211,10 +211,11 @@ BY_SIGNAL = 128
 """Is added to the number of a signal in a process's status, as shells do."""
 
 
-def leave_kernel(kernel: int, pipe: int, confinement: Confinement) -> None:
+def leave_kernel(kernel: int, pipe: int, confinement: Confinement) -> OpenFiles:
     """Leave what the first process shares with the kernel: descriptors, signals, namespaces.
 
-    It ends when the kernel does. SIGTERM waits until there is a second process to be ended.
+    Return the files that the second process may open again. It ends when the kernel does. SIGTERM
+    waits until there is a second process to be ended.
     """
     calls.die_with_parent(signal.SIGKILL)
     if os.getppid() != kernel:
@@ -224,12 +225,13 @@ def leave_kernel(kernel: int, pipe: int, confinement: Confinement) -> None:
         signal.signal(number, signal.SIG_DFL)
     os.setsid()  # an interrupt of the terminal is for the kernel
     _check_alone()
-    replace_descriptors({pipe}, confinement)
+    files = replace_descriptors({pipe}, confinement)
     for stop in (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF):
         signal.setitimer(stop, 0)
     if confinement.way == "namespaces":
         _leave_namespaces()
     signal.pthread_sigmask(signal.SIG_BLOCK, _END)
+    return files
 
 
 def _check_alone() -> None:
@@ -252,37 +254,45 @@ def _leave_namespaces() -> None:
     Path("/proc/self/gid_map").write_text(f"{group} {group} 1")
 
 
-def replace_descriptors(kept: Collection[int], confinement: Confinement) -> None:
+OpenFiles = Mapping[int, tuple[str, int]]
+"""The paths of open files, and the places in them, by the numbers of their descriptors."""
+
+
+def replace_descriptors(kept: Collection[int], confinement: Confinement) -> OpenFiles:
     """Replace all descriptors but `kept`, whose numbers stay taken.
 
-    Regular files that the copy may see are opened again for reading, at the same place. What was
-    opened for anything else fails when it is used, instead of meeting another file.
+    Return the regular files among them that the copy may see. All fail when they are used, instead
+    of meeting another file.
     """
     null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
     useless = os.open(os.devnull, os.O_PATH | os.O_CLOEXEC)
+    files = dict[int, tuple[str, int]]()
     for number in sorted(int(name) for name in os.listdir("/proc/self/fd")):  # noqa: PTH208
         if number in (null, useless, *kept):
             continue
-        new = null if number <= _STANDARD_ERROR else _reopen(number, confinement)
-        os.dup2(useless if new is None else new, number, inheritable=number <= _STANDARD_ERROR)
-        if new not in (null, None):
-            os.close(new)
+        is_standard = number <= _STANDARD_ERROR
+        with contextlib.suppress(OSError):
+            path, status = os.readlink(f"/proc/self/fd/{number}"), os.fstat(number)  # noqa: PTH115
+            is_seen = stat.S_ISREG(status.st_mode) and confinement.sees(path)
+            if is_seen and not is_standard and os.path.samestat(os.stat(path), status):  # noqa: PTH116
+                files[number] = path, os.lseek(number, 0, os.SEEK_CUR)
+        os.dup2(null if is_standard else useless, number, inheritable=is_standard)
     os.close(null)
     os.close(useless)
+    return files
 
 
-def _reopen(number: int, confinement: Confinement) -> int | None:
-    """Return a new descriptor that only reads the same file; None if it may not be read."""
-    try:
-        path = f"/proc/self/fd/{number}"
-        is_seen = stat.S_ISREG(os.fstat(number).st_mode) and confinement.sees(os.readlink(path))  # noqa: PTH115
-        if not is_seen:
-            return None
-        new = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        os.lseek(new, os.lseek(number, 0, os.SEEK_CUR), os.SEEK_SET)
-    except OSError:
-        return None
-    return new
+def _open_again(files: OpenFiles) -> None:
+    """Open files for reading, as they are seen here: the descriptor of another mount leads there.
+
+    Who has it can open the file again, for writing as well, and change its mode.
+    """
+    for number, (path, place) in files.items():
+        with contextlib.suppress(OSError):
+            new = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            os.lseek(new, place, os.SEEK_SET)
+            os.dup2(new, number, inheritable=False)
+            os.close(new)
 
 
 _CHECKED_EACH = 50
@@ -362,7 +372,7 @@ def _read_numbers(processes: int, name: str) -> Counter[str]:
     return Counter()
 
 
-def isolate(confinement: Confinement, limits: Limits, life: int) -> None:
+def isolate(confinement: Confinement, limits: Limits, life: int, files: OpenFiles) -> None:
     """Cut the second process off from files, the environment and privileges. Raises OSError.
 
     It ends with the first process, whose end of the pipe `life` tells if it has ended already.
@@ -385,6 +395,7 @@ def isolate(confinement: Confinement, limits: Limits, life: int) -> None:
         own = {"TMPDIR": TEMPORARY, "XDG_CACHE_HOME": CACHE, "MPLCONFIGDIR": f"{CACHE}/matplotlib"}
         os.environ.update(own)
         tempfile.tempdir = TEMPORARY
+    _open_again(files)
     _limit_resources(limits, confinement.way)
     calls.drop_capabilities()
     calls.forbid_new_privileges()

@@ -45,7 +45,9 @@ class Probe:
         (self._workspace / _HIDDEN).write_text("hidden")
         self._mode = (self._workspace / _KEPT).stat().st_mode
         self._written = os.open(folder / "written", os.O_RDWR)
-        self._stack.callback(os.close, self._written)
+        self._kept = os.open(self._workspace / _KEPT, os.O_RDWR)
+        for each in (self._written, self._kept):
+            self._stack.callback(os.close, each)
         self._shared = enter(mmap.mmap(-1, mmap.PAGESIZE))
         self._private = enter(mmap.mmap(-1, mmap.PAGESIZE, mmap.MAP_PRIVATE))
         self._private[0] = 1
@@ -109,6 +111,8 @@ class Probe:
         # Only from outside it can be seen if these reach the real place.
         yield "", lambda: self._outside.write_text("x") and None
         yield "", lambda: os.write(self._written, b"x") and None
+        again = f"/proc/self/fd/{self._kept}"
+        yield "", lambda: os.write(os.open(again, os.O_RDWR), b"x") and None
         yield "", lambda: self._shared.__setitem__(0, 1)
         yield "", lambda: (workspace / _KEPT).write_text("x") and None
         yield "", lambda: (workspace / _KEPT).chmod(0o400)

@@ -194,9 +194,9 @@ def start_isolated(acts: Iterable[Act], confinement: Confinement, limits: Limits
         try:
             gc.disable()  # no destructor of what the kernel has thrown away
             with _reporting(report):
-                life = _enter(kernel, report, confinement, limits)
+                life, files = _enter(kernel, report, confinement, limits)
                 random.setstate(numbers)  # each fork seeds them
-                isolation.isolate(confinement, limits, life)
+                isolation.isolate(confinement, limits, life, files)
             write_report(report, {})
             with _reporting(report):
                 all(_perform(act, report) for act in acts)
@@ -238,9 +238,11 @@ def _fork() -> int:
             threading.Thread.start = start  # type: ignore[method-assign]
 
 
-def _enter(kernel: int, report: int, confinement: Confinement, limits: Limits) -> int:
+def _enter(
+    kernel: int, report: int, confinement: Confinement, limits: Limits
+) -> tuple[int, isolation.OpenFiles]:
     """Return in the second process only, with a pipe that tells of the first one's life."""
-    isolation.leave_kernel(kernel, report, confinement)
+    files = isolation.leave_kernel(kernel, report, confinement)
     life, hold = os.pipe()
     processes = os.open("/proc", os.O_PATH | os.O_CLOEXEC)
     if second := _fork():
@@ -248,7 +250,7 @@ def _enter(kernel: int, report: int, confinement: Confinement, limits: Limits) -
         os._exit(isolation.wait_in_first(second, processes, limits))
     for each in (hold, processes):
         os.close(each)
-    return life
+    return life, files
 
 
 def _perform(act: Act, report: int) -> bool:

@@ -25,6 +25,7 @@ from ipyagent.kernel.describe.safe_inspect import (
     own_attributes,
     type_name,
 )
+from ipyagent.kernel.rehearsal.adoption import is_as_written, is_in_text, resolve_names
 from ipyagent.kernel.rehearsal.plain_cells import NotPlainError
 from ipyagent.kernel.rehearsal.plain_data import is_same_data, write_all
 from ipyagent.kernel.rehearsal.watched_values import TOO_MUCH, WatchedValues, is_data
@@ -48,6 +49,8 @@ _DRAWING = re.compile(r"(matplotlib|mpl_toolkits|seaborn|time|IPython)(\.|$)")
 """Modules whose functions change nothing that lasts beyond the output of the code."""
 
 
+_SHOWING = frozenset({"print", "display", "help"})
+"""Functions that leave as it is what they get."""
 _MAGICS = frozenset({"matplotlib", "time", "timeit", "who", "whos", "pinfo", "pinfo2"})
 """Magics that leave nothing, or what each kernel has."""
 _SQL = re.compile(
@@ -129,8 +132,11 @@ class VariableEffects:
         created = [e.name for e in self.changes if e.change == "created"]
         self._watched.let_go(changed)
         known, mine = self._list_known(changed), [*created, *changed]
-        self.resolved = [name for name in mine if isinstance(self._after[name], _RESOLVED)]
-        values = {name: self._after[name] for name in mine if name not in self.resolved}
+        definitions = {n for n in mine if isinstance(self._after[n], _RESOLVED)}
+        written = resolve_names(self._code, definitions, dict(self._after))
+        self.resolved = [n for n in written if is_as_written(self._after[n], written[n])]
+        seen = [n for n in mine if n not in definitions and is_in_text(n, self._code)]
+        values = {name: self._after[name] for name in seen}
         values |= {
             name: state
             for name, state in states.items()
@@ -218,14 +224,11 @@ class VariableEffects:
             name = path.removesuffix("()")
             value = imported.get(name) or self.before.get(name)
             is_made = name != path and isinstance(value, ModuleType)  # by a function of it
-            if (
-                value is None
-                or is_made
-                or self._after.get(name, value) is not value
-                or is_data(value)
-            ):
+            changed: Any = self._watched.find_foreign(name) if is_data(value) else value
+            if changed is None or is_made or self._after.get(name, value) is not value:
                 continue
-            home = value.__name__ if isinstance(value, ModuleType) else module_name(type(value))
+            is_module = isinstance(changed, ModuleType)
+            home = changed.__name__ if is_module else module_name(type(changed))
             if not _DRAWING.match(home):
                 yield f"{name} ({type_name(type(value))})"
 
@@ -236,11 +239,16 @@ class VariableEffects:
         return is_iterator or now.keys() != parts.keys() or any(now[n] is not parts[n] for n in now)
 
 
-def _read_public(value: object) -> dict[str, object]:
+def _read_public(value: Any) -> dict[str, object]:
     """Return the public attributes of an object's own; none of a module."""
     if is_a(value, ModuleType) or is_a(value, type):
         return {}
-    return {name: each for name, each in own_attributes(value).items() if name[:1] != "_"}
+    found = {name: each for name, each in own_attributes(value).items() if name[:1] != "_"}
+    database = sys.modules.get("sqlite3")
+    if database is not None and is_a(value, database.Connection):
+        with suppress(database.Error):  # it is closed
+            found["total_changes"] = sys.intern(str(value.total_changes))
+    return found
 
 
 def _list_roots(node: ast.AST) -> Iterator[str]:
@@ -259,7 +267,9 @@ def _list_roots(node: ast.AST) -> Iterator[str]:
             targets = [called] if _SQL.match(text) else []
         case ast.Expr(value=ast.Call(func=ast.Attribute() as called)):
             targets = [called]
-        case ast.Expr(value=ast.Call(func=ast.Name(), args=arguments)):
+        case ast.Expr(value=ast.Call(func=ast.Name(id=name), args=arguments)) if (
+            name not in _SHOWING
+        ):
             targets = [ast.Attribute(each, "") for each in arguments]
         case ast.Assign(targets=several) | ast.Delete(targets=several):
             targets = several

@@ -17,9 +17,12 @@ import mmap
 import re
 import sys
 import types
+import weakref
 import zlib
-from collections import Counter, OrderedDict, defaultdict, deque
+from array import array
+from collections import ChainMap, Counter, OrderedDict, UserDict, UserList, defaultdict, deque
 from collections.abc import Callable, Collection, Iterable, Mapping
+from contextvars import ContextVar
 from typing import Any
 
 from ipyagent.imports import is_of_package
@@ -93,6 +96,10 @@ _LEADING = frozenset(
     }
 )
 """Types whose values are no more than what they lead to."""
+_BUFFERS = (bytearray, array, memoryview, ctypes.c_int.__mro__[-2])
+"""Types of memory that is read as bytes; the last is that of all values of C."""
+_WRAPPERS = frozenset({ChainMap, UserDict, UserList})
+"""Containers of the standard library that are written in Python."""
 _HEADS = ("__name__", "__qualname__", "__bases__")
 _CACHES = ("__abstractmethods__", "_abc_impl", "__weakref__", "__dict__")
 
@@ -135,6 +142,8 @@ class WatchedValues:
         self.unseen: set[str] = set()
         """The variables with more data than can be compared."""
         self._variables = variables
+        shown = (each for name, each in variables.items() if name[:1] != "_" and name != "Out")
+        self._named = {id(each) for each in shown if is_data(each)}
         # A table that has a name is reported by it, not by what leads to it.
         ordered = sorted(names, key=lambda name: not _is_table(variables[name]))
         self._states: dict[str, list[State]] = {name: [] for name in ordered}
@@ -174,6 +183,11 @@ class WatchedValues:
         sharing = views_of_same_memory([array for _, array in written], others)
         return [*dict.fromkeys([*(name for name, _ in written), *sharing])]
 
+    def find_foreign(self, name: str) -> Any:
+        """Return an object of a library that a variable's data holds, None if there is none."""
+        held = (each for state in self._states.get(name, [])[:1] for each in state.children)
+        return next((each for each in held if not is_data(each) and not is_atom(each)), None)
+
     def let_go(self, names: Collection[str]) -> None:
         """Count the data that was found in these variables as new: nothing else holds it."""
         self._released = names
@@ -204,6 +218,9 @@ class WatchedValues:
                 raise TooMuchError
             self._known[id(one)] = name, one
             if (state := _capture(one, self._variables)) is None:
+                # What a library holds is its own, but for the value of another variable.
+                held = [*gc.get_referents(one), *own_attributes(one).values()]
+                waiting += [each for each in held if id(each) in self._named]
                 continue
             self._states[name].append(state)
             if module_name(type(one)).partition(".")[0] == "pandas":
@@ -218,7 +235,8 @@ def is_data(value: Any) -> bool:
     if _is_definition(value):
         return _is_own(value)
     kind = type(value)
-    is_plain = kind in _FIXED or kind in _MAPPINGS or kind in _LEADING or kind is bytearray
+    is_plain = any(kind in kinds for kinds in (_FIXED, _MAPPINGS, _LEADING, _WRAPPERS))
+    is_plain = is_plain or any(is_a(value, each) for each in _BUFFERS)
     return is_plain or is_atom(value) or _is_table(value) or _is_cells(value) or _is_own(kind)
 
 
@@ -244,13 +262,15 @@ def _capture(value: Any, variables: Mapping[str, object]) -> State | None:
     kind = type(value)
     if kind in _MAPPINGS:
         return State(lambda: _read_mapping(value))
-    if kind is bytearray:
-        return State(lambda: [value.decode("latin-1")])
+    if any(is_a(value, each) for each in _BUFFERS):
+        return State(lambda: [str(memoryview(value).tobytes()), *own_attributes(value).values()])
     if kind in _LEADING:
         return State(lambda: gc.get_referents(value))
+    if kind in (weakref.ref, ContextVar):
+        return State(list, [value() if kind is weakref.ref else value.get(None)])
     if (state := _capture_table(value)) is not None:
         return state
-    if not _is_own(value if _is_definition(value) else kind):
+    if kind not in _WRAPPERS and not _is_own(value if _is_definition(value) else kind):
         return None
     if kind is types.FunctionType:
         return _capture_function(value, variables)
@@ -377,10 +397,14 @@ def _capture_module(module: types.ModuleType) -> State:
 
 def _read_class(cls: type) -> dict[str, object]:
     heads = {f".{n}": type.__dict__[n].__get__(cls) for n in _HEADS}
-    return {**heads, **{n: m for n, m in class_dict(cls).items() if n not in _CACHES}}
+    return {
+        ".type": type(cls),
+        **heads,
+        **{n: m for n, m in class_dict(cls).items() if n not in _CACHES},
+    }
 
 
-def _capture_instance(value: object) -> State:
+def _capture_instance(value: Any) -> State:
     kind = type(value)
     own_attributes(value)  # makes its dictionary, which is one of the things that it leads to
     cached = {
@@ -392,7 +416,9 @@ def _capture_instance(value: object) -> State:
 
     def read() -> dict[str, object]:
         held = getattr(value, "__dict__", None)
-        others = (each for each in gc.get_referents(value) if each is not held)
+        others = [each for each in gc.get_referents(value) if each is not held]
+        ordered = next((each for each in (OrderedDict, dict) if is_a(value, each)), None)
+        others += ordered.keys(value) if ordered else []
         parts = {name: part for name, part in own_attributes(value).items() if name not in cached}
         return {**parts, **{f".{number}": each for number, each in enumerate(others)}}
 
