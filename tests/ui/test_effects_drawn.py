@@ -106,19 +106,11 @@ def test_a_long_list_is_cut_and_counted():
     assert "… 10 more" in [line.text for line in effects.lines]
 
 
-@pytest.mark.parametrize(
-    ("done", "says"),
-    [
-        ((RATIO,), "as rehearsed"),
-        ((RATIO, VariableChange(name="x", change="created")), "not as rehearsed: x"),
-        ((RATIO.model_copy(update={"summary": "+ other (int64)"}),), "not as rehearsed: df"),
-        ((), "not as rehearsed: df"),
-    ],
-)
-def test_what_was_done_is_compared_with_what_was_shown(done: tuple[VariableChange, ...], says: str):
-    result = ToolResult(output="done", variables=done)
-    execution = asked(status=ToolStatus.SUCCESS, result=result, decided_by=DecidedBy.BUTTON)
-    assert facts_of(execution)[-1] == says
+def test_what_differed_is_a_fact_of_the_call():
+    rehearsal = REHEARSAL.model_copy(update={"compared": "not as rehearsed: also set PATH\u202e"})
+    result = ToolResult(output="done")
+    execution = asked(status=ToolStatus.SUCCESS, result=result, rehearsal=rehearsal)
+    assert facts_of(execution)[-1] == "not as rehearsed: also set PATH⟨U+202E⟩"
     assert effects_of(execution) is None
 
 

@@ -110,6 +110,11 @@ class CodeRehearser:
     def __init__(self, namespace: TrackedNamespace, workspace: Workspace) -> None:
         self._namespace, self._workspace = namespace, workspace
 
+    @property
+    def root(self) -> str:
+        """The workspace's folder."""
+        return str(self._workspace.root)
+
     def asks_at_once(self, arguments: JsonDict) -> bool:
         """Return whether a call says itself that it changes what is there."""
         bindings = self._namespace.plain.bindings()

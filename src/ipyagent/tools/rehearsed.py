@@ -105,6 +105,11 @@ class Rehearser(Protocol):
         """
         ...
 
+    @property
+    def root(self) -> str:
+        """The folder whose files the code may change."""
+        ...
+
     def take_over(self, code: str, rehearsed: Rehearsed) -> ToolResult:
         """Return that result, on the main thread, as if the code had run here."""
         ...

@@ -93,6 +93,7 @@ def judge_report(
             result=result,
             texts=tuple(str(each)[:_TEXT] for each in (*unclear[:_TEXTS], *attempts[:_TEXTS])),
             left=tuple(str(each)[:_TEXT] for each in report["left"][:_TEXTS]),
+            settings=tuple(str(each)[:_TEXT] for each in report["settings"][:_TEXTS]),
         )
         resolved = [str(each) for each in report["resolved"][:_CHANGES]]
         nodes = dict(report["adoption"])

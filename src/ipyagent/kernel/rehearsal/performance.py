@@ -23,6 +23,7 @@ from ipyagent.kernel.rehearsal.libraries import prepare_libraries
 from ipyagent.kernel.rehearsal.memory import drop_signing_keys
 from ipyagent.kernel.rehearsal.rehearser import Act, Rehearsing, Report, start_isolated
 from ipyagent.kernel.rehearsal.variable_effects import VariableEffects
+from ipyagent.kernel.surroundings import Surroundings
 from ipyagent.kernel.variables import snapshot as _snapshot  # noqa: F401 - imported by each copy else
 from ipyagent.schema import ToolResult
 
@@ -31,7 +32,7 @@ _RESULT = {"success", "output", "error", "for_model", "images", "displays", "tru
 
 _MOST_COPIED = 8 << 20
 """Bytes that are copied to say what is different in an array."""
-_MOST_FILES, _LARGEST, _DIGESTED = 100, 50_000, 64 << 20
+MOST_FILES, _LARGEST, _DIGESTED = 100, 50_000, 64 << 20
 """Files that are reported, and bytes of one whose text is, or a digest."""
 
 
@@ -65,7 +66,7 @@ def _perform(namespace: Namespace, code: str, attempts: Attempts, own: Collectio
     bindings = namespace.bindings()
     effects, outputs = VariableEffects(namespace.as_python(code), bindings, own), Outputs()
     written_before = [*list_written_files(attempts.confinement)]
-    states = read_random_states(bindings)
+    states, before = read_random_states(bindings), Surroundings.observe()
     with attempts.watch():
         result = namespace.run(code, outputs)
     if not isinstance(result, ToolResult):
@@ -83,7 +84,8 @@ def _perform(namespace: Namespace, code: str, attempts: Attempts, own: Collectio
         "unclear": [*effects.list_unclear(), *drawn],
         "written": effects.written,
         "attempts": attempts.texts(),
-        "files": [*list_written_files(attempts.confinement, written_before)][:_MOST_FILES],
+        "settings": [*Surroundings.observe().list_settings(before)],
+        "files": [*list_written_files(attempts.confinement, written_before)][:MOST_FILES],
     }, buffers
 
 
