@@ -73,6 +73,21 @@ def test_the_question_lists_variables_files_and_the_rest():
     )  # fmt: skip
 
 
+def test_a_question_whose_effects_are_not_known_does_not_call_them_changes():
+    effects = effects_of(
+        asked(rehearsal=REHEARSAL.model_copy(update={"variables": (), "files": ()}))
+    )
+    assert effects.title == "Tried on a copy of the kernel, which cannot show all that it does:"
+    assert [line.text for line in effects.lines] == ["tried to open a connection⟨U+202E⟩"]
+
+
+def test_code_that_asks_to_be_kept_says_so_in_words():
+    call = ToolCall(id="c1", name="run_python", arguments={"code": CODE, "keep": True})
+    drawn = transcribe_call(asked().model_copy(update={"call": call}), CallContext(is_live=True))
+    shown = {each.name: each.value for each in drawn.request.shown}
+    assert shown == {"keep": "true · what it makes is to be kept in your kernel"}
+
+
 def test_every_front_end_shows_them_before_the_decision():
     execution = asked()
     run = Run(id="r", status="running", steps=(Step(number=1, executions=(execution,)),))

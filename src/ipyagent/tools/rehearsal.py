@@ -217,6 +217,8 @@ class CodeRehearser:
         adoption = rehearsed.adoption or Adoption({}, set())
         result = self._namespace.take_over(code, rehearsed.result, adoption)
         restore_random_states(adoption.random, self._namespace.plain.bindings())
+        for chart in rehearsed.charts:
+            self._namespace.plain.show_page(chart)
         left = ", ".join(rehearsed.rehearsal.left)
         return result.with_note(_LEFT.format(left), only_model=True) if left else result
 

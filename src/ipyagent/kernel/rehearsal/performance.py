@@ -13,6 +13,7 @@ from pathlib import Path
 
 from ipyagent.digests import digest_content
 from ipyagent.json_types import JsonDict
+from ipyagent.kernel.charts import as_chart
 from ipyagent.kernel.namespace import Namespace
 from ipyagent.kernel.outputs import Outputs
 from ipyagent.kernel.rehearsal.adoption import read_random_states
@@ -71,7 +72,8 @@ def _perform(namespace: Namespace, code: str, attempts: Attempts, own: Collectio
         result = namespace.run(code, outputs)
     if not isinstance(result, ToolResult):
         raise OSError("it awaits")
-    drawn = ["shows what only a page can draw"] if outputs.page_bundles else []
+    charts = [as_chart(each.data) for each in outputs.page_bundles]
+    drawn = ["shows what only a page can draw"] if None in charts else []
     effects.compare(bindings, result)
     adoption, buffers = effects.write_data(read_random_states(bindings), states)
     effects.take_back_loops(bindings)
@@ -84,6 +86,7 @@ def _perform(namespace: Namespace, code: str, attempts: Attempts, own: Collectio
         "unclear": [*effects.list_unclear(), *drawn],
         "written": effects.written,
         "attempts": attempts.texts(),
+        "charts": [] if drawn else charts,
         "settings": [*Surroundings.observe().list_settings(before)],
         "files": [*list_written_files(attempts.confinement, written_before)][:MOST_FILES],
     }, buffers

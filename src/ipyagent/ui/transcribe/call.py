@@ -56,8 +56,11 @@ def transcribe_rehearsal(
     lines = tuple(_lines(rehearsal))
     failed = "it failed, and would" if result and result.error else "it would"
     change = "change" if is_open else "have changed"
+    found = f"; {failed} {change}{':' if lines else ' nothing'}"
+    if lines and not rehearsal.variables and not rehearsal.files:
+        found = ", which cannot show all that it does:"
     return transcript.Effects(
-        title=f"Tried on a copy of the kernel; {failed} {change}{':' if lines else ' nothing'}",
+        title=f"Tried on a copy of the kernel{found}",
         lines=lines,
         shown_title=shown_title,
         shown=result if shown_title else None,
