@@ -73,6 +73,21 @@ def test_the_question_lists_variables_files_and_the_rest():
     )  # fmt: skip
 
 
+def test_a_question_whose_effects_are_not_known_does_not_call_them_changes():
+    effects = effects_of(
+        asked(rehearsal=REHEARSAL.model_copy(update={"variables": (), "files": ()}))
+    )
+    assert effects.title == "Tried on a copy of the kernel, which cannot show all that it does:"
+    assert [line.text for line in effects.lines] == ["tried to open a connection⟨U+202E⟩"]
+
+
+def test_code_that_asks_to_be_kept_says_so_in_words():
+    call = ToolCall(id="c1", name="run_python", arguments={"code": CODE, "keep": True})
+    drawn = transcribe_call(asked().model_copy(update={"call": call}), CallContext(is_live=True))
+    shown = {each.name: each.value for each in drawn.request.shown}
+    assert shown == {"keep": "true · what it makes is to be kept in your kernel"}
+
+
 def test_every_front_end_shows_them_before_the_decision():
     execution = asked()
     run = Run(id="r", status="running", steps=(Step(number=1, executions=(execution,)),))
@@ -106,19 +121,11 @@ def test_a_long_list_is_cut_and_counted():
     assert "… 10 more" in [line.text for line in effects.lines]
 
 
-@pytest.mark.parametrize(
-    ("done", "says"),
-    [
-        ((RATIO,), "as rehearsed"),
-        ((RATIO, VariableChange(name="x", change="created")), "not as rehearsed: x"),
-        ((RATIO.model_copy(update={"summary": "+ other (int64)"}),), "not as rehearsed: df"),
-        ((), "not as rehearsed: df"),
-    ],
-)
-def test_what_was_done_is_compared_with_what_was_shown(done: tuple[VariableChange, ...], says: str):
-    result = ToolResult(output="done", variables=done)
-    execution = asked(status=ToolStatus.SUCCESS, result=result, decided_by=DecidedBy.BUTTON)
-    assert facts_of(execution)[-1] == says
+def test_what_differed_is_a_fact_of_the_call():
+    rehearsal = REHEARSAL.model_copy(update={"compared": "not as rehearsed: also set PATH\u202e"})
+    result = ToolResult(output="done")
+    execution = asked(status=ToolStatus.SUCCESS, result=result, rehearsal=rehearsal)
+    assert facts_of(execution)[-1] == "not as rehearsed: also set PATH⟨U+202E⟩"
     assert effects_of(execution) is None
 
 

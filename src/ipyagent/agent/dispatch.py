@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from ipyagent.agent.approvals import Answer
 from ipyagent.agent.budgets import TimeLimits
 from ipyagent.agent.call_checks import CheckedCall, check_call
+from ipyagent.agent.comparison import DIFFERS, Comparison
 from ipyagent.agent.live_output import tell_output
 from ipyagent.agent.policy import Effect
 from ipyagent.agent.tool_context import ToolContext, ToolTask
@@ -360,10 +361,12 @@ class Dispatcher:
             return
         if self.context.rehearsal is not None:
             await self.context.rehearsal.wait_until_loaded()
+        threads, rehearsal = self.context.threads, self._executions[call.id].rehearsal
+        comparison = await Comparison.begin(tool, rehearsal, threads)
         self._update_execution(call.id, started_at=now())
         begun = time.monotonic()
         post, watch = self.context.main.post, self.context.watch
-        running = ToolTask(tool, arguments, post, self.context.threads, watch)
+        running = ToolTask(tool, arguments, post, threads, watch)
         self._running[call.id] = running
         telling = asyncio.ensure_future(self._tell_output(call.id, running))
         try:
@@ -377,6 +380,11 @@ class Dispatcher:
         finally:
             telling.cancel()
             self._update_execution(call.id, duration=max(0.0, time.monotonic() - begun))
+        if comparison is not None:
+            rehearsal = await comparison.compare(result)
+            self._update_execution(call.id, rehearsal=rehearsal)
+            if rehearsal.compared.startswith(DIFFERS):
+                result = result.with_note(f"({rehearsal.compared})", only_model=True)
         status = ToolStatus.SUCCESS if result.success else ToolStatus.FAILED
         self._finish_call(call.id, status, result)
 

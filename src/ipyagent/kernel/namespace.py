@@ -6,6 +6,7 @@ import re
 import types
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Protocol
 
@@ -23,6 +24,7 @@ from ipyagent.kernel.describe.objects import module_title
 from ipyagent.kernel.describe.safe_inspect import ancestors, one_line
 from ipyagent.kernel.describe.secrets import secret_strings
 from ipyagent.kernel.outputs import Outputs
+from ipyagent.kernel.page_bundles import PageBundle
 from ipyagent.kernel.protocols import Shell, Variables
 from ipyagent.kernel.variables.reach import Adoption, OwnVariables
 from ipyagent.phrases import ellipsize
@@ -71,6 +73,10 @@ class Namespace(Protocol):
             self.bindings().pop(name, None)
         self.own.add(adoption)
         return before.annotate(result, self.variables())
+
+    def show_page(self, bundle: PageBundle) -> None:
+        """Show the page a bundle beside the card, if there is a page."""
+        ...
 
     def runs_as_written(self, code: str) -> bool:
         """Return whether what runs for `code` is what Python reads in it, from any thread."""
@@ -121,6 +127,10 @@ class ShellNamespace(Namespace):
         """Return the shell's dictionary."""
         return self.shell.user_ns
 
+    def show_page(self, bundle: PageBundle) -> None:
+        """Publish a bundle as an output of the cell."""
+        self.shell.display_pub.publish(bundle.data, bundle.metadata)
+
     def runs_as_written(self, code: str) -> bool:
         """Return whether neither magics nor transformers make other code of it."""
         return runs_as_written(self.shell, code)
@@ -161,6 +171,9 @@ class PlainNamespace(Namespace):
     def bindings(self) -> Variables:
         """Return the dictionary itself."""
         return self._variables
+
+    def show_page(self, bundle: PageBundle) -> None:
+        """Show nothing: a script has no page."""
 
     def runs_as_written(self, code: str) -> bool:
         """Return true: no shell rewrites it."""
@@ -206,6 +219,10 @@ class WatchedNamespace:
     def take_over(self, result: ToolResult, adoption: Adoption) -> ToolResult:
         """Bind variables, and look for secrets before anybody reads the result."""
         return self._look_at(self._namespace.take_over(result, adoption))
+
+    def show_page(self, bundle: PageBundle) -> None:
+        """Show a bundle without secrets."""
+        self._namespace.show_page(replace(bundle, data=self._learn_and_clean(bundle.data)))
 
     def runs_as_written(self, code: str) -> bool:
         """Return whether what runs is what Python reads in `code`."""

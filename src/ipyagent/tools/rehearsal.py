@@ -110,6 +110,11 @@ class CodeRehearser:
     def __init__(self, namespace: TrackedNamespace, workspace: Workspace) -> None:
         self._namespace, self._workspace = namespace, workspace
 
+    @property
+    def root(self) -> str:
+        """The workspace's folder."""
+        return str(self._workspace.root)
+
     def asks_at_once(self, arguments: JsonDict) -> bool:
         """Return whether a call says itself that it changes what is there."""
         bindings = self._namespace.plain.bindings()
@@ -212,6 +217,8 @@ class CodeRehearser:
         adoption = rehearsed.adoption or Adoption({}, set())
         result = self._namespace.take_over(code, rehearsed.result, adoption)
         restore_random_states(adoption.random, self._namespace.plain.bindings())
+        for chart in rehearsed.charts:
+            self._namespace.plain.show_page(chart)
         left = ", ".join(rehearsed.rehearsal.left)
         return result.with_note(_LEFT.format(left), only_model=True) if left else result
 

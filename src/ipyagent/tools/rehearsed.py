@@ -11,6 +11,7 @@ from typing import Final, Protocol
 
 from ipyagent.json_types import JsonDict
 from ipyagent.kernel.main_thread import Post
+from ipyagent.kernel.page_bundles import PageBundle
 from ipyagent.kernel.rehearsal.confinement import Limits, Way
 from ipyagent.kernel.variables.reach import Adoption
 from ipyagent.schema import Rehearsal, RehearsalOutcome, ToolResult
@@ -75,6 +76,8 @@ class Rehearsed:
     """The data that variables will be bound to."""
     asked: Rehearsal | None = None
     """The rehearsal as a question shows it, where new variables are changes like others."""
+    charts: tuple[PageBundle, ...] = ()
+    """Charts for the page, drawn from data alone."""
     has_failed: bool = False
     """True if the code raised."""
 
@@ -103,6 +106,11 @@ class Rehearser(Protocol):
         It has a result if it would change nothing, or if it is the only one and its new names can
         be adopted; never if it `keeps` what it makes.
         """
+        ...
+
+    @property
+    def root(self) -> str:
+        """The folder whose files the code may change."""
         ...
 
     def take_over(self, code: str, rehearsed: Rehearsed) -> ToolResult:

@@ -23,7 +23,9 @@ from pydantic import ValidationError
 
 from ipyagent.errors import AgentError
 from ipyagent.json_types import JsonDict
+from ipyagent.kernel.charts import as_chart
 from ipyagent.kernel.images import as_image
+from ipyagent.kernel.page_bundles import PageBundle
 from ipyagent.kernel.protocols import Variables
 from ipyagent.kernel.rehearsal.adoption import is_in_text, is_random_state, resolve_names
 from ipyagent.kernel.rehearsal.attempts import CHANGES, REACHES
@@ -83,7 +85,8 @@ def judge_report(
     `sees` tells of a path whether the code saw it as it is.
     """
     try:
-        result = _read_result(report["result"])
+        charts = tuple(as_chart(each) for each in report["charts"][:_DISPLAYS])
+        result = _read_result(report["result"], has_charts=bool(charts))
         attempts = [each for each in map(str, report["attempts"]) if _makes_difference(each)]
         unclear = report["unclear"]
         found = Rehearsal(
@@ -93,16 +96,20 @@ def judge_report(
             result=result,
             texts=tuple(str(each)[:_TEXT] for each in (*unclear[:_TEXTS], *attempts[:_TEXTS])),
             left=tuple(str(each)[:_TEXT] for each in report["left"][:_TEXTS]),
+            settings=tuple(str(each)[:_TEXT] for each in report["settings"][:_TEXTS]),
         )
         resolved = [str(each) for each in report["resolved"][:_CHANGES]]
         nodes = dict(report["adoption"])
     except (KeyError, TypeError, ValueError, AttributeError, ValidationError):
         raise NotRehearsedError("its report makes no sense") from None
+    drawn = tuple(PageBundle(each, {}, None) for each in charts if each)
+    if len(drawn) < len(charts):
+        raise NotRehearsedError("its report makes no sense")
     if not result.success:
         is_of_code = not attempts and not _meets_isolation(result.error or "", sees)
         if not is_of_code:
             return Rehearsed(_without_result(found), has_failed=True)
-        return _judge_failure(found, result)
+        return replace(_judge_failure(found, result), charts=drawn)
     is_allowed = all(
         is_bindable(each.name) if each.change == "created" else each.name in own
         for each in found.variables
@@ -125,7 +132,7 @@ def judge_report(
     outcome = RehearsalOutcome.ADOPTED if kept else RehearsalOutcome.LOOKED
     judged = Rehearsal(outcome=outcome, variables=kept, left=(*missing, *found.left))
     adoption = replace(data, values=values, gone=gone, random=random)
-    return Rehearsed(judged, result, adoption, asked=found)
+    return Rehearsed(judged, result, adoption, asked=found, charts=drawn)
 
 
 def _makes_difference(attempt: str) -> bool:
@@ -163,11 +170,12 @@ def _is_free(name: str, bindings: Mapping[str, object], own: Collection[str]) ->
     return is_bindable(name) and (name not in bindings or name in own)
 
 
-def _read_result(data: JsonDict) -> ToolResult:
+def _read_result(data: JsonDict, *, has_charts: bool) -> ToolResult:
     images = (as_image(str(i["data"])) for i in data["images"][:_IMAGES])
     displays = (
         Display(
             data={kind: text for kind, text in each["data"].items() if kind in _SHOWN},
+            beside=has_charts and bool(each.get("beside")),
             images_before=each["images_before"],
         )
         for each in data["displays"][:_DISPLAYS]

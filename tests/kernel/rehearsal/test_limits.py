@@ -20,8 +20,10 @@ import pytest
 from ipyagent.kernel.namespace import PlainNamespace
 from ipyagent.kernel.rehearsal.confinement import Limits
 from ipyagent.kernel.rehearsal.performance import start_rehearsal
-from ipyagent.kernel.rehearsal.rehearser import ReportError, read_report
+from ipyagent.kernel.rehearsal.rehearser import NotRehearsedError, ReportError, read_report
 from ipyagent.tools.rehearsal import build_confinement
+from ipyagent.tools.reports import judge_report
+from ipyagent.tools.workspace import Workspace
 from patience import PATIENCE
 from rehearsal_trial import LIMITS, children, chosen, in_both_ways, rehearse, run_in_fork
 from sampling import cases
@@ -155,6 +157,16 @@ def test_output_is_limited(tmp_path: Path) -> None:
 def test_a_forged_report_is_refused(tmp_path: Path, code: str) -> None:
     report = rehearse(code, {}, tmp_path, limits=Limits(seconds=5.0))
     assert report.get("problem") or not report.get("variables"), report
+
+
+def test_a_forged_chart_is_refused(tmp_path: Path) -> None:
+    report = rehearse("1", {}, tmp_path)
+    workspace, plotly = Workspace(tmp_path), "application/vnd.plotly.v1+json"
+    plain = judge_report({**report, "charts": [{plotly: {"data": []}}]}, [], workspace, "1", {})
+    assert len(plain.charts) == 1
+    reaching = {plotly: {"layout": {"images": [{"source": "https://e.vil"}]}}}
+    with pytest.raises(NotRehearsedError, match="makes no sense"):
+        judge_report({**report, "charts": [reaching]}, [], workspace, "1", {})
 
 
 def test_a_report_of_very_many_empty_pieces_is_refused(tmp_path: Path) -> None:

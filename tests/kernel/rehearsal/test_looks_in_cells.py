@@ -225,7 +225,24 @@ def test_code_that_misses_what_was_left_on_a_copy_is_told_to_make_it(
     assert "copy of the kernel" not in (other["for_model"] or "")
 
 
-DRAWN = "{'application/vnd.plotly.v1+json': {'data': []}, 'text/plain': 'a plot'}"
+DISPLAY = "from IPython.display import display\ndisplay({}, raw=True)"
+PLOTLY = "application/vnd.plotly.v1+json"
+
+
+def test_a_chart_of_data_alone_is_drawn_by_the_page_and_nobody_is_asked(
+    shared: Kernel, folder: Path
+) -> None:
+    bundle = {PLOTLY: {"data": [{"y": [7]}]}, "text/plain": "a plot", "text/html": "<script/>"}
+    reply = shared.run(f"%%agent {script(folder, python(DISPLAY.format(bundle)), 'Done.')}\nLook.")
+    found = reply.executions[0]
+    assert (found["status"], found["decided_by"]) == ("success", "rehearsal"), found
+    drawn = [each["data"] for each in reply.of("display_data") if PLOTLY in each["data"]]
+    assert drawn == [{PLOTLY: {"data": [{"y": [7]}]}, "text/plain": "a plot"}]
+    assert found["result"]["output"] == "[plotly figure, shown to the user]"
+    assert found["result"]["displays"][0]["beside"]
+
+
+ADDRESS = {PLOTLY: {"layout": {"images": [{"source": "https://e.vil/?n=1"}]}}}
 ONLY_PAGE = "shows what only a page can draw"
 ASKED_ABOUT = {
     # A name that is bound in other ways than by a loop, is none, or is changed inside.
@@ -237,7 +254,7 @@ ASKED_ABOUT = {
     "df.eval('a == 1 and @ke' + 'pt.append(2) == 1')": "",
     "df.query('a == 1 and @ke' + 'pt.append(2) == 1')": "",
     "!ls": "starts a process",
-    f"from IPython.display import display\ndisplay({DRAWN}, raw=True)": ONLY_PAGE,
+    DISPLAY.format(ADDRESS): ONLY_PAGE,
 }
 """Code, and a reason that is given."""
 

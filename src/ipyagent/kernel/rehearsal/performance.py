@@ -13,6 +13,7 @@ from pathlib import Path
 
 from ipyagent.digests import digest_content
 from ipyagent.json_types import JsonDict
+from ipyagent.kernel.charts import as_chart
 from ipyagent.kernel.namespace import Namespace
 from ipyagent.kernel.outputs import Outputs
 from ipyagent.kernel.rehearsal.adoption import read_random_states
@@ -23,6 +24,7 @@ from ipyagent.kernel.rehearsal.libraries import prepare_libraries
 from ipyagent.kernel.rehearsal.memory import drop_signing_keys
 from ipyagent.kernel.rehearsal.rehearser import Act, Rehearsing, Report, start_isolated
 from ipyagent.kernel.rehearsal.variable_effects import VariableEffects
+from ipyagent.kernel.surroundings import Surroundings
 from ipyagent.kernel.variables import snapshot as _snapshot  # noqa: F401 - imported by each copy else
 from ipyagent.schema import ToolResult
 
@@ -31,7 +33,7 @@ _RESULT = {"success", "output", "error", "for_model", "images", "displays", "tru
 
 _MOST_COPIED = 8 << 20
 """Bytes that are copied to say what is different in an array."""
-_MOST_FILES, _LARGEST, _DIGESTED = 100, 50_000, 64 << 20
+MOST_FILES, _LARGEST, _DIGESTED = 100, 50_000, 64 << 20
 """Files that are reported, and bytes of one whose text is, or a digest."""
 
 
@@ -65,12 +67,13 @@ def _perform(namespace: Namespace, code: str, attempts: Attempts, own: Collectio
     bindings = namespace.bindings()
     effects, outputs = VariableEffects(namespace.as_python(code), bindings, own), Outputs()
     written_before = [*list_written_files(attempts.confinement)]
-    states = read_random_states(bindings)
+    states, before = read_random_states(bindings), Surroundings.observe()
     with attempts.watch():
         result = namespace.run(code, outputs)
     if not isinstance(result, ToolResult):
         raise OSError("it awaits")
-    drawn = ["shows what only a page can draw"] if outputs.page_bundles else []
+    charts = [as_chart(each.data) for each in outputs.page_bundles]
+    drawn = ["shows what only a page can draw"] if None in charts else []
     effects.compare(bindings, result)
     adoption, buffers = effects.write_data(read_random_states(bindings), states)
     effects.take_back_loops(bindings)
@@ -83,7 +86,9 @@ def _perform(namespace: Namespace, code: str, attempts: Attempts, own: Collectio
         "unclear": [*effects.list_unclear(), *drawn],
         "written": effects.written,
         "attempts": attempts.texts(),
-        "files": [*list_written_files(attempts.confinement, written_before)][:_MOST_FILES],
+        "charts": [] if drawn else charts,
+        "settings": [*Surroundings.observe().list_settings(before)],
+        "files": [*list_written_files(attempts.confinement, written_before)][:MOST_FILES],
     }, buffers
 
 

@@ -26,6 +26,8 @@ _IN_DIFF = {
     "edit_cell": {"source"},
 }
 """Arguments that a diff shows already."""
+_MEANINGS = {("run_python", "keep", "true"): " · what it makes is to be kept in your kernel"}
+"""Words for an argument whose name says little to whoever decides."""
 
 
 def in_order(call: ToolCall) -> list[tuple[str, object]]:
@@ -69,7 +71,8 @@ def _request(
         arguments=call.arguments,
         preview=preview,
         shown=tuple(
-            transcript.Argument(name=name, value=_in_full(value)) for name, value in shown.items()
+            transcript.Argument(name=name, value=_explain(call.name, name, _in_full(value)))
+            for name, value in shown.items()
         ),
         is_exact_folded=is_exact_folded,
         parse_error=call.parse_error or "",
@@ -89,6 +92,10 @@ def _preview(execution: ToolExecution) -> transcript.Preview | None:
         language=preview.language,
         caption=f"{name} · {size}",
     )
+
+
+def _explain(tool: str, name: str, value: str) -> str:
+    return value + _MEANINGS.get((tool, name, value), "")
 
 
 def _in_full(value: object) -> str:

@@ -20,7 +20,6 @@ from ipyagent.schema import (
     ToolExecution,
     ToolResult,
     ToolStatus,
-    VariableChange,
 )
 from ipyagent.schema.results import TODOS, todos_in
 from ipyagent.ui import transcript
@@ -33,7 +32,6 @@ LISTED = 30
 """Variables and files that are listed, of each."""
 
 _KEPT = "⚠ cannot be taken back"
-_RAN = {ToolStatus.SUCCESS, ToolStatus.FAILED, ToolStatus.CANCELLED, ToolStatus.UNKNOWN}
 
 
 def _effects(execution: ToolExecution) -> transcript.Effects | None:
@@ -58,32 +56,15 @@ def transcribe_rehearsal(
     lines = tuple(_lines(rehearsal))
     failed = "it failed, and would" if result and result.error else "it would"
     change = "change" if is_open else "have changed"
+    found = f"; {failed} {change}{':' if lines else ' nothing'}"
+    if lines and not rehearsal.variables and not rehearsal.files:
+        found = ", which cannot show all that it does:"
     return transcript.Effects(
-        title=f"Tried on a copy of the kernel; {failed} {change}{':' if lines else ' nothing'}",
+        title=f"Tried on a copy of the kernel{found}",
         lines=lines,
         shown_title=shown_title,
         shown=result if shown_title else None,
     )
-
-
-def compare(execution: ToolExecution) -> str:
-    """Return whether a call changed what its rehearsal had shown; "" if nobody was shown that."""
-    rehearsal, result = execution.rehearsal, execution.result
-    if rehearsal is None or result is None or execution.decided_by is DecidedBy.REHEARSAL:
-        return ""
-    if rehearsal.outcome is not RehearsalOutcome.CHANGES or execution.status not in _RAN:
-        return ""
-    shown, done = ({each.name: each for each in of.variables} for of in (rehearsal, result))
-    # A change inside of an object may be seen on the copy alone.
-    names = (name for name in {**shown, **done} if name in done or shown[name].summary)
-    differing = [name for name in names if _facts(shown.get(name)) != _facts(done.get(name))]
-    if not differing:
-        return "as rehearsed"
-    return f"not as rehearsed: {', '.join(map(reveal, differing[:LISTED]))}"
-
-
-def _facts(change: VariableChange | None) -> tuple[str, str] | None:
-    return (change.change, change.summary) if change else None
 
 
 def _lines(rehearsal: Rehearsal) -> Iterator[transcript.EffectLine]:
@@ -96,7 +77,7 @@ def _lines(rehearsal: Rehearsal) -> Iterator[transcript.EffectLine]:
     files = f"{_KEPT}: what code itself does to files" if rehearsal.files else ""
     more = max(0, len(rehearsal.variables) - LISTED) + max(0, len(rehearsal.files) - LISTED)
     rest = f"… {more} more" if more else ""
-    for text in filter(None, (rest, files, *rehearsal.texts)):
+    for text in filter(None, (rest, files, *rehearsal.texts, *rehearsal.settings)):
         yield transcript.EffectLine(change="other", text=reveal(text))
 
 
@@ -210,7 +191,7 @@ def transcribe_call(
         result=transcribe_result(result, execution.call.name) if result else None,
         facts=(
             *(result_facts(result) if result else ()),
-            *filter(None, [compare(execution)]),
+            *_comparison(execution),
             *_call_facts(execution, context.verbose),
         ),
         approval=_approval(execution, approval_id) if is_asked and approval_id else None,
@@ -308,6 +289,11 @@ def _visible_result(execution: ToolExecution) -> ToolResult | None:
     ):
         return None
     return result
+
+
+def _comparison(execution: ToolExecution) -> list[str]:
+    found = execution.rehearsal and execution.rehearsal.compared
+    return [reveal(found)] if found else []
 
 
 def _call_facts(execution: ToolExecution, verbose: int) -> list[str]:
