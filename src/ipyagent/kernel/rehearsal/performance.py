@@ -26,7 +26,7 @@ from ipyagent.kernel.rehearsal.rehearser import Act, Rehearsing, Report, start_i
 from ipyagent.kernel.rehearsal.variable_effects import VariableEffects
 from ipyagent.kernel.surroundings import Surroundings
 from ipyagent.kernel.variables import snapshot as _snapshot  # noqa: F401 - imported by each copy else
-from ipyagent.schema import ToolResult
+from ipyagent.schema import ToolResult, VariableChange
 
 _RESULT = {"success", "output", "error", "for_model", "images", "displays", "truncated"}
 """Fields of a result that are reported."""
@@ -82,7 +82,7 @@ def _perform(namespace: Namespace, code: str, attempts: Attempts, own: Collectio
         "left": effects.left,
         "resolved": effects.resolved,
         "result": result.model_dump(mode="json", include=_RESULT),
-        "variables": [each.to_dict() for each in effects.changes],
+        "variables": [each.to_dict() for each in effects.changes if not _is_import(each)],
         "unclear": [*effects.list_unclear(), *drawn],
         "written": effects.written,
         "attempts": attempts.texts(),
@@ -90,6 +90,10 @@ def _perform(namespace: Namespace, code: str, attempts: Attempts, own: Collectio
         "settings": [*Surroundings.observe().list_settings(before)],
         "files": [*list_written_files(attempts.confinement, written_before)][:MOST_FILES],
     }, buffers
+
+
+def _is_import(change: VariableChange) -> bool:
+    return (change.change, change.type) == ("created", "module")
 
 
 def _be_quiet() -> None:

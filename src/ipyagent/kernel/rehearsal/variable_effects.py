@@ -216,12 +216,16 @@ class VariableEffects:
         touched = dict.fromkeys(n for n, parts in self._objects.items() if self._differs(n, parts))
         shown = nodes[0].body[-1:] if self._shows and isinstance(nodes[0], ast.Module) else []
         for node in nodes:
-            if node not in shown:
+            if node not in shown or _is_setting(node):
                 touched |= dict.fromkeys(_list_roots(node))
+        seen = set[str]()
         for path in touched:
             if path[:1] == "%":
                 yield path
             name = path.removesuffix("()")
+            if name in seen:
+                continue
+            seen.add(name)
             value = imported.get(name) or self.before.get(name)
             is_made = name != path and isinstance(value, ModuleType)  # by a function of it
             changed: Any = self._watched.find_foreign(name) if is_data(value) else value
@@ -249,6 +253,14 @@ def _read_public(value: Any) -> dict[str, object]:
         with suppress(database.Error):  # it is closed
             found["total_changes"] = sys.intern(str(value.total_changes))
     return found
+
+
+def _is_setting(node: ast.AST) -> bool:
+    """Return whether an expression calls a function that sets something, whatever it returns."""
+    match node:
+        case ast.Expr(value=ast.Call(func=ast.Attribute(attr=name))):
+            return name.startswith(("set", "use", "enable", "disable", "register", "filter"))
+    return False
 
 
 def _list_roots(node: ast.AST) -> Iterator[str]:

@@ -338,7 +338,10 @@ def _capture_table(value: Any) -> State | None:
 
 def _capture_columns(value: object) -> TableCapture:
     """Return the state of a table as a snapshot keeps it; raises TooMuchError."""
-    found = capture(value, Allowance(_UNLIMITED, _UNLIMITED))
+    try:
+        found = capture(value, Allowance(_UNLIMITED, _UNLIMITED))
+    except Exception:  # a column of another library's type
+        raise TooMuchError from None
     if not isinstance(found, TableCapture):
         raise TooMuchError
     return found
