@@ -5,6 +5,7 @@ from __future__ import annotations
 import linecache
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +57,14 @@ def test_pools_of_threads_work_on_a_copy(tmp_path: Path) -> None:
     assert report["result"]["output"] == "[1, 2]", report
 
 
+@in_both_ways
+def test_pools_of_the_kernels_get_new_threads_on_a_copy(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(2) as pool:
+        assert list(pool.map(abs, [-1] * 9)) == [1] * 9
+        report = rehearse("list(pool.map(abs, [-1, 2]))", {"pool": pool}, tmp_path)
+    assert report["result"]["output"] == "[1, 2]", report
+
+
 def test_random_numbers_of_a_library_that_only_the_code_loads_are_not_taken_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -66,6 +75,7 @@ def test_random_numbers_of_a_library_that_only_the_code_loads_are_not_taken_over
 
 IN_A_NEW_PROCESS = """
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from rehearsal_trial import judge
 for name in ("numpy", "pandas"):

@@ -12,11 +12,13 @@ import contextlib
 import ctypes
 import importlib
 import os
+import queue
 import re
 import sys
 import sysconfig
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from importlib.abc import MetaPathFinder
 from importlib.machinery import BuiltinImporter, FrozenImporter, ModuleSpec, PathFinder
 from pathlib import Path
@@ -139,6 +141,8 @@ def prepare_libraries() -> None:
 
     locks: Any = BaseContext  # those of processes are files
     locks.Lock, locks.RLock = staticmethod(threading.Lock), staticmethod(threading.RLock)
+    pools: Any = ThreadPoolExecutor
+    pools._adjust_thread_count = _replace_lost_threads(pools._adjust_thread_count)
     parallel: Any = sys.modules.get("joblib.parallel")
     if parallel is not None:
         parallel.DEFAULT_BACKEND = "threading"
@@ -146,3 +150,17 @@ def prepare_libraries() -> None:
     if loky is not None and loky.physical_cores_cache is None:  # it would run a program
         shared = {each.read_text() for each in Path("/sys/devices/system/cpu").glob(_SIBLINGS)}
         loky.physical_cores_cache = len(shared) or os.cpu_count()
+
+
+def _replace_lost_threads(start: Callable[[Any], None]) -> Callable[[Any], None]:
+    """Return what starts a pool's threads, which does so again for those that the kernel has."""
+
+    def start_again(pool: Any) -> None:
+        if not all(each.is_alive() for each in pool._threads):
+            waiting, pool._work_queue = pool._work_queue, queue.SimpleQueue()
+            while not waiting.empty():
+                pool._work_queue.put(waiting.get_nowait())
+            pool._threads, pool._idle_semaphore = set(), threading.Semaphore(0)
+        start(pool)
+
+    return start_again
