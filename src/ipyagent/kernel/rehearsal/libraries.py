@@ -142,7 +142,8 @@ def prepare_libraries() -> None:
     locks: Any = BaseContext  # those of processes are files
     locks.Lock, locks.RLock = staticmethod(threading.Lock), staticmethod(threading.RLock)
     pools: Any = ThreadPoolExecutor
-    pools._adjust_thread_count = _replace_lost_threads(pools._adjust_thread_count)
+    if (start := getattr(pools, "_adjust_thread_count", None)) is not None:
+        pools._adjust_thread_count = _replace_lost_threads(start)
     parallel: Any = sys.modules.get("joblib.parallel")
     if parallel is not None:
         parallel.DEFAULT_BACKEND = "threading"
