@@ -67,7 +67,8 @@ floors: .venv-floors/test
 ## Run the tests of lazy data, and of libraries on a copy of the kernel, in an environment with these.
 lazy: .venv-lazy/lazy
 	.venv-lazy/bin/python -m pytest tests/lazy_data tests/kernel/test_polars_plans.py
-	.venv-lazy/bin/python -m pytest tests/kernel/rehearsal/test_libraries.py tests/kernel/rehearsal/test_fresh_kernel.py
+	.venv-lazy/bin/python -m pytest tests/kernel/rehearsal/test_libraries.py tests/kernel/rehearsal/test_fresh_kernel.py \
+		tests/kernel/rehearsal/test_readings.py
 
 ## Run the tests of two users in one document, in an environment with jupyter-collaboration.
 collaboration: .venv-collaboration/collaboration .venv/browser
@@ -135,9 +136,11 @@ bench: .venv/test
 effect: .venv/test
 	$(BIN)/python benchmarks/effect/compare.py --model "$(or $(MODEL),plain)" --base-url "$(BASE_URL)"
 
-## Count how often sessions of analysis are asked about, with looks and without.
-questions: .venv/test
+## Count how often sessions of analysis are asked about, with looks and without, and calls that
+## only read, in many libraries.
+questions: .venv/test .venv-lazy/lazy
 	$(BIN)/python benchmarks/effect/questions.py
+	.venv-lazy/bin/python benchmarks/effect/readings.py
 
 ## Take the README's pictures again, light and dark: JupyterLab in Chromium, into docs/.
 screenshots: .venv/browser

@@ -202,6 +202,7 @@ def test_an_error_of_the_codes_own_is_for_the_model(
     (found,) = play(Lab(tmp_path), code).executions
     assert found.decided_by is DecidedBy.REHEARSAL, found.rehearsal
     assert error in found.result.error
+    assert ("Near: 'sales.csv'" in found.result.for_model) == ("'sale.csv" in code)
 
 
 MET = {

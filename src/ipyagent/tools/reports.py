@@ -7,6 +7,7 @@ one can only say what the code could have printed as well, or bind new names to 
 from __future__ import annotations
 
 import builtins
+import contextlib
 import errno
 import glob
 import keyword
@@ -29,10 +30,12 @@ from ipyagent.kernel.page_bundles import PageBundle
 from ipyagent.kernel.protocols import Variables
 from ipyagent.kernel.rehearsal.adoption import is_in_text, is_random_state, resolve_names
 from ipyagent.kernel.rehearsal.attempts import CHANGES, REACHES
+from ipyagent.kernel.rehearsal.libraries import load_libraries
 from ipyagent.kernel.rehearsal.performance import digest_file
 from ipyagent.kernel.rehearsal.plain_cells import NotPlainError
 from ipyagent.kernel.rehearsal.plain_data import read_all
 from ipyagent.kernel.rehearsal.rehearser import NotRehearsedError
+from ipyagent.kernel.variables.reach import Adoption
 from ipyagent.schema import (
     Display,
     FileEffect,
@@ -106,8 +109,11 @@ def judge_report(
     if len(drawn) < len(charts):
         raise NotRehearsedError("its report makes no sense")
     if not result.success:
-        is_of_code = not attempts and not _meets_isolation(result.error or "", sees)
-        if not is_of_code:
+        is_isolated = bool(attempts)
+        if not attempts and _meets_isolation(result.error or "", sees):
+            is_isolated, reason = True, f"fails where it is isolated: {result.error}"[:_TEXT]
+            found = found.model_copy(update={"texts": (*found.texts, reason)})
+        if is_isolated:
             return Rehearsed(_without_result(found), has_failed=True)
         return replace(_judge_failure(found, result), charts=drawn)
     is_allowed = all(
@@ -120,7 +126,7 @@ def judge_report(
     if not all(_is_free(n, bindings, own) and is_in_text(n, code) for n in names):
         raise NotRehearsedError("its report makes no sense")
     try:
-        data = read_all(nodes, buffers, bindings)
+        data = _read_data(nodes, buffers, bindings)
     except NotPlainError:
         raise NotRehearsedError("its data makes no sense") from None
     random = {name: each for name, each in data.values.items() if is_random_state(name)}
@@ -133,6 +139,18 @@ def judge_report(
     judged = Rehearsal(outcome=outcome, variables=kept, left=(*missing, *found.left))
     adoption = replace(data, values=values, gone=gone, random=random)
     return Rehearsed(judged, result, adoption, asked=found, charts=drawn)
+
+
+def _read_data(nodes: JsonDict, buffers: Sequence[memoryview], bindings: Variables) -> Adoption:
+    """Return the data of a report; raises NotPlainError.
+
+    A library may have loaded, on the copy, another one whose objects these are.
+    """
+    for library in ("", "import numpy", "import pandas"):
+        load_libraries(library)
+        with contextlib.suppress(NotPlainError):
+            return read_all(nodes, buffers, bindings)
+    raise NotPlainError
 
 
 def _makes_difference(attempt: str) -> bool:

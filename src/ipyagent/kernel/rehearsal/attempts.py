@@ -11,12 +11,13 @@ import contextlib
 import importlib.metadata
 import inspect
 import itertools
+import linecache
 import os
 import socket
 import sys
 import zipfile
 from collections.abc import Callable, Iterator
-from types import FrameType
+from types import FrameType, ModuleType
 from typing import Any
 
 from ipyagent import imports
@@ -56,6 +57,8 @@ _DISTRIBUTIONS = (".dist-info", ".egg-info", ".egg")
 _THROUGH = (os.path.realpath, zipfile.ZipFile.__init__, zipfile.Path.__init__)
 _PASSED_THROUGH = {__file__, *(each.__code__.co_filename for each in _THROUGH)}
 """Files through which finders look, and this one; a folder that is not listed may be an archive."""
+_OF_SOURCES = {linecache.checkcache.__code__, inspect.getmodule.__code__}
+"""Functions that look again at files of loaded modules, for a warning or a traceback."""
 # The name of a cell's code is that of a file which nobody writes, but tracebacks look for.
 _UNWRITTEN = f"{TEMPORARY}/ipykernel_"
 
@@ -83,6 +86,7 @@ class Attempts:
         self._hidden_modules = frozenset(name.partition(".")[0] for name in names)
         self._home = os.path.expanduser("~")  # noqa: PTH111
         self._root = confinement.root
+        self._sources: list[str] = []
         self._alike: tuple[str, ...] = (_UNWRITTEN, f"{CACHE}/")
         own = (self._root, TEMPORARY, SHARED, "/proc/self", "/proc/thread-self")
         self._has_own_files = confinement.way == "namespaces"
@@ -104,6 +108,10 @@ class Attempts:
         os.statvfs = self._with_check(os.statvfs, "asks how much space there is")
         builtins.input = self._refuse_input
         sys.meta_path.insert(0, self)
+        # Not by their own code, which may load more of them.
+        modules = [each for each in sys.modules.values() if issubclass(type(each), ModuleType)]
+        parts = (ModuleType.__getattribute__(each, "__dict__") for each in modules)
+        self._sources = [str(each.get("__file__")) for each in parts]
         self._watch_variables()
 
     @contextlib.contextmanager
@@ -163,6 +171,8 @@ class Attempts:
         """
         frame = _find_caller()
         file = frame and frame.f_code.co_filename
+        if frame and frame.f_code in _OF_SOURCES and isinstance(path, str):
+            return any(is_in(each, path) for each in self._sources)
         if file == importlib.metadata.__file__:
             names = self._hidden_folders.get(path, ()) if isinstance(path, str) else ()
             return not any(name.endswith(_DISTRIBUTIONS) for name in names)

@@ -12,13 +12,16 @@ import contextlib
 import ctypes
 import importlib
 import os
+import queue
 import re
 import sys
 import sysconfig
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from importlib.abc import MetaPathFinder
 from importlib.machinery import BuiltinImporter, FrozenImporter, ModuleSpec, PathFinder
+from pathlib import Path
 from typing import Any
 
 from ipyagent.imports import is_of_package
@@ -124,6 +127,8 @@ def _installed_only() -> Iterator[None]:
 
 _WITH_OPENMP = ("sklearn", "torch", "xgboost", "lightgbm")
 _OPENMP = re.compile(r"/\S*libgomp\S*")
+_SIBLINGS = "cpu[0-9]*/topology/thread_siblings_list"
+"""The processors of the core that each processor is a part of."""
 
 
 def prepare_libraries() -> None:
@@ -132,6 +137,31 @@ def prepare_libraries() -> None:
     for path in {*_OPENMP.findall(read_mappings())} if used else ():
         with contextlib.suppress(OSError, AttributeError):
             ctypes.CDLL(path).omp_set_num_threads(1)  # its threads are gone: it would wait for them
+    from multiprocessing.context import BaseContext  # pools of threads use it
+
+    locks: Any = BaseContext  # those of processes are files
+    locks.Lock, locks.RLock = staticmethod(threading.Lock), staticmethod(threading.RLock)
+    pools: Any = ThreadPoolExecutor
+    if (start := getattr(pools, "_adjust_thread_count", None)) is not None:
+        pools._adjust_thread_count = _replace_lost_threads(start)
     parallel: Any = sys.modules.get("joblib.parallel")
     if parallel is not None:
         parallel.DEFAULT_BACKEND = "threading"
+    loky: Any = sys.modules.get("joblib.externals.loky.backend.context")
+    if loky is not None and loky.physical_cores_cache is None:  # it would run a program
+        shared = {each.read_text() for each in Path("/sys/devices/system/cpu").glob(_SIBLINGS)}
+        loky.physical_cores_cache = len(shared) or os.cpu_count()
+
+
+def _replace_lost_threads(start: Callable[[Any], None]) -> Callable[[Any], None]:
+    """Return what starts a pool's threads, which does so again for those that the kernel has."""
+
+    def start_again(pool: Any) -> None:
+        if not all(each.is_alive() for each in pool._threads):
+            waiting, pool._work_queue = pool._work_queue, queue.SimpleQueue()
+            while not waiting.empty():
+                pool._work_queue.put(waiting.get_nowait())
+            pool._threads, pool._idle_semaphore = set(), threading.Semaphore(0)
+        start(pool)
+
+    return start_again

@@ -75,7 +75,9 @@ def _perform(namespace: Namespace, code: str, attempts: Attempts, own: Collectio
     charts = [as_chart(each.data) for each in outputs.page_bundles]
     drawn = ["shows what only a page can draw"] if None in charts else []
     effects.compare(bindings, result)
-    adoption, buffers = effects.write_data(read_random_states(bindings), states)
+    # The kernel has no state of a library that only the code has loaded.
+    known = {name: each for name, each in read_random_states(bindings).items() if name in states}
+    adoption, buffers = effects.write_data(known, states)
     effects.take_back_loops(bindings)
     return {
         "adoption": adoption,
