@@ -464,7 +464,7 @@ STAYS = {
     "fresh = LibraryModel()": "fresh (Model)",
     "same = model": "same (Model)",
     "pair = [model, 1]": "pair (list)",
-    "class New: pass": "New",
+    "class New: pass": "New (type)",
 }
 """Code, and what it leaves on the copy: nothing of it is asked about, and the model reads it."""
 
