@@ -740,3 +740,19 @@ def test_the_kernel_is_not_seen(scene: Scene, code: str, isolation_way: Way) -> 
 def test_no_privilege_is_left(scene: Scene, code: str) -> None:
     report = rehearse(code, dict(scene.variables), scene.root)
     assert "done" not in report["result"]["output"].splitlines(), report
+
+
+def test_no_link_in_proc_leads_out_of_the_mounts(tmp_path: Path) -> None:
+    """Who owns the program that runs could change its permissions through such a link."""
+    if chosen.way == "Landlock":
+        pytest.skip("nothing is mounted: the filter denies such changes")
+    code = (
+        "import glob, os, threading\n"
+        "tasks = [f'/proc/{n}' for n in ('self', 1, os.getpid(), threading.get_native_id())]\n"
+        "names = 'exe', 'root', 'cwd', 'task', 'map_files'\n"
+        "[f'{t}/{n}' for t in tasks for n in names if os.path.lexists(f'{t}/{n}')]"
+    )
+    assert rehearse(code, {}, tmp_path)["result"]["output"] == "[]"
+    *first, last = code.splitlines()
+    naive = run_in_fork("\n".join([*first, f"print({last})"]), {})
+    assert "/proc/self/exe" in naive, "the naive version does not fail"

@@ -130,7 +130,7 @@ LEFT = {
     "counts, edges, bars = plt.hist(df.a)\nplt.show()": "bars (BarContainer)",
     "ax = df.plot()": "ax (Axes)",
     "groups = df.groupby('a')\ngroups.size()": "groups (DataFrameGroupBy)",
-    "class Row:\n    a = 1\nrow = Row()\nrow.a": "Row, row (Row)",
+    "class Row:\n    a = 1\nrow = Row()\nrow.a": "Row (type), row (Row)",
     "import re\nm = re.search('a', 'cat')\nm.start()": "m (Match)",
     "import wave\nwave.WAVE_FORMAT_PCM": "wave",
     "pd.set_option('display.max_columns', None)\ndf": "changes to pd (module)",

@@ -109,7 +109,10 @@ def is_in_text(name: str, code: str) -> bool:
     return is_random_state(name) or re.search(rf"\b{re.escape(name)}\b", code) is not None
 
 
-def read_random_states(variables: Mapping[str, Any]) -> dict[str, object]:
+_Source = tuple[Callable[[], object], Callable[..., object]]
+
+
+def read_random_states(variables: Mapping[str, object]) -> dict[str, object]:
     """Return the states of random numbers as plain data: Python's, numpy's, and of its generators.
 
     The last by the names of variables.
@@ -122,7 +125,7 @@ def is_random_state(name: str) -> bool:
     return name[:1] == " "
 
 
-def restore_random_states(states: Mapping[str, Any], variables: Mapping[str, Any]) -> None:
+def restore_random_states(states: Mapping[str, object], variables: Mapping[str, object]) -> None:
     """Go on with random numbers where a look has ended; a state that makes no sense is ignored."""
     sources = _list_sources(variables)
     for name, state in states.items():
@@ -131,12 +134,10 @@ def restore_random_states(states: Mapping[str, Any], variables: Mapping[str, Any
                 sources[name][1](state)
 
 
-def _list_sources(
-    variables: Mapping[str, Any],
-) -> dict[str, tuple[Callable[[], object], Callable[[Any], object]]]:
+def _list_sources(variables: Mapping[str, Any]) -> dict[str, _Source]:
     """Return how to read and to set the states of random numbers, by their names."""
     numpy = sys.modules.get("numpy.random")
-    found: dict[str, Any] = {_PYTHON: (random.getstate, random.setstate)}
+    found: dict[str, _Source] = {_PYTHON: (random.getstate, random.setstate)}
     if numpy is not None:
         found[_NUMPY] = numpy.get_state, numpy.set_state
     for name, value in variables.items():

@@ -90,12 +90,28 @@ def _mount_devices() -> None:
     for name, target in _STANDARD.items():
         Path(f"{_NEW}/dev/{name}").symlink_to(target)
     calls.mount("tmpfs", f"{_NEW}{SHARED}", "tmpfs", _SAFE, "size=64m,mode=1777")
-    Path(f"{_NEW}/proc").mkdir()
+    _mount_facts()
+
+
+def _mount_facts() -> None:
+    """Show of /proc what a process knows of itself and of the machine.
+
+    The rest leads out of the mounts: the program that runs could be changed through its link.
+    """
+    whole = f"{_SCRATCH}/proc"
+    for path in (whole, f"{_NEW}/proc/self"):
+        Path(path).mkdir(parents=True)
     try:
-        calls.mount("proc", f"{_NEW}/proc", "proc", _SAFE)
-        _seal(f"{_NEW}/proc")
+        calls.mount("proc", whole, "proc", _SAFE)
     except PermissionError:
-        pass  # a container that hides a part of /proc: then there is none
+        return  # a container that hides a part of /proc: then there is none
+    for path in (*OWN_FACTS, *_FACTS):
+        source, target = Path(f"{_SCRATCH}{path}"), Path(f"{_NEW}{path}")
+        target.mkdir() if source.is_dir() else target.touch()
+        calls.mount(str(source), str(target), flags=calls.BIND)
+        _seal(str(target))
+    for name in ("1", "thread-self"):
+        Path(f"{_NEW}/proc/{name}").symlink_to("self")
 
 
 def _mount_temporary() -> None:
@@ -144,6 +160,7 @@ def _finish() -> None:
     _seal("/")
 
 
+_FACTS = tuple(f"/proc/{name}" for name in ("cpuinfo", "meminfo", "stat", "uptime", "loadavg"))
 _OLDEST_LANDLOCK = 3
 """The first version that denies truncation; what later ones add, the filter denies, too."""
 _WRITE, _READ, _LIST = 1 << 1, 1 << 2, 1 << 3

@@ -153,7 +153,7 @@ def prepare_libraries() -> None:
         loky.physical_cores_cache = len(shared) or os.cpu_count()
 
 
-def _replace_lost_threads(start: Callable[[Any], None]) -> Callable[[Any], None]:
+def _replace_lost_threads(start: Callable[..., None]) -> Callable[..., None]:
     """Return what starts a pool's threads, which does so again for those that the kernel has."""
 
     def start_again(pool: Any) -> None:

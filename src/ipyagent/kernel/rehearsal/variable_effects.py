@@ -229,7 +229,8 @@ class VariableEffects:
             value = imported.get(name) or self.before.get(name)
             is_made = name != path and isinstance(value, ModuleType)  # by a function of it
             changed: Any = self._watched.find_foreign(name) if is_data(value) else value
-            if changed is None or is_made or self._after.get(name, value) is not value:
+            is_bound_anew = self._after.get(name, value) is not value
+            if changed is None or is_made or is_bound_anew or is_of_shell(changed):
                 continue
             is_module = isinstance(changed, ModuleType)
             home = changed.__name__ if is_module else module_name(type(changed))

@@ -183,7 +183,7 @@ class WatchedValues:
         sharing = views_of_same_memory([array for _, array in written], others)
         return [*dict.fromkeys([*(name for name, _ in written), *sharing])]
 
-    def find_foreign(self, name: str) -> Any:
+    def find_foreign(self, name: str) -> object:
         """Return an object of a library that a variable's data holds, None if there is none."""
         held = (each for state in self._states.get(name, [])[:1] for each in state.children)
         return next((each for each in held if not is_data(each) and not is_atom(each)), None)

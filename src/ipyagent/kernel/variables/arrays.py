@@ -86,7 +86,7 @@ class ArrayCapture(Capture):
         self.state, self._cells = _copy_array(value), cells
 
     @override
-    def read(self, value: Any) -> Any:
+    def read(self, value: object) -> object:
         return value if is_array(value) else None
 
     @override

@@ -170,7 +170,7 @@ class Capture:
         self.state: Any = self._value
         """What it held, to be compared."""
 
-    def read(self, value: Any) -> Any:
+    def read(self, value: object) -> object:
         """Return what a value holds, to be compared; None if it is of another kind."""
         return value
 

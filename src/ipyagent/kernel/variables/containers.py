@@ -74,7 +74,7 @@ def is_container(value: object) -> bool:
     return id(type(value)) in _KNOWN or _attributes(value) is not None
 
 
-def _attributes(value: Any) -> dict[str, object] | None:
+def _attributes(value: object) -> dict[str, object] | None:
     """Return the attributes of an object that consists of them; None for others, or if guarded.
 
     Such are objects of the notebook's classes and of dataclasses, and sparse arrays of scipy.
