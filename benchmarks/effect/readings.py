@@ -88,15 +88,14 @@ def try_readings(group: Readings, way: Way) -> Iterator[Reading]:
             settings = {"IPYAGENT_AGENT__LOOK_FREELY": "true", "IPYAGENT_AGENT__MAX_STEPS": "90"}
             with kernel(folder, **settings) as started:
                 for code in (ISOLATE.format(way), group.before):
-                    reply = started.run(code)
+                    reply = started.run(code, patience=600)
                     assert reply.status == "ok", (group.name, reply.content)
                 yield from _send(started, folder, calls, way, "cold")
                 if not group.cold:
                     for code in calls:
                         body = textwrap.indent(code, " ")
-                        started.run(
-                            code if "%" in code else f"def warm():\n{body}\nwarm()\ndel warm"
-                        )
+                        cell = code if "%" in code else f"def warm():\n{body}\nwarm()\ndel warm"
+                        started.run(cell, patience=600)
                     yield from _send(started, folder, calls, way, "warm")
 
 
