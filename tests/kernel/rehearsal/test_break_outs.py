@@ -23,7 +23,7 @@ import pytest
 
 from ipyagent.kernel.rehearsal.confinement import Way
 from patience import PATIENCE
-from rehearsal_trial import counted_signals, in_both_ways, rehearse, run_in_fork
+from rehearsal_trial import chosen, counted_signals, in_both_ways, rehearse, run_in_fork
 from sampling import cases
 
 pytestmark = in_both_ways

@@ -49,7 +49,7 @@ _DRAWING = re.compile(r"(matplotlib|mpl_toolkits|seaborn|time|IPython)(\.|$)")
 """Modules whose functions change nothing that lasts beyond the output of the code."""
 
 
-_SHOWING = frozenset({"print", "display", "help"})
+_SHOWING = frozenset({"print", "display", "help", "show", "info", "head", "describe", "summary"})
 """Functions that leave as it is what they get."""
 _MAGICS = frozenset({"matplotlib", "time", "timeit", "who", "whos", "pinfo", "pinfo2"})
 """Magics that leave nothing, or what each kernel has."""
@@ -58,6 +58,7 @@ _SQL = re.compile(
     re.IGNORECASE,
 )
 """Statements for a database that change it, or its connection."""
+_READS = re.compile(r"['\"]+\s*(select|with|show|describe|explain|from)\b", re.IGNORECASE)
 _RESOLVED = (ModuleType, FunctionType, BuiltinFunctionType, type)
 
 
@@ -278,6 +279,10 @@ def _list_roots(node: ast.AST) -> Iterator[str]:
                 yield f"%{name}"
         case ast.Call(func=ast.Attribute() as called, args=[ast.Constant(str(text)), *_]):
             targets = [called] if _SQL.match(text) else []
+        case ast.Expr(value=ast.Call(func=ast.Attribute(attr=name), args=[*given])) if (
+            name in _SHOWING or (given and _READS.match(ast.unparse(given[0])))
+        ):
+            targets = []
         case ast.Expr(value=ast.Call(func=ast.Attribute() as called)):
             targets = [called]
         case ast.Expr(value=ast.Call(func=ast.Name(id=name), args=arguments)) if (
