@@ -12,7 +12,7 @@ import mcp_types as types
 from ipyagent.json_types import JsonDict, parse_json
 from ipyagent.kernel.images import as_image
 from ipyagent.schema import ImageContent, ToolResult
-from ipyagent.services.failures import find_failure, parse_object
+from ipyagent.services import find_failure, parse_object
 
 TRACE_ID = "ipyagent/trace_id"
 """The key in a call's `_meta` that holds the run's trace id."""
@@ -38,7 +38,7 @@ def convert_result(answer: types.CallToolResult, *, reads: bool = False) -> Tool
     """Return the result of a call.
 
     The call failed if the server marks the answer as an error, or reports a failure (see
-    `services.failures`) in its structured content, or in a text that is a JSON object.
+    `find_failure`) in its structured content, or in a text that is a JSON object.
     """
     texts, images = _convert_blocks(answer.content)
     data = answer.structured_content

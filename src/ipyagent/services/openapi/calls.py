@@ -14,7 +14,7 @@ from ipyagent.phrases import ellipsize
 from ipyagent.plaintext import visible
 from ipyagent.redaction import HIDDEN
 from ipyagent.schema import ImageContent, ToolResult
-from ipyagent.services.failures import find_failure, parse_object
+from ipyagent.services import find_failure, parse_object
 from ipyagent.services.openapi.registry import Service
 from ipyagent.services.openapi.request_builder import PreparedRequest
 from ipyagent.services.openapi.transport import ServiceReply, connect
@@ -96,7 +96,7 @@ def as_result(
 ) -> ToolResult:
     """Return the reply as the model gets it.
 
-    An HTTP error is final; a failed command (see `services.failures`) may be repeated.
+    An HTTP error is final; a failed command (see `find_failure`) may be repeated.
     """
     head = f"{request.method} {request.path}"
     images: tuple[ImageContent, ...] = ()
