@@ -9,7 +9,7 @@ import pytest
 from harness import NO, YES, Lab, call
 from ipyagent.errors import InvalidArgumentsError, MCPError, MCPToolCallError
 from ipyagent.schema import ToolStatus
-from ipyagent.services.mcp.tool_adapter import tool_names
+from ipyagent.services.mcp.servers import tool_names
 from ipyagent.tools.base import Tool, Toolbox
 from ipyagent.tools.file_tools import file_tools
 from patience import until
