@@ -8,8 +8,8 @@ import builtins
 from explorer_runner import TOOLS, offered, reply
 from hypothesis import example, given, settings, strategies as st
 
-from ipyagent.explorer.snippets import literal
-from ipyagent.explorer.vocabulary import PHRASES
+from ipyagent.explorer.frame import literal
+from ipyagent.explorer.lexer import PHRASES
 
 NAMES = ["species", "body_mass_g", "sex", "order date", "paid", "Adelie", "male", "data/p.csv"]
 TABLE = "species: str, body_mass_g: float64, sex: str, order date: datetime64[us], paid: bool"

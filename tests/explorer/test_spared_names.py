@@ -12,7 +12,7 @@ import polars
 import pytest
 from explorer_runner import Kernel
 
-from ipyagent.explorer.snippets import with_imports
+from ipyagent.explorer.frame import with_imports
 from ipyagent.explorer.workspace import Workspace, with_variables
 
 TABLE = pd.DataFrame(
