@@ -9,7 +9,7 @@ import threading
 import pytest
 
 from ipyagent.errors import MCPConnectionError
-from ipyagent.services.openapi.urls import (
+from ipyagent.services.openapi.transport import (
     AddressGuard,
     RefusedAddressError,
     is_metadata,

@@ -3,7 +3,7 @@
 import pytest
 
 from ipyagent.errors import ConfigError
-from ipyagent.services.openapi import urls
+from ipyagent.services.openapi import transport
 
 MEANT = [
     ("localhost:8000", "http://localhost:8000"),
@@ -31,9 +31,9 @@ MEANT = [
 
 @pytest.mark.spec("P38")
 def test_an_address_is_normalized() -> None:
-    written = {text: urls.format_url(urls.parse_url(text)) for text, _ in MEANT}
+    written = {text: transport.format_url(transport.parse_url(text)) for text, _ in MEANT}
     assert written == dict(MEANT)
-    assert all(urls.parse_url(meant) == urls.parse_url(text) for text, meant in MEANT)
+    assert all(transport.parse_url(meant) == transport.parse_url(text) for text, meant in MEANT)
 
 
 OTHER_SCHEMES = [
@@ -50,7 +50,7 @@ INVALID = [
 def refusal(written: str) -> str:
     """Return why an address is refused; "" if it is not."""
     try:
-        urls.parse_url(written)
+        transport.parse_url(written)
     except ConfigError as error:
         return str(error)
     return ""
@@ -80,6 +80,6 @@ HOMES = [
 
 def test_well_known_descriptions_belong_to_the_service_at_the_parent_url() -> None:
     for document, home in HOMES:
-        url, named = urls.parse_service(document)
-        assert (urls.format_url(url), named) == (home, document)
-    assert urls.parse_service("h/docs")[1] is None
+        url, named = transport.parse_service(document)
+        assert (transport.format_url(url), named) == (home, document)
+    assert transport.parse_service("h/docs")[1] is None

@@ -1,6 +1,7 @@
 """Skills: instructions for one kind of task each, listed by name and read when needed.
 
-A skill is a folder with a SKILL.md, which has front matter, text, and links to files."""
+A skill is a folder with a SKILL.md, which has front matter, text, and links to files.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """The messages of a server: filtered, repaired, throttled, and converted into tool results.
 
-Small flaws are repaired before the SDK gets a message: it would refuse the whole."""
+Small flaws are repaired before the SDK gets a message: it would refuse the whole.
+"""
 
 from __future__ import annotations
 

@@ -5,7 +5,8 @@ its own in one thread, which lives as long as the kernel, and runs only send it 
 
 A server may silently change the description of a tool later. So each tool is stored as it was first
 seen, in the user's own directory, and a changed or new one is not used until the user approves it.
-A server that is started differently counts as another server."""
+A server that is started differently counts as another server.
+"""
 
 from __future__ import annotations
 
