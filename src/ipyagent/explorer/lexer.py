@@ -31,9 +31,8 @@ from ipyagent.explorer.text import (
 )
 from ipyagent.explorer.workspace import Table, Workspace
 
-_WORDS: dict[str, Any] = tomllib.loads(
-    files("ipyagent.explorer").joinpath("words.toml").read_text("utf-8")
-)
+_FILE = files("ipyagent.explorer").joinpath("words.toml")
+_WORDS: dict[str, Any] = tomllib.loads(_FILE.read_text("utf-8"))
 IDLE, ENTITIES, MEASUREMENTS, TURNING = (
     frozenset(_WORDS[name].split()) for name in ("idle", "entities", "measurements", "turning")
 )
@@ -245,8 +244,7 @@ def chunks(prompt: str, paths: dict[str, str]) -> list[Token]:
 
 def _words_and_paths(text: str, paths: dict[str, str]) -> list[Token]:
     """Split text at paths, also those with blanks, then what is between them."""
-    found: list[Token] = []
-    raw = ""
+    found, raw = list[Token](), ""
     spaced = sorted((re.escape(path) for path in paths if " " in path), key=len, reverse=True)
     splits = "|".join([*spaced, r"\s+"])
     for part in re.split(f"({splits})", text, flags=re.IGNORECASE):
