@@ -19,7 +19,7 @@ from explorer_runner import TOOLS, Kernel, offered, reply
 from matplotlib import pyplot as plt
 
 from ipyagent.explorer import ExplorerReply
-from ipyagent.explorer.vocabulary import names_of
+from ipyagent.explorer.lexer import names_of
 from ipyagent.explorer.workspace import of_context
 from repository import ROOT
 

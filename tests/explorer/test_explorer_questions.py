@@ -15,7 +15,7 @@ import pytest
 from explorer_runner import Kernel
 from scipy import stats
 
-from ipyagent.explorer.names import correct, match_loosely
+from ipyagent.explorer.text import correct, match_loosely
 
 ROOT = Path(__file__).parents[2]
 DATA = Path(__file__).parent / "data"

@@ -9,7 +9,7 @@ from typing import Any
 from ipyagent.config import MCPServerConfig
 from ipyagent.schema import ToolResult
 from ipyagent.services.openapi.services import OpenAPIServices
-from ipyagent.services.openapi.urls import system_resolve
+from ipyagent.services.openapi.transport import system_resolve
 from ipyagent.tools.base import Tool
 
 

@@ -1,16 +1,22 @@
-"""Server processes end with the kernel, and the SDK is optional."""
+"""Servers' processes end with the kernel; those that die, hang or flood harm no others."""
 
+import asyncio
 import json
 import os
 import signal
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
 
+import psutil
 import pytest
+from mcp.client.stdio import StdioServerParameters, stdio_client
 
+from ipyagent.errors import MCPConnectionError, MCPToolCallError
+from ipyagent.services.mcp.stdio import LineSplitter
 from patience import PATIENCE, until
-from servers.mcp_lab import RAW, gone
+from servers.mcp_lab import RAW, MCPLab, gone, named
 
 KERNEL = """
 import asyncio, os, sys
@@ -93,3 +99,185 @@ print(sorted({"mcp", "mcp_types", "httpx2", "jsonschema", "anyio"} & sys.modules
         [sys.executable, "-c", code], capture_output=True, text=True, env=environ, cwd=tmp_path
     )
     assert (done.stdout, done.stderr) == ("[]\n", "")
+
+
+@pytest.mark.spec("M28")
+async def test_dead_servers_together_take_one_time_limit_and_only_once(place: MCPLab) -> None:
+    silent = [place.raw("silent", f"s{n}", connect_timeout=3) for n in range(3)]
+    mute = place.raw("mute", "m", connect_timeout=3)
+    servers = place.servers(*silent, place.raw("good"), mute)
+    await place.tools(place.raw("good", "warm"))  # the SDK is imported once
+    asked = asyncio.create_task(servers.tools())
+    await until(lambda: running(place, "silent") == 3)  # none waits for another's limit
+    tools, notices = await asked
+    assert list(named(tools)) == ["mcp_raw_echo"]
+    assert [n for n in notices if "it did not answer within 3 s" in n] == notices
+    assert len(notices) == 4
+    assert "`%agent mcp refresh s0`" in notices[0]
+    begun = place.heard("silent")
+    again, notices = await servers.tools()
+    assert (len(again), len(notices)) == (1, 4)
+    assert place.heard("silent") == begun
+    assert len(place.heard("mute", "tools/list")) == 1
+
+
+def running(place: MCPLab, how: str) -> int:
+    """Return the number of running servers of that kind."""
+    commands = (each.info["cmdline"] for each in psutil.process_iter(["cmdline"]))
+    return sum(command == place.words(how) for command in commands)
+
+
+async def test_a_program_that_fails_says_why_and_is_not_started_again(place: MCPLab) -> None:
+    servers = place.servers(place.raw("dies"))
+    for _ in range(3):
+        tools, notices = await servers.tools()
+        assert tools == []
+        assert "it ended before it answered; its last output: no licence found." in notices[0]
+    assert len(place.heard("dies")) == 1
+
+
+async def test_of_a_program_that_crashes_the_error_is_told_without_the_frames(
+    place: MCPLab,
+) -> None:
+    _, (notice,) = await place.servers(place.raw("crashes")).tools()
+    assert "its last output: Traceback (most recent call last):" in notice
+    assert "JSONDecodeError: Expecting value: line 1 column 1 (char 0)" in notice
+    assert "File" not in notice
+
+
+@pytest.mark.parametrize("command", ["no-such-program", "./nothing", "/"])
+async def test_a_missing_program_is_named(place: MCPLab, command: str) -> None:
+    config = place.raw("good").model_copy(update={"command": command})
+    _, (notice,) = await place.servers(config).tools()
+    assert f"there is no program '{command}' to start; is it installed?" in notice
+
+
+@pytest.mark.spec("M28")
+async def test_a_hanging_call_ends_in_time_and_the_server_stays_usable(place: MCPLab) -> None:
+    tools = await place.tools(place.raw("hangs-on-call", execute_timeout=0.3))
+    for _ in range(2):
+        with pytest.raises(MCPToolCallError, match=r"no answer within 0\.3 s"):
+            await tools["mcp_raw_echo"].function(text="hi")
+    assert len(place.heard("hangs-on-call", "initialize")) == 1
+
+
+@pytest.mark.spec("M28")
+async def test_silence_has_a_time_limit_of_its_own(place: MCPLab) -> None:
+    quiet = place.raw("hangs-on-call", read_timeout=0.5, execute_timeout=20)
+    tools = await place.tools(quiet)
+    with pytest.raises(MCPToolCallError, match=r"no sign of life for 0\.5 s"):
+        await tools["mcp_raw_echo"].function(text="hi")
+
+
+async def test_a_server_that_dies_is_restarted_twice_and_then_the_user_is_asked(
+    place: MCPLab,
+) -> None:
+    servers = place.servers(place.raw("dies-on-call"))
+    (echo,), _ = await servers.tools()
+    for _ in range(3):
+        with pytest.raises(MCPConnectionError, match="it ended the connection"):
+            await echo.function(text="hi")
+    assert len(place.heard("dies-on-call", "initialize")) == 3
+    with pytest.raises(MCPConnectionError, match="it ended 3 times"):
+        await echo.function(text="hi")
+    tools, (notice,) = await servers.tools()
+    assert tools == []
+    assert "`%agent mcp refresh raw` tries again" in notice
+    assert len(place.heard("dies-on-call", "initialize")) == 3
+    assert "1 tool" in await asyncio.to_thread(servers.refresh, "raw")
+    assert len((await servers.tools())[0]) == 1
+
+
+async def test_a_flooding_server_does_not_block_others(place: MCPLab) -> None:
+    floods = [place.raw(f"flood-{what}", what) for what in ("notes", "stderr")]
+    tools = await place.tools(*floods, place.raw("good"), place.raw("garbage", "g"))
+    for each in tools.values():
+        assert (await each.function(text="hi")).output == "hi"
+
+
+@pytest.mark.slow
+async def test_an_endless_message_takes_a_bounded_amount_of_memory(
+    place: MCPLab,
+) -> None:
+    naive = StdioServerParameters(command="head", args=["-c", "20000000", "/dev/zero"])
+    assert await peak(_drain(naive)) > 20_000_000
+    tools = await place.tools(place.raw("huge"), place.raw("good", "other"))
+    error = await peak(asyncio.wait_for(_fails(tools["mcp_raw_echo"]), PATIENCE), most=45_000_000)
+    assert "a message of more than 16,000,000 bytes" in str(error)
+    assert (await tools["mcp_other_echo"].function(text="hi")).output == "hi"
+
+
+async def _drain(naive: StdioServerParameters) -> None:
+    async with stdio_client(naive) as (received, _):
+        async for _ in received:
+            return
+
+
+async def _fails(tool) -> MCPConnectionError:
+    with pytest.raises(MCPConnectionError) as caught:
+        await tool.function(text="hi")
+    return caught.value
+
+
+async def peak(work, most: int | None = None):
+    """Return the peak of memory; with a limit, the result instead."""
+    tracemalloc.start()
+    try:
+        result = await work
+        reached = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    if most is None:
+        return reached
+    assert reached < most
+    return result
+
+
+def test_lines_are_joined_from_chunks() -> None:
+    lines = LineSplitter()
+    found = [line for piece in (b"a", b"b\nc", b"\n\n", b"d") for line in lines.feed(piece)]
+    assert found == [b"ab", b"c", b""]
+    assert not lines.too_long
+
+
+@pytest.mark.parametrize(("how", "count"), [("many", 200), ("pages", 50), ("empty-pages", 0)])
+async def test_endless_lists_are_cut_with_a_notice(place: MCPLab, how: str, count: int) -> None:
+    tools, (notice,) = await place.servers(place.raw(how)).tools()
+    assert len(tools) == count
+    assert "more than 200 tools or 50 pages of them; the first are used" in notice
+    if tools:
+        assert (await tools[0].function(text="hi")).output == "hi"
+
+
+@pytest.mark.parametrize(("how", "pages"), [("last-page", 1), ("stuck", 2)])
+async def test_a_list_ends_when_the_next_page_is_missing_or_the_same(
+    place: MCPLab, how: str, pages: int
+) -> None:
+    assert list(await place.tools(place.raw(how))) == ["mcp_raw_echo"]
+    assert len(place.heard(how, "tools/list")) == pages
+
+
+async def test_a_refusal_at_the_start_is_reported_in_the_servers_words(place: MCPLab) -> None:
+    _, (notice,) = await place.servers(place.raw("refuses-hello")).tools()
+    assert "missing API key" in notice
+    assert "ended" not in notice
+
+
+async def test_a_closed_server_leaves_no_process_behind(place: MCPLab) -> None:
+    servers = place.servers(place.raw("stubborn"))
+    await servers.tools()
+    (pids,) = [each["pids"] for each in place.heard("stubborn") if "pids" in each]
+    assert not any(map(gone, pids))
+    servers.close()
+    await until(lambda: all(map(gone, pids)))
+
+
+async def test_asyncio_keeps_the_transport_of_a_process() -> None:
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", "")
+    await process.wait()
+    transport = getattr(process, "_transport", None)
+    assert isinstance(transport, asyncio.SubprocessTransport), (
+        "Process._transport is gone: the pipes of an MCP server stay open while a child of it "
+        "lives. Look for a way to close them, and change services/mcp/stdio.py"
+    )
+    transport.close()

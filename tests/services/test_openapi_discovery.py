@@ -12,7 +12,7 @@ from api_lab import User
 
 from ipyagent.config import MCPServerConfig
 from ipyagent.errors import ConfigError
-from ipyagent.services.openapi import discovery, urls
+from ipyagent.services.openapi import discovery, transport
 from servers.openapi_server import (
     SHOP,
     APIServer,
@@ -36,11 +36,11 @@ def user(tmp_path: Path) -> User:
 
 
 @pytest.mark.spec("P39")
-@pytest.mark.parametrize("place", urls.WELL_KNOWN)
+@pytest.mark.parametrize("place", transport.WELL_KNOWN)
 def test_a_description_is_found_at_each_of_six_places(place: str, user: User) -> None:
     with APIServer({f"GET {place}": json_answer(SHOP)}) as server:
         said = user.services.register("s", server.url)
-        expected = urls.WELL_KNOWN[: urls.WELL_KNOWN.index(place) + 1]
+        expected = transport.WELL_KNOWN[: transport.WELL_KNOWN.index(place) + 1]
         assert server.targets() == [f"GET {each}" for each in expected]
     assert "4 operations" in said
     assert "api_s_getItem" in user.tools

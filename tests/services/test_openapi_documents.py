@@ -7,8 +7,8 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from ipyagent.errors import ConfigError
-from ipyagent.services.openapi import documents, operations
-from ipyagent.services.openapi.documents import parse
+from ipyagent.services.openapi import discovery, operations
+from ipyagent.services.openapi.discovery import parse_document
 from ipyagent.services.openapi.operations import MAX_STORED, Operation, read
 from ipyagent.tools.argument_schema import JsonArgumentSchema
 from servers.openapi_server import SHOP, described, operation, parameter
@@ -33,10 +33,10 @@ def test_json_and_yaml_give_the_same_result() -> None:
     import yaml
 
     text = yaml.safe_dump(SHOP)
-    assert parse(text.encode()) == parse(json.dumps(SHOP).encode()) == SHOP
-    assert parse(b"\xef\xbb\xbf" + json.dumps(SHOP).encode()) == SHOP
+    assert parse_document(text.encode()) == parse_document(json.dumps(SHOP).encode()) == SHOP
+    assert parse_document(b"\xef\xbb\xbf" + json.dumps(SHOP).encode()) == SHOP
     dated = text.replace("version: '1'", "version: 2020-01-01")
-    assert parse(dated.encode())["info"]["version"] == "2020-01-01"
+    assert parse_document(dated.encode())["info"]["version"] == "2020-01-01"
 
 
 def test_keys_that_yaml_reads_as_numbers_become_text() -> None:
@@ -50,7 +50,7 @@ paths:
   7: {get: {}}
 y: [*x, *x]
 """
-    document = parse(text.encode())
+    document = parse_document(text.encode())
     assert set(document["paths"]["/a"]["get"]["responses"]) == {"200", "404"}
     assert document["y"] == [{"on": 1, "null": 2, "12": 3, "1.5": 4}] * 2
     assert set(found(document)) == {"a"}
@@ -69,7 +69,7 @@ base: &base {no: 1, yes: 2}
 more: {<<: *base, yes: 3}
 empty:
 """
-    document = parse(text.encode())
+    document = parse_document(text.encode())
     assert document["info"] == {"title": "on", "version": 1.1}
     assert document["words"] == [
         "GB", "NO", "No", "no", "on", "ON", "off", "yes", "Y", "y", "n", "N", "2024-01-01",
@@ -91,7 +91,7 @@ def test_lone_surrogates_and_infinite_numbers_do_no_harm() -> None:
     schema = {"type": "integer", "maximum": 10**400, "default": -(10**400), "minimum": 1}
     schema |= {"maxLength": 10**400, "enum": [10**400]}
     one = operation("\ud800a", parameter("query", "q\ud800", **schema), summary="\ud83d")
-    result = read(parse(json.dumps(described({"/a": {"get": one}})).encode()))
+    result = read(parse_document(json.dumps(described({"/a": {"get": one}})).encode()))
     assert result.operations[0].name == "\ufffda"
     properties = result.operations[0].arguments["properties"]
     assert properties == {"q\ufffd": {"type": "integer", "minimum": 1}}
@@ -118,8 +118,8 @@ INVALID: list[tuple[bytes, str]] = [
     (b"x: " + b"[" * 100_000, "nested too deeply"),
     (b"- " * 50_000, "nested too deeply"),
     (b"openapi: 3.0.0\npaths: &a {/x: *a}", "or itself"),
-    (b" " * (documents.MAX_BYTES + 1), "larger than"),
-    (b"x: " + b"y" * documents.MAX_YAML_BYTES, "use JSON"),
+    (b" " * (discovery.MAX_BYTES + 1), "larger than"),
+    (b"x: " + b"y" * discovery.MAX_YAML_BYTES, "use JSON"),
 ]
 
 
@@ -127,14 +127,14 @@ INVALID: list[tuple[bytes, str]] = [
 def test_an_invalid_description_is_refused_with_the_reason() -> None:
     for data, why in INVALID:
         with pytest.raises(ConfigError, match=why):
-            parse(data)
+            parse_document(data)
 
 
 def test_a_billion_laughs_are_refused() -> None:
     lines = ["openapi: 3.0.0", "a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 12)]
     with pytest.raises(ConfigError, match="more than"):
-        parse("\n".join([*lines, "paths: {}"]).encode())
+        parse_document("\n".join([*lines, "paths: {}"]).encode())
 
 
 @pytest.mark.spec("P12")

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ipyagent.services.failures import find_failure, parse_object
+from ipyagent.services import find_failure, parse_object
 
 FAILED: list[tuple[Any, str]] = [
     ({"exit_code": 1}, "exit code 1"),

@@ -1,7 +1,7 @@
 """The built-in data explorer: deterministic, and answering over the same protocol as a model.
 
     messages ─ conversation ─┐
-                             ├─ understanding ── lexer ── frame ── intents ── ExplorerReply
+                             ├─ client ── lexer ── frame ── intents ── ExplorerReply
     <context> ─── workspace ─┘
 
 Every word of a prompt must be accounted for, or the prompt is declined: a wrong answer is worse

@@ -10,9 +10,9 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ipyagent.explorer.frame import first_of
+from ipyagent.explorer.frame import first_of, literal
 from ipyagent.explorer.intents import STATISTICS, Env, Query, sentence_case, title
-from ipyagent.explorer.markdown import (
+from ipyagent.explorer.text import (
     Rows,
     UnreadableError,
     block,
@@ -26,7 +26,6 @@ from ipyagent.explorer.markdown import (
     percent,
     table,
 )  # fmt: skip
-from ipyagent.explorer.snippets import literal
 from ipyagent.explorer.workspace import Part
 
 _SHOWN = 30  # values or groups in an answer

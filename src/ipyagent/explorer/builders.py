@@ -8,20 +8,18 @@ from dataclasses import replace
 from functools import partial
 
 from ipyagent.explorer.answers import describe_statistics, render
-from ipyagent.explorer.binding import bind
-from ipyagent.explorer.frame import first_of
+from ipyagent.explorer.frame import first_of, literal
 from ipyagent.explorer.intents import (
     INTENTS,
     STATISTICS,
     Env,
     Intent,
     Query,
+    bind,
     sentence_case,
     title,
 )  # fmt: skip
-from ipyagent.explorer.markdown import code, codes
-from ipyagent.explorer.names import fresh, usable
-from ipyagent.explorer.snippets import literal
+from ipyagent.explorer.text import code, codes, fresh, usable
 from ipyagent.explorer.workspace import MisfitError, Part, Table, refuse_if
 
 _SUMMARY = ["mean", "std", "min", "median", "max"]

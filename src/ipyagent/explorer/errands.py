@@ -14,12 +14,9 @@ from importlib.resources import files
 from pathlib import PurePosixPath
 
 from ipyagent.explorer.answers import render
-from ipyagent.explorer.binding import bind
-from ipyagent.explorer.frame import Frame, compile_pattern, first_of, spell_tags, values_of
-from ipyagent.explorer.intents import INTENTS, Query
-from ipyagent.explorer.markdown import UnreadableError, block, code, codes, fence, figures
-from ipyagent.explorer.names import fresh, words
-from ipyagent.explorer.snippets import literal
+from ipyagent.explorer.frame import Frame, compile_pattern, first_of, literal, spell_tags, values_of
+from ipyagent.explorer.intents import INTENTS, Query, bind
+from ipyagent.explorer.text import UnreadableError, block, code, codes, fence, figures, fresh, words
 from ipyagent.explorer.workspace import (
     SHEET,
     UNCLEAR,

@@ -18,9 +18,8 @@ from ipyagent.explorer.frame import (
     has,
     values_of,
 )
-from ipyagent.explorer.markdown import code, codes
-from ipyagent.explorer.names import UNITS, singular, split_name, words
-from ipyagent.explorer.vocabulary import MEASUREMENTS
+from ipyagent.explorer.lexer import MEASUREMENTS
+from ipyagent.explorer.text import UNITS, code, codes, singular, split_name, words
 from ipyagent.explorer.workspace import MisfitError, Table, refuse_if
 
 _OPTIONS = frozenset({

@@ -10,10 +10,8 @@ from ipyagent.explorer.builders import make_part
 from ipyagent.explorer.frame import Frame, Token, compile_pattern, first_of, has, values_of
 from ipyagent.explorer.frame_parser import FrameParser
 from ipyagent.explorer.intents import INTENTS, Query
-from ipyagent.explorer.lexer import Lexer
-from ipyagent.explorer.markdown import code
-from ipyagent.explorer.names import singular, words
-from ipyagent.explorer.vocabulary import MEASUREMENTS, TURNING, names_of
+from ipyagent.explorer.lexer import MEASUREMENTS, TURNING, Lexer, names_of
+from ipyagent.explorer.text import code, singular, words
 from ipyagent.explorer.workspace import UNCLEAR, MisfitError, Part, Table, Workspace, refuse_if
 
 _SENTENCES = re.compile(r"(?<=[.?!])(?<!\bvs\.)\s+|\n+")

@@ -11,7 +11,7 @@ from itertools import takewhile
 from pathlib import PurePosixPath
 from typing import Any, Literal
 
-from ipyagent.explorer.names import fresh, split_name
+from ipyagent.explorer.text import fresh, split_name
 
 Library = Literal["pandas", "polars"]
 

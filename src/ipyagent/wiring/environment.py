@@ -26,7 +26,7 @@ from ipyagent.llm.client import Client
 from ipyagent.llm.resolve import Resolved
 from ipyagent.plaintext import spell
 from ipyagent.services.mcp.sources import NamedServers, ServerSources
-from ipyagent.services.openapi.stored_services import has_services
+from ipyagent.services.openapi import has_services
 from ipyagent.tools.base import Tool
 from ipyagent.tools.notebook.notebook_file import CellChange
 from ipyagent.tools.notebook.notebook_tools import NotebookTools

@@ -31,15 +31,15 @@ from pydantic import BaseModel, ValidationError
 
 from ipyagent.config import MCPServerConfig
 from ipyagent.errors import MCPConnectionError, MCPToolCallError
+from ipyagent.json_types import JsonMapping
 from ipyagent.plaintext import excerpt, strip_escapes
-from ipyagent.services.mcp.content import TRACE_ID
-from ipyagent.services.mcp.message_filter import (
+from ipyagent.services.mcp.messages import (
     MAX_TOOLS,
+    TRACE_ID,
     FilteredMessages,
     TransportStreams,
     describe_error,
 )
-from ipyagent.services.mcp.pins import Description
 from ipyagent.services.mcp.stdio import BYTES_PER_SECOND, MAX_MESSAGE, Program, start_program
 from ipyagent.telemetry import trace_ids
 
@@ -182,7 +182,7 @@ class Listing:
     Tools are described by their names; of two with the same name, by the first.
     """
 
-    tools: dict[str, Description]
+    tools: dict[str, JsonMapping]
     problems: tuple[str, ...] = ()
 
 
@@ -246,7 +246,7 @@ class Connection:
                 f"it offers more than {MAX_TOOLS} tools or {MAX_PAGES} pages of them; the first "
                 "are used"
             )
-        described: dict[str, Description] = {}
+        described: dict[str, JsonMapping] = {}
         for each in tools:
             if each.name not in described:
                 described[each.name] = each.model_dump(

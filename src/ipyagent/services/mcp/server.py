@@ -1,13 +1,19 @@
-"""One MCP server of this kernel: connected when needed, and supervised.
+"""One MCP server of this kernel: connected when needed, supervised, its tools approved.
 
 A connection's scopes must be left by the task that entered them. So each connection has a task of
 its own in one thread, which lives as long as the kernel, and runs only send it requests.
+
+A server may silently change the description of a tool later. So each tool is stored as it was first
+seen, in the user's own directory, and a changed or new one is not used until the user approves it.
+A server that is started differently counts as another server.
 """
 
 from __future__ import annotations
 
 import asyncio
 import atexit
+import difflib
+import json
 from collections.abc import Coroutine, Mapping
 from concurrent.futures import wait
 from dataclasses import dataclass, field
@@ -16,15 +22,113 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakSet
 
 from ipyagent.config import MCPServerConfig
-from ipyagent.errors import MCPConnectionError, MCPError, MCPToolCallError
-from ipyagent.json_types import JsonDict
+from ipyagent.config.sources import UserDataFile
+from ipyagent.digests import digest_json, digest_text
+from ipyagent.errors import ConfigError, MCPConnectionError, MCPError, MCPToolCallError
+from ipyagent.json_types import JsonDict, JsonMapping, object_of
 from ipyagent.kernel.engine_thread import LoopThread
-from ipyagent.plaintext import cite
+from ipyagent.phrases import limit_lines
+from ipyagent.plaintext import cite, visible
 from ipyagent.schema import ToolResult
-from ipyagent.services.mcp.pins import Description, Pins, digest_tool, identity
 
 if TYPE_CHECKING:
     from ipyagent.services.mcp.connection import Connection, Listing
+
+Description = JsonMapping
+"""A server's description of one tool: name, title, description, schemas, annotations."""
+
+_MAX_STORED = 4_000_000  # bytes of descriptions that are kept to compare with
+_MAX_DIFF_LINES = 400
+
+
+def identity(config: MCPServerConfig) -> str:
+    """Return a digest that identifies a server: its command or address, and its secrets' names."""
+    parts = [
+        config.name, config.command, config.args, config.url, str(config.cwd), config.transport,
+        sorted(config.env), sorted({*config.headers, *config.header_env}), config.token_env,
+    ]  # fmt: skip
+    return digest_json(parts)
+
+
+def digest_tool(server: str, tool: Description) -> str:
+    """Return a digest of a server's identity and its description of a tool."""
+    return digest_text(f"{server}\0{json.dumps(tool, sort_keys=True)}")
+
+
+@dataclass
+class Pins:
+    """The approved tools of one server."""
+
+    server: str
+    approved: dict[str, str] = field(default_factory=dict)
+    """Digests by the tool's name."""
+    known: bool = False
+    """True if the server was seen before."""
+    problem: str | None = None
+    _approved_texts: dict[str, str] = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        self._file = UserDataFile(f"mcp-tools/{self.server[:32]}.json", 2 * _MAX_STORED)
+
+    def load(self) -> None:
+        """Load the approved tools; if they cannot be read, none is approved."""
+        try:
+            data = self._file.read()
+        except ConfigError as error:
+            self.problem, self.known, self.approved = str(error), True, {}
+            return
+        if data:
+            self._apply(data)
+
+    def approve(self, tools: Mapping[str, Description], *, unless_known: bool = False) -> None:
+        """Approve the tools as they are now, unless another kernel has approved others already."""
+        new = self._serialize(tools)
+        try:
+            self._file.rewrite(lambda before: before if unless_known and before else new)
+            self._apply(self._file.read())
+            self.problem = None
+        except ConfigError as error:
+            self._apply(new)
+            self.problem = f"{error}; approvals hold for this kernel only"
+
+    def changed_tools(self, tools: Mapping[str, Description]) -> list[str]:
+        """Return the names of tools that are new or differ from the approved ones."""
+        return [
+            n for n, tool in tools.items() if self.approved.get(n) != digest_tool(self.server, tool)
+        ]
+
+    def difference(self, tools: Mapping[str, Description]) -> str:
+        """Return the changes as a diff, with all characters visible."""
+        lines: list[str] = []
+        for name in self.changed_tools(tools):
+            before = self._approved_texts.get(name, "").splitlines()
+            after = _format_description(tools[name]).splitlines()
+            old, new = ("approved", "now") if name in self.approved else ("not there", "new")
+            label = f"{name!r}"
+            lines += difflib.unified_diff(
+                before, after, f"{label} {old}", f"{label} {new}", lineterm="", n=1
+            )
+        return visible("\n".join(limit_lines(lines, _MAX_DIFF_LINES, "… and {} more lines")))
+
+    def _serialize(self, tools: Mapping[str, Description]) -> JsonDict:
+        readable = {name: _format_description(tool) for name, tool in tools.items()}
+        return {
+            "tools": {name: digest_tool(self.server, tool) for name, tool in tools.items()},
+            "texts": readable if len(json.dumps(readable)) <= _MAX_STORED else {},
+        }
+
+    def _apply(self, data: JsonDict) -> None:
+        self.known = True
+        self.approved = dict(object_of(data.get("tools")))
+        readable = object_of(data.get("texts"))
+        self._approved_texts = {name: str(text) for name, text in readable.items()}
+
+
+def _format_description(tool: Description) -> str:
+    """Return a tool's description as comparable lines; `difference` makes them visible."""
+    rest = {key: value for key, value in tool.items() if key != "description"}
+    description = str(tool.get("description") or "")
+    return f"{description}\n{json.dumps(rest, indent=1, sort_keys=True, ensure_ascii=False)}"
 
 
 T = TypeVar("T")
@@ -131,9 +235,9 @@ class Server:
         trace_id: str | None = None,
     ) -> ToolResult:
         """Call a tool if it is still as approved; raises MCPError."""
-        from ipyagent.services.mcp import content
+        from ipyagent.services.mcp import messages
 
-        request = content.call_tool(tool, arguments, trace_id)
+        request = messages.call_tool(tool, arguments, trace_id)
         seconds = self.config.execute_timeout
         try:
             async with asyncio.timeout(seconds):
@@ -144,7 +248,7 @@ class Server:
                 answer = await self._connection.ask(*request, seconds)
         except TimeoutError:
             raise MCPToolCallError(f"there was no answer within {seconds:g} s") from None
-        return await asyncio.to_thread(content.convert_result, answer, reads=reads)
+        return await asyncio.to_thread(messages.convert_result, answer, reads=reads)
 
     def disconnect(self) -> None:
         """End the connection without waiting."""

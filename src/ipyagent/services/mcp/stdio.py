@@ -28,7 +28,7 @@ from mcp_types import JSONRPCMessage, jsonrpc_message_adapter
 
 from ipyagent.errors import MCPConnectionError
 from ipyagent.json_types import object_of, parse_json
-from ipyagent.services.mcp.message_filter import TransportStreams, repair_message
+from ipyagent.services.mcp.messages import TransportStreams, repair_message
 
 MAX_MESSAGE = 16_000_000
 """Bytes of one message; an image in it may be large."""

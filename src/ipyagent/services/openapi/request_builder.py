@@ -21,10 +21,16 @@ import httpx
 from ipyagent.errors import InvalidArgumentsError, MCPToolCallError
 from ipyagent.plaintext import visible
 from ipyagent.schema import Preview
-from ipyagent.services.openapi import urls
-from ipyagent.services.openapi.arguments import FORM, Parameter, is_json, media_kind
-from ipyagent.services.openapi.operations import PLACEHOLDER, Operation
-from ipyagent.services.openapi.registry import Service
+from ipyagent.services.openapi import transport
+from ipyagent.services.openapi.operations import (
+    FORM,
+    PLACEHOLDER,
+    Operation,
+    Parameter,
+    Service,
+    is_json,
+    media_kind,
+)
 
 _MAX_PATH = 4_000
 _DECODINGS = 5
@@ -231,7 +237,7 @@ def _build(
     if service.base is None:
         raise MCPToolCallError(f"the address of {service.name} is not known yet")
     base = httpx.URL(operation.base or service.base)
-    request_url = urls.join_path(base, path)
+    request_url = transport.join_path(base, path)
     if text := "&".join(filter(None, (base.query.decode(), *(f"{k}={v}" for k, v in query)))):
         request_url = request_url.copy_with(raw_path=request_url.raw_path + b"?" + text.encode())
     content = None

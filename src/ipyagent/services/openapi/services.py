@@ -1,34 +1,139 @@
 """The services of a folder: registration, refresh, and tools.
 
-A service's operations are looked up while a user waits at a cell.
+Registrations and discovered operations are stored in the user's own data directory, never in the
+folder, so the tools are available without a network in the next kernel. A service's operations are
+looked up while a user waits at a cell.
 """
 
 from __future__ import annotations
 
 import contextlib
+import logging
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import SecretStr, TypeAdapter, ValidationError
 
+from ipyagent.config import MCPServerConfig
 from ipyagent.config.field_types import Variable
+from ipyagent.config.sources import UserDataFile, folder_key
+from ipyagent.digests import digest_text
 from ipyagent.errors import AgentError, ConfigError
+from ipyagent.json_types import JsonDict
 from ipyagent.kernel.engine_thread import EngineThread
 from ipyagent.phrases import limit_lines
 from ipyagent.plaintext import visible
 from ipyagent.schema import ToolResult
 from ipyagent.services import notebook_note
-from ipyagent.services.openapi import calls, urls
-from ipyagent.services.openapi.discovery import look_up
-from ipyagent.services.openapi.operations import Operation, count_operations
-from ipyagent.services.openapi.registry import Registry, Service
+from ipyagent.services.openapi import REGISTRY, Configured, configured_services, transport
+from ipyagent.services.openapi.discovery import look_up, server_in
+from ipyagent.services.openapi.operations import MAX_STORED, Operation, Service, count_operations
 from ipyagent.services.openapi.request_builder import HEADER_NAME, PreparedRequest
-from ipyagent.services.openapi.servers import server_in
-from ipyagent.services.openapi.stored_services import Configured
-from ipyagent.services.openapi.tools import build_tools, typed_services
-from ipyagent.services.openapi.urls import Resolve, system_resolve
+from ipyagent.services.openapi.tools import build_tools, send, typed_services
+from ipyagent.services.openapi.transport import Resolve, format_url, system_resolve
 from ipyagent.tools.base import Tool
+
+log = logging.getLogger("ipyagent")
+
+
+class Registry:
+    """The services of one folder."""
+
+    def __init__(self, folder: Path, configured: Configured = ()) -> None:
+        self._folder = folder
+        self._configured = configured
+        self._cache: dict[str, tuple[JsonDict, tuple[Operation, ...]]] = {}
+
+    def all(self) -> dict[str, Service]:
+        """Return all services by name, those of the settings first; raises ConfigError."""
+        stored = self._load_stored()
+        settings = map(_from_config, configured_services(self._configured))
+        services = {each.name: self._merge(each, stored.get(each.name)) for each in settings}
+        for name, service in stored.items():
+            if not service.configured:
+                services.setdefault(name, self._load_operations(service))
+        return services
+
+    def get(self, name: str) -> Service:
+        """Return the service with that name; raises ConfigError with the names of all."""
+        services = self.all()
+        if name not in services:
+            known = ", ".join(services) or "none"
+            raise ConfigError(f"no service is named {name!r}; there are: {known}")
+        return services[name]
+
+    def save(self, service: Service, *, operations: bool = False) -> None:
+        """Add or replace a service; raises ConfigError."""
+        if operations:
+            lines = [each.dump_line() for each in service.operations]
+            self._file(service).rewrite(lambda _: {"operations": lines})
+        record = service.to_dict()
+        REGISTRY.rewrite_of(self._folder, lambda mine: {**mine, service.name: record})
+
+    def remove(self, service: Service) -> None:
+        """Remove a service."""
+        REGISTRY.rewrite_of(
+            self._folder, lambda mine: {k: v for k, v in mine.items() if k != service.name}
+        )
+        for path in (self._file(service).path, self._file(service).path.with_suffix(".lock")):
+            with contextlib.suppress(OSError):
+                path.unlink(missing_ok=True)
+
+    def _load_stored(self) -> dict[str, Service]:
+        services = {}
+        for name, record in REGISTRY.read_of(self._folder).items():
+            try:
+                services[name] = Service.from_dict({**record, "name": name})
+            except (ValidationError, TypeError) as error:
+                log.warning("%s: %s is not a service: %s", REGISTRY.path, name, error)
+        return services
+
+    def _merge(self, current: Service, stored: Service | None) -> Service:
+        """Return a service of the settings with the stored facts that were discovered."""
+        if stored is None or stored.url != current.url or stored.document != current.document:
+            return current
+        facts = {name: getattr(stored, name) for name in ("base", "active", "known")}
+        return self._load_operations(current.model_copy(update=facts))
+
+    def _load_operations(self, service: Service) -> Service:
+        """Return the service with its stored operations; none if they cannot be read."""
+        old, operations = self._cache.get(service.name, ({}, ()))
+        try:
+            data = self._file(service).read()
+            if data != old:
+                lines = data.get("operations", [])
+                operations = tuple(map(Operation.model_validate_json, lines))
+                self._cache[service.name] = data, operations
+        except (ConfigError, ValueError, TypeError) as error:
+            log.warning("the operations of %s cannot be read: %s", service.name, error)
+            return service
+        return service.model_copy(update={"operations": operations})
+
+    def _file(self, service: Service) -> UserDataFile:
+        place = folder_key(self._folder)
+        identity = "\0".join((place, service.name, service.url, service.document or ""))
+        return UserDataFile(f"services/{digest_text(identity)[:16]}.json", MAX_STORED + 1_000)
+
+
+def _from_config(config: MCPServerConfig) -> Service:
+    url, document = transport.parse_service(config.url or "")
+    secrets = dict(config.headers)
+    if config.token is not None:
+        secrets["Authorization"] = SecretStr(f"Bearer {config.token.get_secret_value()}")
+    return Service(
+        name=config.name,
+        url=str(url),
+        document=document,
+        token_env=config.token_env,
+        header_env=config.header_env,
+        get_unasked=config.get_unasked,
+        connect_timeout=config.connect_timeout,
+        execute_timeout=config.execute_timeout,
+        configured=True,
+        secrets=secrets,
+    )
+
 
 _NAME = re.compile(r"[a-zA-Z][a-zA-Z0-9_-]{0,29}")
 _FILE_PATTERN = re.compile(r"[./~]|[^./:]+(/[^:]*)?\.(json|ya?ml)$", re.IGNORECASE)
@@ -73,12 +178,12 @@ class OpenAPIServices:
             raise ConfigError(
                 f"{visible(name)!r} is not a valid name for a service; use letters, digits, - and _"
             )
-        fixed = urls.parse_url(base) if base else None
+        fixed = transport.parse_url(base) if base else None
         if path := self._find_file(target):
             url = fixed = fixed or server_in(path)
             document: str | None = str(path)
         else:
-            own, document = urls.parse_service(target)
+            own, document = transport.parse_service(target)
             url = fixed or own
         service = Service(
             name=name,
@@ -95,7 +200,7 @@ class OpenAPIServices:
         )
         lines = []
         if existing := self._find_registered(service):
-            lines = [f"{urls.format_url(url)} is registered already, as {existing.name}."]
+            lines = [f"{format_url(url)} is registered already, as {existing.name}."]
             known = {"base": service.base or existing.base, "operations": existing.operations}
             service = service.model_copy(update={"name": existing.name, **known})
         return "\n".join([*lines, *self._look_up(service), *self._secret_notes(service)])
@@ -176,7 +281,7 @@ class OpenAPIServices:
         return [each for each in services if each.active and each.operations and each.base]
 
     async def _send(self, request: PreparedRequest) -> ToolResult:
-        return await calls.send(request, self._environ, self._resolve)
+        return await send(request, self._environ, self._resolve)
 
     def _find_file(self, target: str) -> Path | None:
         """Return the path of the user's file if the target is one; raises ConfigError."""
@@ -198,14 +303,13 @@ class OpenAPIServices:
         existing = next((each for each in services.values() if each.url == service.url), None)
         if existing is not None and existing.configured:
             raise ConfigError(
-                f"{urls.format_url(service.url)} is in the settings already, as {existing.name}; "
+                f"{format_url(service.url)} is in the settings already, as {existing.name}; "
                 "change it there"
             )
         other = services.get(service.name)
         if existing is None and other is not None:
             raise ConfigError(
-                f"{other.name} is {urls.format_url(other.url)}; "
-                "remove it first, or take another name"
+                f"{other.name} is {format_url(other.url)}; remove it first, or take another name"
             )
         return existing
 
@@ -235,7 +339,7 @@ class OpenAPIServices:
     def _describe_service(self, service: Service) -> str:
         state = "active" if service.active else "inactive"
         tools = count_operations(service.operations) if service.operations else "no tools yet"
-        facts = [f"{urls.format_url(service.base or service.url)}", tools]
+        facts = [f"{format_url(service.base or service.url)}", tools]
         facts += notebook_note(self._notebook_switches().get(f"api:{service.name}"))
         facts += ["in the settings"] if service.configured else []
         facts += ["GET unasked"] if service.get_unasked else []
