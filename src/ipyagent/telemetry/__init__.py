@@ -20,8 +20,7 @@ def span_listener(environ: Mapping[str, str]) -> Listener:
     Raises ConfigError if OpenTelemetry is not installed, or there is no destination.
     """
     try:
-        from ipyagent.telemetry.exporter import tracer_provider
-        from ipyagent.telemetry.spans import Spans
+        from ipyagent.telemetry.spans import Spans, tracer_provider
     except ImportError as error:
         raise ConfigError(
             f"chat.enable_observability needs OpenTelemetry: pip install 'ipyagent[otel]' ({error})"
