@@ -16,7 +16,15 @@ from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
-from ipyagent.config.keys import Key, explain_error, format_value, iter_settings, nest, put_value
+from ipyagent.config.keys import (
+    Key,
+    explain_error,
+    find_violations,
+    format_value,
+    iter_settings,
+    nest,
+    put_value,
+)
 from ipyagent.config.mcp_json import FILE_NAMES
 from ipyagent.config.sections import AgentConfig, Config
 from ipyagent.config.sources import (
@@ -30,7 +38,6 @@ from ipyagent.config.sources import (
     validate_layer,
 )
 from ipyagent.config.trust import PYPROJECT, YAML, drop_invalid, trust_file, workspace_layers
-from ipyagent.config.workspace_limits import find_violations
 from ipyagent.errors import AgentNotFoundError, ConfigError
 from ipyagent.json_types import JsonDict
 from ipyagent.plaintext import cite
