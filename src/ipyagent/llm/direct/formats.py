@@ -16,9 +16,8 @@ from typing import Any, ClassVar
 from ipyagent.digests import digest_text
 from ipyagent.json_types import JsonDict
 from ipyagent.llm.client import ModelRequest
-from ipyagent.llm.refused_history import leave_out
 from ipyagent.llm.reply_parts import Joiner
-from ipyagent.llm.service_error import ServiceError, find_error
+from ipyagent.llm.service_error import ServiceError, find_error, leave_out
 from ipyagent.llm.wire import is_sent, own_thoughts
 from ipyagent.providers import Provider
 from ipyagent.schema import Message, Role, StreamChunk, TokenUsage

@@ -26,10 +26,9 @@ from ipyagent.llm.direct.reading import DONE, EventSplitter
 from ipyagent.llm.error_mapping import CUT_OFF, refuses_length
 from ipyagent.llm.litellm import warmup
 from ipyagent.llm.litellm.warmup import silence
-from ipyagent.llm.refused_history import leave_out
 from ipyagent.llm.reply_parts import MOST_BODY
 from ipyagent.llm.service_client import ServiceClient, trace_headers
-from ipyagent.llm.service_error import ServiceError, find_error
+from ipyagent.llm.service_error import ServiceError, find_error, leave_out
 from ipyagent.llm.wire import own_thoughts, to_openai, tools_to_openai
 from ipyagent.providers import PROXY
 from ipyagent.schema import StreamChunk, TokenUsage
