@@ -20,7 +20,7 @@ REASONS = {
     "kernel/request_logs.py _known": "how many of the loggers of the process have our filter",
     "kernel/main_thread.py _NOT_REMINDED": "filled by decorators, at imports",
     "kernel/main_thread.py _UNINTERRUPTIBLE": "filled by decorators, at imports",
-    "llm/direct/connections.py _clients": "an HTTP client lives as long as its event loop",
+    "llm/direct/client.py _clients": "an HTTP client lives as long as its event loop",
     "llm/litellm/warmup.py _before": "LiteLLM's own switch is global, and goes back to this",
     "llm/litellm/warmup.py _depth": "of our calls, while LiteLLM's global switch is set",
     "llm/litellm/warmup.py _filter": "the process has one list of warnings filters",
