@@ -14,7 +14,7 @@ from asking import EVENTS, HELLO, KEY, ask, client_of, failed
 
 from ipyagent.errors import ModelRefusedError, ModelUnavailableError
 from ipyagent.llm.client import ModelRequest
-from ipyagent.llm.direct import client, deadline
+from ipyagent.llm.direct import client, reading
 from ipyagent.llm.direct.reading import EventSplitter
 from servers.model_server import (
     Cut,
@@ -44,7 +44,7 @@ async def test_an_answer_that_stays_open_after_its_end_is_not_waited_for(
 async def test_what_comes_after_the_reason_to_stop_may_be_lost(
     end: Cut | Silence, request_: ModelRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(deadline, "FINISHED_SECONDS", 0.2)
+    monkeypatch.setattr(reading, "FINISHED_SECONDS", 0.2)
     frames = tuple(f for f in HELLO.frames if isinstance(f, bytes) and b"usage" not in f)
     with ModelServer([Reply((*frames[:-1], end), headers=EVENTS)]) as server:
         said = await ask(client_of(server, timeout=300), request_)

@@ -28,11 +28,12 @@ from ipyagent.llm import modelmap, reply_parts
 from ipyagent.llm.client import ModelRequest
 from ipyagent.llm.destinations import Destination
 from ipyagent.llm.direct.chat import ChatFormat
-from ipyagent.llm.direct.deadline import Deadline, ReadAhead
 from ipyagent.llm.direct.formats import LENGTH, Demand, Format, Reader, Target, objects_of
 from ipyagent.llm.direct.messages import MessagesFormat
 from ipyagent.llm.direct.reading import (
+    Deadline,
     EventSplitter,
+    ReadAhead,
     check_status,
     iterate_body,
     once,
