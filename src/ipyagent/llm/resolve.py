@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from ipyagent.config import LLMConfig
 from ipyagent.errors import ConfigError
 from ipyagent.llm.destinations import ANY_KEY
-from ipyagent.llm.local_servers import ask_server
+from ipyagent.llm.modelmap import ask_server
 from ipyagent.providers import default_models
 
 BUILT_IN = "offline/"

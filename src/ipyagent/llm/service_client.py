@@ -21,7 +21,7 @@ from ipyagent.llm.client import ModelRequest, ModelSize
 from ipyagent.llm.destinations import Destination, destination
 from ipyagent.llm.environment import start_environ
 from ipyagent.llm.error_mapping import add_advice, map_error, readable
-from ipyagent.llm.local_servers import ask_ollama, size_in_name
+from ipyagent.llm.modelmap import ask_ollama, size_in_name
 from ipyagent.llm.service_error import THOUGHTS, find_refused
 from ipyagent.schema import ToolDefinition
 

@@ -41,7 +41,7 @@ from ipyagent.kernel.main_thread import without_interrupts
 from ipyagent.kernel.rehearsal.confinement import Limits
 from ipyagent.llm.client import Client, ModelSize
 from ipyagent.llm.environment import forget_environment
-from ipyagent.llm.local_servers import size_of
+from ipyagent.llm.modelmap import size_of
 from ipyagent.redaction import Redactor, known_secrets, mask_arguments
 from ipyagent.schema import Decision, Run, RunStatus, StopReason, runs
 from ipyagent.schema.state import Listener
