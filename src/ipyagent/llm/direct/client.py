@@ -24,9 +24,9 @@ import httpx
 from ipyagent.config import LLMConfig
 from ipyagent.errors import ModelError, ModelRefusedError, ModelUnavailableError
 from ipyagent.json_types import object_of, parse_json
-from ipyagent.llm import modelmap, reply_parts
+from ipyagent.llm import modelmap, service_client
 from ipyagent.llm.client import ModelRequest
-from ipyagent.llm.destinations import Destination
+from ipyagent.llm.destinations import Destination, Route, complete_address, insists_on_responses
 from ipyagent.llm.direct.chat import ChatFormat
 from ipyagent.llm.direct.formats import LENGTH, Demand, Format, Reader, Target, objects_of
 from ipyagent.llm.direct.messages import MessagesFormat
@@ -41,7 +41,6 @@ from ipyagent.llm.direct.reading import (
     read_chunks,
 )
 from ipyagent.llm.direct.responses import ResponsesFormat
-from ipyagent.llm.direct.routes import Route, complete_address, insists_on_responses
 from ipyagent.llm.error_mapping import CUT_OFF, refuses_length
 from ipyagent.llm.service_client import ServiceClient, trace_headers
 from ipyagent.llm.service_error import ServiceError, find_error
@@ -219,10 +218,10 @@ class DirectClient(ServiceClient):
         self, response: httpx.Response, reader: Reader, deadline: Deadline, key: str | None
     ) -> AsyncGenerator[Iterable[StreamChunk], None]:
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if not self._config.stream or not reply_parts.may_be_stream(kind):
+        if not self._config.stream or not service_client.may_be_stream(kind):
             async with deadline.limit():
                 body = await read_body(response)
-            if not reply_parts.is_stream(body.decode("utf-8", "replace")):
+            if not service_client.is_stream(body.decode("utf-8", "replace")):
                 yield self._read_body(body, kind, reader, key)
                 return
             pieces: AsyncIterator[bytes] = once(body)
@@ -242,8 +241,10 @@ class DirectClient(ServiceClient):
             text = beginning.decode("utf-8", "replace")
             is_bounded = kind != _EVENTS or not _LENGTHS.isdisjoint(response.headers)
             if not text.strip() and not is_bounded:
-                raise ModelUnavailableError(f"{self.model} {reply_parts.describe(kind, '')}.")
-            if not splitter.has_events and not reply_parts.is_stream(text):
+                raise ModelUnavailableError(
+                    f"{self.model} {service_client.describe_answer(kind, '')}."
+                )
+            if not splitter.has_events and not service_client.is_stream(text):
                 yield self._read_body(beginning, kind, reader, key)
                 return
             reason = reader.reason or find_error(parse_json(splitter.unframed))
@@ -261,7 +262,7 @@ class DirectClient(ServiceClient):
         if chunks is None and (error := find_error(None if isinstance(parsed, str) else parsed)):
             raise ServiceError.in_stream(error, is_whole=True)
         if chunks is None:
-            text = reply_parts.describe(kind, body.decode("utf-8", "replace"), key)
+            text = service_client.describe_answer(kind, body.decode("utf-8", "replace"), key)
             raise ModelRefusedError(f"{self.model} {text}.")
         yield from chunks
         if not reader.is_finished:  # a body that is whole is no reply that was cut off

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 from ipyagent.digests import digest_text
 from ipyagent.json_types import JsonDict
 from ipyagent.llm.client import ModelRequest
-from ipyagent.llm.reply_parts import Joiner
+from ipyagent.llm.service_client import Joiner
 from ipyagent.llm.service_error import ServiceError, find_error, leave_out
 from ipyagent.llm.wire import is_sent, own_thoughts
 from ipyagent.providers import Provider

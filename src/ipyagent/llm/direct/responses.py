@@ -23,7 +23,7 @@ from ipyagent.llm.direct.formats import (
     objects_of,
     text_of,
 )
-from ipyagent.llm.reply_parts import update_tokens
+from ipyagent.llm.service_client import update_tokens
 from ipyagent.llm.service_error import ServiceError
 from ipyagent.llm.wire import is_sent, legal_name, to_openai, tools_to_openai
 from ipyagent.schema import (
