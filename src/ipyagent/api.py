@@ -21,8 +21,8 @@ from ipyagent.kernel.drivers import Cell, drive_async_in_any_task, drive_sync, s
 from ipyagent.kernel.frontend import Frontend, detect, running_shell
 from ipyagent.kernel.namespace import Namespace, PlainNamespace, ShellNamespace
 from ipyagent.llm.client import Client
+from ipyagent.llm.destinations import resolve
 from ipyagent.llm.environment import start_environ
-from ipyagent.llm.resolve import resolve
 from ipyagent.schema import Run
 from ipyagent.telemetry import trace_ids
 from ipyagent.tools.base import BaseTool, Tool, tool

@@ -16,7 +16,7 @@ from pathlib import Path
 from ipyagent.config import LLMConfig
 from ipyagent.errors import ConfigError
 from ipyagent.llm.client import Client
-from ipyagent.llm.resolve import BUILT_IN, SCRIPTED, Resolved
+from ipyagent.llm.destinations import BUILT_IN, SCRIPTED, Resolved
 from ipyagent.llm.service_client import ServiceClient
 from ipyagent.providers import PROVIDERS
 
