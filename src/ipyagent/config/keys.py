@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
-from ipyagent.config.field_types import Names, Section
-from ipyagent.config.rules import Rule
+from ipyagent.config.rules import Names, Rule, Section
 from ipyagent.config.sections import Config, MCPServerConfig
 from ipyagent.json_types import JsonDict
 from ipyagent.phrases import word_set

@@ -18,9 +18,9 @@ from typing import Any
 from pydantic import ValidationError
 
 from ipyagent.config import mcp_json
-from ipyagent.config.field_types import PARTIAL
 from ipyagent.config.keys import Key, explain_error, format_value, iter_settings
 from ipyagent.config.mcp_json import ListedServer, parse_servers
+from ipyagent.config.rules import PARTIAL
 from ipyagent.config.sections import Config
 from ipyagent.config.sources import (
     Layer,

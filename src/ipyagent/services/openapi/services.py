@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
-from ipyagent.config.field_types import Variable
+from ipyagent.config.rules import Variable
 from ipyagent.errors import AgentError, ConfigError
 from ipyagent.kernel.engine_thread import EngineThread
 from ipyagent.phrases import limit_lines
