@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import TimeoutError as TooLate
 from typing import Any
 
-from ipyagent.config.mcp_json import ListedServer
+from ipyagent.config.trust import ListedServer
 from ipyagent.errors import ConfigError, MCPError
 from ipyagent.json_types import JsonDict
 from ipyagent.phrases import join_some, plural
