@@ -21,7 +21,6 @@ REASONS = {
     "magic/shell_state.py": "five modules of `magic` ask it for the extension's state",
     "phrases.py": "used in all rooms, and imports nothing",
     "services/openapi/stored_services.py": "asked in each folder, without what only services need",
-    "telemetry/trace_ids.py": "used by five rooms, two of which send the id to servers",
     "ui/ipython_display.py": "loading the extension registers the views, without importing them",
 }
 """Files under SMALL lines of code. What a package exports, its `__init__.py`, needs no reason."""

@@ -46,7 +46,7 @@ from ipyagent.redaction import Redactor, known_secrets, mask_arguments
 from ipyagent.schema import Decision, Run, RunStatus, StopReason, runs
 from ipyagent.schema.state import Listener
 from ipyagent.services.skills import Skills, personal_folder
-from ipyagent.telemetry import logs, trace_ids
+from ipyagent.telemetry import logs
 from ipyagent.telemetry.eventlog import EventLog
 from ipyagent.tools.base import Tool
 from ipyagent.tools.notes import has_notes
@@ -74,7 +74,7 @@ class RunRequest:
     config: Config
     agent: str | None = None
     cell_id: str | None = None
-    trace_id: str = field(default_factory=trace_ids.new_trace_id)
+    trace_id: str = field(default_factory=telemetry.new_trace_id)
     dry_run: bool = False
     plan: bool = False
     background: bool = False
@@ -90,7 +90,7 @@ def failed_run(prompt: str, error: AgentError) -> Run:
     clean = Redactor(known_secrets(os.environ)).text
     return Run(
         id=uuid.uuid4().hex[:12],
-        trace_id=trace_ids.new_trace_id(),
+        trace_id=telemetry.new_trace_id(),
         prompt=clean(prompt),
         status=RunStatus.ERROR,
         stop_reason=StopReason.ERROR,

@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 
+from ipyagent import telemetry
 from ipyagent.digests import digest_bytes
 from ipyagent.errors import MCPConnectionError, MCPToolCallError
 from ipyagent.phrases import ellipsize, join_words
@@ -17,7 +18,6 @@ from ipyagent.plaintext import cite, clean_text, visible
 from ipyagent.schema import Preview, ToolResult
 from ipyagent.services.mcp.pins import Description, digest_tool
 from ipyagent.services.mcp.server import Server, ServersThread
-from ipyagent.telemetry import trace_ids
 from ipyagent.tools.argument_schema import JsonArgumentSchema
 from ipyagent.tools.base import Tool, Where, find_command
 
@@ -69,7 +69,7 @@ def server_tool(server: Server, tool: Description, name: str) -> Tool:
 
     async def call(**given: object) -> ToolResult:
         # Read here, because the servers' thread does not know the run.
-        trace_id = trace_ids.current()
+        trace_id = telemetry.current_trace_id()
         work = server.call(own_name, pin, given, reads=reads, trace_id=trace_id)
         try:
             # A little longer than the server's own limit, whose error says more.
