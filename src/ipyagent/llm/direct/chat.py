@@ -17,7 +17,7 @@ from typing import Any, Literal
 from ipyagent.compat.converters import ARGUMENTS
 from ipyagent.json_types import JsonDict, object_of, parse_json, well_formed
 from ipyagent.llm.client import ModelRequest
-from ipyagent.llm.direct.formats import (
+from ipyagent.llm.direct import (
     LENGTH,
     NO_THOUGHT,
     Demand,

@@ -27,8 +27,8 @@ from ipyagent.json_types import object_of, parse_json
 from ipyagent.llm import modelmap, service_client
 from ipyagent.llm.client import ModelRequest
 from ipyagent.llm.destinations import Destination, Route, complete_address, insists_on_responses
+from ipyagent.llm.direct import LENGTH, Demand, Format, Reader, Target, objects_of
 from ipyagent.llm.direct.chat import ChatFormat
-from ipyagent.llm.direct.formats import LENGTH, Demand, Format, Reader, Target, objects_of
 from ipyagent.llm.direct.messages import MessagesFormat
 from ipyagent.llm.direct.reading import (
     Deadline,

@@ -11,7 +11,7 @@ from typing import ClassVar, Literal
 
 from ipyagent.json_types import JsonDict, object_of, well_formed
 from ipyagent.llm.client import ModelRequest
-from ipyagent.llm.direct.formats import (
+from ipyagent.llm.direct import (
     LENGTH,
     NO_THOUGHT,
     Demand,

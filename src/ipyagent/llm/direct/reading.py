@@ -25,7 +25,7 @@ import httpx
 
 from ipyagent.errors import ModelRefusedError
 from ipyagent.json_types import JsonDict
-from ipyagent.llm.direct.formats import Reader, objects_of
+from ipyagent.llm.direct import Reader, objects_of
 from ipyagent.llm.service_error import EventTooLargeError, ServiceError
 from ipyagent.schema import StreamChunk
 
