@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal
 
-from ipyagent.compat.converters import ARGUMENTS
+from ipyagent.compat import ARGUMENTS
 from ipyagent.json_types import JsonDict, object_of, parse_json, well_formed
 from ipyagent.llm.client import ModelRequest
 from ipyagent.llm.direct import (
