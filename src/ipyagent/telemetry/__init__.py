@@ -1,22 +1,31 @@
 """Telemetry for operators: the event log, the logger, traces, and the ids of traces.
 
+The logger `ipyagent` is silent until the user adds a handler:
+
+    logging.getLogger("ipyagent").addHandler(logging.FileHandler("ipyagent.log"))
+
+Failures are logged there with their tracebacks. Secrets are never logged.
+
 A trace id is one for each run, made here or given by the caller. OpenTelemetry is imported only
 when traces are wanted.
 """
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import re
 import uuid
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal
 from urllib.parse import quote
 
 from ipyagent.errors import ConfigError
 
 if TYPE_CHECKING:
+    from ipyagent.redaction import Redactor
     from ipyagent.schema.state import Listener
 
 _SAFE = re.compile(r"[A-Za-z0-9._:/+=@-]{1,64}")
@@ -31,7 +40,7 @@ TRACE_HEADER = "X-Trace-Id"
 _current: ContextVar[str | None] = ContextVar("ipyagent_trace_id", default=None)
 
 
-@contextmanager
+@contextlib.contextmanager
 def tracing_as(trace_id: str) -> Iterator[None]:
     """Let requests of this task, and of those it starts, carry the id."""
     token = _current.set(trace_id)
@@ -77,3 +86,63 @@ def span_listener(environ: Mapping[str, str]) -> Listener:
             f"chat.enable_observability needs OpenTelemetry: pip install 'ipyagent[otel]' ({error})"
         ) from None
     return Spans(tracer_provider(environ))
+
+
+Level = Literal["debug", "info", "warn", "error"]
+
+_LEVELS: dict[Level, int] = {
+    "debug": logging.DEBUG,
+    "info": logging.INFO,
+    "warn": logging.WARNING,
+    "error": logging.ERROR,
+}
+_FORMATTER = logging.Formatter()
+
+
+def setup_logging(level: Level = "info", redactor: Redactor | None = None) -> None:
+    """Set the logger's level, and let it print nothing by default.
+
+    Records pass `redactor`; without one, text that looks like a secret is still hidden.
+    """
+    logger = logging.getLogger("ipyagent")
+    logger.setLevel(_LEVELS[level])
+    for former in [each for each in logger.filters if isinstance(each, RedactingFilter)]:
+        logger.removeFilter(former)
+    logger.addFilter(RedactingFilter(redactor))
+    # Where nobody handles a warning, Python prints it to stderr, and that is the user's cell.
+    if not any(isinstance(handler, logging.NullHandler) for handler in logger.handlers):
+        logger.addHandler(logging.NullHandler())
+
+
+class RedactingFilter(logging.Filter):
+    """Redacts a record's message, arguments, traceback and stack."""
+
+    def __init__(self, redactor: Redactor | None = None) -> None:
+        super().__init__()
+        self._given = redactor
+
+    @cached_property
+    def _redactor(self) -> Redactor:
+        """The redactor; its code is imported for the first record, not while ipyagent loads."""
+        from ipyagent.redaction import Redactor
+
+        return self._given or Redactor()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Redact every record and pass it on; drop it if that is impossible."""
+        try:
+            text = self._redactor.text
+        except (ImportError, OSError):  # no descriptor is left, perhaps
+            return False
+        with contextlib.suppress(TypeError, ValueError):  # logging itself reports a bad format
+            message = record.getMessage()
+            if (clean := text(message)) != message:
+                record.msg, record.args = clean, ()
+        record.args = self._redactor.data(record.args)
+        if record.exc_info and not record.exc_text:
+            trace = _FORMATTER.formatException(record.exc_info)
+            if (clean := text(trace)) != trace:
+                # A handler with a format of its own would read the secret from the exception.
+                record.exc_text, record.exc_info = clean, None
+        record.stack_info = record.stack_info and text(record.stack_info)
+        return True

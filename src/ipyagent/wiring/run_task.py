@@ -46,7 +46,6 @@ from ipyagent.redaction import Redactor, known_secrets, mask_arguments
 from ipyagent.schema import Decision, Run, RunStatus, StopReason, runs
 from ipyagent.schema.state import Listener
 from ipyagent.services.skills import Skills, personal_folder
-from ipyagent.telemetry import logs
 from ipyagent.telemetry.eventlog import EventLog
 from ipyagent.tools.base import Tool
 from ipyagent.tools.notes import has_notes
@@ -135,7 +134,7 @@ class RunTask:
         environment.limit_undo(config.undo.memory)
         self.folder_permissions = FolderPermissions(workspace.root)
         self.redactor = self._create_redactor()
-        logs.setup(config.logging.level, self.redactor)
+        telemetry.setup_logging(config.logging.level, self.redactor)
         self.instructions, self.notes = _load_instructions(config, workspace)
         self.skills = Skills(workspace, personal_folder()) if config.tools.skills else None
         own = [*own_tools, *self._load_skills()]
