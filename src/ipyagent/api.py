@@ -20,9 +20,9 @@ from ipyagent.imports import working_folder
 from ipyagent.kernel.drivers import Cell, drive_async_in_any_task, drive_sync, stoppable
 from ipyagent.kernel.frontend import Frontend, detect, running_shell
 from ipyagent.kernel.namespace import Namespace, PlainNamespace, ShellNamespace
+from ipyagent.llm import start_environ
 from ipyagent.llm.client import Client
 from ipyagent.llm.destinations import resolve
-from ipyagent.llm.environment import start_environ
 from ipyagent.schema import Run
 from ipyagent.tools.base import BaseTool, Tool, tool
 from ipyagent.ui.views import SilentView, View, show_run, view_for

@@ -3,8 +3,9 @@
     from ipyagent.compat import ChatSession, ToolUseContent   # schema.Session, schema.ToolCall
 
 Names are resolved at first use, since `schema` imports the converters. These take OpenAI's chat
-format, Anthropic's, and plain text as content: each function takes the data that a class was given and returns data for the validation of its fields. It leaves unknown data as it
-is, so that validation reports it.
+format, Anthropic's, and plain text as content: each function takes the data that a class was given
+and returns data for the validation of its fields. It leaves unknown data as it is, so that
+validation reports it.
 """
 
 from __future__ import annotations

@@ -19,9 +19,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from urllib.parse import urlsplit, urlunsplit
 
+from ipyagent import llm
 from ipyagent.config import LLMConfig
 from ipyagent.errors import ConfigError, ModelRefusedError
-from ipyagent.llm import environment
 from ipyagent.llm.modelmap import Facts, ask_server, facts_of
 from ipyagent.providers import ALIASES, PROVIDERS, PROXY, Provider, default_models
 
@@ -314,9 +314,9 @@ def _names(known: Provider | None, config: LLMConfig) -> tuple[str, ...]:
 
 def dotenv_warning() -> str | None:
     """Return a warning if the user's own import of litellm let a `.env` choose a base URL."""
-    if not environment.was_imported:
+    if not llm.was_imported:
         return None
-    late = late_bases(os.environ, environment.start_environ())
+    late = late_bases(os.environ, llm.start_environ())
     if not late:
         return None
     names = ", ".join(f"{name}={value}" for name, value in late.items())

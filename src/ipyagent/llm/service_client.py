@@ -16,10 +16,9 @@ from ipyagent.errors import (
     ModelUnavailableError,
 )
 from ipyagent.json_types import JsonDict, well_formed
-from ipyagent.llm import modelmap
+from ipyagent.llm import modelmap, start_environ
 from ipyagent.llm.client import ModelRequest, ModelSize
 from ipyagent.llm.destinations import Destination, destination
-from ipyagent.llm.environment import start_environ
 from ipyagent.llm.error_mapping import add_advice, hide_keys, map_error, readable
 from ipyagent.llm.modelmap import ask_ollama, size_in_name
 from ipyagent.llm.service_error import THOUGHTS, find_refused

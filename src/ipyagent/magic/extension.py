@@ -21,12 +21,11 @@ from IPython.core.completer import CompletionContext, SimpleMatcherResult, conte
 from IPython.core.inputtransformer2 import EscapedCommand, HelpEnd
 from IPython.core.magic import no_var_expand
 
-from ipyagent import telemetry
+from ipyagent import llm, telemetry
 from ipyagent.agent.session import current_session
 from ipyagent.errors import InstallationError
 from ipyagent.kernel.pages import Pages
 from ipyagent.kernel.protocols import Shell, kernel_of
-from ipyagent.llm import environment
 from ipyagent.magic import entry
 from ipyagent.magic.entry import import_or_explain
 from ipyagent.magic.shell_state import ShellState
@@ -128,7 +127,7 @@ class Extension(ShellState):
 
     def add(self) -> None:
         """Register magics, transformer and completion, and start to import their dependencies."""
-        environment.prepare()
+        llm.prepare_environment()
         telemetry.setup_logging()
         current_session.provider = self
         ipython_display.register(self.shell)

@@ -39,8 +39,8 @@ from ipyagent.kernel.drivers import Cell
 from ipyagent.kernel.error_hints import installed_packages
 from ipyagent.kernel.main_thread import without_interrupts
 from ipyagent.kernel.rehearsal.confinement import Limits
+from ipyagent.llm import forget_environment
 from ipyagent.llm.client import Client, ModelSize
-from ipyagent.llm.environment import forget_environment
 from ipyagent.llm.modelmap import size_of
 from ipyagent.redaction import Redactor, known_secrets, mask_arguments
 from ipyagent.schema import Decision, Run, RunStatus, StopReason, runs
