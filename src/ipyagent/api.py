@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, ExitStack
 from functools import cached_property, partial
 from pathlib import Path
 
-from ipyagent import config as settings
+from ipyagent import config as settings, telemetry
 from ipyagent.agent.approvals import Answer, Approvals
 from ipyagent.agent.session.session import Session
 from ipyagent.agent.session.sessions import Sessions
@@ -20,11 +20,10 @@ from ipyagent.imports import working_folder
 from ipyagent.kernel.drivers import Cell, drive_async_in_any_task, drive_sync, stoppable
 from ipyagent.kernel.frontend import Frontend, detect, running_shell
 from ipyagent.kernel.namespace import Namespace, PlainNamespace, ShellNamespace
+from ipyagent.llm import start_environ
 from ipyagent.llm.client import Client
-from ipyagent.llm.environment import start_environ
-from ipyagent.llm.resolve import resolve
+from ipyagent.llm.destinations import resolve
 from ipyagent.schema import Run
-from ipyagent.telemetry import trace_ids
 from ipyagent.tools.base import BaseTool, Tool, tool
 from ipyagent.ui.views import SilentView, View, show_run, view_for
 from ipyagent.wiring import (
@@ -193,7 +192,7 @@ class Agent:
             prompt.strip(),
             self.config,
             agent=self.profile,
-            trace_id=trace_id or trace_ids.new_trace_id(),
+            trace_id=trace_id or telemetry.new_trace_id(),
             dry_run=dry_run,
             plan=self.config.agent.plan if plan is None else plan,
             notices=tuple(self._notices),

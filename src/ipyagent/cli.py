@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from ipyagent import __version__
+from ipyagent import __version__, llm
 from ipyagent.agent.approvals import Answer, Approvals
 from ipyagent.api import Agent
 from ipyagent.errors import AgentError, AgentInterrupted, ConfigError
@@ -24,7 +24,6 @@ from ipyagent.imports import working_folder
 from ipyagent.kernel.drivers import Cell
 from ipyagent.kernel.frontend import Frontend, detect
 from ipyagent.kernel.namespace import Namespace, PlainNamespace
-from ipyagent.llm import environment
 from ipyagent.magic.options import Options, add_options, options_from
 from ipyagent.magic.plan_commands import in_words
 from ipyagent.schema import Outcome, Run, RunStatus
@@ -95,7 +94,7 @@ class _Parser(argparse.ArgumentParser):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code."""
-    environment.prepare()
+    llm.prepare_environment()
     try:
         arguments = vars(_parser().parse_args(argv))
         command = arguments.pop("command")

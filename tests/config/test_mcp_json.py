@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ipyagent.config import MCPServerConfig, is_trusted, trust
-from ipyagent.config.mcp_json import parse_servers
+from ipyagent.config.trust import parse_servers
 from ipyagent.errors import ConfigError
 
 ENVIRON = {"KEY": "sk-canary-1", "EMPTY": ""}

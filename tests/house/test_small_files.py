@@ -17,10 +17,8 @@ REASONS = {
     "agent/session/current_session.py": "loading the extension sets the hook, without sessions",
     "digests.py": "the results are stored, so they must not change; eight rooms use it",
     "kernel/frontend.py": "asked by fourteen modules of five rooms, and imports only protocols",
-    "llm/environment.py": "the extension imports it first, before anybody imports LiteLLM",
     "magic/shell_state.py": "five modules of `magic` ask it for the extension's state",
     "phrases.py": "used in all rooms, and imports nothing",
-    "telemetry/trace_ids.py": "used by five rooms, two of which send the id to servers",
     "ui/ipython_display.py": "loading the extension registers the views, without importing them",
 }
 """Files under SMALL lines of code. What a package exports, its `__init__.py`, needs no reason."""

@@ -8,7 +8,7 @@ import pytest
 from asking import Engine
 
 from ipyagent.llm.client import ModelRequest
-from ipyagent.llm.direct.connections import close
+from ipyagent.llm.direct.client import close
 from ipyagent.llm.litellm import warmup
 from ipyagent.schema import Message, Role, ToolDefinition
 

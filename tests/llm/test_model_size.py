@@ -10,7 +10,7 @@ import pytest
 from harness import Lab, call
 from ipyagent.config import LLMConfig
 from ipyagent.llm.client import ModelSize, Sized
-from ipyagent.llm.local_servers import ask_ollama, size_in_name
+from ipyagent.llm.modelmap import ask_ollama, size_in_name
 from ipyagent.llm.scripted import Scripted
 from ipyagent.llm.service_client import ServiceClient
 from ipyagent.wiring.offered_tools import SHORT_RESULT, SMALL

@@ -16,8 +16,7 @@ from ipyagent.config import LLMConfig
 from ipyagent.errors import ContextOverflowError, ModelRefusedError
 from ipyagent.explorer.client import ExplorerClient
 from ipyagent.llm.client import ModelRequest
-from ipyagent.llm.destinations import destination, late_bases
-from ipyagent.llm.resolve import resolve
+from ipyagent.llm.destinations import destination, late_bases, resolve
 from ipyagent.llm.wire import ReplyBuilder
 from ipyagent.providers import PROVIDERS, Provider
 from ipyagent.schema import (

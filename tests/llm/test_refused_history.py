@@ -12,7 +12,7 @@ from asking import client_of
 from signed_replies import encrypted_answer, signed_answer, spoken_answer, worded_answer
 
 from harness import Lab
-from ipyagent.llm.refused_history import NOTE, find_refused, leave_out
+from ipyagent.llm.service_error import NOTE, find_refused, leave_out
 from ipyagent.schema import Notice, Outcome
 from servers.model_server import ModelServer, Reply, Request, answer, failure, stream
 

@@ -8,8 +8,8 @@ import pytest
 
 from ipyagent.config import LLMConfig, from_environment, resolve_config
 from ipyagent.errors import ConfigError
+from ipyagent.llm.destinations import OFFLINE, Probe, fetch, list_models, offers, resolve
 from ipyagent.llm.litellm import warmup
-from ipyagent.llm.resolve import OFFLINE, Probe, fetch, list_models, offers, resolve
 from ipyagent.providers import default_models
 from servers.model_server import ModelServer
 

@@ -11,7 +11,7 @@ from ipyagent.errors import (
     ModelUnavailableError,
     RetryExhaustedError,
 )
-from ipyagent.llm.retry import JITTER, delay, retrying
+from ipyagent.llm.client import JITTER, delay, retrying
 
 QUICK = RetryConfig(initial_delay=0.0)
 

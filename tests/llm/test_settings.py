@@ -12,8 +12,8 @@ from asking import HELLO, KEY, ONLY_LITELLM, ask, client_of, failed, make_client
 from ipyagent.config import LLMConfig
 from ipyagent.errors import ModelRefusedError
 from ipyagent.llm.client import ModelRequest
+from ipyagent.llm.destinations import resolve
 from ipyagent.llm.litellm import warmup
-from ipyagent.llm.resolve import resolve
 from ipyagent.llm.wire import ReplyBuilder
 from ipyagent.schema import (
     Message,

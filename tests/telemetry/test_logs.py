@@ -9,9 +9,9 @@ from typing import get_args
 import pytest
 
 from harness import Lab
+from ipyagent import telemetry
 from ipyagent.redaction import HIDDEN, Redactor
 from ipyagent.schema import Outcome
-from ipyagent.telemetry import logs
 
 WARN = "import logging; logging.getLogger('ipyagent.llm').error('boo')"
 
@@ -32,10 +32,10 @@ def printed_by(code: str) -> str:
 
 
 @pytest.mark.spec("A14")
-@pytest.mark.parametrize("level", get_args(logs.Level))
-def test_nothing_is_printed_without_a_handler(level: logs.Level) -> None:
+@pytest.mark.parametrize("level", get_args(telemetry.Level))
+def test_nothing_is_printed_without_a_handler(level: telemetry.Level) -> None:
     assert "boo" in printed_by(WARN)  # which is what Python does of its own accord
-    quiet = f"from ipyagent.telemetry import logs; logs.setup({level!r});"
+    quiet = f"from ipyagent import telemetry; telemetry.setup_logging({level!r});"
     assert printed_by(quiet + WARN) == ""
     assert "boo" in printed_by(f"{quiet} import logging; logging.basicConfig(); {WARN}")
 
@@ -51,9 +51,9 @@ def test_nothing_is_printed_without_a_handler(level: logs.Level) -> None:
     ],
 )
 def test_records_below_the_level_are_dropped(
-    level: logs.Level, heard: str, caplog: pytest.LogCaptureFixture
+    level: telemetry.Level, heard: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    logs.setup(level)
+    telemetry.setup_logging(level)
     logger = logging.getLogger("ipyagent.some.room")
     for name in ("debug", "info", "warning", "error"):
         getattr(logger, name)(name)
@@ -65,7 +65,7 @@ def test_the_level_is_info_and_only_our_own_logger_is_touched() -> None:
     root, others = logging.getLogger(), logging.getLogger("LiteLLM")
     before = (root.level, root.handlers[:], others.level, others.handlers[:])
     for _ in range(3):
-        logs.setup()
+        telemetry.setup_logging()
     logger = logging.getLogger("ipyagent")
     assert logger.level == logging.INFO
     assert len([h for h in logger.handlers if isinstance(h, logging.NullHandler)]) == 1
@@ -76,7 +76,7 @@ def test_the_level_is_info_and_only_our_own_logger_is_touched() -> None:
 def test_the_traceback_of_a_failure_is_in_the_log_and_not_in_the_run(
     lab: Lab, caplog: pytest.LogCaptureFixture
 ) -> None:
-    logs.setup("error")
+    telemetry.setup_logging("error")
 
     def broken(_request: object) -> str:
         raise RuntimeError("a bug of ours")
@@ -122,7 +122,7 @@ def test_no_part_of_a_record_brings_a_secret_into_the_log(
     assert caplog.text.count(KEY) >= 5  # which is what a logger does of its own accord
     assert LOOKS in caplog.text
     caplog.clear()
-    logs.setup("info", Redactor([KEY]))
+    telemetry.setup_logging("info", Redactor([KEY]))
     log_everything()
     text = caplog.text + "".join(repr(vars(record)) for record in caplog.records)
     assert [secret for secret in (KEY, LOOKS) if secret in text] == []
@@ -139,19 +139,19 @@ def test_no_part_of_a_record_brings_a_secret_into_the_log(
 def test_without_a_redactor_what_looks_like_a_secret_is_hidden(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    logs.setup()
+    telemetry.setup_logging()
     logging.getLogger("ipyagent").info("%s %s", LOOKS, KEY)
     assert caplog.messages == [f"{HIDDEN} {KEY}"]
-    logs.setup("info", Redactor([KEY]))
-    logs.setup("info", Redactor([KEY, "another-value"]))
+    telemetry.setup_logging("info", Redactor([KEY]))
+    telemetry.setup_logging("info", Redactor([KEY, "another-value"]))
     logging.getLogger("ipyagent").info("%s another-value", KEY)
     assert caplog.messages[1:] == [f"{HIDDEN} {HIDDEN}"]
     filters = logging.getLogger("ipyagent").filters
-    assert len([each for each in filters if isinstance(each, logs.RedactingFilter)]) == 1
+    assert len([each for each in filters if isinstance(each, telemetry.RedactingFilter)]) == 1
 
 
 def test_a_record_without_secrets_is_unchanged(caplog: pytest.LogCaptureFixture) -> None:
-    logs.setup()
+    telemetry.setup_logging()
     log = logging.getLogger("ipyagent")
     try:
         raise ValueError("nothing secret")
@@ -167,7 +167,7 @@ def test_a_message_that_does_not_fit_its_arguments_breaks_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(logging, "raiseExceptions", False)
-    logs.setup()
+    telemetry.setup_logging()
     logger = logging.getLogger("ipyagent")
     monkeypatch.setattr(logger, "handlers", [logging.StreamHandler()])
     monkeypatch.setattr(logger, "propagate", False)

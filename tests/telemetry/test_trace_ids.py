@@ -4,15 +4,15 @@ import re
 
 import pytest
 
+from ipyagent import telemetry
 from ipyagent.errors import ConfigError
-from ipyagent.telemetry import trace_ids
 
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 
 @pytest.mark.spec("P08")
 def test_a_new_trace_id_is_32_hex_digits_and_different_each_time() -> None:
-    ids = {trace_ids.new_trace_id() for _ in range(100)}
+    ids = {telemetry.new_trace_id() for _ in range(100)}
     assert len(ids) == 100
     assert all(re.fullmatch("[0-9a-f]{32}", each) for each in ids)
 
@@ -20,7 +20,7 @@ def test_a_new_trace_id_is_32_hex_digits_and_different_each_time() -> None:
 @pytest.mark.spec("P08")
 @pytest.mark.parametrize("given", ["x", "a" * 64, "4bf92f3577b34da6a3ce929d0e0e4736", PARENT])
 def test_a_given_trace_id_is_unchanged(given: str) -> None:
-    assert trace_ids.check_trace_id(given) == given
+    assert telemetry.check_trace_id(given) == given
 
 
 @pytest.mark.parametrize(
@@ -28,4 +28,4 @@ def test_a_given_trace_id_is_unchanged(given: str) -> None:
 )
 def test_characters_that_a_header_cannot_hold_are_refused(given: str) -> None:
     with pytest.raises(ConfigError, match="is not a trace id; give 1 to 64 letters"):
-        trace_ids.check_trace_id(given)
+        telemetry.check_trace_id(given)

@@ -172,7 +172,7 @@ def test_opentelemetry_is_imported_only_if_spans_are_wanted() -> None:
     code = """
 import sys
 from ipyagent import telemetry
-from ipyagent.telemetry import eventlog, logs, trace_ids
+from ipyagent.telemetry import eventlog
 print([name for name in sys.modules if name.startswith("opentelemetry")])
 """
     assert python(code, "").out.strip() == "[]"

@@ -12,9 +12,9 @@ from ipyagent.config import LLMConfig
 from ipyagent.errors import ConfigError
 from ipyagent.explorer.client import ExplorerClient
 from ipyagent.llm.client import Client
+from ipyagent.llm.destinations import Resolved, resolve
 from ipyagent.llm.direct.client import DirectClient
 from ipyagent.llm.litellm.gateway import LiteLLMClient
-from ipyagent.llm.resolve import Resolved, resolve
 from ipyagent.wiring import client_for
 from ipyagent.wiring.clients import GROUP, warm_up
 

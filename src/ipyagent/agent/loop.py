@@ -42,7 +42,7 @@ from ipyagent.errors import (
     HistoryRefusedError,
     MalformedCallError,
 )
-from ipyagent.llm.retry import retrying
+from ipyagent.llm.client import retrying
 from ipyagent.phrases import first_line
 from ipyagent.schema import (
     MessageDelta,

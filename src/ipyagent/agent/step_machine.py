@@ -13,6 +13,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, context
 from dataclasses import dataclass, field
 from functools import lru_cache
 
+from ipyagent import telemetry
 from ipyagent.agent.budgets import LimitReachedError, TimeLimits
 from ipyagent.agent.dispatch import Dispatcher
 from ipyagent.agent.event_stream import EventStream
@@ -41,7 +42,6 @@ from ipyagent.schema import (
     ToolCall,
     ToolDefinition,
 )
-from ipyagent.telemetry import trace_ids
 
 log = logging.getLogger("ipyagent")
 
@@ -71,7 +71,7 @@ async def run_lifecycle(
     begun = time.monotonic()
     ending = RunEnding()
     try:
-        with trace_ids.tracing_as(stream.run.trace_id):
+        with telemetry.tracing_as(stream.run.trace_id):
             yield ending
     except (asyncio.CancelledError, Exception) as error:
         ending = _ending_for(error, stream.run.id)

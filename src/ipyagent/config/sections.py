@@ -21,16 +21,16 @@ from pydantic import (
     model_validator,
 )
 
-from ipyagent.config.field_types import (
+from ipyagent.config.rules import (
     PARTIAL,
     Address,
     ImportPaths,
     Names,
+    PolicyConfig,
     Section,
     UserPath,
     Variable,
 )
-from ipyagent.config.rules import PolicyConfig
 from ipyagent.redaction import is_secret_name
 
 

@@ -16,8 +16,15 @@ from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
-from ipyagent.config.keys import Key, explain_error, format_value, iter_settings, nest, put_value
-from ipyagent.config.mcp_json import FILE_NAMES
+from ipyagent.config.keys import (
+    Key,
+    explain_error,
+    find_violations,
+    format_value,
+    iter_settings,
+    nest,
+    put_value,
+)
 from ipyagent.config.sections import AgentConfig, Config
 from ipyagent.config.sources import (
     HOME_VARIABLES,
@@ -29,8 +36,14 @@ from ipyagent.config.sources import (
     user_layer,
     validate_layer,
 )
-from ipyagent.config.trust import PYPROJECT, YAML, drop_invalid, trust_file, workspace_layers
-from ipyagent.config.workspace_limits import find_violations
+from ipyagent.config.trust import (
+    MCP_FILE_NAMES,
+    PYPROJECT,
+    YAML,
+    drop_invalid,
+    trust_file,
+    workspace_layers,
+)
 from ipyagent.errors import AgentNotFoundError, ConfigError
 from ipyagent.json_types import JsonDict
 from ipyagent.plaintext import cite
@@ -287,7 +300,7 @@ def snapshot(environ: Mapping[str, str], folder: Path | None) -> Snapshot:
     """Return what settings depend on: stamps of their files, and variables."""
     files = [user_file()]
     if folder is not None:
-        files += [trust_file(), *(folder / name for name in (PYPROJECT, YAML, *FILE_NAMES))]
+        files += [trust_file(), *(folder / name for name in (PYPROJECT, YAML, *MCP_FILE_NAMES))]
     # Names first: looking at all values as well takes twice as long.
     names = [name for name in environ if name in HOME_VARIABLES or name.startswith(PREFIX)]
     variables = frozenset([(name, environ.get(name)) for name in names])

@@ -18,10 +18,9 @@ import platformdirs
 from pydantic import ValidationError
 
 from ipyagent.atomic_files import lock_file, replace_file
-from ipyagent.config.field_types import PARTIAL
-from ipyagent.config.keys import explain_error, put_value
+from ipyagent.config.keys import PINNED_KEYS, explain_error, limit_key, put_value
+from ipyagent.config.rules import PARTIAL
 from ipyagent.config.sections import Config
-from ipyagent.config.workspace_limits import PINNED_KEYS, limit_key
 from ipyagent.errors import ConfigError
 from ipyagent.json_types import JsonDict, JsonMapping, object_of, parse_json
 from ipyagent.phrases import join_words

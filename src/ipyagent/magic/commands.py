@@ -12,7 +12,7 @@ from ipyagent.errors import AgentError, ConfigError
 from ipyagent.kernel.drivers import Cell
 from ipyagent.kernel.engine_thread import EngineThread
 from ipyagent.kernel.frontend import detect
-from ipyagent.llm.resolve import BUILT_IN
+from ipyagent.llm.destinations import BUILT_IN
 from ipyagent.magic import (
     plan_commands,
     status,

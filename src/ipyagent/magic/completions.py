@@ -22,7 +22,7 @@ from ipyagent.agent.prompts import MENTION
 from ipyagent.kernel.describe import brief
 from ipyagent.kernel.describe.safe_inspect import one_line, type_name
 from ipyagent.kernel.namespace import ShellNamespace, rank_names
-from ipyagent.llm.resolve import SCRIPTED, list_models
+from ipyagent.llm.destinations import SCRIPTED, list_models
 from ipyagent.magic import commands
 from ipyagent.magic.notebook import Notebook, notebook
 from ipyagent.magic.options import OptionInfo, list_options, split_prompt

@@ -21,15 +21,14 @@ from IPython.core.completer import CompletionContext, SimpleMatcherResult, conte
 from IPython.core.inputtransformer2 import EscapedCommand, HelpEnd
 from IPython.core.magic import no_var_expand
 
+from ipyagent import llm, telemetry
 from ipyagent.agent.session import current_session
 from ipyagent.errors import InstallationError
 from ipyagent.kernel.pages import Pages
 from ipyagent.kernel.protocols import Shell, kernel_of
-from ipyagent.llm import environment
 from ipyagent.magic import entry
 from ipyagent.magic.entry import import_or_explain
 from ipyagent.magic.shell_state import ShellState
-from ipyagent.telemetry import logs
 from ipyagent.ui import ipython_display
 
 log = logging.getLogger("ipyagent")
@@ -128,8 +127,8 @@ class Extension(ShellState):
 
     def add(self) -> None:
         """Register magics, transformer and completion, and start to import their dependencies."""
-        environment.prepare()
-        logs.setup()
+        llm.prepare_environment()
+        telemetry.setup_logging()
         current_session.provider = self
         ipython_display.register(self.shell)
         self.shell.register_magic_function(_agent, "line_cell", "agent")

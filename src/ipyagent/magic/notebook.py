@@ -15,7 +15,7 @@ from ipyagent.kernel.frontend import detect
 from ipyagent.kernel.namespace import ShellNamespace
 from ipyagent.kernel.pages import Pages
 from ipyagent.kernel.protocols import Shell
-from ipyagent.llm.resolve import Resolved, fetch, resolve
+from ipyagent.llm.destinations import Resolved, fetch, resolve
 from ipyagent.magic.notebook_pages import NotebookPages
 from ipyagent.magic.notebook_sessions import NotebookSessions
 from ipyagent.magic.notebook_settings import NotebookSettings

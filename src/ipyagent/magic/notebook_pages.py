@@ -13,7 +13,7 @@ from ipyagent.config import Config
 from ipyagent.errors import AgentError
 from ipyagent.json_types import JsonDict
 from ipyagent.kernel.pages import Message, Pages
-from ipyagent.llm.resolve import resolve
+from ipyagent.llm.destinations import resolve
 from ipyagent.magic.notebook_sessions import NotebookSessions
 from ipyagent.magic.notebook_settings import NotebookSettings
 from ipyagent.schema import Run

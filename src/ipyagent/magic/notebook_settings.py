@@ -11,9 +11,8 @@ from ipyagent.config import Config, Layer, LLMConfig, Settings
 from ipyagent.config.settings import Snapshot, snapshot
 from ipyagent.errors import AgentError
 from ipyagent.json_types import JsonDict
-from ipyagent.llm.destinations import dotenv_warning
-from ipyagent.llm.environment import start_environ
-from ipyagent.llm.resolve import fetch, list_models, resolve
+from ipyagent.llm import start_environ
+from ipyagent.llm.destinations import dotenv_warning, fetch, list_models, resolve
 from ipyagent.wiring import warm_up
 
 REMEMBERED = 2

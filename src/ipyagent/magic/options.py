@@ -13,10 +13,10 @@ from functools import cache, partial
 from pathlib import Path
 from typing import NoReturn
 
+from ipyagent import telemetry
 from ipyagent.config import Layer, from_file
 from ipyagent.errors import ConfigError
 from ipyagent.json_types import JsonDict
-from ipyagent.telemetry import trace_ids
 
 USAGE = """\
 %%agent [options] [prompt], or %agent [options] prompt
@@ -181,7 +181,7 @@ def options_from(values: JsonDict, folder: Path, command: str) -> Options:
         layers=(*_file(values["config"], folder, command), options),
         agent=values["agent"],
         session=values["session"],
-        trace_id=trace_ids.check_trace_id(trace_id) if trace_id else trace_ids.new_trace_id(),
+        trace_id=telemetry.check_trace_id(trace_id) if trace_id else telemetry.new_trace_id(),
         dry_run=values["dry_run"],
         plan=values["plan"],
         json=values["json"],

@@ -11,7 +11,7 @@ from ipyagent.agent.session.session import Session
 from ipyagent.config import Settings
 from ipyagent.errors import AgentError, ConfigError
 from ipyagent.llm.client import ModelSize
-from ipyagent.llm.resolve import BUILT_IN, SCRIPTED
+from ipyagent.llm.destinations import BUILT_IN, SCRIPTED
 from ipyagent.llm.service_client import ServiceClient
 from ipyagent.magic.notebook import Notebook
 from ipyagent.phrases import plural

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AliasChoices, BeforeValidator, ConfigDict, Discriminator, Field, Tag
 
-from ipyagent.compat.messages import (
+from ipyagent.compat import (
     ARGUMENTS,
     convert_blocks,
     convert_call,

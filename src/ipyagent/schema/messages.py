@@ -13,7 +13,7 @@ from typing import Literal, Self
 
 from pydantic import AliasChoices, Field, model_validator
 
-from ipyagent.compat.messages import convert_message, convert_response, convert_usage
+from ipyagent.compat import convert_message, convert_response, convert_usage
 from ipyagent.json_types import JsonDict
 from ipyagent.schema.base import Amount, Count, Flag, ForeignModel, Model, Moment, Text, now
 from ipyagent.schema.blocks import (

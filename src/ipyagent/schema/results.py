@@ -21,8 +21,7 @@ from pydantic import (
     model_validator,
 )
 
-from ipyagent.compat.messages import convert_definition
-from ipyagent.compat.runs import SILENT, convert_execution, convert_result
+from ipyagent.compat import SILENT, convert_definition, convert_execution, convert_result
 from ipyagent.json_types import JsonDict
 from ipyagent.plaintext import strip_escapes
 from ipyagent.schema.base import (

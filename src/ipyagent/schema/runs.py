@@ -14,8 +14,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import AliasChoices, Field, TypeAdapter
 
-from ipyagent.compat.messages import require_list
-from ipyagent.compat.runs import convert_plan_step, convert_run, convert_step
+from ipyagent.compat import convert_plan_step, convert_run, convert_step, require_list
 from ipyagent.errors import RunFailedError
 from ipyagent.json_types import JsonDict
 from ipyagent.schema.base import (

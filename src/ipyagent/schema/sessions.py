@@ -18,7 +18,7 @@ from pydantic import (
     model_validator,
 )
 
-from ipyagent.compat.runs import convert_session
+from ipyagent.compat import convert_session
 from ipyagent.schema.base import Count, JsonObject, Model, Moment, Text, now
 from ipyagent.schema.messages import Message
 from ipyagent.schema.runs import RunStatus

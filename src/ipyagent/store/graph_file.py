@@ -22,7 +22,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from ipyagent.atomic_files import replace_file
-from ipyagent.compat.messages import block_text, convert_blocks
+from ipyagent.compat import block_text, convert_blocks
 from ipyagent.errors import SessionError
 from ipyagent.json_types import JsonDict, as_json, object_of
 from ipyagent.phrases import join_some

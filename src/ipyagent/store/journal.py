@@ -47,10 +47,9 @@ from ipyagent.schema import (
     fold,
 )
 from ipyagent.schema.base import now
-from ipyagent.store import runs, sessions
+from ipyagent.store import database, runs
 from ipyagent.store.codec import Decoder, Encoder, Record
-from ipyagent.store.database import APPLICATION, MIGRATIONS, connect, transaction
-from ipyagent.store.sessions import SessionLocks
+from ipyagent.store.database import APPLICATION, MIGRATIONS, SessionLocks, connect, transaction
 from ipyagent.store.writer import MAX_QUEUED, QueuedEvent, Writer, store
 
 KERNEL_GONE = "the kernel ended during the run; its work until then is kept"
@@ -167,7 +166,7 @@ class Journal:
 
     def create(self, session: Session, nodes: Iterable[Node] = ()) -> None:
         """Add a session; `nodes` is its initial history, parents before children."""
-        self._change(lambda db: sessions.create(db, session, nodes))
+        self._change(lambda db: database.create_session(db, session, nodes))
 
     def find_or_create(
         self,
@@ -179,23 +178,23 @@ class Journal:
 
         In one transaction: kernels that ask at the same time get the same one, or other names.
         """
-        return self._change(lambda db: sessions.find_or_create(db, session, nodes, matches))
+        return self._change(lambda db: database.find_or_create_session(db, session, nodes, matches))
 
     def update(self, session: Session) -> None:
         """Store name, state, origin and metadata; columns about runs follow automatically."""
-        self._change(lambda db: sessions.update(db, session))
+        self._change(lambda db: database.update_session(db, session))
 
     def session(self, reference: str) -> Session | None:
         """Find by id, name (the newest), or start of an id; raises SessionError if ambiguous."""
-        return self._writer.perform(lambda db: sessions.find(db, reference))
+        return self._writer.perform(lambda db: database.find_session(db, reference))
 
     def sessions(self) -> list[Session]:
         """Return all sessions, the newest activity first."""
-        return self._writer.perform(sessions.newest_first)
+        return self._writer.perform(database.newest_sessions)
 
     def nodes(self, session_id: str) -> list[Node]:
         """Return the initial history of a session."""
-        return self._writer.perform(lambda db: sessions.nodes(db, session_id))
+        return self._writer.perform(lambda db: database.initial_nodes(db, session_id))
 
     def claim(self, session_id: str) -> bool:
         """Return whether this kernel may continue the session; False while another one does."""
@@ -387,7 +386,7 @@ def read_summary(path: Path) -> JournalSummary:
     """Return the content of the journal in that file; nothing if none can be read."""
     try:
         with _open_readonly(path) as db:
-            return JournalSummary(tuple(sessions.newest_first(db)), dict(_plans(db)))
+            return JournalSummary(tuple(database.newest_sessions(db)), dict(_plans(db)))
     except sqlite3.Error:
         return JournalSummary()
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from ipyagent.config import LLMConfig
 from ipyagent.errors import ConfigError
 from ipyagent.llm.client import Client
-from ipyagent.llm.resolve import BUILT_IN, SCRIPTED, Resolved
+from ipyagent.llm.destinations import BUILT_IN, SCRIPTED, Resolved
 from ipyagent.llm.service_client import ServiceClient
 from ipyagent.providers import PROVIDERS
 
@@ -66,7 +66,7 @@ def service_client(
     start: Mapping[str, str] | None = None,
 ) -> Client:
     """Return the client of a service's model; raises ConfigError if there is none here."""
-    from ipyagent.llm.direct.routes import find_route
+    from ipyagent.llm.destinations import find_route
 
     variables = os.environ if environ is None else environ
     route = None if config.client == "litellm" else find_route(model, config, variables)
@@ -94,7 +94,7 @@ def warm_up(model: Resolved, config: LLMConfig) -> None:
     """Begin to import the dependencies of the model's client; returns at once."""
     if model.model.startswith(SCRIPTED) or _find_entry_point(model.model) is not None:
         return
-    from ipyagent.llm.direct.routes import find_route
+    from ipyagent.llm.destinations import find_route
 
     if config.client != "litellm" and find_route(model.model, config, os.environ) is not None:
         threading.Thread(target=_prepare_direct, name="ipyagent-connect", daemon=True).start()

@@ -23,7 +23,7 @@ from ipyagent.kernel.describe import holds_lazy_data, is_table
 from ipyagent.kernel.describe.glance import describe_named_tables
 from ipyagent.kernel.namespace import Namespace, list_lines
 from ipyagent.llm.client import Client
-from ipyagent.llm.resolve import Resolved
+from ipyagent.llm.destinations import Resolved
 from ipyagent.plaintext import spell
 from ipyagent.services.mcp.sources import NamedServers, ServerSources
 from ipyagent.services.openapi import has_services

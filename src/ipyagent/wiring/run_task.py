@@ -39,14 +39,13 @@ from ipyagent.kernel.drivers import Cell
 from ipyagent.kernel.error_hints import installed_packages
 from ipyagent.kernel.main_thread import without_interrupts
 from ipyagent.kernel.rehearsal.confinement import Limits
+from ipyagent.llm import forget_environment
 from ipyagent.llm.client import Client, ModelSize
-from ipyagent.llm.environment import forget_environment
-from ipyagent.llm.local_servers import size_of
+from ipyagent.llm.modelmap import size_of
 from ipyagent.redaction import Redactor, known_secrets, mask_arguments
 from ipyagent.schema import Decision, Run, RunStatus, StopReason, runs
 from ipyagent.schema.state import Listener
 from ipyagent.services.skills import Skills, personal_folder
-from ipyagent.telemetry import logs, trace_ids
 from ipyagent.telemetry.eventlog import EventLog
 from ipyagent.tools.base import Tool
 from ipyagent.tools.notes import has_notes
@@ -74,7 +73,7 @@ class RunRequest:
     config: Config
     agent: str | None = None
     cell_id: str | None = None
-    trace_id: str = field(default_factory=trace_ids.new_trace_id)
+    trace_id: str = field(default_factory=telemetry.new_trace_id)
     dry_run: bool = False
     plan: bool = False
     background: bool = False
@@ -90,7 +89,7 @@ def failed_run(prompt: str, error: AgentError) -> Run:
     clean = Redactor(known_secrets(os.environ)).text
     return Run(
         id=uuid.uuid4().hex[:12],
-        trace_id=trace_ids.new_trace_id(),
+        trace_id=telemetry.new_trace_id(),
         prompt=clean(prompt),
         status=RunStatus.ERROR,
         stop_reason=StopReason.ERROR,
@@ -135,7 +134,7 @@ class RunTask:
         environment.limit_undo(config.undo.memory)
         self.folder_permissions = FolderPermissions(workspace.root)
         self.redactor = self._create_redactor()
-        logs.setup(config.logging.level, self.redactor)
+        telemetry.setup_logging(config.logging.level, self.redactor)
         self.instructions, self.notes = _load_instructions(config, workspace)
         self.skills = Skills(workspace, personal_folder()) if config.tools.skills else None
         own = [*own_tools, *self._load_skills()]

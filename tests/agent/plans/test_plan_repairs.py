@@ -13,7 +13,7 @@ from ipyagent.agent.plans.runner import CONCERN, STEP_RETRY, PlanRunner, find_de
 from ipyagent.agent.policy import Arguments, Effect, Policy, Verdict
 from ipyagent.config import RetryConfig
 from ipyagent.errors import AgentInterrupted
-from ipyagent.llm.retry import delay
+from ipyagent.llm.client import delay
 from ipyagent.schema import (
     Event,
     Outcome,

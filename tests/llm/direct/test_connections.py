@@ -14,7 +14,7 @@ from asking import EVENTS, HELLO, KEY, ask, client_of, failed
 
 from ipyagent.errors import ModelRefusedError, ModelUnavailableError
 from ipyagent.llm.client import ModelRequest
-from ipyagent.llm.direct import connections, deadline
+from ipyagent.llm.direct import client, reading
 from ipyagent.llm.direct.reading import EventSplitter
 from servers.model_server import (
     Cut,
@@ -44,7 +44,7 @@ async def test_an_answer_that_stays_open_after_its_end_is_not_waited_for(
 async def test_what_comes_after_the_reason_to_stop_may_be_lost(
     end: Cut | Silence, request_: ModelRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(deadline, "FINISHED_SECONDS", 0.2)
+    monkeypatch.setattr(reading, "FINISHED_SECONDS", 0.2)
     frames = tuple(f for f in HELLO.frames if isinstance(f, bytes) and b"usage" not in f)
     with ModelServer([Reply((*frames[:-1], end), headers=EVENTS)]) as server:
         said = await ask(client_of(server, timeout=300), request_)
@@ -135,11 +135,11 @@ async def test_a_proxy_of_the_environment_is_used_from_then_on(
 async def test_a_folder_of_certificates_in_the_environment_is_used_from_then_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = connections.free_client()
-    assert connections.free_client() is before
+    before = client.free_client()
+    assert client.free_client() is before
     monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path))
-    assert connections.free_client() is not before
-    await connections.close()
+    assert client.free_client() is not before
+    await client.close()
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
@@ -187,16 +187,16 @@ async def test_a_redirection_to_the_same_origin_is_followed(
 
 async def test_many_requests_at_once_are_spread_over_clients(request_: ModelRequest) -> None:
     """With one client 200 agents took 20 seconds, 15 of them in comparisons of connections."""
-    event, count = threading.Event(), 2 * connections.MOST + 1
+    event, count = threading.Event(), 2 * client.MOST + 1
     with ModelServer([HELLO.pause(event)] * count + [HELLO] * 2) as server:
         asked = [asyncio.ensure_future(ask(client_of(server), request_)) for _ in range(count)]
         await server.asked(count)
-        busy = connections.free_client()
+        busy = client.free_client()
         assert busy.open == 1
         event.set()
         await asyncio.gather(*asked)
         # One after another, they take the first.
-        first = connections.free_client()
+        first = client.free_client()
         assert (first is busy, first.open, busy.open) == (False, 0, 0)
         for _ in range(2):
             await ask(client_of(server), request_)

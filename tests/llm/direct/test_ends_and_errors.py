@@ -16,7 +16,7 @@ from ipyagent.errors import (
     ModelUnavailableError,
 )
 from ipyagent.llm.client import ModelRequest
-from ipyagent.llm.direct import deadline
+from ipyagent.llm.direct import reading
 from ipyagent.schema import TokenUsage
 from patience import PATIENCE
 from servers.model_server import Cut, Flood, ModelServer, Reply, Silence, delta, sse
@@ -288,8 +288,8 @@ async def test_a_finish_is_no_end_while_calls_come(
     finish: str, has_usage: bool, request_: ModelRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The pause is longer than a reply that is counted is waited for."""
-    monkeypatch.setattr(deadline, "FINISHED_SECONDS", 0.01)
-    monkeypatch.setattr(deadline, "UNCOUNTED", 100_000)
+    monkeypatch.setattr(reading, "FINISHED_SECONDS", 0.01)
+    monkeypatch.setattr(reading, "UNCOUNTED", 100_000)
     usage = {"usage": {"prompt_tokens": 1, "completion_tokens": 1}} if has_usage else {}
     go = threading.Event()
     events = [
@@ -311,7 +311,7 @@ async def test_a_finish_is_no_end_while_calls_come(
 async def test_text_after_a_finish_belongs_to_a_reply_that_stays_complete(
     end: list[Any], request_: ModelRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(deadline, "FINISHED_SECONDS", 0.05)
+    monkeypatch.setattr(reading, "FINISHED_SECONDS", 0.05)
     events = [delta(content="Hel"), delta(finish_reason="stop"), delta(content="lo")]
     with ModelServer([Reply((*map(sse, events), *end), headers=EVENTS)]) as server:
         assert (await ask(client_of(server), request_)).message().text == "Hello"
@@ -324,7 +324,7 @@ async def test_text_after_a_finish_belongs_to_a_reply_that_stays_complete(
 async def test_nothings_after_a_finish_do_not_put_the_end_off(
     nothing: bytes, request_: ModelRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(deadline, "FINISHED_SECONDS", 0.05)
+    monkeypatch.setattr(reading, "FINISHED_SECONDS", 0.05)
     rest = threading.Event()
     again = Flood(lambda number: nothing if not rest.wait(0.02) else b"")
     with ModelServer([Reply((*map(sse, HELLO[CHAT]), again), headers=EVENTS)]) as server:

@@ -9,8 +9,8 @@ import pytest
 from asking import EVENTS, client_of, failed
 
 from ipyagent.llm.client import ModelRequest
-from ipyagent.llm.direct import deadline
-from ipyagent.llm.direct.deadline import ReadAhead
+from ipyagent.llm.direct import reading
+from ipyagent.llm.direct.reading import ReadAhead
 from servers.model_server import ModelServer, Reply, answer, delta, sse
 
 
@@ -40,7 +40,7 @@ async def test_a_failure_comes_after_what_was_read_before_it() -> None:
 
 
 async def test_nothing_is_read_for_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(deadline, "MOST", 100)
+    monkeypatch.setattr(reading, "MOST", 100)
     count = 0
 
     async def endless() -> AsyncIterator[bytes]:

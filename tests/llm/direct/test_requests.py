@@ -14,8 +14,8 @@ from signed_replies import worded_answer
 from ipyagent.config import LLMConfig
 from ipyagent.errors import ModelRefusedError
 from ipyagent.llm.client import ModelRequest
+from ipyagent.llm.direct import EncodedHistory, Format, Target
 from ipyagent.llm.direct.chat import ChatFormat
-from ipyagent.llm.direct.formats import EncodedHistory, Format, Target
 from ipyagent.llm.direct.messages import MessagesFormat
 from ipyagent.llm.direct.responses import ResponsesFormat
 from ipyagent.llm.wire import to_openai

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ipyagent.config import LLMConfig
-from ipyagent.llm.direct.routes import find_route, insists_on_responses
+from ipyagent.llm.destinations import find_route, insists_on_responses
 from ipyagent.llm.modelmap import facts_of
 from ipyagent.providers import PROVIDERS, default_models
 

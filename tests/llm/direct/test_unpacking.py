@@ -13,7 +13,7 @@ from asking import EVENTS, HELLO, ask, client_of, failed
 
 from ipyagent.errors import ModelError, ModelRefusedError
 from ipyagent.llm.client import ModelRequest
-from ipyagent.llm.direct.deadline import Deadline
+from ipyagent.llm.direct.reading import Deadline
 from servers.model_server import ModelServer, Reply, delta, sse
 
 PACKERS: dict[str, Callable[[bytes], bytes]] = {

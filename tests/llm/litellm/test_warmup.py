@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ipyagent.llm import environment
+from ipyagent import llm
 from ipyagent.llm.litellm import warmup
 from ipyagent.llm.litellm.warmup import silence
 from servers.model_server import ModelServer, answer
@@ -69,7 +69,7 @@ import litellm
 
 
 def start(code: str, folder: Path, **environ: str) -> subprocess.Popen[str]:
-    plain = {k: v for k, v in os.environ.items() if k not in environment.ENVIRONMENT}
+    plain = {k: v for k, v in os.environ.items() if k not in llm.ENVIRONMENT}
     return subprocess.Popen(
         [sys.executable, "-c", code],
         cwd=folder,
@@ -128,8 +128,8 @@ def test_litellm_left_alone_goes_to_the_network_at_its_import(tmp_path: Path) ->
 
 def test_the_start_environment_is_not_what_was_set_since(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_BASE_URL", "http://late.example")
-    assert "OPENAI_BASE_URL" not in environment.start_environ()
-    assert environment.start_environ()["PATH"]
+    assert "OPENAI_BASE_URL" not in llm.start_environ()
+    assert llm.start_environ()["PATH"]
 
 
 def test_only_what_this_thread_logs_is_hushed(caplog: pytest.LogCaptureFixture) -> None:

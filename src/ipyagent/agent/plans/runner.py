@@ -27,7 +27,7 @@ from ipyagent.agent.reply_stream import StreamedReply, stream_reply
 from ipyagent.agent.step_machine import RunEnding, StepMachine, run_lifecycle
 from ipyagent.config import RetryConfig
 from ipyagent.errors import AgentError
-from ipyagent.llm.retry import delay, retrying
+from ipyagent.llm.client import delay, retrying
 from ipyagent.phrases import plural
 from ipyagent.schema import (
     Block,

@@ -14,10 +14,10 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal
 
-from ipyagent.compat.messages import ARGUMENTS
+from ipyagent.compat import ARGUMENTS
 from ipyagent.json_types import JsonDict, object_of, parse_json, well_formed
 from ipyagent.llm.client import ModelRequest
-from ipyagent.llm.direct.formats import (
+from ipyagent.llm.direct import (
     LENGTH,
     NO_THOUGHT,
     Demand,
@@ -28,7 +28,7 @@ from ipyagent.llm.direct.formats import (
     objects_of,
     text_of,
 )
-from ipyagent.llm.reply_parts import update_tokens
+from ipyagent.llm.service_client import update_tokens
 from ipyagent.llm.service_error import ServiceError
 from ipyagent.llm.wire import is_sent, to_openai, tools_to_openai
 from ipyagent.phrases import ellipsize

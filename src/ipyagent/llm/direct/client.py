@@ -1,27 +1,39 @@
-"""The client of services that speak OpenAI's or Anthropic's format: most of them."""
+"""The client of services that speak OpenAI's or Anthropic's format: most of them.
+
+Proxies and certificates are those of the environment, at the time of the request: HTTPS_PROXY,
+HTTP_PROXY, ALL_PROXY, NO_PROXY; SSL_CERT_FILE, SSL_CERT_DIR, REQUESTS_CA_BUNDLE, CURL_CA_BUNDLE.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
 import re
+import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, asynccontextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+from weakref import WeakKeyDictionary
 
+import certifi
 import httpx
 
 from ipyagent.config import LLMConfig
 from ipyagent.errors import ModelError, ModelRefusedError, ModelUnavailableError
 from ipyagent.json_types import object_of, parse_json
-from ipyagent.llm import modelmap, reply_parts
+from ipyagent.llm import modelmap, service_client
 from ipyagent.llm.client import ModelRequest
-from ipyagent.llm.destinations import Destination
-from ipyagent.llm.direct import connections
+from ipyagent.llm.destinations import Destination, Route, complete_address, insists_on_responses
+from ipyagent.llm.direct import LENGTH, Demand, Format, Reader, Target, objects_of
 from ipyagent.llm.direct.chat import ChatFormat
-from ipyagent.llm.direct.deadline import Deadline, ReadAhead
-from ipyagent.llm.direct.formats import LENGTH, Demand, Format, Reader, Target, objects_of
 from ipyagent.llm.direct.messages import MessagesFormat
 from ipyagent.llm.direct.reading import (
+    Deadline,
     EventSplitter,
+    ReadAhead,
     check_status,
     iterate_body,
     once,
@@ -29,7 +41,6 @@ from ipyagent.llm.direct.reading import (
     read_chunks,
 )
 from ipyagent.llm.direct.responses import ResponsesFormat
-from ipyagent.llm.direct.routes import Route, complete_address, insists_on_responses
 from ipyagent.llm.error_mapping import CUT_OFF, refuses_length
 from ipyagent.llm.service_client import ServiceClient, trace_headers
 from ipyagent.llm.service_error import ServiceError, find_error
@@ -66,11 +77,6 @@ _OPTIONAL = {
     "include": "ncrypted content is not",
 }
 """Settings without which a service can answer as well, and the words in which it refuses them."""
-
-
-def prepare() -> None:
-    """Do in advance what takes long in the first request; this module's import is part of it."""
-    connections.prepare()
 
 
 class DirectClient(ServiceClient):
@@ -200,7 +206,7 @@ class DirectClient(ServiceClient):
         if where.key:
             name = self._route.provider.key_header
             headers[name] = f"Bearer {where.key}" if name == "authorization" else where.key
-        return connections.post(
+        return post(
             complete_address(where.base or "", self._route.provider.path, form.path),
             content=form.encode(request, stream=self._config.stream, omitted=self._omitted),
             headers=headers,
@@ -212,10 +218,10 @@ class DirectClient(ServiceClient):
         self, response: httpx.Response, reader: Reader, deadline: Deadline, key: str | None
     ) -> AsyncGenerator[Iterable[StreamChunk], None]:
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if not self._config.stream or not reply_parts.may_be_stream(kind):
+        if not self._config.stream or not service_client.may_be_stream(kind):
             async with deadline.limit():
                 body = await read_body(response)
-            if not reply_parts.is_stream(body.decode("utf-8", "replace")):
+            if not service_client.is_stream(body.decode("utf-8", "replace")):
                 yield self._read_body(body, kind, reader, key)
                 return
             pieces: AsyncIterator[bytes] = once(body)
@@ -235,8 +241,10 @@ class DirectClient(ServiceClient):
             text = beginning.decode("utf-8", "replace")
             is_bounded = kind != _EVENTS or not _LENGTHS.isdisjoint(response.headers)
             if not text.strip() and not is_bounded:
-                raise ModelUnavailableError(f"{self.model} {reply_parts.describe(kind, '')}.")
-            if not splitter.has_events and not reply_parts.is_stream(text):
+                raise ModelUnavailableError(
+                    f"{self.model} {service_client.describe_answer(kind, '')}."
+                )
+            if not splitter.has_events and not service_client.is_stream(text):
                 yield self._read_body(beginning, kind, reader, key)
                 return
             reason = reader.reason or find_error(parse_json(splitter.unframed))
@@ -254,7 +262,7 @@ class DirectClient(ServiceClient):
         if chunks is None and (error := find_error(None if isinstance(parsed, str) else parsed)):
             raise ServiceError.in_stream(error, is_whole=True)
         if chunks is None:
-            text = reply_parts.describe(kind, body.decode("utf-8", "replace"), key)
+            text = service_client.describe_answer(kind, body.decode("utf-8", "replace"), key)
             raise ModelRefusedError(f"{self.model} {text}.")
         yield from chunks
         if not reader.is_finished:  # a body that is whole is no reply that was cut off
@@ -272,3 +280,102 @@ def _refused_setting(error: ServiceError, request: ModelRequest) -> str | None:
     if request.max_tokens is not None and refuses_length(error.message):
         return LENGTH
     return next((name for name, words in _OPTIONAL.items() if words in error.message), None)
+
+
+IDLE = 60.0
+"""Seconds that an idle connection is kept; one that is silent for longer may have died unseen."""
+
+_PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
+_BUNDLES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
+
+_HERE = ("all://localhost", "all://127.0.0.1", "all://[::1]")
+"""Servers on this machine: no proxy has to carry what is sent there, or may read it."""
+
+_ORIGIN = "ipyagent.origin"
+
+MOST = 16
+"""Requests of a client at once: httpcore compares all of its connections at each."""
+
+
+@dataclass
+class Client:
+    """A client, and the number of its requests that have not ended."""
+
+    http: httpx.AsyncClient
+    open: int = 0
+
+
+_Environment = tuple[str | None, ...]
+_clients: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[_Environment, list[Client]]] = (
+    WeakKeyDictionary()
+)
+
+
+@asynccontextmanager
+async def post(address: str, **request: Any) -> AsyncIterator[httpx.Response]:
+    """Send a request; leaving its answer closes the connection or keeps it."""
+    client = free_client()
+    client.open += 1
+    try:
+        async with client.http.stream("POST", address, **request) as response:
+            yield response
+    finally:
+        client.open -= 1
+
+
+def free_client() -> Client:
+    """Return the first of the running loop's clients that has room."""
+    environments = _clients.setdefault(asyncio.get_running_loop(), {})
+    clients = environments.setdefault(_read_environment(), [])
+    for each in clients:
+        if each.open < MOST:
+            return each
+    http = httpx.AsyncClient(
+        verify=trust(_bundle(), os.environ.get("SSL_CERT_DIR")),
+        limits=httpx.Limits(max_connections=None, keepalive_expiry=IDLE),
+        follow_redirects=True,
+        event_hooks={"request": [_stay_at_origin]},
+        mounts=dict.fromkeys(_HERE),
+    )
+    clients.append(client := Client(http))
+    return client
+
+
+async def close() -> None:
+    """Close the running loop's connections."""
+    for clients in _clients.pop(asyncio.get_running_loop(), {}).values():
+        for each in clients:
+            await each.http.aclose()
+
+
+async def _stay_at_origin(request: httpx.Request) -> None:
+    """Refuse a redirection to another scheme, host or port: key and conversation stay here."""
+    url = request.url
+    origin = f"{url.scheme}://{url.netloc.decode('ascii')}"
+    first = request.extensions.setdefault(_ORIGIN, origin)
+    if first != origin:
+        raise ModelRefusedError(
+            f"{first} redirects to {origin}; neither the key nor the conversation was sent there."
+        )
+
+
+@lru_cache(maxsize=4)
+def trust(bundle: str | None, folder: str | None) -> ssl.SSLContext:
+    """Return a context that trusts a file's or folder's certificates, without both certifi's."""
+    if not bundle and not folder:
+        bundle = certifi.where()
+    return ssl.create_default_context(cafile=bundle or None, capath=folder or None)
+
+
+def prepare() -> None:
+    """Prepare the first request in advance: this module's import, and the certificates."""
+    trust(_bundle(), os.environ.get("SSL_CERT_DIR"))
+
+
+def _bundle() -> str | None:
+    return next((value for name in _BUNDLES if (value := os.environ.get(name))), None)
+
+
+def _read_environment() -> _Environment:
+    proxies = (os.environ.get(n) or os.environ.get(n.upper()) for n in _PROXIES)
+    return (*proxies, _bundle(), os.environ.get("SSL_CERT_DIR"))

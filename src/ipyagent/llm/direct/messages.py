@@ -11,7 +11,7 @@ from typing import ClassVar, Literal
 
 from ipyagent.json_types import JsonDict, object_of, well_formed
 from ipyagent.llm.client import ModelRequest
-from ipyagent.llm.direct.formats import (
+from ipyagent.llm.direct import (
     LENGTH,
     NO_THOUGHT,
     Demand,
@@ -24,7 +24,7 @@ from ipyagent.llm.direct.formats import (
     objects_of,
     text_of,
 )
-from ipyagent.llm.reply_parts import count_tokens, to_count
+from ipyagent.llm.service_client import count_tokens, to_count
 from ipyagent.llm.service_error import ServiceError
 from ipyagent.llm.wire import describe_image, is_sent, legal_name
 from ipyagent.schema import (

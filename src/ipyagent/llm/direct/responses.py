@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from ipyagent.json_types import JsonDict, object_of, well_formed
 from ipyagent.llm.client import ModelRequest
-from ipyagent.llm.direct.formats import (
+from ipyagent.llm.direct import (
     LENGTH,
     Format,
     Reader,
@@ -23,7 +23,7 @@ from ipyagent.llm.direct.formats import (
     objects_of,
     text_of,
 )
-from ipyagent.llm.reply_parts import update_tokens
+from ipyagent.llm.service_client import update_tokens
 from ipyagent.llm.service_error import ServiceError
 from ipyagent.llm.wire import is_sent, legal_name, to_openai, tools_to_openai
 from ipyagent.schema import (

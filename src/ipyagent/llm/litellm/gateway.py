@@ -18,7 +18,7 @@ from typing import Any, TypeVar, cast
 
 from ipyagent.errors import ModelError, ModelRefusedError, ModelUnavailableError
 from ipyagent.json_types import JsonDict, JsonMapping
-from ipyagent.llm import modelmap, reply_parts
+from ipyagent.llm import modelmap, service_client
 from ipyagent.llm.client import ModelRequest
 from ipyagent.llm.destinations import Destination
 from ipyagent.llm.direct.chat import ChatReader
@@ -26,10 +26,8 @@ from ipyagent.llm.direct.reading import DONE, EventSplitter
 from ipyagent.llm.error_mapping import CUT_OFF, refuses_length
 from ipyagent.llm.litellm import warmup
 from ipyagent.llm.litellm.warmup import silence
-from ipyagent.llm.refused_history import leave_out
-from ipyagent.llm.reply_parts import MOST_BODY
-from ipyagent.llm.service_client import ServiceClient, trace_headers
-from ipyagent.llm.service_error import ServiceError, find_error
+from ipyagent.llm.service_client import MOST_BODY, ServiceClient, trace_headers
+from ipyagent.llm.service_error import ServiceError, find_error, leave_out
 from ipyagent.llm.wire import own_thoughts, to_openai, tools_to_openai
 from ipyagent.providers import PROXY
 from ipyagent.schema import StreamChunk, TokenUsage
@@ -289,22 +287,22 @@ class LiteLLMClient(ServiceClient):
         # LiteLLM invents a finish for a stream that just ended.
         if not finish and any(chunk.type == "finish" for chunk in chunks):
             if not reader.has_words and (kind := content_type(stream)) != EVENTS:
-                raise ModelRefusedError(f"{self.model} {reply_parts.describe(kind, '')}.")
+                raise ModelRefusedError(f"{self.model} {service_client.describe_answer(kind, '')}.")
             raise ModelUnavailableError(f"{self.model}: {CUT_OFF}")
         return chunks
 
     async def _read_whole(self, litellm: types.ModuleType, stream: Any, key: str | None) -> object:
         """Return the reply if `stream` is none: a whole completion is as good an answer."""
         kind = content_type(stream)
-        if reply_parts.may_be_stream(kind):
+        if service_client.may_be_stream(kind):
             return stream
         body = await body_of(stream)
-        if reply_parts.is_stream(body):
+        if service_client.is_stream(body):
             return stream
         await stream.aclose()
         if (whole := completion_in(litellm, body)) is not None:
             return _Whole(whole)
-        raise ModelRefusedError(f"{self.model} {reply_parts.describe(kind, body, key)}.")
+        raise ModelRefusedError(f"{self.model} {service_client.describe_answer(kind, body, key)}.")
 
     async def _wait(self, where: Destination, pending: Awaitable[T]) -> T:
         """Await `pending` within the time limit; all its failures become ours."""

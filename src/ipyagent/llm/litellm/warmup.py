@@ -18,7 +18,7 @@ from contextvars import ContextVar
 from types import ModuleType
 from typing import Any, cast
 
-from ipyagent.llm.environment import prepare
+from ipyagent.llm import prepare_environment
 
 log = logging.getLogger(__name__)
 
@@ -31,7 +31,7 @@ def litellm() -> Any:
     # The filter that litellm sets at its import. Set again for each call: code that restores
     # filters in between (as pytest does) would show warnings that litellm ignores on purpose.
     warnings.filterwarnings("ignore", "Accessing the .* on the instance", DeprecationWarning)
-    prepare()
+    prepare_environment()
     if (module := sys.modules.get("litellm")) is not None and hasattr(module, "acompletion"):
         return module
     with _suppress_logs():
@@ -42,7 +42,7 @@ def litellm() -> Any:
 def warm_up() -> None:
     """Import litellm in a daemon thread, unless that was started before; returns at once."""
     global _thread
-    prepare()
+    prepare_environment()
     with _lock:
         if _thread is None:
             _thread = threading.Thread(target=_warm, name="ipyagent-warm-up", daemon=True)

@@ -29,6 +29,7 @@ from mcp.shared.exceptions import MCPError as ProtocolError
 from mcp_types import INVALID_REQUEST, METHOD_NOT_FOUND, UNSUPPORTED_PROTOCOL_VERSION
 from pydantic import BaseModel, ValidationError
 
+from ipyagent import telemetry
 from ipyagent.config import MCPServerConfig
 from ipyagent.errors import MCPConnectionError, MCPToolCallError
 from ipyagent.json_types import JsonMapping
@@ -41,7 +42,6 @@ from ipyagent.services.mcp.messages import (
     describe_error,
 )
 from ipyagent.services.mcp.stdio import BYTES_PER_SECOND, MAX_MESSAGE, Program, start_program
-from ipyagent.telemetry import trace_ids
 
 
 class LimitedTransport(httpx2.AsyncHTTPTransport):
@@ -108,7 +108,7 @@ def _client(
 ) -> httpx2.AsyncClient:
     async def authorize(request: httpx2.Request) -> None:
         if trace_id := _find_trace_id(await request.aread()):
-            request.headers[trace_ids.HEADER] = trace_id
+            request.headers[telemetry.TRACE_HEADER] = trace_id
         request.headers.update(_credential_headers(config, environ))
 
     # The time limits of a call, also of its silence, are applied where the call is made.

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import TimeoutError as TooLate
 from typing import Any
 
-from ipyagent.config.mcp_json import ListedServer
+from ipyagent.config.trust import ListedServer
 from ipyagent.digests import digest_bytes
 from ipyagent.errors import ConfigError, MCPConnectionError, MCPError, MCPToolCallError
 from ipyagent.json_types import JsonDict
@@ -20,7 +20,7 @@ from ipyagent.schema import Preview, ToolResult
 from ipyagent.services import notebook_note
 from ipyagent.services.mcp.server import Description, Server, ServersThread, digest_tool
 from ipyagent.services.mcp.sources import ADDED, NamedServer, NamedServers, ServerSources
-from ipyagent.telemetry import trace_ids
+from ipyagent.telemetry import current_trace_id
 from ipyagent.tools.argument_schema import JsonArgumentSchema
 from ipyagent.tools.base import Tool, Where, find_command
 
@@ -72,7 +72,7 @@ def server_tool(server: Server, tool: Description, name: str) -> Tool:
 
     async def call(**given: object) -> ToolResult:
         # Read here, because the servers' thread does not know the run.
-        trace_id = trace_ids.current()
+        trace_id = current_trace_id()
         work = server.call(own_name, pin, given, reads=reads, trace_id=trace_id)
         try:
             # A little longer than the server's own limit, whose error says more.

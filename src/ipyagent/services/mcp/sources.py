@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ipyagent.config import MCPServerConfig
-from ipyagent.config.mcp_json import ListedServer, parse_servers
 from ipyagent.config.settings import snapshot, stamp_files
 from ipyagent.config.sources import UserDataFile, config_folder, read_config_file
-from ipyagent.config.trust import workspace_servers
+from ipyagent.config.trust import ListedServer, parse_servers, workspace_servers
 from ipyagent.errors import ConfigError
 from ipyagent.json_types import JsonDict, object_of
 from ipyagent.plaintext import cite

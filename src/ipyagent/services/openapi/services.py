@@ -16,7 +16,7 @@ from pathlib import Path
 from pydantic import SecretStr, TypeAdapter, ValidationError
 
 from ipyagent.config import MCPServerConfig
-from ipyagent.config.field_types import Variable
+from ipyagent.config.rules import Variable
 from ipyagent.config.sources import UserDataFile, folder_key
 from ipyagent.digests import digest_text
 from ipyagent.errors import AgentError, ConfigError

@@ -29,7 +29,7 @@ from ipyagent.services.openapi.request_builder import (
     prepare_request,
 )
 from ipyagent.services.openapi.transport import AddressGuard, Resolve, ServiceReply, connect
-from ipyagent.telemetry import trace_ids
+from ipyagent.telemetry import TRACE_HEADER, current_trace_id
 from ipyagent.tools.argument_schema import JsonArgumentSchema
 from ipyagent.tools.base import COMMAND, Tool, Where, find_command, tool
 
@@ -73,9 +73,9 @@ async def send(
     auth_headers = build_headers(service, environ)
     guard, total = make_guard(service, resolve), service.execute_timeout
     headers = {**request.headers, **auth_headers}
-    if trace_id := trace_ids.current():
+    if trace_id := current_trace_id():
         names = {name.lower() for name in headers}
-        headers |= {} if trace_ids.HEADER.lower() in names else {trace_ids.HEADER: trace_id}
+        headers |= {} if TRACE_HEADER.lower() in names else {TRACE_HEADER: trace_id}
     try:
         async with connect(guard, connect=service.connect_timeout, total=total) as connection:
             reply = await connection.send(request.method, request.url, headers, request.body)
