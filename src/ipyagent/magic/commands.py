@@ -25,7 +25,7 @@ from ipyagent.phrases import ellipsize, first_line, limit_lines, plural
 from ipyagent.plaintext import visible
 from ipyagent.schema import DecidedBy, Decision, Run, Skill, TokenUsage, ToolExecution
 from ipyagent.services.skills import Skills, personal_folder
-from ipyagent.tools.authors import find_authors
+from ipyagent.tools.namespace_tools import find_authors
 from ipyagent.tools.path_rules import SKILLS
 from ipyagent.ui.views import show_run, view_for
 from ipyagent.wiring import RunFactory, RunFunction, RunRequest

@@ -20,11 +20,10 @@ from ipyagent.kernel.main_thread import Post
 from ipyagent.kernel.namespace import Namespace, ShellNamespace, WatchedNamespace
 from ipyagent.kernel.open_notebooks import OpenNotebooks, current
 from ipyagent.redaction import Redactor
-from ipyagent.tools.authors import find_authors
 from ipyagent.tools.base import Tool, Toolbox, find_tools
 from ipyagent.tools.file_change import Previews
 from ipyagent.tools.file_tools import file_tools
-from ipyagent.tools.namespace_tools import namespace_tools
+from ipyagent.tools.namespace_tools import find_authors, namespace_tools
 from ipyagent.tools.notebook.notebook_tools import NotebookTools, RunCellTool, check_not_open
 from ipyagent.tools.notes import note_tools, question_tool, todo_tool
 from ipyagent.tools.result_conversion import OutputStore
