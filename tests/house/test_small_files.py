@@ -18,7 +18,6 @@ REASONS = {
     "digests.py": "the results are stored, so they must not change; eight rooms use it",
     "kernel/frontend.py": "asked by fourteen modules of five rooms, and imports only protocols",
     "llm/environment.py": "the extension imports it first, before anybody imports LiteLLM",
-    "magic/shell_state.py": "five modules of `magic` ask it for the extension's state",
     "phrases.py": "used in all rooms, and imports nothing",
     "services/openapi/stored_services.py": "asked in each folder, without what only services need",
     "telemetry/trace_ids.py": "used by five rooms, two of which send the id to servers",

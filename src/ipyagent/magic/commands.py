@@ -18,9 +18,9 @@ from ipyagent.magic import (
     status,
     subcommands,
 )
+from ipyagent.magic.entry import state_of
 from ipyagent.magic.notebook import Notebook, notebook
 from ipyagent.magic.options import HELP_AT, USAGE, find_near, options_help
-from ipyagent.magic.shell_state import state_of
 from ipyagent.phrases import ellipsize, first_line, limit_lines, plural
 from ipyagent.plaintext import visible
 from ipyagent.schema import DecidedBy, Decision, Run, Skill, TokenUsage, ToolExecution

@@ -16,10 +16,10 @@ from ipyagent.kernel.namespace import ShellNamespace
 from ipyagent.kernel.pages import Pages
 from ipyagent.kernel.protocols import Shell
 from ipyagent.llm.resolve import Resolved, fetch, resolve
+from ipyagent.magic.entry import state_of
 from ipyagent.magic.notebook_pages import NotebookPages
 from ipyagent.magic.notebook_sessions import NotebookSessions
 from ipyagent.magic.notebook_settings import NotebookSettings
-from ipyagent.magic.shell_state import state_of
 from ipyagent.schema import Run
 from ipyagent.schema.runs import UndoReport
 from ipyagent.ui.page_bridge import PageBridge
