@@ -22,8 +22,7 @@ from ipyagent.kernel.pages import Message, Pages
 from ipyagent.kernel.protocols import Shell
 from ipyagent.llm.resolve import Resolved, fetch, resolve
 from ipyagent.magic.entry import state_of
-from ipyagent.magic.notebook_sessions import NotebookSessions
-from ipyagent.magic.notebook_settings import NotebookSettings
+from ipyagent.magic.notebook_sessions import NotebookSessions, NotebookSettings
 from ipyagent.schema import Run
 from ipyagent.schema.runs import UndoReport
 from ipyagent.store.journal import read_summary
