@@ -23,7 +23,7 @@ from ipyagent.tools.base import Tool, Toolbox, find_tools
 from ipyagent.tools.file_change import Previews
 from ipyagent.tools.file_tools import file_tools, search_tools
 from ipyagent.tools.namespace_tools import find_authors, namespace_tools
-from ipyagent.tools.notebook.notebook_tools import NotebookTools, RunCellTool, check_not_open
+from ipyagent.tools.notebook_tools import NotebookTools, RunCellTool, check_not_open
 from ipyagent.tools.notes import note_tools, question_tool, todo_tool
 from ipyagent.tools.result_conversion import OutputStore
 from ipyagent.tools.sandbox import Sandbox
