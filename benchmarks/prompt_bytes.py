@@ -24,7 +24,7 @@ from ipyagent.schema import ToolDefinition
 from ipyagent.store.journal import Journal
 from ipyagent.ui.card import MirrorView
 from ipyagent.wiring import Environment, RunFactory, RunRequest, runtime
-from ipyagent.wiring.offered_tools import Occasion, offer_tools
+from ipyagent.wiring.toolset import Occasion, offer_tools
 
 OCCASIONS = {
     "a notebook without ipyagent's page": Occasion(),

@@ -13,7 +13,7 @@ WITHOUT = """
 import os, resource, sys
 from IPython.core.interactiveshell import InteractiveShell
 from ipyagent.magic import entry
-from ipyagent.magic.shell_state import ShellState
+from ipyagent.magic.entry import ShellState
 from traitlets.config import Config
 shell = InteractiveShell.instance(config=Config({'HistoryManager': {'enabled': False}}))
 state = shell.meta[ShellState] = ShellState(shell)

@@ -18,10 +18,9 @@ from ipyagent.kernel.namespace import PlainNamespace
 from ipyagent.schema import ToolResult
 from ipyagent.services.skills import Skills
 from ipyagent.tools.base import Tool, Toolbox
-from ipyagent.tools.file_tools import file_tools
+from ipyagent.tools.file_tools import FilePattern, file_tools, search_tools
 from ipyagent.tools.namespace_tools import namespace_tools
 from ipyagent.tools.path_rules import _matches_any
-from ipyagent.tools.search import FilePattern, search_tools
 from ipyagent.tools.workspace import Workspace
 
 

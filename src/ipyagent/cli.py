@@ -25,7 +25,7 @@ from ipyagent.kernel.drivers import Cell
 from ipyagent.kernel.frontend import Frontend, detect
 from ipyagent.kernel.namespace import Namespace, PlainNamespace
 from ipyagent.magic.options import Options, add_options, options_from
-from ipyagent.magic.plan_commands import in_words
+from ipyagent.magic.subcommands import in_words
 from ipyagent.schema import Outcome, Run, RunStatus
 from ipyagent.ui.views import SilentView, View, show_run, view_for
 from ipyagent.wiring import runtime

@@ -13,7 +13,7 @@ from ipyagent.llm.client import ModelSize, Sized
 from ipyagent.llm.modelmap import ask_ollama, size_in_name
 from ipyagent.llm.scripted import Scripted
 from ipyagent.llm.service_client import ServiceClient
-from ipyagent.wiring.offered_tools import SHORT_RESULT, SMALL
+from ipyagent.wiring.toolset import SHORT_RESULT, SMALL
 from servers.model_server import ModelServer, Reply
 
 SHOWN = {

@@ -18,7 +18,7 @@ from ipyagent.errors import AgentError, BusyError, ConfigError, SessionError
 from ipyagent.kernel.drivers import Cell, drive_sync
 from ipyagent.kernel.frontend import Frontend, Surface
 from ipyagent.llm.scripted import Scripted
-from ipyagent.magic.plan_commands import check_background, in_its_cell, in_words, run
+from ipyagent.magic.subcommands import check_background, decide_on_plan, in_its_cell, in_words
 from ipyagent.schema import DecidedBy, Decision, Run, RunStatus
 from ipyagent.wiring import RunFunction, runtime
 from planning import PlanLab
@@ -43,7 +43,7 @@ def engine(lab: PlanLab, answer: Answer, cell: Cell, reference: str = "") -> Run
 
 def command(lab: PlanLab, reference: str, answer: Answer) -> str:
     prepare = partial(engine, lab, answer, reference=reference)
-    return run(lab.environment.approvals, reference, answer, lab.session, prepare)
+    return decide_on_plan(lab.environment.approvals, reference, answer, lab.session, prepare)
 
 
 @pytest.mark.spec("P20", "P05")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ipyagent.tools.sandbox import Sandbox, SandboxResult, bubblewrap, detection
+from ipyagent.tools.sandbox import Sandbox, SandboxResult, bubblewrap
 from ipyagent.tools.sandbox.protected_paths import WorkspaceScan
 from ipyagent.tools.workspace import Workspace
 from patience import PATIENCE
@@ -19,7 +19,7 @@ from patience import PATIENCE
 CANARY = "canary-5e1f-outside"
 
 needs_bubblewrap = pytest.mark.skipif(
-    not detection.detect_sandbox().bwrap,
+    not bubblewrap.detect_sandbox().bwrap,
     reason="bubblewrap is not installed (tests/tools/install_bubblewrap.sh)",
 )
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root could do that anyway")
@@ -50,7 +50,7 @@ class Place:
     def bubblewrap(self, without: Iterable[str] = (), extra: Iterable[str] = ()) -> list[str]:
         """The box of a command, weakened by what is left out of it and what is put in."""
         guarded = WorkspaceScan(self.root, frozenset()).run()
-        found = detection.detect_sandbox()
+        found = bubblewrap.detect_sandbox()
         told = less(bubblewrap.build_arguments(str(self.root), guarded, found.options), without)
         return [found.bwrap, *told, *extra, "--"]
 

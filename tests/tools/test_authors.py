@@ -9,7 +9,7 @@ import pytest
 from ipyagent.kernel.cell_notes import CellNote
 from ipyagent.schema import Preview, Run, Step, ToolCall, ToolExecution, ToolResult, VariableChange
 from ipyagent.schema.base import now
-from ipyagent.tools.authors import code_line, find_authors
+from ipyagent.tools.namespace_tools import code_line, find_authors
 
 
 def run(minutes: int, code: str, **change: str) -> Run:

@@ -23,8 +23,7 @@ from ipyagent.schema import Preview, ToolResult
 from ipyagent.tools import file_rendering
 from ipyagent.tools.base import Where
 from ipyagent.tools.file_change import Change
-from ipyagent.tools.file_tools import file_tools
-from ipyagent.tools.search import search_tools
+from ipyagent.tools.file_tools import file_tools, search_tools
 from ipyagent.tools.workspace import Workspace
 
 

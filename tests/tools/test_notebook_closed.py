@@ -12,7 +12,7 @@ from hypothesis import given, settings, strategies as st
 
 from ipyagent.errors import AgentError, PageError, PathValidationError
 from ipyagent.kernel.open_notebooks import OpenNotebooks
-from ipyagent.tools.notebook.notebook_tools import NotebookTools
+from ipyagent.tools.notebook_tools import NotebookTools
 from ipyagent.tools.workspace import Workspace
 
 OUTPUT = {"data": {"text/plain": "7"}, "execution_count": 3, "metadata": {}}

@@ -13,7 +13,7 @@ from ipyagent.agent.approvals import Answer, Approval
 from ipyagent.errors import AgentError, InvalidArgumentsError, PageError
 from ipyagent.kernel.open_notebooks import OpenNotebooks
 from ipyagent.schema import Run, ToolResult, ToolStatus
-from ipyagent.tools.notebook.notebook_tools import NotebookTools
+from ipyagent.tools.notebook_tools import NotebookTools
 from ipyagent.tools.workspace import Workspace
 from open_notebooks import MemoryPage, cell, desktop
 

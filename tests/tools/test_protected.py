@@ -10,8 +10,7 @@ import pytest
 from harness import ALWAYS, Lab, call
 from ipyagent.errors import PathValidationError
 from ipyagent.schema import ToolStatus
-from ipyagent.tools.file_tools import file_tools
-from ipyagent.tools.search import search_tools
+from ipyagent.tools.file_tools import file_tools, search_tools
 from ipyagent.tools.workspace import Workspace
 
 CHANGES = ("write_file", "edit_file", "delete_file")

@@ -27,7 +27,7 @@ from boxes import (
 )
 
 from ipyagent.errors import AgentError
-from ipyagent.tools.sandbox import Sandbox, detection, escape_probe, process, protected_paths
+from ipyagent.tools.sandbox import Sandbox, bubblewrap, escape_probe, process, protected_paths
 from ipyagent.tools.sandbox.protected_paths import WorkspaceScan
 from ipyagent.tools.workspace import Workspace
 from patience import PATIENCE, until
@@ -63,17 +63,17 @@ def test_it_is_there_and_holds(place: Place):
 def test_a_box_with_a_hole_is_not_relied_on(
     monkeypatch: pytest.MonkeyPatch, without: list[str], says: str
 ):
-    whole = detection.bubblewrap.build_arguments
+    whole = bubblewrap.build_arguments
 
     def weaker(*args: object) -> list[str]:
         return less(whole(*args), without)
 
-    monkeypatch.setattr(detection.bubblewrap, "build_arguments", weaker)
-    detection.detect_sandbox.cache_clear()
+    monkeypatch.setattr(bubblewrap, "build_arguments", weaker)
+    bubblewrap.detect_sandbox.cache_clear()
     try:
-        assert detection.detect_sandbox().problem == f"bubblewrap does not hold here ({says})"
+        assert bubblewrap.detect_sandbox().problem == f"bubblewrap does not hold here ({says})"
     finally:
-        detection.detect_sandbox.cache_clear()
+        bubblewrap.detect_sandbox.cache_clear()
 
 
 def test_a_bubblewrap_that_does_not_work_is_not_relied_on(
@@ -82,18 +82,19 @@ def test_a_bubblewrap_that_does_not_work_is_not_relied_on(
     broken = tmp_path / "bwrap"
     broken.write_text("#!/bin/sh\necho bwrap: No permissions to create new namespace >&2\nexit 1\n")
     broken.chmod(0o755)
-    monkeypatch.setattr(detection, "_PATH", str(tmp_path))
-    detection.detect_sandbox.cache_clear()
+    monkeypatch.setattr(bubblewrap, "_PATH", str(tmp_path))
+    bubblewrap.detect_sandbox.cache_clear()
     try:
         said = "bubblewrap does not work here (bwrap: No permissions to create new namespace)"
-        assert detection.detect_sandbox().problem == said
+        assert bubblewrap.detect_sandbox().problem == said
         broken.unlink()
-        detection.detect_sandbox.cache_clear()
+        bubblewrap.detect_sandbox.cache_clear()
         assert (
-            detection.detect_sandbox().problem == "bubblewrap is not installed (package bubblewrap)"
+            bubblewrap.detect_sandbox().problem
+            == "bubblewrap is not installed (package bubblewrap)"
         )
     finally:
-        detection.detect_sandbox.cache_clear()
+        bubblewrap.detect_sandbox.cache_clear()
 
 
 WRITE = "import sys; open(sys.argv[1], 'w').write('x')"

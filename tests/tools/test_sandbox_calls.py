@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from boxes import Place, needs_bubblewrap, place_in, printed
 
-from ipyagent.tools.sandbox import detection, seccomp
+from ipyagent.tools.sandbox import bubblewrap, seccomp
 
 pytestmark = pytest.mark.spec("M27")
 
@@ -188,6 +188,6 @@ async def test_a_box_that_cannot_filter_says_so_and_is_used(
     place: Place, monkeypatch: pytest.MonkeyPatch, program: bytes
 ):
     monkeypatch.setattr(seccomp, "build_filter", lambda: program)
-    found = detection.detect_sandbox.__wrapped__()
+    found = bubblewrap.detect_sandbox.__wrapped__()
     assert (found.problem, found.seccomp_filter) == (None, b"")
     assert "filter" in (found.unfiltered_reason or "")

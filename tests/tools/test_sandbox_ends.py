@@ -15,7 +15,7 @@ import pytest
 from boxes import Place, alive, place_in, printed
 
 from ipyagent.errors import AgentError
-from ipyagent.tools.sandbox import detection, process, supervisor
+from ipyagent.tools.sandbox import bubblewrap, process, supervisor
 from ipyagent.tools.sandbox.process import MAX_HEAD, BoundedOutput
 from ipyagent.tools.scripts import build_result
 from patience import PATIENCE, until
@@ -28,9 +28,9 @@ def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
     """A workspace whose commands are boxed, and one whose commands are not."""
     if request.param == "bare":
         monkeypatch.setattr(
-            detection, "detect_sandbox", lambda: detection.SandboxSupport(problem="a test")
+            bubblewrap, "detect_sandbox", lambda: bubblewrap.SandboxSupport(problem="a test")
         )
-    elif not detection.detect_sandbox().bwrap:
+    elif not bubblewrap.detect_sandbox().bwrap:
         pytest.skip("bubblewrap is not installed")
     return place_in(tmp_path)
 
@@ -231,7 +231,7 @@ async def test_a_keeper_that_is_killed_does_not_hold_up_the_call(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(
-        detection, "detect_sandbox", lambda: detection.SandboxSupport(problem="a test")
+        bubblewrap, "detect_sandbox", lambda: bubblewrap.SandboxSupport(problem="a test")
     )
     mark = f"3{time.monotonic_ns()}"
     place = place_in(tmp_path)
@@ -245,7 +245,7 @@ async def test_a_keeper_that_is_stopped_does_its_work_all_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, naive: bool
 ):
     monkeypatch.setattr(
-        detection, "detect_sandbox", lambda: detection.SandboxSupport(problem="a test")
+        bubblewrap, "detect_sandbox", lambda: bubblewrap.SandboxSupport(problem="a test")
     )
     if naive:
         monkeypatch.setattr(process, "_STOP_SECONDS", 0.5)

@@ -16,7 +16,7 @@ from ipyagent.errors import AgentError, InvalidArgumentsError
 from ipyagent.schema import PythonScript, ToolResult
 from ipyagent.tools.base import Tool
 from ipyagent.tools.result_conversion import OutputStore
-from ipyagent.tools.sandbox import Sandbox, detection
+from ipyagent.tools.sandbox import Sandbox, bubblewrap
 from ipyagent.tools.scripts import ScriptRunner, ScriptStore
 from ipyagent.tools.workspace import Workspace
 from patience import until
@@ -231,9 +231,9 @@ def test_sensitive_but_asked_about_each_time_only_outside_of_a_box(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(
-        detection,
+        bubblewrap,
         "detect_sandbox",
-        lambda: detection.SandboxSupport(problem="bubblewrap is not installed"),
+        lambda: bubblewrap.SandboxSupport(problem="bubblewrap is not installed"),
     )
     tool = tool_of(lab.environment.workspace)
     assert (tool.sensitive, tool.can_reach_out()) == (True, True)

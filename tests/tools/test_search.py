@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from ipyagent.errors import AgentError, InvalidArgumentsError, PathTraversalError
-from ipyagent.tools import search
+from ipyagent.tools import file_tools
 from ipyagent.tools.base import Where
+from ipyagent.tools.file_tools import FilePattern, search_tools
 from ipyagent.tools.path_rules import WalkBudget
-from ipyagent.tools.search import FilePattern, search_tools
 from ipyagent.tools.workspace import Workspace
 
 
@@ -100,7 +100,7 @@ def test_many_matches_are_capped_and_long_lines_shortened(
 ) -> None:
     (tmp_path / "many.txt").write_text("needle\n" * 10_000)
     lines = find("needle").splitlines()
-    assert len(lines) == search.MAX_MATCHES + 1
+    assert len(lines) == file_tools.MAX_MATCHES + 1
     assert lines[-1] == "… more than 200 matches; narrow query, path or pattern"
     (tmp_path / "long.txt").write_text("x" * 1_000_000 + "nadel" + "y" * 1_000_000)
     answer = find("nadel")
@@ -111,7 +111,7 @@ def test_many_matches_are_capped_and_long_lines_shortened(
 def test_a_search_that_takes_too_long_stops_and_says_so(
     find: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(search, "WalkBudget", lambda: WalkBudget(entries=1))
+    monkeypatch.setattr(file_tools, "WalkBudget", lambda: WalkBudget(entries=1))
     answer = find("os")
     assert answer.endswith("… stopped early, there is too much to search; narrow path or pattern")
 

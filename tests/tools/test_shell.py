@@ -14,7 +14,7 @@ from ipyagent.errors import AgentError, InvalidArgumentsError
 from ipyagent.schema import ToolResult, ToolStatus
 from ipyagent.tools.base import Tool, Where
 from ipyagent.tools.result_conversion import OutputStore
-from ipyagent.tools.sandbox import Sandbox, detection, process
+from ipyagent.tools.sandbox import Sandbox, bubblewrap, process
 from ipyagent.tools.scripts import shell_tools
 from ipyagent.tools.workspace import Workspace
 from patience import until
@@ -39,7 +39,9 @@ async def run(tool: Tool, command: str, **more: Any) -> ToolResult:
 def bare(monkeypatch: pytest.MonkeyPatch) -> None:
     """A system without bubblewrap."""
     why = "bubblewrap is not installed (package bubblewrap)"
-    monkeypatch.setattr(detection, "detect_sandbox", lambda: detection.SandboxSupport(problem=why))
+    monkeypatch.setattr(
+        bubblewrap, "detect_sandbox", lambda: bubblewrap.SandboxSupport(problem=why)
+    )
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from test_file_tools import Hands
 
 from ipyagent.errors import AgentError, InvalidArgumentsError, PathValidationError
 from ipyagent.tools.file_change import Change
-from ipyagent.tools.search import SearchTool
+from ipyagent.tools.file_tools import SearchTool
 from ipyagent.tools.text_encoding import (
     MIXED,
     decode_file,

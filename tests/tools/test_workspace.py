@@ -20,10 +20,9 @@ import pytest
 
 from ipyagent.errors import AgentError, ConfigError, PathTraversalError, PathValidationError
 from ipyagent.tools import safe_open
-from ipyagent.tools.file_tools import file_tools
+from ipyagent.tools.file_tools import file_tools, search_tools
 from ipyagent.tools.path_rules import WalkBudget
 from ipyagent.tools.safe_open import Opener, choose_opener, open_by_walking, open_with_openat2
-from ipyagent.tools.search import search_tools
 from ipyagent.tools.workspace import Workspace
 from patience import PATIENCE
 from sampling import sample

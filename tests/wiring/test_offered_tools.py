@@ -14,9 +14,9 @@ from ipyagent.config import Config, Layer, resolve_config
 from ipyagent.kernel.open_notebooks import OpenNotebooks
 from ipyagent.schema import ToolDefinition
 from ipyagent.tools.base import tool
-from ipyagent.tools.notebook.notebook_tools import RunCellTool
+from ipyagent.tools.notebook_tools import RunCellTool
 from ipyagent.tools.tracked_namespace import TrackedNamespace
-from ipyagent.wiring.offered_tools import CORE, SMALL, Occasion, offer_tools
+from ipyagent.wiring.toolset import CORE, SMALL, Occasion, offer_tools
 
 # Another release of one of them must not change what is counted.
 INSTALLED = (

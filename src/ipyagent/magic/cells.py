@@ -12,7 +12,7 @@ from ipyagent.kernel.drivers import Cell, comm_status, drive_async, drive_sync
 from ipyagent.kernel.frontend import detect, running_shell
 from ipyagent.magic.notebook import Notebook, notebook
 from ipyagent.magic.options import USAGE, Options, parse
-from ipyagent.magic.plan_commands import check_background, in_words
+from ipyagent.magic.subcommands import check_background, in_words
 from ipyagent.schema import Outcome, Run, RunStatus
 from ipyagent.ui.views import SilentView, show_run, view_for
 from ipyagent.wiring import (

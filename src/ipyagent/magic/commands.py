@@ -13,19 +13,15 @@ from ipyagent.kernel.drivers import Cell
 from ipyagent.kernel.engine_thread import EngineThread
 from ipyagent.kernel.frontend import detect
 from ipyagent.llm.destinations import BUILT_IN
-from ipyagent.magic import (
-    plan_commands,
-    status,
-    subcommands,
-)
+from ipyagent.magic import status, subcommands
+from ipyagent.magic.entry import state_of
 from ipyagent.magic.notebook import Notebook, notebook
 from ipyagent.magic.options import HELP_AT, USAGE, find_near, options_help
-from ipyagent.magic.shell_state import state_of
 from ipyagent.phrases import ellipsize, first_line, limit_lines, plural
 from ipyagent.plaintext import visible
 from ipyagent.schema import DecidedBy, Decision, Run, Skill, TokenUsage, ToolExecution
 from ipyagent.services.skills import Skills, personal_folder
-from ipyagent.tools.authors import find_authors
+from ipyagent.tools.namespace_tools import find_authors
 from ipyagent.tools.path_rules import SKILLS
 from ipyagent.ui.views import show_run, view_for
 from ipyagent.wiring import RunFactory, RunFunction, RunRequest
@@ -239,7 +235,7 @@ def _approve(book: Notebook, rest: str) -> str:
     words = [word for word in rest.split() if word != BACKGROUND]
     background = len(words) < len(rest.split())
     if background:
-        plan_commands.check_background(detect(book.shell))
+        subcommands.check_background(detect(book.shell))
     answer = Answer(Decision.APPROVED, DecidedBy.MAGIC)
     return _decide(book, " ".join(words), answer, background=background)
 
@@ -292,7 +288,7 @@ def _decide_on_plan(
         return runs.build_decision(request, answer, reference)
 
     approvals = book.environment.approvals
-    return plan_commands.run(approvals, reference, answer, session, prepare)
+    return subcommands.decide_on_plan(approvals, reference, answer, session, prepare)
 
 
 def _is_question(approval: Approval) -> bool:
@@ -325,7 +321,7 @@ COMMANDS: dict[str, Command] = {
     "approve": _approve,
     "deny": _deny,
     "say": _say,
-    "stop": plan_commands.stop,
+    "stop": subcommands.stop_plan,
     "session": subcommands.session,
     "mcp": subcommands.mcp,
     "api": subcommands.api,

@@ -1,6 +1,8 @@
-"""The entry of an agent cell: failures before there is a run end in one clear line.
+"""The entry of an agent cell, and the state of the extension in its shell.
 
-If ipyagent's own modules cannot be imported, it tells what to install.
+Failures before there is a run end in one clear line. If ipyagent's own modules cannot be imported,
+it names what to install. The state is in `shell.meta`, which IPython leaves to extensions, by its
+class, so that modules that are imported again find nothing.
 """
 
 from __future__ import annotations
@@ -20,13 +22,57 @@ from IPython.core.getipython import get_ipython
 from ipyagent.errors import (
     AgentError,
     AgentInterrupted,
+    ConfigError,
     InstallationError,
     describe_error,
     descriptor_advice,
     lacks_descriptors,
 )
+from ipyagent.imports import working_folder
+from ipyagent.kernel.cell_notes import CellNotes
 from ipyagent.kernel.drivers import STOPPED, Cell, stoppable
-from ipyagent.magic.shell_state import state_of
+from ipyagent.kernel.protocols import Shell
+
+NOT_LOADED = (
+    "the extension is not loaded any more: ipyagent's modules were taken out of sys.modules. "
+    "`%reload_ext ipyagent` loads them again; restarting the kernel does as well"
+)
+
+NO_FOLDER = (
+    "the folder that this kernel works in is not there any more. Make it again, or go to another "
+    "one with `%cd FOLDER`, and run this cell again"
+)
+
+
+class ShellState:
+    """The parts of a loaded extension that its cells use."""
+
+    imported: Future[None]
+    """The import of what cells need, in the background."""
+
+    def __init__(self, shell: Shell) -> None:
+        self.shell = shell
+        self.folder = working_folder()
+        self.notes = CellNotes(shell)
+        """The notes of what the user's own cells changed."""
+        self.cell_lock = threading.Lock()
+        """Held while a cell is running, and while a page's request needs the variables."""
+
+    @property
+    def home(self) -> Path:
+        """The folder in which the kernel was when the extension was loaded."""
+        self.folder = self.folder or working_folder()
+        if self.folder is None:
+            raise ConfigError(NO_FOLDER)
+        return self.folder
+
+
+def state_of(shell: Shell) -> ShellState:
+    """Return the state of the extension in a shell; raises ConfigError if it is not loaded."""
+    state: ShellState | None = shell.meta.get(ShellState)
+    if state is None:
+        raise ConfigError(NOT_LOADED)
+    return state
 
 
 def import_or_explain(name: str) -> ModuleType:
@@ -138,4 +184,4 @@ def _import_all(imported: Future[None], home: Path | None) -> None:
         finally:
             imported.set_result(None)
         import_or_explain(_COMPLETION)
-        import_or_explain("ipyagent.magic.notebook_settings").NotebookSettings(home).prepare_model()
+        import_or_explain("ipyagent.magic.notebook_sessions").NotebookSettings(home).prepare_model()

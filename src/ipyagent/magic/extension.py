@@ -27,8 +27,7 @@ from ipyagent.errors import InstallationError
 from ipyagent.kernel.pages import Pages
 from ipyagent.kernel.protocols import Shell, kernel_of
 from ipyagent.magic import entry
-from ipyagent.magic.entry import import_or_explain
-from ipyagent.magic.shell_state import ShellState
+from ipyagent.magic.entry import ShellState, import_or_explain
 from ipyagent.ui import ipython_display
 
 log = logging.getLogger("ipyagent")

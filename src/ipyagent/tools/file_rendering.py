@@ -10,7 +10,7 @@ from ipyagent.errors import InvalidArgumentsError, PathValidationError
 from ipyagent.phrases import human_size
 from ipyagent.plaintext import spell
 from ipyagent.schema import ImageContent, ToolResult
-from ipyagent.tools.notebook.notebook_file import render_saved
+from ipyagent.tools.notebook_file import render_saved
 from ipyagent.tools.tables.delimited import CELL, ENDINGS, shorten_cells
 from ipyagent.tools.text_encoding import (
     BOM,

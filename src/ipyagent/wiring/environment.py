@@ -28,8 +28,8 @@ from ipyagent.plaintext import spell
 from ipyagent.services.mcp.sources import NamedServers, ServerSources
 from ipyagent.services.openapi import has_services
 from ipyagent.tools.base import Tool
-from ipyagent.tools.notebook.notebook_file import CellChange
-from ipyagent.tools.notebook.notebook_tools import NotebookTools
+from ipyagent.tools.notebook_file import CellChange
+from ipyagent.tools.notebook_tools import NotebookTools
 from ipyagent.tools.tables.inspect import describe_table, find_named_tables, list_tables
 from ipyagent.tools.tables.sample import GLANCE, MOST_BYTES, NotTableError
 from ipyagent.tools.workspace import Workspace

@@ -55,14 +55,14 @@ from ipyagent.tools.text_encoding import decode_utf8
 from ipyagent.tools.workspace import Workspace
 from ipyagent.ui.views import View
 from ipyagent.wiring.environment import Environment
-from ipyagent.wiring.offered_tools import (
+from ipyagent.wiring.runtime import runtime
+from ipyagent.wiring.toolset import (
     SHORT_RESULT,
     Occasion,
     describe_small_set,
     offer_tools,
     wants_small_set,
 )
-from ipyagent.wiring.runtime import runtime
 
 
 @dataclass(frozen=True)

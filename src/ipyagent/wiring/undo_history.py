@@ -14,7 +14,7 @@ from ipyagent.agent.session.session import Session
 from ipyagent.kernel.describe.safe_inspect import one_line
 from ipyagent.kernel.namespace import Namespace
 from ipyagent.schema import Event, FileChange, Run, RunState, ToolExecution, ToolFinished
-from ipyagent.tools.notebook.notebook_file import CellChange
+from ipyagent.tools.notebook_file import CellChange
 
 if TYPE_CHECKING:
     from ipyagent.kernel.variables.checkpoint import VariableCheckpoint

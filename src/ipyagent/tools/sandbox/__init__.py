@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ipyagent.errors import AgentError
-from ipyagent.tools.sandbox import bubblewrap, detection, process
+from ipyagent.tools.sandbox import bubblewrap, process
 from ipyagent.tools.sandbox.process import ProcessOutcome
 from ipyagent.tools.sandbox.protected_paths import ProtectedPaths, WorkspaceScan, undo_harm
 from ipyagent.tools.workspace import Workspace
@@ -38,7 +38,7 @@ class Sandbox:
         root = self._root
         if any(f"{taken}/".startswith(f"{root.rstrip('/')}/") for taken in _SYSTEM_FOLDERS):
             return f"{root} belongs to the system, so it cannot be the workspace of a sandbox"
-        return detection.detect_sandbox().problem
+        return bubblewrap.detect_sandbox().problem
 
     @property
     def available(self) -> bool:
@@ -48,7 +48,7 @@ class Sandbox:
     @property
     def unfiltered_reason(self) -> str | None:
         """Why the sandbox does not filter system calls; None: it does, or there is no sandbox."""
-        return detection.detect_sandbox().unfiltered_reason if self.available else None
+        return bubblewrap.detect_sandbox().unfiltered_reason if self.available else None
 
     async def run(
         self, command: Sequence[str], *, seconds: float, readable_state: Sequence[str] = ()
@@ -78,7 +78,7 @@ class Sandbox:
                 root,
                 sandboxed=True,
                 seconds=seconds,
-                seccomp_filter=detection.detect_sandbox().seccomp_filter,
+                seccomp_filter=bubblewrap.detect_sandbox().seccomp_filter,
             )
         finally:  # also if the run is stopped
             notes = await asyncio.to_thread(self._clean_up, before)
@@ -97,7 +97,7 @@ class Sandbox:
     def _bubblewrap_command(
         self, command: Sequence[str], guarded: ProtectedPaths, shows: Sequence[str]
     ) -> list[str]:
-        support = detection.detect_sandbox()
+        support = bubblewrap.detect_sandbox()
         arguments = bubblewrap.build_arguments(self._root, guarded, support.options, shows)
         return [support.bwrap, *arguments, "--", *command]
 

@@ -6,15 +6,13 @@ import ast
 import re
 from collections.abc import Iterable, Mapping
 
-from ipyagent.tools.static_analysis import library_tables, text_rules
+from ipyagent.tools.static_analysis import effects, name_origins
 from ipyagent.tools.static_analysis.effects import (
     NETWORK,
     READS,
     UNKNOWN_EFFECTS,
     WRITES,
     Effects,
-)
-from ipyagent.tools.static_analysis.library_tables import (
     called_name,
     keyword_values,
     kinds_touched_by,
@@ -141,7 +139,7 @@ class _CodeVisitor(ast.NodeVisitor):
         if isinstance(node.value, str):
             if _HIDDEN_NAME.search(node.value) and node.value not in _DUNDERS | {"__main__"}:
                 self.add([UNKNOWN_EFFECTS], node)
-            if text_rules.SETTINGS.search(node.value):
+            if name_origins.SETTINGS.search(node.value):
                 self.add([UNKNOWN_EFFECTS], node)
             if self._by_name:
                 self.add(kinds_touched_by(node.value), node)
@@ -159,11 +157,11 @@ class _CodeVisitor(ast.NodeVisitor):
                 self._judge_texts(origin, node)
         self._judge_callee(node)
         name = called_name(node.func)
-        if takes_code(node) or name == "set_usetex" or text_rules.starts_latex(node):
+        if takes_code(node) or name == "set_usetex" or name_origins.starts_latex(node):
             self.add([UNKNOWN_EFFECTS], node)
-        if name in library_tables.CALLS and isinstance(node.func, ast.Attribute):
+        if name in effects.CALLS and isinstance(node.func, ast.Attribute):
             self._judge_expression(node)
-        if name in library_tables.FUNCTIONS_BY_NAME:
+        if name in effects.FUNCTIONS_BY_NAME:
             self._judge_dispatch(node)
         if reads_input(name):
             self._judge_input(node)
@@ -172,7 +170,7 @@ class _CodeVisitor(ast.NodeVisitor):
             self._visit_arguments(node)  # judged above, by their arguments
             return
         given = node.args or any(k.arg in {None, *_OUTPUTS} for k in node.keywords)
-        if name in library_tables.TO_TEXT and not given:
+        if name in effects.TO_TEXT and not given:
             self.visit(node.func.value) if isinstance(node.func, ast.Attribute) else None
             self._visit_arguments(node)
             return
@@ -194,23 +192,19 @@ class _CodeVisitor(ast.NodeVisitor):
         parts = name.split(".")
         prefixes = [".".join(parts[: n + 1]) for n in range(len(parts))]
         for prefix in prefixes:
-            self.add(library_tables.NAMES.get(prefix, ()), node)
+            self.add(effects.NAMES.get(prefix, ()), node)
         root, last = parts[0], parts[-1]
         if root == "builtins":
             return self._judge_builtin(last, node)
-        if (
-            name in library_tables.HARMLESS
-            or name in _LISTED_ONLY
-            or name.startswith("urllib.parse")
-        ):
+        if name in effects.HARMLESS or name in _LISTED_ONLY or name.startswith("urllib.parse"):
             return None
-        if root in library_tables.MODULES:
-            return self.add([library_tables.MODULES[root]], node)
+        if root in effects.MODULES:
+            return self.add([effects.MODULES[root]], node)
         if root in _LISTED_ONLY:
-            if not any(prefix in library_tables.NAMES for prefix in prefixes):
+            if not any(prefix in effects.NAMES for prefix in prefixes):
                 self.add([READS if name.startswith("os.path.") else UNKNOWN_EFFECTS], node)
             return None
-        if root not in library_tables.PLAIN and root != "pathlib":
+        if root not in effects.PLAIN and root != "pathlib":
             return self.add([UNKNOWN_EFFECTS], node, f"{root} is not a library that is known here")
         inner = parts[1:]
         if name.startswith("pandas.io.") or any(leads_elsewhere(part) for part in inner):
@@ -220,7 +214,7 @@ class _CodeVisitor(ast.NodeVisitor):
         return None
 
     def _judge_builtin(self, name: str, node: ast.AST) -> None:
-        if name in library_tables.BUILTINS[UNKNOWN_EFFECTS] or name in {"getattr", "hasattr"}:
+        if name in effects.BUILTINS[UNKNOWN_EFFECTS] or name in {"getattr", "hasattr"}:
             self.add([UNKNOWN_EFFECTS], node, name)
         elif name == "open":
             self.add([READS, WRITES], node)
@@ -231,9 +225,9 @@ class _CodeVisitor(ast.NodeVisitor):
         if hidden and not (own and not _HIDDEN_NAME.fullmatch(attr)):
             self.add([UNKNOWN_EFFECTS], node)
         of_path = PATH in bases
-        if of_path and attr in library_tables.PATH_WRITES:
+        if of_path and attr in effects.PATH_WRITES:
             self.add([WRITES], node)
-        elif of_path and attr in library_tables.PATH_READS - {"open"}:
+        elif of_path and attr in effects.PATH_READS - {"open"}:
             self.add([READS], node)
         if not all(map(is_library, bases)):
             self.add(kinds_touched_by(attr), node)
@@ -273,24 +267,28 @@ class _CodeVisitor(ast.NodeVisitor):
         given = [*node.args[:1], *keyword_values(node, "expr")]
         for each in given:
             text = each.value if isinstance(each, ast.Constant) else None
-            if not isinstance(text, str) or not text_rules.is_safe_expression(text):
+            if not isinstance(text, str) or not name_origins.is_safe_expression(text):
                 self.add([UNKNOWN_EFFECTS], node)
-            for name in text_rules.referenced_variables(text) if isinstance(text, str) else ():
+            for name in name_origins.referenced_variables(text) if isinstance(text, str) else ():
                 self.visit(ast.Name(id=name, ctx=ast.Load()))
 
     def _judge_texts(self, function: str, node: ast.Call) -> None:
         """Judge a text that a library runs, shows or fetches."""
         given = [*node.args, *(k.value for k in node.keywords)]
-        if text_rules.is_formula(function) and not all(map(text_rules.is_safe_formula, given[:1])):
+        if name_origins.is_formula(function) and not all(
+            map(name_origins.is_safe_formula, given[:1])
+        ):
             self.add([UNKNOWN_EFFECTS], node)
-        if function in text_rules.MARKUP and not all(map(text_rules.is_safe_markup, node.args[:1])):
+        if function in name_origins.MARKUP and not all(
+            map(name_origins.is_safe_markup, node.args[:1])
+        ):
             self.add([UNKNOWN_EFFECTS], node)
         if function.startswith("IPython.display."):
             self.add([NETWORK] if keyword_values(node, "url") else [], node)
             self.add([READS] if keyword_values(node, "filename") else [], node)
         for each in given:
             if any(
-                text_rules.fetches_address(function, text)
+                name_origins.fetches_address(function, text)
                 for text in self.names.bound_expressions(each)
             ):
                 self.add([NETWORK], node)
