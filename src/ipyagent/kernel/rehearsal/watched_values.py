@@ -22,6 +22,7 @@ import zlib
 from array import array
 from collections import ChainMap, Counter, OrderedDict, UserDict, UserList, defaultdict, deque
 from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
 from contextvars import ContextVar
 from typing import Any
 
@@ -337,14 +338,15 @@ def _capture_table(value: Any) -> State | None:
 
 
 def _capture_columns(value: object) -> TableCapture:
-    """Return the state of a table as a snapshot keeps it; raises TooMuchError."""
-    try:
+    """Return the state of a table as a snapshot keeps it; raises TooMuchError.
+
+    So does a column of a type that another library, or the notebook, does not define wholly.
+    """
+    with suppress(Exception):
         found = capture(value, Allowance(_UNLIMITED, _UNLIMITED))
-    except Exception:  # a column of another library's type
-        raise TooMuchError from None
-    if not isinstance(found, TableCapture):
-        raise TooMuchError
-    return found
+        if isinstance(found, TableCapture) and not found.is_changed(value):
+            return found
+    raise TooMuchError
 
 
 def _read_mapping(value: Mapping[object, object]) -> list[object]:
