@@ -86,7 +86,8 @@ class Attempts:
         self._hidden_modules = frozenset(name.partition(".")[0] for name in names)
         self._home = os.path.expanduser("~")  # noqa: PTH111
         self._root = confinement.root
-        self._sources: list[str] = []
+        self._loaded = 0
+        """Modules that were loaded before the code ran: they come first."""
         self._alike: tuple[str, ...] = (_UNWRITTEN, f"{CACHE}/")
         own = (self._root, TEMPORARY, SHARED, "/proc/self", "/proc/thread-self")
         self._has_own_files = confinement.way == "namespaces"
@@ -108,10 +109,7 @@ class Attempts:
         os.statvfs = self._with_check(os.statvfs, "asks how much space there is")
         builtins.input = self._refuse_input
         sys.meta_path.insert(0, self)
-        # Not by their own code, which may load more of them.
-        modules = [each for each in sys.modules.values() if issubclass(type(each), ModuleType)]
-        parts = (ModuleType.__getattribute__(each, "__dict__") for each in modules)
-        self._sources = [str(each.get("__file__")) for each in parts]
+        self._loaded = len(sys.modules)
         self._watch_variables()
 
     @contextlib.contextmanager
@@ -172,11 +170,17 @@ class Attempts:
         frame = _find_caller()
         file = frame and frame.f_code.co_filename
         if frame and frame.f_code in _OF_SOURCES and isinstance(path, str):
-            return any(is_in(each, path) for each in self._sources)
+            return any(is_in(each, path) for each in self._list_sources())
         if file == importlib.metadata.__file__:
             names = self._hidden_folders.get(path, ()) if isinstance(path, str) else ()
             return not any(name.endswith(_DISTRIBUTIONS) for name in names)
         return file in finders
+
+    def _list_sources(self) -> Iterator[str]:
+        """Yield the files of the modules that were loaded before the code ran."""
+        for each in [*sys.modules.values()][: self._loaded]:
+            if issubclass(type(each), ModuleType):  # not by their own code, which may load more
+                yield str(ModuleType.__getattribute__(each, "__dict__").get("__file__"))
 
     def _check_path(
         self, path: object, *, creates: bool = False, lists: bool = False, writes: bool = False

@@ -103,13 +103,13 @@ def _mount_facts() -> None:
         Path(path).mkdir(parents=True)
     try:
         calls.mount("proc", whole, "proc", _SAFE)
+        _seal(whole)
     except PermissionError:
         return  # a container that hides a part of /proc: then there is none
     for path in (*OWN_FACTS, *_FACTS):
         source, target = Path(f"{_SCRATCH}{path}"), Path(f"{_NEW}{path}")
         target.mkdir() if source.is_dir() else target.touch()
-        calls.mount(str(source), str(target), flags=calls.BIND)
-        _seal(str(target))
+        calls.mount(str(source), str(target), flags=calls.BIND)  # sealed as well
     for name in ("1", "thread-self"):
         Path(f"{_NEW}/proc/{name}").symlink_to("self")
 

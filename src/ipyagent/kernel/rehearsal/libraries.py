@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib.abc import MetaPathFinder
 from importlib.machinery import BuiltinImporter, FrozenImporter, ModuleSpec, PathFinder
+from multiprocessing.context import BaseContext
 from pathlib import Path
 from typing import Any
 
@@ -137,8 +138,6 @@ def prepare_libraries() -> None:
     for path in {*_OPENMP.findall(read_mappings())} if used else ():
         with contextlib.suppress(OSError, AttributeError):
             ctypes.CDLL(path).omp_set_num_threads(1)  # its threads are gone: it would wait for them
-    from multiprocessing.context import BaseContext  # pools of threads use it
-
     locks: Any = BaseContext  # those of processes are files
     locks.Lock, locks.RLock = staticmethod(threading.Lock), staticmethod(threading.RLock)
     pools: Any = ThreadPoolExecutor
