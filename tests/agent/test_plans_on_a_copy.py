@@ -77,6 +77,12 @@ def test_a_step_is_tried_on_top_of_those_before_it(tmp_path: Path) -> None:
     assert children() == before
 
 
+def test_a_step_finds_what_a_loop_of_an_earlier_one_has_bound(tmp_path: Path) -> None:
+    lab = Lab(tmp_path, {"n": 0, "kept": []})
+    plan = propose(lab, python("for n in [1, 2]: pass"), python("kept.append(n)\nprint(kept)"))
+    assert plan.rehearsals[1].result.output.strip() == "[2]"
+
+
 def test_files_of_earlier_steps_are_there_and_told_of_once(tmp_path: Path) -> None:
     lab = Lab(tmp_path)
     write = f"from pathlib import Path\nhere = Path({str(tmp_path)!r})\n"

@@ -204,6 +204,7 @@ class CodeRehearser:
         self, codes: Sequence[str], confinement: Confinement, context: RehearsalContext
     ) -> Rehearsing:
         namespace, limits = self._namespace.plain, context.limits
+        limits = replace(limits, seconds=limits.seconds * len(codes))
         if any(uses_polars(code, namespace.bindings()) for code in codes):
             raise NotRehearsedError("polars does not survive a fork")
         return start_rehearsal(namespace, codes, confinement, limits, context.forget)

@@ -46,8 +46,7 @@ def start_rehearsal(
 ) -> Rehearsing:
     """Start a rehearsal of codes, each on top of those before, on the kernel's main thread.
 
-    Only the data of a single one can be adopted. On the copy, `forget` empties our own objects that
-    hold keys.
+    On the copy, `forget` empties our own objects that hold keys.
     """
     attempts, own = Attempts(confinement), namespace.own.names(namespace.bindings())
 
@@ -78,7 +77,6 @@ def _perform(namespace: Namespace, code: str, attempts: Attempts, own: Collectio
     # The kernel has no state of a library that only the code has loaded.
     known = {name: each for name, each in read_random_states(bindings).items() if name in states}
     adoption, buffers = effects.write_data(known, states)
-    effects.take_back_loops(bindings)
     return {
         "adoption": adoption,
         "left": effects.left,

@@ -12,7 +12,7 @@ import io
 import pickle
 import re
 import sys
-from collections.abc import Collection, Iterator, Mapping, MutableMapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from types import BuiltinFunctionType, FrameType, FunctionType, ModuleType
 from typing import Any, Literal
@@ -59,6 +59,7 @@ _SQL = re.compile(
 )
 """Statements for a database that change it, or its connection."""
 _READS = re.compile(r"['\"]+\s*(select|with|show|describe|explain|from)\b", re.IGNORECASE)
+"""Texts in code that are statements which only read a database."""
 _RESOLVED = (ModuleType, FunctionType, BuiltinFunctionType, type)
 
 
@@ -88,7 +89,7 @@ class VariableEffects:
         self.resolved: list[str] = []
         """New names of modules, functions and classes, which the kernel resolves by the code."""
         self.left: list[str] = []
-        """What stays on the copy, in words."""
+        """The rest, in words: it stays on the copy."""
 
     def compare(self, bindings: Mapping[str, object], result: ToolResult) -> None:
         """Find out what is different after the code; raises OSError."""
@@ -166,13 +167,6 @@ class VariableEffects:
             value = self.before[name]
             if is_a(value, io.IOBase) and not _can_flush(value):
                 yield f"writes to the open file {name}"
-
-    def take_back_loops(self, bindings: MutableMapping[str, object]) -> None:
-        """Give names that only loops bound what they hold in the kernel.
-
-        What refers to a name there must be the same.
-        """
-        bindings.update({name: self.before[name] for name in self.again})
 
     def _leave(self, name: str) -> None:
         self.left.append(f"{name} ({type_name(type(self._after[name]))})")
