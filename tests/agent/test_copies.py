@@ -11,8 +11,8 @@ import pytest
 
 from harness import NO, YES, Lab
 from ipyagent.kernel.rehearsal.adoption import read_random_states, restore_random_states
-from ipyagent.kernel.rehearsal.attempts import REACHES
 from ipyagent.schema import DecidedBy, RehearsalOutcome, Run, ToolStatus
+from ipyagent.tools.reports import REACHES
 from rehearsal_trial import play
 
 # The process that runs the tests is what is forked: other tests would leave threads in it.

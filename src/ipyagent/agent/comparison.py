@@ -7,7 +7,6 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import PurePath
 
-from ipyagent.kernel.rehearsal.attempts import CHANGES
 from ipyagent.kernel.rehearsal.performance import MOST_FILES as MOST_REHEARSED
 from ipyagent.kernel.surroundings import MOST_FILES, Surroundings
 from ipyagent.phrases import ellipsize
@@ -16,7 +15,7 @@ from ipyagent.schema import Rehearsal, RehearsalOutcome, ToolResult, VariableCha
 from ipyagent.tools.base import Tool
 
 DIFFERS = "not as rehearsed: "
-_LISTED, _LENGTH = 10, 100
+_LISTED, _LENGTH = 10, 200
 """Differences that are listed, of each kind, and characters of one."""
 
 
@@ -43,7 +42,7 @@ class Comparison:
     async def compare(self, result: ToolResult) -> Rehearsal:
         """Return the rehearsal that says how the call differed from it."""
         after = await _observe(self.root, self.threads)
-        text = _compare(self.rehearsal, result, self.before, after, self.root)
+        text = _compare(self.rehearsal, result, self.before, after)
         return self.rehearsal.model_copy(update={"compared": text})
 
 
@@ -52,7 +51,7 @@ async def _observe(root: str, threads: Executor) -> Surroundings:
 
 
 def _compare(
-    rehearsal: Rehearsal, result: ToolResult, before: Surroundings, after: Surroundings, root: str
+    rehearsal: Rehearsal, result: ToolResult, before: Surroundings, after: Surroundings
 ) -> str:
     """Return "as rehearsed", with what was compared, or how the call differed."""
     shown, done = (
@@ -67,7 +66,7 @@ def _compare(
         compared += f"; files not compared: more than {MOST_FILES:,}"
     else:
         compared = f"workspace files, {compared}"
-        files = _list_files(rehearsal, before, after, root)
+        files = _list_files(rehearsal, before, after)
         also += files[0]
         missing += files[1]
     settings = [*after.list_settings(before)]
@@ -83,20 +82,17 @@ def _name(change: VariableChange) -> str:
 
 
 def _list_files(
-    rehearsal: Rehearsal, before: Surroundings, after: Surroundings, root: str
+    rehearsal: Rehearsal, before: Surroundings, after: Surroundings
 ) -> tuple[list[str], list[str]]:
     """Return the files that were changed and not shown, and the other way around."""
     inside = [each for each in rehearsal.files if not PurePath(each.path).is_absolute()]
     shown = {(each.path.rstrip("/"), each.change) for each in inside}
     gone = {path for path, change in shown if change == "deleted"}
-    # Where nothing can be written on the copy, it says what it was about to.
-    named = {text.removeprefix(f"{CHANGES}{root}/") for text in rehearsal.texts}
     done = {*after.list_files(before)}
     also = [
         (path, change)
         for path, change in sorted(done - shown)
-        if path not in named
-        and not (change == "deleted" and gone & {*map(str, PurePath(path).parents)})
+        if not (change == "deleted" and gone & {*map(str, PurePath(path).parents)})
     ]
     return [_verb(*each) for each in also], [_verb(*each) for each in sorted(shown - done)]
 

@@ -171,7 +171,7 @@ class CodeRehearser:
         python = namespace.as_python(code)
         judged = judge_report(report, buffers, self._workspace, python, bindings, own, sees)
         left = self._namespace.left
-        left |= {each.partition(" ")[0] for each in judged.rehearsal.left}
+        left |= judged.left
         error = (judged.result and judged.result.error) or ""
         missing = [name for name in left if f"NameError: name '{name}' is not defined" in error]
         if judged.result is None or not missing:

@@ -80,6 +80,8 @@ class Rehearsed:
     """Charts for the page, drawn from data alone."""
     has_failed: bool = False
     """True if the code raised."""
+    left: frozenset[str] = frozenset()
+    """Variables that stay on the copy."""
 
     def as_asked(self) -> Rehearsed:
         """Return it as a question about new variables shows it, if there are any."""

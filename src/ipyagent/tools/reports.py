@@ -29,7 +29,6 @@ from ipyagent.kernel.images import as_image
 from ipyagent.kernel.page_bundles import PageBundle
 from ipyagent.kernel.protocols import Variables
 from ipyagent.kernel.rehearsal.adoption import is_in_text, is_random_state, resolve_names
-from ipyagent.kernel.rehearsal.attempts import CHANGES, REACHES
 from ipyagent.kernel.rehearsal.libraries import load_libraries
 from ipyagent.kernel.rehearsal.performance import digest_file
 from ipyagent.kernel.rehearsal.plain_cells import NotPlainError
@@ -55,6 +54,7 @@ _SHOWN = frozenset({"text/html", "text/markdown", "text/latex", "image/svg+xml"}
     "application/json",
     "text/plain",
 }
+REACHES = "reaches for what is hidden from it: "
 UNKEPT = "(Tried on a copy of the kernel: nothing that it did before the error was kept.)"
 
 
@@ -88,84 +88,104 @@ def judge_report(
     `sees` tells of a path whether the code saw it as it is.
     """
     try:
+        found, result, is_isolated = _read_report(report, workspace)
         charts = tuple(as_chart(each) for each in report["charts"][:_DISPLAYS])
-        result = _read_result(report["result"], has_charts=bool(charts))
-        attempts = [each for each in map(str, report["attempts"]) if _makes_difference(each)]
-        unclear = report["unclear"]
-        found = Rehearsal(
-            outcome=RehearsalOutcome.CHANGES,
-            variables=tuple(_read_variables(report["variables"])),
-            files=tuple(_read_files(report["files"], workspace)),
-            result=result,
-            texts=tuple(str(each)[:_TEXT] for each in (*unclear[:_TEXTS], *attempts[:_TEXTS])),
-            left=tuple(str(each)[:_TEXT] for each in report["left"][:_TEXTS]),
-            settings=tuple(str(each)[:_TEXT] for each in report["settings"][:_TEXTS]),
-        )
+        drawn = tuple(PageBundle(each, {}, None) for each in charts if each)
+        if len(drawn) < len(charts):
+            raise ValueError
         resolved = [str(each) for each in report["resolved"][:_CHANGES]]
-        nodes = dict(report["adoption"])
+        nodes, left = dict(report["adoption"]), frozenset(map(str, report["left"]))
     except (KeyError, TypeError, ValueError, AttributeError, ValidationError):
         raise NotRehearsedError("its report makes no sense") from None
-    drawn = tuple(PageBundle(each, {}, None) for each in charts if each)
-    if len(drawn) < len(charts):
-        raise NotRehearsedError("its report makes no sense")
     if not result.success:
-        is_isolated = bool(attempts)
-        if not attempts and _meets_isolation(result.error or "", sees):
-            is_isolated, reason = True, f"fails where it is isolated: {result.error}"[:_TEXT]
-            found = found.model_copy(update={"texts": (*found.texts, reason)})
-        if is_isolated:
-            return Rehearsed(_without_result(found), has_failed=True)
-        return replace(_judge_failure(found, result), charts=drawn)
+        return _judge_failure(found, result, sees, drawn, is_isolated=is_isolated)
     is_allowed = all(
         is_bindable(each.name) if each.change == "created" else each.name in own
         for each in found.variables
     )
     if found.files or found.texts or not is_allowed:
-        return Rehearsed(_without_result(found) if attempts else found)
+        return Rehearsed(_without_result(found) if is_isolated else found, left=left)
     names = [*nodes, *resolved]
     if not all(_is_free(n, bindings, own) and is_in_text(n, code) for n in names):
         raise NotRehearsedError("its report makes no sense")
-    try:
-        data = _read_data(nodes, buffers, bindings)
-    except NotPlainError:
-        raise NotRehearsedError("its data makes no sense") from None
-    random = {name: each for name, each in data.values.items() if is_random_state(name)}
-    values = {name: each for name, each in data.values.items() if name not in random}
-    values |= resolve_names(code, resolved, bindings)
-    gone = [each.name for each in found.variables if each.change == "deleted"]
-    kept = tuple(each for each in found.variables if each.name in values or each.name in gone)
-    missing = tuple(name for name in resolved if name not in values)
+    adoption = _read_data(nodes, buffers, bindings)
+    adoption.values.update(resolve_names(code, resolved, bindings))
+    adoption.gone.extend(each.name for each in found.variables if each.change == "deleted")
+    bound = {*adoption.values, *adoption.gone}
+    kept = tuple(each for each in found.variables if each.name in bound)
+    missing = tuple(name for name in resolved if name not in bound)
     outcome = RehearsalOutcome.ADOPTED if kept else RehearsalOutcome.LOOKED
     judged = Rehearsal(outcome=outcome, variables=kept, left=(*missing, *found.left))
-    adoption = replace(data, values=values, gone=gone, random=random)
-    return Rehearsed(judged, result, adoption, asked=found, charts=drawn)
+    return Rehearsed(judged, result, adoption, asked=found, charts=drawn, left=left)
+
+
+def _read_report(report: JsonDict, workspace: Workspace) -> tuple[Rehearsal, ToolResult, bool]:
+    """Return what a report says; and whether the code met its isolation. Raises ValidationError."""
+    result = _read_result(report["result"], has_charts=bool(report["charts"]))
+    attempts = [(str(kind), str(detail)) for kind, detail in report["attempts"][:_TEXTS]]
+    met = [each for each in attempts if _makes_difference(*each)]
+    said = [t if k == "says" else f"{REACHES}{t}" for k, t in met if k in ("says", "reaches")]
+    # Where nothing can be written on the copy, that is all that is known of a file.
+    refused = [{"path": t, "kind": k} for k, t in met if k in ("changes", "deletes")]
+    left = [*(f"{name} ({kind})" for name, kind in report["left"].items()), *report["touched"]]
+    found = Rehearsal(
+        outcome=RehearsalOutcome.CHANGES,
+        variables=tuple(_read_variables(report["variables"])),
+        files=tuple(_read_files([*refused, *report["files"]], workspace)),
+        result=result,
+        texts=_cut([*report["unclear"][:_TEXTS], *said]),
+        left=_cut(left[:_TEXTS]),
+        settings=_cut(report["settings"][:_TEXTS]),
+    )
+    return found, result, bool(met)
+
+
+def _cut(texts: list[object]) -> tuple[str, ...]:
+    return tuple(str(each)[:_TEXT] for each in texts)
 
 
 def _read_data(nodes: JsonDict, buffers: Sequence[memoryview], bindings: Variables) -> Adoption:
-    """Return the data of a report; raises NotPlainError.
+    """Return the data of a report; raises NotRehearsedError.
 
     A library may have loaded, on the copy, another one whose objects these are.
     """
     for library in ("", "import numpy", "import pandas"):
         load_libraries(library)
         with contextlib.suppress(NotPlainError):
-            return read_all(nodes, buffers, bindings)
-    raise NotPlainError
+            found = read_all(nodes, buffers, bindings)
+            random = {name: each for name, each in found.values.items() if is_random_state(name)}
+            values = {name: each for name, each in found.values.items() if name not in random}
+            return replace(found, values=values, random=random)
+    raise NotRehearsedError("its data makes no sense")
 
 
-def _makes_difference(attempt: str) -> bool:
+def _makes_difference(kind: str, detail: str) -> bool:
     """Return whether code would do otherwise outside: not for a path at which nothing is."""
-    path = Path(attempt.removeprefix(REACHES).removeprefix(CHANGES))
-    if str(path) == attempt or os.path.lexists(path):
+    if kind == "says" or os.path.lexists(detail):
         return True
-    return path.parent.is_dir() if attempt.startswith(CHANGES) else bool(glob.glob(str(path)))  # noqa: PTH207
+    if kind == "reaches":
+        return bool(glob.glob(detail))  # noqa: PTH207
+    return kind == "changes" and Path(detail).parent.is_dir()
 
 
-def _judge_failure(found: Rehearsal, result: ToolResult) -> Rehearsed:
-    failed = Rehearsal(outcome=RehearsalOutcome.FAILED)
+def _judge_failure(
+    found: Rehearsal,
+    result: ToolResult,
+    sees: Callable[[str], bool],
+    charts: tuple[PageBundle, ...],
+    *,
+    is_isolated: bool,
+) -> Rehearsed:
+    """Return what it means that the code raised: its own error, or one of the isolation."""
+    if not is_isolated and _meets_isolation(result.error or "", sees):
+        is_isolated, reason = True, f"fails where it is isolated: {result.error}"[:_TEXT]
+        found = found.model_copy(update={"texts": (*found.texts, reason)})
+    if is_isolated:
+        return Rehearsed(_without_result(found), has_failed=True)
     has_changed = found.files or found.texts or found.variables
     result = result.with_note(UNKEPT) if has_changed else result
-    return Rehearsed(failed, result, has_failed=True)
+    failed = Rehearsal(outcome=RehearsalOutcome.FAILED)
+    return Rehearsed(failed, result, has_failed=True, charts=charts)
 
 
 def _without_result(found: Rehearsal) -> Rehearsal:
@@ -222,7 +242,8 @@ def _read_files(entries: list[JsonDict], workspace: Workspace) -> Iterator[FileE
     root = workspace.root
     for entry in entries[:_FILES]:
         path, kind = Path(str(entry["path"])[:_PATH]), entry["kind"]
-        exists = path.is_relative_to(root) and path.exists()
+        is_refused = kind in ("changes", "deletes")
+        exists = path.exists() and (is_refused or path.is_relative_to(root))
         if kind == "folder" and exists and path.is_dir():
             if stat.S_IMODE(entry["mode"]) == stat.S_IMODE(path.stat().st_mode):
                 continue
@@ -231,7 +252,7 @@ def _read_files(entries: list[JsonDict], workspace: Workspace) -> Iterator[FileE
         elif kind == "deleted" and not exists:
             continue  # an overlay has it for what is in it, or it was made there before
         change: Literal["created", "changed", "deleted"] = (
-            "deleted" if kind == "deleted" else "changed" if exists else "created"
+            "deleted" if kind in ("deleted", "deletes") else "changed" if exists else "created"
         )
         name = path.relative_to(root) if path.is_relative_to(root) else path
         diff = _diff(str(name), entry.get("text"), workspace, is_new=not exists)

@@ -70,7 +70,7 @@ def test_a_write_that_fails_unnoticed_is_told(root: Path) -> None:
     code = "try: open(root + '/new.txt', 'w')\nexcept OSError: pass"
     report = rehearse(code, {"root": str(root)}, root)
     assert report["result"]["success"]
-    assert report["attempts"] == [f"would change {root}/new.txt"]
+    assert report["attempts"] == [["changes", f"{root}/new.txt"]]
 
 
 def test_the_null_device_can_be_written(root: Path) -> None:
@@ -95,7 +95,7 @@ def test_code_can_read_nothing_else_about_processes(root: Path, name: str) -> No
 def test_a_socket_that_cannot_be_made_is_told(root: Path, family: str) -> None:
     code = f"import socket\ntry: socket.socket(socket.{family}, 2)\nexcept OSError: pass"
     report = rehearse(code, {}, root)
-    assert report["attempts"] == ["uses the network"]
+    assert report["attempts"] == [["says", "uses the network"]]
 
 
 def test_what_is_mounted_is_not_listed(root: Path) -> None:

@@ -59,7 +59,7 @@ def test_where_namespaces_are_forbidden_landlock_takes_their_place(tmp_path: Pat
         assert "that Landlock keeps from writing" in started.run("%agent status").stdout
         found = look(started, tmp_path, "df.to_csv('made.csv')")
         assert found["status"] == "denied", found
-        assert found["rehearsal"]["texts"] == [f"would change {tmp_path / 'made.csv'}"]
+        assert found["rehearsal"]["files"] == [{"path": "made.csv", "change": "created"}]
         assert not (tmp_path / "made.csv").exists()
 
 

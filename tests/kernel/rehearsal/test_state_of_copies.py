@@ -331,7 +331,7 @@ LEFT = {
 def test_what_code_does_to_objects_of_libraries_is_named(tmp_path: Path, code: str) -> None:
     with closing(sqlite3.connect(":memory:")) as database:
         given = {"things": [io.StringIO()], "database": database, "waiting": Queue(), "pd": pd}
-        assert rehearse(f"{code}\n0", given, tmp_path)["left"] == LEFT[code]
+        assert rehearse(f"{code}\n0", given, tmp_path)["touched"] == LEFT[code]
 
 
 def test_state_of_the_users_own_modules_is_noticed(tmp_path: Path) -> None:
@@ -383,7 +383,7 @@ def test_a_library_may_ask_how_many_processors_there_are(
     limits = [f"open({path!r}).read()" for path in facts if Path(path).is_file()]
     code = "\n".join(["import os", *limits, "os.cpu_count()", "pd.read_csv('t.csv')"])
     report = rehearse(code, {"pd": pd}, tmp_path)
-    assert not any("/sys" in each for each in report["attempts"]), report
+    assert not any("/sys" in path for _, path in report["attempts"]), report
     assert report["result"]["success"], report
     other = "try: open('/sys/kernel/profiling').read()\nexcept OSError: pass"
     assert rehearse(other, {}, tmp_path)["attempts"]
@@ -411,10 +411,11 @@ def test_an_import_may_look_into_folders_that_are_hidden(
     monkeypatch.setattr(sys, "meta_path", [*sys.meta_path])
     imports.guard()  # it looks at all of the path, too
     attempts = rehearse("import cgitb", {}, root)["attempts"]
-    assert not any("outside" in each for each in attempts), attempts
+    assert not any("outside" in each for _, each in attempts), attempts
     for name in ("wave", "mine_alone"):
         code = f"try: import {name}\nexcept ImportError: pass"
-        assert f"imports {name}, which is hidden from it" in rehearse(code, {}, root)["attempts"]
+        [attempt] = rehearse(code, {}, root)["attempts"]
+        assert attempt == ["says", f"imports {name}, which is hidden from it"]
 
 
 def test_the_version_of_a_library_may_be_asked_for_beside_folders_that_are_hidden(
@@ -429,7 +430,7 @@ def test_the_version_of_a_library_may_be_asked_for_beside_folders_that_are_hidde
     (outside / "pandas-0.1.dist-info").mkdir()
     (outside / "pandas-0.1.dist-info" / "METADATA").write_text("Name: pandas\nVersion: 0.1\n")
     (attempt,) = rehearse(code.format("version('pandas')"), {}, root)["attempts"]
-    assert attempt == f"reaches for what is hidden from it: {outside}"
+    assert attempt == ["reaches", str(outside)]
 
 
 def test_where_libraries_look_for_settings_is_no_reach_wherever_the_home_is(
@@ -443,7 +444,7 @@ def test_where_libraries_look_for_settings_is_no_reach_wherever_the_home_is(
     code = "import os\nfound = os.path.exists(os.path.expanduser('~/{}'))"
     assert rehearse(code.format(".fonts"), {}, root)["attempts"] == []
     (attempt,) = rehearse(code.format("letters"), {}, root)["attempts"]
-    assert attempt == f"reaches for what is hidden from it: {home / 'letters'}"
+    assert attempt == ["reaches", str(home / "letters")]
 
 
 STAYS = {
@@ -559,7 +560,7 @@ def test_what_would_be_answered_otherwise_outside_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str
 ) -> None:
     monkeypatch.setenv("WORD_OF_MINE", "x")
-    assert rehearse(code, {"os": os}, tmp_path)["attempts"] == [ASKS[code]]
+    assert rehearse(code, {"os": os}, tmp_path)["attempts"] == [["says", ASKS[code]]]
 
 
 def test_a_hidden_file_of_a_workspace_among_temporary_files_is_hidden(tmp_path: Path) -> None:

@@ -18,15 +18,15 @@ import sys
 import zipfile
 from collections.abc import Callable, Iterator
 from types import FrameType, ModuleType
-from typing import Any
+from typing import Any, Literal
 
 from ipyagent import imports
 from ipyagent.imports import is_of_package
 from ipyagent.kernel.rehearsal.confinement import ALIKE, Confinement, is_in
 from ipyagent.kernel.rehearsal.isolation import CACHE, OWN_FACTS, SHARED, TEMPORARY
 
-REACHES, CHANGES = "reaches for what is hidden from it: ", "would change "
-"""Come before a path; the kernel knows if there is anything."""
+Kind = Literal["says", "reaches", "changes", "deletes"]
+"""What an attempt is, in words or of a path; the kernel knows if there is anything at it."""
 _MOST = 20
 _NETWORK = ("connect", "sendto", "sendmsg", "bind", "getaddrinfo", "gethostbyname", "gethostbyaddr")
 _PROCESSES = ("subprocess.Popen", "os.system", "os.exec", "os.fork", "os.forkpty", "os.posix_spawn")
@@ -45,7 +45,7 @@ _WRITES = frozenset(
     )
 )
 """Events of changes to files; code may pass over their failure."""
-_PAIRS = frozenset({"os.rename", "os.link"})
+_PAIRS, _DELETES = frozenset({"os.rename", "os.link"}), frozenset({"os.remove", "os.rmdir"})
 _FOLDERS = frozenset({"os.listdir", "os.scandir", "os.chdir", "sqlite3.connect", "glob.glob"})
 _ASKED = ("stat", "lstat", "access", "readlink")
 """Functions of `os` that tell whether a file is there."""
@@ -92,12 +92,9 @@ class Attempts:
         own = (self._root, TEMPORARY, SHARED, "/proc/self", "/proc/thread-self")
         self._has_own_files = confinement.way == "namespaces"
         self._writable = (*ALIKE, *(own if self._has_own_files else ()))
-        self._found: dict[str, None] = {}
+        self.found: dict[tuple[Kind, str], None] = {}
+        """The attempts, each once, in order."""
         self._is_active = False
-
-    def texts(self) -> list[str]:
-        """Return the attempts, each once, in order."""
-        return [*self._found]
 
     def install(self) -> None:
         """Get ready to collect; for the rest of the process."""
@@ -115,7 +112,7 @@ class Attempts:
     @contextlib.contextmanager
     def watch(self) -> Iterator[None]:
         """Collect within the context, anew."""
-        self._found.clear()
+        self.found.clear()
         self._is_active = True
         try:
             yield
@@ -127,9 +124,9 @@ class Attempts:
         if path is None and name.partition(".")[0] in self._hidden_modules:
             self._add(f"imports {name}, which is hidden from it")
 
-    def _add(self, text: str) -> None:
-        if self._is_active and len(self._found) < _MOST and not _is_of_import():
-            self._found.setdefault(text)
+    def _add(self, text: str, kind: Kind = "says") -> None:
+        if self._is_active and len(self.found) < _MOST and not _is_of_import():
+            self.found.setdefault((kind, text))
 
     def _hear(self, event: str, arguments: tuple[Any, ...]) -> None:
         if not self._is_active:
@@ -138,11 +135,12 @@ class Attempts:
             path, _, flags = arguments
             writes = bool(flags & (os.O_CREAT | os.O_WRONLY | os.O_RDWR))
             if writes or not self._is_import(path, finders=()):
-                self._check_path(path, creates=writes, writes=writes)
+                self._check_path(path, "changes" if writes else "reaches", creates=writes)
         elif event in _WRITES:
             first = int(event == "os.symlink")  # what it leads to is not touched
             for path in arguments[first : 2 if first or event in _PAIRS else 1]:
-                self._check_path(path, creates=event == "os.mkdir" or first > 0, writes=True)
+                kind: Kind = "deletes" if event in _DELETES else "changes"
+                self._check_path(path, kind, creates=event == "os.mkdir" or first > 0)
         elif event in _FOLDERS:
             if not self._is_import(arguments[0]):
                 self._check_path(arguments[0], lists=True)
@@ -183,7 +181,7 @@ class Attempts:
                 yield str(ModuleType.__getattribute__(each, "__dict__").get("__file__"))
 
     def _check_path(
-        self, path: object, *, creates: bool = False, lists: bool = False, writes: bool = False
+        self, path: object, kind: Kind = "reaches", *, creates: bool = False, lists: bool = False
     ) -> None:
         if not isinstance(path, str | bytes | os.PathLike):
             return
@@ -191,10 +189,10 @@ class Attempts:
         with contextlib.suppress(OSError, ValueError, TypeError):
             real = os.path.realpath(os.fsdecode(path))
             hidden = not self._is_as_outside(real, creates=creates, lists=lists)
-            refused = writes and self._is_read_only(real, creates=creates)
+            refused = kind != "reaches" and self._is_read_only(real, creates=creates)
         self._is_active = True
         if refused or hidden:
-            self._add(f"{CHANGES if writes else REACHES}{real}")
+            self._add(real, kind)
 
     def _is_read_only(self, real: str, *, creates: bool) -> bool:
         """Return whether a file could be changed outside only."""

@@ -26,7 +26,7 @@ from ipyagent.kernel.rehearsal.rehearser import Act, Rehearsing, Report, start_i
 from ipyagent.kernel.rehearsal.variable_effects import VariableEffects
 from ipyagent.kernel.surroundings import Surroundings
 from ipyagent.kernel.variables import snapshot as _snapshot  # noqa: F401 - imported by each copy else
-from ipyagent.schema import ToolResult, VariableChange
+from ipyagent.schema import ToolResult
 
 _RESULT = {"success", "output", "error", "for_model", "images", "displays", "truncated"}
 """Fields of a result that are reported."""
@@ -80,20 +80,17 @@ def _perform(namespace: Namespace, code: str, attempts: Attempts, own: Collectio
     return {
         "adoption": adoption,
         "left": effects.left,
+        "touched": effects.touched,
         "resolved": effects.resolved,
         "result": result.model_dump(mode="json", include=_RESULT),
-        "variables": [each.to_dict() for each in effects.changes if not _is_import(each)],
+        "variables": [each.to_dict() for each in effects.list_shown()],
         "unclear": [*effects.list_unclear(), *drawn],
         "written": effects.written,
-        "attempts": attempts.texts(),
+        "attempts": [*attempts.found],
         "charts": [] if drawn else charts,
         "settings": [*Surroundings.observe().list_settings(before)],
         "files": [*list_written_files(attempts.confinement, written_before)][:MOST_FILES],
     }, buffers
-
-
-def _is_import(change: VariableChange) -> bool:
-    return (change.change, change.type) == ("created", "module")
 
 
 def _be_quiet() -> None:

@@ -88,8 +88,10 @@ class VariableEffects:
         """Names that only loops bind, and that the kernel has: they keep what they hold there."""
         self.resolved: list[str] = []
         """New names of modules, functions and classes, which the kernel resolves by the code."""
-        self.left: list[str] = []
-        """The rest, in words: it stays on the copy."""
+        self.left: dict[str, str] = {}
+        """The rest, which stays on the copy, with the names of types."""
+        self.touched: list[str] = []
+        """What the code did to objects of libraries there, in words."""
 
     def compare(self, bindings: Mapping[str, object], result: ToolResult) -> None:
         """Find out what is different after the code; raises OSError."""
@@ -154,8 +156,14 @@ class VariableEffects:
         for name in mine:
             if name not in found[0] and name not in self.resolved:
                 self._leave(name)
-        self.left += [f"changes to {each}" for each in self._list_touched()]
+        self.touched = [f"changes to {each}" for each in self._list_touched()]
         return found
+
+    def list_shown(self) -> Iterator[VariableChange]:
+        """Yield the changes that a user may want to know of: not the names of imports."""
+        for each in self.changes:
+            if each.change != "created" or not isinstance(self._after[each.name], ModuleType):
+                yield each
 
     def list_unclear(self) -> Iterator[str]:
         """Yield what may have changed, but cannot be seen."""
@@ -169,7 +177,7 @@ class VariableEffects:
                 yield f"writes to the open file {name}"
 
     def _leave(self, name: str) -> None:
-        self.left.append(f"{name} ({type_name(type(self._after[name]))})")
+        self.left[name] = type_name(type(self._after[name]))
 
     def _list_known(self, changed: Collection[str]) -> dict[str, object]:
         """Return the data that the kernel has as well: not what the shell bound anew.

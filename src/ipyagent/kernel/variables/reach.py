@@ -11,7 +11,7 @@ import gc
 import re
 import types
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -235,7 +235,7 @@ class Adoption:
     values: dict[str, object]
     shared: set[str]
     """The names, also existing ones, of which another one holds a part."""
-    gone: Collection[str] = ()
+    gone: list[str] = field(default_factory=list)
     """The names of the run's own variables that code deleted."""
     random: Mapping[str, object] = field(default_factory=dict)
     """The states of random numbers that code has advanced."""
