@@ -197,7 +197,7 @@ def _modules_of_ours() -> frozenset[str]:
 
     ours = _requirements()
     return frozenset(
-        name
+        name.partition("/")[0]  # old distributions name parts of packages as well
         for name, distributions in metadata.packages_distributions().items()
         if any(_normal(each) in ours for each in distributions)
     ) | {"ipyagent"}
