@@ -9,7 +9,7 @@ import pytest
 from harness import Lab, new_session
 from ipyagent.config import Config, Layer, resolve_config
 from ipyagent.services.mcp.sources import NamedServers, ServerSources
-from ipyagent.tools.base import Toolbox
+from ipyagent.tools.base import Toolbox, tool
 
 FILES = {
     "list_files",
@@ -37,14 +37,22 @@ def offered(tmp_path: Path, config: Config) -> set[str]:
 
 @pytest.mark.spec("M08")
 def test_all_groups_are_there_but_the_shell(tmp_path: Path) -> None:
-    assert offered(tmp_path, Config()) == ALWAYS.union(*GROUPS.values())
+    assert offered(tmp_path, Config()) == ALWAYS.union(*GROUPS.values(), {"query"})
+
+
+def test_a_tool_of_the_users_own_takes_the_place_of_query(tmp_path: Path) -> None:
+    lab = Lab(tmp_path, {"query": tool(name="query")(lambda: "mine")})
+    found = lab.environment.toolset.build(Config())
+    assert found.get("query").function() == "mine"
 
 
 @pytest.mark.spec("M08")
 @pytest.mark.parametrize("group", GROUPS)
 def test_a_group_that_is_switched_off_is_gone(tmp_path: Path, group: str) -> None:
     config = resolve_config(Layer("the test", {"tools": {group: False}}))
-    assert offered(tmp_path, Config()) - offered(tmp_path, config) == GROUPS[group]
+    gone = offered(tmp_path, Config()) - offered(tmp_path, config)
+    assert gone - {"query"} == GROUPS[group]
+    assert ("query" in gone) is (group in ("files", "namespace")), "it reads both"
 
 
 @pytest.mark.spec("M08", "M27")

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from importlib.util import find_spec
 from pathlib import Path
 
 from ipyagent.agent.session.session import Session
@@ -19,7 +20,7 @@ from ipyagent.kernel.namespace import Namespace, ShellNamespace, WatchedNamespac
 from ipyagent.kernel.open_notebooks import OpenNotebooks, current
 from ipyagent.llm.client import ModelSize
 from ipyagent.redaction import Redactor
-from ipyagent.tools.base import Tool, Toolbox, find_tools
+from ipyagent.tools.base import Tool, Toolbox, find_tools, is_built_in
 from ipyagent.tools.file_change import Previews
 from ipyagent.tools.file_tools import file_tools, search_tools
 from ipyagent.tools.namespace_tools import find_authors, namespace_tools
@@ -28,6 +29,7 @@ from ipyagent.tools.notes import note_tools, question_tool, todo_tool
 from ipyagent.tools.result_conversion import OutputStore
 from ipyagent.tools.sandbox import Sandbox
 from ipyagent.tools.scripts import ScriptRunner, shell_tools
+from ipyagent.tools.sql_query import QueryTool
 from ipyagent.tools.tracked_namespace import TrackedNamespace
 from ipyagent.tools.workspace import Workspace
 
@@ -88,8 +90,12 @@ class Toolset:
         desktop = self.open_notebooks()
         built_in = self._built_in_tools(config, redactor, session, desktop)
         notebook_tools = self._notebook_tools(config, built_in.namespace, desktop, post)
-        toolbox = Toolbox([*built_in.tools, *notebook_tools, *own_tools])
-        toolbox.add_from_cells(find_tools(self.namespace.variables().values()))
+        from_cells, own_tools = find_tools(self.namespace.variables().values()), [*own_tools]
+        # A name that others give to their tools, too.
+        is_taken = any(each.name == "query" for each in (*own_tools, *from_cells))
+        tools = (each for each in built_in.tools if each.name != "query" or not is_taken)
+        toolbox = Toolbox([*tools, *notebook_tools, *own_tools])
+        toolbox.add_from_cells(from_cells)
         return toolbox
 
     def describe_author(self, session: Session | None, name: str) -> str:
@@ -186,6 +192,8 @@ class _BuiltInTools:
             find_author=partial(toolset.describe_author, self._session),
             workspace=workspace,
         )
+        if flags.namespace and flags.files and find_spec("duckdb") is not None:
+            yield QueryTool(self.namespace.variables, workspace).as_tool()
         store = OutputStore(workspace)
         ways: JsonDict = {
             "save": lambda text: store.save(self._clean(text)),
@@ -222,6 +230,7 @@ SHORT_RESULT = 8_000
 
 _CELLS = re.compile(r"\b(?:cells?|notebooks?)\b|\.ipynb\b", re.IGNORECASE)
 _NOTES = re.compile(r"\b(?:notes?|remember|recall|memor(?:y|i[sz]e))\b", re.IGNORECASE)
+_SQL = re.compile(r"\b(?:sql|duckdb|quer(?:y|ies)|parquet)\b", re.IGNORECASE)
 _SCRIPTS = re.compile(r"\bscripts?\b", re.IGNORECASE)
 
 _SUBJECTS: Mapping[str, re.Pattern[str]] = {
@@ -232,6 +241,7 @@ _SUBJECTS: Mapping[str, re.Pattern[str]] = {
     "record_note": _NOTES,
     "recall_notes": _NOTES,
     "python_script": _SCRIPTS,
+    "query": _SQL,
 }
 """Words in a prompt that ask for a tool."""
 
@@ -259,7 +269,7 @@ def offer_tools(
     if config.agent.allowed_tools or config.tools.offer == "all":
         return toolbox
     is_small = wants_small_set(config, occasion.model_is_small)
-    wanted = {each.name for each in toolbox if each.name not in _BUILT_IN}
+    wanted = {each.name for each in toolbox if each.name not in _BUILT_IN or not is_built_in(each)}
     wanted |= SMALL if is_small else CORE | set(_useful_tools(config, occasion))
     wanted |= set(_named_tools(config, occasion.prompt))
     if not is_small or not any(name in CORE - SMALL for name in earlier):
