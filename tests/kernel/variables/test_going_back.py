@@ -15,8 +15,8 @@ import polars as pl
 import pytest
 
 from ipyagent.kernel.namespace import PlainNamespace
-from ipyagent.kernel.variables.arrays import ArrayCapture
-from ipyagent.kernel.variables.checkpoint import VariableUndo
+from ipyagent.kernel.variables.checkpoint import Allowance, Capture, VariableUndo
+from ipyagent.kernel.variables.tables import TablePart
 from ipyagent.schema import ToolResult
 
 
@@ -189,7 +189,7 @@ def test_an_array_of_which_there_are_views_goes_back_as_itself():
 def test_another_array_at_an_old_address_is_left_alone():
     x, other = np.zeros(8), np.full(8, 5.0)
     # As if the first one was freed, and the other one is where it was.
-    back: Any = ArrayCapture(x).restore({id(x): other}, [])
+    back: Any = Capture(x, Allowance(1_000, 1_000).copy).restore({id(x): other}, [])
     assert back.tolist() == [0] * 8
     assert other.tolist() == [5] * 8
 
@@ -343,4 +343,4 @@ def test_copies_of_a_table_that_is_gone_are_freed():
     del changed.names["x"]
     entry.before = None
     changed.checkpoint.forget_dead()
-    assert entry.after._copy is None
+    assert not any(isinstance(each, TablePart) for each in entry.after.parts)

@@ -48,6 +48,11 @@ class ObjectIdentity:
         return self._id
 
     @property
+    def is_gone(self) -> bool:
+        """True if it surely is."""
+        return self._weak is not None and self._weak() is None
+
+    @property
     def value(self) -> object:
         """The object; None if it is gone, or known by its address alone."""
         return self._weak() if self._weak is not None else None

@@ -1,4 +1,4 @@
-"""A capture: the state of one object at one moment, to compare with and to go back to.
+"""A part of a snapshot: what one object held at one moment, to compare with and to go back to.
 
 Comparing runs only Python's own code.
 """
@@ -8,11 +8,9 @@ from __future__ import annotations
 import datetime
 import gc
 import re
-import sys
 import types
-from collections.abc import Collection, Mapping
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from functools import cached_property
 from typing import Any
 
 from typing_extensions import override
@@ -110,187 +108,145 @@ def is_equal(one: object, other: object) -> bool:
     return bool(one == other or (one != one and other != other))
 
 
-Live = Mapping[int, object]
-
-Undone = Mapping[object, Any]
-"""The states of objects, by their keys, once some calls are taken back."""
-NOTHING: Undone = {}
-
-
-def key_of(value: Any) -> object:
-    """Return what identifies an object: of an array its cells, which a view of it shares."""
-    if type(value) is getattr(sys.modules.get("numpy"), "ndarray", None):
-        return value.__array_interface__["data"][0], value.shape
-    return id(value)
-
-
 UNKNOWN = 1_000_000
 """Bytes that an object of unknown size counts."""
 
 VALUE = 40
 """Characters of a value in a summary."""
 
-
-@dataclass
-class Allowance:
-    """Bytes that captures may still copy, and bytes of what may share its memory with them."""
-
-    left: int
-    limit: int
-    copies_all: bool = False
-    """True if tables are copied where they could share their memory: code writes past pandas."""
-    only_compares: bool = False
-    """True if of arrays a checksum is enough."""
-
-    def spend(self, size: int, *, shares: bool = False) -> bool:
-        """Return whether that many bytes may be copied or shared."""
-        if size > min(self.limit, self.limit if shares else self.left):
-            return False
-        self.limit -= size
-        self.left -= 0 if shares else size
-        return True
+INSIDE = "changed inside"
+CELLS_INSIDE = "objects in cells changed"
 
 
-class Capture:
-    """The state of an object. This one knows no more than which object it was.
+class Part:
+    """One object, and what it held at one moment, without what the objects in it held.
 
     `held`: the object is kept alive, unless it does something when it is freed, such as closing.
     """
 
     kept = ""
     """Why a change inside of the object cannot be taken back; "" if it can."""
-    is_inside = False
-    """True if the call changed the object itself: only then what it holds is put back."""
+    is_value = False
+    """True if another object that holds the same is as good."""
+    place = ""
+    """A change of it in words, as one of what it was found in."""
+    count = 0
+    """The objects that it holds."""
+    nbytes = 0
+    """The bytes that have to be copied."""
+    shares = False
+    """True if a copy shares its memory."""
 
     def __init__(self, value: object, *, held: bool = True) -> None:
-        self.identity, self.key = ObjectIdentity(value), key_of(value)
-        self.type = type(value)
+        self.identity, self.type = ObjectIdentity(value), type(value)
         self.is_held = held and not closes_itself(self.type)
-        self._value: Any = value if self.is_held else None
-        self.state: Any = self._value
-        """What it held, to be compared."""
+        self.value: Any = value if self.is_held else None
 
-    def read(self, value: object) -> object:
-        """Return what a value holds, to be compared; None if it is of another kind."""
+    def list_inside(self) -> Iterable[tuple[str, object]]:
+        """Return the objects in it that may change, each with the words for that."""
+        return ()
+
+    def copy(self, *, wholly: bool) -> None:
+        """Make what it held independent of the object; `wholly`: nothing of it is shared."""
+
+    def describe(self, now: Any, secret: Secrecy) -> str:
+        """Return how what it held differs from another part of its kind, in words."""
+        return ""
+
+    def differs(self, now: Any) -> bool:
+        """Return whether another part of its kind holds something else."""
+        return bool(self.mark != now.mark)
+
+    @cached_property
+    def mark(self) -> object:
+        """What it held, without keeping the objects in it alive."""
+        return self.identity.address
+
+    def is_state_of(self, now: Part) -> bool:
+        """Return whether another part is the same object, which holds the same."""
+        is_same = self.is_value or now.value is None or self.identity.is_same(now.value)
+        return is_same and type(self) is type(now) and not self.differs(now)
+
+    def is_changed(self, value: Any = None) -> bool:
+        """Return whether the object holds something else now."""
+        return self.differs(type(self)(self.value if value is None else value))
+
+    def find(self, live: Mapping[int, object]) -> object:
+        """Return the object, None if it is gone; `live` are the variables' values by their ids."""
+        return self.value if self.is_held else self.identity.value
+
+    def put_back(self, value: Any) -> bool:
+        """Restore what the object held, in place; return whether that is possible."""
+        return True
+
+    def replace(self, value: object) -> object:
+        """Return the object, or what stands for it."""
         return value
 
-    def differences(self, before: Any, after: Any, secret: Secrecy) -> str:
-        """Return how two states differ, in words."""
-        return summarize_scalars(before, after, secret)
+    def trim(self) -> None:
+        """Forget what the object still holds."""
 
-    def summarize(self, value: object, secret: Secrecy) -> str:
-        """Return what is different in the value, which is this object or another one."""
-        now = self.read(value)
-        return "" if now is None else self.differences(self.state, now, secret)
-
-    def compare(self, value: object, secret: Secrecy) -> str | None:
-        """Return what is different in the object, given once more; None if nothing is."""
-        return self.summarize(value, secret) or None
-
-    def is_changed(self, value: object) -> bool:
-        """Return whether the object, given once more, holds something else now."""
-        return self.compare(value, Secrecy.NONE) is not None
-
-    def was_changed(self) -> bool:
-        """Return whether the object holds something else now; False if it is not kept."""
-        with suppress(Exception):  # a table library's own object can be broken
-            return self._value is not None and self.is_changed(self._value)
-        return False
-
-    def is_state_of(self, value: object, undone: Undone = NOTHING) -> bool:
-        """Return whether the value is this very object, and holds what it held.
-
-        `undone` is what objects hold once newer calls are taken back.
-        """
-        if isinstance(found := undone.get(key_of(value)), Capture):
-            return self.matches(found)
-        return self.is_left(value, undone)
-
-    def is_left(self, value: object, undone: Undone) -> bool:
-        """Return the same of an object that is not in `undone` itself."""
-        return self.identity.is_same(value) and not self.is_changed(value)
-
-    def matches(self, found: Capture) -> bool:
-        """Return whether it is the same state of the same object."""
-        is_same = type(self) is type(found) and self.identity.address == found.identity.address
-        return is_same and not self.differences(self.state, found.state, Secrecy.NONE)
-
-    def drop_unchanged(self) -> None:
-        """Forget what the call has not changed."""
-
-    def undo_in(self, undone: dict[object, Any]) -> None:
-        """Note what the object holds once the call is taken back."""
-        undone[self.key] = self
-
-    def describe_return(self, value: object, secret: Secrecy, undone: Undone) -> str:
-        """Return what going back from a value does to it."""
-        now = self.read(value)
-        return "" if now is None else self.differences(now, self.state, secret)
-
-    def restore(self, live: Live, problems: list[str]) -> object:
-        """Return the object as it was: put back in place, or a copy in its stead.
-
-        `live` has the objects that variables hold now, by their ids. To `problems` is added what
-        cannot be put back.
-        """
-        return self.kept_object
-
-    @property
-    def kept_object(self) -> object:
-        """The object; None if it is gone."""
-        return self._value if self.is_held else self.identity.value
+    def complete(self, now: Any) -> Part:
+        """Return all that the object holds once this is put back, where it holds `now`."""
+        return self
 
     @property
     def can_rebind(self) -> bool:
-        """True if a name can be bound to what it held."""
-        return self.is_held or self.state is not None or self.identity.value is not None
+        """True if a name can be bound to the object."""
+        return self.is_held or self.identity.value is not None
 
     def release(self) -> None:
-        """Keep the object alive no longer: it is only compared with."""
-        if self.state is self._value:
-            self.state = None
-        self.is_held, self._value = False, None
+        """Keep no object alive: it is only compared with."""
+        self.is_held, self.value, self.mark = False, None, self.mark
 
-    def forget_if_dead(self) -> None:
-        """Free what was copied if the object is gone: no variable can hold it again."""
-
-    def size(self, live: Collection[int]) -> int:
-        """Return the bytes that are held only by this; `live` are the ids of variables' values."""
-        return text_length(self._value)
+    def size(self, *, is_live: bool) -> int:
+        """Return the bytes that are held only by this; `is_live`: a variable holds the object."""
+        return 0
 
 
-class Reference(Capture):
+class Fixed(Part):
     """A value that cannot change."""
+
+    is_value = True
+
+    @override
+    def describe(self, now: Any, secret: Secrecy) -> str:
+        return summarize_scalars(self.value, now.value, secret)
+
+    @override
+    def differs(self, now: Any) -> bool:
+        return not is_equal(self.value, now.value)
 
     @override
     def release(self) -> None:
         pass
 
     @override
-    def is_left(self, value: object, undone: Undone) -> bool:
-        return is_equal(self._value, value)
-
-    @override
-    def matches(self, found: Capture) -> bool:
-        return isinstance(found, Reference) and is_equal(self._value, found._value)
+    def size(self, *, is_live: bool) -> int:
+        return text_length(self.value)
 
 
-class Described(Capture):
-    """An object of whose inside only the description is known, such as a model or a class."""
+class Opaque(Part):
+    """An object of whose inside only the description is known, such as a model or a class.
 
-    def __init__(self, value: object, kept: str | None = None, *, held: bool = True) -> None:
+    Of one `inside` of something else not even that, unless it keeps values of the notebook's.
+    """
+
+    def __init__(
+        self, value: object, kept: str | None = None, *, held: bool = True, inside: bool = False
+    ) -> None:
         super().__init__(value, held=held)
         self.kept = explain_type(self.type) if kept is None else kept
-        self._look = _look_at(value)
+        self.is_followed = not inside or has_state(value)
+        self.mark = _look_at(value) if self.is_followed else id(value)
 
     @override
-    def compare(self, value: object, secret: Secrecy) -> str | None:
-        return "" if self._look != _look_at(value) else None
+    def differs(self, now: Any) -> bool:
+        return self.is_followed and super().differs(now)
 
     @override
-    def size(self, live: Collection[int]) -> int:
-        is_alone = self.is_held and id(self._value) not in live
-        return UNKNOWN if is_alone and not has_state(self._value) else 0
+    def size(self, *, is_live: bool) -> int:
+        return 0 if is_live or not self.is_held or has_state(self.value) else UNKNOWN
 
 
 def has_state(value: Any) -> bool:

@@ -5,34 +5,34 @@ How a value is captured depends on its exact type.
 
 from __future__ import annotations
 
-import functools
-import sys
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import chain, islice, zip_longest
 from typing import Any, Protocol
 
-from ipyagent.kernel.describe.safe_inspect import one_line
+from ipyagent.kernel.describe.safe_inspect import one_line, type_name
 from ipyagent.kernel.protocols import Variables
-from ipyagent.kernel.variables.arrays import ArrayCapture, ArrayChecksum, holds_objects, is_array
+from ipyagent.kernel.variables.arrays import ArrayPart, is_array
 from ipyagent.kernel.variables.captures import (
-    Allowance,
-    Capture,
-    Described,
-    Reference,
-    explain_type,
+    ATOMS,
+    INSIDE,
+    Fixed,
+    Opaque,
+    Part,
+    are_plain_keys,
     has_state,
     is_atom,
     summarize_types,
 )
-from ipyagent.kernel.variables.containers import (
-    ContainerCapture,
-    TooLargeError,
-    is_container,
-)
-from ipyagent.kernel.variables.tables import OBJECTS, Table, TableCapture, is_table
-from ipyagent.redaction import secrecy
+from ipyagent.kernel.variables.containers import ContainerPart, is_container
+from ipyagent.kernel.variables.tables import TablePart, is_table
+from ipyagent.redaction import Secrecy, secrecy
 from ipyagent.schema import VariableChange
+
+ELEMENTS = 100_000
+"""Elements of all containers of a variable that a snapshot looks at."""
+CONTAINERS = 10_000
 
 COPIED = 256 * 2**20
 """Bytes that one snapshot copies: more would keep the user waiting."""
@@ -42,68 +42,214 @@ TOO_LARGE = "it is larger than what undo may keep"
 TOO_MANY = "it holds too many objects, or keys of classes of yours"
 
 
-def capture(value: object, allowance: Allowance) -> Capture:
-    """Return the state of a value, as exactly as the allowance permits."""
-    try:
-        if (found := _capture_inside(value, allowance)) is not None:
-            return found
-        is_fixed = is_atom(value) and not has_state(value)
-        return Reference(value) if is_fixed else Described(value)
-    except TooLargeError:
-        return Described(value, TOO_MANY)
-    except Exception:  # a table library's own object can be broken
-        return Described(value, "")
+Undone = Mapping[int, Part]
+"""What objects hold once newer calls are taken back, by their ids."""
 
 
-def explain_lasting(value: Any, memory: int) -> str:
-    """Return why a change inside of an object could not be taken back; "" if it can be."""
+class TooLargeError(Exception):
+    """The containers hold more than a snapshot looks at, or keys of the user's classes."""
+
+
+@dataclass
+class Allowance:
+    """Bytes that captures may still copy, and bytes of what may share its memory with them."""
+
+    left: int
+    limit: int
+    copies_all: bool = False
+    """True if tables are copied where they could share their memory: code writes past pandas."""
+
+    def admit(self, part: Part) -> bool:
+        """Return whether what a part holds may be copied or shared."""
+        if part.nbytes > min(self.limit, self.limit if part.shares else self.left):
+            return False
+        self.limit -= part.nbytes
+        self.left -= 0 if part.shares else part.nbytes
+        return True
+
+    def copy(self, part: Part) -> bool:
+        """Copy what a part holds if that may be."""
+        if is_admitted := self.admit(part):
+            part.copy(wholly=self.copies_all)
+        return is_admitted
+
+
+def read_part(value: Any, *, inside: bool = False) -> Part:
+    """Return what an object holds, depending on its exact type; nothing is copied.
+
+    `inside`: it is in something else.
+    """
     if is_table(value):
-        return TOO_LARGE if Table.read(value).nbytes > memory else ""
+        return TablePart(value)
     if is_array(value):
-        return TOO_LARGE if value.nbytes > min(COPIED, memory) else ""
+        return ArrayPart(value)
     if is_container(value):
+        return ContainerPart(value)
+    if is_atom(value) and not has_state(value):
+        return Fixed(value)
+    return Opaque(value, inside=inside)
+
+
+def _walk(root: Part, read: Callable[[object], Part]) -> Iterator[Part]:
+    """Yield a part, and those of what it holds, as `read` finds them.
+
+    Of objects of which nothing is known only the first is yielded.
+    """
+    waiting, seen, left, most = [root], {root.identity.address}, ELEMENTS, CONTAINERS
+    is_opaque = False
+    while waiting:
+        part = waiting.pop()
+        yield part
+        if isinstance(part, ContainerPart):
+            left, most = left - part.count, most - 1
+            if left < 0 or most < 0 or not are_plain_keys(part.keys):
+                raise TooLargeError
+        of_class = [(part.place, part.type)] if part is not root and has_state(part.type) else []
+        for place, each in chain(part.list_inside(), of_class):
+            if id(each) in seen or id(type(each)) in ATOMS:
+                continue
+            seen.add(id(each))
+            found = read(each)
+            found.place = part.place or place
+            if isinstance(found, Opaque) and not found.is_followed:
+                if not is_opaque:
+                    is_opaque = True
+                    yield found
+            elif not isinstance(found, Fixed):
+                waiting.append(found)
+
+
+class Capture:
+    """The state of a value, and of all that it holds, as exactly as `keep` permits.
+
+    `keep` copies what a part holds; it returns False if that is too large.
+    """
+
+    is_inside = False
+    """True if the call changed the object itself: only then what it holds is put back."""
+
+    def __init__(self, value: object, keep: Callable[[Part], bool] = lambda part: True) -> None:
+        self._keep = keep
+        self.parts: list[Part] = []
         try:
-            return ContainerCapture(
-                value, lambda each: Capture(each) if is_table(each) or is_array(each) else None
-            ).opaque
+            self.parts.append(self._read(value))
+            if isinstance(self.root, ArrayPart):  # its owner may resize one that nobody refers to
+                self.root.is_held, self.root.value = False, None
+            self.parts += islice(_walk(self.root, self._read), 1, None)
         except TooLargeError:
-            return TOO_MANY
-    return explain_type(type(value))
+            if isinstance(self.root, ContainerPart):
+                self.parts[0] = Opaque(value, TOO_MANY)
+            del self.parts[1:]
+        except Exception:  # a table library's own object can be broken
+            self.parts = [Opaque(value, "")]
+        hidden = (each for each in self.parts[1:] if isinstance(each, Opaque))
+        self.problem = next((each.kept for each in hidden if not each.is_followed), "")
+        """Why not all that is inside goes back; "" if it does."""
+
+    def _read(self, value: object) -> Part:
+        part = read_part(value, inside=(inside := bool(self.parts)))
+        # Memory that the user's code frees is freed.
+        return part if self._keep(part) else Opaque(value, TOO_LARGE, held=False, inside=inside)
+
+    @property
+    def root(self) -> Part:
+        """The part of the value itself."""
+        return self.parts[0]
+
+    def compare(self, value: object, secret: Secrecy) -> str | None:
+        """Return what is different in the object, given once more; None if nothing is."""
+        now = self._read_alike(value)
+        places = [each.place for each in self.parts[1:] if each.is_changed()]
+        if now and not self.root.differs(now) and not places:
+            return None
+        texts = [self.root.describe(now, secret) if now else "", *places]
+        if texts[0]:
+            texts = [each for each in texts if each != INSIDE]
+        return " · ".join(dict.fromkeys(filter(None, texts)))
+
+    def summarize(self, value: object, secret: Secrecy) -> str:
+        """Return what is different in another value."""
+        now = self._read_alike(value)
+        return self.root.describe(now, secret) if now else ""
+
+    def _read_alike(self, value: object) -> Part | None:
+        """Return what a value holds; None if it is of another kind."""
+        now = Opaque(value) if isinstance(self.root, Opaque) else read_part(value)
+        return now if type(now) is type(self.root) else None
+
+    def was_changed(self) -> bool:
+        """Return whether the object holds something else now; False if it is not kept."""
+        with suppress(Exception):  # a table library's own object can be broken
+            value = self.root.value
+            return value is not None and self.compare(value, Secrecy.NONE) is not None
+        return False
+
+    def is_left(self, root: Part, undone: Undone) -> bool:
+        """Return whether a part is of the same object, and all in it holds the same."""
+        if isinstance(self.root, Opaque) and root.value is not None:
+            root = Opaque(root.value)
+        parts = _walk(root, lambda each: undone.get(id(each)) or read_part(each, inside=True))
+        pairs = zip_longest(self.parts, parts)
+        return all(one and now and one.is_state_of(now) for one, now in pairs)
+
+    def drop_unchanged(self) -> None:
+        """Forget what the call has not changed."""
+        self.parts[1:] = [each for each in self.parts[1:] if each.is_changed()]
+        for each in self.parts:
+            each.trim()
+
+    def restore(self, live: Mapping[int, object], problems: list[str]) -> object:
+        """Return the value as it was: put back in place, or a copy in its stead.
+
+        `live` has the objects that variables hold now, by their ids. To `problems` is added what
+        cannot be put back.
+        """
+        root = self.root
+        value = root.find(live)
+        for part in self.parts if self.is_inside else ():
+            try:
+                found = value if part is root else part.value
+                if not part.is_changed(found):
+                    continue
+                if part.kept:
+                    problems.append(part.kept)
+                elif not part.put_back(found) and part is not root:
+                    raise ValueError("it has another size")
+            except Exception as error:  # such as a bytearray that something looks into
+                why = one_line(str(error))
+                problems.append(f"its {type_name(part.type)} stays as it is ({why})")
+        if self.is_inside and self.problem:
+            problems.append(self.problem)
+        return root.replace(value)
+
+    def release(self) -> None:
+        """Keep nothing alive: it is only compared with."""
+        for part in self.parts:
+            part.release()
+
+    def forget_if_dead(self) -> None:
+        """Free what was copied if the object is gone: no variable can hold it again."""
+        if self.root.identity.is_gone:
+            self.parts[:] = [Part(None)]
+
+    def size(self, live: Collection[int]) -> int:
+        """Return the bytes that are held only by this; `live` are the ids of variables' values."""
+        is_live = self.root.identity.address in live
+        return sum(part.size(is_live=is_live) for part in self.parts)
+
+
+def explain_lasting(value: object, memory: int) -> str:
+    """Return why a change inside of an object could not be taken back; "" if it can be."""
+    found = Capture(value, Allowance(min(COPIED, memory), memory).admit)
+    return found.root.kept or found.problem
 
 
 def capture_result(value: object) -> Capture:
     """Return the state that a call left: it is only compared with."""
-    found = capture(value, Allowance(COPIED, 2**62, only_compares=True))
+    allowance = Allowance(COPIED, 2**62)
+    found = Capture(value, lambda part: isinstance(part, ArrayPart) or allowance.copy(part))
     found.release()
     return found
-
-
-def _capture_inside(value: Any, allowance: Allowance) -> Capture | None:
-    """Return the state of a value of a known kind; None if no code is known that reads it."""
-    found: Capture | None = None
-    inside = functools.partial(_capture_inside, allowance=allowance)
-    if is_table(value):
-        found = TableCapture.take(value, allowance, inside)
-    elif is_array(value):
-        if allowance.only_compares and not holds_objects(value):
-            return ArrayChecksum(value)
-        if allowance.spend(value.nbytes):
-            found = ArrayCapture(value, _capture_cells(value, inside))
-    else:
-        return ContainerCapture(value, inside) if is_container(value) else None
-    # Memory that the user's code frees is freed.
-    return found or Described(value, TOO_LARGE, held=False)
-
-
-def _capture_cells(array: object, inside: Callable[[object], Capture | None]) -> Capture | None:
-    """Return the state of the objects in the cells of an array; None if there are none."""
-    numpy = sys.modules["numpy"]
-    if holds_objects(array) and numpy.size(array) <= OBJECTS:
-        with suppress(TooLargeError):
-            found = ContainerCapture(numpy.ravel(array).tolist(), inside)
-            found.is_inside = True
-            return found
-    return None
 
 
 @dataclass
@@ -136,7 +282,7 @@ class VariableCheckpoint:
             if each.change != "deleted":
                 after = left.get(id(value)) or capture_result(value)
                 left[id(value)] = after
-            if old is not None and (old.identity.is_same(value) or old.was_changed()):
+            if old is not None and (old.root.identity.is_same(value) or old.was_changed()):
                 old.is_inside = True
                 with suppress(Exception):  # a table library's own object can be broken
                     old.drop_unchanged()
@@ -251,7 +397,7 @@ class VariableUndo:
             bound[name], value = done[id(before)], variables.get(name)
             if problems:
                 self.notes[name] = f"{one_line(name)} is not all as it was: {problems[0]}"
-            elif bound[name] is not value and before.identity.is_same(value):
+            elif bound[name] is not value and before.root.identity.is_same(value):
                 other = "what else holds the changed one still does"
                 self.notes[name] = f"{one_line(name)} goes back as another object: {other}"
         names = self.namespace.bindings()
@@ -268,7 +414,7 @@ class _Plan:
         self.variables = variables
         self.found: dict[str, Capture | None] = {}
         """What the calls that are taken back found, by name; None: no variable."""
-        self.undone: dict[object, Any] = {}
+        self._undone: dict[int, Part] = {}
 
     def is_left(self, entry: Entry) -> bool:
         """Return whether a variable is as the call left it."""
@@ -278,10 +424,9 @@ class _Plan:
             return after is None and not is_there
         with suppress(Exception):  # a table library's own object can be broken
             found = self.found.get(name)
-            held = self.variables[name] if found is None else found.kept_object
-            if held is None and found is not None:  # such as an array, which is not referred to
-                return after.matches(found)
-            return after.is_state_of(held, self.undone)
+            value = found.root.find({}) if found else self.variables[name]
+            part = self._undone.get(id(value)) if found is None or value is not None else found.root
+            return after.is_left(part or read_part(value), self._undone)
         return False
 
     def still_holds(self, entry: Entry) -> bool:
@@ -291,14 +436,16 @@ class _Plan:
             return False
         found = self.found.get(entry.name)
         if found is not None:
-            return found.identity.address == before.identity.address
-        return before.identity.is_same(self.variables.get(entry.name))
+            return found.root.identity.address == before.root.identity.address
+        return before.root.identity.is_same(self.variables.get(entry.name))
 
     def add(self, entry: Entry) -> None:
         """Take a call's change of a variable back."""
         before = self.found[entry.name] = entry.before
         if before is not None and before.is_inside:
-            before.undo_in(self.undone)
+            for part in before.parts:
+                address = part.identity.address
+                self._undone[address] = part.complete(self._undone.get(address))
 
     def describe(self, entry: Entry) -> str:
         """Return what going back to what the call found does to a variable."""
@@ -306,7 +453,8 @@ class _Plan:
         if before is None or name not in self.variables:
             return "removes it" if before is None else "brings it back"
         with suppress(Exception):
-            value = self.variables[name]
-            text = summarize_types(type(value), before.type)
-            text = text or before.describe_return(value, secrecy(name), self.undone)
+            now = read_part(self.variables[name])
+            text = summarize_types(now.type, before.root.type)
+            found = self._undone.get(before.root.identity.address, before.root)
+            text = text or now.describe(found, secrecy(name))
         return text

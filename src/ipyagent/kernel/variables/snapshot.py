@@ -12,19 +12,12 @@ from types import ModuleType
 from ipyagent.kernel.describe import kind
 from ipyagent.kernel.describe.safe_inspect import ObjectIdentity, type_name
 from ipyagent.kernel.variables.arrays import views_of_same_memory
-from ipyagent.kernel.variables.captures import (
-    Allowance,
-    Capture,
-    Reference,
-    is_atom,
-    is_class,
-    is_plain,
-    summarize_types,
-)
+from ipyagent.kernel.variables.captures import is_atom, is_class, is_plain, summarize_types
 from ipyagent.kernel.variables.checkpoint import (
     COPIED,
+    Allowance,
+    Capture,
     VariableCheckpoint,
-    capture,
     explain_lasting,
 )
 from ipyagent.kernel.variables.reach import list_changed_inside, reachable_names
@@ -71,7 +64,7 @@ class Snapshot:
         # Of a large namespace plain values are most: a reference is made of what is changed only.
         self._plain = {name: value for name, value in variables.items() if is_plain(value)}
         self._identities = {
-            name: captures[name].identity if name in captures else ObjectIdentity(value)
+            name: captures[name].root.identity if name in captures else ObjectIdentity(value)
             for name, value in variables.items()
             if not is_plain(value)
         }
@@ -100,7 +93,7 @@ class Snapshot:
             value = variables[name]
             if id(value) not in by_id:
                 allowance.copies_all = id(value) in past or _PAST_PANDAS.search(code) is not None
-                by_id[id(value)] = capture(value, allowance)
+                by_id[id(value)] = Capture(value, allowance.copy)
         found = {name: by_id[id(each)] for name, each in variables.items() if id(each) in by_id}
         return cls(variables, found)
 
@@ -119,7 +112,7 @@ class Snapshot:
         """Return what a variable held; None if there was none, or it was not looked at."""
         if name in self._captures:
             return self._captures[name]
-        return Reference(self._plain[name]) if name in self._plain else None
+        return Capture(self._plain[name]) if name in self._plain else None
 
     def _changes(self, after: Mapping[str, object]) -> Iterator[VariableChange]:
         """Yield what is different now, without running code of the user's classes."""
@@ -161,8 +154,8 @@ class Snapshot:
         if before is None:
             return UNNAMED
         if self._is_same(name, value):
-            return before.kept
-        return "" if before.can_rebind else before.kept or UNNAMED
+            return before.root.kept
+        return "" if before.root.can_rebind else before.root.kept or UNNAMED
 
 
 def default_memory() -> int:

@@ -1,11 +1,10 @@
-"""Captures of tables of pandas, polars and pyarrow, and their difference in a line."""
+"""Tables of pandas, polars and pyarrow in a snapshot, and their difference in a line."""
 
 from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -13,27 +12,10 @@ from typing import Any
 from typing_extensions import override
 
 from ipyagent.kernel.describe.metadata import is_of_module
-from ipyagent.kernel.describe.safe_inspect import (
-    module_name,
-    one_line,
-    own_attributes,
-)
-from ipyagent.kernel.variables.arrays import count_values
-from ipyagent.kernel.variables.captures import (
-    Allowance,
-    Capture,
-    Live,
-    are_plain_keys,
-    is_equal,
-)
-from ipyagent.kernel.variables.columns import (
-    PANDAS,
-    count_cells,
-    is_same,
-    is_same_index,
-    kind_of,
-)
-from ipyagent.kernel.variables.containers import ContainerCapture, TooLargeError
+from ipyagent.kernel.describe.safe_inspect import module_name, one_line, own_attributes
+from ipyagent.kernel.variables.arrays import OBJECTS, count_values
+from ipyagent.kernel.variables.captures import CELLS_INSIDE, Part, are_plain_keys, is_equal
+from ipyagent.kernel.variables.columns import PANDAS, count_cells, is_same, is_same_index, kind_of
 from ipyagent.phrases import join_some, limit_lines, plural
 from ipyagent.redaction import Secrecy
 
@@ -42,9 +24,6 @@ NAMES = 5
 
 CELLS = 4_000_000
 """Cells of written columns that are counted: more would keep the user waiting."""
-
-OBJECTS = 10_000
-"""Cells of a table that are looked into if they hold objects."""
 
 _CACHES = frozenset({"_item_cache", "_cacher", "_is_copy", "_cache"})
 """Attributes that pandas finds again."""
@@ -137,110 +116,88 @@ def _plain(label: object) -> object:
     return label if are_plain_keys([label]) else None
 
 
-class TableCapture(Capture):
-    """A copy of a table, which `shares` its memory until one of both is written."""
+class TablePart(Part):
+    """A table; a copy of it `shares` its memory until one of both is written."""
 
-    def __init__(
-        self,
-        value: Any,
-        parts: Table,
-        capture_inside: Callable[[object], Capture | None],
-        *,
-        shares: bool,
-    ) -> None:
+    def __init__(self, value: Any) -> None:
         super().__init__(value)
-        self._shares, self._copy = shares, _copy_table(value, shares=shares)
+        self._copy, self.state = value, Table.read(value)
+        self._is_pandas = kind_of(value) in PANDAS
+        self.shares = not self._is_pandas or copies_on_write()
+        self.nbytes = self.state.nbytes
+        self._attrs = value.attrs if self._is_pandas else None  # pandas makes one
         self._own = _own_attributes(value)
-        axes = value.axes if kind_of(value) in PANDAS else ()
+        axes = value.axes if self._is_pandas else ()
         self._axes = [(axis, list(axis.names), _frequency(axis)) for axis in axes]
-        for number, axis in enumerate(() if shares else axes):
+        self._flag = _flag(value)
+
+    @override
+    def list_inside(self) -> Iterator[tuple[str, object]]:
+        """Yield what may be changed without writing a cell, which is possible in pandas only."""
+        if self._is_pandas:
+            yield "attrs changed", self._attrs
+            objects = [each.data for each in self.state.columns if each.dtype == "object"]
+            if len(objects) * self.state.height <= OBJECTS:
+                yield from ((CELLS_INSIDE, cell) for each in objects for cell in each.tolist())
+
+    @override
+    def copy(self, *, wholly: bool) -> None:
+        self.shares &= not (self._is_pandas and wholly)
+        self._copy = _copy_table(self._copy, shares=self.shares)
+        for number, (axis, *_) in enumerate(() if self.shares else self._axes):
             setattr(self._copy, _AXES[number], axis.copy(deep=True))
-        self.state: Table = Table.read(self._copy)
-        self._inside: dict[str, ContainerCapture] = {}
-        for name, objects in _objects_in(value, parts):
-            with suppress(TooLargeError):
-                self._inside[name] = ContainerCapture(objects, capture_inside)
-                self._inside[name].is_inside = True
-
-    @classmethod
-    def take(
-        cls, value: object, allowance: Allowance, capture_inside: Callable[[object], Capture | None]
-    ) -> TableCapture | None:
-        """Return the capture; None if it may not be copied."""
-        is_pandas = kind_of(value) in PANDAS
-        shares = not is_pandas or copies_on_write()
-        parts = Table.read(value)
-        is_small = allowance.spend(parts.nbytes, shares=shares)
-        shares &= not (is_pandas and allowance.copies_all)
-        return cls(value, parts, capture_inside, shares=shares) if is_small else None
+        self.state = Table.read(self._copy)
 
     @override
-    def read(self, value: Any) -> Table | None:
-        return Table.read(value) if type(value) is self.type and is_table(value) else None
+    def differs(self, now: TablePart) -> bool:
+        return bool(self.describe(now, Secrecy.NONE))
 
     @override
-    def differences(self, before: Table, after: Table, secret: Secrecy) -> str:
-        return " · ".join(compare_tables(before, after, exact=not self._shares))
+    def describe(self, now: TablePart, secret: Secrecy) -> str:
+        parts = compare_tables(self.state, now.state, exact=not self.shares)
+        is_same = self.identity.address == now.identity.address
+        return " · ".join([*parts, *(self._compare_attributes(now) if is_same else ())])
 
     @override
-    def forget_if_dead(self) -> None:
-        if self.identity.value is None:
-            self._copy, self._own, self._inside = None, {}, {}
-            self.state = Table(0, 0, ())
-
-    @override
-    def restore(self, live: Live, problems: list[str]) -> object:
+    def put_back(self, value: Any) -> bool:
         # In place: containers, other names and objects that use the table see it as it was.
-        table = self._value
-        if self.is_inside and self.is_changed(table):
-            self._put_back(table)
-            for inside in self._inside.values():
-                inside.restore(live, problems)
-            for number, (axis, names, frequency) in enumerate(self._axes):
-                axis.names = names  # other tables may share the index
-                if frequency is not _frequency(axis):
-                    axis.freq = frequency
-                kept = self._copy.axes[number]
-                setattr(table, _AXES[number], axis if is_same_index(axis, kept) else kept)
-            if (flag := _flag(self._copy)) is not None:
-                table.flags.allows_duplicate_labels = flag
-        return table
-
-    def _put_back(self, table: Any) -> None:
-        attributes, held = vars(table), vars(_copy_table(self._copy, shares=self._shares))
+        attributes, held = vars(value), vars(_copy_table(self._copy, shares=self.shares))
         kept = {name: held[name] for name in _CONTENT if name in held}
         caches: dict[str, object] = {"_item_cache": {}, "_is_copy": None}  # of pandas 2
         kept |= {name: caches[name] for name in caches if name in attributes}
         attributes.clear()
         attributes.update(self._own | kept)
+        for number, (axis, names, frequency) in enumerate(self._axes):
+            axis.names = names  # other tables may share the index
+            if frequency is not _frequency(axis):
+                axis.freq = frequency
+            copied = self._copy.axes[number]
+            setattr(value, _AXES[number], axis if is_same_index(axis, copied) else copied)
+        if self._flag is not None:
+            value.flags.allows_duplicate_labels = self._flag
+        return True
 
     @override
-    def size(self, live: Collection[int]) -> int:
-        is_shared = self._shares and id(self._value) in live
-        return 0 if not self.is_held else self._written_bytes if is_shared else self.state.nbytes
+    def size(self, *, is_live: bool) -> int:
+        is_shared = self.shares and is_live
+        return 0 if not self.is_held else self._written_bytes if is_shared else self.nbytes
 
     @cached_property
     def _written_bytes(self) -> int:
         """The bytes of what the call has written, or dropped."""
-        kept = _pair_columns(self.state, Table.read(self._value))
-        return self.state.nbytes - sum(o.nbytes for o, n in kept if is_same(o.data, n.data))
+        kept = _pair_columns(self.state, Table.read(self.value))
+        return self.nbytes - sum(o.nbytes for o, n in kept if is_same(o.data, n.data))
 
-    @override
-    def summarize(self, value: object, secret: Secrecy) -> str:
-        inside = self._compare_inside(value) if self.identity.is_same(value) else ()
-        return " · ".join(filter(None, (super().summarize(value, secret), *inside)))
-
-    def _compare_inside(self, value: object) -> Iterator[str]:
-        own = _own_attributes(value)
-        changed = {name for name in own | self._own if own.get(name) is not self._own.get(name)}
-        for name, each in self._inside.items():
-            if f"_{name}" in changed or each.is_changed(value):
-                yield f"{name} changed"
+    def _compare_attributes(self, now: TablePart) -> Iterator[str]:
+        own, other = self._own, now._own
+        changed = {name for name in own | other if own.get(name) is not other.get(name)}
+        if "_attrs" in changed:
+            yield "attrs changed"
         if changed - {"_attrs"}:
             yield "attributes changed"
         if any(frequency is not _frequency(axis) for axis, _, frequency in self._axes):
             yield "frequency of the labels changed"
-        if _flag(value) != _flag(self._copy):
+        if self._flag != now._flag:
             yield "flags changed"
 
 
@@ -254,16 +211,6 @@ def _copy_table(table: Any, *, shares: bool) -> Any:
     if kind_of(table) in PANDAS:
         return table.copy(deep=not shares)
     return table.clone() if hasattr(table, "clone") else table
-
-
-def _objects_in(table: Any, parts: Table) -> Iterator[tuple[str, object]]:
-    """Yield what may be changed without writing a cell, which is possible in pandas only."""
-    if kind_of(table) not in PANDAS:
-        return
-    yield "attrs", table.attrs
-    columns = [each.data for each in parts.columns if each.dtype == "object"]
-    if columns and len(columns) * parts.height <= OBJECTS:
-        yield "objects in cells", [each.tolist() for each in columns]
 
 
 def _flag(table: object) -> object:
