@@ -77,12 +77,6 @@ class ArrayPart(Part):
         return _summarize_arrays(self.state, now.state)
 
     @override
-    def differs(self, now: ArrayPart) -> bool:
-        if self.state is None:
-            return super().differs(now)
-        return bool(_summarize_arrays(self.state, now.state))
-
-    @override
     def find(self, live: Mapping[int, object]) -> object:
         # At its address is the array, or its views' owner, or another one.
         address = self.identity.address
@@ -106,11 +100,6 @@ class ArrayPart(Part):
     def replace(self, value: object) -> object:
         is_back = value is not None and not self.differs(ArrayPart(value))
         return value if is_back else _copy_array(self.state)
-
-    @property
-    @override
-    def can_rebind(self) -> bool:
-        return True
 
     @override
     def release(self) -> None:
@@ -174,11 +163,10 @@ def count_differences(one: Any, other: Any) -> int | None:
     if one.dtype.kind == "V":
         return None if one.tobytes() != other.tobytes() else 0
     numpy = sys.modules["numpy"]
-    count = int(numpy.count_nonzero(one != other))
-    if count and one.dtype.kind in "fcmM":  # nothing is unequal to itself but NaN and NaT
-        is_missing = numpy.isnat if one.dtype.kind in "mM" else numpy.isnan
-        count -= int(numpy.count_nonzero(is_missing(one) & is_missing(other)))
-    return count
+    changed = one != other
+    if one.dtype.kind in "fcmM" and changed.any():  # only NaN and NaT are unequal to themselves
+        changed &= (one == one) | (other == other)
+    return int(numpy.count_nonzero(changed))
 
 
 def _count_objects(one: Any, other: Any) -> int | None:

@@ -80,23 +80,18 @@ def is_atom(value: object) -> bool:
 def are_plain_keys(values: Any, depth: int = 3) -> bool:
     """Return whether all are plain, or tuples of such: hashing and comparing run no other code."""
     others = set(map(id, map(type, values))) - _KEYS
-    if others - {id(tuple)}:
-        return all(map(_is_plain_key, values))
-    return not others or (
-        depth > 0 and all(are_plain_keys(v, depth - 1) for v in values if type(v) is tuple)
-    )
+    return not others or all(_is_plain_key(each, depth) for each in values)
 
 
-def _is_plain_key(value: Any) -> bool:
+def _is_plain_key(value: Any, depth: int) -> bool:
     """Return whether it is plain, a scalar of numpy or pandas, or a time whose zone is no code."""
     cls = type(value)
-    if id(cls) not in _KEYS | _TIMES and not is_library_class(cls, "numpy", "pandas"):
+    if cls is tuple or id(cls) in _KEYS:
+        return cls is not tuple or (depth > 0 and are_plain_keys(value, depth - 1))
+    if id(cls) not in _TIMES and not is_library_class(cls, "numpy", "pandas"):
         return False
-    if any(id(base) in _TIMES for base in ancestors(cls)):
-        zone = value.tzinfo
-        if zone is not None and not is_library_class(type(zone), "datetime", "zoneinfo"):
-            return False
-    return is_atom(value)
+    zone = getattr(value, "tzinfo", None)
+    return is_atom(value) and (zone is None or is_library_class(type(zone), "datetime", "zoneinfo"))
 
 
 def is_equal(one: object, other: object) -> bool:
@@ -139,8 +134,7 @@ class Part:
 
     def __init__(self, value: object, *, held: bool = True) -> None:
         self.identity, self.type = ObjectIdentity(value), type(value)
-        self.is_held = held and not closes_itself(self.type)
-        self.value: Any = value if self.is_held else None
+        self.value: Any = value if held and not closes_itself(self.type) else None
 
     def list_inside(self) -> Iterable[tuple[str, object]]:
         """Return the objects in it that may change, each with the words for that."""
@@ -155,7 +149,7 @@ class Part:
 
     def differs(self, now: Any) -> bool:
         """Return whether another part of its kind holds something else."""
-        return bool(self.mark != now.mark)
+        return bool(self.describe(now, Secrecy.NONE))
 
     @cached_property
     def mark(self) -> object:
@@ -165,7 +159,7 @@ class Part:
     def is_state_of(self, now: Part) -> bool:
         """Return whether another part is the same object, which holds the same."""
         is_same = self.is_value or now.value is None or self.identity.is_same(now.value)
-        return is_same and type(self) is type(now) and not self.differs(now)
+        return is_same and type(self) is type(now) and self.mark == now.mark
 
     def is_changed(self, value: Any = None) -> bool:
         """Return whether the object holds something else now."""
@@ -173,7 +167,7 @@ class Part:
 
     def find(self, live: Mapping[int, object]) -> object:
         """Return the object, None if it is gone; `live` are the variables' values by their ids."""
-        return self.value if self.is_held else self.identity.value
+        return self.identity.value if self.value is None else self.value
 
     def put_back(self, value: Any) -> bool:
         """Restore what the object held, in place; return whether that is possible."""
@@ -193,11 +187,11 @@ class Part:
     @property
     def can_rebind(self) -> bool:
         """True if a name can be bound to the object."""
-        return self.is_held or self.identity.value is not None
+        return self.is_value or self.find({}) is not None
 
     def release(self) -> None:
         """Keep no object alive: it is only compared with."""
-        self.is_held, self.value, self.mark = False, None, self.mark
+        self.value, self.mark = None, self.mark
 
     def size(self, *, is_live: bool) -> int:
         """Return the bytes that are held only by this; `is_live`: a variable holds the object."""
@@ -214,8 +208,8 @@ class Fixed(Part):
         return summarize_scalars(self.value, now.value, secret)
 
     @override
-    def differs(self, now: Any) -> bool:
-        return not is_equal(self.value, now.value)
+    def is_state_of(self, now: Part) -> bool:
+        return type(now) is Fixed and is_equal(self.value, now.value)
 
     @override
     def release(self) -> None:
@@ -242,11 +236,11 @@ class Opaque(Part):
 
     @override
     def differs(self, now: Any) -> bool:
-        return self.is_followed and super().differs(now)
+        return self.is_followed and bool(self.mark != now.mark)
 
     @override
     def size(self, *, is_live: bool) -> int:
-        return 0 if is_live or not self.is_held or has_state(self.value) else UNKNOWN
+        return 0 if is_live or self.value is None or has_state(self.value) else UNKNOWN
 
 
 def has_state(value: Any) -> bool:

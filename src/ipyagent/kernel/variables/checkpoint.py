@@ -134,7 +134,7 @@ class Capture:
         try:
             self.parts.append(self._read(value))
             if isinstance(self.root, ArrayPart):  # its owner may resize one that nobody refers to
-                self.root.is_held, self.root.value = False, None
+                self.root.value = None
             self.parts += islice(_walk(self.root, self._read), 1, None)
         except TooLargeError:
             if isinstance(self.root, ContainerPart):

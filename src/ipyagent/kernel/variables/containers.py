@@ -14,7 +14,7 @@ from typing_extensions import override
 
 from ipyagent.kernel.describe.metadata import is_of_module
 from ipyagent.kernel.describe.preview import key_secrecy, preview
-from ipyagent.kernel.describe.safe_inspect import ancestors, class_dict, module_name, slots
+from ipyagent.kernel.describe.safe_inspect import class_dict, instance_dict, module_name, slots
 from ipyagent.kernel.variables.captures import (
     INSIDE,
     PLAIN,
@@ -32,12 +32,9 @@ NAMES = 5
 """Keys that a summary names."""
 
 _DICTS = (dict, collections.OrderedDict, collections.Counter, collections.defaultdict)
-_GETTERS = (types.GetSetDescriptorType, types.MemberDescriptorType)
 _WITH_ATTRIBUTES = ("__main__", "collections")
-MADE_BY_STATEMENT = 1 << 9
-"""A flag of classes that are written in Python: their objects hold nothing else."""
-_PYTHON_SIZE = object.__basicsize__ + 2 * tuple.__itemsize__
-"""Bytes of an object with attributes; some classes written in C have that flag, too."""
+_PYTHON_SIZE = type("", (), {}).__basicsize__
+"""Bytes of an object that holds nothing but attributes."""
 _SEQUENCES = (list, collections.deque, bytearray, tuple)
 _KNOWN = set(map(id, (set, *_SEQUENCES, *_DICTS)))
 
@@ -59,19 +56,13 @@ def _attributes(value: object) -> dict[str, object] | None:
     cls = type(value)
     if id(cls) in _KNOWN:
         return None
-    is_made = cls.__basicsize__ <= _PYTHON_SIZE and all(
-        base.__flags__ & MADE_BY_STATEMENT for base in ancestors(cls)[:-1]
-    )
+    is_made = cls.__basicsize__ <= _PYTHON_SIZE and not cls.__itemsize__
     is_own = module_name(cls) in _WITH_ATTRIBUTES or "__dataclass_fields__" in class_dict(cls)
     if not (is_made and is_own) and not _is_sparse(value) and cls is not types.SimpleNamespace:
         return None
-    if slots(cls) or closes_itself(cls):
-        return None
-    bases = (class_dict(base) for base in ancestors(cls))
-    getter: Any = next((base["__dict__"] for base in bases if "__dict__" in base), None)
-    found = getter.__get__(value) if type(getter) in _GETTERS else None
+    found = None if slots(cls) or closes_itself(cls) else instance_dict(value)
     # A table of a subclass is more than the attributes that it has.
-    return found if type(found) is dict and not {"_mgr", "_df", "_s"} & found.keys() else None
+    return None if found is None or {"_mgr", "_df", "_s"} & found.keys() else found
 
 
 def _is_sparse(value: object) -> bool:
@@ -97,7 +88,7 @@ class ContainerPart(Part):
         self.values: list[Any] = []
         if cls in _DICTS:
             items = self._target
-            if attributes is not None and _is_sparse(value):
+            if attributes is not None:
                 items = {name: v for name, v in attributes.items() if name not in _FOUND_OUT}
             self.keys, self.values = [*items], [*items.values()]
         elif self.is_set:
@@ -115,18 +106,14 @@ class ContainerPart(Part):
     @cached_property
     @override
     def mark(self) -> object:
-        kinds = [*map(id, map(type, self.values))]
-        values = self.values
-        if not PLAIN.issuperset(kinds):  # what is not plain counts as itself
-            values = [v if kind in PLAIN else id(v) for v, kind in zip(values, kinds, strict=True)]
+        # What is not plain counts as itself.
+        values = [(id(type(v)), v if id(type(v)) in PLAIN else id(v)) for v in self.values]
         keys = frozenset(self.keys) if self.is_set else tuple(self.keys)
         home = 0 if self.type is tuple else self.identity.address
-        return hash((home, id(self.factory), keys, *values, *kinds))
+        return hash((home, id(self.factory), keys, *values))
 
     @override
     def differs(self, now: ContainerPart) -> bool:
-        if not self.is_held:
-            return super().differs(now)
         if self.count != now.count or self.factory is not now.factory:
             return True
         keys, values = now.keys[self.start :], now.values[self.start :]
@@ -147,15 +134,13 @@ class ContainerPart(Part):
         target = self._target
         if type(target) is _DICTS[-1]:
             target.default_factory = self.factory
-        if isinstance(target, bytearray):
-            target[:] = bytes(self.values)  # of a fixed size while a memoryview looks into it
+        if isinstance(target, list | bytearray):
+            target[self.start :] = type(target)(self.values)
         elif isinstance(target, dict):
             for key in ContainerPart(value).keys[self.start :]:
                 del target[key]
             for key, held in zip(self.keys, self.values, strict=True):
                 target[key] = held
-        elif isinstance(target, list):
-            target[self.start :] = self.values
         elif not isinstance(target, tuple):
             target.clear()
             fill = target.update if isinstance(target, set) else target.extend
@@ -164,7 +149,7 @@ class ContainerPart(Part):
 
     @override
     def trim(self) -> None:
-        if isinstance(self._target, list | dict) and not _is_sparse(self.value):
+        if isinstance(self._target, list | dict):
             now = ContainerPart(self.value)
             same = _count_same(self.values, now.values[self.start :])
             if now.keys or self.keys:

@@ -149,8 +149,8 @@ class TablePart(Part):
         self.state = Table.read(self._copy)
 
     @override
-    def differs(self, now: TablePart) -> bool:
-        return bool(self.describe(now, Secrecy.NONE))
+    def is_state_of(self, now: Part) -> bool:
+        return super().is_state_of(now) and not self.differs(now)
 
     @override
     def describe(self, now: TablePart, secret: Secrecy) -> str:
@@ -180,7 +180,7 @@ class TablePart(Part):
     @override
     def size(self, *, is_live: bool) -> int:
         is_shared = self.shares and is_live
-        return 0 if not self.is_held else self._written_bytes if is_shared else self.nbytes
+        return 0 if self.value is None else self._written_bytes if is_shared else self.nbytes
 
     @cached_property
     def _written_bytes(self) -> int:
