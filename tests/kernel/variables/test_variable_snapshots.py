@@ -202,7 +202,7 @@ same = id(new) == old
 
 def test_a_table_that_is_larger_than_undo_may_keep_is_freed_with_its_memory():
     tables = {"df": frame()}
-    taken = snapshot.Snapshot.take(tables, "del df", memory=1_000)
+    taken = snapshot.Snapshot(tables, "del df", memory=1_000)
     (column,) = [weakref.ref(each) for each in [tables["df"]]]
     del tables["df"]
     assert column() is None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from functools import cached_property
 from types import SimpleNamespace
 from typing import Any
@@ -85,16 +86,12 @@ class ArrayPart(Part):
         return found if is_array(found) else None
 
     @override
-    def put_back(self, value: Any) -> bool:
-        if value.shape != self.state.shape or value.dtype != self.state.dtype:
-            return False
-        try:
-            value.flags.writeable = True
-        except ValueError:  # it is a view of memory that is read-only
-            return False
-        value[...] = self.state
-        value.flags.writeable = self.state.flags.writeable
-        return True
+    def put_back(self, value: Any) -> None:
+        if value.shape == self.state.shape and value.dtype == self.state.dtype:
+            with suppress(ValueError):  # it is a view of memory that is read-only
+                value.flags.writeable = True
+                value[...] = self.state
+                value.flags.writeable = self.state.flags.writeable
 
     @override
     def replace(self, value: object) -> object:

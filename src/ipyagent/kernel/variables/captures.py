@@ -169,9 +169,8 @@ class Part:
         """Return the object, None if it is gone; `live` are the variables' values by their ids."""
         return self.identity.value if self.value is None else self.value
 
-    def put_back(self, value: Any) -> bool:
-        """Restore what the object held, in place; return whether that is possible."""
-        return True
+    def put_back(self, value: Any) -> None:
+        """Restore what the object held, in place, if that is possible."""
 
     def replace(self, value: object) -> object:
         """Return the object, or what stands for it."""

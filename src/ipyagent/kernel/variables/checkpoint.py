@@ -162,10 +162,9 @@ class Capture:
         places = [each.place for each in self.parts[1:] if each.is_changed()]
         if now and not self.root.differs(now) and not places:
             return None
-        texts = [self.root.describe(now, secret) if now else "", *places]
-        if texts[0]:
-            texts = [each for each in texts if each != INSIDE]
-        return " · ".join(dict.fromkeys(filter(None, texts)))
+        text = self.root.describe(now, secret) if now else ""
+        places = [each for each in places if not text or each != INSIDE]
+        return " · ".join(dict.fromkeys(filter(None, (text, *places))))
 
     def summarize(self, value: object, secret: Secrecy) -> str:
         """Return what is different in another value."""
@@ -198,42 +197,34 @@ class Capture:
         for each in self.parts:
             each.trim()
 
-    def restore(self, live: Mapping[int, object], problems: list[str]) -> object:
-        """Return the value as it was: put back in place, or a copy in its stead.
+    def restore(self, live: Mapping[int, object]) -> tuple[object, str]:
+        """Return the value as it was, put back in place, or a copy; and why not all is as it was.
 
-        `live` has the objects that variables hold now, by their ids. To `problems` is added what
-        cannot be put back.
+        `live` has the objects that variables hold now, by their ids.
         """
-        root = self.root
-        value = root.find(live)
+        value, problems = self.root.find(live), list[str]()
         for part in self.parts if self.is_inside else ():
+            found = value if part is self.root else part.value
             try:
-                found = value if part is root else part.value
-                if not part.is_changed(found):
-                    continue
-                if part.kept:
-                    problems.append(part.kept)
-                elif not part.put_back(found) and part is not root:
-                    raise ValueError("it has another size")
+                if found is not None and part.is_changed(found):
+                    part.put_back(found)
+                    if part is not self.root and part.is_changed(found):
+                        raise ValueError("it has another size")
             except Exception as error:  # such as a bytearray that something looks into
                 why = one_line(str(error))
-                problems.append(f"its {type_name(part.type)} stays as it is ({why})")
-        if self.is_inside and self.problem:
-            problems.append(self.problem)
-        return root.replace(value)
+                problems.append(part.kept or f"its {type_name(part.type)} stays as it is ({why})")
+        problems.append(self.problem if self.is_inside else "")
+        return self.root.replace(value), problems[0]
 
     def release(self) -> None:
         """Keep nothing alive: it is only compared with."""
         for part in self.parts:
             part.release()
 
-    def forget_if_dead(self) -> None:
-        """Free what was copied if the object is gone: no variable can hold it again."""
-        if self.root.identity.is_gone:
-            self.parts[:] = [Part(None)]
-
     def size(self, live: Collection[int]) -> int:
         """Return the bytes that are held only by this; `live` are the ids of variables' values."""
+        if self.root.identity.is_gone:  # no variable can hold it again
+            self.parts = [Part(None)]
         is_live = self.root.identity.address in live
         return sum(part.size(is_live=is_live) for part in self.parts)
 
@@ -294,7 +285,10 @@ class VariableCheckpoint:
         return [each.name for each in self.entries]
 
     def size(self, live: Collection[int]) -> int:
-        """Return the bytes that only this keeps; `live` are the ids of the variables' values."""
+        """Return the bytes that only this keeps; copies of objects that are gone are freed.
+
+        `live` are the ids of the variables' values.
+        """
         both = (capture for each in self.entries for capture in (each.before, each.after))
         captures = {id(capture): capture for capture in both if capture is not None}
         total = 0
@@ -302,12 +296,6 @@ class VariableCheckpoint:
             with suppress(Exception):  # somebody may be changing the object in another thread
                 total += capture.size(live)
         return total
-
-    def forget_dead(self) -> None:
-        """Free copies of objects that are gone: no variable can be as the call left it."""
-        for each in self.entries:
-            if each.after is not None:
-                each.after.forget_if_dead()
 
     def drop(self) -> None:
         """Free what it keeps; from now on it can take nothing back."""
@@ -338,123 +326,98 @@ class VariableUndo:
     """Why others stay as they are."""
     notes: dict[str, str] = field(default_factory=dict)
     """The part that is not as it was, of those that go back."""
+    _variables: Mapping[str, object] = field(default_factory=dict)
+    _found: dict[str, Capture | None] = field(default_factory=dict)
+    """What the calls that are taken back found, by name; None: no variable."""
+    _undone: dict[int, Part] = field(default_factory=dict)
+    """What objects hold once these calls are taken back, by their ids."""
 
     def take_back(self, *checkpoints: VariableCheckpoint) -> None:
         """Take back calls, the newest first: all is decided before anything is done."""
-        plan = _Plan(self.namespace.variables())
-        steps = [self._choose(each, plan) for each in checkpoints]
+        self._variables = self.namespace.variables()
+        steps = [self._choose(each) for each in checkpoints]
         if not self.dry_run:
             for entries in steps:
                 self._restore(entries)
 
-    def _choose(self, checkpoint: VariableCheckpoint, plan: _Plan) -> list[Entry]:
-        """Return the entries of a call that go back, and note that in the plan."""
-        ready = [each for each in checkpoint.entries if self._may_go_back(each, plan)]
+    def _choose(self, checkpoint: VariableCheckpoint) -> list[Entry]:
+        """Return the entries of a call that go back, and note what is undone by that."""
+        ready = [each for each in checkpoint.entries if self._may_go_back(each)]
         others = [each for each in checkpoint.entries if each not in ready]
-        edited = {id(each.before) for each in others if plan.still_holds(each)}
+        edited = {id(each.before) for each in others if self._still_holds(each)}
+        for each in [each for each in ready if id(each.before) in edited]:
+            self.skipped[each.name] = f"{one_line(each.name)} stays: what it held {_EDITED}"
+            ready.remove(each)
         for each in ready:
-            if id(each.before) in edited:
-                self.skipped[each.name] = f"{one_line(each.name)} stays: what it held {_EDITED}"
-        ready = [each for each in ready if each.name not in self.skipped]
-        for each in ready:
-            plan.add(each)
-        self.restored |= {each.name: plan.describe(each) for each in ready}
+            before = self._found[each.name] = each.before
+            for part in before.parts if before and before.is_inside else ():
+                address = part.identity.address
+                self._undone[address] = part.complete(self._undone.get(address))
+        self.restored |= {each.name: self._describe(each) for each in ready}
         return ready
 
-    def _may_go_back(self, entry: Entry, plan: _Plan) -> bool:
+    def _may_go_back(self, entry: Entry) -> bool:
         name, label = entry.name, one_line(entry.name)
         if name in self.skipped or name in self.notes:
             return False
-        is_known = name in plan.found
-        if not plan.is_left(entry):
-            if is_known:
-                text = f"{label} goes back only to what it was given between two calls"
-            else:
-                text = f"{label} {_EDITED}"
-        elif entry.kept:
-            text = f"{label} stays: {entry.kept}"
+        is_known = name in self._found
+        if self._is_left(entry):
+            text = f"{label} stays: {entry.kept}" if entry.kept else ""
+        elif is_known:
+            text = f"{label} goes back only to what it was given between two calls"
         else:
-            return True
-        (self.notes if is_known else self.skipped)[name] = text
-        return False
+            text = f"{label} {_EDITED}"
+        if text:
+            (self.notes if is_known else self.skipped)[name] = text
+        return not text
 
-    def _restore(self, entries: list[Entry]) -> None:
-        variables = self.namespace.variables()
-        live = {id(value): value for value in variables.values()}
-        done: dict[int, object] = {}
-        bound: dict[str, object] = {}
-        for entry in entries:
-            before, name, problems = entry.before, entry.name, list[str]()
-            if before is None or name in self.skipped:
-                continue
-            try:
-                if id(before) not in done:
-                    done[id(before)] = before.restore(live, problems)
-            except Exception as error:  # such as a table that a library's new release changed
-                self.skipped[name] = f"{one_line(name)} stays: {one_line(str(error))}"
-                del self.restored[name]
-                continue
-            bound[name], value = done[id(before)], variables.get(name)
-            if problems:
-                self.notes[name] = f"{one_line(name)} is not all as it was: {problems[0]}"
-            elif bound[name] is not value and before.root.identity.is_same(value):
-                other = "what else holds the changed one still does"
-                self.notes[name] = f"{one_line(name)} goes back as another object: {other}"
-        names = self.namespace.bindings()
-        names.update(bound)
-        for entry in entries:
-            if entry.before is None:
-                names.pop(entry.name, None)
-
-
-class _Plan:
-    """The variables, and what they and their objects hold once some calls are taken back."""
-
-    def __init__(self, variables: Mapping[str, object]) -> None:
-        self.variables = variables
-        self.found: dict[str, Capture | None] = {}
-        """What the calls that are taken back found, by name; None: no variable."""
-        self._undone: dict[int, Part] = {}
-
-    def is_left(self, entry: Entry) -> bool:
-        """Return whether a variable is as the call left it."""
-        name, after = entry.name, entry.after
-        is_there = self.found[name] is not None if name in self.found else name in self.variables
+    def _is_left(self, entry: Entry) -> bool:
+        """Return whether a variable is as the call left it, once newer calls are taken back."""
+        name, after, known = entry.name, entry.after, self._found
+        is_there = known[name] is not None if name in known else name in self._variables
         if after is None or not is_there:
             return after is None and not is_there
         with suppress(Exception):  # a table library's own object can be broken
-            found = self.found.get(name)
-            value = found.root.find({}) if found else self.variables[name]
-            part = self._undone.get(id(value)) if found is None or value is not None else found.root
+            found = known.get(name)
+            value = found.root.find({}) if found else self._variables[name]
+            part = found.root if found and value is None else self._undone.get(id(value))
             return after.is_left(part or read_part(value), self._undone)
         return False
 
-    def still_holds(self, entry: Entry) -> bool:
+    def _still_holds(self, entry: Entry) -> bool:
         """Return whether the variable holds the object that it held, which the call changed."""
-        before = None if entry.kept else entry.before
-        if before is None or not before.is_inside:
+        before, found = entry.before, self._found.get(entry.name)
+        if entry.kept or before is None or not before.is_inside:
             return False
-        found = self.found.get(entry.name)
         if found is not None:
             return found.root.identity.address == before.root.identity.address
-        return before.root.identity.is_same(self.variables.get(entry.name))
+        return before.root.identity.is_same(self._variables.get(entry.name))
 
-    def add(self, entry: Entry) -> None:
-        """Take a call's change of a variable back."""
-        before = self.found[entry.name] = entry.before
-        if before is not None and before.is_inside:
-            for part in before.parts:
-                address = part.identity.address
-                self._undone[address] = part.complete(self._undone.get(address))
-
-    def describe(self, entry: Entry) -> str:
+    def _describe(self, entry: Entry) -> str:
         """Return what going back to what the call found does to a variable."""
         before, name, text = entry.before, entry.name, ""
-        if before is None or name not in self.variables:
+        if before is None or name not in self._variables:
             return "removes it" if before is None else "brings it back"
         with suppress(Exception):
-            now = read_part(self.variables[name])
-            text = summarize_types(now.type, before.root.type)
-            found = self._undone.get(before.root.identity.address, before.root)
-            text = text or now.describe(found, secrecy(name))
+            now, root = read_part(self._variables[name]), before.root
+            found = self._undone.get(root.identity.address, root)
+            text = summarize_types(now.type, root.type) or now.describe(found, secrecy(name))
         return text
+
+    def _restore(self, entries: list[Entry]) -> None:
+        variables, names = self.namespace.variables(), self.namespace.bindings()
+        live = {id(value): value for value in variables.values()}
+        done: dict[int, tuple[object, str]] = {}
+        for entry in [each for each in entries if each.name not in self.skipped]:
+            name, before, held = entry.name, entry.before, variables.get(entry.name)
+            if before is None:
+                names.pop(name, None)
+                continue
+            if id(before) not in done:
+                done[id(before)] = before.restore(live)
+            names[name], problem = done[id(before)]
+            if problem:
+                self.notes[name] = f"{one_line(name)} is not all as it was: {problem}"
+            elif names[name] is not held and before.root.identity.is_same(held):
+                other = "what else holds the changed one still does"
+                self.notes[name] = f"{one_line(name)} goes back as another object: {other}"

@@ -130,7 +130,7 @@ class ContainerPart(Part):
         return " · ".join(_summarize(self, now, secret))
 
     @override
-    def put_back(self, value: Any) -> bool:
+    def put_back(self, value: Any) -> None:
         target = self._target
         if type(target) is _DICTS[-1]:
             target.default_factory = self.factory
@@ -145,7 +145,6 @@ class ContainerPart(Part):
             target.clear()
             fill = target.update if isinstance(target, set) else target.extend
             fill(self.keys or self.values)
-        return True
 
     @override
     def trim(self) -> None:

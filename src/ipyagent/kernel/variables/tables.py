@@ -159,7 +159,7 @@ class TablePart(Part):
         return " · ".join([*parts, *(self._compare_attributes(now) if is_same else ())])
 
     @override
-    def put_back(self, value: Any) -> bool:
+    def put_back(self, value: Any) -> None:
         # In place: containers, other names and objects that use the table see it as it was.
         attributes, held = vars(value), vars(_copy_table(self._copy, shares=self.shares))
         kept = {name: held[name] for name in _CONTENT if name in held}
@@ -175,7 +175,6 @@ class TablePart(Part):
             setattr(value, _AXES[number], axis if is_same_index(axis, copied) else copied)
         if self._flag is not None:
             value.flags.allows_duplicate_labels = self._flag
-        return True
 
     @override
     def size(self, *, is_live: bool) -> int:
