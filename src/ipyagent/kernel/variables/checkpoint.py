@@ -209,7 +209,7 @@ class Capture:
                 if found is not None and part.is_changed(found):
                     part.put_back(found)
                     if part is not self.root and part.is_changed(found):
-                        raise ValueError("it has another size")
+                        raise ValueError("it has another size, or is read-only")
             except Exception as error:  # such as a bytearray that something looks into
                 why = one_line(str(error))
                 problems.append(part.kept or f"its {type_name(part.type)} stays as it is ({why})")

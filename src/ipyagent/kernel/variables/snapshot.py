@@ -91,8 +91,10 @@ class Snapshot:
         self._captures = {n: by_id[id(each)] for n, each in variables.items() if id(each) in by_id}
         self._parts: dict[str, Part] = {}
         for name, value in variables.items():
-            other = Fixed(value) if is_plain(value) else Part(value, held=False)
-            self._parts[name] = self._captures[name].root if name in self._captures else other
+            if name in self._captures:
+                self._parts[name] = self._captures[name].root
+            else:
+                self._parts[name] = Fixed(value) if is_plain(value) else Part(value, held=False)
 
     def annotate(self, result: ToolResult, variables: Mapping[str, object]) -> ToolResult:
         """Return the result with the changes since then, and what takes them back."""

@@ -87,19 +87,19 @@ class Table:
         """Return the parts of a table of any library."""
         match kind_of(value):
             case ("pyarrow", _):
-                columns = [*map(_Column, value.column_names, value.columns)]
-                return cls(value.num_rows, len(columns), columns)
-            case ("polars", "Series"):
-                return cls(value.len(), None, [_Column(value.name, value)])
+                pairs = [*zip(value.column_names, value.columns, strict=True)]
+            case (_, "Series"):
+                pairs = [(value.name, value)]
             case ("polars", _):
-                columns = [_Column(each.name, each) for each in value.get_columns()]
-                return cls(value.height, len(columns), columns)
-        is_series = kind_of(value) == ("pandas", "Series")
-        series = [(value.name, value)] if is_series else value.items()
-        columns = [_Column(_plain(label), each.array) for label, each in series]
+                pairs = [(each.name, each) for each in value.get_columns()]
+            case _:
+                pairs = [*value.items()]
+        width = len(pairs) if len(value.shape) > 1 else None
+        if kind_of(value) not in PANDAS:
+            return cls(len(value), width, [_Column(*pair) for pair in pairs])
+        columns = [_Column(_plain(label), each.array) for label, each in pairs]
         names = tuple(_plain(name) for axis in value.axes for name in axis.names)
-        width = None if is_series else len(columns)
-        return cls(len(value.index), width, columns, value.index, names)
+        return cls(len(value), width, columns, value.index, names)
 
     @property
     def nbytes(self) -> int:
@@ -184,8 +184,9 @@ class TablePart(Part):
     @cached_property
     def _written_bytes(self) -> int:
         """The bytes of what the call has written, or dropped."""
-        kept = _pair_columns(self.state, Table.read(self.value))
-        return self.nbytes - sum(o.nbytes for o, n in kept if is_same(o.data, n.data))
+        old, new = _key_columns(self.state, Table.read(self.value))
+        kept = (old[key] for key in old if key in new and is_same(old[key].data, new[key].data))
+        return self.nbytes - sum(each.nbytes for each in kept)
 
     def _compare_attributes(self, now: TablePart) -> Iterator[str]:
         own, other = self._own, now._own
@@ -229,26 +230,33 @@ def copies_on_write() -> bool:
     return pandas.get_option("mode.copy_on_write") is True
 
 
-def compare_tables(before: Table, after: Table, *, exact: bool = False) -> list[str]:
-    """Return how two tables differ, part by part. `exact`: all cells are compared."""
-    parts = []
-    if before.size != after.size:
-        parts.append(f"{before.size} → {after.size}{' rows' if before.width is None else ''}")
-    pairs = list(_pair_columns(before, after))
+def compare_tables(before: Table, after: Table, *, exact: bool = False) -> Iterator[str]:
+    """Yield how two tables differ, part by part. `exact`: all cells are compared."""
+    old, new = _key_columns(before, after)
+    pairs = [(old[key], new[key]) for key in old if key in new]
+    suspects = [(o, n) for o, n in pairs if not is_same(o.data, n.data)]
     stays, stayed, texts = _align_rows(before, after)
-    data = [(old.data, new.data) for old, new in pairs]
-    is_relabelled = texts and data and before.height == after.height
-    if is_relabelled and all(is_same(*each) or count_cells(*each) == 0 for each in data):
+    is_relabelled = texts and pairs and before.height == after.height
+    if is_relabelled and all(count_cells(o.data, n.data) == 0 for o, n in suspects):
         stays, stayed, texts = slice(None), slice(None), ["other row labels"]
-    parts += _compare_labels(before, after, pairs, not texts)
-    suspects = [(old, new) for old, new in pairs if not is_same(old.data, new.data)]
+    if before.size != after.size:
+        yield f"{before.size} → {after.size}{' rows' if before.width is None else ''}"
+    yield from _compare_labels(old, new, same_rows=not texts)
+    if before.names != after.names:
+        yield "names of the labels changed"
     changed = [f"{o.name}: {o.dtype} → {n.dtype}" for o, n in suspects if o.dtype != n.dtype]
-    parts += limit_lines(changed, NAMES, "the types of {} more")
-    if stays is not None:
-        same_types = [(old, new) for old, new in suspects if old.dtype == new.dtype]
-        most = len(suspects) if exact else max(1, CELLS // max(1, before.height))
-        parts += _compare_values(same_types, most, stays, stayed)
-    return [*parts, *texts]
+    yield from limit_lines(changed, NAMES, "the types of {} more")
+    same_types = [(o, n) for o, n in suspects if o.dtype == n.dtype and stays is not None]
+    most = len(suspects) if exact else max(1, CELLS // max(1, before.height))
+    values = []
+    for o, n in same_types[:most]:
+        if (count := count_cells(o.data[stays], n.data[stayed])) != 0:
+            label = "" if o.label is None else f"{o.name}: "
+            values.append(f"{label}{count_values(count)} changed")
+    yield from limit_lines(values, NAMES, "values in {} more changed")
+    if len(same_types) > most:
+        yield f"{len(same_types) - most} more columns were written"
+    yield from texts
 
 
 def _align_rows(before: Table, after: Table) -> tuple[Any, Any, list[str]]:
@@ -272,64 +280,47 @@ def _align_rows(before: Table, after: Table) -> tuple[Any, Any, list[str]]:
     return None, None, texts or ["rows reordered"]
 
 
-def _pair_columns(before: Table, after: Table) -> Iterator[tuple[_Column, _Column]]:
-    """Yield the columns that both tables have, by label; by position if labels are no names."""
-    labels = [each.label for table in (before, after) for each in table.columns]
-    if before.width is None or None in labels:
-        if len(before.columns) == len(after.columns):
-            yield from zip(before.columns, after.columns, strict=True)
-        return
-    known = dict(_number_columns(after))
-    yield from ((each, known[key]) for key, each in _number_columns(before) if key in known)
+_Keyed = dict[tuple[object, int], _Column]
 
 
-def _number_columns(table: Table) -> Iterator[tuple[tuple[object, int], _Column]]:
-    """Yield the columns, each with its label and how many before it have that label, too."""
-    counts = Counter[object]()
-    for each in table.columns:
-        yield (each.label, counts[each.label]), each
-        counts[each.label] += 1
+def _key_columns(*tables: Table) -> list[_Keyed]:
+    """Return the columns, each by its label and how many before it have that label, too.
+
+    By position if labels are no names.
+    """
+    labels = [each.label for table in tables for each in table.columns]
+    is_by_label = tables[0].width is not None and None not in labels
+    found: list[_Keyed] = []
+    for table in tables:
+        counts = Counter[object]()
+        found.append({})
+        for each in table.columns:
+            label = each.label if is_by_label else None
+            found[-1][label, counts[label]] = each
+            counts[label] += 1
+    return found
 
 
-def _compare_labels(
-    before: Table, after: Table, pairs: list[tuple[_Column, _Column]], same_rows: bool
-) -> Iterator[str]:
-    stay, matched = {id(each) for pair in pairs for each in pair}, [*pairs]
-    gone = [each for each in before.columns if id(each) not in stay]
-    new = [each for each in after.columns if id(each) not in stay]
-    if same_rows and max(len(gone), len(new)) <= NAMES:  # one that holds the very same is renamed
-        matched += [(o, n) for o in gone for n in new if is_same(o.data, n.data)]
-    stay |= {id(each) for pair in matched for each in pair}
+def _compare_labels(old: _Keyed, new: _Keyed, *, same_rows: bool) -> Iterator[str]:
+    pairs = [(key, key) for key in old if key in new]
+    gone, came = [key for key in old if key not in new], [key for key in new if key not in old]
+    if same_rows and max(len(gone), len(came)) <= NAMES:  # one that holds the very same is renamed
+        pairs += [(k, n) for k in gone for n in came if is_same(old[k].data, new[n].data)]
     # Hashed first: some missing labels cannot be compared with others.
+    labels = [(old[key], new[other]) for key, other in pairs]
     others = [
-        (o, n) for o, n in matched if {o.label} != {n.label} and not is_equal(o.label, n.label)
+        (o, n) for o, n in labels if {o.label} != {n.label} and not is_equal(o.label, n.label)
     ]
     renamed = [f"{o.name} renamed {n.name}" for o, n in others]
     yield from limit_lines(renamed, NAMES, "{} more renamed")
-    added = [f"{each.name} ({each.dtype})" for each in new if id(each) not in stay]
-    dropped = [each.name for each in gone if id(each) not in stay]
+    stay, stayed = ({pair[side] for pair in pairs} for side in (0, 1))
+    added = [f"{new[key].name} ({new[key].dtype})" for key in came if key not in stayed]
+    dropped = [old[key].name for key in gone if key not in stay]
     for sign, names in ("+", added), ("-", dropped):
         if names:
             yield f"{sign} {join_some(names, NAMES)}"
-    order = [id(other) for _, other in pairs]
-    if not gone and not new and order != [id(each) for each in after.columns]:
+    if not gone and not came and [id(new[key]) for key in old] != [*map(id, new.values())]:
         yield "columns reordered"
-    if before.names != after.names:
-        yield "names of the labels changed"
-
-
-def _compare_values(
-    suspects: list[tuple[_Column, _Column]], most: int, stays: Any, stayed: Any
-) -> Iterator[str]:
-    """Yield the columns whose values changed, and how many; `most` columns are looked at."""
-    texts = []
-    for old, new in suspects[:most]:
-        if (count := count_cells(old.data[stays], new.data[stayed])) != 0:
-            label = "" if old.label is None else f"{old.name}: "
-            texts.append(f"{label}{count_values(count)} changed")
-    yield from limit_lines(texts, NAMES, "values in {} more changed")
-    if len(suspects) > most:
-        yield f"{len(suspects) - most} more columns were written"
 
 
 def _has_safe_labels(index: Any) -> bool:
