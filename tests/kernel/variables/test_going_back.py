@@ -245,6 +245,14 @@ def test_tables_in_containers_go_back_for_all_who_hold_them():
         assert not changed.notes
 
 
+def test_a_table_whose_cells_hold_more_than_is_looked_at_goes_back_without_them():
+    df = pd.DataFrame({"a": [1, 2], "vectors": [[0.5] * 60_000, [0.25] * 60_000]})
+    changed = Changed("h[0]['b'] = 1; x = 5", h=[df], x=1)
+    changed.undo()
+    assert [*df.columns] == ["a", "vectors"]
+    assert not changed.skipped
+
+
 def test_series_and_polars_go_back_in_place():
     s = pd.Series([1, 2], name="s")
     assert Changed("x.name = 'u'; x.iloc[0] = 7", x=s).undo() is s

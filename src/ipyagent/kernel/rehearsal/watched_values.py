@@ -36,9 +36,9 @@ from ipyagent.kernel.describe.safe_inspect import (
 )
 from ipyagent.kernel.rehearsal.memory import read_page_flags
 from ipyagent.kernel.variables.arrays import views_of_same_memory
-from ipyagent.kernel.variables.captures import FIXED, is_atom
 from ipyagent.kernel.variables.checkpoint import Allowance, Capture
 from ipyagent.kernel.variables.columns import PANDAS, find_memory, kind_of, memory_owners
+from ipyagent.kernel.variables.parts import FIXED, is_atom
 from ipyagent.kernel.variables.reach import names_in, reach_anything, without_shell
 from ipyagent.kernel.variables.tables import TablePart, copies_on_write
 

@@ -13,7 +13,7 @@ from typing import Any
 from typing_extensions import override
 
 from ipyagent.kernel.describe.safe_inspect import one_line
-from ipyagent.kernel.variables.captures import CELLS_INSIDE, Part, is_equal
+from ipyagent.kernel.variables.parts import CELLS_INSIDE, Part, is_equal
 from ipyagent.phrases import plural
 from ipyagent.redaction import Secrecy
 

@@ -14,7 +14,8 @@ from typing import Any, Protocol
 from ipyagent.kernel.describe.safe_inspect import one_line, type_name
 from ipyagent.kernel.protocols import Variables
 from ipyagent.kernel.variables.arrays import ArrayPart, is_array
-from ipyagent.kernel.variables.captures import (
+from ipyagent.kernel.variables.containers import ContainerPart, is_container
+from ipyagent.kernel.variables.parts import (
     ATOMS,
     INSIDE,
     Fixed,
@@ -25,7 +26,6 @@ from ipyagent.kernel.variables.captures import (
     is_atom,
     summarize_types,
 )
-from ipyagent.kernel.variables.containers import ContainerPart, is_container
 from ipyagent.kernel.variables.tables import TablePart, is_table
 from ipyagent.redaction import Secrecy, secrecy
 from ipyagent.schema import VariableChange
@@ -99,11 +99,13 @@ def _walk(root: Part, read: Callable[[object], Part]) -> Iterator[Part]:
     is_opaque = False
     while waiting:
         part = waiting.pop()
-        yield part
         if isinstance(part, ContainerPart):
+            if part.count > left or not most or not are_plain_keys(part.keys):
+                if part.place in ("", INSIDE):
+                    raise TooLargeError
+                continue  # it is in a cell, and may stay as the call leaves it
             left, most = left - part.count, most - 1
-            if left < 0 or most < 0 or not are_plain_keys(part.keys):
-                raise TooLargeError
+        yield part
         of_class = [(part.place, part.type)] if part is not root and has_state(part.type) else []
         for place, each in chain(part.list_inside(), of_class):
             if id(each) in seen or id(type(each)) in ATOMS:
@@ -137,9 +139,7 @@ class Capture:
                 self.root.value = None
             self.parts += islice(_walk(self.root, self._read), 1, None)
         except TooLargeError:
-            if isinstance(self.root, ContainerPart):
-                self.parts[0] = Opaque(value, TOO_MANY)
-            del self.parts[1:]
+            self.parts = [Opaque(value, TOO_MANY)]
         except Exception:  # a table library's own object can be broken
             self.parts = [Opaque(value, "")]
         hidden = (each for each in self.parts[1:] if isinstance(each, Opaque))

@@ -15,7 +15,7 @@ from typing_extensions import override
 from ipyagent.kernel.describe.metadata import is_of_module
 from ipyagent.kernel.describe.preview import key_secrecy, preview
 from ipyagent.kernel.describe.safe_inspect import class_dict, instance_dict, module_name, slots
-from ipyagent.kernel.variables.captures import (
+from ipyagent.kernel.variables.parts import (
     INSIDE,
     PLAIN,
     Part,

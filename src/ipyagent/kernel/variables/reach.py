@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ipyagent.kernel.describe.safe_inspect import ancestors, class_dict, module_name, type_name
-from ipyagent.kernel.variables.captures import is_class
+from ipyagent.kernel.variables.parts import is_class
 
 _WORD = re.compile(r"[^\W\d]\w*")
 

@@ -12,20 +12,20 @@ from types import ModuleType
 from ipyagent.kernel.describe import kind
 from ipyagent.kernel.describe.safe_inspect import type_name
 from ipyagent.kernel.variables.arrays import views_of_same_memory
-from ipyagent.kernel.variables.captures import (
-    Fixed,
-    Part,
-    is_atom,
-    is_class,
-    is_plain,
-    summarize_types,
-)
 from ipyagent.kernel.variables.checkpoint import (
     COPIED,
     Allowance,
     Capture,
     VariableCheckpoint,
     explain_lasting,
+)
+from ipyagent.kernel.variables.parts import (
+    Fixed,
+    Part,
+    is_atom,
+    is_class,
+    is_plain,
+    summarize_types,
 )
 from ipyagent.kernel.variables.reach import list_changed_inside, reachable_names
 from ipyagent.redaction import secrecy

@@ -14,8 +14,8 @@ from typing_extensions import override
 from ipyagent.kernel.describe.metadata import is_of_module
 from ipyagent.kernel.describe.safe_inspect import module_name, one_line, own_attributes
 from ipyagent.kernel.variables.arrays import OBJECTS, count_values
-from ipyagent.kernel.variables.captures import CELLS_INSIDE, Part, are_plain_keys, is_equal
 from ipyagent.kernel.variables.columns import PANDAS, count_cells, is_same, is_same_index, kind_of
+from ipyagent.kernel.variables.parts import CELLS_INSIDE, Part, are_plain_keys, is_equal
 from ipyagent.phrases import join_some, limit_lines, plural
 from ipyagent.redaction import Secrecy
 
