@@ -101,9 +101,9 @@ def _walk(root: Part, read: Callable[[object], Part]) -> Iterator[Part]:
         part = waiting.pop()
         if isinstance(part, ContainerPart):
             if part.count > left or not most or not are_plain_keys(part.keys):
-                if part.place in ("", INSIDE):
-                    raise TooLargeError
-                continue  # it is in a cell, and may stay as the call leaves it
+                if part.is_in_cell:  # it may stay as the call leaves it
+                    continue
+                raise TooLargeError
             left, most = left - part.count, most - 1
         yield part
         of_class = [(part.place, part.type)] if part is not root and has_state(part.type) else []
@@ -113,6 +113,7 @@ def _walk(root: Part, read: Callable[[object], Part]) -> Iterator[Part]:
             seen.add(id(each))
             found = read(each)
             found.place = part.place or place
+            found.is_in_cell = part.is_in_cell or not isinstance(part, ContainerPart)
             if isinstance(found, Opaque) and not found.is_followed:
                 if not is_opaque:
                     is_opaque = True
@@ -227,12 +228,6 @@ class Capture:
             self.parts = [Part(None)]
         is_live = self.root.identity.address in live
         return sum(part.size(is_live=is_live) for part in self.parts)
-
-
-def explain_lasting(value: object, memory: int) -> str:
-    """Return why a change inside of an object could not be taken back; "" if it can be."""
-    found = Capture(value, Allowance(min(COPIED, memory), memory).admit)
-    return found.root.kept or found.problem
 
 
 def capture_result(value: object) -> Capture:

@@ -22,6 +22,7 @@ from ipyagent.kernel.describe.safe_inspect import (
     ObjectIdentity,
     ancestors,
     class_dict,
+    is_a,
     module_name,
     type_name,
 )
@@ -60,18 +61,13 @@ def is_plain(value: object) -> bool:
     return id(type(value)) in PLAIN
 
 
-def is_class(value: object) -> bool:
-    """Return whether the value is a class, without asking it."""
-    return any(base is type for base in ancestors(type(value)))
-
-
 def is_atom(value: object) -> bool:
     """Return whether nothing inside of the value can change, so a reference is a snapshot."""
     cls = type(value)
     if id(cls) in ATOMS:
         return True
     names = {type_name(base) for base in ancestors(cls)[:-1]}
-    return is_class(value) or any(
+    return is_a(value, type) or any(
         not names.isdisjoint(atoms) and is_library_class(cls, library)
         for library, atoms in _LIBRARY_ATOMS.items()
     )
@@ -125,8 +121,8 @@ class Part:
     """True if another object that holds the same is as good."""
     place = ""
     """A change of it in words, as one of what it was found in."""
-    count = 0
-    """The objects that it holds."""
+    is_in_cell = False
+    """True if it was found in a table or an array."""
     nbytes = 0
     """The bytes that have to be copied."""
     shares = False
@@ -182,11 +178,6 @@ class Part:
     def complete(self, now: Any) -> Part:
         """Return all that the object holds once this is put back, where it holds `now`."""
         return self
-
-    @property
-    def can_rebind(self) -> bool:
-        """True if a name can be bound to the object."""
-        return self.is_value or self.find({}) is not None
 
     def release(self) -> None:
         """Keep no object alive: it is only compared with."""
@@ -244,7 +235,7 @@ class Opaque(Part):
 
 def has_state(value: Any) -> bool:
     """Return whether it is a class or function of the notebook's, which may keep values."""
-    if is_class(value):
+    if is_a(value, type):
         return module_name(value) == "__main__"
     is_function = type(value) is types.FunctionType
     return is_function and value.__globals__.get("__name__", "__main__") == "__main__"
@@ -253,7 +244,7 @@ def has_state(value: Any) -> bool:
 def _look_at(value: Any) -> object:
     """Return what is seen of an object, and of what a class or a function keeps."""
     kept: list[object] = [value]
-    if is_class(value) and has_state(value):
+    if is_a(value, type) and has_state(value):
         kept += class_dict(value).values()
     elif has_state(value):
         kept += gc.get_referents(*(value.__closure__ or ()))

@@ -16,8 +16,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from ipyagent.kernel.describe.safe_inspect import ancestors, class_dict, module_name, type_name
-from ipyagent.kernel.variables.parts import is_class
+from ipyagent.kernel.describe.safe_inspect import (
+    ancestors,
+    class_dict,
+    is_a,
+    module_name,
+    type_name,
+)
 
 _WORD = re.compile(r"[^\W\d]\w*")
 
@@ -47,13 +52,12 @@ def list_definitions(code: str) -> list[Definition]:
 
 def loaded_names(code: str) -> set[str]:
     """Return the names that code loads; none for what is no plain Python."""
-    nodes = (each for each in parse_nodes(code) or [] if isinstance(each, ast.Name))
-    return {each.id for each in nodes if isinstance(each.ctx, ast.Load)}
+    return {*_names(parse_nodes(code) or [], ast.Load)}
 
 
 def stored_names(code: str) -> set[str]:
     """Return the names that code binds by assignments, loops and the like."""
-    return {*_target_names(parse_nodes(code) or [])}
+    return {*_names(parse_nodes(code) or [])}
 
 
 def names_of_loops(code: str) -> set[str]:
@@ -61,17 +65,14 @@ def names_of_loops(code: str) -> set[str]:
     nodes = parse_nodes(code) or []
     loops = [node.target for node in nodes if isinstance(node, ast.For | ast.AsyncFor)]
     files = [node.optional_vars for node in nodes if isinstance(node, ast.withitem)]
-    passing = [
-        name for target in (*loops, *files) if target for name in _target_names(ast.walk(target))
-    ]
-    every = Counter(_target_names(nodes))
+    passing = [name for each in (*loops, *files) if each for name in _names(ast.walk(each))]
+    every = Counter(_names(nodes))
     return {name for name, count in Counter(passing).items() if every[name] == count}
 
 
-def _target_names(nodes: Iterable[ast.AST]) -> Iterator[str]:
-    for node in nodes:
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            yield node.id
+def _names(nodes: Iterable[ast.AST], context: type[ast.expr_context] = ast.Store) -> Iterator[str]:
+    names = (node for node in nodes if isinstance(node, ast.Name))
+    return (name.id for name in names if isinstance(name.ctx, context))
 
 
 def list_changed_inside(code: str) -> dict[str, bool]:
@@ -150,7 +151,7 @@ def _functions_of(value: Any, depth: int = 5) -> Iterator[types.FunctionType]:
     elif id(cls) in _LEADING:
         parts = [*value[:FUNCTIONS]] if cls is tuple else gc.get_referents(value)
     else:
-        parts = _methods_of(value if is_class(value) else cls)
+        parts = _methods_of(value if is_a(value, type) else cls)
     for each in parts:
         yield from _functions_of(each, depth - 1)
 
@@ -159,7 +160,7 @@ def _methods_of(cls: type) -> list[object]:
     """Return the members, but for classes, of a class that was defined in the notebook."""
     own = [base for base in ancestors(cls) if module_name(base) in {"__main__", ""}]
     members = [each for base in own for each in list(class_dict(base).values())]
-    return [each for each in members if not is_class(each)]
+    return [each for each in members if not is_a(each, type)]
 
 
 def names_in(code: types.CodeType) -> Iterator[str]:

@@ -10,20 +10,14 @@ from itertools import islice
 from types import ModuleType
 
 from ipyagent.kernel.describe import kind
-from ipyagent.kernel.describe.safe_inspect import type_name
+from ipyagent.kernel.describe.safe_inspect import is_a, type_name
 from ipyagent.kernel.variables.arrays import views_of_same_memory
-from ipyagent.kernel.variables.checkpoint import (
-    COPIED,
-    Allowance,
-    Capture,
-    VariableCheckpoint,
-    explain_lasting,
-)
+from ipyagent.kernel.variables.checkpoint import COPIED, Allowance, Capture, VariableCheckpoint
 from ipyagent.kernel.variables.parts import (
     Fixed,
     Part,
+    explain_type,
     is_atom,
-    is_class,
     is_plain,
     summarize_types,
 )
@@ -52,13 +46,11 @@ def find_lasting(
     limit, found = default_memory() if memory is None else memory, dict[str, str]()
     for name, is_stored in list_changed_inside(code).items():
         value = variables.get(name)
-        is_code = type(value) is ModuleType or is_class(value)
-        if name not in variables or is_plain(value) or value is os or (is_code and not is_stored):
-            continue
-        if is_atom(value) and not is_code:
-            continue
-        with suppress(Exception):  # a table library's own object can be broken
-            found[name] = explain_lasting(value, limit)
+        if type(value) is ModuleType or is_a(value, type):
+            found[name] = explain_type(type(value)) if is_stored and value is not os else ""
+        elif not is_atom(value):
+            state = Capture(value, Allowance(min(COPIED, limit), limit).admit)
+            found[name] = state.root.kept or state.problem
     return {name: why for name, why in found.items() if why}
 
 
@@ -148,7 +140,8 @@ class Snapshot:
         if name in self._captures and part.identity.is_same(value):
             return part.kept
         is_known = name in self._captures or isinstance(part, Fixed)
-        return "" if is_known and part.can_rebind else part.kept or UNNAMED
+        is_there = is_known and (part.is_value or part.find({}) is not None)
+        return "" if is_there else part.kept or UNNAMED
 
 
 def default_memory() -> int:
