@@ -312,6 +312,22 @@ def test_what_a_table_holds_beside_plain_cells_is_told_and_goes_back():
         pd.testing.assert_frame_equal(df, make())  # and with it the frequency and flags
 
 
+def test_calls_that_change_one_table_beside_its_cells_go_back_together():
+    def make() -> pd.DataFrame:
+        months = pd.period_range("2026-01", periods=2, freq="M")
+        return pd.DataFrame(
+            {"a": [1, 2], "m": months}, index=pd.date_range("2026-01-01", periods=2)
+        )
+
+    df = make()
+    changed = Changed("x['b'] = 1; x.attrs['k'] = [1]", x=df)
+    code = "x.flags.allows_duplicate_labels = False; x.index.freq = None; x.attrs['k'].append(2)"
+    newer = PlainNamespace(changed.names).run(code).undo
+    changed.take_back(newer, changed.checkpoint)
+    assert (changed.skipped, changed.notes, df.attrs) == ({}, {}, {})
+    pd.testing.assert_frame_equal(df, make())
+
+
 def two(value: object) -> dict[str, Any]:
     return {"x": value, "mine": value}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -28,6 +28,13 @@ CELLS = 4_000_000
 _CACHES = frozenset({"_item_cache", "_cacher", "_is_copy", "_cache"})
 """Attributes that pandas finds again."""
 _AXES = ("index", "columns")
+_WORDS = {
+    "_attrs": "attrs changed",
+    "allows_duplicate_labels": "flags changed",
+    "freq": "frequency of the labels changed",
+    "names": "",  # they are compared as a table's
+}
+"""Changes of attributes and settings."""
 _INDEXED = 100_000
 """Rows up to which the labels of two indexes are looked up in each other."""
 
@@ -127,9 +134,9 @@ class TablePart(Part):
         self.nbytes = self.state.nbytes
         self._attrs = value.attrs if self._is_pandas else None  # pandas makes one
         self._own = _own_attributes(value)
-        axes = value.axes if self._is_pandas else ()
-        self._axes = [(axis, list(axis.names), _frequency(axis)) for axis in axes]
-        self._flag = _flag(value)
+        self._axes = value.axes if self._is_pandas else ()
+        settings = _list_settings(value) if self._is_pandas else ()
+        self._settings = {(id(each), n): (each, getattr(each, n)) for each, n in settings}
 
     @override
     def list_inside(self) -> Iterator[tuple[str, object]]:
@@ -144,8 +151,8 @@ class TablePart(Part):
     def copy(self, *, wholly: bool) -> None:
         self.shares &= not (self._is_pandas and wholly)
         self._copy = _copy_table(self._copy, shares=self.shares)
-        for number, (axis, *_) in enumerate(() if self.shares else self._axes):
-            setattr(self._copy, _AXES[number], axis.copy(deep=True))
+        for name, axis in zip(_AXES, () if self.shares else self._axes, strict=False):
+            setattr(self._copy, name, axis.copy(deep=True))
         self.state = Table.read(self._copy)
 
     @override
@@ -167,14 +174,12 @@ class TablePart(Part):
         kept |= {name: caches[name] for name in caches if name in attributes}
         attributes.clear()
         attributes.update(self._own | kept)
-        for number, (axis, names, frequency) in enumerate(self._axes):
-            axis.names = names  # other tables may share the index
-            if frequency is not _frequency(axis):
-                axis.freq = frequency
-            copied = self._copy.axes[number]
-            setattr(value, _AXES[number], axis if is_same_index(axis, copied) else copied)
-        if self._flag is not None:
-            value.flags.allows_duplicate_labels = self._flag
+        for (_, name), (each, setting) in self._settings.items():
+            if getattr(each, name) is not setting:  # other tables may share the index
+                setattr(each, name, setting)
+        for name, axis in zip(_AXES, self._axes, strict=False):
+            copied = getattr(self._copy, name)
+            setattr(value, name, axis if is_same_index(axis, copied) else copied)
 
     @override
     def size(self, *, is_live: bool) -> int:
@@ -188,17 +193,12 @@ class TablePart(Part):
         kept = (old[key] for key in old if key in new and is_same(old[key].data, new[key].data))
         return self.nbytes - sum(each.nbytes for each in kept)
 
-    def _compare_attributes(self, now: TablePart) -> Iterator[str]:
-        own, other = self._own, now._own
-        changed = {name for name in own | other if own.get(name) is not other.get(name)}
-        if "_attrs" in changed:
-            yield "attrs changed"
-        if changed - {"_attrs"}:
-            yield "attributes changed"
-        if any(frequency is not _frequency(axis) for axis, _, frequency in self._axes):
-            yield "frequency of the labels changed"
-        if self._flag != now._flag:
-            yield "flags changed"
+    def _compare_attributes(self, now: TablePart) -> Iterable[str]:
+        own, other, held = self._own, now._own, now._settings
+        changed = [name for name in own | other if own.get(name) is not other.get(name)]
+        for key, (_, setting) in self._settings.items():
+            changed += [key[1]] if key in held and held[key][1] is not setting else []
+        return dict.fromkeys(filter(None, (_WORDS.get(n, "attributes changed") for n in changed)))
 
 
 def _own_attributes(table: object) -> dict[str, object]:
@@ -213,13 +213,11 @@ def _copy_table(table: Any, *, shares: bool) -> Any:
     return table.clone() if hasattr(table, "clone") else table
 
 
-def _flag(table: object) -> object:
-    """Return the only flag that a table of pandas has; None for others."""
-    return getattr(getattr(table, "flags", None), "allows_duplicate_labels", None)
-
-
-def _frequency(axis: object) -> object:
-    return getattr(axis, "freq", None) if hasattr(axis, "inferred_freq") else None
+def _list_settings(table: Any) -> Iterator[tuple[object, str]]:
+    """Yield objects of a table of pandas, and names of their settings."""
+    yield table.flags, "allows_duplicate_labels"
+    for axis in table.axes:
+        yield from ((axis, name) for name in ("names", "freq") if hasattr(axis, name))
 
 
 def copies_on_write() -> bool:
