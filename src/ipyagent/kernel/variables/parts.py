@@ -61,13 +61,18 @@ def is_plain(value: object) -> bool:
     return id(type(value)) in PLAIN
 
 
+def is_class(value: object) -> bool:
+    """Return whether the value is a class, without asking it."""
+    return is_a(value, type)
+
+
 def is_atom(value: object) -> bool:
     """Return whether nothing inside of the value can change, so a reference is a snapshot."""
     cls = type(value)
     if id(cls) in ATOMS:
         return True
     names = {type_name(base) for base in ancestors(cls)[:-1]}
-    return is_a(value, type) or any(
+    return is_class(value) or any(
         not names.isdisjoint(atoms) and is_library_class(cls, library)
         for library, atoms in _LIBRARY_ATOMS.items()
     )
@@ -235,7 +240,7 @@ class Opaque(Part):
 
 def has_state(value: Any) -> bool:
     """Return whether it is a class or function of the notebook's, which may keep values."""
-    if is_a(value, type):
+    if is_class(value):
         return module_name(value) == "__main__"
     is_function = type(value) is types.FunctionType
     return is_function and value.__globals__.get("__name__", "__main__") == "__main__"
@@ -244,7 +249,7 @@ def has_state(value: Any) -> bool:
 def _look_at(value: Any) -> object:
     """Return what is seen of an object, and of what a class or a function keeps."""
     kept: list[object] = [value]
-    if is_a(value, type) and has_state(value):
+    if is_class(value) and has_state(value):
         kept += class_dict(value).values()
     elif has_state(value):
         kept += gc.get_referents(*(value.__closure__ or ()))

@@ -16,13 +16,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from ipyagent.kernel.describe.safe_inspect import (
-    ancestors,
-    class_dict,
-    is_a,
-    module_name,
-    type_name,
-)
+from ipyagent.kernel.describe.safe_inspect import ancestors, class_dict, module_name, type_name
+from ipyagent.kernel.variables.parts import is_class
+from ipyagent.phrases import word_set
 
 _WORD = re.compile(r"[^\W\d]\w*")
 
@@ -83,17 +79,11 @@ def list_changed_inside(code: str) -> dict[str, bool]:
     found: dict[str, bool] = {}
     for node in parse_nodes(code) or []:
         match node:
-            case (
-                ast.Attribute(ctx=ast.Store() | ast.Del())
-                | ast.Subscript(ctx=ast.Store() | ast.Del())
-            ):
+            case ast.Attribute(ctx=ctx) | ast.Subscript(ctx=ctx) if type(ctx) is not ast.Load:
                 found[_root_of(node)] = True
-            case (
-                ast.AugAssign(target=ast.Name(id=name))
-                | ast.keyword(arg="out", value=ast.Name(id=name))
-            ):
+            case ast.AugAssign(ast.Name(name)) | ast.keyword("out", ast.Name(name)):
                 found[name] = True
-            case ast.Expr(value=ast.Call() as call) | ast.Expr(value=ast.Await(ast.Call() as call)):
+            case ast.Expr(ast.Call() as call) | ast.Expr(ast.Await(ast.Call() as call)):
                 is_method = isinstance(call.func, ast.Attribute)
                 given = () if _root_of(call.func) in {"print", "display"} else call.args
                 for each in (call.func, *given) if is_method else given:
@@ -151,7 +141,7 @@ def _functions_of(value: Any, depth: int = 5) -> Iterator[types.FunctionType]:
     elif id(cls) in _LEADING:
         parts = [*value[:FUNCTIONS]] if cls is tuple else gc.get_referents(value)
     else:
-        parts = _methods_of(value if is_a(value, type) else cls)
+        parts = _methods_of(value if is_class(value) else cls)
     for each in parts:
         yield from _functions_of(each, depth - 1)
 
@@ -160,7 +150,7 @@ def _methods_of(cls: type) -> list[object]:
     """Return the members, but for classes, of a class that was defined in the notebook."""
     own = [base for base in ancestors(cls) if module_name(base) in {"__main__", ""}]
     members = [each for base in own for each in list(class_dict(base).values())]
-    return [each for each in members if not is_a(each, type)]
+    return [each for each in members if not is_class(each)]
 
 
 def names_in(code: types.CodeType) -> Iterator[str]:
@@ -171,12 +161,9 @@ def names_in(code: types.CodeType) -> Iterator[str]:
             yield from names_in(each)
 
 
-_ANYTHING = frozenset(
-    {
-        *("globals", "locals", "vars", "exec", "gc", "inspect", "importlib", "ctypes", "builtins"),
-        *("get_ipython", "f_back", "f_globals", "f_locals", "_getframe", "__globals__"),
-        *("__main__", "__import__", "__builtins__"),
-    }
+_ANYTHING = word_set(
+    "globals locals vars exec gc inspect importlib ctypes builtins get_ipython f_back f_globals "
+    "f_locals _getframe __globals__ __main__ __import__ __builtins__"
 )
 """Names by which code reaches variables that it does not name."""
 _ALONE = frozenset({"eval", "compile"})
