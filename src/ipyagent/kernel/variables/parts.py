@@ -154,7 +154,7 @@ class Part:
 
     @cached_property
     def mark(self) -> object:
-        """What it held, without keeping the objects in it alive."""
+        """The content, noted without keeping the objects in it alive."""
         return self.identity.address
 
     def is_state_of(self, now: Part) -> bool:
