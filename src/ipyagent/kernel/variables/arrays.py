@@ -95,7 +95,7 @@ class ArrayPart(Part):
 
     @override
     def replace(self, value: object) -> object:
-        is_back = value is not None and not self.differs(ArrayPart(value))
+        is_back = value is not None and self.compare(ArrayPart(value)) is None
         return value if is_back else _copy_array(self.state)
 
     @override

@@ -161,9 +161,9 @@ class Capture:
         """Return what is different in the object, given once more; None if nothing is."""
         now = self._read_alike(value)
         places = [each.place for each in self.parts[1:] if each.is_changed()]
-        if now and not self.root.differs(now) and not places:
+        text = self.root.compare(now, secret) if now else ""
+        if text is None and not places:
             return None
-        text = self.root.describe(now, secret) if now else ""
         places = [each for each in places if not text or each != INSIDE]
         return " · ".join(dict.fromkeys(filter(None, (text, *places))))
 

@@ -42,7 +42,7 @@ def is_same(one: Any, other: Any) -> bool:
         return bool(one.equals(other))
     if _is_arrow(one):
         return bool(one.equals(other))
-    arrays, others = [*find_memory(one)], [*find_memory(other)]
+    arrays, others = _memory_of(one), _memory_of(other)
     if not arrays or len(arrays) != len(others) or not all(map(is_array, arrays + others)):
         return False
     return all(map(is_same_memory, arrays, others)) and is_same_type(one, other)
@@ -102,6 +102,11 @@ def is_same_index(one: Any, other: Any) -> bool:
 
 def _is_arrow(data: object) -> bool:
     return type(data) is getattr(sys.modules.get("pyarrow"), "ChunkedArray", None)
+
+
+def _memory_of(data: object) -> list[object]:
+    plain = getattr(data, "_ndarray", None)
+    return [*find_memory(data)] if plain is None else [plain]
 
 
 def find_memory(value: Any) -> Iterator[Any]:

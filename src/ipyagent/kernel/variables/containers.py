@@ -113,7 +113,11 @@ class ContainerPart(Part):
         return hash((home, id(self.factory), keys, *values))
 
     @override
+    def compare(self, now: ContainerPart, secret: Secrecy = Secrecy.NONE) -> str | None:
+        return self.describe(now, secret) if self.differs(now) else None
+
     def differs(self, now: ContainerPart) -> bool:
+        """Return whether a container of the same kind holds something else."""
         if self.count != now.count or self.factory is not now.factory:
             return True
         keys, values = now.keys[self.start :], now.values[self.start :]

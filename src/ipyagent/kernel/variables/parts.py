@@ -148,9 +148,9 @@ class Part:
         """Return how what it held differs from another part of its kind, in words."""
         return ""
 
-    def differs(self, now: Any) -> bool:
-        """Return whether another part of its kind holds something else."""
-        return bool(self.describe(now, Secrecy.NONE))
+    def compare(self, now: Any, secret: Secrecy = Secrecy.NONE) -> str | None:
+        """Return how what it held differs; None if another part of its kind holds the same."""
+        return self.describe(now, secret) or None
 
     @cached_property
     def mark(self) -> object:
@@ -164,7 +164,7 @@ class Part:
 
     def is_changed(self, value: Any = None) -> bool:
         """Return whether the object holds something else now."""
-        return self.differs(type(self)(self.value if value is None else value))
+        return self.compare(type(self)(self.value if value is None else value)) is not None
 
     def find(self, live: Mapping[int, object]) -> object:
         """Return the object, None if it is gone; `live` are the variables' values by their ids."""
@@ -230,8 +230,8 @@ class Opaque(Part):
         self.mark = _look_at(value) if self.is_followed else id(value)
 
     @override
-    def differs(self, now: Any) -> bool:
-        return self.is_followed and bool(self.mark != now.mark)
+    def compare(self, now: Any, secret: Secrecy = Secrecy.NONE) -> str | None:
+        return "" if self.is_followed and self.mark != now.mark else None
 
     @override
     def size(self, *, is_live: bool) -> int:

@@ -157,7 +157,7 @@ class TablePart(Part):
 
     @override
     def is_state_of(self, now: Part) -> bool:
-        return super().is_state_of(now) and not self.differs(now)
+        return super().is_state_of(now) and self.compare(now) is None
 
     @override
     def describe(self, now: TablePart, secret: Secrecy) -> str:
