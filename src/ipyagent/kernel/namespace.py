@@ -95,7 +95,7 @@ def take_snapshot(
 
     namespace.own.let_go(code, namespace.bindings(), functions)
     written, memory = namespace.written.pop(code, ()), namespace.undo_memory
-    return Snapshot.take(namespace.variables(), code, memory, functions, written)
+    return Snapshot(namespace.variables(), code, memory, functions, written)
 
 
 class ShellNamespace(Namespace):

@@ -152,8 +152,6 @@ class UndoHistory:
         limit = default_memory() if limit is None else limit
         live = self._live_ids()
         kept = [each.variables for each in self.records if each.variables]
-        for each in kept:
-            each.forget_dead()
         sizes = [each.size(live) for each in kept]
         total = sum(sizes)
         for each, size in zip(kept, sizes, strict=True):

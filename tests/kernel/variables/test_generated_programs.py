@@ -88,7 +88,7 @@ LIBRARIES = {"pd": pd, "np": np, "pl": pl}
 def take_back(names: dict[str, Any], checkpoints: list[Any]) -> tuple[VariableUndo, Any]:
     """Take calls back as `%agent undo` does; return what was done, and how to take it back."""
     space = PlainNamespace(names)
-    before = Snapshot.take(space.variables(), " ".join(n for c in checkpoints for n in c.names))
+    before = Snapshot(space.variables(), " ".join(n for c in checkpoints for n in c.names))
     undo = VariableUndo(space)
     undo.take_back(*reversed(checkpoints))
     return undo, before.checkpoint(space.variables())

@@ -15,8 +15,8 @@ import polars as pl
 import pytest
 
 from ipyagent.kernel.namespace import PlainNamespace
-from ipyagent.kernel.variables.arrays import ArrayCapture
-from ipyagent.kernel.variables.checkpoint import VariableUndo
+from ipyagent.kernel.variables.checkpoint import Allowance, Capture, VariableUndo
+from ipyagent.kernel.variables.tables import TablePart
 from ipyagent.schema import ToolResult
 
 
@@ -189,7 +189,8 @@ def test_an_array_of_which_there_are_views_goes_back_as_itself():
 def test_another_array_at_an_old_address_is_left_alone():
     x, other = np.zeros(8), np.full(8, 5.0)
     # As if the first one was freed, and the other one is where it was.
-    back: Any = ArrayCapture(x).restore({id(x): other}, [])
+    back, _ = Capture(x, Allowance(1_000, 1_000).copy).restore({id(x): other})
+    assert isinstance(back, np.ndarray)
     assert back.tolist() == [0] * 8
     assert other.tolist() == [5] * 8
 
@@ -242,6 +243,14 @@ def test_tables_in_containers_go_back_for_all_who_hold_them():
             inside = next(iter(inside.values())) if isinstance(inside, dict) else inside[0]
         assert inside is df, code
         assert not changed.notes
+
+
+def test_a_table_whose_cells_hold_more_than_is_looked_at_goes_back_without_them():
+    df = pd.DataFrame({"a": [1, 2], "vectors": [[0.5] * 60_000, [0.25] * 60_000]})
+    changed = Changed("h[0]['b'] = 1; x = 5", h=[df], x=1)
+    changed.undo()
+    assert [*df.columns] == ["a", "vectors"]
+    assert not changed.skipped
 
 
 def test_series_and_polars_go_back_in_place():
@@ -303,6 +312,22 @@ def test_what_a_table_holds_beside_plain_cells_is_told_and_goes_back():
         pd.testing.assert_frame_equal(df, make())  # and with it the frequency and flags
 
 
+def test_calls_that_change_one_table_beside_its_cells_go_back_together():
+    def make() -> pd.DataFrame:
+        months = pd.period_range("2026-01", periods=2, freq="M")
+        return pd.DataFrame(
+            {"a": [1, 2], "m": months}, index=pd.date_range("2026-01-01", periods=2)
+        )
+
+    df = make()
+    changed = Changed("x['b'] = 1; x.attrs['k'] = [1]", x=df)
+    code = "x.flags.allows_duplicate_labels = False; x.index.freq = None; x.attrs['k'].append(2)"
+    newer = PlainNamespace(changed.names).run(code).undo
+    changed.take_back(newer, changed.checkpoint)
+    assert (changed.skipped, changed.notes, df.attrs) == ({}, {}, {})
+    pd.testing.assert_frame_equal(df, make())
+
+
 def two(value: object) -> dict[str, Any]:
     return {"x": value, "mine": value}
 
@@ -342,5 +367,5 @@ def test_copies_of_a_table_that_is_gone_are_freed():
     entry = changed.checkpoint.entries[0]
     del changed.names["x"]
     entry.before = None
-    changed.checkpoint.forget_dead()
-    assert entry.after._copy is None
+    changed.checkpoint.size(())
+    assert not any(isinstance(each, TablePart) for each in entry.after.parts)

@@ -13,8 +13,7 @@ from scipy.sparse import csr_matrix
 
 from growth import LINEAR, growth
 from ipyagent.kernel.namespace import PlainNamespace
-from ipyagent.kernel.variables import captures, checkpoint, snapshot
-from ipyagent.kernel.variables.captures import Allowance
+from ipyagent.kernel.variables import checkpoint, snapshot
 from ipyagent.kernel.variables.reach import FUNCTIONS, reachable_names
 from ipyagent.kernel.variables.snapshot import MOST
 
@@ -135,11 +134,11 @@ def test_a_large_namespace_costs_little():
 def test_names_that_code_does_not_reach_are_not_looked_at(monkeypatch: pytest.MonkeyPatch):
     looked_at: list[object] = []
 
-    def capture_and_note(value: object, allowance: Allowance) -> captures.Capture:
+    def capture_and_note(value: object, keep: Any) -> checkpoint.Capture:
         looked_at.append(value)
-        return checkpoint.capture(value, allowance)
+        return checkpoint.Capture(value, keep)
 
-    monkeypatch.setattr(snapshot, "capture", capture_and_note)
+    monkeypatch.setattr(snapshot, "Capture", capture_and_note)
     known = {f"v{i}": i for i in range(5_000)} | {f"df{i}": frame() for i in range(3)}
     assert changes_of("zz = v7", **known) == [("zz", "created", "int")]
     assert looked_at == [7]
@@ -203,7 +202,7 @@ same = id(new) == old
 
 def test_a_table_that_is_larger_than_undo_may_keep_is_freed_with_its_memory():
     tables = {"df": frame()}
-    taken = snapshot.Snapshot.take(tables, "del df", memory=1_000)
+    taken = snapshot.Snapshot(tables, "del df", memory=1_000)
     (column,) = [weakref.ref(each) for each in [tables["df"]]]
     del tables["df"]
     assert column() is None

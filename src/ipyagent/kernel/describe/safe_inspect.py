@@ -48,6 +48,11 @@ class ObjectIdentity:
         return self._id
 
     @property
+    def is_gone(self) -> bool:
+        """True if it surely is."""
+        return self._weak is not None and self._weak() is None
+
+    @property
     def value(self) -> object:
         """The object; None if it is gone, or known by its address alone."""
         return self._weak() if self._weak is not None else None
@@ -88,16 +93,21 @@ def overrides(cls: type, base: type, names: Iterable[str]) -> bool:
     return any(name in class_dict(c) for c in below for name in names)
 
 
-def own_attributes(value: object) -> dict[str, object]:
-    """Return the instance's dictionary; empty if the class has none or hides it."""
+def instance_dict(value: object) -> dict[str, object] | None:
+    """Return the instance's own dictionary; None if the class has none or hides it."""
     for cls in ancestors(type(value)):
         if "__dict__" in class_dict(cls):
             getter = class_dict(cls)["__dict__"]
             if type(getter) not in (types.GetSetDescriptorType, types.MemberDescriptorType):
-                return {}  # the class defines its own `__dict__`
+                return None  # the class defines its own `__dict__`
             attributes = getter.__get__(value)
-            return dict(attributes) if type(attributes) is dict else {}
-    return {}
+            return attributes if type(attributes) is dict else None
+    return None
+
+
+def own_attributes(value: object) -> dict[str, object]:
+    """Return a copy of the instance's dictionary; empty if the class has none or hides it."""
+    return dict(instance_dict(value) or {})
 
 
 def slots(cls: type) -> list[str]:

@@ -34,8 +34,8 @@ from ipyagent.kernel.rehearsal.plain_parts import (
 )
 from ipyagent.kernel.rehearsal.watched_values import is_own_module
 from ipyagent.kernel.variables.arrays import find_owner, is_array
-from ipyagent.kernel.variables.captures import is_atom
 from ipyagent.kernel.variables.columns import PANDAS, kind_of, memory_owners
+from ipyagent.kernel.variables.parts import is_atom
 from ipyagent.kernel.variables.reach import Adoption
 from ipyagent.kernel.variables.tables import copies_on_write
 

@@ -22,7 +22,7 @@ from uuid import UUID
 from ipyagent.kernel.describe.safe_inspect import module_name
 from ipyagent.kernel.rehearsal.plain_cells import NotPlainError, pack_texts, unpack_texts
 from ipyagent.kernel.rehearsal.polars_parts import make_polars, take_polars
-from ipyagent.kernel.variables.captures import are_plain_keys
+from ipyagent.kernel.variables.parts import are_plain_keys
 
 _MASKED = frozenset(
     {f"{sign}Int{bits}" for sign in ("", "U") for bits in (8, 16, 32, 64)}

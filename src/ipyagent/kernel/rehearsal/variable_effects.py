@@ -30,8 +30,8 @@ from ipyagent.kernel.rehearsal.plain_cells import NotPlainError
 from ipyagent.kernel.rehearsal.plain_data import is_same_data, write_all
 from ipyagent.kernel.rehearsal.watched_values import TOO_MUCH, WatchedValues, is_data
 from ipyagent.kernel.variables.arrays import is_array
-from ipyagent.kernel.variables.captures import is_plain
 from ipyagent.kernel.variables.columns import kind_of
+from ipyagent.kernel.variables.parts import is_plain
 from ipyagent.kernel.variables.reach import (
     is_of_shell,
     list_names,

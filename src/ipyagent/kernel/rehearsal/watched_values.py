@@ -36,11 +36,11 @@ from ipyagent.kernel.describe.safe_inspect import (
 )
 from ipyagent.kernel.rehearsal.memory import read_page_flags
 from ipyagent.kernel.variables.arrays import views_of_same_memory
-from ipyagent.kernel.variables.captures import FIXED, Allowance, is_atom
-from ipyagent.kernel.variables.checkpoint import capture
+from ipyagent.kernel.variables.checkpoint import Allowance, Capture
 from ipyagent.kernel.variables.columns import PANDAS, find_memory, kind_of, memory_owners
+from ipyagent.kernel.variables.parts import FIXED, is_atom
 from ipyagent.kernel.variables.reach import names_in, reach_anything, without_shell
-from ipyagent.kernel.variables.tables import TableCapture, copies_on_write
+from ipyagent.kernel.variables.tables import TablePart, copies_on_write
 
 _PAGE = mmap.PAGESIZE
 _SMALL = 8 * _PAGE
@@ -337,14 +337,14 @@ def _capture_table(value: Any) -> State | None:
     return None
 
 
-def _capture_columns(value: object) -> TableCapture:
+def _capture_columns(value: object) -> TablePart:
     """Return the state of a table as a snapshot keeps it; raises TooMuchError.
 
     So does a column of a type that another library, or the notebook, does not define wholly.
     """
     with suppress(Exception):
-        found = capture(value, Allowance(_UNLIMITED, _UNLIMITED))
-        if isinstance(found, TableCapture) and not found.is_changed(value):
+        found = Capture(value, Allowance(_UNLIMITED, _UNLIMITED).copy).root
+        if isinstance(found, TablePart) and not found.is_changed(value):
             return found
     raise TooMuchError
 

@@ -1,35 +1,35 @@
-"""Captures of numpy arrays: copies, as far as the allowance reaches."""
+"""Arrays of numpy in a snapshot: copies, put back in place."""
 
 from __future__ import annotations
 
 import sys
 import zlib
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from functools import cached_property
 from types import SimpleNamespace
 from typing import Any
 
 from typing_extensions import override
 
 from ipyagent.kernel.describe.safe_inspect import one_line
-from ipyagent.kernel.variables.captures import Capture, Live, Undone, is_equal
+from ipyagent.kernel.variables.parts import CELLS_INSIDE, Part, is_equal
 from ipyagent.phrases import plural
 from ipyagent.redaction import Secrecy
 
 SAMPLED = 2**28
 """Bytes of an array that are read for its checksum."""
 
-OBJECTS = 100_000
+COMPARED = 100_000
 """Cells with different objects that are compared by value."""
+
+OBJECTS = 10_000
+"""Cells that are looked into if they hold objects."""
 
 
 def is_array(value: object) -> bool:
     """Return whether the value is exactly a numpy array; subclasses run code of their own."""
     return type(value) is getattr(sys.modules.get("numpy"), "ndarray", None)
-
-
-def holds_objects(array: object) -> bool:
-    """Return whether there are objects in the cells of an array."""
-    return bool(sys.modules["numpy"].asarray(array).dtype.hasobject)
 
 
 def views_of_same_memory(
@@ -50,91 +50,81 @@ def find_owner(array: Any) -> Any:
     return array
 
 
-class ArrayChecksum(Capture):
-    """An array's checksum: enough to see whether it is as a call left it."""
+class ArrayPart(Part):
+    """An array's cells."""
 
-    def __init__(self, value: object) -> None:
-        super().__init__(value, held=False)
-        self._checksum = _checksum(value)
+    is_value = True  # an array that stands for one that was freed is as good
+    state: Any
 
-    @override
-    def is_left(self, value: object, undone: Undone) -> bool:
-        # An array that stands for one that was freed is as good.
-        return is_array(value) and _checksum(value) == self._checksum
+    def __init__(self, value: Any) -> None:
+        super().__init__(value)
+        self.state, self.nbytes = value, value.nbytes
 
     @override
-    def matches(self, found: Capture) -> bool:
-        if isinstance(found, ArrayCapture):
-            return _checksum(found.state) == self._checksum
-        return isinstance(found, ArrayChecksum) and found._checksum == self._checksum
+    def list_inside(self) -> Iterable[tuple[str, object]]:
+        return ((CELLS_INSIDE, each) for each in _list_objects(self.state))
+
+    @override
+    def copy(self, *, wholly: bool) -> None:
+        self.state = _copy_array(self.state)
+
+    @cached_property
+    @override
+    def mark(self) -> object:
+        return _checksum(self.state)
+
+    @override
+    def describe(self, now: ArrayPart, secret: Secrecy) -> str:
+        return _summarize_arrays(self.state, now.state)
+
+    @override
+    def find(self, live: Mapping[int, object]) -> object:
+        # At its address is the array, or its views' owner, or another one.
+        address = self.identity.address
+        owners = (find_owner(each) for each in live.values() if is_array(each))
+        found = live.get(address, next((each for each in owners if id(each) == address), None))
+        return found if is_array(found) else None
+
+    @override
+    def put_back(self, value: Any) -> None:
+        if value.shape == self.state.shape and value.dtype == self.state.dtype:
+            with suppress(ValueError):  # it is a view of memory that is read-only
+                value.flags.writeable = True
+                value[...] = self.state
+                value.flags.writeable = self.state.flags.writeable
+
+    @override
+    def replace(self, value: object) -> object:
+        is_back = value is not None and self.compare(ArrayPart(value)) is None
+        return value if is_back else _copy_array(self.state)
+
+    @override
+    def release(self) -> None:
+        super().release()
+        self.state = None
+
+    @override
+    def size(self, *, is_live: bool) -> int:
+        return 0 if self.state is None else int(self.nbytes)
 
 
 def _checksum(array: Any) -> object:
     """Return a checksum of an array; objects in it count by their identity, large ones in part."""
+    if array.dtype.hasobject and array.dtype.names:
+        return tuple(_checksum(array[name]) for name in array.dtype.names)
     part = array[:: 1 + array.nbytes // SAMPLED] if array.ndim else array
     data = _pointers_of(part) if array.dtype.kind == "O" else part
     flat = sys.modules["numpy"].ascontiguousarray(data).reshape(-1).view("u1")
     return array.shape, str(array.dtype), zlib.crc32(flat)
 
 
-class ArrayCapture(Capture):
-    """An array's content. The array itself is not referred to: its owner may resize it."""
-
-    def __init__(self, value: object, cells: Capture | None = None) -> None:
-        """`cells`: the state of the objects in its cells."""
-        super().__init__(value, held=False)
-        self.state, self._cells = _copy_array(value), cells
-
-    @override
-    def read(self, value: object) -> object:
-        return value if is_array(value) else None
-
-    @override
-    def differences(self, before: Any, after: Any, secret: Secrecy) -> str:
-        return _summarize_arrays(before, after)
-
-    @override
-    def summarize(self, value: object, secret: Secrecy) -> str:
-        summary = super().summarize(value, secret)
-        is_changed = not summary and self._cells is not None and self._cells.was_changed()
-        return "objects in cells changed" if is_changed else summary
-
-    @override
-    def is_left(self, value: object, undone: Undone) -> bool:
-        return is_array(value) and not self.is_changed(value)
-
-    @override
-    def matches(self, found: Capture) -> bool:
-        return isinstance(found, ArrayCapture) and not self.is_changed(found.state)
-
-    @override
-    def restore(self, live: Live, problems: list[str]) -> object:
-        if self.is_inside and self._cells is not None:
-            self._cells.restore(live, problems)
-        # The array was not referred to: at its address is it, or its views' owner, or another.
-        address = self.identity.address
-        owners = (find_owner(each) for each in live.values() if is_array(each))
-        array = live.get(address, next((each for each in owners if id(each) == address), None))
-        is_put_back = is_array(array) and (
-            not self.is_changed(array) or (self.is_inside and self._put_back(array))
-        )
-        return array if is_put_back else _copy_array(self.state)
-
-    def _put_back(self, array: Any) -> bool:
-        """Restore the array in place; return whether that is possible."""
-        if array.shape != self.state.shape or array.dtype != self.state.dtype:
-            return False
-        try:
-            array.flags.writeable = True
-        except ValueError:  # it is a view of memory that is read-only
-            return False
-        array[...] = self.state
-        array.flags.writeable = self.state.flags.writeable
-        return True
-
-    @override
-    def size(self, live: Collection[int]) -> int:
-        return int(self.state.nbytes)
+def _list_objects(array: Any) -> list[object]:
+    """Return the objects in the cells of an array, or in their fields."""
+    if not array.dtype.hasobject or array.size > OBJECTS:
+        return []
+    cells = array.ravel()
+    fields = [cells[name] for name in array.dtype.names] if array.dtype.names else [cells]
+    return [object_ for field in fields for object_ in field.tolist()]
 
 
 def _copy_array(array: Any) -> Any:
@@ -170,16 +160,15 @@ def count_differences(one: Any, other: Any) -> int | None:
     if one.dtype.kind == "V":
         return None if one.tobytes() != other.tobytes() else 0
     numpy = sys.modules["numpy"]
-    count = int(numpy.count_nonzero(one != other))
-    if count and one.dtype.kind in "fcmM":  # nothing is unequal to itself but NaN and NaT
-        is_missing = numpy.isnat if one.dtype.kind in "mM" else numpy.isnan
-        count -= int(numpy.count_nonzero(is_missing(one) & is_missing(other)))
-    return count
+    changed = one != other
+    if one.dtype.kind in "fcmM" and changed.any():  # only NaN and NaT are unequal to themselves
+        changed &= (one == one) | (other == other)
+    return int(numpy.count_nonzero(changed))
 
 
 def _count_objects(one: Any, other: Any) -> int | None:
     at = sys.modules["numpy"].nonzero(_pointers_of(one) != _pointers_of(other))
-    if len(at[0]) > OBJECTS:
+    if len(at[0]) > COMPARED:
         return None
     pairs = zip(one[at].tolist(), other[at].tolist(), strict=True)
     return sum(not is_equal(left, right) for left, right in pairs)

@@ -42,10 +42,10 @@ def is_same(one: Any, other: Any) -> bool:
         return bool(one.equals(other))
     if _is_arrow(one):
         return bool(one.equals(other))
-    arrays = [_memory_of(data) for data in (one, other)]
-    if len(arrays[0]) != len(arrays[1]):
+    arrays, others = _memory_of(one), _memory_of(other)
+    if not arrays or len(arrays) != len(others) or not all(map(is_array, arrays + others)):
         return False
-    return bool(arrays[0]) and all(map(is_same_memory, *arrays)) and is_same_type(one, other)
+    return all(map(is_same_memory, arrays, others)) and is_same_type(one, other)
 
 
 def count_cells(one: Any, other: Any) -> int | None:
@@ -96,10 +96,8 @@ def is_same_index(one: Any, other: Any) -> bool:
         return all(map(is_same_index, one.levels, other.levels)) and all(
             bool((left == right).all()) for left, right in zip(one.codes, other.codes, strict=True)
         )
-    left, right = (getattr(each.array, "_ndarray", None) for each in (one, other))
-    if left is None or right is None or left.dtype != right.dtype:
-        return bool(one.equals(other))
-    return is_same_memory(left, right) or count_differences(left, right) == 0
+    left, right = one.array, other.array
+    return is_same(left, right) or count_cells(left, right) == 0
 
 
 def _is_arrow(data: object) -> bool:
@@ -107,12 +105,8 @@ def _is_arrow(data: object) -> bool:
 
 
 def _memory_of(data: object) -> list[object]:
-    """Return the numpy arrays in a column's storage; none if it is of another kind."""
     plain = getattr(data, "_ndarray", None)
-    if plain is not None:
-        return [plain]
-    parts = [getattr(data, name, None) for name in ("_data", "_mask")]
-    return [each for each in parts if is_array(each)]
+    return [*find_memory(data)] if plain is None else [plain]
 
 
 def find_memory(value: Any) -> Iterator[Any]:

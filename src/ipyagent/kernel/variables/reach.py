@@ -17,7 +17,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ipyagent.kernel.describe.safe_inspect import ancestors, class_dict, module_name, type_name
-from ipyagent.kernel.variables.captures import is_class
+from ipyagent.kernel.variables.parts import is_class
+from ipyagent.phrases import word_set
 
 _WORD = re.compile(r"[^\W\d]\w*")
 
@@ -47,13 +48,12 @@ def list_definitions(code: str) -> list[Definition]:
 
 def loaded_names(code: str) -> set[str]:
     """Return the names that code loads; none for what is no plain Python."""
-    nodes = (each for each in parse_nodes(code) or [] if isinstance(each, ast.Name))
-    return {each.id for each in nodes if isinstance(each.ctx, ast.Load)}
+    return {*_names(parse_nodes(code) or [], ast.Load)}
 
 
 def stored_names(code: str) -> set[str]:
     """Return the names that code binds by assignments, loops and the like."""
-    return {*_target_names(parse_nodes(code) or [])}
+    return {*_names(parse_nodes(code) or [])}
 
 
 def names_of_loops(code: str) -> set[str]:
@@ -61,17 +61,14 @@ def names_of_loops(code: str) -> set[str]:
     nodes = parse_nodes(code) or []
     loops = [node.target for node in nodes if isinstance(node, ast.For | ast.AsyncFor)]
     files = [node.optional_vars for node in nodes if isinstance(node, ast.withitem)]
-    passing = [
-        name for target in (*loops, *files) if target for name in _target_names(ast.walk(target))
-    ]
-    every = Counter(_target_names(nodes))
+    passing = [name for each in (*loops, *files) if each for name in _names(ast.walk(each))]
+    every = Counter(_names(nodes))
     return {name for name, count in Counter(passing).items() if every[name] == count}
 
 
-def _target_names(nodes: Iterable[ast.AST]) -> Iterator[str]:
-    for node in nodes:
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            yield node.id
+def _names(nodes: Iterable[ast.AST], context: type[ast.expr_context] = ast.Store) -> Iterator[str]:
+    names = (node for node in nodes if isinstance(node, ast.Name))
+    return (name.id for name in names if isinstance(name.ctx, context))
 
 
 def list_changed_inside(code: str) -> dict[str, bool]:
@@ -82,17 +79,11 @@ def list_changed_inside(code: str) -> dict[str, bool]:
     found: dict[str, bool] = {}
     for node in parse_nodes(code) or []:
         match node:
-            case (
-                ast.Attribute(ctx=ast.Store() | ast.Del())
-                | ast.Subscript(ctx=ast.Store() | ast.Del())
-            ):
+            case ast.Attribute(ctx=ctx) | ast.Subscript(ctx=ctx) if type(ctx) is not ast.Load:
                 found[_root_of(node)] = True
-            case (
-                ast.AugAssign(target=ast.Name(id=name))
-                | ast.keyword(arg="out", value=ast.Name(id=name))
-            ):
+            case ast.AugAssign(ast.Name(name)) | ast.keyword("out", ast.Name(name)):
                 found[name] = True
-            case ast.Expr(value=ast.Call() as call) | ast.Expr(value=ast.Await(ast.Call() as call)):
+            case ast.Expr(ast.Call() as call) | ast.Expr(ast.Await(ast.Call() as call)):
                 is_method = isinstance(call.func, ast.Attribute)
                 given = () if _root_of(call.func) in {"print", "display"} else call.args
                 for each in (call.func, *given) if is_method else given:
@@ -170,12 +161,9 @@ def names_in(code: types.CodeType) -> Iterator[str]:
             yield from names_in(each)
 
 
-_ANYTHING = frozenset(
-    {
-        *("globals", "locals", "vars", "exec", "gc", "inspect", "importlib", "ctypes", "builtins"),
-        *("get_ipython", "f_back", "f_globals", "f_locals", "_getframe", "__globals__"),
-        *("__main__", "__import__", "__builtins__"),
-    }
+_ANYTHING = word_set(
+    "globals locals vars exec gc inspect importlib ctypes builtins get_ipython f_back f_globals "
+    "f_locals _getframe __globals__ __main__ __import__ __builtins__"
 )
 """Names by which code reaches variables that it does not name."""
 _ALONE = frozenset({"eval", "compile"})

@@ -10,22 +10,16 @@ from itertools import islice
 from types import ModuleType
 
 from ipyagent.kernel.describe import kind
-from ipyagent.kernel.describe.safe_inspect import ObjectIdentity, type_name
+from ipyagent.kernel.describe.safe_inspect import is_a, type_name
 from ipyagent.kernel.variables.arrays import views_of_same_memory
-from ipyagent.kernel.variables.captures import (
-    Allowance,
-    Capture,
-    Reference,
+from ipyagent.kernel.variables.checkpoint import COPIED, Allowance, Capture, VariableCheckpoint
+from ipyagent.kernel.variables.parts import (
+    Fixed,
+    Part,
+    explain_type,
     is_atom,
-    is_class,
     is_plain,
     summarize_types,
-)
-from ipyagent.kernel.variables.checkpoint import (
-    COPIED,
-    VariableCheckpoint,
-    capture,
-    explain_lasting,
 )
 from ipyagent.kernel.variables.reach import list_changed_inside, reachable_names
 from ipyagent.redaction import secrecy
@@ -52,40 +46,26 @@ def find_lasting(
     limit, found = default_memory() if memory is None else memory, dict[str, str]()
     for name, is_stored in list_changed_inside(code).items():
         value = variables.get(name)
-        is_code = type(value) is ModuleType or is_class(value)
-        if name not in variables or is_plain(value) or value is os or (is_code and not is_stored):
-            continue
-        if is_atom(value) and not is_code:
-            continue
-        with suppress(Exception):  # a table library's own object can be broken
-            found[name] = explain_lasting(value, limit)
+        if type(value) is ModuleType or is_a(value, type):
+            found[name] = explain_type(type(value)) if is_stored and value is not os else ""
+        elif not is_atom(value):
+            state = Capture(value, Allowance(min(COPIED, limit), limit).admit)
+            found[name] = state.root.kept or state.problem
     return {name: why for name, why in found.items() if why}
 
 
 class Snapshot:
-    """The variables before code ran. Make one with `take`."""
+    """The variables before code runs: those that it, or one of `functions`, may reach."""
 
-    def __init__(self, variables: Mapping[str, object], captures: Mapping[str, Capture]) -> None:
-        self._types = {name: type(value) for name, value in variables.items()}
-        self._captures = captures
-        # Of a large namespace plain values are most: a reference is made of what is changed only.
-        self._plain = {name: value for name, value in variables.items() if is_plain(value)}
-        self._identities = {
-            name: captures[name].identity if name in captures else ObjectIdentity(value)
-            for name, value in variables.items()
-            if not is_plain(value)
-        }
-
-    @classmethod
-    def take(
-        cls,
+    def __init__(
+        self,
         variables: Mapping[str, object],
         code: str,
         memory: int | None = None,
         functions: Iterable[object] = (),
         written: Collection[str] = (),
-    ) -> Snapshot:
-        """Return the state of the variables that `code`, or one of the functions, may reach.
+    ) -> None:
+        """Note the state of the variables.
 
         `memory` is how many bytes may be kept; None: a part of this machine's. `written` are the
         variables that code writes past pandas, as far as that is known.
@@ -96,13 +76,17 @@ class Snapshot:
         named = list(islice(reachable_names(code, variables, functions), MOST))
         views = views_of_same_memory([variables[name] for name in named], variables.items())
         past = {id(variables[name]): name for name in written if name in variables}
-        for name in dict.fromkeys([*past.values(), *named, *views]):
-            value = variables[name]
+        for value in map(variables.__getitem__, dict.fromkeys([*past.values(), *named, *views])):
             if id(value) not in by_id:
                 allowance.copies_all = id(value) in past or _PAST_PANDAS.search(code) is not None
-                by_id[id(value)] = capture(value, allowance)
-        found = {name: by_id[id(each)] for name, each in variables.items() if id(each) in by_id}
-        return cls(variables, found)
+                by_id[id(value)] = Capture(value, allowance.copy)
+        self._captures = {n: by_id[id(each)] for n, each in variables.items() if id(each) in by_id}
+        self._parts: dict[str, Part] = {}
+        for name, value in variables.items():
+            if name in self._captures:
+                self._parts[name] = self._captures[name].root
+            else:
+                self._parts[name] = Fixed(value) if is_plain(value) else Part(value, held=False)
 
     def annotate(self, result: ToolResult, variables: Mapping[str, object]) -> ToolResult:
         """Return the result with the changes since then, and what takes them back."""
@@ -117,52 +101,47 @@ class Snapshot:
 
     def before(self, name: str) -> Capture | None:
         """Return what a variable held; None if there was none, or it was not looked at."""
-        if name in self._captures:
-            return self._captures[name]
-        return Reference(self._plain[name]) if name in self._plain else None
+        part = self._parts.get(name)
+        if name not in self._captures and isinstance(part, Fixed):
+            return Capture(part.value)
+        return self._captures.get(name)
 
     def _changes(self, after: Mapping[str, object]) -> Iterator[VariableChange]:
         """Yield what is different now, without running code of the user's classes."""
         for name, value in after.items():
-            if name not in self._types:
+            if name not in self._parts:
                 if type(value) is not ModuleType:
                     yield VariableChange(name=name, change="created", type=kind(value))
-                continue
-            if (text := self._compare(name, value)) is not None:
+            elif (text := self._compare(name, value)) is not None:
                 kept = self._explain(name, value)
                 yield VariableChange(
                     name=name, change="changed", type=kind(value), summary=text, kept=kept
                 )
-        for name, cls in self._types.items():
+        for name, part in self._parts.items():
             if name not in after:
-                kept = self._explain(name, None)
-                yield VariableChange(name=name, change="deleted", type=type_name(cls), kept=kept)
+                kept, cls = self._explain(name, None), type_name(part.type)
+                yield VariableChange(name=name, change="deleted", type=cls, kept=kept)
 
     def _compare(self, name: str, value: object) -> str | None:
         """Return what is different in a variable; None if nothing is."""
-        is_same, captured = self._is_same(name, value), self._captures.get(name)
+        is_same = self._parts[name].identity.is_same(value)
         with suppress(Exception):  # a table library's own object can be broken
             if is_same:
+                captured = self._captures.get(name)
                 return captured.compare(value, secrecy(name)) if captured else None
-            text = summarize_types(self._types[name], type(value))
+            text = summarize_types(self._parts[name].type, type(value))
             before = self.before(name)
             return text or (before.summarize(value, secrecy(name)) if before else "")
         return None if is_same else ""
 
-    def _is_same(self, name: str, value: object) -> bool:
-        """Return whether a variable holds the very object that it held."""
-        if name in self._plain:
-            return self._plain[name] is value
-        return self._identities[name].is_same(value)
-
     def _explain(self, name: str, value: object) -> str:
         """Return why the change cannot be taken back; "" if it can."""
-        before = self.before(name)
-        if before is None:
-            return UNNAMED
-        if self._is_same(name, value):
-            return before.kept
-        return "" if before.can_rebind else before.kept or UNNAMED
+        part = self._parts[name]
+        if name in self._captures and part.identity.is_same(value):
+            return part.kept
+        is_known = name in self._captures or isinstance(part, Fixed)
+        is_there = is_known and (part.is_value or part.find({}) is not None)
+        return "" if is_there else part.kept or UNNAMED
 
 
 def default_memory() -> int:

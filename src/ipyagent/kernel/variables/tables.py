@@ -1,11 +1,10 @@
-"""Captures of tables of pandas, polars and pyarrow, and their difference in a line."""
+"""Tables of pandas, polars and pyarrow in a snapshot, and their difference in a line."""
 
 from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -13,27 +12,10 @@ from typing import Any
 from typing_extensions import override
 
 from ipyagent.kernel.describe.metadata import is_of_module
-from ipyagent.kernel.describe.safe_inspect import (
-    module_name,
-    one_line,
-    own_attributes,
-)
-from ipyagent.kernel.variables.arrays import count_values
-from ipyagent.kernel.variables.captures import (
-    Allowance,
-    Capture,
-    Live,
-    are_plain_keys,
-    is_equal,
-)
-from ipyagent.kernel.variables.columns import (
-    PANDAS,
-    count_cells,
-    is_same,
-    is_same_index,
-    kind_of,
-)
-from ipyagent.kernel.variables.containers import ContainerCapture, TooLargeError
+from ipyagent.kernel.describe.safe_inspect import module_name, one_line, own_attributes
+from ipyagent.kernel.variables.arrays import OBJECTS, count_values
+from ipyagent.kernel.variables.columns import PANDAS, count_cells, is_same, is_same_index, kind_of
+from ipyagent.kernel.variables.parts import CELLS_INSIDE, Part, are_plain_keys, is_equal
 from ipyagent.phrases import join_some, limit_lines, plural
 from ipyagent.redaction import Secrecy
 
@@ -43,12 +25,16 @@ NAMES = 5
 CELLS = 4_000_000
 """Cells of written columns that are counted: more would keep the user waiting."""
 
-OBJECTS = 10_000
-"""Cells of a table that are looked into if they hold objects."""
-
 _CACHES = frozenset({"_item_cache", "_cacher", "_is_copy", "_cache"})
 """Attributes that pandas finds again."""
 _AXES = ("index", "columns")
+_WORDS = {
+    "_attrs": "attrs changed",
+    "allows_duplicate_labels": "flags changed",
+    "freq": "frequency of the labels changed",
+    "names": "",  # they are compared as a table's
+}
+"""Changes of attributes and settings."""
 _INDEXED = 100_000
 """Rows up to which the labels of two indexes are looked up in each other."""
 
@@ -108,19 +94,19 @@ class Table:
         """Return the parts of a table of any library."""
         match kind_of(value):
             case ("pyarrow", _):
-                columns = [*map(_Column, value.column_names, value.columns)]
-                return cls(value.num_rows, len(columns), columns)
-            case ("polars", "Series"):
-                return cls(value.len(), None, [_Column(value.name, value)])
+                pairs = [*zip(value.column_names, value.columns, strict=True)]
+            case (_, "Series"):
+                pairs = [(value.name, value)]
             case ("polars", _):
-                columns = [_Column(each.name, each) for each in value.get_columns()]
-                return cls(value.height, len(columns), columns)
-        is_series = kind_of(value) == ("pandas", "Series")
-        series = [(value.name, value)] if is_series else value.items()
-        columns = [_Column(_plain(label), each.array) for label, each in series]
+                pairs = [(each.name, each) for each in value.get_columns()]
+            case _:
+                pairs = [*value.items()]
+        width = len(pairs) if len(value.shape) > 1 else None
+        if kind_of(value) not in PANDAS:
+            return cls(len(value), width, [_Column(*pair) for pair in pairs])
+        columns = [_Column(_plain(label), each.array) for label, each in pairs]
         names = tuple(_plain(name) for axis in value.axes for name in axis.names)
-        width = None if is_series else len(columns)
-        return cls(len(value.index), width, columns, value.index, names)
+        return cls(len(value), width, columns, value.index, names)
 
     @property
     def nbytes(self) -> int:
@@ -137,111 +123,82 @@ def _plain(label: object) -> object:
     return label if are_plain_keys([label]) else None
 
 
-class TableCapture(Capture):
-    """A copy of a table, which `shares` its memory until one of both is written."""
+class TablePart(Part):
+    """A table; a copy of it `shares` its memory until one of both is written."""
 
-    def __init__(
-        self,
-        value: Any,
-        parts: Table,
-        capture_inside: Callable[[object], Capture | None],
-        *,
-        shares: bool,
-    ) -> None:
+    def __init__(self, value: Any) -> None:
         super().__init__(value)
-        self._shares, self._copy = shares, _copy_table(value, shares=shares)
+        self._copy, self.state = value, Table.read(value)
+        self._is_pandas = kind_of(value) in PANDAS
+        self.shares = not self._is_pandas or copies_on_write()
+        self.nbytes = self.state.nbytes
+        self._attrs = value.attrs if self._is_pandas else None  # pandas makes one
         self._own = _own_attributes(value)
-        axes = value.axes if kind_of(value) in PANDAS else ()
-        self._axes = [(axis, list(axis.names), _frequency(axis)) for axis in axes]
-        for number, axis in enumerate(() if shares else axes):
-            setattr(self._copy, _AXES[number], axis.copy(deep=True))
-        self.state: Table = Table.read(self._copy)
-        self._inside: dict[str, ContainerCapture] = {}
-        for name, objects in _objects_in(value, parts):
-            with suppress(TooLargeError):
-                self._inside[name] = ContainerCapture(objects, capture_inside)
-                self._inside[name].is_inside = True
-
-    @classmethod
-    def take(
-        cls, value: object, allowance: Allowance, capture_inside: Callable[[object], Capture | None]
-    ) -> TableCapture | None:
-        """Return the capture; None if it may not be copied."""
-        is_pandas = kind_of(value) in PANDAS
-        shares = not is_pandas or copies_on_write()
-        parts = Table.read(value)
-        is_small = allowance.spend(parts.nbytes, shares=shares)
-        shares &= not (is_pandas and allowance.copies_all)
-        return cls(value, parts, capture_inside, shares=shares) if is_small else None
+        self._axes = value.axes if self._is_pandas else ()
+        settings = _list_settings(value) if self._is_pandas else ()
+        self._settings = {(id(each), n): (each, getattr(each, n)) for each, n in settings}
 
     @override
-    def read(self, value: Any) -> Table | None:
-        return Table.read(value) if type(value) is self.type and is_table(value) else None
+    def list_inside(self) -> Iterator[tuple[str, object]]:
+        """Yield what may be changed without writing a cell, which is possible in pandas only."""
+        if self._is_pandas:
+            yield "attrs changed", self._attrs
+            objects = [each.data for each in self.state.columns if each.dtype == "object"]
+            if len(objects) * self.state.height <= OBJECTS:
+                yield from ((CELLS_INSIDE, cell) for each in objects for cell in each.tolist())
 
     @override
-    def differences(self, before: Table, after: Table, secret: Secrecy) -> str:
-        return " · ".join(compare_tables(before, after, exact=not self._shares))
+    def copy(self, *, wholly: bool) -> None:
+        self.shares &= not (self._is_pandas and wholly)
+        self._copy = _copy_table(self._copy, shares=self.shares)
+        for name, axis in zip(_AXES, () if self.shares else self._axes, strict=False):
+            setattr(self._copy, name, axis.copy(deep=True))
+        self.state = Table.read(self._copy)
 
     @override
-    def forget_if_dead(self) -> None:
-        if self.identity.value is None:
-            self._copy, self._own, self._inside = None, {}, {}
-            self.state = Table(0, 0, ())
+    def is_state_of(self, now: Part) -> bool:
+        return super().is_state_of(now) and self.compare(now) is None
 
     @override
-    def restore(self, live: Live, problems: list[str]) -> object:
+    def describe(self, now: TablePart, secret: Secrecy) -> str:
+        parts = compare_tables(self.state, now.state, exact=not self.shares)
+        is_same = self.identity.address == now.identity.address
+        return " · ".join([*parts, *(self._compare_attributes(now) if is_same else ())])
+
+    @override
+    def put_back(self, value: Any) -> None:
         # In place: containers, other names and objects that use the table see it as it was.
-        table = self._value
-        if self.is_inside and self.is_changed(table):
-            self._put_back(table)
-            for inside in self._inside.values():
-                inside.restore(live, problems)
-            for number, (axis, names, frequency) in enumerate(self._axes):
-                axis.names = names  # other tables may share the index
-                if frequency is not _frequency(axis):
-                    axis.freq = frequency
-                kept = self._copy.axes[number]
-                setattr(table, _AXES[number], axis if is_same_index(axis, kept) else kept)
-            if (flag := _flag(self._copy)) is not None:
-                table.flags.allows_duplicate_labels = flag
-        return table
-
-    def _put_back(self, table: Any) -> None:
-        attributes, held = vars(table), vars(_copy_table(self._copy, shares=self._shares))
+        attributes, held = vars(value), vars(_copy_table(self._copy, shares=self.shares))
         kept = {name: held[name] for name in _CONTENT if name in held}
         caches: dict[str, object] = {"_item_cache": {}, "_is_copy": None}  # of pandas 2
         kept |= {name: caches[name] for name in caches if name in attributes}
         attributes.clear()
         attributes.update(self._own | kept)
+        for (_, name), (each, setting) in self._settings.items():
+            if getattr(each, name) is not setting:  # other tables may share the index
+                setattr(each, name, setting)
+        for name, axis in zip(_AXES, self._axes, strict=False):
+            copied = getattr(self._copy, name)
+            setattr(value, name, axis if is_same_index(axis, copied) else copied)
 
     @override
-    def size(self, live: Collection[int]) -> int:
-        is_shared = self._shares and id(self._value) in live
-        return 0 if not self.is_held else self._written_bytes if is_shared else self.state.nbytes
+    def size(self, *, is_live: bool) -> int:
+        is_shared = self.shares and is_live
+        return 0 if self.value is None else self._written_bytes if is_shared else self.nbytes
 
     @cached_property
     def _written_bytes(self) -> int:
         """The bytes of what the call has written, or dropped."""
-        kept = _pair_columns(self.state, Table.read(self._value))
-        return self.state.nbytes - sum(o.nbytes for o, n in kept if is_same(o.data, n.data))
+        old, new = _key_columns(self.state, Table.read(self.value))
+        kept = (old[key] for key in old if key in new and is_same(old[key].data, new[key].data))
+        return self.nbytes - sum(each.nbytes for each in kept)
 
-    @override
-    def summarize(self, value: object, secret: Secrecy) -> str:
-        inside = self._compare_inside(value) if self.identity.is_same(value) else ()
-        return " · ".join(filter(None, (super().summarize(value, secret), *inside)))
-
-    def _compare_inside(self, value: object) -> Iterator[str]:
-        own = _own_attributes(value)
-        changed = {name for name in own | self._own if own.get(name) is not self._own.get(name)}
-        for name, each in self._inside.items():
-            if f"_{name}" in changed or each.is_changed(value):
-                yield f"{name} changed"
-        if changed - {"_attrs"}:
-            yield "attributes changed"
-        if any(frequency is not _frequency(axis) for axis, _, frequency in self._axes):
-            yield "frequency of the labels changed"
-        if _flag(value) != _flag(self._copy):
-            yield "flags changed"
+    def _compare_attributes(self, now: TablePart) -> Iterable[str]:
+        own, other, held = self._own, now._own, now._settings
+        changed = [name for name in own | other if own.get(name) is not other.get(name)]
+        for key, (_, setting) in self._settings.items():
+            changed += [key[1]] if key in held and held[key][1] is not setting else []
+        return dict.fromkeys(filter(None, (_WORDS.get(n, "attributes changed") for n in changed)))
 
 
 def _own_attributes(table: object) -> dict[str, object]:
@@ -256,23 +213,11 @@ def _copy_table(table: Any, *, shares: bool) -> Any:
     return table.clone() if hasattr(table, "clone") else table
 
 
-def _objects_in(table: Any, parts: Table) -> Iterator[tuple[str, object]]:
-    """Yield what may be changed without writing a cell, which is possible in pandas only."""
-    if kind_of(table) not in PANDAS:
-        return
-    yield "attrs", table.attrs
-    columns = [each.data for each in parts.columns if each.dtype == "object"]
-    if columns and len(columns) * parts.height <= OBJECTS:
-        yield "objects in cells", [each.tolist() for each in columns]
-
-
-def _flag(table: object) -> object:
-    """Return the only flag that a table of pandas has; None for others."""
-    return getattr(getattr(table, "flags", None), "allows_duplicate_labels", None)
-
-
-def _frequency(axis: object) -> object:
-    return getattr(axis, "freq", None) if hasattr(axis, "inferred_freq") else None
+def _list_settings(table: Any) -> Iterator[tuple[object, str]]:
+    """Yield objects of a table of pandas, and names of their settings."""
+    yield table.flags, "allows_duplicate_labels"
+    for axis in table.axes:
+        yield from ((axis, name) for name in ("names", "freq") if hasattr(axis, name))
 
 
 def copies_on_write() -> bool:
@@ -283,26 +228,33 @@ def copies_on_write() -> bool:
     return pandas.get_option("mode.copy_on_write") is True
 
 
-def compare_tables(before: Table, after: Table, *, exact: bool = False) -> list[str]:
-    """Return how two tables differ, part by part. `exact`: all cells are compared."""
-    parts = []
-    if before.size != after.size:
-        parts.append(f"{before.size} → {after.size}{' rows' if before.width is None else ''}")
-    pairs = list(_pair_columns(before, after))
+def compare_tables(before: Table, after: Table, *, exact: bool = False) -> Iterator[str]:
+    """Yield how two tables differ, part by part. `exact`: all cells are compared."""
+    old, new = _key_columns(before, after)
+    pairs = [(old[key], new[key]) for key in old if key in new]
+    suspects = [(o, n) for o, n in pairs if not is_same(o.data, n.data)]
     stays, stayed, texts = _align_rows(before, after)
-    data = [(old.data, new.data) for old, new in pairs]
-    is_relabelled = texts and data and before.height == after.height
-    if is_relabelled and all(is_same(*each) or count_cells(*each) == 0 for each in data):
+    is_relabelled = texts and pairs and before.height == after.height
+    if is_relabelled and all(count_cells(o.data, n.data) == 0 for o, n in suspects):
         stays, stayed, texts = slice(None), slice(None), ["other row labels"]
-    parts += _compare_labels(before, after, pairs, not texts)
-    suspects = [(old, new) for old, new in pairs if not is_same(old.data, new.data)]
+    if before.size != after.size:
+        yield f"{before.size} → {after.size}{' rows' if before.width is None else ''}"
+    yield from _compare_labels(old, new, same_rows=not texts)
+    if before.names != after.names:
+        yield "names of the labels changed"
     changed = [f"{o.name}: {o.dtype} → {n.dtype}" for o, n in suspects if o.dtype != n.dtype]
-    parts += limit_lines(changed, NAMES, "the types of {} more")
-    if stays is not None:
-        same_types = [(old, new) for old, new in suspects if old.dtype == new.dtype]
-        most = len(suspects) if exact else max(1, CELLS // max(1, before.height))
-        parts += _compare_values(same_types, most, stays, stayed)
-    return [*parts, *texts]
+    yield from limit_lines(changed, NAMES, "the types of {} more")
+    same_types = [(o, n) for o, n in suspects if o.dtype == n.dtype and stays is not None]
+    most = len(suspects) if exact else max(1, CELLS // max(1, before.height))
+    values = []
+    for o, n in same_types[:most]:
+        if (count := count_cells(o.data[stays], n.data[stayed])) != 0:
+            label = "" if o.label is None else f"{o.name}: "
+            values.append(f"{label}{count_values(count)} changed")
+    yield from limit_lines(values, NAMES, "values in {} more changed")
+    if len(same_types) > most:
+        yield f"{len(same_types) - most} more columns were written"
+    yield from texts
 
 
 def _align_rows(before: Table, after: Table) -> tuple[Any, Any, list[str]]:
@@ -326,64 +278,47 @@ def _align_rows(before: Table, after: Table) -> tuple[Any, Any, list[str]]:
     return None, None, texts or ["rows reordered"]
 
 
-def _pair_columns(before: Table, after: Table) -> Iterator[tuple[_Column, _Column]]:
-    """Yield the columns that both tables have, by label; by position if labels are no names."""
-    labels = [each.label for table in (before, after) for each in table.columns]
-    if before.width is None or None in labels:
-        if len(before.columns) == len(after.columns):
-            yield from zip(before.columns, after.columns, strict=True)
-        return
-    known = dict(_number_columns(after))
-    yield from ((each, known[key]) for key, each in _number_columns(before) if key in known)
+_Keyed = dict[tuple[object, int], _Column]
 
 
-def _number_columns(table: Table) -> Iterator[tuple[tuple[object, int], _Column]]:
-    """Yield the columns, each with its label and how many before it have that label, too."""
-    counts = Counter[object]()
-    for each in table.columns:
-        yield (each.label, counts[each.label]), each
-        counts[each.label] += 1
+def _key_columns(*tables: Table) -> list[_Keyed]:
+    """Return the columns, each by its label and how many before it have that label, too.
+
+    By position if labels are no names.
+    """
+    labels = [each.label for table in tables for each in table.columns]
+    is_by_label = tables[0].width is not None and None not in labels
+    found: list[_Keyed] = []
+    for table in tables:
+        counts = Counter[object]()
+        found.append({})
+        for each in table.columns:
+            label = each.label if is_by_label else None
+            found[-1][label, counts[label]] = each
+            counts[label] += 1
+    return found
 
 
-def _compare_labels(
-    before: Table, after: Table, pairs: list[tuple[_Column, _Column]], same_rows: bool
-) -> Iterator[str]:
-    stay, matched = {id(each) for pair in pairs for each in pair}, [*pairs]
-    gone = [each for each in before.columns if id(each) not in stay]
-    new = [each for each in after.columns if id(each) not in stay]
-    if same_rows and max(len(gone), len(new)) <= NAMES:  # one that holds the very same is renamed
-        matched += [(o, n) for o in gone for n in new if is_same(o.data, n.data)]
-    stay |= {id(each) for pair in matched for each in pair}
+def _compare_labels(old: _Keyed, new: _Keyed, *, same_rows: bool) -> Iterator[str]:
+    pairs = [(key, key) for key in old if key in new]
+    gone, came = [key for key in old if key not in new], [key for key in new if key not in old]
+    if same_rows and max(len(gone), len(came)) <= NAMES:  # one that holds the very same is renamed
+        pairs += [(k, n) for k in gone for n in came if is_same(old[k].data, new[n].data)]
     # Hashed first: some missing labels cannot be compared with others.
+    labels = [(old[key], new[other]) for key, other in pairs]
     others = [
-        (o, n) for o, n in matched if {o.label} != {n.label} and not is_equal(o.label, n.label)
+        (o, n) for o, n in labels if {o.label} != {n.label} and not is_equal(o.label, n.label)
     ]
     renamed = [f"{o.name} renamed {n.name}" for o, n in others]
     yield from limit_lines(renamed, NAMES, "{} more renamed")
-    added = [f"{each.name} ({each.dtype})" for each in new if id(each) not in stay]
-    dropped = [each.name for each in gone if id(each) not in stay]
+    stay, stayed = ({pair[side] for pair in pairs} for side in (0, 1))
+    added = [f"{new[key].name} ({new[key].dtype})" for key in came if key not in stayed]
+    dropped = [old[key].name for key in gone if key not in stay]
     for sign, names in ("+", added), ("-", dropped):
         if names:
             yield f"{sign} {join_some(names, NAMES)}"
-    order = [id(other) for _, other in pairs]
-    if not gone and not new and order != [id(each) for each in after.columns]:
+    if not gone and not came and [id(new[key]) for key in old] != [*map(id, new.values())]:
         yield "columns reordered"
-    if before.names != after.names:
-        yield "names of the labels changed"
-
-
-def _compare_values(
-    suspects: list[tuple[_Column, _Column]], most: int, stays: Any, stayed: Any
-) -> Iterator[str]:
-    """Yield the columns whose values changed, and how many; `most` columns are looked at."""
-    texts = []
-    for old, new in suspects[:most]:
-        if (count := count_cells(old.data[stays], new.data[stayed])) != 0:
-            label = "" if old.label is None else f"{old.name}: "
-            texts.append(f"{label}{count_values(count)} changed")
-    yield from limit_lines(texts, NAMES, "values in {} more changed")
-    if len(suspects) > most:
-        yield f"{len(suspects) - most} more columns were written"
 
 
 def _has_safe_labels(index: Any) -> bool:
