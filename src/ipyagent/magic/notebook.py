@@ -16,10 +16,9 @@ from ipyagent.agent.session.sessions import find_ongoing
 from ipyagent.config import Config
 from ipyagent.errors import AgentError, BusyError
 from ipyagent.json_types import JsonDict
-from ipyagent.kernel.frontend import detect
 from ipyagent.kernel.namespace import ShellNamespace
 from ipyagent.kernel.pages import Message, Pages
-from ipyagent.kernel.protocols import Shell
+from ipyagent.kernel.shell import Shell, detect
 from ipyagent.llm.destinations import Resolved, fetch, resolve
 from ipyagent.magic.entry import state_of
 from ipyagent.magic.notebook_sessions import NotebookSessions, NotebookSettings
@@ -32,6 +31,7 @@ from ipyagent.ui.overview import OverviewBuilder, OverviewContext
 from ipyagent.ui.page_bridge import PageBridge
 from ipyagent.ui.questions import choose
 from ipyagent.wiring import Environment, Services, journal_path, runtime
+from ipyagent.wiring.undo import find_undo
 
 log = logging.getLogger("ipyagent")
 
@@ -239,8 +239,6 @@ class Notebook:
 
         `redo`: put a run there again that was taken back.
         """
-        from ipyagent.wiring.undo import find_undo  # few runs are taken back
-
         with runtime().run_lock.hold_all():  # not beneath a plan in the background
             runs = self.sessions.runs(reference)
             self.environment.undo.sessions.update(self.sessions.list_used())

@@ -12,7 +12,7 @@ from itertools import chain, islice, zip_longest
 from typing import Any, Protocol
 
 from ipyagent.kernel.describe.safe_inspect import one_line, type_name
-from ipyagent.kernel.protocols import Variables
+from ipyagent.kernel.shell import Variables
 from ipyagent.kernel.variables.arrays import ArrayPart, is_array
 from ipyagent.kernel.variables.containers import ContainerPart, is_container
 from ipyagent.kernel.variables.parts import (
