@@ -12,7 +12,7 @@ from hypothesis import settings
 from playwright.sync_api import Browser, sync_playwright
 
 from harness import Clock, Lab
-from ipyagent.kernel.engine_thread import EngineThread
+from ipyagent.kernel.threads import EngineThread
 from leftovers import no_process_is_left, pytest_sessionstart
 
 __all__ = ["no_process_is_left", "pytest_sessionstart"]

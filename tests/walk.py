@@ -19,7 +19,7 @@ SCRIPT = '- calls: [{name: run_python, arguments: {code: "made = 6*7"}}]\n- Done
 
 PROFILE = """
 import sys, threading
-from ipyagent.kernel.engine_thread import EngineThread
+from ipyagent.kernel.threads import EngineThread
 _calls = []
 
 def _profile(frame, kind, _argument):

@@ -131,7 +131,7 @@ _holder.{attribute} = _interrupted
         ("ipyagent.magic.entry", "import_or_explain"),
         ("ipyagent.magic.cells", "parse"),
         ("ipyagent.wiring.run_task", "RunFactory.build"),
-        ("ipyagent.kernel.engine_thread", "EngineTask.start"),
+        ("ipyagent.kernel.threads", "EngineTask.start"),
         ("ipyagent.ui.card", "NotebookView.__init__"),
         ("ipyagent.magic.cells", "_Job.finish"),
     ],

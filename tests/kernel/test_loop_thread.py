@@ -3,7 +3,7 @@ from __future__ import annotations
 import asyncio
 import threading
 
-from ipyagent.kernel.engine_thread import LoopThread
+from ipyagent.kernel.threads import LoopThread
 
 
 class One(LoopThread):

@@ -3,7 +3,7 @@ from concurrent.futures import Future
 
 import pytest
 
-from ipyagent.kernel.main_thread import MainThread
+from ipyagent.kernel.threads import MainThread
 from patience import PATIENCE, until
 
 

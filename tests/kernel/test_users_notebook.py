@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ipyagent import Agent, Scripted, tool
-from ipyagent.kernel.request_logs import logs_of, own_context
+from ipyagent.kernel.threads import logs_of, own_context
 from kernels import Kernel, Page
 from servers.model_server import ModelServer, answer
 

@@ -17,9 +17,8 @@ from ipyagent.agent.approvals import Approval, Approvals
 from ipyagent.agent.event_stream import EventStream
 from ipyagent.agent.policy import CallPolicy
 from ipyagent.json_types import JsonDict
-from ipyagent.kernel.main_thread import MainThread, Post
 from ipyagent.kernel.outputs import PartialOutput
-from ipyagent.kernel.request_logs import logs_of
+from ipyagent.kernel.threads import MainThread, Post, logs_of
 from ipyagent.schema import STANDARD, Rehearsal, ToolExecution, ToolResult, ToolStatus
 from ipyagent.schema.results import SO_FAR
 from ipyagent.tools.base import Tool, Toolbox, Where, is_built_in

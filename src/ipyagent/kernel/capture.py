@@ -19,7 +19,6 @@ from typing import Any
 
 from ipyagent.json_types import JsonDict
 from ipyagent.kernel.frontend import Surface, detect
-from ipyagent.kernel.main_thread import without_reminders
 from ipyagent.kernel.outputs import Outputs, TableBundle
 from ipyagent.kernel.page_bundles import (
     PageBundle,
@@ -30,6 +29,7 @@ from ipyagent.kernel.page_bundles import (
 )
 from ipyagent.kernel.protocols import CellResult, DisplayPublisher, Shell, Variables
 from ipyagent.kernel.recording import Recording
+from ipyagent.kernel.threads import without_reminders
 from ipyagent.schema import ToolResult
 from ipyagent.schema.results import table_in
 

@@ -10,7 +10,7 @@ import sys
 import warnings
 from typing import TYPE_CHECKING, Any
 
-from ipyagent.kernel.request_logs import own_context
+from ipyagent.kernel.threads import own_context
 from ipyagent.schema import ImageContent
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ from enum import Enum, auto
 from types import FrameType, TracebackType
 from typing import Any
 
-from ipyagent.kernel.main_thread import (
+from ipyagent.kernel.threads import (
     MainThread,
     is_not_reminded,
     is_uninterruptible,

@@ -27,8 +27,8 @@ from typing import NoReturn, Self, TypeVar
 from ipyagent.kernel.describe.compact import compact_value
 from ipyagent.kernel.error_hints import find_hint
 from ipyagent.kernel.images import open_figures, take_figures
-from ipyagent.kernel.main_thread import without_reminders
 from ipyagent.kernel.outputs import PRINTED, Outputs, Stream, offer_output, output_so_far
+from ipyagent.kernel.threads import without_reminders
 from ipyagent.phrases import ellipsize
 from ipyagent.plaintext import strip_escapes
 from ipyagent.schema import ToolResult

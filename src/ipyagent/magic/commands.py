@@ -10,8 +10,8 @@ from ipyagent import config
 from ipyagent.agent.approvals import Answer, Approval
 from ipyagent.errors import AgentError, ConfigError
 from ipyagent.kernel.drivers import Cell
-from ipyagent.kernel.engine_thread import EngineThread
 from ipyagent.kernel.frontend import detect
+from ipyagent.kernel.threads import EngineThread
 from ipyagent.llm.destinations import BUILT_IN
 from ipyagent.magic import status, subcommands
 from ipyagent.magic.entry import state_of

@@ -22,7 +22,6 @@ from typing import Any, get_args
 from ipyagent.errors import AgentError
 from ipyagent.json_types import JsonDict
 from ipyagent.kernel.describe.safe_inspect import module_name
-from ipyagent.kernel.main_thread import without_interrupts
 from ipyagent.kernel.rehearsal.adoption import restore_random_states
 from ipyagent.kernel.rehearsal.confinement import Confinement, Limits, Way
 from ipyagent.kernel.rehearsal.libraries import load_libraries
@@ -35,6 +34,7 @@ from ipyagent.kernel.rehearsal.rehearser import (
     Report,
     start_isolated,
 )
+from ipyagent.kernel.threads import without_interrupts
 from ipyagent.kernel.variables.reach import (
     Adoption,
     list_definitions,

@@ -10,9 +10,9 @@ from threading import Lock
 from typing import Final, Protocol
 
 from ipyagent.json_types import JsonDict
-from ipyagent.kernel.main_thread import Post
 from ipyagent.kernel.page_bundles import PageBundle
 from ipyagent.kernel.rehearsal.confinement import Limits, Way
+from ipyagent.kernel.threads import Post
 from ipyagent.kernel.variables.reach import Adoption
 from ipyagent.schema import Rehearsal, RehearsalOutcome, ToolResult
 

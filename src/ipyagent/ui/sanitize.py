@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import nh3
 from markdown_it import MarkdownIt
 
-from ipyagent.kernel.request_logs import own_context
+from ipyagent.kernel.threads import own_context
 from ipyagent.plaintext import reveal_prose, strip_escapes
 from ipyagent.ui.transcript import Image
 

@@ -37,8 +37,8 @@ from ipyagent.config import Config, has_profile_tools
 from ipyagent.errors import AgentError, describe_error
 from ipyagent.kernel.drivers import Cell
 from ipyagent.kernel.error_hints import installed_packages
-from ipyagent.kernel.main_thread import without_interrupts
 from ipyagent.kernel.rehearsal.confinement import Limits
+from ipyagent.kernel.threads import without_interrupts
 from ipyagent.llm import forget_environment
 from ipyagent.llm.client import Client, ModelSize
 from ipyagent.llm.modelmap import size_of

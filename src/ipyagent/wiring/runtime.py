@@ -20,7 +20,7 @@ from ipyagent.agent.session.initial_graph import mark_origin
 from ipyagent.config.sources import Data, UserDataFile, folder_key
 from ipyagent.errors import AgentError, BusyError, ConfigError, JournalError
 from ipyagent.kernel.drivers import Cell
-from ipyagent.kernel.main_thread import without_interrupts
+from ipyagent.kernel.threads import without_interrupts
 from ipyagent.schema import Event, PlanWaiting, Run, RunFinished, RunState
 from ipyagent.store.database import WITHOUT
 from ipyagent.store.journal import Journal

@@ -14,9 +14,9 @@ from ipyagent.config import Config
 from ipyagent.json_types import JsonDict
 from ipyagent.kernel.cell_notes import CellNote
 from ipyagent.kernel.describe.secrets import secret_strings
-from ipyagent.kernel.main_thread import Post
 from ipyagent.kernel.namespace import Namespace, ShellNamespace, WatchedNamespace
 from ipyagent.kernel.open_notebooks import OpenNotebooks, current
+from ipyagent.kernel.threads import Post
 from ipyagent.llm.client import ModelSize
 from ipyagent.redaction import Redactor
 from ipyagent.tools.base import Tool, Toolbox, find_tools

@@ -22,9 +22,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ipyagent.json_types import JsonDict
-from ipyagent.kernel.main_thread import without_interrupts
 from ipyagent.kernel.rehearsal import isolation
 from ipyagent.kernel.rehearsal.confinement import Confinement, Limits
+from ipyagent.kernel.threads import without_interrupts
 
 _HEADER = 8
 """Bytes that tell the length of the JSON."""

@@ -26,7 +26,7 @@ from ipyagent.config.sources import UserDataFile
 from ipyagent.digests import digest_json, digest_text
 from ipyagent.errors import ConfigError, MCPConnectionError, MCPError, MCPToolCallError
 from ipyagent.json_types import JsonDict, JsonMapping, object_of
-from ipyagent.kernel.engine_thread import LoopThread
+from ipyagent.kernel.threads import LoopThread
 from ipyagent.phrases import limit_lines
 from ipyagent.plaintext import cite, visible
 from ipyagent.schema import ToolResult

@@ -21,7 +21,7 @@ from ipyagent.config.sources import UserDataFile, folder_key
 from ipyagent.digests import digest_text
 from ipyagent.errors import AgentError, ConfigError
 from ipyagent.json_types import JsonDict
-from ipyagent.kernel.engine_thread import EngineThread
+from ipyagent.kernel.threads import EngineThread
 from ipyagent.phrases import limit_lines
 from ipyagent.plaintext import visible
 from ipyagent.schema import ToolResult

@@ -1,4 +1,9 @@
-"""Jobs for the kernel's main thread, posted by the engine's thread.
+"""Threads of a kernel: the engine's, with one event loop, and jobs for the main thread.
+
+The loop lives as long as the kernel, and keeps the connection to the model open between cells. Each
+run is a task in a copy of the cell's context, so that its displays land in that cell. That context
+also keeps the logs of our own work out of the user's log, unless they asked for them: libraries
+that the user's code uses too write these logs.
 
 The user's variables, figures and connections belong to the main thread, and `input()` works only
 there. During a run, the thread that waits for it serves these jobs. Of all runs of a process one
@@ -11,28 +16,214 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import inspect
+import logging
 import threading
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator
-from concurrent.futures import Future
-from contextvars import ContextVar
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from concurrent.futures import Future, InvalidStateError
+from contextvars import Context, ContextVar, copy_context
 from dataclasses import dataclass, field
 from types import CodeType, FrameType
-from typing import Any, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
-F = TypeVar("F", bound=Callable[..., object])
+_PACKAGES = {
+    *("aiohttp", "anyio", "asyncio", "client", "httpcore", "httpcore2", "httpx", "httpx2"),
+    *("markdown_it", "mcp", "openai", "opentelemetry", "PIL", "requests", "sse_starlette"),
+    *("traitlets", "urllib3"),
+}
+
+_EARLY = [
+    *("asyncio", "httpx", "httpx2", "openai._base_client", "PIL.Image", "PIL.PngImagePlugin"),
+    *(
+        f"{package}.{part}"
+        for package in ("httpcore", "httpcore2")
+        for part in ("connection", "http11", "http2", "proxy", "socks")
+    ),
+]
+"""Loggers that libraries make while they already work for us."""
+
+_ours: ContextVar[bool] = ContextVar("ipyagent_works", default=False)
+_known = 0
+
+
+def own_context() -> Context:
+    """Return a copy of this context for work of our own."""
+    _add_filters()
+    context = copy_context()
+    context.run(_ours.set, True)
+    return context
+
+
+@contextlib.contextmanager
+def logs_of(function: object) -> Iterator[None]:
+    """Let what a tool's function does be logged as the user set it, unless the tool is ours."""
+    module = getattr(function, "__module__", None) or ""
+    token = _ours.set(_ours.get() and module.partition(".")[0] == "ipyagent")
+    try:
+        yield
+    finally:
+        _ours.reset(token)
+
+
+def _add_filters() -> None:
+    """Add the filter to the loggers of all libraries that our requests use, each once."""
+    global _known
+    loggers = logging.root.manager.loggerDict
+    if len(loggers) == _known:
+        return
+    for name in [*_EARLY, *loggers]:
+        if name.partition(".")[0] in _PACKAGES:
+            logging.getLogger(name).addFilter(is_wanted)
+    _known = len(loggers)
+
+
+def is_wanted(record: logging.LogRecord) -> bool:
+    """Return whether the user wants to see a record: the filter of the libraries' loggers."""
+    return not _ours.get() or record.levelno >= logging.WARNING or _is_asked_for(record.name)
+
+
+def _is_asked_for(name: str) -> bool:
+    """Return whether the user has set a level or a handler for this library."""
+    logger: logging.Logger | None = logging.getLogger(name)
+    while logger is not None and logger is not logging.root:
+        if logger.level or any(type(each) is not logging.NullHandler for each in logger.handlers):
+            return True
+        logger = logger.parent
+    return False
+
+
+T = TypeVar("T")
+
+
+class LoopThread:
+    """A daemon thread with an event loop; a process has one of each subclass at a time."""
+
+    thread_name: ClassVar[str]
+
+    _current: ClassVar[LoopThread | None] = None
+    _lock: ClassVar = threading.Lock()
+
+    def __init__(self) -> None:
+        self.loop = own_context().run(asyncio.new_event_loop)
+        self.thread = threading.Thread(target=self._serve, name=self.thread_name, daemon=True)
+        self.thread.start()
+
+    @classmethod
+    def current(cls) -> Self:
+        """Return this class's thread, started when first needed; a forked process gets its own."""
+        with cls._lock:
+            instance = cls._current
+            if not isinstance(instance, cls) or not instance.thread.is_alive():
+                instance = cls()
+                cls._current = instance
+            return instance
+
+    def submit(self, work: Coroutine[object, object, T]) -> Future[T]:
+        """Start a coroutine in the loop, from any thread."""
+        return own_context().run(asyncio.run_coroutine_threadsafe, work, self.loop)
+
+    def _serve(self) -> None:
+        asyncio.set_event_loop(self.loop)
+        try:
+            self.loop.run_forever()
+        finally:
+            self.loop.close()
+
+
+class EngineThread(LoopThread):
+    """The thread of all runs."""
+
+    thread_name = "ipyagent-engine"
+
+    def wait_for(self, coroutine: Coroutine[object, object, T]) -> T:
+        """Run a short coroutine in the loop, and block until it is done."""
+        return self.submit(coroutine).result()
+
+    def retire(self) -> None:
+        """Let the next run have a new thread; this one ends when its tasks have ended."""
+        with self._lock:
+            if EngineThread._current is self:
+                EngineThread._current = None
+        self.submit(self._end())
+
+    async def _end(self) -> None:
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in others:
+            task.cancel()
+        if others:
+            await asyncio.wait(others)
+        await self.loop.shutdown_asyncgens()
+        self.loop.stop()
+
+
+class EngineTask(Generic[T]):
+    """A coroutine in the engine's loop; `done` completes when it has ended."""
+
+    def __init__(self, engine: EngineThread) -> None:
+        self.engine = engine
+        self.done: Future[T] = Future()
+        self._task: asyncio.Task[T] | None = None
+        self._cancelled = False
+
+    def start(self, make: Callable[[], Coroutine[object, object, T]]) -> None:
+        """Start the coroutine, in a copy of the caller's context."""
+        context = own_context()
+        self.engine.loop.call_soon_threadsafe(self._start, make, context)
+
+    def cancel(self) -> None:
+        """Ask the coroutine to stop, from any thread or a signal handler; it may clean up first."""
+        with contextlib.suppress(RuntimeError):  # the loop is closed: it has ended
+            self.engine.loop.call_soon_threadsafe(self._cancel)
+
+    def end(self, grace: float) -> None:
+        """Ask the coroutine to stop; after `grace` seconds it counts as ended, from any thread.
+
+        One that does not end keeps its thread to itself from then on.
+        """
+        self.cancel()
+        timer = threading.Timer(grace, self._give_up)
+        timer.daemon = True
+        timer.start()
+
+    def _give_up(self) -> None:
+        with contextlib.suppress(InvalidStateError):  # it has ended meanwhile
+            self.done.set_exception(asyncio.CancelledError())
+            self.engine.retire()
+
+    def _start(self, make: Callable[[], Coroutine[object, object, T]], context: Context) -> None:
+        self._task = self.engine.loop.create_task(make(), context=context)
+        self._task.add_done_callback(self._complete)
+        if self._cancelled:
+            self._task.cancel()
+
+    def _cancel(self) -> None:
+        self._cancelled = True
+        if self._task is not None:
+            self._task.cancel()
+
+    def _complete(self, task: asyncio.Task[T]) -> None:
+        with contextlib.suppress(InvalidStateError):  # its caller gave up waiting
+            if task.cancelled():
+                self.done.set_exception(asyncio.CancelledError())
+            elif error := task.exception():
+                self.done.set_exception(error)
+            else:
+                self.done.set_result(task.result())
+
+
+FunctionT = TypeVar("FunctionT", bound=Callable[..., object])
 
 _UNINTERRUPTIBLE: set[CodeType] = set()
 _NOT_REMINDED: set[CodeType] = set()
 
 
-def without_interrupts(function: F) -> F:
+def without_interrupts(function: FunctionT) -> FunctionT:
     """Let no interrupt end `function` halfway: it takes effect when that is done."""
     _UNINTERRUPTIBLE.add(function.__code__)
     return function
 
 
-def without_reminders(function: F) -> F:
+def without_reminders(function: FunctionT) -> FunctionT:
     """Let no reminder end `function`, which saves the output of code; the user still can."""
     _NOT_REMINDED.add(function.__code__)
     return function
