@@ -18,8 +18,8 @@ from ipyagent.config import Config, Layer
 from ipyagent.errors import AgentError, BusyError, ConfigError
 from ipyagent.imports import working_folder
 from ipyagent.kernel.drivers import Cell, drive_async_in_any_task, drive_sync, stoppable
-from ipyagent.kernel.frontend import Frontend, detect, running_shell
 from ipyagent.kernel.namespace import Namespace, PlainNamespace, ShellNamespace
+from ipyagent.kernel.shell import Frontend, detect, running_shell
 from ipyagent.llm import start_environ
 from ipyagent.llm.client import Client
 from ipyagent.llm.destinations import resolve

@@ -22,8 +22,8 @@ from ipyagent.api import Agent
 from ipyagent.errors import AgentError, AgentInterrupted, ConfigError
 from ipyagent.imports import working_folder
 from ipyagent.kernel.drivers import Cell
-from ipyagent.kernel.frontend import Frontend, detect
 from ipyagent.kernel.namespace import Namespace, PlainNamespace
+from ipyagent.kernel.shell import Frontend, detect
 from ipyagent.magic.options import Options, add_options, options_from
 from ipyagent.magic.subcommands import in_words
 from ipyagent.schema import Outcome, Run, RunStatus

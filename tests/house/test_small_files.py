@@ -16,7 +16,6 @@ LARGE = 400
 REASONS = {
     "agent/session/current_session.py": "loading the extension sets the hook, without sessions",
     "digests.py": "the results are stored, so they must not change; eight rooms use it",
-    "kernel/frontend.py": "asked by fourteen modules of five rooms, and imports only protocols",
     "phrases.py": "used in all rooms, and imports nothing",
     "ui/ipython_display.py": "loading the extension registers the views, without importing them",
 }

@@ -16,7 +16,7 @@ from ipyagent.agent.signs import parse_yes_no
 from ipyagent.config import Config
 from ipyagent.errors import AgentError, BusyError, ConfigError, SessionError
 from ipyagent.kernel.drivers import Cell, drive_sync
-from ipyagent.kernel.frontend import Frontend, Surface
+from ipyagent.kernel.shell import Frontend, Surface
 from ipyagent.llm.scripted import Scripted
 from ipyagent.magic.subcommands import check_background, decide_on_plan, in_its_cell, in_words
 from ipyagent.schema import DecidedBy, Decision, Run, RunStatus

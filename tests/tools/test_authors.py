@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from ipyagent.kernel.cell_notes import CellNote
+from ipyagent.kernel.shell import CellNote
 from ipyagent.schema import Preview, Run, Step, ToolCall, ToolExecution, ToolResult, VariableChange
 from ipyagent.schema.base import now
 from ipyagent.tools.namespace_tools import code_line, find_authors

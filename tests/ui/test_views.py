@@ -11,7 +11,7 @@ from harness import Follower
 from ipyagent.agent.approvals import Approvals
 from ipyagent.errors import NoFrontendError
 from ipyagent.kernel.drivers import Cell
-from ipyagent.kernel.frontend import Frontend, Surface
+from ipyagent.kernel.shell import Frontend, Surface
 from ipyagent.schema import PlanProposed, PlanWaiting, RunFinished, RunStatus, StopReason
 from ipyagent.ui import card, plain_view
 from ipyagent.ui.static_html import RUN_MIME

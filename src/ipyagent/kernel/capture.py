@@ -18,7 +18,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ipyagent.json_types import JsonDict
-from ipyagent.kernel.frontend import Surface, detect
 from ipyagent.kernel.outputs import Outputs, TableBundle
 from ipyagent.kernel.page_bundles import (
     PageBundle,
@@ -27,8 +26,8 @@ from ipyagent.kernel.page_bundles import (
     page_kind,
     without_markup,
 )
-from ipyagent.kernel.protocols import CellResult, DisplayPublisher, Shell, Variables
 from ipyagent.kernel.recording import Recording
+from ipyagent.kernel.shell import CellResult, DisplayPublisher, Shell, Surface, Variables, detect
 from ipyagent.kernel.threads import without_reminders
 from ipyagent.schema import ToolResult
 from ipyagent.schema.results import table_in

@@ -25,9 +25,8 @@ from typing import Any, Generic, Self, TypeVar
 
 from ipyagent.errors import AgentInterrupted
 from ipyagent.json_types import JsonDict
-from ipyagent.kernel.frontend import running_shell
 from ipyagent.kernel.interrupt import Interrupt, watch_interrupts
-from ipyagent.kernel.protocols import Shell, kernel_of
+from ipyagent.kernel.shell import Shell, kernel_of, running_shell
 from ipyagent.kernel.threads import EngineTask, EngineThread, MainThread
 
 T = TypeVar("T")

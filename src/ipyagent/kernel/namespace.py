@@ -25,7 +25,7 @@ from ipyagent.kernel.describe.safe_inspect import ancestors, one_line
 from ipyagent.kernel.describe.secrets import secret_strings
 from ipyagent.kernel.outputs import Outputs
 from ipyagent.kernel.page_bundles import PageBundle
-from ipyagent.kernel.protocols import Shell, Variables
+from ipyagent.kernel.shell import Shell, Variables
 from ipyagent.kernel.variables.reach import Adoption, OwnVariables
 from ipyagent.phrases import ellipsize
 from ipyagent.schema import ToolResult

@@ -22,9 +22,8 @@ from typing import Any, Literal
 
 from ipyagent.errors import PageError
 from ipyagent.json_types import JsonDict
-from ipyagent.kernel.frontend import detect
 from ipyagent.kernel.pages import Page, Pages
-from ipyagent.kernel.protocols import Shell, kernel_of
+from ipyagent.kernel.shell import Shell, detect, kernel_of
 
 Kind = Literal["code", "markdown", "raw"]
 

@@ -36,7 +36,7 @@ from comm import create_comm, get_comm_manager
 
 from ipyagent.errors import PageError
 from ipyagent.json_types import JsonDict, JsonMapping
-from ipyagent.kernel.protocols import Comm, CommCallback, Kernel
+from ipyagent.kernel.shell import Comm, CommCallback, Kernel
 
 
 def handle_quietly(comm: Comm) -> None:

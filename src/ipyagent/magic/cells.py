@@ -9,7 +9,7 @@ from functools import partial
 from ipyagent.agent.plan_approval import WAITING_NOTICE
 from ipyagent.errors import AgentError, ConfigError, RunFailedError
 from ipyagent.kernel.drivers import Cell, comm_status, drive_async, drive_sync
-from ipyagent.kernel.frontend import detect, running_shell
+from ipyagent.kernel.shell import detect, running_shell
 from ipyagent.magic.notebook import Notebook, notebook
 from ipyagent.magic.options import USAGE, Options, parse
 from ipyagent.magic.subcommands import check_background, in_words

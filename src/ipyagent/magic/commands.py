@@ -10,7 +10,7 @@ from ipyagent import config
 from ipyagent.agent.approvals import Answer, Approval
 from ipyagent.errors import AgentError, ConfigError
 from ipyagent.kernel.drivers import Cell
-from ipyagent.kernel.frontend import detect
+from ipyagent.kernel.shell import detect
 from ipyagent.kernel.threads import EngineThread
 from ipyagent.llm.destinations import BUILT_IN
 from ipyagent.magic import status, subcommands

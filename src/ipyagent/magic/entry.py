@@ -29,9 +29,8 @@ from ipyagent.errors import (
     lacks_descriptors,
 )
 from ipyagent.imports import working_folder
-from ipyagent.kernel.cell_notes import CellNotes
 from ipyagent.kernel.drivers import STOPPED, Cell, stoppable
-from ipyagent.kernel.protocols import Shell
+from ipyagent.kernel.shell import CellNotes, Shell
 
 NOT_LOADED = (
     "the extension is not loaded any more: ipyagent's modules were taken out of sys.modules. "

@@ -25,7 +25,7 @@ from ipyagent import llm, telemetry
 from ipyagent.agent.session import current_session
 from ipyagent.errors import InstallationError
 from ipyagent.kernel.pages import Pages
-from ipyagent.kernel.protocols import Shell, kernel_of
+from ipyagent.kernel.shell import Shell, kernel_of
 from ipyagent.magic import entry
 from ipyagent.magic.entry import ShellState, import_or_explain
 from ipyagent.ui import ipython_display

@@ -16,10 +16,9 @@ from ipyagent.agent.session.sessions import find_ongoing
 from ipyagent.config import Config
 from ipyagent.errors import AgentError, BusyError
 from ipyagent.json_types import JsonDict
-from ipyagent.kernel.frontend import detect
 from ipyagent.kernel.namespace import ShellNamespace
 from ipyagent.kernel.pages import Message, Pages
-from ipyagent.kernel.protocols import Shell
+from ipyagent.kernel.shell import Shell, detect
 from ipyagent.llm.destinations import Resolved, fetch, resolve
 from ipyagent.magic.entry import state_of
 from ipyagent.magic.notebook_sessions import NotebookSessions, NotebookSettings

@@ -20,7 +20,7 @@ from ipyagent.agent.signs import is_go_word, is_plan_word, parse_yes_no
 from ipyagent.errors import ConfigError, SessionError
 from ipyagent.json_types import JsonDict
 from ipyagent.kernel.drivers import Cell, drive_sync, stoppable
-from ipyagent.kernel.frontend import Frontend, Surface, detect
+from ipyagent.kernel.shell import Frontend, Surface, detect
 from ipyagent.schema import DecidedBy, Outcome, Run
 from ipyagent.ui.views import show_graph
 from ipyagent.wiring import RunFunction, runtime

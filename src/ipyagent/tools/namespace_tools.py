@@ -10,10 +10,10 @@ from datetime import datetime
 
 from ipyagent.errors import InvalidArgumentsError
 from ipyagent.globs import text_pattern
-from ipyagent.kernel.cell_notes import CellNote
 from ipyagent.kernel.describe import describe
 from ipyagent.kernel.describe.safe_inspect import one_line
 from ipyagent.kernel.namespace import Namespace, digest
+from ipyagent.kernel.shell import CellNote
 from ipyagent.phrases import ellipsize
 from ipyagent.schema import Preview, Run, ToolExecution, ToolResult, VariableChange
 from ipyagent.tools.base import Tool, Where, tool

@@ -27,13 +27,13 @@ from ipyagent.json_types import JsonDict
 from ipyagent.kernel.charts import as_chart
 from ipyagent.kernel.images import as_image
 from ipyagent.kernel.page_bundles import PageBundle
-from ipyagent.kernel.protocols import Variables
 from ipyagent.kernel.rehearsal.adoption import is_in_text, is_random_state, resolve_names
 from ipyagent.kernel.rehearsal.libraries import load_libraries
 from ipyagent.kernel.rehearsal.performance import digest_file
 from ipyagent.kernel.rehearsal.plain_cells import NotPlainError
 from ipyagent.kernel.rehearsal.plain_data import read_all
 from ipyagent.kernel.rehearsal.rehearser import NotRehearsedError
+from ipyagent.kernel.shell import Variables
 from ipyagent.kernel.variables.reach import Adoption
 from ipyagent.schema import (
     Display,

@@ -21,8 +21,8 @@ from ipyagent.agent.approvals import Approval, Approvals
 from ipyagent.digests import digest_bytes
 from ipyagent.json_types import JsonDict
 from ipyagent.kernel.drivers import Cell
-from ipyagent.kernel.frontend import running_shell
 from ipyagent.kernel.pages import handle_quietly
+from ipyagent.kernel.shell import running_shell
 from ipyagent.schema import Event, PlanWaiting, Run, RunFinished, RunState
 from ipyagent.ui import static_html
 from ipyagent.ui.feed import Feed

@@ -9,7 +9,7 @@ from functools import partial
 from importlib import import_module
 from typing import Any
 
-from ipyagent.kernel.protocols import Shell
+from ipyagent.kernel.shell import Shell
 
 _BUNDLES = {
     ("ipyagent.schema.results", "ToolResult"): "tool_result_bundle",

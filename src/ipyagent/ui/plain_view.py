@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 
 from ipyagent.agent.approvals import Approval, Approvals
 from ipyagent.kernel.drivers import Cell
-from ipyagent.kernel.frontend import Frontend
+from ipyagent.kernel.shell import Frontend
 from ipyagent.plaintext import reveal_prose, strip_escapes, visible
 from ipyagent.schema import (
     ApprovalDecided,

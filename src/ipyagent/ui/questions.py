@@ -16,7 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from ipyagent.agent.approvals import Answer, Approval, Approvals
 from ipyagent.errors import NoFrontendError
-from ipyagent.kernel.frontend import Frontend
+from ipyagent.kernel.shell import Frontend
 from ipyagent.kernel.threads import MainThread
 from ipyagent.schema import (
     DecidedBy,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 from ipyagent.agent.approvals import Approval, Approvals
 from ipyagent.agent.session.session import Session
 from ipyagent.kernel.drivers import Cell
-from ipyagent.kernel.frontend import Frontend, Surface
+from ipyagent.kernel.shell import Frontend, Surface
 from ipyagent.schema import Event, Run, RunState
 from ipyagent.ui.questions import InputAsker, choose_asker, print_approval
 

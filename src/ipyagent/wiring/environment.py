@@ -18,10 +18,10 @@ from ipyagent.config import Config, LLMConfig, MCPServerConfig
 from ipyagent.errors import AgentError, ConfigError
 from ipyagent.imports import working_folder
 from ipyagent.json_types import JsonDict
-from ipyagent.kernel.cell_notes import CellNote
 from ipyagent.kernel.describe import holds_lazy_data, is_table
 from ipyagent.kernel.describe.glance import describe_named_tables
 from ipyagent.kernel.namespace import Namespace, list_lines
+from ipyagent.kernel.shell import CellNote
 from ipyagent.llm.client import Client
 from ipyagent.llm.destinations import Resolved
 from ipyagent.plaintext import spell

@@ -12,10 +12,10 @@ from pathlib import Path
 from ipyagent.agent.session.session import Session
 from ipyagent.config import Config
 from ipyagent.json_types import JsonDict
-from ipyagent.kernel.cell_notes import CellNote
 from ipyagent.kernel.describe.secrets import secret_strings
 from ipyagent.kernel.namespace import Namespace, ShellNamespace, WatchedNamespace
 from ipyagent.kernel.open_notebooks import OpenNotebooks, current
+from ipyagent.kernel.shell import CellNote
 from ipyagent.kernel.threads import Post
 from ipyagent.llm.client import ModelSize
 from ipyagent.redaction import Redactor

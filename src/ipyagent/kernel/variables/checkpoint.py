@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from ipyagent.kernel.describe.safe_inspect import one_line
-from ipyagent.kernel.protocols import Variables
+from ipyagent.kernel.shell import Variables
 from ipyagent.kernel.variables.arrays import ArrayCapture, ArrayChecksum, holds_objects, is_array
 from ipyagent.kernel.variables.captures import (
     Allowance,
