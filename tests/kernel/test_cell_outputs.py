@@ -9,9 +9,7 @@ import nbformat
 import pytest
 
 from ipyagent.agent.live_output import last_lines
-from ipyagent.kernel import cell_outputs
-from ipyagent.kernel.cell_outputs import CellOutputs
-from ipyagent.kernel.outputs import Channel, Outputs
+from ipyagent.kernel.outputs import CellOutputs, Channel, Outputs
 from ipyagent.redaction import Redactor
 
 PNG = base64.b64decode(
@@ -106,7 +104,7 @@ def test_outputs_are_cleared_at_once_or_when_more_arrives(wait: bool, left: list
 def test_output_too_large_for_a_notebook_is_mentioned_once_and_not_kept(
     monkeypatch: pytest.MonkeyPatch,
 ):
-    monkeypatch.setattr(cell_outputs, "ROOM", 10)
+    monkeypatch.setattr("ipyagent.kernel.outputs.CELL_ROOM", 10)
     outputs = CellOutputs(1)
     outputs.write("stdout", "12345678")
     for _ in range(3):

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from ipyagent.kernel.cell_outputs import CellOutputs
-from ipyagent.kernel.outputs import KEPT, Outputs
+from ipyagent.kernel.outputs import KEPT, CellOutputs, Outputs
 from ipyagent.kernel.page_bundles import page_kind
 from ipyagent.redaction.redactor import HIDDEN
 from ipyagent.schema import Display, ToolResult

@@ -5,7 +5,6 @@ A caller that stops waiting for a call reads its output so far.
 
 from __future__ import annotations
 
-import contextlib
 import io
 import json
 import threading
@@ -31,7 +30,7 @@ from ipyagent.kernel.page_bundles import (
     page_kind,
     publishable,
 )
-from ipyagent.kernel.standard_descriptors import DescriptorOutput
+from ipyagent.kernel.streams import DescriptorOutput
 from ipyagent.plaintext import strip_escapes
 from ipyagent.schema import Display, ImageContent, ToolResult
 from ipyagent.schema.results import distinct
@@ -391,58 +390,6 @@ def _as_text(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, default=repr)
 
 
-class Stream(io.TextIOBase):
-    """A text stream that writes into `outputs` if `mine()`, else to the original."""
-
-    encoding = "utf-8"
-    errors = "replace"
-
-    def __init__(
-        self, outputs: Outputs, channel: Channel, past: Any, mine: Callable[[], bool]
-    ) -> None:
-        self.outputs, self.channel, self.mine = outputs, channel, mine
-        self.past = io.StringIO() if past is None else past  # None in a program of windows
-        self._descriptor = outputs.descriptors[channel]
-        self._is_descriptor = False
-        with contextlib.suppress(Exception):  # a stream of the user's may be anything
-            self._is_descriptor = past.fileno() == self._descriptor.number
-
-    def writable(self) -> bool:
-        """Return True."""
-        return True
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.past, name)
-
-    def write(self, text: str) -> int:
-        """Record the text, or pass it on."""
-        return self.write_instead(self.past.write, text)
-
-    def write_instead(self, write: Callable[[str], object], text: str) -> int:
-        """Record the text; `write` what is not the code's."""
-        if not isinstance(text, str):
-            raise TypeError(f"write() argument must be str, not {type(text).__name__}")
-        if not self.mine():
-            if not (self._is_descriptor and self._descriptor.write_past(text)):
-                write(text)
-        elif self._descriptor.is_worker:
-            self._descriptor.write(text)
-        else:
-            self.outputs.write(self.channel, text)
-        return len(text)
-
-    def flush(self) -> None:
-        """Flush the original stream, if text went there."""
-        if not self.mine():
-            self.past.flush()
-        elif self._descriptor.is_worker:
-            self._descriptor.write("", flush=True)
-
-    def fileno(self) -> int:
-        """Return the descriptor, whose output is recorded too."""
-        return self._descriptor.number if self._descriptor.is_open else self.past.fileno()
-
-
 Recent = Callable[[], str | None]
 """Returns the end of a call's raw text, from any thread; None if it is as it was last time."""
 
@@ -498,3 +445,91 @@ def output_so_far(outputs: Outputs) -> ToolResult:
         displays=outputs.displays,
         frames=outputs.frames,
     )
+
+
+CELL_ROOM = 10_000_000
+"""Characters that a cell's outputs may have; more is named, not kept."""
+
+
+class CellOutputs(Outputs):
+    """Collects nbformat 4 outputs beside those for the model. `number` is the cell's."""
+
+    place = "in its cell"
+
+    def __init__(self, number: int | None) -> None:
+        self._number = number
+        super().__init__()
+
+    def cell(self) -> list[JsonDict]:
+        """Return the outputs in nbformat."""
+        return [{k: v for k, v in each.items() if k != _ID} for each in self._outputs]
+
+    def _add_text(self, channel: Channel, text: str) -> None:
+        super()._add_text(channel, text)
+        last = self._outputs[-1] if self._outputs else {}
+        if last.get("name") != channel:
+            last = self._keep({"output_type": "stream", "name": channel, "text": ""}, 0)
+        if self._fits(len(text)):
+            last["text"] += text
+
+    def show(
+        self, bundle: JsonDict, display_id: str | None = None, metadata: JsonDict | None = None
+    ) -> None:
+        """Add a rich output."""
+        super().show(bundle, display_id, metadata)
+        output = {"output_type": "display_data", _ID: display_id}
+        self._keep_bundle(output, bundle, metadata)
+
+    def value(self, bundle: JsonDict, metadata: JsonDict | None = None) -> None:
+        """Add the value of the last expression."""
+        super().show(bundle, None, metadata)
+        output = {"output_type": "execute_result", "execution_count": self._number}
+        self._keep_bundle(output, bundle, metadata)
+
+    def error(self, name: str, text: str, trace: str) -> None:
+        """Add an error."""
+        super().show({"text/plain": trace})
+        lines = strip_escapes(trace).split("\n")
+        raised = {"output_type": "error", "ename": name, "evalue": text, "traceback": lines}
+        self._keep(raised, len(trace))
+
+    def update(
+        self, bundle: JsonDict, display_id: str | None, metadata: JsonDict | None = None
+    ) -> bool:
+        """Replace the output with that display id; return False if there is none."""
+        for output in self._outputs:
+            if display_id is not None and output.get(_ID) == display_id:
+                output |= {"data": as_json(bundle), "metadata": metadata or {}}
+        return super().update(bundle, display_id, metadata)
+
+    def _pages(self) -> list[tuple[Piece, PageBundle]]:
+        """Return nothing: the cell holds them."""
+        return []
+
+    def _forget(self) -> None:
+        super()._forget()
+        self._outputs: list[JsonDict] = []
+        self._room = CELL_ROOM
+
+    def _keep_bundle(self, output: JsonDict, bundle: JsonDict, metadata: JsonDict | None) -> None:
+        data = as_json(bundle)
+        self._keep(
+            output | {"data": data, "metadata": metadata or {}},
+            sum(len(value) if isinstance(value, str) else 1_000 for value in data.values()),
+        )
+
+    def _keep(self, output: JsonDict, size: int) -> JsonDict:
+        if self._fits(size):
+            self._outputs.append(output)
+        return output
+
+    def _fits(self, size: int) -> bool:
+        """Return whether there is room; the first time there is none, add a note."""
+        if self._room >= 0 > self._room - size:
+            note = "[more output is not kept here: it is too large]\n"
+            self._outputs.append({"output_type": "stream", "name": "stderr", "text": note})
+        self._room -= size if self._room >= 0 else 0
+        return self._room >= 0
+
+
+_ID = "display_id"

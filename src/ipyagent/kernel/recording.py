@@ -27,7 +27,8 @@ from typing import NoReturn, Self, TypeVar
 from ipyagent.kernel.describe.compact import compact_value
 from ipyagent.kernel.error_hints import find_hint
 from ipyagent.kernel.images import open_figures, take_figures
-from ipyagent.kernel.outputs import PRINTED, Outputs, Stream, offer_output, output_so_far
+from ipyagent.kernel.outputs import PRINTED, Outputs, offer_output, output_so_far
+from ipyagent.kernel.streams import Stream
 from ipyagent.kernel.threads import without_reminders
 from ipyagent.phrases import ellipsize
 from ipyagent.plaintext import strip_escapes
@@ -181,7 +182,8 @@ class Recording:
         """Yield the attributes replaced while the code runs: owner, name, value."""
         for channel in PRINTED:
             past = getattr(sys, channel)
-            stream = Stream(self.outputs, channel, past, self.mine)
+            record = functools.partial(self.outputs.write, channel)
+            stream = Stream(self.outputs.descriptors[channel], record, past, self.mine)
             yield sys, channel, stream
             if hasattr(past, "__dict__"):  # a log's handler may have kept it
                 yield past, "write", functools.partial(stream.write_instead, past.write)

@@ -1,9 +1,10 @@
-"""The output that passes by Python's streams: of C code, child processes and forked workers."""
+"""The streams of code, and what passes by them: of C code, child processes and forked workers."""
 
 from __future__ import annotations
 
 import codecs
 import contextlib
+import io
 import os
 import select
 import sys
@@ -11,6 +12,7 @@ import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import cache, partial
+from typing import Any
 
 _ROOM = 1_000_000
 """Bytes for a pipe: C code that holds the interpreter's lock waits once it is full."""
@@ -116,6 +118,61 @@ class DescriptorOutput:
                 os.write(self.number, text)
         if not self.is_open:
             os.close(self._reader)
+
+
+class Stream(io.TextIOBase):
+    """A text stream that calls `record` with what is `mine()`, else writes to the original."""
+
+    encoding = "utf-8"
+    errors = "replace"
+
+    def __init__(
+        self,
+        descriptor: DescriptorOutput,
+        record: Callable[[str], object],
+        past: Any,
+        mine: Callable[[], bool],
+    ) -> None:
+        self._descriptor, self._record, self.mine = descriptor, record, mine
+        self.past = io.StringIO() if past is None else past  # None in a program of windows
+        self._is_descriptor = False
+        with contextlib.suppress(Exception):  # a stream of the user's may be anything
+            self._is_descriptor = past.fileno() == descriptor.number
+
+    def writable(self) -> bool:
+        """Return True."""
+        return True
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.past, name)
+
+    def write(self, text: str) -> int:
+        """Record the text, or pass it on."""
+        return self.write_instead(self.past.write, text)
+
+    def write_instead(self, write: Callable[[str], object], text: str) -> int:
+        """Record the text; `write` what is not the code's."""
+        if not isinstance(text, str):
+            raise TypeError(f"write() argument must be str, not {type(text).__name__}")
+        if not self.mine():
+            if not (self._is_descriptor and self._descriptor.write_past(text)):
+                write(text)
+        elif self._descriptor.is_worker:
+            self._descriptor.write(text)
+        else:
+            self._record(text)
+        return len(text)
+
+    def flush(self) -> None:
+        """Flush the original stream, if text went there."""
+        if not self.mine():
+            self.past.flush()
+        elif self._descriptor.is_worker:
+            self._descriptor.write("", flush=True)
+
+    def fileno(self) -> int:
+        """Return the descriptor, whose output is recorded too."""
+        return self._descriptor.number if self._descriptor.is_open else self.past.fileno()
 
 
 def _is_of_stream(number: int) -> bool:
