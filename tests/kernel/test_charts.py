@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ipyagent.kernel.charts import LARGEST, as_chart
+from ipyagent.kernel.displays import LARGEST, as_chart
 
 PLOTLY, VEGALITE = "application/vnd.plotly.v1+json", "application/vnd.vegalite.v5+json"
 SCHEMA = "https://vega.github.io/schema/vega-lite/v5.20.1.json"

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from ipyagent.kernel.displays import page_kind
 from ipyagent.kernel.outputs import KEPT, CellOutputs, Outputs
-from ipyagent.kernel.page_bundles import page_kind
 from ipyagent.redaction.redactor import HIDDEN
 from ipyagent.schema import Display, ToolResult
 from ipyagent.ui.static_html import result_html

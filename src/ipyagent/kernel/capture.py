@@ -18,14 +18,14 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ipyagent.json_types import JsonDict
-from ipyagent.kernel.outputs import Outputs, TableBundle
-from ipyagent.kernel.page_bundles import (
+from ipyagent.kernel.displays import (
     PageBundle,
     improve_bundle,
     is_of_library,
     page_kind,
     without_markup,
 )
+from ipyagent.kernel.outputs import Outputs, TableBundle
 from ipyagent.kernel.recording import Recording
 from ipyagent.kernel.shell import CellResult, DisplayPublisher, Shell, Surface, Variables, detect
 from ipyagent.kernel.threads import without_reminders

@@ -23,8 +23,8 @@ from ipyagent.kernel.describe import describe, is_table
 from ipyagent.kernel.describe.objects import module_title
 from ipyagent.kernel.describe.safe_inspect import ancestors, one_line
 from ipyagent.kernel.describe.secrets import secret_strings
+from ipyagent.kernel.displays import PageBundle
 from ipyagent.kernel.outputs import Outputs
-from ipyagent.kernel.page_bundles import PageBundle
 from ipyagent.kernel.shell import Shell, Variables
 from ipyagent.kernel.variables.reach import Adoption, OwnVariables
 from ipyagent.phrases import ellipsize

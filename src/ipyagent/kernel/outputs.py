@@ -17,12 +17,12 @@ from typing import Any, Literal
 
 from ipyagent.json_types import JsonDict
 from ipyagent.kernel.describe.compact import compact_value
-from ipyagent.kernel.images import as_image
-from ipyagent.kernel.page_bundles import (
+from ipyagent.kernel.displays import (
     IN_CARDS,
     NAMES_OF_OBJECTS,
     NOT_RUN,
     PageBundle,
+    as_image,
     as_json,
     describe_page_bundle,
     explain_absence,

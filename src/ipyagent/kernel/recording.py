@@ -25,8 +25,8 @@ from pathlib import Path
 from typing import NoReturn, Self, TypeVar
 
 from ipyagent.kernel.describe.compact import compact_value
+from ipyagent.kernel.displays import open_figures, take_figures
 from ipyagent.kernel.error_hints import find_hint
-from ipyagent.kernel.images import open_figures, take_figures
 from ipyagent.kernel.outputs import PRINTED, Outputs, offer_output, output_so_far
 from ipyagent.kernel.streams import Stream
 from ipyagent.kernel.threads import without_reminders

@@ -10,7 +10,7 @@ from threading import Lock
 from typing import Final, Protocol
 
 from ipyagent.json_types import JsonDict
-from ipyagent.kernel.page_bundles import PageBundle
+from ipyagent.kernel.displays import PageBundle
 from ipyagent.kernel.rehearsal.confinement import Limits, Way
 from ipyagent.kernel.threads import Post
 from ipyagent.kernel.variables.reach import Adoption

@@ -24,9 +24,7 @@ from pydantic import ValidationError
 
 from ipyagent.errors import AgentError
 from ipyagent.json_types import JsonDict
-from ipyagent.kernel.charts import as_chart
-from ipyagent.kernel.images import as_image
-from ipyagent.kernel.page_bundles import PageBundle
+from ipyagent.kernel.displays import PageBundle, as_chart, as_image
 from ipyagent.kernel.rehearsal.adoption import is_in_text, is_random_state, resolve_names
 from ipyagent.kernel.rehearsal.libraries import load_libraries
 from ipyagent.kernel.rehearsal.performance import digest_file

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from ipyagent.digests import digest_content
 from ipyagent.json_types import JsonDict
-from ipyagent.kernel.charts import as_chart
+from ipyagent.kernel.displays import as_chart
 from ipyagent.kernel.namespace import Namespace
 from ipyagent.kernel.outputs import Outputs
 from ipyagent.kernel.rehearsal.adoption import read_random_states

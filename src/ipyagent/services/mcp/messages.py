@@ -22,7 +22,7 @@ from pydantic import ValidationError
 
 from ipyagent.errors import MCPConnectionError
 from ipyagent.json_types import JsonDict, object_of, parse_json
-from ipyagent.kernel.images import as_image
+from ipyagent.kernel.displays import as_image
 from ipyagent.plaintext import strip_escapes
 from ipyagent.schema import ImageContent, ToolResult
 from ipyagent.services import find_failure, parse_object

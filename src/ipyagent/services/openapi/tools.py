@@ -16,7 +16,7 @@ from typing import Any
 from ipyagent.digests import digest_text
 from ipyagent.errors import AgentError, ConfigError, MCPToolCallError
 from ipyagent.json_types import JsonDict
-from ipyagent.kernel.images import as_image
+from ipyagent.kernel.displays import as_image
 from ipyagent.phrases import ellipsize, limit_lines
 from ipyagent.plaintext import visible
 from ipyagent.redaction import HIDDEN

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ipyagent.agent.live_output import CHARS, LINES
+from ipyagent.kernel.displays import SHOWN
 from ipyagent.kernel.outputs import CHANNEL_MARKS
-from ipyagent.kernel.page_bundles import SHOWN
 from ipyagent.phrases import plural
 from ipyagent.plaintext import strip_escapes
 from ipyagent.schema import Display, ImageContent, ToolResult, TruncatedOutput

@@ -1,24 +1,118 @@
-"""Bundles of MIME types that are drawn otherwise than code gave them, or by a notebook's page.
+"""Displays: images in the form that models take, and bundles of MIME types as a page draws them.
 
 A card is sanitized text and images: what a page draws with renderers of its own is published
 beside it, as the cell's own output. Jupyter draws a Series as text, the colors of a styled table by
 a style sheet, and a chart of Altair as a page of HTML or of a version that JupyterLab does not
 draw.
+
+Code on a copy of the kernel has no network, but the page that draws its chart has: a picture's
+address could carry data out. So only charts of data alone are let through from there: nothing that
+is an address, or could become one.
 """
 
 from __future__ import annotations
 
 import base64
+import binascii
+import contextlib
+import io
 import json
 import re
 import sys
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ipyagent.json_types import JsonDict
 from ipyagent.kernel.describe.metadata import is_of_module
 from ipyagent.kernel.describe.safe_inspect import module_name
+from ipyagent.kernel.threads import own_context
+from ipyagent.schema import ImageContent
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+
+LONG_SIDE = 1568
+"""Pixels; services scale larger images down themselves, but charge for the full size."""
+
+
+_SENT = {"PNG": "image/png", "JPEG": "image/jpeg", "MPO": "image/jpeg"}
+_READ = ("PNG", "JPEG", "GIF", "WEBP")
+_URL_SAFE = str.maketrans("-_", "+/")
+
+
+def as_image(data: bytes | str) -> ImageContent | None:
+    """Return a PNG or JPEG, scaled down if large; None if it cannot be read.
+
+    Its type is read from the data: services refuse an image that is not what it is said to be.
+    """
+    return own_context().run(_read_image, data)
+
+
+def _read_image(data: bytes | str) -> ImageContent | None:
+    from PIL import Image
+
+    try:
+        if isinstance(data, str):  # also as a data URL
+            data = base64.b64decode(data.rpartition(",")[2].translate(_URL_SAFE))
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", Image.DecompressionBombWarning)
+            with Image.open(io.BytesIO(data), formats=_READ) as image:
+                kind = _SENT.get(image.format or "")
+                if kind is None or max(image.size) > LONG_SIDE:
+                    return _encode_image(_scale_down(image), kind or "image/png")
+                return _content(data, kind, image.size)
+    except (
+        OSError, ValueError, SyntaxError, binascii.Error,
+        Image.DecompressionBombError, Image.DecompressionBombWarning,
+    ):  # fmt: skip
+        return None
+
+
+def _scale_down(image: Image.Image) -> Image.Image:
+    small = image.copy()
+    small.thumbnail((LONG_SIDE, LONG_SIDE))
+    return small
+
+
+def _encode_image(image: Image.Image, media_type: str) -> ImageContent:
+    buffer = io.BytesIO()
+    image.save(buffer, media_type.removeprefix("image/").upper())
+    return _content(buffer.getvalue(), media_type, image.size)
+
+
+def _content(raw: bytes, media_type: str, size: tuple[int, int]) -> ImageContent:
+    encoded = base64.b64encode(raw).decode("ascii")
+    return ImageContent(media_type=media_type, data=encoded, width=size[0], height=size[1])
+
+
+def open_figures() -> dict[int, object]:
+    """Return the open matplotlib figures by number, if nothing else shows and closes them."""
+    pyplot = sys.modules.get("matplotlib.pyplot")
+    if pyplot is None or "inline" in str(pyplot.get_backend()):
+        return {}
+    helpers = sys.modules["matplotlib._pylab_helpers"]
+    return {number: manager.canvas.figure for number, manager in helpers.Gcf.figs.items()}
+
+
+def take_figures(before: dict[int, object]) -> list[bytes]:
+    """Return the figures opened since `before` as PNG, and close them."""
+    taken = []
+    for number, figure in open_figures().items():
+        if before.get(number) is not figure:
+            with contextlib.suppress(Exception):  # a broken figure fails only when it is drawn
+                taken.append(_render_figure(figure))
+            sys.modules["matplotlib.pyplot"].close(figure)
+    return taken
+
+
+def _render_figure(figure: Any) -> bytes:
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", bbox_inches="tight")
+    return buffer.getvalue()
+
 
 _KINDS = {
     r"application/vnd\.plotly\..+": "plotly figure",
@@ -198,3 +292,90 @@ def _hexadecimal(color: str) -> str:
     except ValueError:  # a gradient, or a color that only a browser knows
         return ""
     return f"#{red:02x}{green:02x}{blue:02x}"
+
+
+LARGEST = 2_000_000
+"""Characters of a chart."""
+
+_PLOTLY, _ANY_VEGALITE = "application/vnd.plotly.v1+json", r"application/vnd\.vegalite\.v\d\+json"
+_SCHEMA = re.compile(r"https://vega\.github\.io/schema/vega-lite/v[\d.]+\.json")
+_REACHING = re.compile(
+    r"(?<![a-z])(?:url|href|src|srcset|source|images?|geojson|topojson|usermeta|loader|bind)(?![a-z])"
+)
+"""Keys of addresses, and of what becomes a part of the page."""
+_COMPUTED = re.compile(
+    r"(?:.*expr|calculate|signal|test|filter|expression|on|clear|toggle|translate|zoom|update)"
+)
+"""Keys of Vega's expressions, which could put an address together."""
+_ADDRESS = re.compile(
+    r"//|\\|href|url\s*\(|(?:https?|wss?|ftp|file|data|blob|javascript|about)\s*:", re.IGNORECASE
+)
+_CONTROLS = re.compile(r"[\x00-\x1f\x7f]")
+"""Browsers read an address without these."""
+_WITH_MAPS = re.compile(
+    r"\s*(?:image|choropleth(?:map|mapbox)?|scatter(?:geo|map|mapbox)|density(?:map|mapbox))\s*",
+    re.IGNORECASE,
+)
+"""Marks and traces with pictures, or with maps, whose outlines and tiles are loaded."""
+_BYTES = {"dtype", "bdata", "shape"}
+_BASE64 = re.compile(r"[A-Za-z0-9+/]*={0,2}")
+
+
+def as_chart(bundle: JsonDict) -> JsonDict | None:
+    """Return what is drawn of a bundle if it is a chart of data alone, else None."""
+    mimes = [mime for mime in bundle if page_kind({mime: "", "text/html": ""})]
+    if len(mimes) != 1 or not isinstance(chart := bundle[mimes[0]], dict):
+        return None
+    try:
+        if len(json.dumps(chart)) > LARGEST:
+            return None
+    except (ValueError, TypeError, RecursionError):
+        return None
+    if mimes[0] == _PLOTLY:
+        # The rest is the configuration, with the address of a server.
+        chart = {key: chart[key] for key in ("data", "layout", "frames") if key in chart}
+        is_plain = _is_plain_figure(chart)
+    else:
+        is_vegalite = re.fullmatch(_ANY_VEGALITE, mimes[0])
+        rest = {key: value for key, value in chart.items() if key != "$schema"}
+        schema = _SCHEMA.fullmatch(str(chart.get("$schema")))
+        is_plain = bool(is_vegalite and schema) and not _reaches_out(rest, _COMPUTED, _WITH_MAPS)
+    text = {"text/plain": str(bundle.get("text/plain", ""))[:LARGEST]}
+    return {mimes[0]: chart, **text} if is_plain else None
+
+
+def _is_plain_figure(figure: JsonDict) -> bool:
+    """Return whether a figure of plotly reaches for nothing; its template names all traces."""
+    layout = figure.get("layout", {})
+    if not isinstance(layout, dict):
+        return False
+    rest = {key: value for key, value in layout.items() if key != "template"}
+    return not (
+        _reaches_out({**figure, "layout": rest}, None, _WITH_MAPS)
+        or _reaches_out(layout.get("template"), None, None)
+    )
+
+
+def _reaches_out(
+    value: object, keys: re.Pattern[str] | None, texts: re.Pattern[str] | None
+) -> bool:
+    """Return whether there is an address in it, or one of these keys or texts."""
+    waiting = [value]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, dict):
+            if "bdata" in each and each.keys() <= _BYTES and _BASE64.fullmatch(str(each["bdata"])):
+                each = {**each, "bdata": ""}
+            for key in map(str.lower, each):
+                is_named = _REACHING.search(key) or (keys and keys.fullmatch(key))
+                # A chart that is moved by the mouse is bound to its own scales.
+                if is_named and (key, each.get(key)) != ("bind", "scales"):
+                    return True
+            waiting += [*each, *each.values()]
+        elif isinstance(each, list):
+            waiting += each
+        elif isinstance(each, str) and (
+            _ADDRESS.search(_CONTROLS.sub("", each)) or (texts and texts.fullmatch(each))
+        ):
+            return True
+    return False
