@@ -1,4 +1,4 @@
-"""A page in memory that has notebooks open, as the contract of `kernel/open_notebooks.py` says."""
+"""A page in memory that has notebooks open, as the contract of `kernel/pages.py` says."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ipyagent.errors import PageError
-from ipyagent.kernel.open_notebooks import OpenNotebooks
+from ipyagent.kernel.pages import OpenNotebooks
 
 
 @dataclass

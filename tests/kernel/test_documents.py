@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ipyagent.kernel.open_notebooks import OpenNotebooks, current
+from ipyagent.kernel.pages import OpenNotebooks, current
 
 
 def shell(**variables: Any) -> Any:

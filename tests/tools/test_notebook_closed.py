@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from ipyagent.errors import AgentError, PageError, PathValidationError
-from ipyagent.kernel.open_notebooks import OpenNotebooks
+from ipyagent.kernel.pages import OpenNotebooks
 from ipyagent.tools.notebook_tools import NotebookTools
 from ipyagent.tools.workspace import Workspace
 

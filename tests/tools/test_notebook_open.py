@@ -11,7 +11,7 @@ import pytest
 from harness import YES, Lab, call
 from ipyagent.agent.approvals import Answer, Approval
 from ipyagent.errors import AgentError, InvalidArgumentsError, PageError
-from ipyagent.kernel.open_notebooks import OpenNotebooks
+from ipyagent.kernel.pages import OpenNotebooks
 from ipyagent.schema import Run, ToolResult, ToolStatus
 from ipyagent.tools.notebook_tools import NotebookTools
 from ipyagent.tools.workspace import Workspace

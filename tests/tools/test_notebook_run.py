@@ -14,7 +14,7 @@ import pytest
 from harness import NO, YES, Clock, Lab, call
 from ipyagent.agent.approvals import Answer, Approval
 from ipyagent.errors import AgentInterrupted
-from ipyagent.kernel.open_notebooks import OpenNotebooks
+from ipyagent.kernel.pages import OpenNotebooks
 from ipyagent.schema import Event, Run, ToolStatus, VariableChange
 from open_notebooks import MemoryPage, cell, desktop
 from patience import PATIENCE, wait_until

@@ -11,7 +11,7 @@ import pytest
 from harness import Lab, call
 from ipyagent.agent.prompts import system_prompt
 from ipyagent.config import Config, Layer, resolve_config
-from ipyagent.kernel.open_notebooks import OpenNotebooks
+from ipyagent.kernel.pages import OpenNotebooks
 from ipyagent.schema import ToolDefinition
 from ipyagent.tools.base import tool
 from ipyagent.tools.notebook_tools import RunCellTool

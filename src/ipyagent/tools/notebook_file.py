@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from ipyagent.errors import AgentError, InvalidArgumentsError, PageError, PathValidationError
 from ipyagent.json_types import JsonDict
-from ipyagent.kernel.open_notebooks import NotebookCell, OpenNotebook
+from ipyagent.kernel.pages import NotebookCell, OpenNotebook
 from ipyagent.phrases import ellipsize, first_line, plural
 from ipyagent.plaintext import spell, strip_escapes
 from ipyagent.schema import FileChange

@@ -15,8 +15,8 @@ from pydantic import Field
 
 from ipyagent.digests import digest_json
 from ipyagent.errors import AgentError, InvalidArgumentsError, PageError
-from ipyagent.kernel.open_notebooks import Kind, NotebookCell, OpenNotebook, OpenNotebooks
 from ipyagent.kernel.outputs import CellOutputs, offer_output, output_so_far
+from ipyagent.kernel.pages import Kind, NotebookCell, OpenNotebook, OpenNotebooks
 from ipyagent.kernel.threads import Post
 from ipyagent.plaintext import spell
 from ipyagent.schema import Preview, ToolResult

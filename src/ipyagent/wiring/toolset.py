@@ -14,7 +14,7 @@ from ipyagent.config import Config
 from ipyagent.json_types import JsonDict
 from ipyagent.kernel.describe.secrets import secret_strings
 from ipyagent.kernel.namespace import Namespace, ShellNamespace, WatchedNamespace
-from ipyagent.kernel.open_notebooks import OpenNotebooks, current
+from ipyagent.kernel.pages import OpenNotebooks, current
 from ipyagent.kernel.shell import CellNote
 from ipyagent.kernel.threads import Post
 from ipyagent.llm.client import ModelSize
