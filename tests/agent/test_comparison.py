@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from harness import YES, Lab
-from ipyagent.kernel import surroundings
+from ipyagent.kernel import namespace
 from ipyagent.kernel.rehearsal import system_calls
 from ipyagent.schema import ToolExecution
 from ipyagent.tools.rehearsed import Isolation
@@ -132,7 +132,7 @@ def test_what_code_would_set_is_shown_before_it_is_approved(tmp_path: Path) -> N
 def test_files_that_are_too_many_are_not_said_to_be_compared(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(surroundings, "MOST_FILES", 3)
+    monkeypatch.setattr(namespace, "MOST_FILES", 3)
     for number in range(4):
         (tmp_path / f"{number}.txt").touch()
     assert compared(approved(tmp_path, "n.append(1)")) == (

@@ -7,8 +7,8 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import PurePath
 
+from ipyagent.kernel.namespace import MOST_FILES, Surroundings
 from ipyagent.kernel.rehearsal.performance import MOST_FILES as MOST_REHEARSED
-from ipyagent.kernel.surroundings import MOST_FILES, Surroundings
 from ipyagent.phrases import ellipsize
 from ipyagent.plaintext import spell
 from ipyagent.schema import Rehearsal, RehearsalOutcome, ToolResult, VariableChange

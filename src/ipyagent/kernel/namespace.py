@@ -1,14 +1,19 @@
-"""The user's namespace: its variables in words, and running code in it."""
+"""The user's namespace: its variables in words, running code in it, and what surrounds it.
+
+The surroundings are the environment, the working folder and a folder's files.
+"""
 
 from __future__ import annotations
 
+import os
 import re
+import stat
 import types
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import islice
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from ipyagent.json_types import JsonDict, JsonMapping
 from ipyagent.kernel.capture import (
@@ -32,6 +37,7 @@ from ipyagent.schema import ToolResult
 
 if TYPE_CHECKING:
     from ipyagent.kernel.variables.snapshot import Snapshot
+
 
 LINES = 100
 """Variables that a digest describes; the others are counted."""
@@ -343,3 +349,75 @@ def _modules(namespace: JsonMapping, names: list[str]) -> str:
         title = module_title(namespace[name])
         titles.append(one_line(name if name == title else f"{name} ({title})"))
     return f"- modules: {', '.join(titles)}{', …' if len(names) > _MODULES else ''}"
+
+
+MOST_FILES = 20_000
+"""Files and folders that are looked at."""
+_CACHES = frozenset({".ipyagent", ".ipynb_checkpoints", "__pycache__"})
+"""Folders that we, Jupyter and Python write in while code runs."""
+
+Kind = Literal["created", "changed", "deleted"]
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """The state before or after code ran. `files` is None if there are too many."""
+
+    environment: dict[str, str | None]
+    folder: str
+    files: dict[str, tuple[int, ...]] | None = None
+
+    @classmethod
+    def observe(cls, root: str | None = None) -> Surroundings:
+        """Return the state now, with the files in `root`, from any thread."""
+        # Another thread may delete a name meanwhile.
+        environment = {name: os.environ.get(name) for name in os.environ}
+        try:
+            folder = os.getcwd()  # noqa: PTH109 - as code finds it
+        except OSError:
+            folder = ""
+        return cls(environment, folder, _scan(root) if root else None)
+
+    def list_settings(self, before: Surroundings) -> Iterator[str]:
+        """Yield what code set since then: names of the environment, never values."""
+        was, now = before.environment, self.environment
+        yield from (f"set {name}" for name in sorted(now) if now[name] != was.get(name))
+        yield from (f"unset {name}" for name in sorted(was.keys() - now.keys()))
+        if self.folder != before.folder:
+            yield f"set the working folder to {self.folder}"
+
+    def list_files(self, before: Surroundings) -> Iterator[tuple[str, Kind]]:
+        """Yield the files and folders that changed since then, relative to their root."""
+        was, now = before.files or {}, self.files or {}
+        for path in sorted(was.keys() | now.keys()):
+            if was.get(path) != now.get(path):
+                yield (
+                    path,
+                    "created" if path not in was else "changed" if path in now else "deleted",
+                )
+
+
+def _scan(root: str) -> dict[str, tuple[int, ...]] | None:
+    found, waiting = dict[str, tuple[int, ...]](), [root]
+    notebook = os.path.realpath(os.environ.get("JPY_SESSION_NAME") or "/")  # Jupyter saves it
+    while waiting:
+        try:
+            entries = [*os.scandir(waiting.pop())]
+        except OSError:  # it is gone, or not ours
+            continue
+        for entry in entries:
+            try:
+                status = entry.stat(follow_symlinks=False)
+            except OSError:
+                continue
+            if entry.name in _CACHES or entry.path == notebook:
+                continue
+            stamp: tuple[int, ...] = status.st_mode, status.st_ino
+            if stat.S_ISDIR(status.st_mode):
+                waiting.append(entry.path)
+            else:
+                stamp += status.st_size, status.st_mtime_ns
+            found[entry.path.removeprefix(f"{root}/")] = stamp
+        if len(found) > MOST_FILES:
+            return None
+    return found

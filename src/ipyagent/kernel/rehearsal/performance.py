@@ -14,7 +14,7 @@ from pathlib import Path
 from ipyagent.digests import digest_content
 from ipyagent.json_types import JsonDict
 from ipyagent.kernel.displays import as_chart
-from ipyagent.kernel.namespace import Namespace
+from ipyagent.kernel.namespace import Namespace, Surroundings
 from ipyagent.kernel.outputs import Outputs
 from ipyagent.kernel.rehearsal.adoption import read_random_states
 from ipyagent.kernel.rehearsal.attempts import Attempts
@@ -24,7 +24,6 @@ from ipyagent.kernel.rehearsal.libraries import prepare_libraries
 from ipyagent.kernel.rehearsal.memory import drop_signing_keys
 from ipyagent.kernel.rehearsal.rehearser import Act, Rehearsing, Report, start_isolated
 from ipyagent.kernel.rehearsal.variable_effects import VariableEffects
-from ipyagent.kernel.surroundings import Surroundings
 from ipyagent.kernel.variables import snapshot as _snapshot  # noqa: F401 - imported by each copy else
 from ipyagent.schema import ToolResult
 
