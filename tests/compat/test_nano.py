@@ -64,7 +64,7 @@ RECORDS: list[Any] = [
 def test_each_class_is_converted_both_ways(record: Any) -> None:
     ours = record.to_ipyagent()
     assert isinstance(ours, record.counterpart)
-    assert isinstance(ours, schema.base.Model)
+    assert isinstance(ours, schema.Model)
     assert from_ipyagent(ours) == record
     assert type(record).from_dict(record.to_dict()) == record
 

@@ -11,7 +11,7 @@ from packaging.requirements import Requirement
 
 import floors
 import ipyagent
-from ipyagent.schema.base import BUILDS_SAFELY
+from ipyagent.schema.messages import BUILDS_SAFELY
 from repository import ROOT
 from servers.model_server import ModelServer, answer
 
@@ -89,7 +89,7 @@ def test_a_script_imports_only_what_its_prompt_needs(tmp_path: Path) -> None:
 
 
 LAZY = """
-from ipyagent.schema.base import LazyModel
+from ipyagent.schema.messages import LazyModel
 import ipyagent.schema
 models = LazyModel.__subclasses__()
 print(len(models) > 20, sum(each.__pydantic_complete__ for each in models))
@@ -105,7 +105,7 @@ def test_all_other_models_are_built_when_they_are_defined() -> None:
     """A name that is defined below its use defers them, and older pydantic builds them unsafely."""
     code = """
 import ipyagent.schema
-from ipyagent.schema.base import LazyModel, Model
+from ipyagent.schema.messages import LazyModel, Model
 
 def below(model):
     for each in model.__subclasses__():

@@ -26,7 +26,7 @@ from ipyagent.schema import (
     ToolResult,
     ToolStatus,
 )
-from ipyagent.schema.blocks import OpaqueContent
+from ipyagent.schema.messages import OpaqueContent
 from ipyagent.schema.results import Display
 
 BY_LOOKS = Redactor()

@@ -6,8 +6,7 @@ import pytest
 from pydantic import AliasChoices
 
 from ipyagent import schema
-from ipyagent.schema import ToolCall, ToolExecution, ToolResult, ToolStatus
-from ipyagent.schema.base import Model
+from ipyagent.schema import Model, ToolCall, ToolExecution, ToolResult, ToolStatus
 
 
 def other_names() -> Iterator[tuple[type[Model], str, str]]:

@@ -7,8 +7,16 @@ from datetime import timedelta
 import pytest
 
 from ipyagent.kernel.shell import CellNote
-from ipyagent.schema import Preview, Run, Step, ToolCall, ToolExecution, ToolResult, VariableChange
-from ipyagent.schema.base import now
+from ipyagent.schema import (
+    Preview,
+    Run,
+    Step,
+    ToolCall,
+    ToolExecution,
+    ToolResult,
+    VariableChange,
+    now,
+)
 from ipyagent.tools.namespace_tools import code_line, find_authors
 
 

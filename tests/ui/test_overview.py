@@ -34,8 +34,8 @@ from ipyagent.schema import (
     ToolStarted,
     ToolStatus,
     VariableChange,
+    now,
 )
-from ipyagent.schema.base import now
 from ipyagent.store.journal import Journal
 from ipyagent.ui import overview
 from ipyagent.ui.feed import Feed

@@ -45,8 +45,8 @@ from ipyagent.schema import (
     ToolExecution,
     UserText,
     UserTextsChanged,
+    now,
 )
-from ipyagent.schema.base import now
 
 NO_RUN = (
     "No run is on that could read this. Write it as the next prompt, in a cell that begins with "

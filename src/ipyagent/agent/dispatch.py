@@ -41,8 +41,8 @@ from ipyagent.schema import (
     ToolRunning,
     ToolStarted,
     ToolStatus,
+    now,
 )
-from ipyagent.schema.base import now
 from ipyagent.tools.base import Tool, get_command
 from ipyagent.tools.rehearsed import RehearsalContext, Rehearsed, Rehearser
 from ipyagent.tools.result_conversion import error_result

@@ -26,7 +26,7 @@ from ipyagent.schema import (
     TruncatedOutput as TruncatedOutput,
     TruncationConfig as TruncationConfig,
 )
-from ipyagent.schema.base import Model
+from ipyagent.schema.messages import Model
 
 TaskStatus = TodoStatus
 

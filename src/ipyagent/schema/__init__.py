@@ -1,16 +1,5 @@
 """The data model: messages, results, runs and events. Data only, without behavior."""
 
-from ipyagent.schema.base import Model as Model
-from ipyagent.schema.blocks import (
-    Block as Block,
-    ContentBlock as ContentBlock,
-    ImageContent as ImageContent,
-    OpaqueContent as OpaqueContent,
-    TextContent as TextContent,
-    ThinkingContent as ThinkingContent,
-    ToolCall as ToolCall,
-    ToolResultContent as ToolResultContent,
-)
 from ipyagent.schema.events import (
     ApprovalDecided as ApprovalDecided,
     ApprovalRequested as ApprovalRequested,
@@ -48,11 +37,21 @@ from ipyagent.schema.graph import (
 )
 from ipyagent.schema.messages import (
     MAX_TYPED as MAX_TYPED,
+    Block as Block,
+    ContentBlock as ContentBlock,
+    ImageContent as ImageContent,
     LLMResponse as LLMResponse,
     Message as Message,
+    Model as Model,
+    OpaqueContent as OpaqueContent,
     Role as Role,
     StreamChunk as StreamChunk,
+    TextContent as TextContent,
+    ThinkingContent as ThinkingContent,
     TokenUsage as TokenUsage,
+    ToolCall as ToolCall,
+    ToolResultContent as ToolResultContent,
+    now as now,
 )
 from ipyagent.schema.results import (
     STANDARD as STANDARD,

@@ -35,8 +35,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from ipyagent.schema.base import Amount, Count, Flag, LazyModel, Text
-from ipyagent.schema.messages import Message, TokenUsage
+from ipyagent.schema.messages import Amount, Count, Flag, LazyModel, Message, Text, TokenUsage
 from ipyagent.schema.results import DecidedBy, Decision, Rehearsal, ToolDefinition, ToolExecution
 from ipyagent.schema.runs import Run, RunStatus, StopReason, UserText, UserTexts
 

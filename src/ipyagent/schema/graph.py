@@ -20,8 +20,17 @@ from weakref import WeakValueDictionary
 from pydantic import ConfigDict, Discriminator, Field, Tag
 
 from ipyagent.json_types import JsonDict, JsonMapping
-from ipyagent.schema.base import ForeignModel, JsonObject, JsonValue, Model, Moment, Text, now
-from ipyagent.schema.messages import Message, TokenUsage
+from ipyagent.schema.messages import (
+    ForeignModel,
+    JsonObject,
+    JsonValue,
+    Message,
+    Model,
+    Moment,
+    Text,
+    TokenUsage,
+    now,
+)
 from ipyagent.schema.results import ToolDefinition, ToolExecution
 from ipyagent.schema.runs import StopReason
 

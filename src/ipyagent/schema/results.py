@@ -24,20 +24,23 @@ from pydantic import (
 from ipyagent.compat import SILENT, convert_definition, convert_execution, convert_result
 from ipyagent.json_types import JsonDict
 from ipyagent.plaintext import strip_escapes
-from ipyagent.schema.base import (
+from ipyagent.schema.messages import (
     Amount,
     Count,
     Flag,
     ForeignModel,
+    ImageContent,
     JsonObject,
     LazyModel,
     Model,
     Moment,
     Positive,
     Text,
+    TextContent,
+    ToolCall,
+    ToolResultContent,
     now,
 )
-from ipyagent.schema.blocks import ImageContent, TextContent, ToolCall, ToolResultContent
 
 
 def _names(value: object) -> object:

@@ -17,19 +17,23 @@ from pydantic import AliasChoices, Field, TypeAdapter
 from ipyagent.compat import convert_plan_step, convert_run, convert_step, require_list
 from ipyagent.errors import RunFailedError
 from ipyagent.json_types import JsonDict
-from ipyagent.schema.base import (
+from ipyagent.schema.messages import (
     Amount,
     Count,
     Flag,
     ForeignModel,
+    ImageContent,
+    LLMResponse,
+    Message,
     Model,
     Moment,
     OrEmpty,
+    Role,
     Text,
+    TokenUsage,
+    ToolCall,
     now,
 )
-from ipyagent.schema.blocks import ImageContent, ToolCall
-from ipyagent.schema.messages import LLMResponse, Message, Role, TokenUsage
 from ipyagent.schema.results import (
     TABLES_GONE,
     TODOS,

@@ -19,8 +19,7 @@ from pydantic import (
 )
 
 from ipyagent.compat import convert_session
-from ipyagent.schema.base import Count, JsonObject, Model, Moment, Text, now
-from ipyagent.schema.messages import Message
+from ipyagent.schema.messages import Count, JsonObject, Message, Model, Moment, Text, now
 from ipyagent.schema.runs import RunStatus
 
 CLOCK_SKEW = timedelta(seconds=5)

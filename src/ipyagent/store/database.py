@@ -27,8 +27,7 @@ from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
 from ipyagent.atomic_files import has_locks, open_lock, try_lock
 from ipyagent.errors import JournalError, SessionError
 from ipyagent.json_types import JsonDict
-from ipyagent.schema import Node, Session, SessionState
-from ipyagent.schema.base import now
+from ipyagent.schema import Node, Session, SessionState, now
 from ipyagent.store.codec import read
 
 APPLICATION = 0x69707961  # "ipya", in the file's header

@@ -45,8 +45,8 @@ from ipyagent.schema import (
     ToolStarted,
     ToolStatus,
     fold,
+    now,
 )
-from ipyagent.schema.base import now
 from ipyagent.store import database, runs
 from ipyagent.store.codec import Decoder, Encoder, Record
 from ipyagent.store.database import APPLICATION, MIGRATIONS, SessionLocks, connect, transaction

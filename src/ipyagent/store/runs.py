@@ -28,8 +28,8 @@ from ipyagent.schema import (
     RunStatus,
     StepStarted,
     ToolStarted,
+    now,
 )
-from ipyagent.schema.base import now
 from ipyagent.schema.runs import MOVES
 from ipyagent.store.codec import read
 

@@ -33,8 +33,8 @@ from ipyagent.schema import (
     OpenMessage,
     RunFinished,
     ToolOutput,
+    now,
 )
-from ipyagent.schema.base import now
 from ipyagent.store import runs
 from ipyagent.store.codec import Encoder
 from ipyagent.store.database import explain_errors, failure, transaction

@@ -25,8 +25,8 @@ from ipyagent.schema import (
     RunState,
     StepStarted,
     ToolOutput,
+    now,
 )
-from ipyagent.schema.base import now
 
 Record = JsonDict
 

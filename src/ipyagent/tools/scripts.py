@@ -18,8 +18,7 @@ from ipyagent.errors import AgentError, InvalidArgumentsError
 from ipyagent.json_types import JsonDict
 from ipyagent.phrases import human_size, plural
 from ipyagent.plaintext import spell
-from ipyagent.schema import Preview, PythonScript, ToolResult
-from ipyagent.schema.base import now
+from ipyagent.schema import Preview, PythonScript, ToolResult, now
 from ipyagent.tools.base import Tool, tool
 from ipyagent.tools.sandbox import Sandbox, SandboxResult, process
 from ipyagent.tools.sandbox.process import MAX_HEAD, MAX_PRINTED, BoundedOutput

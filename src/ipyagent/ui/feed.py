@@ -31,8 +31,8 @@ from ipyagent.schema import (
     RunState,
     ToolOutput,
     Totals,
+    now,
 )
-from ipyagent.schema.base import now
 from ipyagent.ui.questions import parse_click
 from ipyagent.ui.transcribe.run import Live, Transcriber
 from ipyagent.ui.transcribe.step import CUT_OFF

@@ -15,7 +15,7 @@ from pydantic import Field
 
 from ipyagent.json_types import JsonDict
 from ipyagent.schema import ToolStatus
-from ipyagent.schema.base import JsonValue, Model
+from ipyagent.schema.messages import JsonValue, Model
 from ipyagent.ui.transcript import Call, CutOff, Plan, State, Todo, Transcript
 
 

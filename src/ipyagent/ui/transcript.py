@@ -26,8 +26,7 @@ from pydantic import BaseModel, Field
 from pydantic_core import to_jsonable_python
 
 from ipyagent.json_types import JsonDict
-from ipyagent.schema import Decision, ToolStatus
-from ipyagent.schema.base import Model
+from ipyagent.schema import Decision, Model, ToolStatus
 
 State = Literal["running", "waiting", "done", "partial", "failed", "cancelled"]
 Tone = Literal["plain", "error"]

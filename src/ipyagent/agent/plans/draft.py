@@ -23,8 +23,8 @@ from ipyagent.schema import (
     Scope,
     ToolCall,
     ToolStatus,
+    now,
 )
-from ipyagent.schema.base import now
 from ipyagent.schema.saved_runs import AS_DRAFT
 from ipyagent.store.runs import plan_name
 from ipyagent.tools.base import Tool, Toolbox, Where

@@ -46,8 +46,8 @@ from ipyagent.schema import (
     ToolCall,
     ToolExecution,
     ToolStatus,
+    now,
 )
-from ipyagent.schema.base import now
 from ipyagent.schema.state import progress
 from ipyagent.tools.base import Tool, get_command, replace_command
 from ipyagent.tools.static_analysis import Effects

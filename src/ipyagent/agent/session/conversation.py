@@ -48,8 +48,8 @@ from ipyagent.schema import (
     ToolResult,
     ToolResultContent,
     UserText,
+    now,
 )
-from ipyagent.schema.base import now
 from ipyagent.schema.graph import COMPACTED, OF_RUN, READ, text_of_prompts, with_prompt
 from ipyagent.schema.messages import add_to_exchange, exchange
 

@@ -16,7 +16,7 @@ from ipyagent.json_types import JsonDict, object_of
 from ipyagent.phrases import limit_lines, plural
 from ipyagent.plaintext import excerpt
 from ipyagent.schema import Model
-from ipyagent.schema.base import JsonObject
+from ipyagent.schema.messages import JsonObject
 from ipyagent.tools.json_schemas import Converter, Limits
 from ipyagent.tools.schema_references import References
 
