@@ -30,7 +30,6 @@ from ipyagent.schema import (
     ToolExecution,
     ToolResult,
     ToolStatus,
-    sessions,
 )
 from ipyagent.schema.runs import MAX_ARGUMENT
 
@@ -365,7 +364,7 @@ def test_the_message_count_must_match_the_messages() -> None:
 @pytest.mark.spec("H05", "D2")
 def test_a_session_cannot_start_in_the_future(monkeypatch: pytest.MonkeyPatch) -> None:
     moment = datetime(2024, 1, 1, tzinfo=UTC)
-    monkeypatch.setattr(sessions, "now", lambda: moment)
+    monkeypatch.setattr("ipyagent.schema.runs.now", lambda: moment)
     for late in (0, 5):
         assert Session(started_at=moment + timedelta(seconds=late))
     for late in (5.000001, 3600):

@@ -33,7 +33,7 @@ from ipyagent.schema import (
     RunStatus,
     StopReason,
 )
-from ipyagent.schema.saved_runs import UNWANTED
+from ipyagent.schema.state import UNWANTED
 from ipyagent.store.runs import plan_digest, plan_name
 from ipyagent.tools.base import Toolbox
 

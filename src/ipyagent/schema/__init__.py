@@ -87,11 +87,12 @@ from ipyagent.schema.runs import (
     PlanStep as PlanStep,
     Run as Run,
     RunStatus as RunStatus,
+    Session as Session,
+    SessionState as SessionState,
     Step as Step,
     StopReason as StopReason,
     UserText as UserText,
 )
-from ipyagent.schema.sessions import Session as Session, SessionState as SessionState
 from ipyagent.schema.state import (
     OpenMessage as OpenMessage,
     RunState as RunState,

@@ -1,20 +1,34 @@
-"""A run: everything that one prompt led to."""
+"""A run, everything that one prompt led to; and a session of them, across cells and kernels."""
 
 from __future__ import annotations
 
 import json
 import uuid
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from operator import not_
 from typing import Annotated, Any, Self
 
-from pydantic import AliasChoices, Field, TypeAdapter
+from pydantic import (
+    AfterValidator,
+    AliasChoices,
+    BeforeValidator,
+    Field,
+    ModelWrapValidatorHandler,
+    TypeAdapter,
+    model_validator,
+)
 
-from ipyagent.compat import convert_plan_step, convert_run, convert_step, require_list
+from ipyagent.compat import (
+    convert_plan_step,
+    convert_run,
+    convert_session,
+    convert_step,
+    require_list,
+)
 from ipyagent.errors import RunFailedError
 from ipyagent.json_types import JsonDict
 from ipyagent.schema.messages import (
@@ -23,6 +37,7 @@ from ipyagent.schema.messages import (
     Flag,
     ForeignModel,
     ImageContent,
+    JsonObject,
     LLMResponse,
     Message,
     Model,
@@ -433,3 +448,85 @@ def _in_part(value: object) -> object:
     """Return an argument, long text or data cut to the beginning."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return value if len(text) <= MAX_ARGUMENT else text[:MAX_ARGUMENT] + "…"
+
+
+CLOCK_SKEW = timedelta(seconds=5)
+
+
+class SessionState(StrEnum):
+    """Lifecycle of a session; STEPS has the legal transitions."""
+
+    INITIALIZING = "initializing"
+    ACTIVE = "active"
+    TERMINATED = "terminated"
+
+
+STEPS: dict[SessionState, frozenset[SessionState]] = {
+    SessionState.INITIALIZING: frozenset({SessionState.ACTIVE, SessionState.TERMINATED}),
+    SessionState.ACTIVE: frozenset({SessionState.TERMINATED}),
+    SessionState.TERMINATED: frozenset(),
+}
+
+
+def _uuid(value: object) -> str:
+    if not isinstance(value, (str, uuid.UUID)):
+        raise ValueError("the id of a session is a UUID")
+    return str(uuid.UUID(str(value)))
+
+
+def _past(moment: datetime) -> datetime:
+    if moment > now() + CLOCK_SKEW:
+        raise ValueError("started_at is in the future")
+    return moment
+
+
+class Session(Model):
+    """A session's record. `messages` is filled for export; the journal has the events.
+
+    `origin` names the session, and its node, from which this one was branched.
+    """
+
+    id: Annotated[str, BeforeValidator(_uuid)] = Field(
+        default_factory=lambda: str(uuid.uuid4()),
+        validation_alias=AliasChoices("id", "session_id"),
+    )
+    name: Text = ""
+    state: SessionState = SessionState.INITIALIZING
+    started_at: Annotated[Moment, AfterValidator(_past)] = Field(default_factory=now)
+    messages: tuple[Message, ...] = Field(
+        default=(), validation_alias=AliasChoices("messages", "history")
+    )
+    metadata: JsonObject = Field(default_factory=dict)
+    origin: tuple[str, str] | None = None
+    pending_run_id: str | None = None
+    active_run_id: str | None = None
+    last_run_id: str | None = None
+    last_run_status: RunStatus | None = None
+    last_run_at: Moment | None = Field(
+        default=None, validation_alias=AliasChoices("last_run_at", "last_run_ts")
+    )
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _accept(cls, data: object, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        data = convert_session(dict(data)) if isinstance(data, Mapping) else data
+        if not isinstance(data, Mapping) or "message_count" not in data:
+            return handler(data)
+        count = TypeAdapter(Count).validate_python(data["message_count"])
+        session = handler({key: data[key] for key in data if key != "message_count"})
+        if {"messages", "history"} & data.keys() and count != session.message_count:
+            raise ValueError(
+                f"message_count is {count}, but there are {session.message_count} messages"
+            )
+        return session
+
+    @property
+    def message_count(self) -> int:
+        """The number of prompts and answers, without context, summaries and reminders."""
+        return sum(not message.synthetic for message in self.messages)
+
+    def move(self, state: SessionState) -> Self:
+        """Return the session in its next state; raises ValueError for an illegal transition."""
+        if state not in STEPS[self.state]:
+            raise ValueError(f"a session that is {self.state} cannot become {state}")
+        return self.model_copy(update={"state": state})

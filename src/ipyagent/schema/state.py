@@ -1,40 +1,21 @@
-"""The state of a current run: folded once for each event, and passed to all listeners.
+"""The state of a current run, folded once for each event, and saved runs, folded from events again.
 
-Events are folded into a `Run`: the one way a run changes. Deltas are ignored, since
-`message_finished` brings the whole message.
+Folding events is the one way a run changes. Deltas are ignored, since `message_finished` brings the
+whole message. All listeners get the state.
+
+In a notebook the images of a saved run stand once, in the HTML beside it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Final, Literal
 
-from ipyagent.schema.events import (
-    ApprovalDecided,
-    ApprovalRequested,
-    Compacted,
-    Event,
-    MessageDelta,
-    MessageFinished,
-    MessageStarted,
-    Notice,
-    PlanProposed,
-    PlanRehearsed,
-    PlanWaiting,
-    RetryScheduled,
-    RunFinished,
-    RunStarted,
-    StepStarted,
-    TakenBack,
-    ToolEdited,
-    ToolFinished,
-    ToolOutput,
-    ToolRehearsed,
-    ToolRunning,
-    ToolStarted,
-    UserTextsChanged,
-)
+from ipyagent.json_types import JsonDict
+from ipyagent.schema import events
+from ipyagent.schema.events import Event
 from ipyagent.schema.messages import TokenUsage
 from ipyagent.schema.results import Todo, ToolStatus
 from ipyagent.schema.runs import Run, RunStatus, Step, StopReason, find_todos
@@ -42,34 +23,34 @@ from ipyagent.schema.runs import Run, RunStatus, Step, StopReason, find_todos
 
 def fold(run: Run | None, event: Event) -> Run:
     """Return the run after `event`; only `plan_proposed` and `run_started` may come first."""
-    if isinstance(event, RunStarted | PlanProposed):
+    if isinstance(event, events.RunStarted | events.PlanProposed):
         return event.run
     if run is None:
         raise ValueError(f"{event.type} before run_started")
     match event:
-        case PlanRehearsed(rehearsals=rehearsals):
+        case events.PlanRehearsed(rehearsals=rehearsals):
             return run.model_copy(update={"rehearsals": rehearsals})
-        case StepStarted(step=number, closing=closing, user_texts=texts):
+        case events.StepStarted(step=number, closing=closing, user_texts=texts):
             step = Step(number=number, closing=closing, user_texts=texts)
             return run.model_copy(update={"steps": (*run.steps, step), "unsent": ()})
-        case Compacted():
+        case events.Compacted():
             note = "The older part of the conversation was summarised to make room."
             return _with_step(run, notes=(*run.steps[-1].notes, note))
-        case RetryScheduled():
+        case events.RetryScheduled():
             note = f"{event.reason} Retry {event.attempt}/{event.of} in {event.delay:.1f} s."
             return _with_step(run, notes=(*run.steps[-1].notes, note))
-        case MessageFinished():
+        case events.MessageFinished():
             reply = event.model_dump(exclude={"type", "step", "message", "usage"})
             return _with_step(run, message=event.message, usage=event.usage, **reply)
-        case ToolStarted(execution=execution):
+        case events.ToolStarted(execution=execution):
             return _with_step(run, executions=(*run.steps[-1].executions, execution))
-        case Notice(text=text):
+        case events.Notice(text=text):
             return run.model_copy(update={"notes": (*run.notes, text)})
-        case UserTextsChanged(texts=texts):
+        case events.UserTextsChanged(texts=texts):
             return run.model_copy(update={"unsent": texts})
-        case RunFinished():
+        case events.RunFinished():
             return run.model_copy(update=event.model_dump(exclude={"type"}))
-        case TakenBack(calls=calls, stays=stays):
+        case events.TakenBack(calls=calls, stays=stays):
             return run.model_copy(update={"taken_back": calls, "stays": stays})
     return _fold_call(run, event)
 
@@ -77,16 +58,16 @@ def fold(run: Run | None, event: Event) -> Run:
 def _fold_call(run: Run, event: Event) -> Run:
     """Return the run after an event of one of its calls."""
     match event:
-        case ApprovalRequested():
+        case events.ApprovalRequested():
             return _with_call(run, event.call_id, status=ToolStatus.AWAITING_APPROVAL)
-        case ApprovalDecided():
+        case events.ApprovalDecided():
             decided = {"decision": event.decision, "decided_by": event.by, "reason": event.reason}
             return _with_call(run, event.call_id, status=ToolStatus.PENDING, **decided)
-        case ToolRehearsed(rehearsal=rehearsal):
+        case events.ToolRehearsed(rehearsal=rehearsal):
             return _with_call(run, event.call_id, rehearsal=rehearsal)
-        case ToolRunning():
+        case events.ToolRunning():
             return _with_call(run, event.call_id, status=ToolStatus.RUNNING)
-        case ToolEdited(execution=execution) | ToolFinished(execution=execution):
+        case events.ToolEdited(execution=execution) | events.ToolFinished(execution=execution):
             return _with_call(run, execution.call.id, **dict(execution))
     return run
 
@@ -129,7 +110,7 @@ class OpenMessage:
         self._pieces = [] if pieces is None else pieces
         self._count = count
 
-    def add(self, delta: MessageDelta) -> OpenMessage:
+    def add(self, delta: events.MessageDelta) -> OpenMessage:
         """Return the reply with one piece more."""
         pieces = self._pieces
         if len(pieces) != self._count:  # another state has continued from here
@@ -194,18 +175,23 @@ class Decisions:
     def after(self, event: Event) -> Decisions:
         """Return the decisions after `event`."""
         match event:
-            case StepStarted():  # some services number the calls of every reply anew
+            case events.StepStarted():  # some services number the calls of every reply anew
                 return replace(self, asked={}, settled={})
-            case ApprovalRequested(call_id=call_id, approval_id=approval_id):
+            case events.ApprovalRequested(call_id=call_id, approval_id=approval_id):
                 settled = {call: each for call, each in self.settled.items() if call != call_id}
                 return replace(self, asked={**self.asked, call_id: approval_id}, settled=settled)
-            case ApprovalDecided(call_id=call_id):
+            case events.ApprovalDecided(call_id=call_id):
                 return replace(self, settled={**self.settled, call_id: True})
-            case ToolFinished(execution=execution):
+            case events.ToolFinished(execution=execution):
                 return replace(self, settled={execution.call.id: False, **self.settled})
-            case PlanProposed(approval_id=str(approval_id)):
+            case events.PlanProposed(approval_id=str(approval_id)):
                 return replace(self, plans=(*self.plans, approval_id), plan=approval_id)
-            case PlanProposed() | PlanWaiting() | RunStarted() | RunFinished():
+            case (
+                events.PlanProposed()
+                | events.PlanWaiting()
+                | events.RunStarted()
+                | events.RunFinished()
+            ):
                 return replace(self, plan=None)
         return self
 
@@ -242,8 +228,8 @@ def advance(state: RunState | None, event: Event) -> RunState:
         decisions = Decisions().after(event)
         return RunState(fold(None, event), advance_message(None, event), decisions=decisions)
     run, decisions = fold(state.run, event), state.decisions.after(event)
-    earlier = state.totals if isinstance(event, StepStarted) else state.earlier
-    if isinstance(event, RunStarted | PlanProposed):
+    earlier = state.totals if isinstance(event, events.StepStarted) else state.earlier
+    if isinstance(event, events.RunStarted | events.PlanProposed):
         earlier = None
     message, outputs = state.open_message, state.outputs
     return RunState(
@@ -254,11 +240,11 @@ def advance(state: RunState | None, event: Event) -> RunState:
 def advance_message(message: OpenMessage | None, event: Event) -> OpenMessage | None:
     """Return the open message after `event`; None if none is streaming in."""
     match event:
-        case MessageStarted(step=step):
+        case events.MessageStarted(step=step):
             return OpenMessage(step)
-        case MessageDelta(step=step):
+        case events.MessageDelta(step=step):
             return (message or OpenMessage(step)).add(event)
-        case MessageFinished() | RunFinished():
+        case events.MessageFinished() | events.RunFinished():
             return None
     return message
 
@@ -266,11 +252,11 @@ def advance_message(message: OpenMessage | None, event: Event) -> OpenMessage | 
 def advance_outputs(outputs: Mapping[str, str], event: Event) -> Mapping[str, str]:
     """Return the last lines of running calls after `event`."""
     match event:
-        case ToolOutput(call_id=call_id, text=text):
+        case events.ToolOutput(call_id=call_id, text=text):
             return {**outputs, call_id: text}
-        case ToolFinished(execution=execution):
+        case events.ToolFinished(execution=execution):
             return {call: text for call, text in outputs.items() if call != execution.call.id}
-        case StepStarted() | RunFinished():
+        case events.StepStarted() | events.RunFinished():
             return {}
     return outputs
 
@@ -296,3 +282,92 @@ def progress(run: Run) -> list[ToolStatus]:
         if (index := plan_index(run, execution.call.id)) is not None:
             states[index] = execution.status
     return states
+
+
+_OPEN = {ToolStatus.PENDING, ToolStatus.AWAITING_APPROVAL, ToolStatus.RUNNING}
+
+AS_DRAFT = {
+    "status": RunStatus.DRAFT,
+    "stop_reason": None,
+    "error": None,
+    "steps": (),
+    "notes": (),
+    "unsent": (),
+    "duration": None,
+}
+"""Changes to a run that is to begin as a plan."""
+UNWANTED = "I do not want this plan; nothing of it was run."
+"""The message to the model about a plan that was denied."""
+
+
+def conversation_events(run: Run) -> Iterator[Event]:
+    """Yield the events of a run that change its conversation."""
+    is_plan = never_ran(run)
+    yield events.PlanProposed(run=run) if is_plan else events.RunStarted(run=run)
+    for step in run.steps:
+        yield from _events_of_step(step, UNWANTED if is_plan else None)
+    if run.is_finished:
+        otherwise = StopReason.FINISHED if run.status is RunStatus.DONE else StopReason.ERROR
+        yield events.RunFinished(
+            status=run.status,
+            stop_reason=run.stop_reason or otherwise,
+            error=run.error,
+            duration=run.duration or 0.0,
+        )
+
+
+def _events_of_step(step: Step, nudge: str | None) -> Iterator[Event]:
+    yield events.StepStarted(
+        step=step.number, closing=step.closing, nudge=nudge, user_texts=step.user_texts
+    )
+    yield events.MessageFinished(
+        step=step.number,
+        message=step.message,
+        finish_reason=step.finish_reason,
+        usage=step.usage,
+    )
+    ended = [each for each in step.executions if each.status not in _OPEN]
+    for execution in ended:
+        yield events.ToolFinished(step=step.number, execution=execution)
+    if len(ended) == len(step.executions):
+        yield events.StepFinished(step=step.number)
+
+
+RUN_MIME: Final = "application/vnd.ipyagent.run+json"
+"""The MIME type of a run in a notebook's outputs."""
+
+_SOURCE: Final = re.compile(r'<img src="data:image/\w+;base64,([^"]+)"')
+_REFERENCE: Final = re.compile(r"html:(\d{1,9})")
+"""Stands for an image of the HTML, from 0 on; `labextension/src/saved.ts` reads it."""
+
+
+def refer_to_html(run: JsonDict, html: str) -> None:
+    """Replace the images of a run that stand in the HTML by references."""
+    places = {image: number for number, image in enumerate(_SOURCE.findall(html))}
+    for holder, name in _find_images(run):
+        if holder[name] in places:
+            holder[name] = f"html:{places[holder[name]]}"
+
+
+def fill_from_html(run: object, html: str) -> None:
+    """Put the images of the HTML back into a run; a reference to none is left."""
+    images = _SOURCE.findall(html)
+    for holder, name in _find_images(run):
+        found = _REFERENCE.fullmatch(holder[name])
+        if found and int(found[1]) < len(images):
+            holder[name] = images[int(found[1])]
+
+
+def _find_images(run: object) -> Iterator[tuple[JsonDict, str]]:
+    """Yield the objects that hold an image, with the field; arguments of calls hold none."""
+    waiting = [run]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, list):
+            waiting += value
+        elif isinstance(value, dict):
+            for name, inner in value.items():
+                if not isinstance(inner, str):
+                    waiting += [inner] if name != "arguments" else []
+                elif name == "data" or name.startswith("image/"):
+                    yield value, name

@@ -38,7 +38,7 @@ from ipyagent.schema import (
     Stop,
     ToolExecution,
 )
-from ipyagent.schema.saved_runs import RUN_MIME, fill_from_html
+from ipyagent.schema.state import RUN_MIME, fill_from_html
 from ipyagent.store.codec import describe_error, load_tolerant
 
 OWN = "ipyagent"

@@ -25,7 +25,7 @@ from ipyagent.schema import (
     ToolStatus,
     now,
 )
-from ipyagent.schema.saved_runs import AS_DRAFT
+from ipyagent.schema.state import AS_DRAFT
 from ipyagent.store.runs import plan_name
 from ipyagent.tools.base import Tool, Toolbox, Where
 from ipyagent.tools.static_analysis import Effects

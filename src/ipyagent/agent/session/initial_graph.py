@@ -20,7 +20,7 @@ from ipyagent.errors import SessionError
 from ipyagent.json_types import JsonDict, JsonMapping, object_of, parse_json
 from ipyagent.plaintext import visible
 from ipyagent.schema import Node
-from ipyagent.schema.saved_runs import conversation_events
+from ipyagent.schema.state import conversation_events
 from ipyagent.store import graph_file
 
 SERVICES = "services"

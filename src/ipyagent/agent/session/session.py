@@ -50,7 +50,7 @@ from ipyagent.schema import (
     fold,
 )
 from ipyagent.schema.graph import Packed, handle
-from ipyagent.schema.saved_runs import AS_DRAFT
+from ipyagent.schema.state import AS_DRAFT
 from ipyagent.store.journal import Journal
 from ipyagent.store.runs import plan_name
 
