@@ -19,8 +19,8 @@ from harness import at_once
 from ipyagent import schema as s
 from ipyagent.errors import JournalError, SessionError
 from ipyagent.schema import fold
-from ipyagent.store.codec import Decoder, Encoder
 from ipyagent.store.journal import Journal
+from ipyagent.store.runs import Decoder, Encoder
 from patience import PATIENCE
 from schema.strategies import executions, messages
 from stories import (

@@ -28,7 +28,7 @@ from ipyagent.atomic_files import has_locks, open_lock, try_lock
 from ipyagent.errors import JournalError, SessionError
 from ipyagent.json_types import JsonDict
 from ipyagent.schema import Node, Session, SessionState, now
-from ipyagent.store.codec import read
+from ipyagent.store.runs import read
 
 APPLICATION = 0x69707961  # "ipya", in the file's header
 """Distinguishes our databases from those of other programs."""

@@ -39,7 +39,7 @@ from ipyagent.schema import (
     ToolExecution,
 )
 from ipyagent.schema.state import RUN_MIME, fill_from_html
-from ipyagent.store.codec import describe_error, load_tolerant
+from ipyagent.store.runs import describe_error, load_tolerant
 
 OWN = "ipyagent"
 """The key of our own record of a node's data."""

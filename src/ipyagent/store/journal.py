@@ -48,8 +48,8 @@ from ipyagent.schema import (
     now,
 )
 from ipyagent.store import database, runs
-from ipyagent.store.codec import Decoder, Encoder, Record
 from ipyagent.store.database import APPLICATION, MIGRATIONS, SessionLocks, connect, transaction
+from ipyagent.store.runs import Decoder, Encoder, Record
 from ipyagent.store.writer import MAX_QUEUED, QueuedEvent, Writer, store
 
 KERNEL_GONE = "the kernel ended during the run; its work until then is kept"

@@ -36,8 +36,8 @@ from ipyagent.schema import (
     now,
 )
 from ipyagent.store import runs
-from ipyagent.store.codec import Encoder
 from ipyagent.store.database import explain_errors, failure, transaction
+from ipyagent.store.runs import Encoder
 
 T = TypeVar("T")
 
