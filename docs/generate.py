@@ -11,8 +11,8 @@ from nbclient import NotebookClient
 from sphinx.pycode import ModuleAnalyzer
 
 from ipyagent.config import Config
-from ipyagent.config.keys import format_value, iter_settings
 from ipyagent.config.rules import Section
+from ipyagent.config.sections import format_value, iter_settings
 from ipyagent.magic.commands import COMMANDS
 from ipyagent.magic.options import options_help
 

@@ -21,7 +21,7 @@ from ipyagent.config import (
     setting_rows,
     workspace_layers,
 )
-from ipyagent.config.keys import iter_settings
+from ipyagent.config.sections import iter_settings
 from ipyagent.errors import ConfigError
 
 SECRET = "sk-canary-0123456789"

@@ -21,7 +21,7 @@ from ipyagent.config import (
     ToolsConfig,
     WorkspaceConfig,
 )
-from ipyagent.config.keys import iter_settings
+from ipyagent.config.sections import iter_settings
 
 SECTIONS = [AgentConfig, ChatConfig, Config, LLMConfig, LoggingConfig, MCPConfig, MCPServerConfig]
 SECTIONS += [PolicyConfig, RetryConfig, Rule, ToolsConfig, WorkspaceConfig]

@@ -15,7 +15,7 @@ from ipyagent.config import (
     setting_rows,
     user_file,
 )
-from ipyagent.config.keys import SETTING_NAMES, iter_settings
+from ipyagent.config.sections import SETTING_NAMES, iter_settings
 from ipyagent.errors import AgentNotFoundError, ConfigError
 
 

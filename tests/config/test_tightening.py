@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from ipyagent.config import Config, Layer, resolve_config, resolve_layers, trust, workspace_layers
-from ipyagent.config.keys import CONFIRM_MODES, LIMITS, SETTING_NAMES
+from ipyagent.config.sections import SETTING_NAMES
+from ipyagent.config.sources import CONFIRM_MODES, LIMITS
 from ipyagent.errors import ConfigError
 
 PERSON = {

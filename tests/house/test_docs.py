@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ipyagent.config import Config
-from ipyagent.config.keys import SETTING_NAMES
+from ipyagent.config.sections import SETTING_NAMES
 from ipyagent.kernel.namespace import PlainNamespace
 from ipyagent.magic.commands import COMMANDS
 from ipyagent.magic.options import options_help

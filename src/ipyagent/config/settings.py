@@ -16,21 +16,22 @@ from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
-from ipyagent.config.keys import (
+from ipyagent.config.sections import (
+    AgentConfig,
+    Config,
     Key,
     explain_error,
-    find_violations,
     format_value,
     iter_settings,
     nest,
     put_value,
 )
-from ipyagent.config.sections import AgentConfig, Config
 from ipyagent.config.sources import (
     HOME_VARIABLES,
     PREFIX,
     Layer,
     check_homes,
+    find_violations,
     from_environment,
     user_file,
     user_layer,

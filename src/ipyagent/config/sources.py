@@ -1,7 +1,8 @@
 """The sources of settings: the user's file, the environment, `%agent config`, other files.
 
 The user's decisions about folders are read here, too. They are stored in the user's own directory,
-never in the folder.
+never in the folder. A folder's files arrive with a download or a checkout, and a tool may have
+written them, so there are limits to what they may set.
 """
 
 from __future__ import annotations
@@ -12,18 +13,23 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import platformdirs
 from pydantic import ValidationError
 
 from ipyagent.atomic_files import lock_file, replace_file
-from ipyagent.config.keys import PINNED_KEYS, explain_error, limit_key, put_value
-from ipyagent.config.rules import PARTIAL
-from ipyagent.config.sections import Config
+from ipyagent.config.rules import PARTIAL, Names, Rule
+from ipyagent.config.sections import (
+    DEFAULTS,
+    Config,
+    Key,
+    explain_error,
+    put_value,
+)
 from ipyagent.errors import ConfigError
 from ipyagent.json_types import JsonDict, JsonMapping, object_of, parse_json
-from ipyagent.phrases import join_words
+from ipyagent.phrases import join_words, word_set
 from ipyagent.plaintext import visible
 
 MAX_BYTES = 250_000  # YAML is slow to read
@@ -299,3 +305,147 @@ class UserDataFile:
         except ConfigError:
             self.path.replace(self.path.with_suffix(".corrupt"))
             return {}
+
+
+CONFIRM_MODES = ("yolo", "confirm-sensitive", "confirm-all")
+
+
+class WorkspaceLimit(NamedTuple):
+    """A check whether a folder may set `value` over the layers below, and the reason if not.
+
+    `allowed_part` returns the part of a refused value that applies all the same.
+    """
+
+    allows: Callable[[Any, Any, Path | None], bool]
+    reason: str
+    allowed_part: Callable[[Any], object] = lambda value: None
+
+
+def _is_no_laxer(value: object, below: object, _folder: Path | None) -> bool:
+    return CONFIRM_MODES.index(value) >= CONFIRM_MODES.index(below)
+
+
+def _is_subset(value: Names, below: Names, _folder: Path | None) -> bool:
+    return not below or (bool(value) and set(value) <= set(below))
+
+
+def _is_at_most(value: float | None, below: float | None, _folder: Path | None) -> bool:
+    return below is None or (value is not None and bool(value <= below))
+
+
+def _is_at_least(value: object, below: object, _folder: Path | None) -> bool:
+    return bool(value) or not below
+
+
+def _is_inside(value: str | Path, below: str | Path, folder: Path | None) -> bool:
+    if folder is None:
+        return False
+    try:
+        home = folder.resolve()
+        target = (home / value).resolve()
+        return target.is_relative_to(home) and target.is_relative_to((home / below).resolve())
+    except (OSError, RuntimeError, ValueError):  # a loop of links, a name that cannot be one
+        return False
+
+
+def _is_folder_inside(value: Path, below: Path, folder: Path | None) -> bool:
+    return folder is not None and _is_inside(value, below, folder) and (folder / value).is_dir()
+
+
+def _is_file_inside(value: str | Path | None, _below: object, folder: Path | None) -> bool:
+    # Relative to the workspace's root, which may be another folder: so no way up at all.
+    path = Path(value or "/")
+    leads_out = path.is_absolute() or ".." in path.parts or str(path).startswith("~")
+    return not leads_out and _is_inside(path, ".", folder)
+
+
+def _is_log_inside(value: Any, below: object, folder: Path | None) -> bool:
+    # Lines are added to it: it must not be a file that is there for something else.
+    return _is_file_inside(value, below, folder) and Path(value).suffix in {".jsonl", ".log"}
+
+
+def _restrictive_rules(rules: tuple[Rule, ...]) -> tuple[Rule, ...]:
+    return tuple(rule for rule in rules if rule.effect != "allow")
+
+
+def _only_restricts(value: tuple[Rule, ...], _below: object, _folder: Path | None) -> bool:
+    return len(_restrictive_rules(value)) == len(value)
+
+
+def _never(_value: object, _below: object, _folder: Path | None) -> bool:
+    return False
+
+
+_BUDGETS = word_set("""
+    agent.max_steps agent.max_seconds agent.step_seconds agent.max_tokens agent.max_usd
+    agent.rehearse_seconds tools.timeout tools.max_timeout workspace.edit_seconds
+""")
+_SWITCHES = word_set("""
+    agent.look_freely agent.adopt_new workspace.allow_delete tools.files tools.python
+    tools.namespace tools.notebook tools.scripts tools.shell tools.notes tools.skills tools.mcp
+""")
+_USERS_OWN = word_set("""
+    llm.provider llm.mode llm.api_base llm.api_key_env llm.api_key mcp.servers chat.persist
+    chat.enable_observability
+""")
+
+LIMITS: Mapping[str, WorkspaceLimit] = {
+    "agent.confirm_mode": WorkspaceLimit(_is_no_laxer, "may only make it ask about more"),
+    "agent.allowed_tools": WorkspaceLimit(_is_subset, "may only leave tools out"),
+    "agent.system_prompt_path": WorkspaceLimit(
+        _is_file_inside, "may only name a file inside of it"
+    ),
+    "agent.plan": WorkspaceLimit(_is_at_least, "may only switch it on"),
+    "workspace.root": WorkspaceLimit(_is_folder_inside, "may only name a folder inside of it"),
+    "undo.memory": WorkspaceLimit(_never, "may not decide what can be taken back"),
+    "logging.file": WorkspaceLimit(
+        _is_log_inside, "may only name a .jsonl or .log file inside of it"
+    ),
+    "policy.rules": WorkspaceLimit(
+        _only_restricts, "may only add rules that ask or deny; those hold", _restrictive_rules
+    ),
+    "chat.validators": WorkspaceLimit(_never, "may not bring code that runs"),
+    **dict.fromkeys(_BUDGETS, WorkspaceLimit(_is_at_most, "may only lower it")),
+    **dict.fromkeys(_SWITCHES, WorkspaceLimit(_is_at_most, "may only switch it off")),
+    **dict.fromkeys(
+        _USERS_OWN, WorkspaceLimit(_never, "may not decide where requests, keys and records go")
+    ),
+}
+"""The limits of settings that matter for safety; all others are free."""
+
+PINNED_KEYS = frozenset(LIMITS) - _BUDGETS
+"""Keys that a `.env` file loaded later must not set either."""
+
+
+_OTHER_NAMES = {
+    ("agent", "workspace_dir"): "workspace.root",
+    ("tools", "enable_file_tools"): "tools.files",
+    ("tools", "enable_bash"): "tools.shell",
+    ("tools", "enable_note"): "tools.notes",
+    ("tools", "enable_skills"): "tools.skills",
+    ("tools", "enable_mcp"): "tools.mcp",
+}
+
+
+def limit_key(key: Key) -> str:
+    """Return the key under which limits know it: a named agent's settings are agent settings."""
+    if key in _OTHER_NAMES:
+        return _OTHER_NAMES[key]
+    return f"agent.{key[2]}" if key[0] == "agents" and len(key) > 2 else ".".join(key)
+
+
+def find_violations(
+    values: Mapping[Key, object], below: Mapping[Key, object], folder: Path | None
+) -> dict[Key, WorkspaceLimit]:
+    """Return the settings that would loosen the layers below, each with the limit it breaks."""
+    limits = {}
+    for key, value in values.items():
+        limit = LIMITS.get(limit_key(key))
+        if limit and not limit.allows(value, _value_below(key, below), folder):
+            limits[key] = limit
+    return limits
+
+
+def _value_below(key: Key, below: Mapping[Key, object]) -> object:
+    general = ("agent", key[2]) if key[0] == "agents" and len(key) > 2 else key
+    return below.get(key, below.get(general, DEFAULTS.get(general)))

@@ -23,9 +23,15 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from ipyagent.config.keys import Key, explain_error, format_value, iter_settings
 from ipyagent.config.rules import PARTIAL
-from ipyagent.config.sections import Config, MCPServerConfig
+from ipyagent.config.sections import (
+    Config,
+    Key,
+    MCPServerConfig,
+    explain_error,
+    format_value,
+    iter_settings,
+)
 from ipyagent.config.sources import (
     Layer,
     UserDataFile,
