@@ -1,6 +1,5 @@
 """Redaction of secrets, before anything is shown, stored or logged."""
 
-from ipyagent.redaction.finder import known_secrets as known_secrets
 from ipyagent.redaction.redactor import (
     HIDDEN as HIDDEN,
     Redactor as Redactor,
@@ -11,6 +10,7 @@ from ipyagent.redaction.secret_patterns import (
     MASK as MASK,
     Secrecy as Secrecy,
     is_secret_name as is_secret_name,
+    known_secrets as known_secrets,
     mask_arguments as mask_arguments,
     secrecy as secrecy,
 )

@@ -1,13 +1,14 @@
 """Patterns of secrets: tokens with typical forms, values in typical places, and their names.
 
-Names are those of variables, keys, columns and arguments.
+Names are those of variables, keys, columns and arguments; the environment is searched by them.
 """
 
 from __future__ import annotations
 
 import base64
+import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import IntEnum
 from functools import lru_cache
 
@@ -59,7 +60,8 @@ _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 _PART = r"(?:[A-Z]?[a-z]+(?:[A-Z][a-z]+)*|[A-Z]+)?[0-9]*"
 _IDENTIFIER = re.compile(rf"(?=.*[A-Za-z]{{3}}){_PART}(?:[_./=:-]{_PART})*")
-_SHORTEST = 8
+SHORTEST = 8
+"""Characters; a shorter value would be found in ordinary words."""
 _USUAL = 100  # characters of names that are remembered
 
 
@@ -74,7 +76,7 @@ class Secrecy(IntEnum):
     def hides(self, text: str) -> bool:
         """Return whether a string with such a name is a secret."""
         if self is Secrecy.MAYBE:
-            return len(text) >= _SHORTEST and has_mixed_characters(text) and not is_identifier(text)
+            return len(text) >= SHORTEST and has_mixed_characters(text) and not is_identifier(text)
         return self is Secrecy.SURE and bool(text)
 
 
@@ -127,6 +129,52 @@ def _mask_value(secret: Secrecy, value: object) -> object:
     if isinstance(value, list):
         return [_mask_value(secret, each) for each in value]
     return MASK if isinstance(value, str) and secret.hides(value) else value
+
+
+_ORDINARY_TEXT = re.compile(
+    r"[+-]?[\d.,_]+(?:e[+-]?\d+)?|true|false|enabled|disabled", re.IGNORECASE
+)
+# Names of secrets here, but of ordinary columns in tables.
+_SESSION = re.compile(r"(?:^|_)session(?:_?id)?$|snmp_?community$", re.IGNORECASE)
+_URL = re.compile(r"[a-z][a-z0-9+.-]*://[^@]*", re.IGNORECASE)
+
+
+def known_secrets(environ: Mapping[str, str]) -> frozenset[str]:
+    """Return the values of variables called key, token, password and the like.
+
+    Addresses of webhooks count if a part looks random: whoever has one may write there. Left out
+    are values of less than 8 characters, numbers, switches, existing files and folders, addresses
+    without credentials, values that repeat the variable's name (`POSTGRES_PASSWORD=postgres`), and
+    words if the name does not clearly say that they are secret (`JUPYTER_TOKEN=datascience`): they
+    would be hidden everywhere.
+    """
+    # Names first: reading all values as well takes twice as long.
+    named = [
+        (name, secret)
+        for name in environ
+        if (secret := secrecy(name) or (_SESSION.search(name) and Secrecy.MAYBE))
+    ]
+    secrets = [(name, environ.get(name, "").strip(), secret) for name, secret in named]
+    return frozenset(
+        [
+            value
+            for name, value, secret in secrets
+            if len(value) >= SHORTEST and _is_secret(name, value, secret)
+        ]
+    )
+
+
+def _is_secret(name: str, value: str, secret: Secrecy) -> bool:
+    if secret is Secrecy.MAYBE and (is_identifier(value) or value[0] in "/~"):
+        return False
+    if "webhook" in name.lower() and _URL.fullmatch(value):
+        return any(
+            len(part) >= 2 * SHORTEST and not is_identifier(part) for part in value.split("/")
+        )
+    is_ordinary = (
+        _ORDINARY_TEXT.fullmatch(value) or _URL.fullmatch(value) or value.lower() in name.lower()
+    )
+    return not is_ordinary and not os.path.exists(value)  # noqa: PTH110 - Path.exists raises for long ones
 
 
 Check = Callable[[str], bool]
