@@ -13,20 +13,6 @@ from pathlib import Path
 
 from ipyagent import schema as s
 from ipyagent.json_types import JsonDict
-from ipyagent.schema import (
-    Event,
-    MessageDelta,
-    MessageFinished,
-    MessageStarted,
-    PlanProposed,
-    RetryScheduled,
-    RunFinished,
-    RunStarted,
-    RunState,
-    StepStarted,
-    ToolOutput,
-    now,
-)
 
 Record = JsonDict
 
@@ -123,22 +109,22 @@ class EventLog:
         """True if steps begin with a request to the model: those of plans do not."""
         self._lost = False
 
-    def __call__(self, event: Event, state: RunState) -> None:
+    def __call__(self, event: s.Event, state: s.RunState) -> None:
         """Write the lines of one event."""
         match event:
-            case MessageDelta() | ToolOutput():
+            case s.MessageDelta() | s.ToolOutput():
                 return
-            case RunStarted(run=run) | PlanProposed(run=run):
+            case s.RunStarted(run=run) | s.PlanProposed(run=run):
                 self._header, self._request, self._lost = header(run), None, False
                 self._asks = not run.plan
-            case MessageFinished(finish_reason=reason):
+            case s.MessageFinished(finish_reason=reason):
                 self._end_request("finish_reason", reason)
-            case RetryScheduled(reason=reason):
+            case s.RetryScheduled(reason=reason):
                 self._end_request("error", reason)
-            case RunFinished():
+            case s.RunFinished():
                 self._end_request("error", event.error or event.stop_reason)
         self._write(event.type, record(event))
-        if isinstance(event, StepStarted | MessageStarted) and self._asks and not self._request:
+        if isinstance(event, s.StepStarted | s.MessageStarted) and self._asks and not self._request:
             self._request = event.step, time.monotonic()
             self._write("request.start", {"step": event.step})
 
@@ -152,7 +138,7 @@ class EventLog:
     def _write(self, event: str, fields: Record) -> None:
         if self._lost:
             return
-        line = {"time": now().isoformat(), **self._header, "event": event, **self._mask(fields)}
+        line = {"time": s.now().isoformat(), **self._header, "event": event, **self._mask(fields)}
         try:
             _append(self._path, _encode_line(line))
         except OSError as error:
