@@ -31,6 +31,7 @@ from ipyagent.ui.overview import OverviewBuilder, OverviewContext
 from ipyagent.ui.page_bridge import PageBridge
 from ipyagent.ui.questions import choose
 from ipyagent.wiring import Environment, Services, journal_path, runtime
+from ipyagent.wiring.undo import find_undo
 
 log = logging.getLogger("ipyagent")
 
@@ -238,8 +239,6 @@ class Notebook:
 
         `redo`: put a run there again that was taken back.
         """
-        from ipyagent.wiring.undo import find_undo  # few runs are taken back
-
         with runtime().run_lock.hold_all():  # not beneath a plan in the background
             runs = self.sessions.runs(reference)
             self.environment.undo.sessions.update(self.sessions.list_used())

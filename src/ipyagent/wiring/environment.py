@@ -35,7 +35,7 @@ from ipyagent.tools.tables.sample import GLANCE, MOST_BYTES, NotTableError
 from ipyagent.tools.workspace import Workspace
 from ipyagent.wiring.clients import client_for
 from ipyagent.wiring.toolset import Toolset
-from ipyagent.wiring.undo_history import UndoHistory
+from ipyagent.wiring.undo import UndoHistory
 
 if TYPE_CHECKING:
     from ipyagent.services.mcp.server import Server

@@ -63,6 +63,7 @@ from ipyagent.wiring.toolset import (
     offer_tools,
     wants_small_set,
 )
+from ipyagent.wiring.undo import undo_of_run
 
 
 @dataclass(frozen=True)
@@ -367,8 +368,6 @@ def _load_instructions(config: Config, workspace: Workspace) -> tuple[str, tuple
 
 def _undo_run(run: Run, *, dry_run: bool = False) -> runs.UndoReport:
     """Take back a run of any agent in this process."""
-    from ipyagent.wiring.undo import undo_of_run  # few runs are taken back
-
     undos = [undo_of_run(each, run) for each in runtime().environments]
     found = next((each for each in reversed(undos) if each.records), None)
     if found is None:

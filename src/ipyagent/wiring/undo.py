@@ -1,20 +1,188 @@
-"""Taking back a run or a call: variables, cells and files, first found out and then done."""
+"""Taking back a run or a call: variables, cells and files, first found out and then done.
+
+The calls of this kernel that can be taken back are remembered, within a limit of memory.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+import threading
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import TYPE_CHECKING, Protocol
+from weakref import WeakSet
 
+from ipyagent.agent.session.session import Session
 from ipyagent.errors import AgentError, ConfigError
 from ipyagent.kernel.describe.safe_inspect import one_line
-from ipyagent.kernel.namespace import take_snapshot
+from ipyagent.kernel.namespace import Namespace, take_snapshot
 from ipyagent.phrases import join_some, plural
 from ipyagent.plaintext import spell
-from ipyagent.schema import Run, ToolExecution
+from ipyagent.schema import Event, FileChange, Run, RunState, ToolExecution, ToolFinished
 from ipyagent.schema.runs import UndoReport
 from ipyagent.tools.file_change import Checkpoints
-from ipyagent.wiring.environment import Environment
-from ipyagent.wiring.undo_history import CallRecord
+from ipyagent.tools.notebook_file import CellChange
+from ipyagent.tools.workspace import Workspace
+
+if TYPE_CHECKING:
+    from ipyagent.kernel.variables.checkpoint import VariableCheckpoint
+
+MOST = 500
+"""Calls that are remembered."""
+
+STAYS = "{} stays: {}"
+INSIDE = "{} stays as it is: it was changed inside, as the trial on a copy had shown"
+
+
+@dataclass
+class CallRecord:
+    """The changes of one call, or of an undo of calls."""
+
+    run_id: str
+    call_id: str
+    variables: VariableCheckpoint | None = None
+    cells: tuple[CellChange, ...] = ()
+    files: tuple[FileChange, ...] = ()
+    """Files that an undo changed; those of a call are in its result."""
+    lasting: tuple[str, ...] = ()
+    """What may have changed, and cannot be taken back."""
+    is_undone: bool = False
+    undoes: tuple[CallRecord, ...] = ()
+    """The calls that this undo took back."""
+
+    def mark(self, *, is_undone: bool) -> None:
+        """Note whether it is taken back; what an undo took back is there again if it is."""
+        self.is_undone = is_undone
+        for each in self.undoes:
+            each.mark(is_undone=not is_undone)
+
+    def calls(self) -> Iterator[CallRecord]:
+        """Yield the calls that it stands for: itself, or what it took back."""
+        if not self.undoes:
+            yield self
+        for each in self.undoes:
+            yield from each.calls()
+
+    def size(self, live: Collection[int]) -> int:
+        """Return the bytes that it keeps; `live` are the ids of the variables' values."""
+        return self.variables.size(live) if self.variables else 0
+
+
+@dataclass
+class UndoHistory:
+    """The records of the calls that changed variables or cells, oldest first."""
+
+    namespace: Namespace
+    records: list[CallRecord] = field(default_factory=list)
+    sessions: WeakSet[Session] = field(default_factory=WeakSet)
+    """The sessions whose runs say what of them was taken back."""
+    show: Callable[[Run], object] = lambda run: None
+    """Shows a run again that says so."""
+    _undos: int = 0
+    _lock: threading.RLock = field(default_factory=threading.RLock, repr=False)
+
+    def listen(self, event: Event, state: RunState) -> None:
+        """Record what a finished call changed."""
+        if not isinstance(event, ToolFinished) or event.execution.result is None:
+            return
+        undo, lasting = event.execution.result.undo, tuple(_list_lasting(event.execution))
+        record = CallRecord(state.run.id, event.execution.call.id, lasting=lasting)
+        if isinstance(undo, CellChange):
+            record.cells = (undo,)
+        elif undo is not None:
+            from ipyagent.kernel.variables.checkpoint import VariableCheckpoint  # loaded by now
+
+            record.variables = undo if isinstance(undo, VariableCheckpoint) else None
+        if lasting or record.cells or record.variables:
+            self.add(record)
+
+    def add(self, record: CallRecord) -> None:
+        """Add a record; the oldest ones free their memory if there is too much."""
+        with self._lock:
+            self.records = [*self.records, record][-MOST:]
+            self._make_room()
+
+    def add_undo(self, record: CallRecord) -> str:
+        """Add an undo under a new name; return the name."""
+        with self._lock:
+            self._undos += 1
+            record.run_id = record.call_id = f"u{self._undos}"
+            for each in record.undoes:
+                each.mark(is_undone=True)
+            self.add(record)
+        return record.run_id
+
+    def note(self, records: Iterable[CallRecord], stays: Iterable[str]) -> None:
+        """Let the runs of these calls say, for good, which of them are taken back."""
+        changed: dict[str, dict[str, CallRecord]] = {}
+        for each in chain.from_iterable(record.calls() for record in records):
+            changed.setdefault(each.run_id, {})[each.call_id] = each
+        for run_id, calls in changed.items():
+            session = next((each for each in self.sessions if run_id in each.runs.ids), None)
+            if session is None or (run := session.runs.get(run_id)) is None:
+                continue
+            others = (each for each in run.taken_back if each not in calls)
+            now = [*others, *(name for name, each in calls.items() if each.is_undone)]
+            self.show(session.note_undo(run, now, stays if now else ()))
+
+    def find_redo(self, run_id: str) -> CallRecord | None:
+        """Return the newest undo of a run that is not taken back itself."""
+        return next(
+            (
+                each
+                for each in reversed(self.records)
+                if not each.is_undone and any(call.run_id == run_id for call in each.undoes)
+            ),
+            None,
+        )
+
+    def find(self, run_id: str, call_id: str) -> CallRecord | None:
+        """Return the record of a call, or of an undo; None if it changed only files."""
+        found = (each for each in self.records if (each.run_id, each.call_id) == (run_id, call_id))
+        return next(found, None)
+
+    def size_of(self, records: Iterable[CallRecord]) -> int:
+        """Return how many bytes these records keep in memory."""
+        live = self._live_ids()
+        return sum(each.size(live) for each in records)
+
+    def _live_ids(self) -> set[int]:
+        """Return the ids of the variables' values; none if a thread of the user's changes them."""
+        with suppress(RuntimeError):
+            return set(map(id, self.namespace.variables().values()))
+        return set()
+
+    def _make_room(self) -> None:
+        from ipyagent.kernel.variables.snapshot import default_memory  # it is loaded by now
+
+        limit = self.namespace.undo_memory
+        limit = default_memory() if limit is None else limit
+        live = self._live_ids()
+        kept = [each.variables for each in self.records if each.variables]
+        for each in kept:
+            each.forget_dead()
+        sizes = [each.size(live) for each in kept]
+        total = sum(sizes)
+        for each, size in zip(kept, sizes, strict=True):
+            if not limit or (total > limit and size):
+                each.drop()
+                total -= size
+
+
+def _list_lasting(call: ToolExecution) -> Iterator[str]:
+    """Yield what a call may have changed that cannot be taken back.
+
+    Some of it only its rehearsal has seen.
+    """
+    if call.result is None or call.started_at is None:
+        return
+    yield from (STAYS.format(one_line(each.name), each.kept) for each in call.result.lasting)
+    known = {each.name for each in call.result.variables}
+    for each in call.rehearsal.variables if call.rehearsal else ():
+        if each.change == "changed" and not each.summary and each.name not in known:
+            yield INSIDE.format(one_line(each.name))
+
 
 NAMED = 50
 """The most things taken back that are named."""
@@ -25,11 +193,29 @@ OLDER = "nothing of {} can be taken back; `%agent undo {}` takes back an older r
 FORGOTTEN = "what variables held before {} is no longer kept: it took too much memory"
 
 
+class UndoPlace(Protocol):
+    """The environment in which the calls were made."""
+
+    workspace: Workspace
+    namespace: Namespace
+    remarks: list[str]
+
+    @property
+    def undo(self) -> UndoHistory:
+        """The calls that can be taken back."""
+
+    def check_cell(self, change: CellChange) -> None:
+        """Raise AgentError if a change of a cell cannot be taken back."""
+
+    def revert_cell(self, change: CellChange) -> CellChange:
+        """Take back a change of a cell; return the change that this was. Raises AgentError."""
+
+
 @dataclass
 class Undo:
     """The undo of a run, of a call of it, or of an earlier undo. `title` names it."""
 
-    environment: Environment
+    environment: UndoPlace
     title: str
     subject: str
     """The same in words for the model."""
@@ -110,14 +296,14 @@ class Undo:
         self.environment.remarks.append(f"The user took back {self.subject}: {what} as before it.")
 
 
-def undo_of_run(environment: Environment, run: Run) -> Undo:
+def undo_of_run(environment: UndoPlace, run: Run) -> Undo:
     """Return the undo of a run."""
     subject = f"what you did for “{one_line(run.prompt, 60)}”"
     return _undo_of_calls(environment, run, run.executions, f"run {run.id}", subject)
 
 
 def _undo_of_calls(
-    environment: Environment, run: Run, calls: Iterable[ToolExecution], title: str, subject: str
+    environment: UndoPlace, run: Run, calls: Iterable[ToolExecution], title: str, subject: str
 ) -> Undo:
     records = []
     for each in calls:
@@ -132,7 +318,7 @@ def _undo_of_calls(
 
 
 def find_undo(
-    environment: Environment, runs: Iterable[Run], reference: str, *, redo: bool = False
+    environment: UndoPlace, runs: Iterable[Run], reference: str, *, redo: bool = False
 ) -> Undo:
     """Return the undo of the run, call or undo with that id; "": of the newest run that can be.
 
@@ -163,7 +349,7 @@ def find_undo(
     return found
 
 
-def _find_all(environment: Environment, runs: Iterable[Run], reference: str) -> Iterator[Undo]:
+def _find_all(environment: UndoPlace, runs: Iterable[Run], reference: str) -> Iterator[Undo]:
     others = []
     for run in runs:
         others.append(run)
@@ -176,7 +362,7 @@ def _find_all(environment: Environment, runs: Iterable[Run], reference: str) -> 
                 yield _undo_of_calls(environment, run, [call], title, subject)
 
 
-def describe_undo(environment: Environment, run: Run) -> str:
+def describe_undo(environment: UndoPlace, run: Run) -> str:
     """Return what can still be taken back of a run, and what that holds; "" if nothing."""
     undo = undo_of_run(environment, run)
     if not undo.records:
