@@ -62,7 +62,7 @@ def _read_image(data: bytes | str) -> ImageContent | None:
             with Image.open(io.BytesIO(data), formats=_READ) as image:
                 kind = _SENT.get(image.format or "")
                 if kind is None or max(image.size) > LONG_SIDE:
-                    return _encode_image(_scale_down(image), kind or "image/png")
+                    return _scale_down(image, kind or "image/png")
                 return _content(data, kind, image.size)
     except (
         OSError, ValueError, SyntaxError, binascii.Error,
@@ -71,16 +71,11 @@ def _read_image(data: bytes | str) -> ImageContent | None:
         return None
 
 
-def _scale_down(image: Image.Image) -> Image.Image:
-    small = image.copy()
+def _scale_down(image: Image.Image, media_type: str) -> ImageContent:
+    small, buffer = image.copy(), io.BytesIO()
     small.thumbnail((LONG_SIDE, LONG_SIDE))
-    return small
-
-
-def _encode_image(image: Image.Image, media_type: str) -> ImageContent:
-    buffer = io.BytesIO()
-    image.save(buffer, media_type.removeprefix("image/").upper())
-    return _content(buffer.getvalue(), media_type, image.size)
+    small.save(buffer, media_type.removeprefix("image/").upper())
+    return _content(buffer.getvalue(), media_type, small.size)
 
 
 def _content(raw: bytes, media_type: str, size: tuple[int, int]) -> ImageContent:
@@ -88,7 +83,7 @@ def _content(raw: bytes, media_type: str, size: tuple[int, int]) -> ImageContent
     return ImageContent(media_type=media_type, data=encoded, width=size[0], height=size[1])
 
 
-def open_figures() -> dict[int, object]:
+def open_figures() -> dict[int, Any]:
     """Return the open matplotlib figures by number, if nothing else shows and closes them."""
     pyplot = sys.modules.get("matplotlib.pyplot")
     if pyplot is None or "inline" in str(pyplot.get_backend()):
@@ -102,16 +97,12 @@ def take_figures(before: dict[int, object]) -> list[bytes]:
     taken = []
     for number, figure in open_figures().items():
         if before.get(number) is not figure:
+            buffer = io.BytesIO()
             with contextlib.suppress(Exception):  # a broken figure fails only when it is drawn
-                taken.append(_render_figure(figure))
+                figure.savefig(buffer, format="png", bbox_inches="tight")
+                taken.append(buffer.getvalue())
             sys.modules["matplotlib.pyplot"].close(figure)
     return taken
-
-
-def _render_figure(figure: Any) -> bytes:
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", bbox_inches="tight")
-    return buffer.getvalue()
 
 
 _KINDS = {

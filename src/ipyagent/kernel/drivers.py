@@ -238,7 +238,8 @@ class _Drive(Generic[T]):
         moment = time.monotonic()
         if self.requested_at is None or self.deadline is None:
             self.requested_at, self.deadline = moment, moment + GRACE
-            self._call_in_engine(self._remind_later)
+            with contextlib.suppress(RuntimeError):  # its loop is closed
+                self.task.engine.loop.call_soon_threadsafe(self._remind_later)
         elif moment > self.requested_at + DOUBLE_CLICK:
             # The user asked again, and will not wait for the run to close its calls.
             self.grace = SHORT_GRACE
@@ -249,10 +250,6 @@ class _Drive(Generic[T]):
     def _make_up(self) -> None:
         if not self.ended:
             self.interrupt.make_up()
-
-    def _call_in_engine(self, job: Callable[[], object]) -> None:
-        with contextlib.suppress(RuntimeError):  # its loop is closed
-            self.task.engine.loop.call_soon_threadsafe(job)
 
     def _remind_later(self) -> None:
         self.task.engine.loop.call_later(REMINDER, self._remind)

@@ -140,7 +140,7 @@ class Interrupt:
 
     def __init__(self, main: MainThread) -> None:
         self.main = main
-        self.on_stop: Callable[[], object] = _nothing
+        self.on_stop: Callable[[], object] = lambda: None
         self.requests = 0
         self.raises = False
         """True if KeyboardInterrupt may be raised wherever the main thread is."""
@@ -300,7 +300,3 @@ _signals = _Signals()
 def _with_nested(interrupt: Interrupt) -> list[Interrupt]:
     """Return an interrupt, and those of the runs that its jobs have started."""
     return [interrupt, *(each for each in _signals.active if each.main.is_within(interrupt.main))]
-
-
-def _nothing() -> None:
-    pass

@@ -161,7 +161,10 @@ class Pages:
         get_comm_manager().register_target(TARGET, self._connect)
         self._known = create_comm(target_name=OUT, primary=False)
         get_comm_manager().register_comm(self._known)
-        _announce(kernel)
+        # Front ends without the extension ignore it; a comm would be an error.
+        content = {"data": {}, "metadata": {}, "transient": {"display_id": LOADED}}
+        parent = kernel.get_parent()
+        kernel.session.send(kernel.iopub_socket, "update_display_data", content, parent=parent)
 
     def close(self) -> None:
         """Disconnect all pages."""
@@ -195,7 +198,9 @@ class Pages:
             self._pages[name] = page
         comm.on_msg(lambda message: self._on_message(page, message["content"]["data"]))
         comm.on_close(lambda _: self._drop(page))
-        self._clear_up(page)
+        subshells, self._left_subshells = self._left_subshells, []
+        if subshells:  # a live page ends those of pages that left
+            page.send({"type": "left", "subshells": subshells})
         self._handler(page, {"type": "hello"})
 
     def _look_after(self, others: list[Page], name: str) -> None:
@@ -233,19 +238,6 @@ class Pages:
         if page.subshell is not None:
             self._left_subshells.append(page.subshell)
             page.subshell = None
-
-    def _clear_up(self, page: Page) -> None:
-        """Have a live page end the subshells of those that left."""
-        subshells, self._left_subshells = self._left_subshells, []
-        if subshells:
-            page.send({"type": "left", "subshells": subshells})
-
-
-def _announce(kernel: Kernel) -> None:
-    """Announce ipyagent. Front ends without the extension ignore it; a comm would be an error."""
-    content = {"data": {}, "metadata": {}, "transient": {"display_id": LOADED}}
-    parent = kernel.get_parent()
-    kernel.session.send(kernel.iopub_socket, "update_display_data", content, parent=parent)
 
 
 def _end(comm: Comm) -> None:

@@ -235,10 +235,11 @@ def load(path: Path) -> LoadedGraph:
         graph.add(node)
     if unknown:
         _warn(f"{path} has keys that this version does not know: {', '.join(sorted(unknown))}")
-    if strange := [f"{node.id} ({_kind(node)})" for node in graph if _is_strange(node)]:
+    strange = (node for node in graph if isinstance(node.data, OpaqueData))
+    if kinds := [f"{n.id} ({_kind(n)})" for n in strange if _kind(n) != EMPTY]:
         _warn(
             f"{path} has nodes of kinds that this version does not know: "
-            f"{join_some(strange, MOST)}. They are not sent to models"
+            f"{join_some(kinds, MOST)}. They are not sent to models"
         )
     heads = content.get("head_ids")
     known = tuple(head for head in heads if head in shapes) if isinstance(heads, list) else ()
@@ -353,10 +354,6 @@ def _is_graph(path: Path) -> bool:
 
 def _warn(problem: str) -> None:
     warnings.warn(f"{problem}. They are kept as they are when it is saved again.", stacklevel=3)
-
-
-def _is_strange(node: Node) -> bool:
-    return isinstance(node.data, OpaqueData) and _kind(node) != EMPTY
 
 
 def _kind(node: Node) -> str:

@@ -302,19 +302,15 @@ class Writer:
 
     def _store(self, batch: Batch) -> None:
         for row in batch.rows:
-            if row.run_id not in self._refused:
-                self._store_row(row)
+            if row.run_id not in self._refused and (why := store(self.connection, row)):
+                # A retry would fail again, and block the rest.
+                self._refused.add(row.run_id)
+                self._lost = failure(self.path, why, "Ask again")
         for run_id, (_, message) in batch.messages.items():
             self.connection.execute(
                 "INSERT OR REPLACE INTO replies (run_id, step, text) VALUES (?, ?, ?)",
                 (run_id, message.step, message.join("text")),
             )
-
-    def _store_row(self, row: QueuedEvent) -> None:
-        if why := store(self.connection, row):
-            # A retry would fail again, and block the rest.
-            self._refused.add(row.run_id)
-            self._lost = failure(self.path, why, "Ask again")
 
 
 def store(db: sqlite3.Connection, row: QueuedEvent) -> str | None:
