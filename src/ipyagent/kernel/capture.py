@@ -18,13 +18,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ipyagent.json_types import JsonDict
-from ipyagent.kernel.displays import (
-    PageBundle,
-    improve_bundle,
-    is_of_library,
-    page_kind,
-    without_markup,
-)
+from ipyagent.kernel import displays
 from ipyagent.kernel.outputs import Outputs, TableBundle
 from ipyagent.kernel.recording import Recording
 from ipyagent.kernel.shell import CellResult, DisplayPublisher, Shell, Surface, Variables, detect
@@ -156,7 +150,7 @@ class _Cell(Recording):
         finally:
             self.outputs.publish(self.show_page)
 
-    def show_page(self, bundle: PageBundle) -> None:
+    def show_page(self, bundle: displays.PageBundle) -> None:
         """Show the page a bundle beside the card."""
         transient = {"display_id": bundle.display_id} if bundle.display_id else {}
         self._show(bundle.data, bundle.metadata, transient=transient)
@@ -205,10 +199,10 @@ class _Cell(Recording):
             bundle, metadata = past(value, *args, **kwargs)
             if not bundle or not self.mine():
                 return bundle, metadata
-            if is_of_library(type(value)):
-                bundle = improve_bundle(bundle, value, past)
+            if displays.is_of_library(type(value)):
+                bundle = displays.improve_bundle(bundle, value, past)
             else:
-                bundle = without_markup(bundle)
+                bundle = displays.without_markup(bundle)
             table = table_in(value)
             return (bundle if table is None else TableBundle(bundle, table)), metadata
 
@@ -257,7 +251,7 @@ class _Publisher:
             self._past.publish(data, metadata, **how)
         elif not how.get("update"):
             outputs.show(data, shown_as, metadata)
-            if page_kind(data) == "widget":
+            if displays.page_kind(data) == "widget":
                 outputs.publish(self._recording.show_page, only_widgets=True)
         elif not outputs.update(data, shown_as, metadata):
             self._past.publish(data, metadata, **how)

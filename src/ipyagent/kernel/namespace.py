@@ -16,14 +16,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from ipyagent.json_types import JsonDict, JsonMapping
-from ipyagent.kernel.capture import (
-    loop_is_running,
-    needs_await,
-    run,
-    run_async,
-    run_plain,
-    runs_as_written,
-)
+from ipyagent.kernel import capture
 from ipyagent.kernel.describe import describe, is_table
 from ipyagent.kernel.describe.objects import module_title
 from ipyagent.kernel.describe.safe_inspect import ancestors, one_line
@@ -124,10 +117,10 @@ class ShellNamespace(Namespace):
 
     def run(self, code: str, outputs: Outputs | None = None) -> ToolResult | Awaitable[ToolResult]:
         """Run `code` as a cell that leaves no trace in history, `_` or `Out`."""
-        if loop_is_running() and needs_await(self.shell, code):
+        if capture.loop_is_running() and capture.needs_await(self.shell, code):
             return self._run_async(code, outputs)
         before = take_snapshot(self, code)
-        return before.annotate(run(self.shell, code, outputs), self.variables())
+        return before.annotate(capture.run(self.shell, code, outputs), self.variables())
 
     def bindings(self) -> Variables:
         """Return the shell's dictionary."""
@@ -139,7 +132,7 @@ class ShellNamespace(Namespace):
 
     def runs_as_written(self, code: str) -> bool:
         """Return whether neither magics nor transformers make other code of it."""
-        return runs_as_written(self.shell, code)
+        return capture.runs_as_written(self.shell, code)
 
     def as_python(self, code: str) -> str:
         """Return the code with calls in the place of magics; as it is if it is no cell."""
@@ -149,7 +142,7 @@ class ShellNamespace(Namespace):
 
     async def _run_async(self, code: str, outputs: Outputs | None) -> ToolResult:
         before = take_snapshot(self, code)
-        return before.annotate(await run_async(self.shell, code, outputs), self.variables())
+        return before.annotate(await capture.run_async(self.shell, code, outputs), self.variables())
 
 
 class PlainNamespace(Namespace):
@@ -172,7 +165,7 @@ class PlainNamespace(Namespace):
     def run(self, code: str, outputs: Outputs | None = None) -> ToolResult:
         """Run `code` as Python."""
         before = take_snapshot(self, code)
-        return before.annotate(run_plain(self._variables, code, outputs), self.variables())
+        return before.annotate(capture.run_plain(self._variables, code, outputs), self.variables())
 
     def bindings(self) -> Variables:
         """Return the dictionary itself."""

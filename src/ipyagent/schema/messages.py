@@ -31,17 +31,7 @@ from pydantic import (
     model_validator,
 )
 
-from ipyagent.compat import (
-    ARGUMENTS,
-    convert_blocks,
-    convert_call,
-    convert_image,
-    convert_message,
-    convert_response,
-    convert_thinking,
-    convert_usage,
-    holds_image,
-)
+from ipyagent import compat
 from ipyagent.json_types import JsonDict, as_json, well_formed
 
 
@@ -180,7 +170,7 @@ class ImageContent(ForeignModel):
     width: Count | None = None
     height: Count | None = None
 
-    _convert = convert_image
+    _convert = compat.convert_image
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
         """Show the image in a notebook; only bitmaps, since other types can hold code."""
@@ -211,7 +201,7 @@ class ThinkingContent(ForeignModel):
     encrypted_content: OrEmpty = Field(default="", repr=False)
     summary: tuple[JsonObject, ...] = ()
 
-    _convert = convert_thinking
+    _convert = compat.convert_thinking
 
     def to_anthropic(self) -> JsonDict:
         """Anthropic's thinking block; of another provider's reasoning only the readable text."""
@@ -232,13 +222,13 @@ class ToolCall(ForeignModel):
     name: str = Field(min_length=1, validation_alias=AliasChoices("name", "tool_name"))
     arguments: JsonObject = Field(
         default_factory=dict,
-        validation_alias=AliasChoices(*ARGUMENTS),
+        validation_alias=AliasChoices(*compat.ARGUMENTS),
     )
     parse_error: Text | None = None
     item_id: str | None = None
     thought_signature: str | None = Field(default=None, repr=False)
 
-    _convert = convert_call
+    _convert = compat.convert_call
 
     def to_openai(self) -> JsonDict:
         """OpenAI's tool call; the arguments are JSON text."""
@@ -283,7 +273,7 @@ def _tag(block: Any) -> str:
         return "opaque"
     raw = isinstance(block, Mapping)
     kind = block.get("type") if raw else getattr(block, "type", None)
-    if raw and kind in ("image", "image_url") and not holds_image(block):
+    if raw and kind in ("image", "image_url") and not compat.holds_image(block):
         return "opaque"  # an image elsewhere: nothing is fetched
     return _KINDS.get(kind, "opaque") if isinstance(kind, str) else "opaque"
 
@@ -303,7 +293,7 @@ class ToolResultContent(Model):
     tool_use_id: str = Field(
         min_length=1, validation_alias=AliasChoices("tool_use_id", "tool_call_id")
     )
-    content: Annotated[tuple[ResultBlock, ...], BeforeValidator(convert_blocks)] = ()
+    content: Annotated[tuple[ResultBlock, ...], BeforeValidator(compat.convert_blocks)] = ()
     is_error: Flag = False
 
     @property
@@ -357,7 +347,7 @@ class TokenUsage(ForeignModel):
     cache_read_tokens: Count = 0
     cache_creation_tokens: Count = 0
 
-    _convert = convert_usage
+    _convert = compat.convert_usage
 
     @property
     def total_tokens(self) -> int:
@@ -423,7 +413,7 @@ class Message(ForeignModel):
     )
     maker: Text | None = None
 
-    _convert = convert_message
+    _convert = compat.convert_message
 
     @classmethod
     def of(cls, role: Role, text: str, *, synthetic: bool = False) -> Message:
@@ -551,7 +541,7 @@ class LLMResponse(ForeignModel):
     id: str = ""
     cost_usd: Amount | None = None
 
-    _convert = convert_response
+    _convert = compat.convert_response
 
     @property
     def content(self) -> str | None:

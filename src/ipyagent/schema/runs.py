@@ -22,13 +22,7 @@ from pydantic import (
     model_validator,
 )
 
-from ipyagent.compat import (
-    convert_plan_step,
-    convert_run,
-    convert_session,
-    convert_step,
-    require_list,
-)
+from ipyagent import compat
 from ipyagent.errors import RunFailedError
 from ipyagent.json_types import JsonDict
 from ipyagent.schema.messages import (
@@ -147,7 +141,7 @@ class PlanStep(ForeignModel):
     call: ToolCall
     note: Text = ""
 
-    _convert = convert_plan_step
+    _convert = compat.convert_plan_step
 
 
 class UserText(Model):
@@ -171,7 +165,7 @@ def _with_reply(*, llm_response: object, timestamp: object = None, **data: objec
 
 
 def _step_data(data: JsonDict) -> object:
-    return convert_step(_with_reply(**data) if "llm_response" in data else data)
+    return compat.convert_step(_with_reply(**data) if "llm_response" in data else data)
 
 
 class Step(ForeignModel):
@@ -205,7 +199,7 @@ def find_todos(step: Step) -> tuple[Todo, ...] | None:
 
 def _with_answer(*, final_output: object, steps: object = (), **data: object) -> JsonDict:
     """Return a run with a separate answer: if no step gave it, a closing step does."""
-    done = [Step.model_validate(each) for each in require_list(steps, "steps")]
+    done = [Step.model_validate(each) for each in compat.require_list(steps, "steps")]
     texts = [step.message.text for step in done if step.message]
     if final_output and final_output not in texts:
         message = {"role": Role.ASSISTANT, "content": final_output}
@@ -232,7 +226,7 @@ def _seconds(start: object, steps: Iterable[Step]) -> float | None:
 
 
 def _run_data(data: JsonDict) -> object:
-    data = convert_run(data)
+    data = compat.convert_run(data)
     return _with_answer(**data) if "final_output" in data else data
 
 
@@ -509,7 +503,7 @@ class Session(Model):
     @model_validator(mode="wrap")
     @classmethod
     def _accept(cls, data: object, handler: ModelWrapValidatorHandler[Self]) -> Self:
-        data = convert_session(dict(data)) if isinstance(data, Mapping) else data
+        data = compat.convert_session(dict(data)) if isinstance(data, Mapping) else data
         if not isinstance(data, Mapping) or "message_count" not in data:
             return handler(data)
         count = TypeAdapter(Count).validate_python(data["message_count"])

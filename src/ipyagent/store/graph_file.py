@@ -21,23 +21,12 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
+from ipyagent import schema
 from ipyagent.atomic_files import replace_file
 from ipyagent.compat import block_text, convert_blocks
 from ipyagent.errors import SessionError
 from ipyagent.json_types import JsonDict, as_json, object_of
 from ipyagent.phrases import join_some
-from ipyagent.schema import (
-    MAX_TYPED,
-    Graph,
-    Message,
-    Node,
-    NodeData,
-    OpaqueData,
-    Role,
-    Run,
-    Stop,
-    ToolExecution,
-)
 from ipyagent.schema.state import RUN_MIME, fill_from_html
 from ipyagent.store.runs import describe_error, load_tolerant
 
@@ -50,10 +39,10 @@ AS_LOADED = "ipyagent:as_loaded"
 EMPTY = "empty_message"
 """The type of data of an empty message."""
 
-_NODE = TypeAdapter(Node)
+_NODE = TypeAdapter(schema.Node)
 
 
-def shape_of(node: Node) -> JsonDict:
+def shape_of(node: schema.Node) -> JsonDict:
     """Return the node as JSON types."""
     as_loaded = node.metadata.get(AS_LOADED)
     if isinstance(as_loaded, dict):
@@ -67,7 +56,7 @@ def shape_of(node: Node) -> JsonDict:
     }
 
 
-def node_of(shape: JsonDict) -> tuple[Node, list[str]]:
+def node_of(shape: JsonDict) -> tuple[schema.Node, list[str]]:
     """Return the node, and its unknown keys; raises ValueError.
 
     They are kept in its metadata, for the next time that it is saved.
@@ -81,20 +70,20 @@ def node_of(shape: JsonDict) -> tuple[Node, list[str]]:
     return node, unknown
 
 
-def _shape(data: NodeData) -> JsonDict:
+def _shape(data: schema.NodeData) -> JsonDict:
     match data:
-        case Message(role=Role.SYSTEM):
+        case schema.Message(role=schema.Role.SYSTEM):
             return {"type": "system_prompt", "content": data.text, OWN: data.to_dict()}
-        case Message():
+        case schema.Message():
             shape = data.to_dict()
             return shape | {"content": [_block_shape(block) for block in shape["content"]]}
-        case OpaqueData():
+        case schema.OpaqueData():
             content = data.to_dict()
             message = content.get("message") if content.get("type") == EMPTY else None
             return message if isinstance(message, dict) else content
-        case ToolExecution():
+        case schema.ToolExecution():
             return _execution_shape(data)
-        case Stop():
+        case schema.Stop():
             reason = data.finish_reason or data.reason or "unknown"
             usage = data.usage.to_anthropic()
             return {
@@ -118,7 +107,7 @@ def _block_shape(block: JsonDict) -> JsonDict:
     return block
 
 
-def _execution_shape(execution: ToolExecution) -> JsonDict:
+def _execution_shape(execution: schema.ToolExecution) -> JsonDict:
     """Return the execution; text and images of its result stand outside of our record, once."""
     own = execution.to_dict()
     result = own["result"] or {}
@@ -165,7 +154,10 @@ def _message(data: JsonDict, shape: JsonDict) -> JsonDict:
         return {"type": EMPTY, "message": data}
     if "timestamp" in shape:
         data = {"timestamp": shape["timestamp"]} | data
-    if sum(len(text or "") for text in texts) > MAX_TYPED and data["role"] == Role.USER:
+    if (
+        sum(len(text or "") for text in texts) > schema.MAX_TYPED
+        and data["role"] == schema.Role.USER
+    ):
         data = {"synthetic": True} | data
     return data
 
@@ -174,7 +166,7 @@ MOST = 5
 """Nodes that a warning names."""
 
 _KNOWN = {"session_id", "created_at", "metadata", "head_ids", "nodes"}
-_RUN = TypeAdapter(Run)
+_RUN = TypeAdapter(schema.Run)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -193,10 +185,10 @@ class GraphFacts:
 class LoadedGraph(GraphFacts):
     """The content of a file."""
 
-    graph: Graph
+    graph: schema.Graph
 
 
-def save(path: Path, graph: Graph, facts: GraphFacts | None = None) -> None:
+def save(path: Path, graph: schema.Graph, facts: GraphFacts | None = None) -> None:
     """Write a graph; `heads` default to its leaves, the time to now. Raises SessionError.
 
     The file appears as a whole or not at all, and replaces only another saved graph.
@@ -228,14 +220,14 @@ def load(path: Path) -> LoadedGraph:
     shapes = content.get("nodes")
     if not isinstance(shapes, dict) or not all(isinstance(s, dict) for s in shapes.values()):
         raise SessionError(f"{path} is not a saved session: it has no object `nodes`")
-    graph, unknown = Graph(), {*content} - _KNOWN
+    graph, unknown = schema.Graph(), {*content} - _KNOWN
     for name in _parents_first(path, {name: _parents(path, name, s) for name, s in shapes.items()}):
         node, dropped = _node(path, name, shapes[name])
         unknown.update(dropped)
         graph.add(node)
     if unknown:
         _warn(f"{path} has keys that this version does not know: {', '.join(sorted(unknown))}")
-    strange = (node for node in graph if isinstance(node.data, OpaqueData))
+    strange = (node for node in graph if isinstance(node.data, schema.OpaqueData))
     if kinds := [f"{n.id} ({_kind(n)})" for n in strange if _kind(n) != EMPTY]:
         _warn(
             f"{path} has nodes of kinds that this version does not know: "
@@ -254,12 +246,12 @@ def load(path: Path) -> LoadedGraph:
     )
 
 
-def runs_in_notebook(path: Path) -> list[Run]:
+def runs_in_notebook(path: Path) -> list[schema.Run]:
     """Return the runs in a notebook's outputs, in the order of its cells; raises SessionError."""
     cells = _json(path).get("cells")
     if not isinstance(cells, list):
         raise SessionError(f"{path} is not a notebook: it has no list `cells`")
-    runs: dict[str, Run] = {}
+    runs: dict[str, schema.Run] = {}
     unknown: set[str] = set()
     for number, cell in enumerate(cells, start=1):
         for data in _runs_in(cell):
@@ -292,7 +284,7 @@ def _runs_in(cell: object) -> list[object]:
     return [bundle[RUN_MIME] for bundle in saved]
 
 
-def _node(path: Path, name: str, shape: JsonDict) -> tuple[Node, list[str]]:
+def _node(path: Path, name: str, shape: JsonDict) -> tuple[schema.Node, list[str]]:
     try:
         node, dropped = node_of({"id": name} | shape)
     except (ValueError, TypeError) as error:
@@ -356,7 +348,7 @@ def _warn(problem: str) -> None:
     warnings.warn(f"{problem}. They are kept as they are when it is saved again.", stacklevel=3)
 
 
-def _kind(node: Node) -> str:
+def _kind(node: schema.Node) -> str:
     return str(getattr(node.data, "type", None) or "without a type")
 
 

@@ -22,31 +22,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
+from ipyagent import schema
 from ipyagent.errors import SessionError
-from ipyagent.schema import (
-    Event,
-    Message,
-    MessageFinished,
-    Node,
-    OpenMessage,
-    Role,
-    Run,
-    RunFinished,
-    RunStarted,
-    RunStatus,
-    Session,
-    Step,
-    StepFinished,
-    StopReason,
-    ToolCall,
-    ToolExecution,
-    ToolFinished,
-    ToolResult,
-    ToolStarted,
-    ToolStatus,
-    fold,
-    now,
-)
 from ipyagent.store import database, runs
 from ipyagent.store.database import APPLICATION, MIGRATIONS, SessionLocks, connect, transaction
 from ipyagent.store.runs import Decoder, Encoder, Record
@@ -56,26 +33,26 @@ KERNEL_GONE = "the kernel ended during the run; its work until then is kept"
 
 
 def closing_events(
-    run: Run | None, planned: Run | None, history: list[Record], text: str
-) -> list[Event]:
+    run: schema.Run | None, planned: schema.Run | None, history: list[Record], text: str
+) -> list[schema.Event]:
     """Return the events that end a run.
 
     `run` is the fold of its `history`, `planned` what was approved but had not begun, `text` the
     partial reply when it was cut off.
     """
-    events: list[Event] = []
+    events: list[schema.Event] = []
     if run is None:
         if planned is None:
             return []
-        run = planned.model_copy(update={"status": RunStatus.RUNNING})
-        events.append(RunStarted(run=run))
+        run = planned.model_copy(update={"status": schema.RunStatus.RUNNING})
+        events.append(schema.RunStarted(run=run))
     if history and _is_open(history):
         events += _step_end(run.steps[-1], text)
     seconds = (history[-1].at - run.started_at).total_seconds() if history else 0.0
     events.append(
-        RunFinished(
-            status=RunStatus.ERROR,
-            stop_reason=StopReason.ERROR,
+        schema.RunFinished(
+            status=schema.RunStatus.ERROR,
+            stop_reason=schema.StopReason.ERROR,
             error=KERNEL_GONE,
             duration=max(seconds, 0.0),
         )
@@ -89,31 +66,31 @@ def _is_open(history: list[Record]) -> bool:
     return bool(last) and last[-1] == "step_started"
 
 
-def _step_end(step: Step, text: str) -> Iterator[Event]:
+def _step_end(step: schema.Step, text: str) -> Iterator[schema.Event]:
     if step.message is None and text.strip():
-        message = Message.of(Role.ASSISTANT, text)
-        yield MessageFinished(step=step.number, message=message)
+        message = schema.Message.of(schema.Role.ASSISTANT, text)
+        yield schema.MessageFinished(step=step.number, message=message)
     known = {execution.call.id: execution for execution in step.executions}
     for call in step.message.tool_calls if step.message else ():
         execution = known.get(call.id)
         if execution is None:
-            execution = ToolExecution(call=call)
-            yield ToolStarted(step=step.number, execution=execution)
+            execution = schema.ToolExecution(call=call)
+            yield schema.ToolStarted(step=step.number, execution=execution)
         if execution.result is None:
-            yield ToolFinished(step=step.number, execution=_close_execution(execution))
-    yield StepFinished(step=step.number)
+            yield schema.ToolFinished(step=step.number, execution=_close_execution(execution))
+    yield schema.StepFinished(step=step.number)
 
 
-def _close_execution(execution: ToolExecution) -> ToolExecution:
+def _close_execution(execution: schema.ToolExecution) -> schema.ToolExecution:
     call = execution.call
-    has_begun = execution.status is ToolStatus.RUNNING
-    status = ToolStatus.UNKNOWN if has_begun else ToolStatus.CANCELLED
+    has_begun = execution.status is schema.ToolStatus.RUNNING
+    status = schema.ToolStatus.UNKNOWN if has_begun else schema.ToolStatus.CANCELLED
     not_run = f"{call.name} was not run: the kernel ended before it began."
     why = _unknown(call) if has_begun else not_run
-    return execution.model_copy(update={"status": status, "result": ToolResult.failure(why)})
+    return execution.model_copy(update={"status": status, "result": schema.ToolResult.failure(why)})
 
 
-def _unknown(call: ToolCall) -> str:
+def _unknown(call: schema.ToolCall) -> str:
     return (
         f"unknown outcome: the kernel ended while {call.name} ran; it may have been done, partly "
         "or not at all; check before you repeat it"
@@ -164,35 +141,35 @@ class Journal:
 
     # -- sessions
 
-    def create(self, session: Session, nodes: Iterable[Node] = ()) -> None:
+    def create(self, session: schema.Session, nodes: Iterable[schema.Node] = ()) -> None:
         """Add a session; `nodes` is its initial history, parents before children."""
         self._change(lambda db: database.create_session(db, session, nodes))
 
     def find_or_create(
         self,
-        session: Session,
-        nodes: Iterable[Node] = (),
-        matches: Callable[[Session], bool] = lambda session: False,
-    ) -> Session:
+        session: schema.Session,
+        nodes: Iterable[schema.Node] = (),
+        matches: Callable[[schema.Session], bool] = lambda session: False,
+    ) -> schema.Session:
         """Return the newest session that matches, else add this one, under a free name.
 
         In one transaction: kernels that ask at the same time get the same one, or other names.
         """
         return self._change(lambda db: database.find_or_create_session(db, session, nodes, matches))
 
-    def update(self, session: Session) -> None:
+    def update(self, session: schema.Session) -> None:
         """Store name, state, origin and metadata; columns about runs follow automatically."""
         self._change(lambda db: database.update_session(db, session))
 
-    def session(self, reference: str) -> Session | None:
+    def session(self, reference: str) -> schema.Session | None:
         """Find by id, name (the newest), or start of an id; raises SessionError if ambiguous."""
         return self._writer.perform(lambda db: database.find_session(db, reference))
 
-    def sessions(self) -> list[Session]:
+    def sessions(self) -> list[schema.Session]:
         """Return all sessions, the newest activity first."""
         return self._writer.perform(database.newest_sessions)
 
-    def nodes(self, session_id: str) -> list[Node]:
+    def nodes(self, session_id: str) -> list[schema.Node]:
         """Return the initial history of a session."""
         return self._writer.perform(lambda db: database.initial_nodes(db, session_id))
 
@@ -211,7 +188,11 @@ class Journal:
     # -- events
 
     def append(
-        self, session_id: str, run_id: str, event: Event, open_message: OpenMessage | None = None
+        self,
+        session_id: str,
+        run_id: str,
+        event: schema.Event,
+        open_message: schema.OpenMessage | None = None,
     ) -> None:
         """Queue an event for the next flush; never raises, never waits.
 
@@ -233,7 +214,7 @@ class Journal:
 
     # -- runs
 
-    def runs(self, session_id: str) -> list[Run]:
+    def runs(self, session_id: str) -> list[schema.Run]:
         """Return the runs of a session, oldest first, including plans that never ran."""
         rows = self._rows("session_id", session_id)
         folded = _fold_runs(self.events(session_id))
@@ -244,7 +225,7 @@ class Journal:
         """Return the ids of the runs of a session, oldest first; no event is read."""
         return [row["id"] for row in self._rows("session_id", session_id)]
 
-    def run(self, run_id: str) -> Run:
+    def run(self, run_id: str) -> schema.Run:
         """Return one run; raises SessionError."""
         rows = self._rows("id", run_id)
         folded = _fold_runs(self._records("run_id", run_id)) if rows else {}
@@ -253,15 +234,15 @@ class Journal:
             raise SessionError(f"no run is called {run_id!r}; `%agent runs` lists all runs")
         return run
 
-    def waiting_plan(self, session_id: str) -> Run | None:
+    def waiting_plan(self, session_id: str) -> schema.Run | None:
         """Return the plan of a session that waits for the user; None where there is none."""
         return self._writer.perform(lambda db: runs.waiting(db, session_id))
 
-    def draft(self, run: Run, session_id: str) -> str:
+    def draft(self, run: schema.Run, session_id: str) -> str:
         """Store a plan before it is shown; return its digest. Raises SessionError."""
         return self._change(lambda db: runs.draft(db, session_id, run))
 
-    def confirm(self, session_id: str, run_id: str | None = None) -> Run:
+    def confirm(self, session_id: str, run_id: str | None = None) -> schema.Run:
         """Approve a plan (None: the one that waits); return the run as it was stored, queued.
 
         Raises SessionError if it was decided on before.
@@ -272,17 +253,17 @@ class Journal:
         """Cancel a plan for good; raises SessionError if it has begun, or there is none."""
         self._change(lambda db: runs.cancel(db, session_id, run_id))
 
-    def begin(self, run: Run, session_id: str) -> Run:
+    def begin(self, run: schema.Run, session_id: str) -> schema.Run:
         """Start a run, once, and only if no other is active in the session; raises SessionError."""
         self._change(lambda db: runs.begin(db, session_id, run))
-        return run.model_copy(update={"status": RunStatus.RUNNING})
+        return run.model_copy(update={"status": schema.RunStatus.RUNNING})
 
-    def finish(self, run_id: str, status: RunStatus, error: str | None = None) -> None:
+    def finish(self, run_id: str, status: schema.RunStatus, error: str | None = None) -> None:
         """End a run that has no event to end it; raises SessionError if that is not possible."""
         if not self._change(lambda db: runs.end(db, run_id, status, error)):
             raise SessionError(f"the run {run_id} cannot become {status}")
 
-    def recover(self, session_id: str) -> list[Run]:
+    def recover(self, session_id: str) -> list[schema.Run]:
         """End the runs that a kernel left behind; requires the claim. May be repeated."""
         rows = self._rows("session_id", session_id)
         abandoned = {row["id"]: row for row in rows if row["status"] in runs.ACTIVE}
@@ -290,7 +271,7 @@ class Journal:
             self._recover(row)
         return list(self._readable(abandoned))
 
-    def _readable(self, run_ids: Iterable[str]) -> Iterator[Run]:
+    def _readable(self, run_ids: Iterable[str]) -> Iterator[schema.Run]:
         for each in run_ids:
             with contextlib.suppress(SessionError):
                 yield self.run(each)
@@ -307,12 +288,12 @@ class Journal:
         )
 
         def close(db: sqlite3.Connection) -> None:
-            encoder, at = Encoder(), now().isoformat()
+            encoder, at = Encoder(), schema.now().isoformat()
             for event in events:
                 store(db, QueuedEvent(session_id, run_id, event, at, encoder.encode(run_id, event)))
                 encoder.note(run_id, event)
             if not events:  # its beginning is lost
-                runs.end(db, run_id, RunStatus.ERROR, KERNEL_GONE)
+                runs.end(db, run_id, schema.RunStatus.ERROR, KERNEL_GONE)
 
         self._change(close)
 
@@ -349,20 +330,20 @@ class Journal:
         return self._writer.perform(lambda db: db.execute(query, (value, last)).fetchall())
 
 
-def _fold_runs(records: Iterable[Record]) -> dict[str, Run]:
+def _fold_runs(records: Iterable[Record]) -> dict[str, schema.Run]:
     """Return runs by id. An event that does not fit is skipped: those before it count."""
-    folded: dict[str, Run] = {}
+    folded: dict[str, schema.Run] = {}
     for record in records:
         try:
-            folded[record.run_id] = fold(folded.get(record.run_id), record.event)
+            folded[record.run_id] = schema.fold(folded.get(record.run_id), record.event)
         except (ValueError, IndexError) as error:
             log.warning("event %s of the journal does not fit: %s", record.seq, error)
     return folded
 
 
-def _with_recorded_status(run: Run | None, row: sqlite3.Row) -> Run | None:
+def _with_recorded_status(run: schema.Run | None, row: sqlite3.Row) -> schema.Run | None:
     """Return the run with the recorded status, if its events do not tell."""
-    status = RunStatus(row["status"])
+    status = schema.RunStatus(row["status"])
     if run is None:
         try:
             return runs.run_from_row(row, status) if row["record"] else None
@@ -378,8 +359,8 @@ def _with_recorded_status(run: Run | None, row: sqlite3.Row) -> Run | None:
 class JournalSummary:
     """The sessions, the newest activity first, and waiting plans by their sessions' ids."""
 
-    sessions: tuple[Session, ...] = ()
-    plans: dict[str, Run] = field(default_factory=dict)
+    sessions: tuple[schema.Session, ...] = ()
+    plans: dict[str, schema.Run] = field(default_factory=dict)
 
 
 def read_summary(path: Path) -> JournalSummary:
@@ -406,11 +387,11 @@ def _open_readonly(path: Path) -> Iterator[sqlite3.Connection]:
         yield db
 
 
-def _plans(db: sqlite3.Connection) -> Iterator[tuple[str, Run]]:
+def _plans(db: sqlite3.Connection) -> Iterator[tuple[str, schema.Run]]:
     query = (
         "SELECT runs.* FROM runs JOIN sessions ON runs.id = sessions.pending_run_id"
         " WHERE runs.status = 'draft'"
     )
     for row in db.execute(query):
         with contextlib.suppress(SessionError):
-            yield row["session_id"], runs.run_from_row(row, RunStatus.DRAFT)
+            yield row["session_id"], runs.run_from_row(row, schema.RunStatus.DRAFT)

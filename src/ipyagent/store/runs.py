@@ -29,25 +29,10 @@ from typing import TypeVar, get_args
 
 from pydantic import TypeAdapter, ValidationError
 
+from ipyagent import schema
 from ipyagent.digests import digest_json, digest_text
 from ipyagent.errors import SessionError
 from ipyagent.json_types import JsonDict
-from ipyagent.schema import (
-    Event,
-    MessageFinished,
-    PlanStep,
-    Run,
-    RunFinished,
-    RunStarted,
-    RunStatus,
-    StepFinished,
-    StepStarted,
-    ToolCall,
-    ToolExecution,
-    ToolFinished,
-    ToolStarted,
-    now,
-)
 from ipyagent.schema.runs import MOVES
 
 T = TypeVar("T")
@@ -126,13 +111,14 @@ VERSION = 1
 
 
 @cache
-def _events() -> TypeAdapter[Event]:
+def _events() -> TypeAdapter[schema.Event]:
     """Return what reads events; built when a journal is read first."""
-    return TypeAdapter(Event)
+    return TypeAdapter(schema.Event)
 
 
 _ALL_TYPES = frozenset(
-    get_args(each.model_fields["type"].annotation)[0] for each in get_args(get_args(Event)[0])
+    get_args(each.model_fields["type"].annotation)[0]
+    for each in get_args(get_args(schema.Event)[0])
 )
 
 
@@ -148,15 +134,15 @@ class Record:
     seq: int
     run_id: str
     at: datetime
-    event: Event
+    event: schema.Event
 
 
 @dataclass
 class _StepTexts:
     """The texts of a run's newest step so far."""
 
-    calls: dict[str, ToolCall] = field(default_factory=dict)
-    started: dict[str, ToolExecution] = field(default_factory=dict)
+    calls: dict[str, schema.ToolCall] = field(default_factory=dict)
+    started: dict[str, schema.ToolExecution] = field(default_factory=dict)
 
 
 class Encoder:
@@ -165,34 +151,37 @@ class Encoder:
     def __init__(self) -> None:
         self._runs: defaultdict[str, _StepTexts] = defaultdict(_StepTexts)
 
-    def encode(self, run_id: str, event: Event) -> str:
+    def encode(self, run_id: str, event: schema.Event) -> str:
         """Return one row's text; raises ValueError for what JSON cannot express."""
         text = event.model_dump_json(exclude=self._already_written(run_id, event))
         return f'{{"v":{VERSION},"event":{text}}}'
 
-    def note(self, run_id: str, event: Event) -> None:
+    def note(self, run_id: str, event: schema.Event) -> None:
         """Remember a stored row: later rows need not repeat it."""
         match event:
-            case MessageFinished(message=message) if message is not None:
+            case schema.MessageFinished(message=message) if message is not None:
                 self._runs[run_id].calls = {call.id: call for call in message.tool_calls}
-            case ToolStarted(execution=execution):
+            case schema.ToolStarted(execution=execution):
                 self._runs[run_id].started[execution.call.id] = execution
-            case StepFinished() | RunFinished():
+            case schema.StepFinished() | schema.RunFinished():
                 self._runs.pop(run_id, None)
 
-    def _already_written(self, run_id: str, event: Event) -> JsonDict | None:
+    def _already_written(self, run_id: str, event: schema.Event) -> JsonDict | None:
         """Return the parts of the event that were written before."""
-        if not isinstance(event, ToolStarted | ToolFinished) or run_id not in self._runs:
+        if (
+            not isinstance(event, schema.ToolStarted | schema.ToolFinished)
+            or run_id not in self._runs
+        ):
             return None
         texts, execution = self._runs[run_id], event.execution
         known: JsonDict = {}
-        if isinstance(event, ToolFinished) and execution.call.id in texts.started:
+        if isinstance(event, schema.ToolFinished) and execution.call.id in texts.started:
             before = dict(texts.started[execution.call.id])
             # Not the result: it may hold a live object, whose idea of equality is unknown.
             same = (name for name, value in execution if name != "result" and before[name] == value)
             known = dict.fromkeys(same, True)
         if texts.calls.get(execution.call.id) == execution.call:
-            known["call"] = dict.fromkeys(set(ToolCall.model_fields) - {"id"}, True)
+            known["call"] = dict.fromkeys(set(schema.ToolCall.model_fields) - {"id"}, True)
         else:
             known.pop("call", None)
         return {"execution": known}
@@ -248,17 +237,17 @@ NAMED = 12
 """Characters of a plan's digest that name it, in every card, command and message."""
 
 
-def plan_name(plan: Iterable[PlanStep]) -> str:
+def plan_name(plan: Iterable[schema.PlanStep]) -> str:
     """Return the name by which users know a plan."""
     return plan_digest(plan)[:NAMED]
 
 
-def plan_json(plan: Iterable[PlanStep]) -> str:
+def plan_json(plan: Iterable[schema.PlanStep]) -> str:
     """Return the plan as text, its arguments in their original order."""
     return json.dumps([step.to_dict() for step in plan])
 
 
-def plan_digest(plan: Iterable[PlanStep]) -> str:
+def plan_digest(plan: Iterable[schema.PlanStep]) -> str:
     """Return the digest by which a card names a plan: this one runs and no other."""
     return digest_plan_text(plan_json(plan))
 
@@ -272,24 +261,24 @@ def digest_plan_text(text: str) -> str:
     return digest_json(plan)
 
 
-def run_without_plan(run: Run) -> str:
+def run_without_plan(run: schema.Run) -> str:
     """Return the run as text, without its plan."""
     return json.dumps(run.model_dump(mode="json", exclude={"plan", "steps"}))
 
 
-SOURCES = {to: tuple(each for each in MOVES if to in MOVES[each]) for to in RunStatus}
+SOURCES = {to: tuple(each for each in MOVES if to in MOVES[each]) for to in schema.RunStatus}
 """The statuses from which each status may be reached."""
 
-ACTIVE = (RunStatus.QUEUED, RunStatus.RUNNING)
+ACTIVE = (schema.RunStatus.QUEUED, schema.RunStatus.RUNNING)
 
-_RUN = TypeAdapter(Run)
+_RUN = TypeAdapter(schema.Run)
 
 _NO_PLAN = "no pending plan"
 
 
-def draft(db: sqlite3.Connection, session_id: str, run: Run) -> str:
+def draft(db: sqlite3.Connection, session_id: str, run: schema.Run) -> str:
     """Store a plan before it is shown; return its digest."""
-    if run.status is not RunStatus.DRAFT:
+    if run.status is not schema.RunStatus.DRAFT:
         raise SessionError(
             f"a plan that waits for approval is a draft, and {run.id} is {run.status}"
         )
@@ -310,9 +299,9 @@ def draft(db: sqlite3.Connection, session_id: str, run: Run) -> str:
     return digest
 
 
-def confirm(db: sqlite3.Connection, session_id: str, run_id: str | None) -> Run:
+def confirm(db: sqlite3.Connection, session_id: str, run_id: str | None) -> schema.Run:
     """Move draft → queued, for the first caller; return the run with the stored plan."""
-    row = _find_row(db, session_id, run_id, RunStatus.DRAFT)
+    row = _find_row(db, session_id, run_id, schema.RunStatus.DRAFT)
     wanted = row["id"]
     _refuse_second(db, session_id, wanted)
     if digest_plan_text(row["plan_json"]) != row["plan_digest"]:
@@ -321,7 +310,7 @@ def confirm(db: sqlite3.Connection, session_id: str, run_id: str | None) -> Run:
             "again."
         )
     # Nothing can happen in between: the transaction has the database to itself.
-    _move(db, wanted, RunStatus.QUEUED)
+    _move(db, wanted, schema.RunStatus.QUEUED)
     db.execute("UPDATE runs SET confirmed_at = updated_at WHERE id = ?", (wanted,))
     db.execute(
         "UPDATE sessions SET pending_run_id = nullif(pending_run_id, :run), active_run_id = :run"
@@ -329,10 +318,10 @@ def confirm(db: sqlite3.Connection, session_id: str, run_id: str | None) -> Run:
         {"run": wanted, "session": session_id},
     )
     touch(db, session_id)
-    return run_from_row(row, RunStatus.QUEUED)
+    return run_from_row(row, schema.RunStatus.QUEUED)
 
 
-def run_from_row(row: sqlite3.Row, status: RunStatus) -> Run:
+def run_from_row(row: sqlite3.Row, status: schema.RunStatus) -> schema.Run:
     """Return the run of its row, with the stored plan; raises SessionError."""
 
     def complete(record: JsonDict) -> JsonDict:
@@ -342,27 +331,27 @@ def run_from_row(row: sqlite3.Row, status: RunStatus) -> Run:
     return read(_RUN, row["record"], f"the run {row['id']}", complete)
 
 
-def waiting(db: sqlite3.Connection, session_id: str) -> Run | None:
+def waiting(db: sqlite3.Connection, session_id: str) -> schema.Run | None:
     """Return the plan of a session that waits for the user, as it was stored; else None."""
     row = db.execute(
         "SELECT runs.* FROM runs JOIN sessions ON runs.id = sessions.pending_run_id"
         " WHERE sessions.id = ? AND runs.status = 'draft'",
         (session_id,),
     ).fetchone()
-    return run_from_row(row, RunStatus.DRAFT) if row is not None else None
+    return run_from_row(row, schema.RunStatus.DRAFT) if row is not None else None
 
 
 def cancel(db: sqlite3.Connection, session_id: str, run_id: str | None) -> None:
     """Move draft | queued → cancelled, for good."""
-    row = _find_row(db, session_id, run_id, RunStatus.DRAFT, RunStatus.QUEUED)
-    end(db, row["id"], RunStatus.CANCELLED, None)
+    row = _find_row(db, session_id, run_id, schema.RunStatus.DRAFT, schema.RunStatus.QUEUED)
+    end(db, row["id"], schema.RunStatus.CANCELLED, None)
 
 
-def begin(db: sqlite3.Connection, session_id: str, run: Run) -> None:
+def begin(db: sqlite3.Connection, session_id: str, run: schema.Run) -> None:
     """Move queued → running; a run that was never a plan is inserted."""
     _refuse_second(db, session_id, run.id)
     row = db.execute("SELECT * FROM runs WHERE id = ?", (run.id,)).fetchone()
-    if row is not None and row["status"] == RunStatus.RUNNING:
+    if row is not None and row["status"] == schema.RunStatus.RUNNING:
         raise SessionError(_describe(row))
     if why := _start(db, session_id, run):
         raise SessionError(why)
@@ -372,7 +361,7 @@ def begin(db: sqlite3.Connection, session_id: str, run: Run) -> None:
     )
 
 
-def end(db: sqlite3.Connection, run_id: str, status: RunStatus, error: str | None) -> bool:
+def end(db: sqlite3.Connection, run_id: str, status: schema.RunStatus, error: str | None) -> bool:
     """Move to a final status. Clears only columns that still point at this run."""
     if not _move(db, run_id, status, error):
         return False
@@ -386,18 +375,18 @@ def end(db: sqlite3.Connection, run_id: str, status: RunStatus, error: str | Non
     return True
 
 
-def follow(db: sqlite3.Connection, session_id: str, run_id: str, event: Event) -> str | None:
+def follow(db: sqlite3.Connection, session_id: str, run_id: str, event: schema.Event) -> str | None:
     """Update a run's row with an event; return why the run may not begin, or None."""
     place = None
     match event:
-        case RunStarted(run=run):
+        case schema.RunStarted(run=run):
             if why := _start(db, session_id, run):
                 return why
-        case StepStarted(step=step):
+        case schema.StepStarted(step=step):
             place = str(step)
-        case ToolStarted(step=step, execution=execution):
+        case schema.ToolStarted(step=step, execution=execution):
             place = f"{step}/{execution.call.name}"
-        case RunFinished(status=status, error=error):
+        case schema.RunFinished(status=status, error=error):
             end(db, run_id, status, error)
             touch(db, session_id)
     db.execute(
@@ -416,25 +405,27 @@ def touch(db: sqlite3.Connection, session_id: str) -> None:
     )
 
 
-def _start(db: sqlite3.Connection, session_id: str, run: Run) -> str | None:
+def _start(db: sqlite3.Connection, session_id: str, run: schema.Run) -> str | None:
     """Return why the run may not begin, or None."""
     fresh = db.execute(
         "INSERT INTO runs (id, session_id, status, goal, updated_at)"
         " SELECT ?, id, 'running', ?, ? FROM sessions WHERE id = ? ON CONFLICT (id) DO NOTHING",
         (run.id, run.prompt, _moment(), session_id),
     )
-    if not fresh.rowcount and not _move(db, run.id, RunStatus.RUNNING):
+    if not fresh.rowcount and not _move(db, run.id, schema.RunStatus.RUNNING):
         row = db.execute("SELECT * FROM runs WHERE id = ?", (run.id,)).fetchone()
         if row is None:
             return f"the session {session_id} is not in it"
-        if row["status"] != RunStatus.RUNNING:
+        if row["status"] != schema.RunStatus.RUNNING:
             return _describe(row)
     db.execute("UPDATE sessions SET active_run_id = ? WHERE id = ?", (run.id, session_id))
     touch(db, session_id)
     return None
 
 
-def _move(db: sqlite3.Connection, run_id: str, status: RunStatus, error: str | None = None) -> bool:
+def _move(
+    db: sqlite3.Connection, run_id: str, status: schema.RunStatus, error: str | None = None
+) -> bool:
     """Move to `status`; return whether the run was where that is possible."""
     changed = db.execute(
         "UPDATE runs SET status = ?, error = ?, updated_at = ? WHERE id = ?"
@@ -461,7 +452,7 @@ def _refuse_second(db: sqlite3.Connection, session_id: str, run_id: str) -> None
 
 
 def _find_row(
-    db: sqlite3.Connection, session_id: str, run_id: str | None, *statuses: RunStatus
+    db: sqlite3.Connection, session_id: str, run_id: str | None, *statuses: schema.RunStatus
 ) -> sqlite3.Row:
     """Return the run of that id (None: waiting or active), if it has such a status."""
     pending, active = _pointers(db, session_id)
@@ -491,12 +482,12 @@ def _name(row: sqlite3.Row) -> str:
 def _describe(row: sqlite3.Row) -> str:
     """Return the state of a run before a late decision."""
     name, status = _name(row), row["status"]
-    if status == RunStatus.DRAFT:
+    if status == schema.RunStatus.DRAFT:
         return f"the plan {name} waits for you: `%agent approve {name}` or `%agent deny {name}`"
     ended = "" if status in ACTIVE else f"; it is {status}"
     if row["confirmed_at"]:
         return f"already approved at {_clock(row['confirmed_at'])}: {name}{ended}"
-    if status == RunStatus.CANCELLED:
+    if status == schema.RunStatus.CANCELLED:
         return f"already cancelled at {_clock(row['updated_at'])}: {name}; ask for it again"
     return f"already running: {name}" if not ended else f"already run: {name}{ended}"
 
@@ -506,4 +497,4 @@ def _clock(moment: str) -> str:
 
 
 def _moment() -> str:
-    return now().isoformat()
+    return schema.now().isoformat()

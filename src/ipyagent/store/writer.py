@@ -24,17 +24,8 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+from ipyagent import schema
 from ipyagent.errors import JournalError
-from ipyagent.schema import (
-    Event,
-    MessageDelta,
-    MessageFinished,
-    MessageStarted,
-    OpenMessage,
-    RunFinished,
-    ToolOutput,
-    now,
-)
 from ipyagent.store import runs
 from ipyagent.store.database import explain_errors, failure, transaction
 from ipyagent.store.runs import Encoder
@@ -117,7 +108,7 @@ class QueuedEvent:
 
     session_id: str
     run_id: str
-    event: Event
+    event: schema.Event
     at: str
     text: str
 
@@ -128,7 +119,7 @@ class SavedLength:
 
     characters: int = 0
 
-    def is_due(self, message: OpenMessage) -> bool:
+    def is_due(self, message: schema.OpenMessage) -> bool:
         """Return whether the message should be saved now."""
         return message.text_length - self.characters >= max(FIRST_SAVE, self.characters)
 
@@ -138,7 +129,7 @@ class Batch:
     """Rows that are written together; `messages` are streaming in, by the ids of their runs."""
 
     rows: list[QueuedEvent] = field(default_factory=list)
-    messages: dict[str, tuple[SavedLength, OpenMessage]] = field(default_factory=dict)
+    messages: dict[str, tuple[SavedLength, schema.OpenMessage]] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
         return bool(self.rows or self.messages)
@@ -171,16 +162,22 @@ class Writer:
         _all.add(self)
 
     def append(
-        self, session_id: str, run_id: str, event: Event, open_message: OpenMessage | None = None
+        self,
+        session_id: str,
+        run_id: str,
+        event: schema.Event,
+        open_message: schema.OpenMessage | None = None,
     ) -> None:
         """Queue an event for the next flush, unless nothing keeps it; never raises."""
-        if self._worker.is_copy or isinstance(event, ToolOutput):
+        if self._worker.is_copy or isinstance(event, schema.ToolOutput):
             return
         with self._lock:
-            if isinstance(event, MessageDelta):
+            if isinstance(event, schema.MessageDelta):
                 self._keep_open(run_id, open_message)
                 return
-            if isinstance(event, MessageStarted | MessageFinished | RunFinished):
+            if isinstance(
+                event, schema.MessageStarted | schema.MessageFinished | schema.RunFinished
+            ):
                 self._saved.pop(run_id, None)
                 self._waiting.messages.pop(run_id, None)
             self._enqueue(session_id, run_id, event)
@@ -242,14 +239,14 @@ class Writer:
         self.connection.close()
         self._on_end()
 
-    def _keep_open(self, run_id: str, message: OpenMessage | None) -> None:
+    def _keep_open(self, run_id: str, message: schema.OpenMessage | None) -> None:
         saved = self._saved.setdefault(run_id, SavedLength())
         if message is not None and saved.is_due(message):
             saved.characters = message.text_length
             self._waiting.messages[run_id] = saved, message
             self._submit(self._write)
 
-    def _enqueue(self, session_id: str, run_id: str, event: Event) -> None:
+    def _enqueue(self, session_id: str, run_id: str, event: schema.Event) -> None:
         try:
             text = self._encoder.encode(run_id, event)
         except Exception as error:
@@ -263,7 +260,9 @@ class Writer:
             return
         self._encoder.note(run_id, event)
         self._size += len(text)
-        self._waiting.rows.append(QueuedEvent(session_id, run_id, event, now().isoformat(), text))
+        self._waiting.rows.append(
+            QueuedEvent(session_id, run_id, event, schema.now().isoformat(), text)
+        )
 
     def _flush(self) -> None:
         self._write()
@@ -324,7 +323,7 @@ def store(db: sqlite3.Connection, row: QueuedEvent) -> str | None:
         )
     except sqlite3.IntegrityError:
         return f"the session {row.session_id} is not in it"
-    if isinstance(row.event, MessageStarted | MessageFinished | RunFinished):
+    if isinstance(row.event, schema.MessageStarted | schema.MessageFinished | schema.RunFinished):
         db.execute("DELETE FROM replies WHERE run_id = ?", (row.run_id,))
     return None
 
