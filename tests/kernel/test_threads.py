@@ -1,9 +1,14 @@
+"""Jobs for the main thread, and threads with a loop."""
+
+from __future__ import annotations
+
 import asyncio
+import threading
 from concurrent.futures import Future
 
 import pytest
 
-from ipyagent.kernel.threads import MainThread
+from ipyagent.kernel.threads import LoopThread, MainThread
 from patience import PATIENCE, until
 
 
@@ -78,3 +83,39 @@ async def test_a_job_that_awaits_keeps_its_turn_from_the_jobs_of_other_runs() ->
     assert rung.is_set()
     await other.serve_async()
     assert trail == ["begin", "end", "other"]
+
+
+class One(LoopThread):
+    thread_name = "one"
+
+
+class Other(LoopThread):
+    thread_name = "other"
+
+
+async def name_of_thread() -> str:
+    return threading.current_thread().name
+
+
+def end(thread: LoopThread) -> None:
+    thread.loop.call_soon_threadsafe(thread.loop.stop)
+    thread.thread.join()
+
+
+def test_each_class_has_one_thread_which_runs_what_is_submitted() -> None:
+    one, other = One.current(), Other.current()
+    assert One.current() is one
+    assert one.submit(name_of_thread()).result() == "one"
+    assert other.submit(name_of_thread()).result() == "other"
+    end(one)
+    end(other)
+
+
+def test_a_thread_that_has_ended_closes_its_loop_and_is_replaced() -> None:
+    first = One.current()
+    end(first)
+    assert first.loop.is_closed()
+    second = One.current()
+    assert second is not first
+    assert second.submit(asyncio.sleep(0, "again")).result() == "again"
+    end(second)
