@@ -16,7 +16,7 @@ from ipyagent.kernel.describe.metadata import is_of_module
 from ipyagent.kernel.describe.safe_inspect import (
     module_name,
     one_line,
-    own_attributes,
+    set_attributes,
 )
 from ipyagent.kernel.variables.arrays import count_values
 from ipyagent.kernel.variables.captures import (
@@ -246,7 +246,7 @@ class TableCapture(Capture):
 
 def _own_attributes(table: object) -> dict[str, object]:
     """Return the attributes of a table beside its content, such as those of the user's."""
-    own = own_attributes(table)
+    own = set_attributes(table)
     return {name: own[name] for name in own if name not in _CONTENT and name not in _CACHES}
 
 
