@@ -37,10 +37,11 @@ _rehearsal.Way = typing.Literal["{}"]
 del typing, _rehearsal
 """
 DECIDED = """
-import json, ipyagent
-print(json.dumps([each.model_dump(mode="json") for each in ipyagent.last.executions]))
-del json, ipyagent
+last = __import__("ipyagent").last
+print(__import__("json").dumps([each.model_dump(mode="json") for each in last.executions]))
+del last
 """
+"""Binds none of the names that a group may need."""
 
 
 @dataclass(frozen=True)

@@ -125,6 +125,8 @@ _KINDS_WITHOUT_CARD = {
 }
 """Kinds of bundles in which there is nothing that a card draws."""
 
+WRITTEN = ("formula", "JSON")
+"""Kinds of which a card has the text."""
 IN_CARDS = {"text/html", "text/markdown", "image/png", "image/jpeg"}
 
 _MARKUP = {"text/html", "application/javascript"}

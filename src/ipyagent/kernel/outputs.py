@@ -103,6 +103,8 @@ class Outputs:
 
     def __init__(self) -> None:
         self.clean: Callable[[JsonDict], JsonDict] = lambda data: data
+        self.find_kind: Callable[[JsonDict], str | None] = page_kind
+        """Names what only a page draws of a bundle."""
         self._reading = threading.RLock()
         self.descriptors = {
             channel: DescriptorOutput(number, self.read_descriptors, self._reading)
@@ -288,7 +290,7 @@ class Outputs:
     def _display(
         self, bundle: JsonDict, display_id: str | None, metadata: JsonDict | None
     ) -> Piece:
-        kind = page_kind(bundle)
+        kind = self.find_kind(bundle)
         if kind and self.place and len(self.displays) < MAX_DISPLAYS:
             words = strip_escapes(describe_page_bundle(bundle, kind))
             piece = Piece("display", words[:PIECE], display_id)

@@ -16,6 +16,7 @@ from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from threading import Lock
 from types import ModuleType
 from typing import Any, get_args
 
@@ -93,6 +94,7 @@ def build_confinement(root: Path, way: Way = "namespaces") -> Confinement:
         links=tuple(links.items()),
         hidden_files=tuple(guarded.hidden_files),
         hidden_folders=(STATE, *guarded.hidden_folders),
+        state=STATE,
         call_filter=seccomp.build_filter(processes=False, namespaces=way == "namespaces"),
         variables=frozenset(bubblewrap.kept_variables()),
         way=way,
@@ -157,11 +159,13 @@ class CodeRehearser:
         confinement = await threads(context.threads, self._prepare, codes, context)
         starting = context.post(partial(self._start, codes, confinement, context))
         reports, problem = await _wait_for(starting, len(codes), context)
-        judge = partial(self._judge, sees=confinement.sees)
+        judge = partial(self._judge, sees=confinement.sees, loading=isolation.loading)
         pairs = zip(codes, reports, strict=False)
         return [await threads(context.threads, judge, *each) for each in pairs], problem
 
-    def _judge(self, code: str, given: Report, sees: Callable[[str], bool]) -> Rehearsed:
+    def _judge(
+        self, code: str, given: Report, sees: Callable[[str], bool], loading: Lock
+    ) -> Rehearsed:
         """Return what a report means; if the code lacks what a copy had, the model is told."""
         (report, buffers), namespace = given, self._namespace.plain
         if type(written := report.get("written")) is list and written:
@@ -169,7 +173,8 @@ class CodeRehearser:
         bindings = namespace.bindings()
         own = namespace.own.names(bindings)
         python = namespace.as_python(code)
-        judged = judge_report(report, buffers, self._workspace, python, bindings, own, sees)
+        with loading:  # of libraries whose objects the data are
+            judged = judge_report(report, buffers, self._workspace, python, bindings, own, sees)
         left = self._namespace.left
         left |= judged.left
         error = (judged.result and judged.result.error) or ""

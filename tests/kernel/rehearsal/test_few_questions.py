@@ -15,7 +15,7 @@ import pytest
 from ipyagent.kernel.rehearsal import libraries
 from ipyagent.kernel.variables.tables import copies_on_write
 from ipyagent.schema.results import table_in
-from rehearsal_trial import judge, rehearse
+from rehearsal_trial import in_both_ways, judge, rehearse
 
 
 class Obliging:
@@ -74,10 +74,14 @@ def test_a_new_name_for_data_that_was_made_once_more_is_that_of_the_old(tmp_path
     assert report["adoption"] == {"other": ["variable", "table"]}
 
 
+@in_both_ways
 def test_a_process_may_read_about_itself(tmp_path: Path) -> None:
     """As libraries do to find out how many threads others have started."""
     report = rehearse("len(open('/proc/self/maps').read()) > 9", {}, tmp_path)
     assert (report["result"]["output"], report["attempts"]) == ("True", []), report
+    for name in ("meminfo", "stat"):  # and about the machine
+        report = rehearse(f"len(open('/proc/{name}').read()) > 9", {}, tmp_path)
+        assert (report["result"]["output"], report["attempts"]) == ("True", []), report
     report = rehearse("open('/proc/self/environ').read()", {}, tmp_path)
     assert report["attempts"], "not noticed"
 
@@ -117,6 +121,22 @@ def test_libraries_of_the_list_are_loaded_before_a_look_and_no_part_that_code_ch
     libraries.load_libraries("import own_file")
     assert {"xml", "xml.sax"} <= sys.modules.keys()
     assert sys.modules.keys().isdisjoint({"own_file", "xml.dom"})
+
+
+def test_libraries_ask_whether_others_are_there_while_they_are_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As xarray and altair do."""
+    asks = "found = [util.find_spec('nowhere'), metadata.version('pytest')]"
+    asks = f"from importlib import metadata, util\n{asks}"
+    (tmp_path / "asking.py").write_text(asks)
+    monkeypatch.setattr(libraries, "LIBRARIES", frozenset({"asking"}))
+    monkeypatch.setattr(libraries, "is_of_package", lambda path: True)
+    monkeypatch.syspath_prepend(tmp_path)
+    before = [*sys.meta_path]
+    libraries.load_libraries("import asking")
+    assert sys.modules.pop("asking").found == [None, pytest.__version__]
+    assert sys.meta_path == before
 
 
 def test_a_point_in_time_does_not_change(tmp_path: Path) -> None:

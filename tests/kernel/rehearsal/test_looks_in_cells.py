@@ -242,7 +242,27 @@ def test_a_chart_of_data_alone_is_drawn_by_the_page_and_nobody_is_asked(
     assert found["result"]["displays"][0]["beside"]
 
 
+@pytest.mark.parametrize(
+    "bundle",
+    [
+        {"text/latex": "$x^2$", "text/plain": "x**2"},
+        {"application/vnd.jupyter.widget-view+json": {"model_id": "1"}, "text/plain": "x**2"},
+    ],
+)
+def test_what_has_words_of_its_own_is_told_by_them(
+    shared: Kernel, folder: Path, bundle: dict[str, Any]
+) -> None:
+    found = look(shared, folder, DISPLAY.format(bundle))
+    assert (found["decided_by"], found["result"]["output"]) == ("rehearsal", "x**2"), found
+
+
+def test_messages_of_widgets_are_no_output(shared: Kernel, folder: Path) -> None:
+    code = "import comm\ncomm.create_comm(target_name='jupyter.widget').send({'a': 1})\nprint(1)"
+    assert look(shared, folder, code)["result"]["output"] == "1"
+
+
 ADDRESS = {PLOTLY: {"layout": {"images": [{"source": "https://e.vil/?n=1"}]}}}
+SLIDER = {"application/vnd.jupyter.widget-view+json": {}, "text/plain": "IntSlider(value=3)"}
 ONLY_PAGE = "shows what only a page can draw"
 ASKED_ABOUT = {
     # A name that is bound in other ways than by a loop, is none, or is changed inside.
@@ -255,6 +275,7 @@ ASKED_ABOUT = {
     "df.query('a == 1 and @ke' + 'pt.append(2) == 1')": "",
     "!ls": "starts a process",
     DISPLAY.format(ADDRESS): ONLY_PAGE,
+    DISPLAY.format(SLIDER): ONLY_PAGE,
 }
 """Code, and a reason that is given."""
 

@@ -497,10 +497,94 @@ def test_what_is_no_data_stays_on_the_copy_and_is_named(tmp_path: Path, code: st
         "import time\ntime.sleep(0)",
         "table.plot()",
         "for row in [[1]]: pass",
+        "names_of.str.upper()",
+        "np.show_config()",
+        "sys.getsizeof(1); print(1)",
+        "from textwrap import dedent; import shutil; dedent(' a')",
+        "graph.adj",
     ],
 )
 def test_nothing_is_named_that_nobody_misses(tmp_path: Path, code: str) -> None:
-    assert judge(code, variables(), tmp_path).rehearsal.left == ()
+    """As what objects find when they are asked for the first time, and keep."""
+    library = types.ModuleType("library_of_others")
+    library.__file__ = f"{os.path.dirname(pd.__file__)}/library_of_others.py"  # noqa: PTH120
+    text = "import functools\nclass Graph:\n    adj = functools.cached_property(lambda self: [1])"
+    exec(text, vars(library))
+    more: dict[str, Any] = {"graph": vars(library)["Graph"](), "names_of": pd.Series(["x"])}
+    judged = judge(code, {**variables(), **more}, tmp_path)
+    assert judged.rehearsal.outcome in (RehearsalOutcome.LOOKED, RehearsalOutcome.ADOPTED), judged
+    assert judged.rehearsal.left == ()
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "def mean(v): return sum(2 * each for each in v)",
+        "def mean(v, n=1): return sum(each for each in v)",
+        "def mean(v) -> int: return sum(each for each in v)",
+        "mean.name = 1",
+    ],
+)
+def test_another_function_by_the_name_of_the_users_is_a_change(tmp_path: Path, code: str) -> None:
+    given: dict[str, Any] = {"__name__": "__main__"}
+    same = "def mean(v): return sum(each for each in v)"
+    exec(same, given)
+    assert judge(f"\n{same}\nmean([1])", given, tmp_path).rehearsal.variables == ()
+    (change,) = judge(code, given, tmp_path).rehearsal.variables
+    assert (change.name, change.change) == ("mean", "changed")
+
+
+def test_a_decorated_function_that_code_imports_is_taken_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library = types.ModuleType("library_of_others")
+    text = "import functools\n@functools.wraps(print)\ndef tell(): return 1"
+    exec(text, vars(library))
+    library.__file__ = f"{os.path.dirname(pd.__file__)}/library_of_others.py"  # noqa: PTH120
+    monkeypatch.setitem(sys.modules, "library_of_others", library)
+    judged = judge("from library_of_others import tell\ntell()", {}, tmp_path)
+    assert judged.adoption is not None
+    assert judged.adoption.values == {"tell": vars(library)["tell"]}
+
+
+@pytest.mark.parametrize("way", ["w", "r", "a"])
+def test_an_open_file_is_asked_about_only_once_it_is_written(tmp_path: Path, way: str) -> None:
+    path = tmp_path / "log.txt"
+    path.write_text("a\nb\n")
+    with path.open(way) as file:
+        if way != "r":
+            file.write("half")
+        left = ("changes to file (TextIOWrapper)",) if way == "r" else ()
+        for code in ("print(file.name)", "next(file)" if way == "r" else "print(1)"):
+            rehearsal = judge(code, {"file": file}, tmp_path).rehearsal
+            assert rehearsal.texts == (), rehearsal
+        assert rehearsal.left == left
+        if way != "r":
+            texts = judge("file.write('x')\nprint(1)", {"file": file}, tmp_path).rehearsal.texts
+            assert texts == ("writes to the open file file",)
+
+
+def test_names_of_axes_are_bound_anew_as_those_of_other_objects_of_libraries(
+    tmp_path: Path,
+) -> None:
+    axes = np.array([Queue(), Queue()], dtype=object)
+    code = "axes = np.array([Queue()], dtype=object)\nprint(len(axes))"
+    given = {"axes": axes, "np": np, "Queue": Queue}
+    judged = judge(code, given, tmp_path)
+    assert (judged.rehearsal.variables, judged.rehearsal.left) == ((), ("axes (ndarray)",))
+    code = "axes = np.array([1, None], dtype=object)"
+    assert judge(code, given, tmp_path).rehearsal.variables, "not noticed"
+
+
+def test_our_own_folder_is_listed_without_a_question(tmp_path: Path) -> None:
+    (tmp_path / ".ipyagent" / "locks").mkdir(parents=True)
+    (tmp_path / ".ipyagent" / "state.db").touch()
+    for code in ("print([files for _, _, files in os.walk('.')])", "os.stat('.ipyagent/locks')"):
+        report = rehearse(f"import os\nos.chdir({str(tmp_path)!r})\n{code}", {}, tmp_path)
+        assert report["attempts"] == [], report
+    for code in ("open({!r})", "os.remove({!r})", "open({!r}, 'r+')"):
+        code = f"import os\n{code.format(str(tmp_path / '.ipyagent/state.db'))}"
+        assert rehearse(code, {}, tmp_path)["attempts"], "not noticed"
 
 
 statements = st.sampled_from([*CHANGES, *LOOKS])

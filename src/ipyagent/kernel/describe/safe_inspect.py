@@ -110,6 +110,25 @@ def own_attributes(value: object) -> dict[str, object]:
     return dict(instance_dict(value) or {})
 
 
+def set_attributes(value: object) -> dict[str, object]:
+    """Return the instance's dictionary without what its class finds once, and keeps there.
+
+    As properties that are cached do, and accessors of tables.
+    """
+    found = own_attributes(value)
+    return {name: found[name] for name in found if not _is_cache(type(value), name)}
+
+
+def _is_cache(cls: type, name: str) -> bool:
+    """Return whether what a class has by this name reads attributes, but does not set them."""
+    member = next(
+        (class_dict(each)[name] for each in ancestors(cls) if name in class_dict(each)), 0
+    )
+    kinds = [class_dict(each) for each in ancestors(type(member))]
+    special = {n for n in ("__get__", "__set__", "__call__") if any(n in each for each in kinds)}
+    return special == {"__get__"}
+
+
 def slots(cls: type) -> list[str]:
     """Return the names of the class's slots, inherited ones too."""
     return [

@@ -93,15 +93,22 @@ def is_as_written(value: object, written: object) -> bool:
     """Return whether a value is what `resolve_names` has found: code may have bound another one."""
     if not isinstance(value, FunctionType) or not isinstance(written, FunctionType):
         return value is written
-    return not vars(value) and _read_definition(value) == _read_definition(written)
+    if value is written or vars(value) or vars(written):
+        return value is written
+    return _read_definition(value) == _read_definition(written)
 
 
 def _read_definition(function: FunctionType) -> list[object]:
-    code = function.__code__
-    # Code in it has other flags, for annotations.
-    constants = [each for each in code.co_consts if not isinstance(each, CodeType)]
-    place = code.co_firstlineno, code.co_code, code.co_names
-    return [place, repr((constants, function.__defaults__, function.__kwdefaults__))]
+    defaults = repr((function.__defaults__, function.__kwdefaults__))
+    return [*_read_code(function.__code__), defaults, function.__closure__]
+
+
+def _read_code(code: CodeType) -> list[object]:
+    # Not its flags, which tell of annotations, nor its place.
+    found: list[object] = [code.co_code, code.co_names, code.co_varnames, code.co_freevars]
+    return found + [
+        _read_code(each) if isinstance(each, CodeType) else repr(each) for each in code.co_consts
+    ]
 
 
 def is_in_text(name: str, code: str) -> bool:

@@ -23,7 +23,7 @@ from typing import Any, Literal
 from ipyagent import imports
 from ipyagent.imports import is_of_package
 from ipyagent.kernel.rehearsal.confinement import ALIKE, Confinement, is_in
-from ipyagent.kernel.rehearsal.isolation import CACHE, OWN_FACTS, SHARED, TEMPORARY
+from ipyagent.kernel.rehearsal.isolation import CACHE, FACTS, OWN_FACTS, SHARED, TEMPORARY
 
 Kind = Literal["says", "reaches", "changes", "deletes"]
 """What an attempt is, in words or of a path; the kernel knows if there is anything at it."""
@@ -88,7 +88,7 @@ class Attempts:
         self._root = confinement.root
         self._loaded = 0
         """Modules that were loaded before the code ran: they come first."""
-        self._alike: tuple[str, ...] = (_UNWRITTEN, f"{CACHE}/")
+        self._alike: tuple[str, ...] = (_UNWRITTEN, f"{CACHE}/", *(f"{each}/" for each in FACTS))
         own = (self._root, TEMPORARY, SHARED, "/proc/self", "/proc/thread-self")
         self._has_own_files = confinement.way == "namespaces"
         self._writable = (*ALIKE, *(own if self._has_own_files else ()))
@@ -129,17 +129,21 @@ class Attempts:
             self.found.setdefault((kind, text))
 
     def _hear(self, event: str, arguments: tuple[Any, ...]) -> None:
+        kind: Kind
         if not self._is_active:
             return
         if event == "open":
             path, _, flags = arguments
-            writes = bool(flags & (os.O_CREAT | os.O_WRONLY | os.O_RDWR))
+            creates = bool(flags & os.O_CREAT)
+            # What is not there is only looked for.
+            writes = creates or (flags & (os.O_WRONLY | os.O_RDWR) and _is_there(path))
             if writes or not self._is_import(path, finders=()):
-                self._check_path(path, "changes" if writes else "reaches", creates=writes)
+                kind = "changes" if writes else "reaches"
+                self._check_path(path, kind, creates=creates, opens=True)
         elif event in _WRITES:
             first = int(event == "os.symlink")  # what it leads to is not touched
             for path in arguments[first : 2 if first or event in _PAIRS else 1]:
-                kind: Kind = "deletes" if event in _DELETES else "changes"
+                kind = "deletes" if event in _DELETES else "changes"
                 self._check_path(path, kind, creates=event == "os.mkdir" or first > 0)
         elif event in _FOLDERS:
             if not self._is_import(arguments[0]):
@@ -181,14 +185,23 @@ class Attempts:
                 yield str(ModuleType.__getattribute__(each, "__dict__").get("__file__"))
 
     def _check_path(
-        self, path: object, kind: Kind = "reaches", *, creates: bool = False, lists: bool = False
+        self,
+        path: object,
+        kind: Kind = "reaches",
+        *,
+        creates: bool = False,
+        lists: bool = False,
+        opens: bool = False,
     ) -> None:
         if not isinstance(path, str | bytes | os.PathLike):
             return
         self._is_active, hidden, refused = False, False, False
         with contextlib.suppress(OSError, ValueError, TypeError):
             real = os.path.realpath(os.fsdecode(path))
-            hidden = not self._is_as_outside(real, creates=creates, lists=lists)
+            is_ours = is_in(real, f"{self._root}/{self.confinement.state}") and not (
+                opens or kind != "reaches"
+            )
+            hidden = not (is_ours or self._is_as_outside(real, creates=creates, lists=lists))
             refused = kind != "reaches" and self._is_read_only(real, creates=creates)
         self._is_active = True
         if refused or hidden:
@@ -242,6 +255,12 @@ def _find_caller() -> FrameType | None:
     while frame is not None and frame.f_code.co_filename in _PASSED_THROUGH:
         frame = frame.f_back
     return frame
+
+
+def _is_there(path: object) -> bool:
+    with contextlib.suppress(ValueError):
+        return isinstance(path, str | bytes | os.PathLike) and os.path.lexists(path)
+    return False
 
 
 def _is_of_import() -> bool:

@@ -44,6 +44,8 @@ class Confinement:
     """Links at the top of the file system, and their targets."""
     hidden_files: tuple[str, ...] = ()
     hidden_folders: tuple[str, ...] = ()
+    state: str = ""
+    """The hidden folder of our own: whoever lists it learns nothing."""
     call_filter: bytes = b""
     """The seccomp filter."""
     variables: frozenset[str] = frozenset()

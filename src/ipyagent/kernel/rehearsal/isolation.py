@@ -106,7 +106,7 @@ def _mount_facts() -> None:
         _seal(whole)
     except PermissionError:
         return  # a container that hides a part of /proc: then there is none
-    for path in (*OWN_FACTS, *_FACTS):
+    for path in (*OWN_FACTS, *FACTS):
         source, target = Path(f"{_SCRATCH}{path}"), Path(f"{_NEW}{path}")
         target.mkdir() if source.is_dir() else target.touch()
         calls.mount(str(source), str(target), flags=calls.BIND)  # sealed as well
@@ -160,7 +160,7 @@ def _finish() -> None:
     _seal("/")
 
 
-_FACTS = tuple(f"/proc/{name}" for name in ("cpuinfo", "meminfo", "stat", "uptime", "loadavg"))
+FACTS = tuple(f"/proc/{name}" for name in ("cpuinfo", "meminfo", "stat", "uptime", "loadavg"))
 _OLDEST_LANDLOCK = 3
 """The first version that denies truncation; what later ones add, the filter denies, too."""
 _WRITE, _READ, _LIST = 1 << 1, 1 << 2, 1 << 3
@@ -183,7 +183,7 @@ def restrict_files(confinement: Confinement) -> None:
     rules = calls.make_ruleset(files, tcp, scopes)
     for path in ALIKE:
         _allow(rules, path, _READ | _WRITE)
-    for path in OWN_FACTS:
+    for path in (*OWN_FACTS, *FACTS):
         _allow(rules, path, _READ | _LIST)
     hidden = {"/proc", *confinement.hidden_paths}
     above = {str(parent) for path in hidden for parent in Path(path).parents}

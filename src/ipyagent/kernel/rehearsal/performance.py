@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import re
 import stat
 import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -13,7 +14,7 @@ from pathlib import Path
 
 from ipyagent.digests import digest_content
 from ipyagent.json_types import JsonDict
-from ipyagent.kernel.displays import as_chart
+from ipyagent.kernel.displays import WRITTEN, as_chart, page_kind
 from ipyagent.kernel.namespace import Namespace, Surroundings
 from ipyagent.kernel.outputs import Outputs
 from ipyagent.kernel.rehearsal.adoption import read_random_states
@@ -30,6 +31,8 @@ from ipyagent.schema import ToolResult
 _RESULT = {"success", "output", "error", "for_model", "images", "displays", "truncated"}
 """Fields of a result that are reported."""
 
+_NAMED = re.compile(r"[\w.]+\(")
+"""How the text of an object begins that only names it."""
 _MOST_COPIED = 8 << 20
 """Bytes that are copied to say what is different in an array."""
 MOST_FILES, _LARGEST, _DIGESTED = 100, 50_000, 64 << 20
@@ -66,6 +69,7 @@ def _perform(namespace: Namespace, code: str, attempts: Attempts, own: Collectio
     effects, outputs = VariableEffects(namespace.as_python(code), bindings, own), Outputs()
     written_before = [*list_written_files(attempts.confinement)]
     states, before = read_random_states(bindings), Surroundings.observe()
+    outputs.find_kind = _find_kind
     with attempts.watch():
         result = namespace.run(code, outputs)
     if not isinstance(result, ToolResult):
@@ -90,6 +94,16 @@ def _perform(namespace: Namespace, code: str, attempts: Attempts, own: Collectio
         "settings": [*Surroundings.observe().list_settings(before)],
         "files": [*list_written_files(attempts.confinement, written_before)][:MOST_FILES],
     }, buffers
+
+
+def _find_kind(bundle: JsonDict) -> str | None:
+    """Return what only a page draws of a bundle; None if there are words in its stead.
+
+    As for a formula, and for the bar of progress that is a widget elsewhere.
+    """
+    kind, text = page_kind(bundle), str(bundle.get("text/plain", ""))
+    is_written = kind in WRITTEN or (kind == "widget" and not _NAMED.match(text))
+    return None if text and is_written else kind
 
 
 def _be_quiet() -> None:

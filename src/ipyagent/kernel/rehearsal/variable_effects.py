@@ -12,7 +12,7 @@ import io
 import pickle
 import re
 import sys
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from types import BuiltinFunctionType, FrameType, FunctionType, ModuleType
 from typing import Any, Literal
@@ -22,7 +22,7 @@ from ipyagent.kernel.describe import kind
 from ipyagent.kernel.describe.safe_inspect import (
     is_a,
     module_name,
-    own_attributes,
+    set_attributes,
     type_name,
 )
 from ipyagent.kernel.rehearsal.adoption import is_as_written, is_in_text, resolve_names
@@ -31,7 +31,7 @@ from ipyagent.kernel.rehearsal.plain_data import is_same_data, write_all
 from ipyagent.kernel.rehearsal.watched_values import TOO_MUCH, WatchedValues, is_data
 from ipyagent.kernel.variables.arrays import is_array
 from ipyagent.kernel.variables.columns import kind_of
-from ipyagent.kernel.variables.parts import is_plain
+from ipyagent.kernel.variables.parts import is_atom, is_plain
 from ipyagent.kernel.variables.reach import (
     is_of_shell,
     list_names,
@@ -49,9 +49,17 @@ _DRAWING = re.compile(r"(matplotlib|mpl_toolkits|seaborn|time|IPython)(\.|$)")
 """Modules whose functions change nothing that lasts beyond the output of the code."""
 
 
-_SHOWING = frozenset({"print", "display", "help", "show", "info", "head", "describe", "summary"})
-"""Functions that leave as it is what they get."""
-_MAGICS = frozenset({"matplotlib", "time", "timeit", "who", "whos", "pinfo", "pinfo2"})
+_SHOWING = re.compile(
+    r"p?print|display|help|show|plot|draw|info|head|describe|summary|debug|warning|error"
+)
+"""How the names of functions begin that leave as it is what they get."""
+_SETTING = re.compile(r"set|use|enable|disable|register|(simple)?filter|basicConfig|init")
+"""How the names of functions begin that set something, also of a module."""
+_FILLING = frozenset({"append", "insert", "extend", "update", "add", "remove", "pop", "clear"})
+"""Functions that change what a module, or another object, holds."""
+_MAGICS = frozenset(
+    {*("matplotlib", "time", "timeit", "who", "whos", "pwd", "ls", "history"), "pinfo", "pinfo2"}
+)
 """Magics that leave nothing, or what each kernel has."""
 _SQL = re.compile(
     r"\s*(insert|update|delete|create|drop|alter|replace|begin|attach|set|copy|load|install)\b",
@@ -81,6 +89,9 @@ class VariableEffects:
             for name in self._reached
             if not is_data(self.before[name])
         }
+        named = ((name, self.before[name]) for name in self._reached)
+        files = {name: each for name, each in named if isinstance(each, io.IOBase)}
+        self._files = {name: (file, _can_flush(file), _tell(file)) for name, file in files.items()}
         self.changes: list[VariableChange] = []
         self.written: list[str] = []
         """Variables whose memory was written past pandas."""
@@ -119,7 +130,7 @@ class VariableEffects:
             return name in loops and not is_plain(self._after[name])
         if change.change != "changed" or name in inside or name in self._own:
             return False
-        if is_data(self.before[name]) or is_data(self._after[name]):
+        if _is_definite(self.before[name]) or _is_definite(self._after[name]):
             return False
         self._leave(name)
         return True
@@ -137,8 +148,10 @@ class VariableEffects:
         self._watched.let_go(changed)
         known, mine = self._list_known(changed), [*created, *changed]
         definitions = {n for n in mine if isinstance(self._after[n], _RESOLVED)}
-        written = resolve_names(self._code, definitions, dict(self._after))
+        imported = {n for n in mine if not is_data(self._after[n])}
+        written = resolve_names(self._code, definitions | imported, dict(self._after))
         self.resolved = [n for n in written if is_as_written(self._after[n], written[n])]
+        definitions |= {*self.resolved}
         seen = [n for n in mine if n not in definitions and is_in_text(n, self._code)]
         values = {name: self._after[name] for name in seen}
         values |= {
@@ -171,9 +184,8 @@ class VariableEffects:
             yield f"writes into the memory of {name}, past pandas"
         for name in self._watched.unseen:
             yield f"may change {name}, in which is {TOO_MUCH}"
-        for name in self._reached:
-            value = self.before[name]
-            if is_a(value, io.IOBase) and not _can_flush(value):
+        for name, (file, could_flush, place) in self._files.items():
+            if not _can_flush(file) and (could_flush or _tell(file) != place):
                 yield f"writes to the open file {name}"
 
     def _leave(self, name: str) -> None:
@@ -219,8 +231,10 @@ class VariableEffects:
         touched = dict.fromkeys(n for n, parts in self._objects.items() if self._differs(n, parts))
         shown = nodes[0].body[-1:] if self._shows and isinstance(nodes[0], ast.Module) else []
         for node in nodes:
-            if node not in shown or _is_setting(node):
-                touched |= dict.fromkeys(_list_roots(node))
+            found = dict.fromkeys(_list_roots(node))
+            if isinstance(node, ast.Expr) and not _is_setting(node):
+                found = {} if node in shown else self._without_modules(node, found, imported)
+            touched |= found
         seen = set[str]()
         for path in touched:
             if path[:1] == "%":
@@ -240,18 +254,36 @@ class VariableEffects:
             if not _DRAWING.match(home):
                 yield f"{name} ({type_name(type(value))})"
 
+    def _without_modules(
+        self, node: ast.Expr, names: Iterable[str], imported: Mapping[str, object]
+    ) -> dict[str, None]:
+        """Return the names without modules: their functions are called for what they show."""
+        is_method = isinstance(node.value, ast.Call) and isinstance(node.value.func, ast.Attribute)
+        values = {name: imported.get(name) or self.before.get(name) for name in names}
+        return {n: None for n, e in values.items() if not (is_method and is_a(e, ModuleType))}
+
     def _differs(self, name: str, parts: Mapping[str, object]) -> bool:
         """Return whether an object has other public attributes than before."""
         value, now = self.before[name], _read_public(self.before[name])
+        if name in self._files:
+            file, _, place = self._files[name]
+            return _tell(file) != place
         is_iterator = hasattr(type(value), "__next__") and name in loaded_names(self._code)
-        return is_iterator or now.keys() != parts.keys() or any(now[n] is not parts[n] for n in now)
+        return is_iterator or any(
+            part is not parts.get(key) and not _is_nothing(part) for key, part in now.items()
+        )
+
+
+def _is_nothing(value: object) -> bool:
+    """Return whether this may only be left of what an object has read when it was first used."""
+    return value is None or (type(value) in (list, dict) and not value)
 
 
 def _read_public(value: Any) -> dict[str, object]:
     """Return the public attributes of an object's own; none of a module."""
     if is_a(value, ModuleType) or is_a(value, type):
         return {}
-    found = {name: each for name, each in own_attributes(value).items() if name[:1] != "_"}
+    found = {name: each for name, each in set_attributes(value).items() if name[:1] != "_"}
     database = sys.modules.get("sqlite3")
     if database is not None and is_a(value, database.Connection):
         with suppress(database.Error):  # it is closed
@@ -262,8 +294,9 @@ def _read_public(value: Any) -> dict[str, object]:
 def _is_setting(node: ast.AST) -> bool:
     """Return whether an expression calls a function that sets something, whatever it returns."""
     match node:
-        case ast.Expr(value=ast.Call(func=ast.Attribute(attr=name))):
-            return name.startswith(("set", "use", "enable", "disable", "register", "filter"))
+        case ast.Expr(value=ast.Call(func=ast.Attribute(value=holder, attr=name))):
+            is_of_part = isinstance(holder, ast.Attribute)
+            return bool(_SETTING.match(name)) or (is_of_part and name in _FILLING)
     return False
 
 
@@ -282,13 +315,13 @@ def _list_roots(node: ast.AST) -> Iterator[str]:
         case ast.Call(func=ast.Attribute() as called, args=[ast.Constant(str(text)), *_]):
             targets = [called] if _SQL.match(text) else []
         case ast.Expr(value=ast.Call(func=ast.Attribute(attr=name), args=[*given])) if (
-            name in _SHOWING or (given and _READS.match(ast.unparse(given[0])))
+            _SHOWING.match(name) or (given and _READS.match(ast.unparse(given[0])))
         ):
             targets = []
         case ast.Expr(value=ast.Call(func=ast.Attribute() as called)):
             targets = [called]
-        case ast.Expr(value=ast.Call(func=ast.Name(id=name), args=arguments)) if (
-            name not in _SHOWING
+        case ast.Expr(value=ast.Call(func=ast.Name(id=name), args=arguments)) if not _SHOWING.match(
+            name
         ):
             targets = [ast.Attribute(each, "") for each in arguments]
         case ast.Assign(targets=several) | ast.Delete(targets=several):
@@ -305,11 +338,31 @@ def _list_roots(node: ast.AST) -> Iterator[str]:
             yield f"{root.id}()" if is_made else root.id
 
 
-def _can_flush(file: Any) -> bool:
+def _can_flush(file: io.IOBase) -> bool:
     try:
-        return file.closed or not file.writable() or file.flush() is None
+        if not file.closed and file.writable():
+            file.flush()
+        return True
     except (OSError, ValueError):
         return False
+
+
+def _tell(file: io.IOBase) -> int | None:
+    """Return how far a file was read or written, also what cannot be flushed; None if unknown."""
+    with suppress(OSError, ValueError):
+        return int(getattr(file, "buffer", file).tell())
+    return None
+
+
+def _is_definite(value: object) -> bool:
+    """Return whether a name that is bound to something else than this value is a change.
+
+    Not what can be made again only by the code: tables that cannot be taken over, figures' axes.
+    """
+    home = module_name(type(value)).partition(".")[0]
+    if is_array(value) and str(getattr(value, "dtype", "")) == "object":
+        return any(map(is_data, getattr(value, "flat", ())))
+    return is_data(value) and not (is_atom(value) and home in ("pyarrow", "polars"))
 
 
 def list_changes(
@@ -334,11 +387,20 @@ def list_changes(
         if name not in before and vars(builtins).get(name, before) is value:
             continue  # as `display` in notebooks: it has this name anyway
         is_settled = name not in before or name in inside or name in shared
-        if not is_settled and is_same_data(before[name], after.get(name)):
+        if not is_settled and _is_same(before[name], after.get(name)):
             continue
         change = "created" if name not in before else "changed" if name in after else "deleted"
         found = told.get(name) or VariableChange(name=name, change=change, type=kind(value))
         yield found.model_copy(update={"change": change})
+
+
+def _is_same(one: object, other: object) -> bool:
+    """Return whether code has made the same data, or the same function, once more."""
+    if not isinstance(one, FunctionType) or not isinstance(other, FunctionType):
+        return is_same_data(one, other)
+    is_in_place = one.__globals__ is other.__globals__
+    is_alike = is_in_place and repr(one.__annotations__) == repr(other.__annotations__)
+    return is_alike and is_as_written(one, other)
 
 
 def _list_shared(code: str, variables: Mapping[str, object]) -> set[str]:

@@ -33,6 +33,7 @@ from ipyagent.kernel.describe.safe_inspect import (
     is_a,
     module_name,
     own_attributes,
+    set_attributes,
 )
 from ipyagent.kernel.rehearsal.memory import read_page_flags
 from ipyagent.kernel.variables.arrays import views_of_same_memory
@@ -366,9 +367,8 @@ def _read_array(array: Any, numpy: Any) -> list[object]:
 
 
 def _list_added(table: object) -> list[object]:
-    """Return the attributes that were set on a table of pandas, which itself adds accessors."""
-    added = own_attributes(table).items()
-    return [each for name, each in added if name[:1] != "_" and not hasattr(type(table), name)]
+    """Return the attributes that were set on a table of pandas."""
+    return [each for name, each in set_attributes(table).items() if name[:1] != "_"]
 
 
 def _list_objects(cells: Any) -> list[object]:
@@ -410,21 +410,14 @@ def _read_class(cls: type) -> dict[str, object]:
 
 
 def _capture_instance(value: Any) -> State:
-    kind = type(value)
     own_attributes(value)  # makes its dictionary, which is one of the things that it leads to
-    cached = {
-        name
-        for cls in ancestors(kind)
-        for name, member in class_dict(cls).items()
-        if is_a(member, functools.cached_property)
-    }
 
     def read() -> dict[str, object]:
         held = getattr(value, "__dict__", None)
         others = [each for each in gc.get_referents(value) if each is not held]
         ordered = next((each for each in (OrderedDict, dict) if is_a(value, each)), None)
         others += ordered.keys(value) if ordered else []
-        parts = {name: part for name, part in own_attributes(value).items() if name not in cached}
-        return {**parts, **{f".{number}": each for number, each in enumerate(others)}}
+        numbered = {f".{number}": each for number, each in enumerate(others)}
+        return {**set_attributes(value), **numbered}
 
     return State(read)

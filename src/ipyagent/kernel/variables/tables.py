@@ -12,7 +12,7 @@ from typing import Any
 from typing_extensions import override
 
 from ipyagent.kernel.describe.metadata import is_of_module
-from ipyagent.kernel.describe.safe_inspect import module_name, one_line, own_attributes
+from ipyagent.kernel.describe.safe_inspect import module_name, one_line, set_attributes
 from ipyagent.kernel.variables.arrays import OBJECTS, count_values
 from ipyagent.kernel.variables.columns import PANDAS, count_cells, is_same, is_same_index, kind_of
 from ipyagent.kernel.variables.parts import CELLS_INSIDE, Part, are_plain_keys, is_equal
@@ -203,7 +203,7 @@ class TablePart(Part):
 
 def _own_attributes(table: object) -> dict[str, object]:
     """Return the attributes of a table beside its content, such as those of the user's."""
-    own = own_attributes(table)
+    own = set_attributes(table)
     return {name: own[name] for name in own if name not in _CONTENT and name not in _CACHES}
 
 
