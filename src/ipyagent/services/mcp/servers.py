@@ -65,7 +65,7 @@ def server_tool(server: Server, tool: Description, name: str) -> Tool:
     own_name, pin = str(tool["name"]), digest_tool(server.pins.server, tool)
     hints = tool.get("annotations") or {}
     reads, destroys = (hints.get(f"{each}Hint") is True for each in ("readOnly", "destructive"))
-    arguments = JsonArgumentSchema(dict(tool.get("inputSchema") or {}), trusted=False)
+    arguments = JsonArgumentSchema(dict(tool.get("inputSchema") or {}))
     source = f"the MCP server {cite(server.name)}"
     warning = f"{source} says that this tool may destroy something" if destroys else None
     hint = "   it may destroy something" if destroys else ""
