@@ -83,17 +83,19 @@ def test_a_service_is_registered_and_its_operation_called(shared: Kernel, folder
         text = shared.run(f"%agent api register shop {server.url} --auth-env SHOP_TOKEN").stdout
         assert "api_shop_item" in text + shared.run("%agent tools").stdout
         page = Page(shared)
-        done = shared.run(calling(folder, "api_shop_item", {"id": 7}), page=page)
+        request = {"service": "shop", "method": "GET", "path": "/items/7"}
+        done = shared.run(calling(folder, "api_request", request), page=page)
         (execution,) = done.executions
+        assert execution["call"]["name"] == "api_shop_item"
         assert execution["result"]["success"], execution
         assert "seven" in execution["result"]["output"]
         assert f"GET {server.url}/items/7" in execution["preview"]["text"].replace("\n", " ")
         assert "t0p-shop-7" not in json.dumps(done.run)
         assert "off in this" in shared.run("%agent api deactivate shop --here").stdout
-        aside = calling(folder, "api_shop_item", {"id": 7}).replace("\n", " --session aside\n", 1)
+        aside = calling(folder, "api_request", request).replace("\n", " --session aside\n", 1)
         (execution,) = shared.run(aside, page=page).executions
         assert not execution["result"]["success"], "off in whatever session a cell goes on with"
-        assert "api_shop_item" in execution["result"]["error"]
+        assert "api_request" in execution["result"]["error"]
     assert "off in this notebook" in shared.run("%agent api list").stdout
     shared.run("%agent api remove shop")
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx
 import pytest
-from api_lab import User, run
+from api_lab import User
 
 from ipyagent.errors import ConfigError, InvalidArgumentsError
 from ipyagent.services.openapi import discovery
@@ -28,24 +28,6 @@ def serve(folder: Path, server: APIServer, document: Any) -> tuple[User, str]:
 
 def in_path(**more: Any) -> dict[str, Any]:
     return {"name": "p", "in": "path", "required": True, **more}
-
-
-STYLES: list[tuple[dict[str, Any], Any, str]] = [
-    ({"schema": MANY}, ["a", "b"], "a,b"),
-    ({"schema": MANY}, ["a,b", "c/d"], "a%2Cb,c%2Fd"),
-    ({"schema": THING}, {"k": "v", "l": "w"}, "k,v,l,w"),
-    ({"schema": THING, "explode": True}, {"k": "v", "l": "w"}, "k=v,l=w"),
-    ({"style": "form", "schema": MANY}, ["a", "b"], "a,b"),  # no style of a path
-]
-
-
-def test_values_in_a_path_are_written_in_the_style_of_the_description(tmp_path: Path) -> None:
-    with APIServer() as server:
-        for number, (form, value, sent) in enumerate(STYLES):
-            document = described({"/a/{p}/b": {"get": operation("a", in_path(**form))}})
-            user, _ = serve(tmp_path / str(number), server, document)
-            server.routes[f"GET /a/{sent}/b"] = echo
-            assert user.call("api_s_a", p=value).success, (form, server.seen[-1].target)
 
 
 def test_no_value_in_a_path_leads_elsewhere(tmp_path: Path) -> None:
@@ -212,9 +194,9 @@ def test_a_body_that_is_no_json_is_asked_for_as_text(tmp_path: Path) -> None:
     with APIServer({"POST /a": echo}) as server:
         body = {"requestBody": {"content": {"application/xml": {"schema": THING}}}}
         user, _ = serve(tmp_path, server, described({"/a": {"post": operation("a", **body)}}))
-        schema = user.tools["api_s_a"].definition().input_schema["properties"]["body"]
-        assert schema == {"type": "string", "description": "The text to send, as application/xml."}
-        with pytest.raises(InvalidArgumentsError, match="give it as text"):
+        told = user.tools["api_s_a"].description
+        assert '{"type": "string", "description": "The text to send, as application/xml."}' in told
+        with pytest.raises(InvalidArgumentsError, match="is not of type 'string'"):
             user.request("POST", "/a", body={"n": 1})
 
 
@@ -316,8 +298,7 @@ def test_words_of_yaml_are_what_openapi_means(tmp_path: Path) -> None:
     with APIServer({"GET /openapi.yaml": answer(YAML.encode()), "GET /a": echo}) as server:
         user = User(tmp_path / "folder")
         user.services.register("s", f"{server.url}/openapi.yaml")
-        tool = user.tools["api_s_a"]
         for word in ("NO", "on", "off", "yes", "12:30", "2024-01-01", "1_0"):
-            assert run(tool, {"c": word}).success, word
-        assert run(tool, {"n": 10}).success
-        assert run(tool, {"n": 777}).success
+            assert user.call("api_s_a", c=word).success, word
+        assert user.call("api_s_a", n=10).success
+        assert user.call("api_s_a", n=777).success

@@ -1,5 +1,7 @@
 """The tools of services, and the command `%agent api`."""
 
+import asyncio
+import json
 import re
 import subprocess
 import sys
@@ -11,12 +13,14 @@ import pytest
 from api_lab import User
 
 from harness import YES, Lab, call
+from ipyagent.agent.approvals import Answer
 from ipyagent.agent.session.session import Session
 from ipyagent.config import Config
-from ipyagent.errors import ConfigError, MCPToolCallError
+from ipyagent.errors import ConfigError, InvalidArgumentsError
 from ipyagent.magic import subcommands
-from ipyagent.schema import Notice, Outcome
-from ipyagent.tools.base import Toolbox, Where, tool
+from ipyagent.schema import DecidedBy, Decision, Notice, Outcome, Scope
+from ipyagent.services.tool_search import add_search
+from ipyagent.tools.base import Tool, Toolbox, Where, tool
 from servers.openapi_server import (
     SHOP,
     APIServer,
@@ -46,6 +50,7 @@ def test_names_are_valid_for_models_and_unique(tmp_path: Path) -> None:
     assert len(tools) == len(names) + 2
     assert len({each.lower() for each in tools}) == len(tools)
     assert all(re.fullmatch(r"api_[a-zA-Z0-9_-]{1,60}", each) for each in tools)
+    assert [each for each in tools if not user.tools[each].hidden] == ["api_request"]
     assert "api_s_delete_without_id" in tools
     assert len(Toolbox(user.services.tools())) == len(tools)
 
@@ -66,6 +71,26 @@ def test_names_of_two_services_never_collide(tmp_path: Path) -> None:
     assert all(each == "api_request" or each.startswith("api_a_b_c_") for each in named)
 
 
+def test_an_operation_that_is_not_asked_about_calls_no_other_one(tmp_path: Path) -> None:
+    user = User(tmp_path / "folder")
+    with (
+        APIServer({"GET /openapi.json": json_answer(SHOP)}) as free,
+        APIServer({"GET /openapi.json": json_answer(SHOP)}) as other,
+    ):
+        user.services.register("free", free.url, get_unasked=True)
+        user.services.register("other", other.url)
+        tool = user.tools["api_free_listItems"]
+        assert not tool.sensitive
+        request = {"service": "free", "method": "GET", "path": "/items"}
+        assert tool.preview(**request).text == f"GET {free.url}/items"
+        for change in ({"service": "other"}, {"method": "POST"}, {"path": "/items/7"}):
+            given = {**request, "body": {"name": "x"}, **change}
+            for check in (tool.validate, tool.preview, lambda **each: asyncio.run(tool(**each))):
+                with pytest.raises(InvalidArgumentsError, match=r"an operation of|not a request"):
+                    check(**given)
+        assert other.targets() == ["GET /openapi.json"]
+
+
 def test_all_calls_need_approval_unless_the_user_waived_it(tmp_path: Path) -> None:
     asked = registered(tmp_path / "one", SHOP["paths"])
     assert all(each.sensitive for each in asked.services.tools())
@@ -79,35 +104,82 @@ def test_all_calls_need_approval_unless_the_user_waived_it(tmp_path: Path) -> No
         assert each.source(service="s") == "the service s"
 
 
+def offered(tools: list[Tool]) -> tuple[list[Tool], int]:
+    """Return what a model is offered of these tools, and its size."""
+    some = Toolbox(add_search(tools)).offered_tools()
+    return [*some], sum(len(json.dumps(each.to_schema())) for each in some)
+
+
 @pytest.mark.spec("P04")
-def test_many_operations_are_offered_as_a_list_and_the_general_tool(tmp_path: Path) -> None:
+def test_operations_are_listed_or_found_and_called_by_one_tool(tmp_path: Path) -> None:
     paths = {
         f"/things{i}/{{id}}": {
             "get": operation(f"get{i}", parameter("query", "q"), summary=f"Gets thing {i}. " * 20)
         }
         for i in range(65)
     }
+    paths["/payments"] = {"post": operation("refundPayment", summary="Give money back")}
     user = registered(tmp_path / "one", paths)
-    tools = user.tools
-    assert set(tools) == {"api_request", "api_operations"}
-    assert "65 operations" in tools["api_request"].description
-    assert "GET /things7/{id}" in tools["api_request"].description
-    assert len(tools["api_request"].description) < 10_000
-    assert not tools["api_operations"].sensitive
-    listing = tools["api_operations"]
-    assert len(listing(service="s").split("\n")) == 65
-    assert listing(service="s", query="GET things12/").startswith("get12: GET /things12/{id} [q")
-    assert '"required": ["id"]' in listing(service="s", query="things12/")
-    assert listing(service="s", query="nothing such") == "no operation contains all these words"
-    with pytest.raises(MCPToolCallError, match="available: s"):
-        listing(service="other")
+    (find, request), size = offered(user.services.tools())
+    assert (find.name, request.name) == ("find_tools", "api_request")
+    assert size < 7_000
+    assert "s: 66 operations; find_tools finds all, such as" in request.description
+    assert "GET /things7/{id}" in request.description
+    assert (find.sensitive, find.source()) == (False, "descriptions of tools")
+    assert "66 of the service s" in find.description
+    found = find(query="things12")
+    assert found.startswith("api_s_get12: GET /things12/{id} [q (query)]")
+    assert '{"path": {"type": "object", "properties": {"id": ' in found
+    for words in ("refunds", "payment", "money back please"):
+        assert find(query=words).startswith("api_s_refundPayment: POST /payments")
+    assert find(query="xyzzy") == "no tool has one of these words"
+    assert find(query="gets thing").count("\n\n") == 5
     with APIServer({"GET /things7/1": answer(b"fine")}) as server:
         user.services._registry.save(
             user.services._registry.get("s").model_copy(update={"base": f"{server.url}/"})
         )
         assert user.request("GET", "/things7/1").output == "fine"
-    few = registered(tmp_path / "two", dict(list(paths.items())[:64]))
-    assert len(few.services.tools()) == 65
+    few = registered(
+        tmp_path / "two", {"/payments": paths["/payments"], **dict([*paths.items()][:3])}
+    )
+    (find, request), _ = offered(few.services.tools())
+    assert '{"path": {"type": "object", "properties": {"id": ' in request.description
+
+
+def test_a_call_of_an_operation_is_asked_about_and_allowed_as_that_operation(
+    tmp_path: Path,
+) -> None:
+    pages = {
+        "GET /openapi.json": json_answer(SHOP),
+        **{f"{line}": json_answer({}) for line in ("GET /items", "POST /items", "DELETE /items/7")},
+    }
+    lab = Lab(tmp_path)
+    with APIServer(pages) as server:
+        services = lab.environment.services_for_run(Config()).openapi
+        services.register("s", server.url, get_unasked=True)
+        item = {"name": "x"}
+        calls = [
+            call("api_request", service="s", method="GET", path="/items"),
+            call("api_request", service="s", method="POST", path="/items", body=item),
+            call("api_request", service="s", method="POST", path="/items", body=item),
+            call("api_request", service="s", method="DELETE", path="/items/7"),
+            call("api_s_addItem", service="s", method="DELETE", path="/items/7"),
+        ]
+        rules = [{"tool": "api_request", "arguments": {"method": "DELETE"}, "effect": "deny"}]
+        run = lab.run(
+            [*({"calls": [each]} for each in calls), "Done."],
+            answer=Answer(Decision.APPROVED, DecidedBy.BUTTON, scope=Scope.SESSION),
+            settings={"policy": {"rules": rules}},
+        )
+        names = ["listItems", "addItem", "addItem", "deleteItem", "addItem"]
+        assert [each.call.name for each in run.executions] == [f"api_s_{each}" for each in names]
+        assert [each.name for each in run.steps[0].message.tool_calls] == ["api_request"]
+        assert [each.decided_by for each in run.executions][1:3] == ["button", "session"]
+        assert [each.status for each in run.executions] == [
+            "success", "success", "success", "denied", "denied",
+        ]  # fmt: skip
+        assert len(lab.watcher.asked) == 1
+        assert server.targets()[1:] == ["GET /items", "POST /items", "POST /items"]
 
 
 def test_a_services_own_text_is_escaped_visible_and_bounded(
@@ -115,12 +187,14 @@ def test_a_services_own_text_is_escaped_visible_and_bounded(
 ) -> None:
     evil = "\x1b[2J\u202eevil\U000e0041 " + "long " * 10_000
     paths = {"/x": {"get": operation("x", parameter("query", "q", description=evil), summary=evil)}}
-    told = registered(tmp_path / "one", paths).tools["api_s_x"].definition()
-    text = told.to_dict()
+    user = registered(tmp_path / "one", paths)
+    (find, *_), _ = offered(user.services.tools())
+    told = user.tools["api_request"].definition()
+    text = told.to_dict() | {"found": find(query="x")}
     assert "\x1b" not in str(text)
     assert "\u202e" not in str(text)
     assert "⟨U+202E⟩evil" in told.description
-    assert len(str(text)) < 2_000
+    assert len(str(text)) < 4_000
 
 
 def test_the_tools_stay_the_same_until_something_changes(tmp_path: Path) -> None:
@@ -158,7 +232,8 @@ def test_a_cells_tool_with_the_name_of_a_services_tool_does_not_stop_the_run(
     }
     with APIServer(pages) as server:
         lab.environment.services_for_run(Config()).openapi.register("s", server.url)
-        replies = [{"calls": [call("api_s_x")]}, "Done."]
+        request = call("api_request", service="s", method="GET", path="/x")
+        replies = [{"calls": [call("api_s_x") if overrides else request]}, "Done."]
         for _ in range(2):
             run = lab.run(replies, answer=YES)
             assert (run.outcome, run.error) == (Outcome.SUCCESS, None)

@@ -83,6 +83,10 @@ def lab(tmp_path: Path) -> PlanLab:
     return PlanLab(tmp_path)
 
 
+def request(method: str, path: str, **more: Any) -> dict[str, Any]:
+    return call("api_request", service="s", method=method, path=path, **more)
+
+
 def planned(*calls: dict[str, Any]) -> dict[str, Any]:
     return {"calls": list(calls)}
 
@@ -91,10 +95,10 @@ def planned(*calls: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize(
     "step",
     [
-        call("api_s_run", body={"command": "fals"}),
-        call("api_s_query_run", command="fals"),
-        call("api_s_stop"),
-        call("api_request", service="s", method="POST", path="/command", body={"command": "x"}),
+        request("POST", "/command", body={"command": "fals"}),
+        request("POST", "/run", query={"command": "fals"}),
+        request("POST", "/stop"),
+        request("POST", "/command", body='{"command": "x"}'),
     ],
 )
 def test_a_failed_remote_command_is_a_failed_step(
@@ -110,15 +114,13 @@ def test_a_failed_remote_command_is_a_failed_step(
 
 
 @pytest.mark.spec("P36", "P37", "P47")
-@pytest.mark.parametrize("general", [False, True])
+@pytest.mark.parametrize("name", ["api_s_run", "api_request"])
 def test_another_command_is_proposed_approved_and_sent(
-    lab: PlanLab, tools: dict[str, Tool], server: APIServer, general: bool
+    lab: PlanLab, tools: dict[str, Tool], server: APIServer, name: str
 ) -> None:
-    def sent(command: str, **more: str) -> dict[str, Any]:
+    def sent(name: str, command: str, **more: str) -> dict[str, Any]:
         body = {"command": command, **more}
-        if general:
-            return call("api_request", service="s", method="POST", path="/command", body=body)
-        return call("api_s_run", body=body)
+        return request("POST", "/command", body=body) | {"name": name}
 
     asked = []
 
@@ -126,7 +128,8 @@ def test_another_command_is_proposed_approved_and_sent(
         asked.append(approval.subject)
         return YES
 
-    replies = [planned(sent("fals", cwd="src")), planned(sent("true", cwd="/"))]
+    # For a change the model is offered that operation alone.
+    replies = [planned(sent(name, "fals", cwd="src")), planned(sent("api_s_run", "true", cwd="/"))]
     run = lab.plan(replies, tools=tools.values(), answer=answers)
     assert run.outcome is Outcome.SUCCESS
     assert [json.loads(each.body) for each in server.seen] == [
@@ -135,13 +138,15 @@ def test_another_command_is_proposed_approved_and_sent(
     ]
     assert isinstance(asked[0], Run)
     assert asked[1].concern.startswith("changed after it failed")
+    assert [each.name for each in lab.client.requests[-1].tools] == ["api_s_run"]
 
 
 @pytest.mark.spec("P35", "P47")
 def test_a_read_only_step_is_tried_three_times(
     lab: PlanLab, tools: dict[str, Tool], server: APIServer
 ) -> None:
-    run = lab.plan([planned(call("api_s_check", depth=1))], tools=tools.values(), answer=YES)
+    step = request("GET", "/check", query={"depth": 1})
+    run = lab.plan([planned(step)], tools=tools.values(), answer=YES)
     assert server.targets() == ["GET /check?depth=1"] * 3
     assert run.error == "step 1 (api_s_check) failed: GET /check: exit code 1: no such command."
 
@@ -152,7 +157,7 @@ def test_an_http_error_ends_the_plan_at_once(
     lab: PlanLab, tools: dict[str, Tool], server: APIServer, status: int
 ) -> None:
     server.routes |= {"GET /check": answer(b"no", status), "POST /command": answer(b"no", status)}
-    for step in (call("api_s_check"), call("api_s_run", body={"command": "ls"})):
+    for step in (request("GET", "/check"), request("POST", "/command", body={"command": "ls"})):
         server.seen.clear()
         run = lab.plan([planned(step), "never asked"], tools=tools.values(), answer=YES)
         assert run.status is RunStatus.ERROR
@@ -162,7 +167,7 @@ def test_an_http_error_ends_the_plan_at_once(
 
 @pytest.mark.spec("P47")
 def test_a_list_of_failed_things_is_a_success(lab: PlanLab, tools: dict[str, Tool]) -> None:
-    run = lab.plan([planned(call("api_s_jobs"))], tools=tools.values(), answer=YES)
+    run = lab.plan([planned(request("GET", "/jobs"))], tools=tools.values(), answer=YES)
     assert run.outcome is Outcome.SUCCESS
 
 
@@ -201,8 +206,7 @@ async def test_failed_commands_of_mcp_tools_are_retried_or_repaired(tmp_path: Pa
 @pytest.mark.spec("P35")
 @pytest.mark.parametrize("name", ["api_s_run", "api_request"])
 def test_a_command_with_control_characters_is_refused(tools: dict[str, Tool], name: str) -> None:
-    given: dict[str, Any] = {"body": {"command": "ls\x1b[8m; rm x"}}
-    if name == "api_request":
-        given |= {"service": "s", "method": "POST", "path": "/command"}
+    given: dict[str, Any] = {"service": "s", "method": "POST", "path": "/command"}
+    given["body"] = {"command": "ls\x1b[8m; rm x"}
     with pytest.raises(InvalidArgumentsError, match=name):
         tools[name].check_arguments(given)

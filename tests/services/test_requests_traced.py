@@ -21,7 +21,7 @@ def test_requests_to_services_carry_the_trace_id(tmp_path: Path, lab: Lab) -> No
         user = User(tmp_path / "folder")
         user.services.register("s", server.url)
         server.seen.clear()
-        calls = [call("api_s_listItems"), call("api_s_addItem", body={"name": "x"})]
+        calls = [user.calls("api_s_listItems"), user.calls("api_s_addItem", body={"name": "x"})]
         run = lab.run([{"calls": calls}, "Done."], tools=user.tools.values(), answer=YES)
         assert run.trace_id
         assert [each.headers["X-Trace-Id"] for each in server.seen] == [run.trace_id] * 2
@@ -34,7 +34,7 @@ def test_a_described_parameter_of_the_same_name_takes_precedence(tmp_path: Path,
         user = User(tmp_path / "folder")
         user.services.register("s", server.url)
         server.seen.clear()
-        step = call("api_s_x", **{"x-trace-id": "mine"})
+        step = user.calls("api_s_x", **{"x-trace-id": "mine"})
         lab.run([{"calls": [step]}, "Done."], tools=user.tools.values(), answer=YES)
         sent = [v for k, v in server.seen[0].headers.items() if k.lower() == "x-trace-id"]
         assert sent == ["mine"]

@@ -74,7 +74,8 @@ async def test_a_service_is_switched_for_one_notebook_alone(tmp_path: Path) -> N
         assert "; active in this notebook" in one.api("list")
         assert "api_shop_listItems" in await one.tools()
         tool = next(t for t in one.services.openapi.tools() if t.name == "api_shop_listItems")
-        result: ToolResult = await tool.function()
+        listing = {"service": "shop", "method": "GET", "path": "/items"}
+        result: ToolResult = await tool.function(**listing)
         assert result.success
         one.services.openapi.refresh("shop")  # what is kept of it stays the folder's
         assert await two.tools() == set()
@@ -82,7 +83,7 @@ async def test_a_service_is_switched_for_one_notebook_alone(tmp_path: Path) -> N
         one.api("deactivate shop --here")
         assert one.services.switches() == {"api:shop": False}
         with pytest.raises(AgentError, match="not active"):
-            await tool.function()
+            await tool.function(**listing)
         one.api("activate shop")  # for all of the folder, this notebook included
         assert one.sessions.get().services == {}
         assert "api_shop_listItems" in await one.tools() & await two.tools()

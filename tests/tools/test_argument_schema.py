@@ -232,6 +232,5 @@ def test_a_reference_to_elsewhere_is_not_fetched(elsewhere: tuple[str, list[str]
     schema = {"type": "object", "properties": {"a": {"$ref": url}}}
     jsonschema.validate({"a": 1}, schema)
     assert asked == ["/fine.json"], "the library by itself asks"
-    with pytest.raises(InvalidArgumentsError, match=r"fine\.json"):
-        JsonArgumentSchema(schema).validate({"a": 1})
+    assert JsonArgumentSchema(schema).validate({"a": 1}) == {"a": 1}, "anything is right there"
     assert asked == ["/fine.json"]

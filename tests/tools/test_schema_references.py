@@ -38,7 +38,7 @@ REFERRING: list[tuple[JsonDict, JsonDict, Any, Any]] = [
 def test_references_of_every_kind_are_followed() -> None:
     for node, more, right, wrong in REFERRING:
         schema = {"type": "object", "properties": {"p": node}, **more}
-        arguments = JsonArgumentSchema(schema, trusted=False)
+        arguments = JsonArgumentSchema(schema)
         assert "integer" in str(arguments.schema) or "$recursiveRef" in node, node
         arguments.validate({"p": right})
         with pytest.raises(InvalidArgumentsError):
@@ -51,7 +51,7 @@ def test_references_of_every_kind_are_followed() -> None:
 def test_a_reference_that_leads_nowhere_describes_anything(reference: Any) -> None:
     node = {"$ref": reference}
     schema = {"properties": {"p": node}, "$defs": {"a": {"$ref": "#/$defs/a/b"}}}
-    JsonArgumentSchema(schema, trusted=False).validate({"p": 1})
+    JsonArgumentSchema(schema).validate({"p": 1})
     references = References(schema)
     assert references.follow(node) is None
     assert (references.external is None) == str(reference).startswith("#")
@@ -61,7 +61,7 @@ def test_of_many_choices_some_are_told() -> None:
     schema = {"enum": [f"v{number}" for number in range(300)]}
     told = Converter(References(schema), Limits(5, 5, 100, choices=100)).convert(schema)
     assert told["type"] == "string"
-    assert told["description"].startswith('(one of 300 values, such as "v0", "v1", ')
+    assert told["description"].startswith('(enum: ["v0", "v1", ')
 
 
 class Counting(References):

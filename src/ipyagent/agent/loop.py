@@ -261,9 +261,10 @@ class AgentLoop(StepMachine):
     async def _run_tool_calls(self, step: int, reply: StreamedReply, *, closing: bool) -> None:
         """Run the reply's calls; in a closing step each only gets a result that says why not."""
         note = "not run: the run has used up its budget" if closing else None
-        looks = self.planning and not closing and await only_look(self._looking, reply.calls)
+        calls = [self.context.toolbox.redirect(call) for call in reply.calls]
+        looks = self.planning and not closing and await only_look(self._looking, calls)
         context = self._looking if looks else self.context
-        dispatcher = await self.run_calls(step, reply.calls, context, skip_note=note)
+        dispatcher = await self.run_calls(step, calls, context, skip_note=note)
         self._unattended += dispatcher.unattended_reasons
 
     async def _take_closing_step(self, budget: StopReason) -> None:

@@ -96,7 +96,7 @@ class Policy:
     def evaluate(self, tool: Tool, arguments: Arguments, effects: Effects | None = None) -> Verdict:
         """Return the verdict on a call with these checked arguments and effects."""
         call = self._subject_of(tool, arguments)
-        if reason := self._refusal_reason(tool.name) or self._matching_rule(Effect.DENY, call):
+        if reason := self._refusal_reason(tool) or self._matching_rule(Effect.DENY, call):
             return Verdict(Effect.DENY, reason=reason)
         if tool.question is not None:
             return Verdict(Effect.ASK)
@@ -151,10 +151,12 @@ class Policy:
             except ConfigError as error:  # the approval itself stands
                 log.warning("%s is allowed for this session only: %s", tool.name, error)
 
-    def _refusal_reason(self, name: str) -> str | None:
-        if self.allowed_tools and name not in self.allowed_tools:
+    def _refusal_reason(self, tool: Tool) -> str | None:
+        names = [tool.name, *filter(None, [tool.part_of])]
+        if self.allowed_tools and not any(name in self.allowed_tools for name in names):
             return "it is not among the tools of agent.allowed_tools"
-        return self.refusal(name)
+        reasons = [self.refusal(name) for name in names]
+        return reasons[0] if all(reasons) else None
 
     def _unaccepted_sources(self, tool: Tool) -> str | None:
         """Return the newest source that the user did not know of when they allowed the tool."""
@@ -173,7 +175,8 @@ class Policy:
         key = (call.tool, effect)
         if key not in self._rules_by_tool:
             rules = (rule for rule in self.rules if rule.effect == effect)
-            self._rules_by_tool[key] = [rule for rule in rules if rule.names_tool(call.tool)]
+            names = [call.tool, *filter(None, [call.part_of])]
+            self._rules_by_tool[key] = [rule for rule in rules if any(map(rule.names_tool, names))]
         return next(
             (rule.explanation for rule in self._rules_by_tool[key] if rule.matches(call)), None
         )
@@ -193,7 +196,7 @@ class Policy:
             path = arguments.get("path")
             return (path,) if isinstance(path, str) else ()
 
-        return Subject(tool.name, arguments, self.root, list_paths, tool.command)
+        return Subject(tool.name, arguments, self.root, list_paths, tool.command, tool.part_of)
 
 
 def _describe_excess(grant: Grant | None, effects: Effects | None) -> str | None:

@@ -148,8 +148,8 @@ def argument_text(value: object) -> str:
 class Subject:
     """A call as rules see it.
 
-    `named` returns the paths that it concerns, relative to `root`; `command` is the argument that
-    is run.
+    `list_paths` returns the paths that it concerns, relative to `root`; `command` is the argument
+    that is run, `part_of` the tool by which the model calls this one.
     """
 
     tool: str
@@ -157,6 +157,7 @@ class Subject:
     root: Path | None
     list_paths: Callable[[], Iterable[str]]
     command: str | None = None
+    part_of: str | None = None
     _folded: dict[str, str] = field(default_factory=dict)
 
     def folded_argument(self, name: str) -> str:

@@ -7,15 +7,15 @@ The check takes a schema of any draft and any origin, and bounded time.
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import re
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from functools import cache
 from itertools import islice
 from types import CodeType, MappingProxyType, SimpleNamespace
-from typing import Annotated, Any, NotRequired, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, NotRequired, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, with_config
 from pydantic.errors import PydanticUserError
@@ -25,128 +25,82 @@ from pydantic_core import core_schema
 from typing_extensions import TypedDict
 
 from ipyagent.errors import ConfigError, InvalidArgumentsError
-from ipyagent.json_types import JsonDict, JsonMapping
-from ipyagent.tools.json_schemas import (
-    SUBSCHEMA_LISTS,
-    SUBSCHEMA_MAPS,
-    SUBSCHEMAS,
-    clean,
-)
+from ipyagent.json_types import JsonDict, JsonMapping, object_of, well_formed
+from ipyagent.plaintext import excerpt
+from ipyagent.tools.json_schemas import clean
 from ipyagent.tools.schema_references import References, Schema
 from ipyagent.tools.wire_schemas import WireSchema
 
 _MAX_STEPS = 5_000  # references that one check may follow
 
-_steps: ContextVar[Iterator[int]] = ContextVar("steps")
+_checking: ContextVar[tuple[References, Iterator[int]]] = ContextVar("checking")
+"""The document whose references are followed, and the steps that are left."""
+
+
+if TYPE_CHECKING:
+    from jsonschema import ValidationError as SchemaProblem
+
+    _Problems = Iterator[SchemaProblem]
 
 
 class TooSlowError(Exception):
-    """Raised if a check would take too long: references to references can double at each step."""
+    """Raised if a check cannot be finished: references to references can double at each step."""
 
 
-class CheckedForm:
-    """The schema by which calls are checked: the original's meaning in draft 2020-12.
-
-    Raises ConfigError for what is no schema. References lead to `$defs`, wherever they led before.
-    Of an untrusted schema no pattern is kept: matching one can take forever.
-    """
-
-    def __init__(self, original: JsonDict, *, trusted: bool) -> None:
-        self._references, self._trusted = References(original), trusted
-        self._names: dict[str, str] = {}
-        self._pending: dict[str, object] = {}
-        definitions: JsonDict = {}
-        self.schema = self._build(original)
-        while self._pending:  # not built where they are referred to: chains of them are long
-            name, target = self._pending.popitem()
-            definitions[name] = self._build(target)
-        self.schema["$defs"] = definitions
-        from jsonschema import SchemaError
-
-        try:
-            _validator_class().check_schema(self.schema)
-        except SchemaError as error:
-            where = ".".join(map(str, error.absolute_path))
-            raise ConfigError(
-                f"parameters is not a JSON Schema: {where}: {error.message[:200]}"
-            ) from None
-
-    def _build(self, node: object) -> Any:
-        if not isinstance(node, dict):
-            return node
-        new = clean(node)
-        self._drop_patterns(new)
-        for key, value in new.items():
-            if key in SUBSCHEMAS:
-                new[key] = self._build(value)
-            elif key in SUBSCHEMA_LISTS:
-                new[key] = [*map(self._build, value)]
-            elif key in SUBSCHEMA_MAPS and isinstance(value, dict):
-                new[key] = {name: self._build(each) for name, each in value.items()}
-        if "$ref" in new:
-            new |= self._refer(new.pop("$ref"))
-        return new
-
-    def _refer(self, reference: str) -> Schema:
-        """Return a reference to the same target, which becomes a definition."""
-        if reference not in self._names:
-            target = self._references.look_up(reference)
-            if target is None:
-                # The user learns at the call that it leads nowhere; a server knows what it means.
-                return {"$ref": reference} if self._trusted else {}
-            self._names[reference] = name = f"d{len(self._names)}"
-            self._pending[name] = target
-        return {"$ref": f"#/$defs/{self._names[reference]}"}
-
-    def _drop_patterns(self, schema: Schema) -> None:
-        patterns = [*schema.get("patternProperties", ())]
-        if not all(map(self._is_usable, patterns)):
-            del schema["patternProperties"]
-            schema.pop("additionalProperties", None)
-        if "pattern" in schema and not self._is_usable(schema["pattern"]):
-            del schema["pattern"]
-
-    def _is_usable(self, pattern: str) -> bool:
-        if not self._trusted:
-            return False
-        try:
-            with warnings.catch_warnings(action="error"):  # it means something else elsewhere
-                re.compile(pattern)
-        except (re.error, RecursionError, OverflowError, Warning):
-            return False
-        return True
-
-
-def find_problems(schema: Schema, arguments: object) -> Iterator[Any]:
+def find_problems(schema: Schema, arguments: object, references: References) -> _Problems:
     """Yield the errors that jsonschema finds; raises TooSlowError."""
-    from referencing import Registry
+    from jsonschema.exceptions import UnknownType
 
-    # An empty registry: by default a reference to elsewhere would be fetched.
-    validator = _validator_class()(schema, registry=Registry())
-    token = _steps.set(iter(range(_MAX_STEPS)))
+    token = _checking.set((references, iter(range(_MAX_STEPS))))
     try:
-        yield from validator.iter_errors(arguments)
-    except RecursionError:
+        yield from _validator_class()(schema).iter_errors(arguments)
+    except (RecursionError, UnknownType):  # deeper than the wire's schema goes
         raise TooSlowError from None
     finally:
-        _steps.reset(token)
+        _checking.reset(token)
 
 
 @cache
 def _validator_class() -> Any:
+    """Return a validator of schemas as they are: it reads each level as `clean` does."""
     # A library that takes longer to import than all the rest of this room.
-    from jsonschema import Draft202012Validator
-    from jsonschema.validators import extend
+    from jsonschema import Draft202012Validator, ValidationError
+    from jsonschema.validators import create
 
-    follow = Draft202012Validator.VALIDATORS["$ref"]
+    def read_cleaned(check: Callable[..., _Problems]) -> Callable[..., _Problems]:
+        return lambda validator, value, instance, schema: check(
+            validator, value, instance, clean(schema)
+        )
 
-    def follow_counted(*arguments: object) -> object:
-        if next(_steps.get(), None) is None:
+    def follow(validator: Any, reference: object, instance: object, _: object) -> _Problems:
+        references, steps = _checking.get()
+        if next(steps, None) is None:
             raise TooSlowError
-        return follow(*arguments)
+        target = references.look_up(reference)  # nothing is fetched from elsewhere
+        yield from validator.descend(instance, target if isinstance(target, dict | bool) else True)
 
-    make: Any = extend  # untyped
-    return make(Draft202012Validator, {"$ref": follow_counted})
+    def match(_: object, pattern: str, text: object, __: object) -> _Problems:
+        if isinstance(text, str) and not _is_match(pattern, well_formed(text)):
+            yield ValidationError(f"{excerpt(text, 60)!r} does not match {pattern!r}")
+
+    known = {key: read_cleaned(check) for key, check in Draft202012Validator.VALIDATORS.items()}
+    return create(
+        {},
+        {**known, "$ref": follow, "pattern": match},
+        id_of=lambda _: "",
+        applicable_validators=lambda schema: clean(object_of(schema)).items(),
+    )
+
+
+def _is_match(pattern: str, text: str) -> bool:
+    """Return whether the text matches, in linear time; True for a pattern of another language."""
+    import re2
+
+    options = re2.Options()
+    options.log_errors = False
+    with contextlib.suppress(re2.error):
+        return re2.search(pattern, text, options) is not None
+    return True
 
 
 _MAX_PROBLEMS = 10
@@ -185,51 +139,36 @@ class TypedArgumentSchema:
 
 
 class JsonArgumentSchema:
-    """Arguments described by a JSON Schema; the function gets them exactly as they were sent.
+    """Arguments described by a JSON Schema; the function gets them exactly as they were sent."""
 
-    A schema of somebody else is not `trusted`: its patterns are not matched.
-    """
-
-    def __init__(self, schema: Mapping[str, object], *, trusted: bool = True) -> None:
-        try:
-            wire = self._wire = WireSchema({**schema})  # first, as it limits the size
-            original = CheckedForm({**schema}, trusted=trusted).schema
-        except RecursionError:
-            raise ConfigError("its schema is nested too deeply") from None
+    def __init__(self, schema: Mapping[str, object]) -> None:
+        self._wire = wire = WireSchema({**schema})
         self.schema, self.conditions = wire.schema, wire.conditions
-        self._names: JsonDict = {
-            "properties": dict.fromkeys(wire.names, True),
-            "required": [*wire.required],
-        }
+        names = dict.fromkeys(wire.names, True)
+        self._names: JsonDict = {"properties": names, "required": [*wire.required]}
+        self._checked: JsonDict = {**wire.references.document, "type": "object"}
         if not wire.is_open:
+            known = {**names, **object_of(self._checked.get("properties"))}
             self._names["additionalProperties"] = False
-        self._checked = {**original, "type": "object"}
-        if not wire.is_open:
-            known = {**self._names["properties"], **original.get("properties", {})}
             self._checked |= {"properties": known, "additionalProperties": False}
 
     def validate(self, arguments: JsonDict) -> JsonDict:
         """Return the arguments if they match the schema; raises InvalidArgumentsError."""
-        from referencing.exceptions import Unresolvable
-
         given: JsonDict = self._wire.restore(arguments)
         try:
-            problems = _list_problems(self._checked, given)
+            problems = self._list_problems(self._checked, given)
         except TooSlowError:  # then only the names are checked
-            problems = _list_problems(self._names, given)
-        except Unresolvable as error:
-            raise InvalidArgumentsError(f"the tool's own schema is broken: {error}") from None
+            problems = self._list_problems(self._names, given)
         if problems:
             raise InvalidArgumentsError(problems)
         return given
 
+    def _list_problems(self, schema: JsonDict, arguments: object) -> str:
+        errors = find_problems(schema, arguments, self._wire.references)
+        return _join_problems(_format_problem(each.absolute_path, each.message) for each in errors)
+
 
 ArgumentSchema = TypedArgumentSchema | JsonArgumentSchema
-
-
-def _list_problems(schema: JsonDict, arguments: object) -> str:
-    errors = find_problems(schema, arguments)
-    return _join_problems(_format_problem(each.absolute_path, each.message) for each in errors)
 
 
 def signature_schema(

@@ -18,6 +18,7 @@ from typing import Any, TypedDict, Unpack, overload
 from pydantic import BaseModel
 
 from ipyagent.errors import (
+    AgentError,
     ConfigError,
     DuplicateToolError,
     InvalidArgumentsError,
@@ -25,7 +26,7 @@ from ipyagent.errors import (
 )
 from ipyagent.json_types import JsonDict, JsonMapping
 from ipyagent.kernel.describe.safe_inspect import is_a
-from ipyagent.schema import STANDARD, Preview, Question, ToolDefinition, TruncationConfig
+from ipyagent.schema import STANDARD, Preview, Question, ToolCall, ToolDefinition, TruncationConfig
 from ipyagent.tools.argument_schema import (
     ArgumentSchema,
     JsonArgumentSchema,
@@ -95,6 +96,12 @@ class Tool:
     """Returns the effects of the call in this preview, as far as static analysis can tell."""
     make_rehearser: Callable[[], Rehearser] | None = None
     """Returns what runs the code in `command` where it can change nothing."""
+    hidden: bool = False
+    """True if the model is not offered it, but finds it by a search."""
+    part_of: str | None = None
+    """A tool by which the model calls this one: rules for that one count here, too."""
+    redirect: Callable[..., tuple[str, JsonDict] | None] | None = None
+    """Returns the name of the tool that a call of this one is meant for, and its arguments."""
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
@@ -238,6 +245,7 @@ class ToolOptions(TypedDict, total=False):
     refuse_controls: bool
     effects: Callable[[Preview], Effects] | None
     make_rehearser: Callable[[], Rehearser] | None
+    redirect: Callable[..., tuple[str, JsonDict] | None] | None
 
 
 @overload
@@ -428,7 +436,23 @@ class Toolbox:
         names = list(names)
         if not names:
             return self
-        return Toolbox([self.get(name) for name in names if not lenient or name in self])
+        named = [self.get(name) for name in names if not lenient or name in self]
+        parts = (each for each in self if each.part_of in names and each.name not in names)
+        shown = (replace(each, hidden=False) if each.hidden else each for each in named)
+        return Toolbox([*shown, *parts])
+
+    def redirect(self, call: ToolCall) -> ToolCall:
+        """Return the call that is meant: of a tool that the model calls by another one."""
+        tool = self._tools.get(call.name)
+        if tool is None or tool.redirect is None or call.parse_error is not None:
+            return call
+        try:
+            meant = tool.redirect(**tool.check_arguments(call.arguments))
+        except AgentError:  # the call's result says why
+            return call
+        if meant is None or meant[0] not in self:
+            return call
+        return call.model_copy(update={"name": meant[0], "arguments": meant[1]})
 
     def offer(self, names: Iterable[str]) -> Toolbox:
         """Return a toolbox with the same tools, of which the model is offered these, in order."""
@@ -438,9 +462,9 @@ class Toolbox:
         return box
 
     def offered_tools(self) -> tuple[Tool, ...]:
-        """Return the tools that the model is offered; by default all."""
+        """Return the tools that the model is offered; by default all that are not hidden."""
         names = self._tools if self._offered is None else self._offered
-        return tuple(self._tools[name] for name in names)
+        return tuple(each for name in names if not (each := self._tools[name]).hidden)
 
     def definitions(self) -> tuple[ToolDefinition, ...]:
         """Return the definitions of the offered tools for the model."""

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from functools import cached_property
-from itertools import chain, islice
 from typing import Any
 from urllib.parse import unquote, urljoin
 
-from ipyagent.json_types import JsonDict
+from ipyagent.json_types import JsonDict, object_of
 
 Schema = JsonDict
 
@@ -16,7 +15,6 @@ REFERRING = ("$ref", "$dynamicRef", "$recursiveRef")
 
 _MANY_REFERENCES = 50
 _MOST_LEVELS = 3  # references to places that are found by other references
-_MOST_SCOPES = 50  # schemas with definitions of their own that are looked into
 
 
 class References:
@@ -56,11 +54,10 @@ class References:
             return None
         if pointer and not pointer.startswith("/"):
             return self._by_name.get(f"#{pointer}")
-        # A schema put into another one still refers to its definitions as if it were alone.
-        is_within = root is self.document and pointer and not depth
-        roots = chain([root], self._scopes if is_within else ())
-        found = (self._walk(each, pointer, depth) for each in roots)
-        return next((each for each in found if each is not None), None)
+        found = self._walk(root, pointer, depth)
+        if found is None and root is self.document:
+            return self._by_name.get(f"#{unquote(pointer)}")
+        return found
 
     def _join(self, address: str) -> str:
         try:
@@ -83,33 +80,27 @@ class References:
         return node
 
     @cached_property
-    def _objects(self) -> list[Schema]:
-        """All objects in the document, the outer ones first."""
-        found: dict[int, Schema] = {}  # a value with aliases comes up many times
+    def _by_name(self) -> Schema:
+        """The schemas by their ids and anchors, and definitions as if what has them were alone.
+
+        Schemas that are put into another one still refer to their own definitions so.
+        """
+        named: Schema = {}
+        seen: set[int] = set()  # a value with aliases comes up many times
         stack: list[object] = [self.document]
         while stack:
             node = stack.pop()
             if isinstance(node, list):
                 stack += reversed(node)
-            elif isinstance(node, dict) and id(node) not in found:
-                found[id(node)] = node
+            elif isinstance(node, dict) and id(node) not in seen:
+                seen.add(id(node))
                 stack += reversed(node.values())
-        return [*found.values()]
-
-    @cached_property
-    def _scopes(self) -> list[Schema]:
-        """The schemas that have definitions of their own."""
-        holders = (each for each in self._objects if each.keys() & {"$defs", "definitions"})
-        return [*islice(holders, _MOST_SCOPES)]
-
-    @cached_property
-    def _by_name(self) -> Schema:
-        """The schemas by their ids and anchors."""
-        named: Schema = {}
-        for node in self._objects:
-            for key in ("$id", "$anchor", "$dynamicAnchor"):
-                if isinstance(name := node.get(key), str):
-                    named.setdefault(self._join(name) if key == "$id" else f"#{name}", node)
+                for key in ("$id", "$anchor", "$dynamicAnchor"):
+                    if isinstance(name := node.get(key), str):
+                        named.setdefault(self._join(name) if key == "$id" else f"#{name}", node)
+                for key in ("$defs", "definitions"):
+                    for name, each in object_of(node.get(key)).items():
+                        named.setdefault(f"#/{key}/{name}", each)
         return named
 
 

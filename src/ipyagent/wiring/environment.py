@@ -102,7 +102,11 @@ class Services:
         if servers.named or self._connected:
             tools, notices = await self.mcp.tools(servers)
         if has_services(self.folder, self.configured):
-            return [*self.openapi.tools(), *tools], [*self.openapi.notices(), *notices]
+            tools, notices = [*self.openapi.tools(), *tools], [*self.openapi.notices(), *notices]
+        if any(each.hidden for each in tools):
+            from ipyagent.services.tool_search import add_search
+
+            tools = add_search(tools)
         return tools, notices
 
     @cached_property

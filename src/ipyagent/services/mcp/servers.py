@@ -20,6 +20,7 @@ from ipyagent.schema import Preview, ToolResult
 from ipyagent.services import notebook_note
 from ipyagent.services.mcp.server import Description, Server, ServersThread, digest_tool
 from ipyagent.services.mcp.sources import ADDED, NamedServer, NamedServers, ServerSources
+from ipyagent.services.tool_search import hide_surplus
 from ipyagent.telemetry import current_trace_id
 from ipyagent.tools.argument_schema import JsonArgumentSchema
 from ipyagent.tools.base import Tool, Where, find_command
@@ -65,7 +66,7 @@ def server_tool(server: Server, tool: Description, name: str) -> Tool:
     own_name, pin = str(tool["name"]), digest_tool(server.pins.server, tool)
     hints = tool.get("annotations") or {}
     reads, destroys = (hints.get(f"{each}Hint") is True for each in ("readOnly", "destructive"))
-    arguments = JsonArgumentSchema(dict(tool.get("inputSchema") or {}), trusted=False)
+    arguments = JsonArgumentSchema(dict(tool.get("inputSchema") or {}))
     source = f"the MCP server {cite(server.name)}"
     warning = f"{source} says that this tool may destroy something" if destroys else None
     hint = "   it may destroy something" if destroys else ""
@@ -309,6 +310,7 @@ class MCPServers:
             (each.name, name) for each, descriptions in offered.items() for name in descriptions
         )
         tools: dict[str, Tool] = {}
+        groups: dict[str, list[Tool]] = {each.name: [] for each in servers}
         for each, descriptions in offered.items():
             about = f"The MCP server {cite(each.name)}"
             notices += (f"{about}: {problem}." for problem in each.current_listing.problems)
@@ -328,7 +330,9 @@ class MCPServers:
                     continue
                 if tools.setdefault(name, tool) is not tool:
                     notices.append(f"Two MCP tools would be called {name}; one is left out.")
-        return list(tools.values())
+                else:
+                    groups[each.name].append(tool)
+        return hide_surplus(groups.values())
 
     def _refresh_server(self, server: Server, *, accept: bool) -> str:
         """Describe a server's tools and their changes; approve the changes if `accept`."""

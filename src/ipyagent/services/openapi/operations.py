@@ -6,7 +6,7 @@ import json
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import accumulate, chain, count
+from itertools import accumulate
 from typing import Literal, NamedTuple, Self
 
 from pydantic import Field, SecretStr
@@ -36,10 +36,9 @@ _RARE_STYLES = (
 
 
 class Parameter(Model):
-    """A parameter and how its value is encoded; `argument` is the model's name for it."""
+    """A parameter and how its value is encoded."""
 
     name: str
-    argument: str
     where: Literal["path", "query", "header"]
     style: _Style = "form"
     explode: bool = False
@@ -49,8 +48,8 @@ class NotCallableError(ConfigError):
     """Raised for an operation that cannot be called."""
 
 
-class OperationArguments:
-    """Collects the arguments of one operation, described by at most `budget` schemas."""
+class OperationInputs:
+    """Collects what one operation takes, described by at most `budget` schemas."""
 
     def __init__(self, references: References, budget: int) -> None:
         limits = Limits(depth=12, schemas=budget, text=300, choices=100)
@@ -58,21 +57,9 @@ class OperationArguments:
         self._is_swagger = "swagger" in references.document
         self.parameters: list[Parameter] = []
         self.media: str | None = None
-        self.body: str | None = None
         self.deep: tuple[str, ...] = ()
-        self._properties: JsonDict = {}
-        self._required: list[str] = []
-
-    @property
-    def schema(self) -> JsonDict:
-        """The JSON Schema of all arguments."""
-        required = {"required": self._required} if self._required else {}
-        return {
-            "type": "object",
-            "properties": self._properties,
-            **required,
-            "additionalProperties": False,
-        }
+        self.schema: JsonDict = {}
+        """The JSON Schemas of `path`, `query` (with the headers) and `body`."""
 
     def fill(self, parameters: list[JsonDict], body: JsonDict) -> Self:
         """Add parameters and the body as OpenAPI 3 has it; raises NotCallableError."""
@@ -88,12 +75,13 @@ class OperationArguments:
     def _add_parameter(self, node: JsonDict) -> None:
         where, name = node["in"], node["name"]
         style, explode = self._style(node)
-        argument = self._unused_name(name, where)
         schema = node if self._is_swagger else node.get("schema")
-        self._add(argument, schema, node, required=where == "path" or _is_required(node))
-        self.parameters.append(
-            Parameter(name=name, argument=argument, where=where, style=style, explode=explode)
-        )
+        part = "path" if where == "path" else "query"
+        group = self.schema.setdefault(part, {"type": "object", "properties": {}})
+        group["properties"][name] = self._describe(schema, node)
+        if _is_required(node) and part == "query":
+            group.setdefault("required", []).append(name)
+        self.parameters.append(Parameter(name=name, where=where, style=style, explode=explode))
 
     def _style(self, node: JsonDict) -> tuple[_Style, bool]:
         """Return the style of a parameter, and whether it is exploded; raises NotCallableError.
@@ -113,18 +101,11 @@ class OperationArguments:
         style = "deepObject" if style == "deepObject" else usual
         return style, bool(node.get("explode", style in ("form", "deepObject")))
 
-    def _unused_name(self, name: str, where: str) -> str:
-        """Return a name that no other argument of the operation has."""
-        candidates = chain((name, f"{where}_{name}"), (f"{name}_{i}" for i in count(2)))
-        return next(new for new in candidates if new not in self._properties)
-
-    def _add(self, argument: str, schema: object, node: JsonDict, *, required: bool) -> None:
+    def _describe(self, schema: object, node: JsonDict) -> JsonDict:
         new = self._converter.convert(schema)
         if (text := node.get("description")) and "description" not in new:
             new = new | {"description": excerpt(text, 300)}
-        self._properties[argument] = new
-        if required:
-            self._required.append(argument)
+        return new
 
     def _add_body(self, body: JsonDict, content: JsonDict) -> None:
         media = min(content, key=_rank_media)
@@ -141,8 +122,9 @@ class OperationArguments:
             for name, each in object_of(described.get("encoding")).items()
             if object_of(each).get("style") == "deepObject"
         )
-        self.body = self._unused_name("body", "request")
-        self._add(self.body, schema, body, required=_is_required(body))
+        self.schema["body"] = self._describe(schema, body)
+        if _is_required(body):
+            self.schema["required"] = ["body"]
 
 
 def find_body(references: References, operation: JsonDict, parameters: list[JsonDict]) -> JsonDict:
@@ -210,21 +192,17 @@ MAX_OPERATIONS = 2_000
 MAX_STORED = 4_000_000
 """Maximum bytes of the stored operations of one service."""
 
-MAX_TYPED = 64
-"""Maximum number of operations with tools of their own; of more, less detail is stored."""
-
-_MAX_DESCRIBED = 230_000  # characters of operations that a model reads all at once
-
 _SIZES = (400, 120, 40, 12, 0)
 """Maximum numbers of schemas in an operation: the largest that fits is used."""
 
+_MANY = 64  # operations, of which less detail is read
 _SMALL_SIZES = 3  # the index of the first size for many operations
 _MAX_OPERATION = 8_000
 _MAX_NOTICES = 5
 
 
 class Operation(Model):
-    """An operation of a service. `arguments` is a JSON Schema; `media` the body's media type."""
+    """An operation of a service. `media` is the body's media type, if it takes a body."""
 
     name: str
     method: str
@@ -232,11 +210,10 @@ class Operation(Model):
     summary: str = ""
     parameters: tuple[Parameter, ...] = ()
     media: str | None = None
-    body: str | None = None
-    """The argument that holds the body."""
     deep: tuple[str, ...] = ()
     """The fields of a form whose values are encoded as `name[key]`."""
-    arguments: JsonObject = Field(default_factory=dict)
+    inputs: JsonObject = Field(default_factory=dict)
+    """The JSON Schemas of `path`, `query` (with the headers) and `body`."""
     base: str | None = None
     """The URL that its requests go to, if it is not the service's."""
 
@@ -247,7 +224,7 @@ class Operation(Model):
     def line(self) -> str:
         """Return it in one line for lists."""
         names = [f"{each.name} ({each.where})" for each in self.parameters if each.where != "path"]
-        names += [f"{self.body}: {self.media}"] if self.body else []
+        names += [f"body: {self.media}"] if self.media else []
         extra = f" [{', '.join(names)}]" if names else ""
         return f"{self.method} {self.path}{extra}{': ' if self.summary else ''}{self.summary}"
 
@@ -319,7 +296,7 @@ def read(document: JsonDict, choose_base: ChooseBase = lambda *_: None) -> Opera
     """Return the operations, in as much detail as fits; raises ConfigError."""
     references = References(document)
     nodes = [*_list_nodes(references)]
-    many = len(nodes) > MAX_TYPED
+    many = len(nodes) > _MANY
     for first in range(_SMALL_SIZES if many else 0, len(_SIZES)):
         operations, notices = [], []
         for each in nodes[:MAX_OPERATIONS]:
@@ -330,7 +307,7 @@ def read(document: JsonDict, choose_base: ChooseBase = lambda *_: None) -> Opera
                 notices.append(f"left out: {subject}: {error}")
         lines = [each.dump_line() for each in operations]
         sizes = [*accumulate(len(json.dumps(each)) + 2 for each in lines)]  # stored as texts
-        if not sizes or sizes[-1] < (MAX_STORED if many else _MAX_DESCRIBED):
+        if not sizes or sizes[-1] < MAX_STORED:
             break
     notices = limit_lines(notices, _MAX_NOTICES, "left out: {} more")
     kept = bisect_left(sizes, MAX_STORED)
@@ -362,19 +339,18 @@ def _read_operation(
     parameters = _list_parameters(references, node)
     body = find_body(references, content, parameters)
     for size in sizes:
-        arguments = OperationArguments(references, size).fill(parameters, body)
-        if len(json.dumps(arguments.schema)) <= _MAX_OPERATION:
+        found = OperationInputs(references, size).fill(parameters, body)
+        if len(json.dumps(found.schema)) <= _MAX_OPERATION:
             break
     return Operation(
         name=excerpt(content.get("operationId") or f"{method.lower()}{path}", 120),
         method=method,
         path=path,
         summary=excerpt(content.get("summary") or content.get("description") or "", 200),
-        parameters=tuple(arguments.parameters),
-        media=arguments.media,
-        body=arguments.body,
-        deep=arguments.deep,
-        arguments=arguments.schema,
+        parameters=tuple(found.parameters),
+        media=found.media,
+        deep=found.deep,
+        inputs=found.schema,
         base=choose_base(item, content),
     )
 

@@ -1,8 +1,8 @@
 """Build requests exactly as they will be sent: shown to the user first, then sent.
 
-Paths are filled in from a template, or matched with the templates. Either way a value stays inside
-its segment. Servers and proxies decode, fold and clean paths in many ways, so a value that any of
-them could take for `..` is refused.
+Paths are matched with the templates, so a value stays inside its segment. Servers and proxies
+decode, fold and clean paths in many ways, so a value that any of them could take for `..` is
+refused.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from urllib.parse import quote, unquote, unquote_to_bytes, urlencode
 
 import httpx
 
-from ipyagent.errors import InvalidArgumentsError, MCPToolCallError
+from ipyagent.errors import ConfigError, InvalidArgumentsError, MCPToolCallError
+from ipyagent.json_types import JsonDict, parse_json
 from ipyagent.plaintext import visible
 from ipyagent.schema import Preview
 from ipyagent.services.openapi import transport
@@ -31,24 +32,11 @@ from ipyagent.services.openapi.operations import (
     is_json,
     media_kind,
 )
+from ipyagent.tools.argument_schema import JsonArgumentSchema
 
 _MAX_PATH = 4_000
 _DECODINGS = 5
 _SAFE = "!$&'()*+,;=:@~-._"  # characters that a segment may hold unencoded
-
-
-def fill_path(template: str, values: Mapping[str, str]) -> str:
-    """Return the template's path with encoded parameters; raises InvalidArgumentsError."""
-    for name, value in values.items():
-        _check_value(unquote(value), name)
-    parts = PLACEHOLDER.split(template)  # literal, name, literal, name, …, literal
-    path = "".join(
-        values[part] if index % 2 else _quote_literal(part) for index, part in enumerate(parts)
-    )
-    for segment in path.split("/")[1:]:
-        if _may_traverse(unquote(segment)):
-            raise InvalidArgumentsError(f"{visible(path)} would lead out of {template}")
-    return path
 
 
 def find_operation(
@@ -189,65 +177,61 @@ def _sendable() -> Iterator[None]:
 
 
 @_sendable()
-def prepare_operation(
-    service: Service, operation: Operation, arguments: Mapping[str, object]
-) -> PreparedRequest:
-    """Return the request of an operation; raises InvalidArgumentsError."""
-    values: dict[str, str] = {}
-    headers: dict[str, str] = {}
-    query: Pairs = []
-    for each in operation.parameters:
-        value = arguments.get(each.argument)
-        match each.where:
-            case "path" if value is None:
-                raise InvalidArgumentsError(
-                    f"{each.argument}: is required, because it is a part of the path"
-                )
-            case "path":
-                values[each.name] = _join_parts(each, value, _encode_whole)
-            case "query" if value is not None:
-                query += _encode_pairs(each, value)
-            case "header" if value is not None:
-                headers[each.name] = _join_parts(each, value, str)
-    path = fill_path(operation.path, values)
-    body = arguments.get(operation.body) if operation.body else None
-    return _build(service, operation, path, query, headers, body)
-
-
-@_sendable()
 def prepare_request(
-    service: Service, method: str, path: str, query: Mapping[str, object] | None, body: object
-) -> PreparedRequest:
-    """Return the request for a method and a path, which must be one of the service's own."""
-    operation, path = find_operation(service.operations, method, path)
-    given = {name: value for name, value in (query or {}).items() if value is not None}
-    return _build(service, operation, path, _encode_fields(given), {}, body, raw=True)
-
-
-def _build(
     service: Service,
-    operation: Operation,
+    method: str,
     path: str,
-    query: Pairs,
-    headers: dict[str, str],
+    query: Mapping[str, object] | None,
     body: object,
-    *,
-    raw: bool = False,
+    only: Operation | None = None,
 ) -> PreparedRequest:
+    """Return the request for a method and a path, which must be one of the service's own.
+
+    `only` is the operation that it has to be, if that was decided; `query` has the headers, too.
+    What it has beyond the description is sent as it is: descriptions are often incomplete.
+    """
     if service.base is None:
         raise MCPToolCallError(f"the address of {service.name} is not known yet")
+    operation, path = find_operation(service.operations, method, path)
+    if only is not None and operation != only:
+        raise InvalidArgumentsError(f"path: this is not a request of {only.method} {only.path}")
+    given = {name: value for name, value in (query or {}).items() if value is not None}
+    _check_inputs(operation, given, body)
+    pairs: Pairs = []
+    headers: dict[str, str] = {}
+    for each in operation.parameters:
+        if each.where == "path" or each.name not in given:
+            continue
+        value = given.pop(each.name)
+        if each.where == "header":
+            headers[each.name] = _join_parts(each, value, str)
+        else:
+            pairs += _encode_pairs(each, value)
+    pairs += _encode_fields(given)
     base = httpx.URL(operation.base or service.base)
     request_url = transport.join_path(base, path)
-    if text := "&".join(filter(None, (base.query.decode(), *(f"{k}={v}" for k, v in query)))):
+    if text := "&".join(filter(None, (base.query.decode(), *(f"{k}={v}" for k, v in pairs)))):
         request_url = request_url.copy_with(raw_path=request_url.raw_path + b"?" + text.encode())
     content = None
     if body is not None:
-        headers["Content-Type"], content = _encode_body(operation, body, raw=raw)
+        headers["Content-Type"], content = _encode_body(operation, body)
     for name, value in headers.items():
         _check_header(name, value)
     reserved = {name.lower() for name in (*service.variables, *service.secrets)}
     allowed = {name: value for name, value in headers.items() if name.lower() not in reserved}
     return PreparedRequest(service, operation.method, path, request_url, allowed, content)
+
+
+def _check_inputs(operation: Operation, query: Mapping[str, object], body: object) -> None:
+    """Raise InvalidArgumentsError for what the description does not allow."""
+    described = {key: operation.inputs[key] for key in ("query", "body") if key in operation.inputs}
+    schema = {"properties": described, "required": operation.inputs.get("required", [])}
+    given: JsonDict = {"query": {**query}}
+    if body is not None:
+        value = parse_json(body) if is_json(operation.media or "") else None
+        given["body"] = body if value is None else value
+    with contextlib.suppress(ConfigError):  # its own schema is of no use
+        JsonArgumentSchema({**schema, "additionalProperties": True}).validate(given)
 
 
 def _check_header(name: str, value: str) -> None:
@@ -311,14 +295,14 @@ def _list_deep(name: str, value: object) -> Iterator[tuple[str, str]]:
         yield name, _as_text(value)
 
 
-def _encode_body(operation: Operation, body: object, *, raw: bool) -> tuple[str, bytes]:
-    """Return content type and bytes. A model's own text (`raw`) is sent as it is."""
+def _encode_body(operation: Operation, body: object) -> tuple[str, bytes]:
+    """Return content type and bytes. A model's own text is sent as it is, also if it is JSON."""
     media = operation.media or (
         "text/plain; charset=utf-8" if isinstance(body, str) else "application/json"
     )
     if media_kind(media) == FORM and isinstance(body, dict):
         return media, urlencode([*_list_fields(body, operation.deep)]).encode()
-    if isinstance(body, str) and (raw or not is_json(media)):
+    if isinstance(body, str) and (not is_json(media) or parse_json(body) is not None):
         return media, body.encode("utf-8", "replace")
     if not is_json(media):
         raise InvalidArgumentsError(f"body: is sent as {visible(media)}; give it as text")

@@ -30,7 +30,7 @@ from ipyagent.services.openapi import REGISTRY, Configured, configured_services,
 from ipyagent.services.openapi.discovery import look_up, server_in
 from ipyagent.services.openapi.operations import MAX_STORED, Operation, Service, count_operations
 from ipyagent.services.openapi.request_builder import HEADER_NAME, PreparedRequest
-from ipyagent.services.openapi.tools import build_tools, send, typed_services
+from ipyagent.services.openapi.tools import build_tools, send
 from ipyagent.services.openapi.transport import Resolve, format_url, system_resolve
 from ipyagent.tools.base import Tool
 
@@ -322,14 +322,7 @@ class OpenAPIServices:
             work.cancel()
             raise
         self._registry.save(found, operations=True)
-        changes = _describe_changes(service.operations, found.operations)
-        return [*lines, *changes, *self._offer_notes(found)]
-
-    def _offer_notes(self, service: Service) -> list[str]:
-        others = [each for each in self._active_services() if each.name != service.name]
-        if service in typed_services([*others, service]):
-            return []
-        return ["These are too many for tools of their own; api_request calls them."]
+        return [*lines, *_describe_changes(service.operations, found.operations)]
 
     def _switch(self, name: str, *, on: bool) -> str:
         service = self._registry.get(name)

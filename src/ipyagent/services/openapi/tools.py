@@ -1,4 +1,4 @@
-"""The tools of services: one for each operation if there are few, and one for any request.
+"""The tool for requests to services, and the operations that it calls.
 
 An approved request is sent once and nowhere else, and its reply converted.
 """
@@ -11,27 +11,28 @@ from collections import Counter
 from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping, Sequence
 from http import HTTPStatus
 from ipaddress import ip_address
+from itertools import accumulate
 from typing import Any
 
 from ipyagent.digests import digest_text
-from ipyagent.errors import AgentError, ConfigError, MCPToolCallError
+from ipyagent.errors import AgentError, InvalidArgumentsError, MCPToolCallError
 from ipyagent.json_types import JsonDict
 from ipyagent.kernel.displays import as_image
-from ipyagent.phrases import ellipsize, limit_lines
+from ipyagent.phrases import ellipsize
 from ipyagent.plaintext import visible
 from ipyagent.redaction import HIDDEN
 from ipyagent.schema import ImageContent, ToolResult
 from ipyagent.services import find_failure, parse_object
-from ipyagent.services.openapi.operations import MAX_TYPED, Operation, Service
+from ipyagent.services.openapi.operations import Operation, Service, count_operations
 from ipyagent.services.openapi.request_builder import (
     PreparedRequest,
-    prepare_operation,
+    find_operation,
     prepare_request,
 )
 from ipyagent.services.openapi.transport import AddressGuard, Resolve, ServiceReply, connect
 from ipyagent.telemetry import TRACE_HEADER, current_trace_id
 from ipyagent.tools.argument_schema import JsonArgumentSchema
-from ipyagent.tools.base import COMMAND, Tool, Where, find_command, tool
+from ipyagent.tools.base import COMMAND, Tool, Where, find_command
 
 _SHORTEST_SECRET = 8
 
@@ -176,10 +177,10 @@ def _pretty(text: str) -> str:
     return "".join(pretty)
 
 
-REQUEST, OPERATIONS = "api_request", "api_operations"
+REQUEST = "api_request"
 
-_MAX_LISTED = 40
-_MAX_DETAILED = 5
+_MAX_LISTED = 3_000  # characters of operations that the request's description lists
+_MAX_LINE = 160
 _MAX_NAME = 64
 _METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 
@@ -189,27 +190,76 @@ Current = Callable[[str], Service]
 
 
 def build_tools(services: Sequence[Service], current: Current, send: Send) -> list[Tool]:
-    """Return all tools of these services, which are active and have operations."""
+    """Return the tool for requests to these services, which are active and have operations.
+
+    Each operation is a hidden tool, as which its calls are shown, asked about and allowed.
+    """
     if not services:
         return []
-    typed = typed_services(services)
-    builder = _ToolBuilder(current, send)
-    named = _name_operations((service, each) for service in typed for each in service.operations)
-    tools = [builder.tool(name, service, each) for name, service, each in named]
-    tools.append(builder.request(services, typed))
-    if len(typed) < len(services):
-        tools.append(_operations_tool([each for each in services if each not in typed]))
-    return tools
+    known = {each.name: each for each in services}
+    schema = JsonArgumentSchema(_request_schema(list(known)))
+
+    def make(owner: str = "", only: Operation | None = None, **traits: Any) -> Tool:
+        def prepare(
+            service: str, method: str, path: str, query: Any = None, body: Any = None
+        ) -> PreparedRequest:
+            if only is not None and service != owner:
+                raise InvalidArgumentsError(f"service: this is an operation of {owner}")
+            now = check_unchanged(current, known[service])
+            return prepare_request(now, method, path, query, body, only)
+
+        async def call(**arguments: Any) -> ToolResult:
+            return await send(prepare(**arguments))
+
+        return Tool(
+            function=call,
+            arguments=schema,
+            where=Where.LOOP,
+            preview=lambda **arguments: prepare(**arguments).preview(),
+            validate=prepare,
+            reaches_out=True,
+            **traits,
+        )
+
+    def redirect(service: str, method: str, path: str, **more: object) -> tuple[str, JsonDict]:
+        operation, _ = find_operation(known[service].operations, method, path)
+        given = {"service": service, "method": method, "path": path, **more}
+        return names[service, method, operation.path], given
+
+    pairs = [(service, each) for service in services for each in service.operations]
+    named = list(_name_operations(iter(pairs)))
+    names = {(service.name, each.method, each.path): name for name, service, each in named}
+    request = make(
+        name=REQUEST,
+        description=_describe_services(services),
+        sensitive=True,
+        command=f"body.{COMMAND}",
+        source=lambda service, **_: f"the service {service}",
+        redirect=redirect,
+    )
+    return [
+        request,
+        *(
+            make(owner.name, each, **_operation_traits(name, owner, each))
+            for name, owner, each in named
+        ),
+    ]
 
 
-def typed_services(services: Sequence[Service]) -> list[Service]:
-    """Return the services whose operations together are few enough for tools of their own."""
-    typed, remaining = [], MAX_TYPED
-    for service in services:
-        if len(service.operations) <= remaining:
-            typed.append(service)
-            remaining -= len(service.operations)
-    return typed
+def _operation_traits(name: str, service: Service, operation: Operation) -> JsonDict:
+    reads = operation.method == "GET"
+    details = f"\n{json.dumps(operation.inputs)}" if operation.inputs else ""
+    command = find_command({"properties": operation.inputs}, "query")
+    return {
+        "name": name,
+        "description": f"{operation.line()} (service {service.name}){details}",
+        "sensitive": not (reads and service.get_unasked),
+        "idempotent": reads,
+        "command": command or f"body.{COMMAND}",
+        "source": lambda **_: f"the service {service.name}",
+        "hidden": True,
+        "part_of": REQUEST,
+    }
 
 
 def check_unchanged(current: Current, service: Service) -> Service:
@@ -226,65 +276,6 @@ def check_unchanged(current: Current, service: Service) -> Service:
     return now
 
 
-class _ToolBuilder:
-    """Makes tools that check, at each call, that the service is unchanged."""
-
-    def __init__(self, current: Current, send: Send) -> None:
-        self._current, self._send = current, send
-
-    def tool(self, name: str, service: Service, operation: Operation) -> Tool:
-        """Return the tool of one operation."""
-
-        def prepare(**arguments: object) -> PreparedRequest:
-            return prepare_operation(check_unchanged(self._current, service), operation, arguments)
-
-        unasked = operation.method == "GET" and service.get_unasked
-        return self._tool(
-            prepare,
-            name=name,
-            description=_description(service, operation),
-            arguments=_argument_schema(operation),
-            sensitive=not unasked,
-            idempotent=operation.method == "GET",
-            command=find_command(operation.arguments, operation.body),
-            source=lambda **_: f"the service {service.name}",
-        )
-
-    def request(self, services: Sequence[Service], typed: Sequence[Service]) -> Tool:
-        """Return the tool for any request that one of the services accepts."""
-        known = {each.name: each for each in services}
-
-        def prepare(
-            service: str, method: str, path: str, query: Any = None, body: Any = None
-        ) -> PreparedRequest:
-            return prepare_request(
-                check_unchanged(self._current, known[service]), method, path, query, body
-            )
-
-        return self._tool(
-            prepare,
-            name=REQUEST,
-            description=_request_description(services, typed),
-            arguments=JsonArgumentSchema(_request_schema(list(known))),
-            sensitive=True,
-            command=f"body.{COMMAND}",
-            source=lambda service, **_: f"the service {service}",
-        )
-
-    def _tool(self, prepare: Callable[..., PreparedRequest], **traits: Any) -> Tool:
-        async def call(**arguments: object) -> ToolResult:
-            return await self._send(prepare(**arguments))
-
-        return Tool(
-            function=call,
-            where=Where.LOOP,
-            preview=lambda **arguments: prepare(**arguments).preview(),
-            validate=prepare,
-            reaches_out=True,
-            **traits,
-        )
-
-
 def _name_operations(
     pairs: Iterator[tuple[Service, Operation]],
 ) -> Iterator[tuple[str, Service, Operation]]:
@@ -292,7 +283,7 @@ def _name_operations(
     listed = [(service, each, _plain_name(service, each)) for service, each in pairs]
     times = Counter(name.lower() for _, _, name in listed)
     for service, each, name in listed:
-        if times[name.lower()] > 1 or len(name) > _MAX_NAME or name in (REQUEST, OPERATIONS):
+        if times[name.lower()] > 1 or len(name) > _MAX_NAME or name == REQUEST:
             identity = "\0".join((service.name, each.method, each.path))
             mark = digest_text(identity)[:8]
             name = f"{name[: _MAX_NAME - 9]}_{mark}"
@@ -304,21 +295,7 @@ def _plain_name(service: Service, operation: Operation) -> str:
     return "_".join(["api", *(each.strip("_") or "x" for each in words)])
 
 
-def _argument_schema(operation: Operation) -> JsonArgumentSchema:
-    try:
-        return JsonArgumentSchema(operation.arguments)
-    except ConfigError:  # an invalid schema; at least its names are known
-        names = operation.arguments.get("properties", {})
-        return JsonArgumentSchema({"properties": {name: {} for name in names}})
-
-
-def _description(service: Service, operation: Operation) -> str:
-    words = f"{operation.summary}\n\n" if operation.summary else ""
-    return f"{words}{operation.method} {operation.path} of the service {service.name}."
-
-
 def _request_schema(names: list[str]) -> JsonDict:
-    scalar = {"type": ["string", "number", "boolean", "null"]}
     return {
         "type": "object",
         "properties": {
@@ -327,46 +304,29 @@ def _request_schema(names: list[str]) -> JsonDict:
             "path": {"type": "string", "description": "with its parameters filled in: /items/7"},
             "query": {
                 "type": "object",
-                "additionalProperties": {"anyOf": [scalar, {"type": "array", "items": scalar}]},
+                "description": "the parameters, also those that are headers",
+                "additionalProperties": True,
             },
-            "body": {"type": ["object", "string", "null"]},
+            "body": {
+                "type": ["object", "array", "string", "null"],
+                "description": "a JSON value, or the text to send",
+            },
         },
         "required": ["service", "method", "path"],
         "additionalProperties": False,
     }
 
 
-def _request_description(services: Sequence[Service], typed: Sequence[Service]) -> str:
+def _describe_services(services: Sequence[Service]) -> str:
+    """Return the description of requests, with as many operations as there is room for."""
     lines = ["Send a request to a service. Only operations in its description can be called."]
     for service in services:
-        number = len(service.operations)
-        if service in typed:
-            lines.append(f"{service.name}: {number} operations, each a tool api_{service.name}_…")
-            continue
-        listed = min(number, _MAX_LISTED)
-        lines.append(f"{service.name}: {number} operations; {OPERATIONS} lists them, such as")
-        lines += [f"  {each.line()[:160]}" for each in service.operations[:listed]]
+        listed = [f"{each.line()} {json.dumps(each.inputs)}" for each in service.operations]
+        room = _MAX_LISTED // len(services)
+        if sum(map(len, listed)) > room:
+            listed = [each.line()[:_MAX_LINE] for each in service.operations]
+        sizes = accumulate(map(len, listed))
+        some = [line for line, size in zip(listed, sizes, strict=True) if size <= room]
+        more = "; find_tools finds all, such as" if len(some) < len(listed) else ""
+        lines += [f"{service.name}: {count_operations(service.operations)}{more}", *some]
     return "\n".join(lines)
-
-
-def _operations_tool(services: Sequence[Service]) -> Tool:
-    """Return the tool that searches operations if there are too many to describe."""
-    known = {each.name: each for each in services}
-
-    @tool(name=OPERATIONS, where=Where.THREAD, source=lambda **_: "descriptions of services")
-    def api_operations(service: str, query: str = "") -> str:
-        """List a service's operations for api_request that contain all words of the query.
-
-        A short list includes their arguments.
-        """
-        if service not in known:
-            raise MCPToolCallError(f"there is no such service; available: {', '.join(known)}")
-        words = query.lower().split()
-        lines = {f"{each.name}: {each.line()}": each for each in known[service].operations}
-        matches = {k: v for k, v in lines.items() if all(word in k.lower() for word in words)}
-        if len(matches) <= _MAX_DETAILED:
-            details = (f"{line}\n  {json.dumps(each.arguments)}" for line, each in matches.items())
-            return "\n".join(details) or "no operation contains all these words"
-        return "\n".join(limit_lines(list(matches), 200, "… and {} more; add words"))
-
-    return api_operations
