@@ -92,19 +92,21 @@ class Table:
     @classmethod
     def read(cls, value: Any) -> Table:
         """Return the parts of a table of any library."""
+        pairs: Iterable[tuple[Any, Any]]
         match kind_of(value):
             case ("pyarrow", _):
-                pairs = [*zip(value.column_names, value.columns, strict=True)]
+                pairs = zip(value.column_names, value.columns, strict=True)
             case (_, "Series"):
                 pairs = [(value.name, value)]
             case ("polars", _):
                 pairs = [(each.name, each) for each in value.get_columns()]
             case _:
-                pairs = [*value.items()]
-        width = len(pairs) if len(value.shape) > 1 else None
-        if kind_of(value) not in PANDAS:
-            return cls(len(value), width, [_Column(*pair) for pair in pairs])
-        columns = [_Column(_plain(label), each.array) for label, each in pairs]
+                pairs = value.items()  # one by one: pandas counts all that live
+        is_pandas = kind_of(value) in PANDAS
+        columns = [_Column(_plain(n), each.array if is_pandas else each) for n, each in pairs]
+        width = len(columns) if len(value.shape) > 1 else None
+        if not is_pandas:
+            return cls(len(value), width, columns)
         names = tuple(_plain(name) for axis in value.axes for name in axis.names)
         return cls(len(value), width, columns, value.index, names)
 
