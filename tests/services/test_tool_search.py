@@ -15,7 +15,7 @@ from harness import Lab, call
 from ipyagent.agent.approvals import Answer
 from ipyagent.schema import DecidedBy, Decision, Scope, ToolStatus
 from ipyagent.services.tool_search import MAX_OFFERED, add_search, hide_surplus, rank
-from ipyagent.store.codec import Decoder, Encoder
+from ipyagent.store.runs import Decoder, Encoder
 from ipyagent.tools.base import Tool, tool
 from planning import PlanLab
 from servers.mcp_lab import MCPLab
