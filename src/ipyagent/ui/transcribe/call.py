@@ -157,7 +157,10 @@ def transcribe_call(
     is_asked = execution.status is ToolStatus.AWAITING_APPROVAL
     dry, question, result = execution.dry_run, execution.question, _visible_result(execution)
     badge = ("planned" if context.is_planned else "dry run") if dry else ""
-    state = "taken back" if execution.call.id in context.taken_back else badge
+    marks = (
+        "taken back" if execution.call.id in context.taken_back else badge,
+        "not as rehearsed" if execution.rehearsal and execution.rehearsal.differs else "",
+    )
     glyph, status_text = call_glyph(execution)
     return transcript.Call(
         id=execution.call.id,
@@ -165,7 +168,7 @@ def transcribe_call(
         status=execution.status,
         glyph=glyph,
         status_text=status_text,
-        badge=state,
+        badge=" · ".join(filter(None, marks)),
         summary=_summarize(execution),
         outcome=summarize_result(result) if result else "",
         verdict=_verdict(execution, context),
