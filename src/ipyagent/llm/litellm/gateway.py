@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any, TypeVar, cast
 
 from ipyagent.errors import ModelError, ModelRefusedError, ModelUnavailableError
-from ipyagent.json_types import JsonDict, JsonMapping, object_of, parse_json
+from ipyagent.json_types import JsonDict, object_of, parse_json
 from ipyagent.llm import modelmap, service_client
 from ipyagent.llm.client import ModelRequest
 from ipyagent.llm.destinations import Destination
@@ -225,8 +225,6 @@ class LiteLLMClient(ServiceClient):
         if request.max_tokens is not None:
             longest = modelmap.longest(self._facts) or request.max_tokens
             settings["max_tokens"] = min(request.max_tokens, longest)
-        if (provider == "openai" or where.compatible) and _is_chat(litellm, settings):
-            _lighten(settings)
         brought = await close_if_given_up(litellm.acompletion(**settings))
         if not self._config.stream:
             return _Whole(_event_of(brought, None))
@@ -326,31 +324,6 @@ class _Whole:
 
     async def aclose(self) -> None:
         self._pieces.clear()
-
-
-def _is_chat(litellm: types.ModuleType, settings: JsonMapping) -> bool:
-    """Return whether LiteLLM will use chat completions, not the Responses API."""
-    try:
-        provider, _, name = settings["model"].partition("/")
-        info, _ = litellm.main.responses_api_bridge_check(
-            name,
-            provider,
-            tools=settings.get("tools"),
-            api_base=settings["api_base"],
-        )
-    except Exception:  # not a public function: without it, the slow way is always right
-        return False
-    return bool(info.get("mode") != "responses")
-
-
-def _lighten(settings: JsonDict) -> None:
-    """Send messages and tools as extra body: the same bytes, without the SDK's validation.
-
-    With that validation a request takes seven times as long after 300 steps.
-    """
-    names = [name for name in ("messages", "tools", "tool_choice") if name in settings]
-    settings["extra_body"] = {name: settings.pop(name) for name in names}
-    settings["messages"] = [{"role": "user", "content": ""}]
 
 
 @types.coroutine
