@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from typing import Literal
 
 from ipyagent.schema.events import (
@@ -164,9 +165,9 @@ class Totals:
 
     def plus(self, steps: tuple[Step, ...]) -> Totals:
         """Return the sums with more steps."""
-        usage, cost, todos = self.usage, self.cost_usd, self.todos
+        usage = TokenUsage.sum((self.usage, *map(attrgetter("usage"), steps)))
+        cost, todos = self.cost_usd, self.todos
         for step in steps:
-            usage += step.usage
             cost = cost if step.cost_usd is None else (cost or 0.0) + step.cost_usd
             newer = find_todos(step)
             todos = todos if newer is None else newer

@@ -137,7 +137,7 @@ def richest(display: Display) -> str:
 
 def join_facts(facts: Iterable[str]) -> str:
     """Return facts in one line."""
-    return " · ".join(fact for fact in facts if fact)
+    return " · ".join(filter(None, facts))
 
 
 def _preview_text(kind: str, text: str) -> str:

@@ -218,10 +218,10 @@ def is_tried(execution: ToolExecution) -> bool:
 
 def decision_text(execution: ToolExecution, mode: str = "") -> str:
     """Return how a call was decided on: "approved by you", "auto (yolo)"; "" if undecided."""
-    by, reason = execution.decided_by, reveal(execution.reason or "")
+    if execution.decision is None:
+        return ""
+    by, reason = execution.decided_by, reveal(execution.reason) if execution.reason else ""
     match execution.decision:
-        case None:
-            return ""
         case Decision.AUTO if by is DecidedBy.REHEARSAL:
             return reason
         case Decision.AUTO:
@@ -240,7 +240,9 @@ def decision_text(execution: ToolExecution, mode: str = "") -> str:
 
 def todo_summary(execution: ToolExecution) -> str:
     """Return the summary of a checklist ("1 of 3 done"), "" for other calls."""
-    todos = todos_in(execution.call.arguments) if execution.call.name == TODOS else ()
+    if execution.call.name != TODOS:
+        return ""
+    todos = todos_in(execution.call.arguments)
     completed = sum(todo.status is TodoStatus.COMPLETED for todo in todos)
     return f"{completed} of {len(todos)} done" if todos else ""
 
@@ -273,7 +275,7 @@ def _remarks(execution: ToolExecution, context: CallContext, badge: str) -> tupl
         f"{badge}: nothing was executed" if badge else "",
         _change(execution),
     ]
-    return tuple(text for text in texts if text)
+    return tuple(filter(None, texts))
 
 
 def _change(execution: ToolExecution) -> str:

@@ -58,7 +58,7 @@ def transcribe_step(
         number=step.number,
         label="Answer" if context.is_answer else f"Step {step.number}",
         user_texts=transcribe_user_texts(step.user_texts, SENT) if step.user_texts else (),
-        notes=tuple(note for note in (context.lead_in, *step.notes) if note),
+        notes=(context.lead_in, *step.notes) if context.lead_in else step.notes,
         waiting=context.waiting,
         thinking=None
         if is_folded
@@ -74,7 +74,7 @@ def transcribe_step(
             ]
         ),
         calls=calls,
-        facts=step_facts(step, context.calls.verbose),
+        facts=step_facts(step, context.calls.verbose) if context.calls.verbose >= COUNTED else "",
     )
 
 
@@ -125,11 +125,11 @@ def is_brief(step: Step) -> bool:
 
 def transcribe_footer(run: Run, totals: Totals, *, folds_brief: bool) -> transcript.Footer:
     """Return how long a run took, and what is folded behind that."""
-    facts = (usage_text(totals.usage), cost_text(totals.cost_usd))
-    folds = (_context(run), _brief_thoughts(run) if folds_brief else None)
+    facts = [usage_text(totals.usage), cost_text(totals.cost_usd)]
+    folds = [_context(run), _brief_thoughts(run) if folds_brief else None]
     return transcript.Footer(
         duration="" if run.duration is None else seconds(run.duration),
-        folds=tuple(each for each in folds if each),
+        folds=tuple(filter(None, folds)),
         facts=tuple(filter(None, facts)),
         trace_id=reveal(run.trace_id),
     )
@@ -137,7 +137,7 @@ def transcribe_footer(run: Run, totals: Totals, *, folds_brief: bool) -> transcr
 
 def _context(run: Run) -> transcript.Fold | None:
     """Return the context added to the prompt; None while a plan has not run."""
-    if never_ran(run) or not run.context:
+    if not run.context or (run.plan and never_ran(run)):
         return None
     title = "Told to the model" if run.plan else "Sent with your prompt"
     return transcript.Fold(title=title, text=run.context, is_open=run.verbose >= COUNTED)
@@ -167,9 +167,7 @@ def usage_text(usage: TokenUsage) -> str:
 
 
 def step_facts(step: Step, verbose: int) -> str:
-    """Return one step's usage and finish reason; "" if they are not shown."""
-    if verbose < COUNTED:
-        return ""
+    """Return one step's usage and finish reason."""
     took = sum(e.duration or 0.0 for e in step.executions)
     reason = reveal(step.finish_reason or "") if verbose >= ALL else ""
     parts = [
