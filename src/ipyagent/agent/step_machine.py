@@ -11,7 +11,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from ipyagent import telemetry
 from ipyagent.agent.budgets import LimitReachedError, TimeLimits
@@ -140,12 +140,12 @@ class StepMachine:
     context: ToolContext
     time_limits: TimeLimits = field(default_factory=TimeLimits, init=False)
 
-    @property
+    @cached_property
     def stream(self) -> EventStream:
         """The run's event stream."""
         return self.context.stream
 
-    @property
+    @cached_property
     def session(self) -> Session:
         """The session that the run belongs to."""
         return self.context.stream.session
