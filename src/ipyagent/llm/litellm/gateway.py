@@ -44,7 +44,7 @@ def content_type(stream: object) -> str:
     return content_type_header.partition(";")[0].strip().lower()
 
 
-def response_of(inner: object) -> Any:
+def response_of(inner: object) -> object:
     """Return the httpx response that LiteLLM reads; None if it has only the lines."""
     return getattr(inner, "response", None) or getattr(inner, "http_response", None)
 
@@ -86,15 +86,15 @@ class Events:
     def watch(self, stream: object) -> None:
         """Let a reply of LiteLLM's end with EventTooLargeError if an event is too large."""
         inner: Any = getattr(stream, "completion_stream", None)
-        response: Any = response_of(inner)
-        lines: Any = getattr(inner, "streaming_response", None)
+        response: object = response_of(inner)
+        lines: object = getattr(inner, "streaming_response", None)
         if hasattr(response, "aiter_bytes"):
             read = response.aiter_bytes
             response.aiter_bytes = lambda *size, **named: self._watch(read(*size, **named))
-        elif hasattr(lines, "__anext__"):
+        elif isinstance(lines, AsyncIterator):
             inner.streaming_response = self._watch(lines)
 
-    async def _watch(self, pieces: AsyncIterator[Any]) -> AsyncGenerator[Any, None]:
+    async def _watch(self, pieces: AsyncIterator[T]) -> AsyncGenerator[T, None]:
         async for piece in pieces:
             data = piece if isinstance(piece, bytes) else f"{piece}\n".encode()
             if not self._splitter.has_events and len(self._beginning) < MOST_BODY:
