@@ -8,7 +8,7 @@ from typing import Any
 import nbformat
 import pytest
 
-from ipyagent.agent.live_output import last_lines
+from ipyagent.agent.tool_context import last_lines
 from ipyagent.kernel import cell_outputs
 from ipyagent.kernel.cell_outputs import CellOutputs
 from ipyagent.kernel.outputs import Channel, Outputs

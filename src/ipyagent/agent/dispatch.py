@@ -16,9 +16,8 @@ from ipyagent.agent.approvals import Answer
 from ipyagent.agent.budgets import TimeLimits
 from ipyagent.agent.call_checks import CheckedCall, check_call
 from ipyagent.agent.comparison import Comparison
-from ipyagent.agent.live_output import tell_output
 from ipyagent.agent.policy import Effect
-from ipyagent.agent.tool_context import ToolContext, ToolTask
+from ipyagent.agent.tool_context import ToolContext, ToolTask, tell_output
 from ipyagent.errors import AgentError, JournalError, NoFrontendError
 from ipyagent.json_types import JsonDict
 from ipyagent.schema import (

@@ -29,12 +29,18 @@ from ipyagent.agent.prompts import (
     PLANNING,
     Context,
 )
-from ipyagent.agent.reply_stream import StreamedReply, stream_reply
 from ipyagent.agent.signs import (
     announces_actions,
     writes_calls,
 )
-from ipyagent.agent.step_machine import RunEnding, RunTimeoutError, StepMachine, run_lifecycle
+from ipyagent.agent.step_machine import (
+    RunEnding,
+    RunTimeoutError,
+    StepMachine,
+    StreamedReply,
+    run_lifecycle,
+    stream_reply,
+)
 from ipyagent.agent.validation import VALIDATORS, Validator
 from ipyagent.errors import (
     AgentError,

@@ -12,7 +12,7 @@ from ipyagent.phrases import plural
 from ipyagent.schema import Run, ToolExecution
 from ipyagent.ui.reveal import reveal, reveal_diff, shorten
 from ipyagent.ui.transcribe.call import CallContext, transcribe_call
-from ipyagent.ui.transcribe.plan import transcribe_plan
+from ipyagent.ui.transcribe.step import transcribe_plan
 from ipyagent.ui.transcript import (
     Argument,
     Call,

@@ -25,8 +25,12 @@ from ipyagent.schema.results import TODOS, todos_in
 from ipyagent.ui import transcript
 from ipyagent.ui.reveal import reveal, shorten
 from ipyagent.ui.transcribe.arguments import SUMMARY, summarize_arguments, transcribe_request
-from ipyagent.ui.transcribe.result import result_facts, transcribe_result
-from ipyagent.ui.transcribe.summaries import summarize_call, summarize_result
+from ipyagent.ui.transcribe.result import (
+    result_facts,
+    summarize_call,
+    summarize_result,
+    transcribe_result,
+)
 
 LISTED = 30
 """Variables and files that are listed, of each."""

@@ -25,14 +25,16 @@ from ipyagent.ui import transcript
 from ipyagent.ui.reveal import reveal
 from ipyagent.ui.transcribe.arguments import mask_call_arguments, mask_execution
 from ipyagent.ui.transcribe.call import OPEN, CallContext, transcribe_call
-from ipyagent.ui.transcribe.plan import count_begun, position_of, transcribe_plan
 from ipyagent.ui.transcribe.result import last_lines
 from ipyagent.ui.transcribe.step import (
     CUT_OFF,
     StepContext,
     cost_text,
+    count_begun,
     lead_in,
+    position_of,
     transcribe_footer,
+    transcribe_plan,
     transcribe_step,
     transcribe_unsent,
 )
