@@ -41,7 +41,9 @@ def compared(found: ToolExecution) -> str:
     assert found.result is not None
     assert found.result.success, found
     assert found.rehearsal is not None
-    return found.rehearsal.compared
+    text = found.rehearsal.compared
+    assert found.rehearsal.differs is text.startswith("not ")
+    return text
 
 
 @pytest.mark.parametrize(

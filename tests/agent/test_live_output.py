@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from harness import YES, Lab, call
-from ipyagent.agent.live_output import CHARS, LINES, last_lines
+from ipyagent.agent.tool_context import CHARS, LINES, last_lines
 from ipyagent.kernel.outputs import RECENT, Outputs
 from ipyagent.redaction import HIDDEN, Redactor
 from ipyagent.schema import Event, Run, ToolOutput

@@ -14,8 +14,8 @@ from ipyagent.agent.prompts import MAY_LOOK
 from ipyagent.schema import PlanRehearsed, RehearsalOutcome, Run, RunStatus
 from ipyagent.schema.state import fold
 from ipyagent.ui.static_html import run_html
-from ipyagent.ui.transcribe.plan import transcribe_plan
 from ipyagent.ui.transcribe.run import transcribe
+from ipyagent.ui.transcribe.step import transcribe_plan
 from ipyagent.ui.transcript_text import plan_effects_text
 from rehearsal_trial import ON, children
 

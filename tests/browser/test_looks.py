@@ -9,7 +9,7 @@ from deciding import press
 from playwright.sync_api import expect
 from scripts import LOAD, python, script
 from side_panel import Side
-from test_never_lost import THEMES, in_theme
+from test_never_lost import THEMES, in_theme, unfold, violations
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.same_page]
 
@@ -82,5 +82,7 @@ def test_no_drawn_state_of_a_free_look_is_a_question_and_one_is_drawn_whole(
     asks = [each["questions"] for each in drawn()["states"]]
     first = next(each for each in asks if "[data-ipyagent=approve]" in each)
     assert "[data-ipyagent=effects]" in first
+    unfold(book.page)
+    assert violations(book.page) == []
     press(book.run(2).locator("[data-ipyagent=deny]"))
     book.expect_done(2)

@@ -8,7 +8,7 @@ from typing import Any
 import nbformat
 import pytest
 
-from ipyagent.agent.live_output import last_lines
+from ipyagent.agent.tool_context import last_lines
 from ipyagent.kernel.outputs import CellOutputs, Channel, Outputs
 from ipyagent.redaction import Redactor
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from itertools import product
 
 import pytest
 from asking import ONLY_LITELLM, make_client
@@ -21,7 +22,7 @@ pytestmark = pytest.mark.usefixtures("engine")
 
 PROVIDERS = ("OPENAI", "ANTHROPIC", "MISTRAL", "GROQ")
 KEYS = {f"{name}_API_KEY": "sk-canary-0123456789abcdef" for name in PROVIDERS}
-MODELS = ("openai/gpt-x", "anthropic/claude-x", "mistral/x", "groq/x", "ollama/qwen3")
+MODELS = ("openai/gpt-x", "mistral/x", "groq/x", "ollama/qwen3")
 WORDS = (b'data: {"choices": [{"index": 0, "delta": {"content": "', b"endless words " * 5_000)
 
 
@@ -34,7 +35,12 @@ async def ask(server: ModelServer, model: str) -> str:
 
 
 @pytest.mark.spec("A53")
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize(
+    ("engine", "model"),
+    # LiteLLM reads Anthropic's lines, of which one that never ends is not seen.
+    [*product(("direct", "litellm"), MODELS), ("direct", "anthropic/claude-x")],
+    indirect=["engine"],
+)
 async def test_an_event_without_end_is_ended_and_not_asked_for_again(
     model: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

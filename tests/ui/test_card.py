@@ -52,7 +52,7 @@ class Wire:
         self.sent: list[dict[str, Any]] = []
         self.page = PageTranscript()
         card = LiveCard(self.approvals, lambda: self.stops.append("stop"))
-        self.card, self.tell = card, Follower(card)
+        self.card, self.tell = card, Follower(card.feed)
         monkeypatch.setattr(self.card.widget.comm, "publish_msg", self._published)
 
     def _published(self, kind: str, data: dict[str, Any] | None = None, **_: object) -> None:

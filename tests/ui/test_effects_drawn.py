@@ -20,6 +20,7 @@ from ipyagent.schema import (
     ToolStatus,
     VariableChange,
 )
+from ipyagent.ui.plain_text import render, summarize
 from ipyagent.ui.static_html import run_html
 from ipyagent.ui.transcribe.call import CallContext, transcribe_call
 from ipyagent.ui.transcribe.run import transcribe
@@ -121,11 +122,18 @@ def test_a_long_list_is_cut_and_counted():
     assert "… 10 more" in [line.text for line in effects.lines]
 
 
-def test_what_differed_is_a_fact_of_the_call():
-    rehearsal = REHEARSAL.model_copy(update={"compared": "not as rehearsed: also set PATH\u202e"})
+def test_a_call_that_differed_says_so_in_its_line_and_how_behind_it():
+    compared = "not as rehearsed: also set PATH\u202e"
+    rehearsal = REHEARSAL.model_copy(update={"compared": compared, "differs": True})
     result = ToolResult(output="done")
     execution = asked(status=ToolStatus.SUCCESS, result=result, rehearsal=rehearsal)
     assert facts_of(execution)[-1] == "not as rehearsed: also set PATH⟨U+202E⟩"
+    run = Run(id="r", status="done", steps=(Step(number=1, executions=(execution,)),))
+    drawn = transcribe(run)
+    [line, *_] = run_html(drawn).split("<strong>run_python")[1].split("</summary>")
+    assert "<mark>not as rehearsed</mark>" in line
+    for text in (summarize(drawn), render(drawn)):
+        assert "run_python [not as rehearsed]" in text
     assert effects_of(execution) is None
 
 

@@ -148,6 +148,30 @@ class StreamedText:
         self.tell(MessageDelta(step=1, kind="text", text=text))
 
 
+def test_events_of_one_turn_of_the_loop_are_one_message_and_the_end_does_not_wait() -> None:
+    async def follow() -> None:
+        feed, sent, state = Feed(Approvals(), lambda: None), list[Any](), None
+        feed.followers.append(sent.append)
+        for turn in (
+            (BEGUN, StepStarted(step=1), MessageStarted(step=1)),
+            (StepFinished(step=1), Notice(text="Careful.")),
+        ):
+            before = len(sent)
+            for event in turn:
+                state = advance(state, event)
+                feed(event, state)
+            assert len(sent) == before
+            await asyncio.sleep(0)
+            assert len(sent) == before + 1
+        ended = RunFinished(status=RunStatus.DONE, stop_reason=StopReason.FINISHED, duration=1.0)
+        feed(ended, advance(state, ended))
+        assert len(sent) == 3
+        await asyncio.sleep(0)
+        assert len(sent) == 3
+
+    run_in_virtual_time(follow())
+
+
 def test_the_first_piece_and_the_first_after_a_pause_do_not_wait() -> None:
     async def stream() -> list[float]:
         page = StreamedText()

@@ -16,9 +16,9 @@ from dataclasses import dataclass, field, replace
 
 from ipyagent.agent.budgets import CHARACTERS_PER_TOKEN, RunBudget
 from ipyagent.agent.prompts import AS_OF_PROMPT, Context
-from ipyagent.agent.reply_stream import stream_reply
 from ipyagent.agent.session.conversation import Conversation
 from ipyagent.agent.session.session import Session
+from ipyagent.agent.step_machine import stream_reply
 from ipyagent.config import Config
 from ipyagent.errors import ModelError
 from ipyagent.llm.client import Client, ModelRequest

@@ -14,7 +14,6 @@ from ipyagent.plaintext import spell
 from ipyagent.schema import Rehearsal, RehearsalOutcome, ToolResult, VariableChange
 from ipyagent.tools.base import Tool
 
-DIFFERS = "not as rehearsed: "
 _LISTED, _LENGTH = 10, 200
 """Differences that are listed, of each kind, and characters of one."""
 
@@ -42,8 +41,8 @@ class Comparison:
     async def compare(self, result: ToolResult) -> Rehearsal:
         """Return the rehearsal that says how the call differed from it."""
         after = await _observe(self.root, self.threads)
-        text = _compare(self.rehearsal, result, self.before, after)
-        return self.rehearsal.model_copy(update={"compared": text})
+        update = _compare(self.rehearsal, result, self.before, after)
+        return self.rehearsal.model_copy(update=update)
 
 
 async def _observe(root: str, threads: Executor) -> Surroundings:
@@ -52,8 +51,8 @@ async def _observe(root: str, threads: Executor) -> Surroundings:
 
 def _compare(
     rehearsal: Rehearsal, result: ToolResult, before: Surroundings, after: Surroundings
-) -> str:
-    """Return "as rehearsed", with what was compared, or how the call differed."""
+) -> dict[str, object]:
+    """Return whether the call differed, and how, or what was compared."""
     shown, done = (
         {_name(each): each.summary for each in of.variables} for of in (rehearsal, result)
     )
@@ -74,7 +73,8 @@ def _compare(
     missing += [each for each in rehearsal.settings if each not in settings]
     kinds = {"also ": also, "missing: ": missing, "different: ": other}
     parts = [f"{kind}{_join(each)}" for kind, each in kinds.items() if each]
-    return f"{DIFFERS}{'; '.join(parts)}" if parts else f"as rehearsed ({compared})"
+    text = f"not as rehearsed: {'; '.join(parts)}" if parts else f"as rehearsed ({compared})"
+    return {"compared": text, "differs": bool(parts)}
 
 
 def _name(change: VariableChange) -> str:

@@ -15,10 +15,9 @@ from dataclasses import dataclass
 from ipyagent.agent.approvals import Answer
 from ipyagent.agent.budgets import TimeLimits
 from ipyagent.agent.call_checks import CheckedCall, check_call
-from ipyagent.agent.comparison import DIFFERS, Comparison
-from ipyagent.agent.live_output import tell_output
+from ipyagent.agent.comparison import Comparison
 from ipyagent.agent.policy import Effect
-from ipyagent.agent.tool_context import ToolContext, ToolTask
+from ipyagent.agent.tool_context import ToolContext, ToolTask, tell_output
 from ipyagent.errors import AgentError, JournalError, NoFrontendError
 from ipyagent.json_types import JsonDict
 from ipyagent.schema import (
@@ -383,7 +382,7 @@ class Dispatcher:
         if comparison is not None:
             rehearsal = await comparison.compare(result)
             self._update_execution(call.id, rehearsal=rehearsal)
-            if rehearsal.compared.startswith(DIFFERS):
+            if rehearsal.differs:
                 result = result.with_note(f"({rehearsal.compared})", only_model=True)
         status = ToolStatus.SUCCESS if result.success else ToolStatus.FAILED
         self._finish_call(call.id, status, result)

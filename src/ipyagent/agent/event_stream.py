@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from itertools import groupby
 
 from ipyagent.agent.session.session import Session
@@ -69,7 +69,7 @@ class EventStream:
     def emit(self, event: Event) -> None:
         """Pass an event to the session and the listeners."""
         if not isinstance(event, MessageDelta):
-            self.notify(self.record(event))
+            self.notify(self._apply(self._redact(event)))
             return
         self._pieces.append(event)
         self._collected += len(event.text)
@@ -78,7 +78,7 @@ class EventStream:
 
     def end_reply(self) -> None:
         """Pass on what is left of a reply's pieces: no more will come."""
-        self._apply_and_notify(self._redact_rest())
+        self.notify(self._apply(self._redact_rest()))
 
     def record(self, event: Event) -> RecordedEvents:
         """Apply an event to the session; return what `notify` passes to the listeners."""
@@ -93,9 +93,6 @@ class EventStream:
                 except Exception:
                     log.exception("a listener failed on %s and is left out", each.type)
                     self.listeners.remove(listener)
-
-    def _apply_and_notify(self, events: Iterable[Event]) -> None:
-        self.notify(self._apply(events))
 
     def _apply(self, events: Iterable[Event]) -> RecordedEvents:
         applied: RecordedEvents = []
@@ -117,55 +114,45 @@ class EventStream:
         return False
 
     def _pass_on(self) -> None:
-        self._apply_and_notify(self._redact_pieces())
+        self.notify(self._apply(self._redact_pieces()))
         with contextlib.suppress(RuntimeError):  # no interval without a loop
             self._due = asyncio.get_running_loop().time() + INTERVAL
 
-    def _stop_timer(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-
-    def _redact(self, event: Event) -> Iterator[Event]:
-        """Yield the event redacted, after what came before it."""
-        match event:
-            case MessageDelta():
-                self._pieces.append(event)
-                yield from self._redact_pieces()
-                return
-            case MessageFinished():
-                yield from self._redact_rest()
-            case _:
-                yield from self._redact_pieces()
+    def _redact(self, event: Event) -> list[Event]:
+        """Return the event redacted, after what came before it."""
+        if isinstance(event, MessageDelta):
+            self._pieces.append(event)
+            return self._redact_pieces()
+        is_end = isinstance(event, MessageFinished)
+        before = self._redact_rest() if is_end else self._redact_pieces() if self._pieces else []
         if isinstance(event, MessageStarted):
             self._redactors.clear()
             self._last_kind = None
-        yield self.redactor.record(event)
+        return [*before, self.redactor.record(event)]
 
-    def _redact_pieces(self) -> Iterator[Event]:
-        """Yield the pieces, without what may be half of a secret."""
-        self._stop_timer()
+    def _redact_pieces(self) -> list[Event]:
+        """Return the pieces, without what may be half of a secret."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
         pieces, self._pieces, self._collected = self._pieces, [], 0
+        texts: list[tuple[Kind, str]] = []
         for (step, kind), each in groupby(pieces, key=lambda piece: (piece.step, piece.kind)):
-            yield from self._flush_other_kind(kind)
+            before, self._last_kind, self._step = self._last_kind, kind, step
+            if before is not None and before != kind:
+                texts.append((before, self._redactors[before].pause()))
             if kind not in self._redactors:
                 self._redactors[kind] = self.redactor.stream()
-            self._step = step
-            yield from self._delta(kind, self._redactors[kind].add("".join(p.text for p in each)))
+            texts.append((kind, self._redactors[kind].add("".join([p.text for p in each]))))
+        return self._deltas(texts) if texts else []
 
-    def _redact_rest(self) -> Iterator[Event]:
-        yield from self._redact_pieces()
+    def _redact_rest(self) -> list[Event]:
+        before = self._redact_pieces()
         # The kind that streamed last is ended first: its words stand on an open line.
-        for each in sorted(self._redactors, key=lambda kind: kind != self._last_kind):
-            yield from self._delta(each, self._redactors[each].end())
+        kinds = sorted(self._redactors, key=lambda kind: kind != self._last_kind)
+        rest = self._deltas([(kind, self._redactors[kind].end()) for kind in kinds])
         self._redactors.clear()
+        return before + rest
 
-    def _flush_other_kind(self, kind: Kind) -> Iterator[Event]:
-        """Yield the text held back from one kind of streaming when another kind begins."""
-        before, self._last_kind = self._last_kind, kind
-        if before is not None and before != kind:
-            yield from self._delta(before, self._redactors[before].pause())
-
-    def _delta(self, kind: Kind, text: str) -> Iterator[Event]:
-        if text:
-            yield MessageDelta(step=self._step, kind=kind, text=text)
+    def _deltas(self, texts: list[tuple[Kind, str]]) -> list[Event]:
+        return [MessageDelta(step=self._step, kind=kind, text=text) for kind, text in texts if text]

@@ -29,12 +29,18 @@ from ipyagent.agent.prompts import (
     PLANNING,
     Context,
 )
-from ipyagent.agent.reply_stream import StreamedReply, stream_reply
 from ipyagent.agent.signs import (
     announces_actions,
     writes_calls,
 )
-from ipyagent.agent.step_machine import RunEnding, RunTimeoutError, StepMachine, run_lifecycle
+from ipyagent.agent.step_machine import (
+    RunEnding,
+    RunTimeoutError,
+    StepMachine,
+    StreamedReply,
+    run_lifecycle,
+    stream_reply,
+)
 from ipyagent.agent.validation import VALIDATORS, Validator
 from ipyagent.errors import (
     AgentError,
@@ -218,24 +224,23 @@ class AgentLoop(StepMachine):
                 self._emit_unfinished()
 
     async def _ask_model(self, step: int, *, closing: bool) -> StreamedReply:
-        """Return the model's reply; ask again without what was refused, or after compaction."""
-        is_compacted = False
+        """Return the model's reply.
+
+        Ask again after transient failures, without what was refused, and after compaction.
+        """
+        retry, is_compacted = self.config.llm.retry, False
+        announce = self.retry_announcer(step, retry.max_retries)
         while True:
             try:
-                return await self._try_asking(step, closing)
+                reply: StreamedReply
+                reply = await retrying(retry, announce)(self._receive_reply, step, closing)
+                return reply
             except HistoryRefusedError as error:
                 self.stream.emit(Notice(text=str(error)))
             except ContextOverflowError:
                 if is_compacted or not await self._compactor.compact_after_overflow(step):
                     raise
                 is_compacted = True
-
-    async def _try_asking(self, step: int, closing: bool) -> StreamedReply:
-        """Return the model's reply; retry transient failures."""
-        retry = self.config.llm.retry
-        announce = self.retry_announcer(step, retry.max_retries)
-        reply: StreamedReply = await retrying(retry, announce)(self._receive_reply, step, closing)
-        return reply
 
     async def _receive_reply(self, step: int, closing: bool) -> StreamedReply:
         # The prefix is for calls that come without an id: unique in the session.

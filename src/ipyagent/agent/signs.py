@@ -96,7 +96,7 @@ def _ends_of(text: str) -> str:
 
 def _announces_tool(sentences: list[str], uncalled: AbstractSet[str]) -> bool:
     # A name of one word, such as "search", may be just that word.
-    names = "|".join(re.escape(name.casefold()) for name in uncalled if "_" in name)
+    names = "|".join([re.escape(name.casefold()) for name in uncalled if "_" in name])
     if not names:
         return False
     mention = re.compile(rf"(?<![\w./-])(?:{names})(?![\w/-]|\.\w)", re.ASCII)

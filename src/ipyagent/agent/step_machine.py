@@ -1,6 +1,7 @@
 """The parts of every run, whether a model or a plan chooses the next: steps, requests, calls.
 
-However a run ends, every failure is recorded in it, and its last event always comes.
+However a run ends, every failure is recorded in it, and its last event always comes. A request is
+sent once all earlier events are on the disk.
 """
 
 from __future__ import annotations
@@ -8,13 +9,20 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
-from dataclasses import dataclass, field
-from functools import lru_cache
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Callable,
+    Iterator,
+    Sequence,
+    Set as AbstractSet,
+)
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, contextmanager
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
 
 from ipyagent import telemetry
-from ipyagent.agent.budgets import LimitReachedError, TimeLimits
+from ipyagent.agent.budgets import LimitReachedError, ReplyMeter, RunBudget, TimeLimits
 from ipyagent.agent.dispatch import Dispatcher
 from ipyagent.agent.event_stream import EventStream
 from ipyagent.agent.session.session import Session
@@ -28,10 +36,14 @@ from ipyagent.errors import (
     describe_error,
     lacks_descriptors,
 )
-from ipyagent.llm.client import Client, ModelRequest
+from ipyagent.llm.client import Client, ModelRequest, maker_of
+from ipyagent.llm.wire import ReplyBuilder
 from ipyagent.phrases import first_line
+from ipyagent.redaction import Redactor
 from ipyagent.schema import (
+    PAUSED,
     Message,
+    MessageFinished,
     RetryScheduled,
     Role,
     RunFinished,
@@ -39,6 +51,8 @@ from ipyagent.schema import (
     StepFinished,
     StepStarted,
     StopReason,
+    StreamChunk,
+    TokenUsage,
     ToolCall,
     ToolDefinition,
 )
@@ -140,12 +154,12 @@ class StepMachine:
     context: ToolContext
     time_limits: TimeLimits = field(default_factory=TimeLimits, init=False)
 
-    @property
+    @cached_property
     def stream(self) -> EventStream:
         """The run's event stream."""
         return self.context.stream
 
-    @property
+    @cached_property
     def session(self) -> Session:
         """The session that the run belongs to."""
         return self.context.stream.session
@@ -220,3 +234,133 @@ class StepMachine:
 def _system_message(prompt: str) -> Message:
     """Return the same message for each request of a conversation."""
     return Message.of(Role.SYSTEM, prompt)
+
+
+YIELD_SECONDS = 0.02
+"""Seconds after which a reply that streams without a pause yields to other tasks."""
+
+
+async def stream_reply(
+    client: Client, session: Session, request: ModelRequest, budget: RunBudget
+) -> AsyncGenerator[StreamChunk, None]:
+    """Send `request` once all events are on the disk; yield the reply in pieces.
+
+    Raises JournalError if they cannot be recorded; nothing is sent then. Raises LimitReachedError
+    if the reply takes more than is left of the budget.
+    """
+    await session.wait_until_recorded()
+    allowance = await budget.allowance(client, session.conversation.token_count)
+    if allowance.tokens is not None and allowance.tokens <= 0:
+        raise LimitReachedError(allowance.reason)
+    request, meter = replace(request, max_tokens=allowance.tokens), ReplyMeter(allowance)
+    loop = asyncio.get_running_loop()
+    begun = loop.time()
+    try:
+        async with aclosing(client.stream(request)) as chunks:
+            async for chunk in chunks:
+                for piece in meter.split(chunk):
+                    yield piece
+                    if loop.time() - begun > YIELD_SECONDS:
+                        await asyncio.sleep(0)
+                        begun = loop.time()
+        for piece in meter.finish():
+            yield piece
+    except LimitReachedError:
+        for piece in meter.estimate_usage(client, request):
+            yield piece
+        raise
+
+
+class StreamedReply:
+    """A reply of `client`. `prefix` names calls that come without an id.
+
+    Secrets in it are redacted at once, so that the call which runs is the one shown.
+    """
+
+    def __init__(self, step: int, prefix: str, redactor: Redactor, client: Client) -> None:
+        self.step = step
+        self.message: Message | None = None
+        """The reply, once `complete` or `cut_off` was called."""
+        self._builder = ReplyBuilder(prefix)
+        self._redactor, self._prefix, self._client = redactor, prefix, client
+        self._thinking_since: float | None = None
+        self._thinking_seconds: float | None = None
+
+    def add(self, chunk: StreamChunk) -> None:
+        """Add a chunk."""
+        self._builder.add(chunk)
+        if chunk.type == "thinking":
+            moment = time.monotonic()
+            self._thinking_since = self._thinking_since or moment
+            self._thinking_seconds = max(0.0, moment - self._thinking_since)
+
+    def complete(self) -> None:
+        """Finalize the reply: build the message from its chunks."""
+        self._builder.maker = maker_of(self._client)
+        message = self._builder.message()
+        self.message = message and self._redactor.record(message)
+
+    def make_ids_unique(self, used_ids: AbstractSet[str]) -> None:
+        """Give calls new ids where an earlier call has the same: providers refuse a used id."""
+        if self.message is None or used_ids.isdisjoint(call.id for call in self.calls):
+            return
+        blocks = list(self.message.content)
+        for at, block in enumerate(blocks):
+            if isinstance(block, ToolCall) and block.id in used_ids:
+                blocks[at] = block.model_copy(update={"id": f"{self._prefix}_again_{at}"})
+        self.message = self.message.model_copy(update={"content": tuple(blocks)})
+
+    def cut_off(self) -> None:
+        """Finalize a partial reply: keep its text, drop its tool calls."""
+        message = self._builder.message()
+        text = message.text if message else ""
+        self.message = Message.of(Role.ASSISTANT, text) if text.strip() else None
+
+    @property
+    def calls(self) -> tuple[ToolCall, ...]:
+        """The calls, in order."""
+        return self.message.tool_calls if self.message else ()
+
+    @property
+    def usage(self) -> TokenUsage:
+        """The usage, as far as the provider reported it."""
+        return self._builder.usage
+
+    @property
+    def is_truncated(self) -> bool:
+        """True if the model's own length limit ended it."""
+        return self._builder.finish_reason == "length"
+
+    @property
+    def is_paused(self) -> bool:
+        """True if the service stopped in its midst, to be asked to go on."""
+        return self._builder.finish_reason == PAUSED
+
+    @property
+    def lacks_calls(self) -> bool:
+        """True if the service says that it ends in calls, and none came."""
+        return self._builder.finish_reason == "tool_calls" and not self.calls
+
+    @property
+    def stop_reason(self) -> StopReason:
+        """The stop reason of a run that ends with this reply."""
+        if self.is_truncated:
+            return StopReason.MAX_TOKENS
+        if self._builder.finish_reason == "content_filter":
+            return StopReason.CONTENT_FILTER
+        text = self.message.text.strip() if self.message else ""
+        return StopReason.FINISHED if text else StopReason.EMPTY
+
+    def to_event(self, usage: TokenUsage, cost_usd: float | None) -> MessageFinished:
+        """Return the event for it; `usage` and `cost_usd` are those of a summary made before it."""
+        own = self._builder
+        message = self.message and self.message.model_copy(update={"usage": own.usage})
+        costs = [cost for cost in (own.cost_usd, cost_usd) if cost is not None]
+        return MessageFinished(
+            step=self.step,
+            message=message,
+            finish_reason=own.finish_reason,
+            usage=own.usage + usage,
+            cost_usd=sum(costs) if costs else None,
+            thinking_seconds=self._thinking_seconds,
+        )

@@ -1,24 +1,28 @@
 """The context of tool calls, the same for all calls of a run, and the task of one call.
 
-A tool runs on the thread that it needs, and has an outcome also if it is abandoned.
+A tool runs on the thread that it needs, and has an outcome also if it is abandoned. The last lines
+of its output are read from outside, a few times a second: code that prints waits for nothing.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
 import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NoReturn, Protocol
 
 from ipyagent.agent.approvals import Approval, Approvals
 from ipyagent.agent.event_stream import EventStream
 from ipyagent.agent.policy import CallPolicy
 from ipyagent.json_types import JsonDict
-from ipyagent.kernel.outputs import PartialOutput
+from ipyagent.kernel.outputs import RECENT, PartialOutput, Recent
 from ipyagent.kernel.threads import MainThread, Post, logs_of
+from ipyagent.plaintext import strip_escapes
+from ipyagent.redaction import Redactor
 from ipyagent.schema import STANDARD, Rehearsal, ToolExecution, ToolResult, ToolStatus
 from ipyagent.schema.results import SO_FAR
 from ipyagent.tools.base import Tool, Toolbox, Where, is_built_in
@@ -228,3 +232,44 @@ class ToolContext:
             limits = limits.model_copy(update={"max_chars": self.max_chars})
         clean = self.stream.redactor.record(result)
         return truncate_result(clean, tool=tool, save=self.save_output, limits=limits)
+
+
+LINES, CHARS = 10, 2_000
+"""The most that is told at once."""
+INTERVAL = 0.1
+"""Seconds between two looks."""
+_SHARE = 20
+"""How many times as long as a look the pause after it is, at least."""
+_CONTEXT = 8_000
+"""Characters before the last lines that are searched for the beginning of a secret."""
+
+
+async def tell_output(
+    recent: Recent, redactor: Redactor, tell: Callable[[str], object]
+) -> NoReturn:
+    """Tell the last lines each time they have changed, until cancelled."""
+    told, pause = "", INTERVAL
+    while True:
+        await asyncio.sleep(pause)
+        begun = time.monotonic()
+        # Variables in which secrets are looked for may change meanwhile: next time, then.
+        with contextlib.suppress(Exception):
+            text = recent()
+            if text is not None and (lines := last_lines(text, redactor)) != told:
+                told = lines
+                tell(lines)
+        pause = max(INTERVAL, _SHARE * (time.monotonic() - begun))
+
+
+def last_lines(text: str, redactor: Redactor) -> str:
+    """Return the last lines of raw text as a terminal shows them, without any part of a secret."""
+    raw, text = text, strip_escapes(text)
+    body = text.rstrip("\n")
+    start = len(body) - len("\n".join(body.split("\n")[-LINES:])[-CHARS:])
+    if len(raw) >= RECENT and start < _CONTEXT:
+        # What a progress bar has overwritten takes the room, and the text before it is cut.
+        text = strip_escapes(raw.rstrip("\n").rpartition("\n")[2].partition("\r")[2])
+        start = max(0, len(text) - CHARS)
+    stream = redactor.stream()
+    stream.add(text[max(0, start - _CONTEXT) : start])
+    return (stream.add(text[start:]) + stream.pause()).rstrip("\n")

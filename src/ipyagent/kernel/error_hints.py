@@ -1,7 +1,7 @@
 """Hints that help to repair an error, from the names that are there when it is raised.
 
 They run no code of the user's classes: variables are looked up in frames, never as properties, and
-only tables of libraries, plain dictionaries, modules, functions and folders are looked into.
+only tables of libraries, plain dictionaries, modules and folders are looked into.
 """
 
 from __future__ import annotations
@@ -23,8 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from ipyagent.kernel.describe.libraries import table_of
-from ipyagent.kernel.describe.objects import parameters
-from ipyagent.kernel.describe.safe_inspect import ancestors, class_dict, one_line, type_name
+from ipyagent.kernel.describe.safe_inspect import ancestors, class_dict, one_line
 from ipyagent.phrases import ellipsize
 
 PACKAGES = (
@@ -34,30 +33,6 @@ PACKAGES = (
 
 EXPECTED = ("pandas", "numpy", "scipy", "scikit-learn", "statsmodels", "matplotlib", "seaborn")
 """Packages that models use without asking; it is worth a few bytes that one is missing."""
-
-ALTERNATIVES = {
-    "pandas": ("polars", "pyarrow", "duckdb"),
-    "polars": ("pandas",),
-    "pyarrow": ("polars", "pandas"),
-    "duckdb": ("pandas", "polars"),
-    "statsmodels": ("scipy", "scikit-learn", "numpy"),
-    "pingouin": ("scipy", "statsmodels"),
-    "scipy": ("statsmodels", "numpy"),
-    "sklearn": ("statsmodels", "scipy", "numpy"),
-    "xgboost": ("scikit-learn",),
-    "lightgbm": ("xgboost", "scikit-learn"),
-    "catboost": ("xgboost", "scikit-learn"),
-    "tensorflow": ("torch", "scikit-learn"),
-    "torch": ("scikit-learn",),
-    "matplotlib": ("seaborn", "plotly"),
-    "seaborn": ("matplotlib", "plotly"),
-    "plotly": ("matplotlib", "seaborn"),
-    "altair": ("matplotlib", "seaborn", "plotly"),
-    "bokeh": ("matplotlib", "plotly"),
-    "xlrd": ("openpyxl",),
-    "openpyxl": ("xlrd",),
-}
-"""By module: packages that do similar work."""
 
 
 @cache
@@ -74,11 +49,6 @@ def installed_packages() -> str:
     return f"Installed: {', '.join(parts)}{rest}."
 
 
-def installed_alternatives(module: str) -> list[str]:
-    """Return the packages installed now that do similar work as a module that is missing."""
-    return [name for name in ALTERNATIVES.get(module, ()) if _version(name)]
-
-
 def _version(name: str) -> str:
     """Return the first two parts of a package's version; "" if it is not installed."""
     try:
@@ -93,7 +63,6 @@ _LIST = 140  # characters of a list of names
 _MOST = 2_000  # names that are compared, and entries of a folder that are read
 _FOLDERS = 30  # folders below the working folder in which a missing file may be
 _QUOTED = re.compile(r"name '(\w+)'")
-_CALLEE = re.compile(r"(?:\w+\.)*(\w+)\(\) ")
 
 _ALIASES = {
     "pd": "pandas", "np": "numpy", "pl": "polars", "plt": "matplotlib.pyplot", "sns": "seaborn",
@@ -305,49 +274,11 @@ def _entries(folder: Path) -> list[str]:
     return sorted(name for name in names if not name.startswith("."))
 
 
-def _hint_module(error: BaseException, failure: Failure) -> str:
-    name = _field(error, ImportError, "name")
-    root = name.partition(".")[0] if type(name) is str else ""
-    instead = installed_alternatives(root)
-    return f"Installed instead: {', '.join(instead)}" if instead else ""
-
-
-def _hint_call(error: BaseException, failure: Failure) -> str:
-    called = _CALLEE.match(_first_argument(error))
-    for node in ast.walk(failure.statement):
-        if called and isinstance(node, ast.Call):
-            function, name = _look_up(node.func, failure.variables), called[1]
-            if isinstance(function, type):
-                name, function = type_name(function), class_dict(function).get("__init__")
-            if type(function) is types.FunctionType and function.__name__ == called[1]:
-                return f"Signature: {name}({ellipsize(parameters(function), _LIST)})"
-    return ""
-
-
-def _look_up(node: ast.expr, variables: Mapping[str, object]) -> object:
-    """Return the object that a name, or an attribute of a module or of an object, stands for."""
-    if isinstance(node, ast.Name):
-        return variables.get(node.id)
-    if not isinstance(node, ast.Attribute):
-        return None
-    owner = _look_up(node.value, variables)
-    if owner is None:
-        return None
-    if type(owner) is types.ModuleType:
-        return owner.__dict__.get(node.attr)
-    for base in ancestors(type(owner)):
-        if node.attr in class_dict(base):
-            return class_dict(base)[node.attr]
-    return None
-
-
 _HINTS: tuple[tuple[type[BaseException], Callable[[BaseException, Failure], str]], ...] = (
     (KeyError, _hint_key),
     (AttributeError, _hint_attribute),
     (NameError, _hint_name),
     (FileNotFoundError, _hint_file),
-    (ModuleNotFoundError, _hint_module),
-    (TypeError, _hint_call),
 )
 
 

@@ -331,9 +331,10 @@ def _kind(cls: type) -> int:
     bases = ancestors(cls)
     if is_table(cls):
         return _TABLE
-    if any(base is code for base in bases for code in _CODE_TYPES):
+    ids = {*map(id, bases)}
+    if not ids.isdisjoint(map(id, _CODE_TYPES)):
         return _CODE
-    return _MODULE if any(base is types.ModuleType for base in bases) else _DATA
+    return _MODULE if id(types.ModuleType) in ids else _DATA
 
 
 def _modules(namespace: JsonMapping, names: list[str]) -> str:

@@ -220,14 +220,16 @@ def list_options() -> tuple[OptionInfo, ...]:
     """Return all options."""
     _, options = _make_parser()
     return tuple(
-        OptionInfo(
-            tuple(each.option_strings),
-            each.dest,
-            each.nargs != 0,
-            tuple(each.choices or ()),
-            each.help or "",
-        )
-        for each in options
+        [
+            OptionInfo(
+                tuple(each.option_strings),
+                each.dest,
+                each.nargs != 0,
+                tuple(each.choices or ()),
+                each.help or "",
+            )
+            for each in options
+        ]
     )
 
 

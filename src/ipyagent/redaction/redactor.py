@@ -12,6 +12,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
+from enum import Enum
 from functools import cache, partial
 from operator import is_
 from typing import Any, Protocol, TypeVar
@@ -389,6 +390,7 @@ AnyModel = TypeVar("AnyModel", bound=BaseModel)
 _WINDOW = 10_000
 _DEPTH = 200
 _WORDLESS = {bool, int, float, datetime, type(None)}
+_PLAIN = {str, tuple, list, dict}
 _RECENT_TEXTS, _RECENT_LENGTH = 500, 2_000  # redacted texts that are remembered, and their length
 _CLEAN_TEXTS = 4  # longer ones without a secret: a reply comes again in several records
 
@@ -507,9 +509,10 @@ class Redactor:
         changed = {}
         for name in (*_fields(type(model)), *(model.model_extra or ())):
             value = getattr(model, name)
-            if type(value) in _WORDLESS:
+            kind = type(value)
+            if kind in _WORDLESS or issubclass(kind, Enum) or (kind in _PLAIN and not value):
                 continue
-            clean = self.text(value) if type(value) is str else self._data(value, depth - 1)
+            clean = self.text(value) if kind is str else self._data(value, depth - 1)
             if clean is not value:
                 changed[name] = clean
         return model.model_copy(update=changed) if changed else model

@@ -473,13 +473,14 @@ class Message(ForeignModel):
     def _check_role(self) -> Self:
         if not self.content:
             raise ValueError("a message needs at least one block")
-        if self.role is not Role.ASSISTANT and self.tool_calls:
+        kinds = {*map(type, self.content)}
+        if self.role is not Role.ASSISTANT and ToolCall in kinds:
             raise ValueError("only the assistant makes tool calls")
-        if self.role is not Role.USER and self.tool_results:
+        if self.role is not Role.USER and ToolResultContent in kinds:
             raise ValueError("tool results belong in a user message")
-        if all(isinstance(b, TextContent) and not b.text.strip() for b in self.content):
+        if kinds == {TextContent} and not self.text.strip():
             raise ValueError("a message of text must not be empty")
-        if self.is_from_user:
+        if self.role is Role.USER and not self.synthetic and ToolResultContent not in kinds:
             typed = len(self.text.strip())
             if typed > MAX_TYPED:
                 raise ValueError(

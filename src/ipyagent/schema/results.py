@@ -439,7 +439,7 @@ class Rehearsal(Model):
     `reason` is why it was not rehearsed. `texts` say what else would change beside variables and
     files, and what the code attempted that its isolation refused. `left` names what a look has left
     on the copy, `settings` what it set of the environment and the working folder. `result` is what
-    the copy put out, until the call itself has run; `compared` is what differed then, and what was
+    the copy put out, until the call itself has run; `compared` is what `differs` then, and what was
     compared. `duration` is in seconds.
     """
 
@@ -452,6 +452,7 @@ class Rehearsal(Model):
     settings: tuple[Text, ...] = Field(default=(), exclude_if=not_)
     result: ToolResult | None = Field(default=None, exclude_if=not_)
     compared: Text = Field(default="", exclude_if=not_)
+    differs: Flag = Field(default=False, exclude_if=not_)
     duration: Amount = 0.0
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from typing import Final, Literal
 
 from ipyagent.json_types import JsonDict
@@ -145,9 +146,9 @@ class Totals:
 
     def plus(self, steps: tuple[Step, ...]) -> Totals:
         """Return the sums with more steps."""
-        usage, cost, todos = self.usage, self.cost_usd, self.todos
+        usage = TokenUsage.sum((self.usage, *map(attrgetter("usage"), steps)))
+        cost, todos = self.cost_usd, self.todos
         for step in steps:
-            usage += step.usage
             cost = cost if step.cost_usd is None else (cost or 0.0) + step.cost_usd
             newer = find_todos(step)
             todos = todos if newer is None else newer

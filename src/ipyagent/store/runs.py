@@ -178,7 +178,7 @@ class Encoder:
         if isinstance(event, schema.ToolFinished) and execution.call.id in texts.started:
             before = dict(texts.started[execution.call.id])
             # Not the result: it may hold a live object, whose idea of equality is unknown.
-            same = (name for name, value in execution if name != "result" and before[name] == value)
+            same = [name for name, value in execution if name != "result" and before[name] == value]
             known = dict.fromkeys(same, True)
         if texts.calls.get(execution.call.id) == execution.call:
             known["call"] = dict.fromkeys(set(schema.ToolCall.model_fields) - {"id"}, True)

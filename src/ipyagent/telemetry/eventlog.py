@@ -49,20 +49,13 @@ def record(event: s.Event) -> Record:
             }
         case s.ToolFinished(execution=execution):
             return _call(event.step, execution) | _outcome(execution)
-        case s.ApprovalRequested():
-            # Not the id of the approval: whoever has it can give the approval.
-            return {"step": event.step, "call_id": event.call_id}
         case s.Compacted():
             return {"step": event.step, "summary": event.summary.text}
-        case s.RunFinished():
-            return {
-                "status": event.status,
-                "stop_reason": event.stop_reason,
-                "error": event.error,
-                "duration_ms": milliseconds(event.duration),
-            }
-        case _:
-            return event.model_dump(mode="json", exclude={"type"})
+    # Not the id of an approval: whoever has it can give the approval.
+    fields = event.model_dump(mode="json", exclude={"type", "approval_id"})
+    if isinstance(event, s.RunFinished):
+        fields["duration_ms"] = milliseconds(fields.pop("duration"))
+    return fields
 
 
 def milliseconds(seconds: float) -> float:

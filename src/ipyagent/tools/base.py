@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from copy import copy
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import lru_cache
@@ -456,19 +457,19 @@ class Toolbox:
 
     def offer(self, names: Iterable[str]) -> Toolbox:
         """Return a toolbox with the same tools, of which the model is offered these, in order."""
-        box = Toolbox(self)
-        box.notices, box._from_cells = self.notices, set(self._from_cells)
-        box._offered = tuple(name for name in names if name in self)
+        box = copy(self)
+        box._tools, box._from_cells = dict(self._tools), set(self._from_cells)
+        box._offered = tuple([name for name in names if name in self._tools])
         return box
 
     def offered_tools(self) -> tuple[Tool, ...]:
         """Return the tools that the model is offered; by default all that are not hidden."""
         names = self._tools if self._offered is None else self._offered
-        return tuple(each for name in names if not (each := self._tools[name]).hidden)
+        return tuple([each for name in names if not (each := self._tools[name]).hidden])
 
     def definitions(self) -> tuple[ToolDefinition, ...]:
         """Return the definitions of the offered tools for the model."""
-        return tuple(each.definition() for each in self.offered_tools())
+        return tuple([each.definition() for each in self.offered_tools()])
 
     def __contains__(self, name: str) -> bool:
         return name in self._tools

@@ -53,7 +53,7 @@ class CardWidget(anywidget.AnyWidget):  # type: ignore[misc]
 
 
 class LiveCard:
-    """A listener that shows a current run in the cell; `feed` has its transcript."""
+    """A widget that shows a current run in the cell; `feed` listens to the run."""
 
     def __init__(
         self, approvals: Approvals, stop: Callable[[], object], cell_id: str | None = None
@@ -67,10 +67,6 @@ class LiveCard:
         handle_quietly(self.widget.comm)
         _answer_while_blocked(self.widget)
         self._present = threading.Event()
-
-    def __call__(self, event: Event, state: RunState) -> None:
-        """Show an event."""
-        self.feed(event, state)
 
     async def wait_for_page(self, seconds: float, approval: Approval) -> bool:
         """Return whether the page has sent anything during this cell, waiting up to `seconds`.
@@ -155,7 +151,7 @@ class NotebookView:
 
     def __call__(self, event: Event, state: RunState) -> None:
         """Show an event."""
-        self.card(event, state)
+        self.card.feed(event, state)
         if isinstance(event, RunFinished | PlanWaiting):
             self._replace(state.run)
 

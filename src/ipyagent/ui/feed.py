@@ -26,8 +26,10 @@ from ipyagent.json_types import JsonDict
 from ipyagent.schema import (
     Event,
     MessageDelta,
+    PlanWaiting,
     RetryScheduled,
     Run,
+    RunFinished,
     RunState,
     ToolOutput,
     Totals,
@@ -69,12 +71,13 @@ class Feed:
         self._retry: Waiting | None = None
         self._retry_at = 0.0
         self._timer: asyncio.TimerHandle | None = None
+        self._soon: asyncio.Handle | None = None
         self._text_due = 0.0
         self._problem = ""
         """Why the user's last text was refused."""
 
     def __call__(self, event: Event, state: RunState) -> None:
-        """Show an event at once, or text that follows other text when an interval has passed."""
+        """Show an event soon, or text that follows other text when an interval has passed."""
         with self._lock:
             self._state = state
             self._retry = None
@@ -82,11 +85,24 @@ class Feed:
                 text = f"Retry {event.attempt}/{event.of}"
                 self._retry = Waiting(text=text, seconds=event.delay)
                 self._retry_at = time.monotonic() + event.delay
-        if not isinstance(event, MessageDelta | ToolOutput):
-            self.flush()
-            self.changed()
-        else:
+        if isinstance(event, MessageDelta | ToolOutput):
             self._pace(asyncio.get_running_loop())
+            return
+        if isinstance(event, RunFinished | PlanWaiting):
+            self.flush()
+        else:
+            self._flush_soon()
+        self.changed()
+
+    def _flush_soon(self) -> None:
+        """Send the current state after this turn of the loop: events come in bursts."""
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            self.flush()
+            return
+        if self._soon is None:
+            self._soon = loop.call_soon(self.flush)
 
     def _pace(self, loop: asyncio.AbstractEventLoop) -> None:
         """Send text now or when it is due, also where chunks keep timers waiting."""
@@ -101,9 +117,9 @@ class Feed:
 
     def flush(self) -> None:
         """Send the current state."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        for timer in filter(None, (self._timer, self._soon)):
+            timer.cancel()
+        self._timer = self._soon = None
         with self._lock:
             self._send_changes(self.followers)
 
@@ -180,20 +196,19 @@ class Feed:
     def transcript(self) -> Transcript:
         """The current transcript."""
         with self._lock:
-            return self._transcribe()
+            if self._state is None:
+                raise RuntimeError("no run has started")
+            return self._transcribe(self._state)
 
-    def _transcribe(self) -> Transcript:
-        return self._transcriber.transcribe(self.run, self._live(self._state))
-
-    def _live(self, state: RunState | None) -> Live:
-        """Return the current state beside the run."""
-        if state is None:
-            return Live()
+    def _transcribe(self, state: RunState) -> Transcript:
         decisions = state.decisions
-        calls = {call: self._find_late(each) for call, each in decisions.asked.items()}
-        late = {call: each for call, each in calls.items() if each and decisions.settled.get(call)}
+        late = {
+            call: late
+            for call, each in decisions.asked.items()
+            if decisions.settled.get(call) and (late := self._find_late(each))
+        }
         plan_late = next(filter(None, map(self._find_late, reversed(decisions.plans))), None)
-        return Live(
+        live = Live(
             state.open_message,
             state.totals,
             decisions.pending,
@@ -204,6 +219,7 @@ class Feed:
             self._problem,
             state.outputs,
         )
+        return self._transcriber.transcribe(state.run, live)
 
     def _find_late(self, approval_id: str) -> Late | None:
         """Return the decision on an approval that was clicked on after it; None if it was not."""
@@ -216,7 +232,7 @@ class Feed:
     def _send_changes(self, followers: list[Send]) -> None:
         if self._state is None:
             return
-        before, self._shown = self._shown, self._transcribe()
+        before, self._shown = self._shown, self._transcribe(self._state)
         if before is None or before.run_id != self._shown.run_id:
             changes = [{"path": [], "value": self._shown.to_dict()}]
         else:

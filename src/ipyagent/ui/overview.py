@@ -16,13 +16,13 @@ from ipyagent.ui import messages
 from ipyagent.ui.feed import Feed
 from ipyagent.ui.reveal import first_line, reveal
 from ipyagent.ui.transcribe.call import GLYPHS
-from ipyagent.ui.transcribe.plan import transcribe_plan
 from ipyagent.ui.transcribe.run import (
     count_tokens_and_cost,
     state_of,
     state_text,
     transcribe_todos,
 )
+from ipyagent.ui.transcribe.step import transcribe_plan
 from ipyagent.ui.transcript import Plan, State, Todo
 
 PROMPT = 200

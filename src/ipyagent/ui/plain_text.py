@@ -166,6 +166,7 @@ class TextPrinter:
         glyph = self.paint(call.glyph, "dim" if call.is_dry else _COLORS.get(call.status, ""))
         parts = [
             f"{glyph} {self.paint(reveal(call.name), 'bold')}",
+            f"[{call.badge}]" if call.badge else "",
             words.summary_line(call),
             f"→ {outcome}" if outcome else "",
             "" if _is_decision_above(call) else call.verdict,

@@ -46,13 +46,14 @@ from ipyagent.ui.questions import InputAsker, choose_asker
 from ipyagent.ui.reveal import reveal
 from ipyagent.ui.transcribe.arguments import mask_execution
 from ipyagent.ui.transcribe.call import OPEN, CallContext, is_tried, transcribe_call
-from ipyagent.ui.transcribe.plan import position_of, transcribe_plan
 from ipyagent.ui.transcribe.run import transcribe, transcribe_todos
 from ipyagent.ui.transcribe.step import (
     SENT,
     lead_in,
+    position_of,
     step_facts,
     thinking_title,
+    transcribe_plan,
     transcribe_thinking,
     transcribe_unsent,
     transcribe_user_texts,

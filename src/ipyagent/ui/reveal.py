@@ -76,6 +76,8 @@ def _kind_of_line(line: str, signs: str) -> tuple[str, str]:
     """Return the sign of a line that shows nothing, and its noun; empty for all others."""
     sign = line[:1] if signs and line[:1] in signs else ""
     body = line[len(sign) :]
+    if body.isascii() and body.isprintable() and not body.isspace() and body:
+        return "", ""
     if _NOTHING.fullmatch(body):
         return sign, "empty lines"
     if all(char in "\t " or _kind(char) == "hidden" or char.isspace() for char in body):
@@ -84,6 +86,8 @@ def _kind_of_line(line: str, signs: str) -> tuple[str, str]:
 
 
 def _reveal_line(line: str) -> str:
+    if line.isascii() and line.isprintable() and "  " not in line:
+        return line
     if not line.isascii():
         line = _FAINT.sub(_mark_turns, _NAME.sub(_mark_lookalikes, line))
     line = _FLOOD.sub(lambda match: f"⟨{len(match[0]):,} blanks⟩", line)

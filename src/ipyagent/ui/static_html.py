@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 from ipyagent.json_types import JsonDict
@@ -87,7 +87,7 @@ def dump_transcript(transcript: Transcript, run: JsonDict) -> str:
     nulls and falsehoods are left out: `labextension/src/saved.ts` has the schema. It is text, as
     notebooks indent other JSON, which would double it.
     """
-    places = dict(_index(run, ()))
+    places = _index(run)
     return json.dumps(_refer(transcript.to_dict(), "", places), separators=(",", ":"))
 
 
@@ -95,6 +95,8 @@ def _without_defaults(whole: object, changed: object) -> object:
     if isinstance(whole, dict) and isinstance(changed, dict):
         return {
             name: _without_defaults(each, changed.get(name, each))
+            if each and isinstance(each, dict | list)
+            else each
             for name, each in whole.items()
             if name in changed or name in _ALWAYS
         }
@@ -103,19 +105,22 @@ def _without_defaults(whole: object, changed: object) -> object:
     return whole
 
 
-def _index(value: object, path: Path) -> Iterator[tuple[Key, Path]]:
-    """Yield values that need not be repeated, each with its path."""
-    if path and path[-1] == _ARGUMENTS:
-        yield _key(value), path
-    elif isinstance(value, str):
-        if len(value) > _LONG:
-            yield ("", value), path
-    elif isinstance(value, dict):
-        for name, each in value.items():
-            yield from _index(each, (*path, name))
-    elif isinstance(value, list):
-        for index, each in enumerate(value):
-            yield from _index(each, (*path, index))
+def _index(run: JsonDict) -> dict[Key, Path]:
+    """Return the paths of values that need not be repeated, by the value."""
+    places: dict[Key, Path] = {}
+    rest: list[tuple[object, Path]] = [(run, ())]
+    while rest:
+        value, path = rest.pop()
+        if path and path[-1] == _ARGUMENTS:
+            places[_key(value)] = path
+        elif isinstance(value, str):
+            if len(value) > _LONG:
+                places["", value] = path
+        elif isinstance(value, dict):
+            rest += [(each, (*path, name)) for name, each in reversed(value.items())]
+        elif isinstance(value, list):
+            rest += [(each, (*path, at)) for at, each in reversed([*enumerate(value)])]
+    return places
 
 
 def _refer(value: object, name: str, places: dict[Key, Path]) -> object:
@@ -126,17 +131,15 @@ def _refer(value: object, name: str, places: dict[Key, Path]) -> object:
         return value if place is None else {"at": list(place)}
     if isinstance(value, dict):
         return {
-            key: _refer(each, key, places)
+            key: _refer(each, key, places) if isinstance(each, str | list | dict) else each
             for key, each in value.items()
-            if name == _OUTPUT or key == _ARGUMENTS or not _is_nothing(each)
+            if name == _OUTPUT
+            or key == _ARGUMENTS
+            or not (each is None or each is False or each in ("", []))
         }
     if isinstance(value, list):
         return [_refer(each, "", places) for each in value]
     return value
-
-
-def _is_nothing(value: object) -> bool:
-    return value is None or value is False or value in ("", [])
 
 
 def _key(arguments: object) -> Key:
@@ -277,7 +280,7 @@ def _call_line(call: Call, name: str) -> str:
         f"<em>{escape(call.verdict)}</em>" if call.verdict else "",
         f"<small>{call.duration.replace(' ', '&nbsp;')}</small>" if call.duration else "",
     ]
-    return " ".join(part for part in parts if part)
+    return " ".join(filter(None, parts))
 
 
 def _call_body(call: Call) -> str:
@@ -367,7 +370,7 @@ def _pre(text: str) -> str:
 
 
 def _join_html(parts: Iterable[str]) -> str:
-    return "\n".join(part for part in parts if part)
+    return "\n".join(filter(None, parts))
 
 
 def session_bundle(session: Any) -> dict[str, str]:

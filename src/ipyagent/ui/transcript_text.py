@@ -12,7 +12,7 @@ from ipyagent.phrases import plural
 from ipyagent.schema import Run, ToolExecution
 from ipyagent.ui.reveal import reveal, reveal_diff, shorten
 from ipyagent.ui.transcribe.call import CallContext, transcribe_call
-from ipyagent.ui.transcribe.plan import transcribe_plan
+from ipyagent.ui.transcribe.step import transcribe_plan
 from ipyagent.ui.transcript import (
     Argument,
     Call,
@@ -137,7 +137,7 @@ def richest(display: Display) -> str:
 
 def join_facts(facts: Iterable[str]) -> str:
     """Return facts in one line."""
-    return " · ".join(fact for fact in facts if fact)
+    return " · ".join(filter(None, facts))
 
 
 def _preview_text(kind: str, text: str) -> str:

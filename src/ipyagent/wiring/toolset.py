@@ -274,8 +274,8 @@ def offer_tools(
     wanted |= set(_named_tools(config, occasion.prompt))
     if not is_small or not any(name in CORE - SMALL for name in earlier):
         wanted |= set(earlier)
-    names = [*earlier, *(each.name for each in toolbox)]
-    return toolbox.offer(name for name in dict.fromkeys(names) if name in wanted)
+    names = dict.fromkeys([*earlier, *[each.name for each in toolbox]])
+    return toolbox.offer([name for name in names if name in wanted])
 
 
 def wants_small_set(config: Config, model_is_small: bool) -> bool:

@@ -12,14 +12,23 @@ from contextlib import aclosing
 from typing import Any
 
 import pytest
-from asking import EVENTS, HELLO, KEY, ONLY_LITELLM, ask, client_of, failed, make_client
+from asking import (
+    EVENTS,
+    HELLO,
+    KEY,
+    ONLY_DIRECT,
+    ONLY_LITELLM,
+    ask,
+    client_of,
+    failed,
+    make_client,
+)
 from reasons import REASONS
 
 from ipyagent.config import LLMConfig
 from ipyagent.errors import ModelRefusedError
 from ipyagent.llm.client import ModelRequest
 from ipyagent.llm.litellm import warmup
-from ipyagent.llm.litellm.gateway import _is_chat
 from ipyagent.llm.wire import to_openai, tools_to_openai
 from ipyagent.schema import (
     Message,
@@ -27,7 +36,6 @@ from ipyagent.schema import (
     TextContent,
     ThinkingContent,
     ToolCall,
-    ToolDefinition,
     ToolResultContent,
 )
 from servers.model_server import (
@@ -82,6 +90,7 @@ async def test_the_request_is_what_wire_says_and_carries_the_key(request_: Model
     assert sent.body["stream_options"] == {"include_usage": True}
 
 
+@ONLY_DIRECT
 async def test_a_long_history_costs_hardly_more_than_a_short_one(request_: ModelRequest) -> None:
     turn = (
         Message(role=Role.ASSISTANT, content=(ToolCall(id="c", name="run_python"),)),
@@ -125,24 +134,6 @@ async def test_a_long_history_costs_hardly_more_than_a_short_one(request_: Model
 
         assert await work(naive, long) > 4 * await work(naive, request_)
         assert await work(ours, long) < 4 * await work(ours, request_)
-
-
-@ONLY_LITELLM
-@pytest.mark.parametrize(
-    ("model", "base", "chat"),
-    [
-        ("openai/gpt-4o", "https://api.openai.com/v1", True),
-        ("openai/gpt-5.6", "http://localhost:9/v1", True),
-        ("openai/gpt-5.6", "https://api.openai.com/v1", False),
-        ("openai/responses/x", "http://localhost:9/v1", False),
-    ],
-)
-def test_models_behind_the_responses_api_are_left_to_litellm(
-    model: str, base: str, chat: bool
-) -> None:
-    tools = tools_to_openai([ToolDefinition(name="f", description="", input_schema={})])
-    settings = {"model": model, "api_base": base, "tools": tools}
-    assert _is_chat(warmup.litellm(), settings) is chat
 
 
 @ONLY_LITELLM

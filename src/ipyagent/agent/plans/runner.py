@@ -23,8 +23,13 @@ from ipyagent.agent import budgets
 from ipyagent.agent.budgets import RunBudget
 from ipyagent.agent.plans.draft import ApprovedStepPolicy, notebook_step
 from ipyagent.agent.policy import Arguments, CallPolicy, Effect, Verdict
-from ipyagent.agent.reply_stream import StreamedReply, stream_reply
-from ipyagent.agent.step_machine import RunEnding, StepMachine, run_lifecycle
+from ipyagent.agent.step_machine import (
+    RunEnding,
+    StepMachine,
+    StreamedReply,
+    run_lifecycle,
+    stream_reply,
+)
 from ipyagent.config import RetryConfig
 from ipyagent.errors import AgentError
 from ipyagent.llm.client import delay, retrying

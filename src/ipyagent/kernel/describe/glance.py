@@ -48,9 +48,9 @@ def _split(text: str) -> str:
 def _names(words: str, name: str) -> bool:
     """Return whether a text has the words of a name, also in the plural or the singular."""
     form = _split(name).strip()
-    forms = (form, f"{form}s", form.removesuffix("s"))
+    forms = filter(None, (form, f"{form}s", form.removesuffix("s")))
     # Not all scripts have blanks between words.
-    return any(f" {each} " in words if each.isascii() else each in words for each in forms if each)
+    return any(map(words.__contains__, [f" {each} " if each.isascii() else each for each in forms]))
 
 
 def _count_columns(words: str, table: object) -> int:

@@ -9,18 +9,19 @@ from __future__ import annotations
 import asyncio
 import json
 import types
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Generator
-from contextlib import aclosing, suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Coroutine, Generator
+from contextlib import aclosing
 from copy import deepcopy
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar, cast
 
 from ipyagent.errors import ModelError, ModelRefusedError, ModelUnavailableError
-from ipyagent.json_types import JsonDict, JsonMapping
+from ipyagent.json_types import JsonDict, object_of, parse_json
 from ipyagent.llm import modelmap, service_client
 from ipyagent.llm.client import ModelRequest
 from ipyagent.llm.destinations import Destination
+from ipyagent.llm.direct import objects_of
 from ipyagent.llm.direct.chat import ChatReader
 from ipyagent.llm.direct.reading import DONE, EventSplitter
 from ipyagent.llm.error_mapping import CUT_OFF, refuses_length
@@ -43,10 +44,15 @@ def content_type(stream: object) -> str:
     return content_type_header.partition(";")[0].strip().lower()
 
 
+def response_of(inner: object) -> object:
+    """Return the httpx response that LiteLLM reads; None if it has only the lines."""
+    return getattr(inner, "response", None) or getattr(inner, "http_response", None)
+
+
 async def body_of(stream: object) -> str:
     """Return the body, as far as it can be read here; a stream can still be read afterwards."""
     inner = getattr(stream, "completion_stream", None)
-    response: object = getattr(inner, "response", None) or getattr(inner, "http_response", None)
+    response = response_of(inner)
     if hasattr(response, "aread"):
         return str((await response.aread())[:MOST_BODY].decode("utf-8", "replace"))
     lines: Any = getattr(inner, "streaming_response", None)
@@ -59,37 +65,19 @@ async def body_of(stream: object) -> str:
     return read
 
 
-def completion_in(litellm: types.ModuleType, body: str) -> object:
+def completion_in(body: str) -> JsonDict | None:
     """Return a whole completion in OpenAI's format; None if the body is none."""
-    with suppress(Exception):
-        body_json = json.loads(body)
-        if body_json["choices"][0]["message"]["role"] == "assistant":
-            return litellm.utils.convert_to_model_response_object(
-                response_object=body_json, model_response_object=litellm.ModelResponse()
-            )
-    return None
-
-
-def response_of(stream: object) -> object:
-    """Return the httpx response that a stream of LiteLLM's reads; None if it is hidden."""
-    inner = getattr(stream, "completion_stream", None)
-    known = getattr(inner, "response", None) or getattr(inner, "http_response", None)
-    return known or _response_behind(getattr(inner, "streaming_response", None))
-
-
-def _response_behind(lines: object, depth: int = 3) -> object:
-    """Return the response whose `aiter_lines()` or `aiter_text()` a chain of generators reads."""
-    frame = getattr(lines, "ag_frame", None)
-    if frame is None or not depth:
-        return None
-    values = list(frame.f_locals.values())
-    responses = (each for each in values if hasattr(each, "aiter_bytes"))
-    behind = (_response_behind(each, depth - 1) for each in values)
-    return next(responses, None) or next(filter(None, behind), None)
+    completion = object_of(parse_json(body))
+    choices = objects_of(completion.get("choices"))
+    is_reply = choices and object_of(choices[0].get("message")).get("role") == "assistant"
+    return completion if is_reply else None
 
 
 class Events:
-    """The events of one reply, as LiteLLM reads them: none is too large, and the last is kept."""
+    """The events of one reply, as LiteLLM reads them: none is too large, and the last is kept.
+
+    Of lines that LiteLLM is given in place of a response, one that never ends is not seen.
+    """
 
     def __init__(self) -> None:
         self._splitter, self._beginning = EventSplitter(), b""
@@ -97,21 +85,22 @@ class Events:
 
     def watch(self, stream: object) -> None:
         """Let a reply of LiteLLM's end with EventTooLargeError if an event is too large."""
-        response = response_of(stream)
+        inner: Any = getattr(stream, "completion_stream", None)
+        response: object = response_of(inner)
+        lines: object = getattr(inner, "streaming_response", None)
         if hasattr(response, "aiter_bytes"):
-            response.aiter_bytes = self._watch(response.aiter_bytes)
+            read = response.aiter_bytes
+            response.aiter_bytes = lambda *size, **named: self._watch(read(*size, **named))
+        elif isinstance(lines, AsyncIterator):
+            inner.streaming_response = self._watch(lines)
 
-    def _watch(
-        self, read: Callable[..., AsyncIterator[bytes]]
-    ) -> Callable[..., AsyncIterator[bytes]]:
-        async def read_some(*args: object, **kwargs: object) -> AsyncGenerator[bytes, None]:
-            async for piece in read(*args, **kwargs):
-                if not self._splitter.has_events and len(self._beginning) < MOST_BODY:
-                    self._beginning += piece
-                self._take(self._splitter.feed(piece))
-                yield piece
-
-        return read_some
+    async def _watch(self, pieces: AsyncIterator[T]) -> AsyncGenerator[T, None]:
+        async for piece in pieces:
+            data = piece if isinstance(piece, bytes) else f"{piece}\n".encode()
+            if not self._splitter.has_events and len(self._beginning) < MOST_BODY:
+                self._beginning += data
+            self._take(self._splitter.feed(data))
+            yield piece
 
     def _take(self, events: list[list[str]]) -> None:
         self._last = next((each for each in reversed(events) if each != [DONE]), self._last)
@@ -134,7 +123,7 @@ THOUGHT = "__thought__"  # LiteLLM puts Gemini's signature of a call behind this
 
 def _event_of(piece: Any, finish: str | None) -> JsonDict:
     """Return a piece or a whole reply in OpenAI's format; `finish` is the provider's word."""
-    event: JsonDict = piece.model_dump()
+    event: JsonDict = piece if isinstance(piece, dict) else piece.model_dump()
     if usage := getattr(piece, "usage", None):
         event["usage"] = usage.model_dump()
     for choice in event["choices"]:
@@ -236,13 +225,11 @@ class LiteLLMClient(ServiceClient):
         if request.max_tokens is not None:
             longest = modelmap.longest(self._facts) or request.max_tokens
             settings["max_tokens"] = min(request.max_tokens, longest)
-        if (provider == "openai" or where.compatible) and _is_chat(litellm, settings):
-            _lighten(settings)
         brought = await close_if_given_up(litellm.acompletion(**settings))
         if not self._config.stream:
-            return _Whole(brought)
+            return _Whole(_event_of(brought, None))
         events.watch(brought)
-        return await self._read_whole(litellm, brought, where.key)
+        return await self._read_whole(brought, where.key)
 
     def _settings(self, request: ModelRequest, provider: str, where: Destination) -> JsonDict:
         """Return the arguments of the call: nothing is ever set on the module."""
@@ -291,7 +278,7 @@ class LiteLLMClient(ServiceClient):
             raise ModelUnavailableError(f"{self.model}: {CUT_OFF}")
         return chunks
 
-    async def _read_whole(self, litellm: types.ModuleType, stream: Any, key: str | None) -> object:
+    async def _read_whole(self, stream: Any, key: str | None) -> object:
         """Return the reply if `stream` is none: a whole completion is as good an answer."""
         kind = content_type(stream)
         if service_client.may_be_stream(kind):
@@ -300,7 +287,7 @@ class LiteLLMClient(ServiceClient):
         if service_client.is_stream(body):
             return stream
         await stream.aclose()
-        if (whole := completion_in(litellm, body)) is not None:
+        if (whole := completion_in(body)) is not None:
             return _Whole(whole)
         raise ModelRefusedError(f"{self.model} {service_client.describe_answer(kind, body, key)}.")
 
@@ -323,11 +310,12 @@ class _Whole:
 
     intermittent_finish_reason = None
 
-    def __init__(self, reply: Any) -> None:
+    def __init__(self, reply: JsonDict) -> None:
         self._pieces = [reply]
-        choice = reply.choices[0]
-        fields = getattr(choice, "provider_specific_fields", None) or {}
-        self.received_finish_reason = fields.get("native_finish_reason") or choice.finish_reason
+        choice = reply["choices"][0]
+        fields = choice.get("provider_specific_fields") or {}
+        word = fields.get("native_finish_reason") or choice.get("finish_reason") or "stop"
+        choice["finish_reason"] = self.received_finish_reason = word
 
     async def __anext__(self) -> object:
         if not self._pieces:
@@ -336,31 +324,6 @@ class _Whole:
 
     async def aclose(self) -> None:
         self._pieces.clear()
-
-
-def _is_chat(litellm: types.ModuleType, settings: JsonMapping) -> bool:
-    """Return whether LiteLLM will use chat completions, not the Responses API."""
-    try:
-        provider, _, name = settings["model"].partition("/")
-        info, _ = litellm.main.responses_api_bridge_check(
-            name,
-            provider,
-            tools=settings.get("tools"),
-            api_base=settings["api_base"],
-        )
-    except Exception:  # not a public function: without it, the slow way is always right
-        return False
-    return bool(info.get("mode") != "responses")
-
-
-def _lighten(settings: JsonDict) -> None:
-    """Send messages and tools as extra body: the same bytes, without the SDK's validation.
-
-    With that validation a request takes seven times as long after 300 steps.
-    """
-    names = [name for name in ("messages", "tools", "tool_choice") if name in settings]
-    settings["extra_body"] = {name: settings.pop(name) for name in names}
-    settings["messages"] = [{"role": "user", "content": ""}]
 
 
 @types.coroutine

@@ -7,7 +7,6 @@ Nothing else in this package may import it.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import sys
 import threading
@@ -15,7 +14,6 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from types import ModuleType
 from typing import Any, cast
 
 from ipyagent.llm import prepare_environment
@@ -51,28 +49,10 @@ def warm_up() -> None:
 
 def _warm() -> None:
     try:
-        module = litellm()
-        with silence(module):
-            asyncio.run(_mock_call(module))
+        litellm()
     except Exception:
         # The first real call will meet the same trouble and can tell the user.
         log.debug("warming up litellm failed", exc_info=True)
-
-
-async def _mock_call(module: ModuleType) -> None:
-    """Make one streamed call without a network: litellm imports much of itself only then."""
-    function = {"name": "f", "parameters": {"type": "object", "properties": {}}}
-    stream = await module.acompletion(
-        model="openai/warm-up",
-        messages=[{"role": "user", "content": "hello"}],
-        tools=[{"type": "function", "function": function}],
-        stream=True,
-        mock_response="hello",
-        api_key="none",
-        _skip_mcp_handler=True,
-    )
-    async for _ in stream:
-        pass
 
 
 @contextmanager

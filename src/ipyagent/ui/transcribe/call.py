@@ -25,8 +25,12 @@ from ipyagent.schema.results import TODOS, todos_in
 from ipyagent.ui import transcript
 from ipyagent.ui.reveal import reveal, shorten
 from ipyagent.ui.transcribe.arguments import SUMMARY, summarize_arguments, transcribe_request
-from ipyagent.ui.transcribe.result import result_facts, transcribe_result
-from ipyagent.ui.transcribe.summaries import summarize_call, summarize_result
+from ipyagent.ui.transcribe.result import (
+    result_facts,
+    summarize_call,
+    summarize_result,
+    transcribe_result,
+)
 
 LISTED = 30
 """Variables and files that are listed, of each."""
@@ -157,7 +161,10 @@ def transcribe_call(
     is_asked = execution.status is ToolStatus.AWAITING_APPROVAL
     dry, question, result = execution.dry_run, execution.question, _visible_result(execution)
     badge = ("planned" if context.is_planned else "dry run") if dry else ""
-    state = "taken back" if execution.call.id in context.taken_back else badge
+    marks = (
+        "taken back" if execution.call.id in context.taken_back else badge,
+        "not as rehearsed" if execution.rehearsal and execution.rehearsal.differs else "",
+    )
     glyph, status_text = call_glyph(execution)
     return transcript.Call(
         id=execution.call.id,
@@ -165,7 +172,7 @@ def transcribe_call(
         status=execution.status,
         glyph=glyph,
         status_text=status_text,
-        badge=state,
+        badge=" · ".join(filter(None, marks)),
         summary=_summarize(execution),
         outcome=summarize_result(result) if result else "",
         verdict=_verdict(execution, context),
@@ -215,10 +222,10 @@ def is_tried(execution: ToolExecution) -> bool:
 
 def decision_text(execution: ToolExecution, mode: str = "") -> str:
     """Return how a call was decided on: "approved by you", "auto (yolo)"; "" if undecided."""
-    by, reason = execution.decided_by, reveal(execution.reason or "")
+    if execution.decision is None:
+        return ""
+    by, reason = execution.decided_by, reveal(execution.reason) if execution.reason else ""
     match execution.decision:
-        case None:
-            return ""
         case Decision.AUTO if by is DecidedBy.REHEARSAL:
             return reason
         case Decision.AUTO:
@@ -237,7 +244,9 @@ def decision_text(execution: ToolExecution, mode: str = "") -> str:
 
 def todo_summary(execution: ToolExecution) -> str:
     """Return the summary of a checklist ("1 of 3 done"), "" for other calls."""
-    todos = todos_in(execution.call.arguments) if execution.call.name == TODOS else ()
+    if execution.call.name != TODOS:
+        return ""
+    todos = todos_in(execution.call.arguments)
     completed = sum(todo.status is TodoStatus.COMPLETED for todo in todos)
     return f"{completed} of {len(todos)} done" if todos else ""
 
@@ -270,7 +279,7 @@ def _remarks(execution: ToolExecution, context: CallContext, badge: str) -> tupl
         f"{badge}: nothing was executed" if badge else "",
         _change(execution),
     ]
-    return tuple(text for text in texts if text)
+    return tuple(filter(None, texts))
 
 
 def _change(execution: ToolExecution) -> str:

@@ -25,14 +25,16 @@ from ipyagent.ui import transcript
 from ipyagent.ui.reveal import reveal
 from ipyagent.ui.transcribe.arguments import mask_call_arguments, mask_execution
 from ipyagent.ui.transcribe.call import OPEN, CallContext, transcribe_call
-from ipyagent.ui.transcribe.plan import count_begun, position_of, transcribe_plan
 from ipyagent.ui.transcribe.result import last_lines
 from ipyagent.ui.transcribe.step import (
     CUT_OFF,
     StepContext,
     cost_text,
+    count_begun,
     lead_in,
+    position_of,
     transcribe_footer,
+    transcribe_plan,
     transcribe_step,
     transcribe_unsent,
 )
@@ -112,38 +114,46 @@ class Transcriber:
 
     def transcribe(self, run: Run, live: Live | None = None) -> transcript.Transcript:
         """Return the run as it is drawn now."""
-        answer = _answering(run) if run.is_finished else None
+        is_over = run.is_finished
+        answer = _answering(run) if is_over else None
+        folds_brief = self._folds_thoughts and is_over and run.verbose < OPEN
         totals = (live and live.totals) or Totals.of(run)
-        steps = self._transcribe_steps(run, live, answer)
+        steps = self._transcribe_steps(run, live, answer, folds_brief)
+        state = state_of(run, is_asked=bool(live and (live.approvals or live.plan_approval)))
+        is_cut_off = live is None and state == "running"  # nobody follows it
         return transcript.Transcript(
             run_id=run.id,
             label="Run of ipyagent",
             verbose=run.verbose,
             is_draft=run.status is RunStatus.DRAFT,
-            header=_header(run, live, totals),
+            header=_header(run, state, totals, is_cut_off=is_cut_off),
             notes=(*run.notes, *run.stays),
-            plan=transcribe_plan(run, live.plan_approval, live.plan_late)
-            if live
-            else transcribe_plan(run),
+            plan=transcribe_plan(run, *((live.plan_approval, live.plan_late) if live else ()))
+            if run.plan
+            else None,
             steps=steps,
-            folds=tuple(_fold_reads(steps)) if self._folds_brief(run) else (),
-            todos=transcribe_todos(totals),
+            folds=tuple(_fold_reads(steps)) if folds_brief else (),
+            todos=transcribe_todos(totals) if totals.todos else (),
             # Before the answer, once it is there; until then at the end.
             todos_at=len(steps) if answer is None else answer,
-            ending=_STILL_ON if _is_cut_off(run, live) else _ending(run, answer),
-            footer=transcribe_footer(run, totals, folds_brief=self._folds_brief(run)),
+            ending=_STILL_ON
+            if is_cut_off
+            else _ending(run, answer)
+            if run.error or run.stop_reason
+            else None,
+            footer=transcribe_footer(run, totals, folds_brief=folds_brief),
             unsent=transcribe_unsent(run) if run.unsent else (),
             say=_say_field(run, live.problem) if live else None,
-            undo=run.is_finished and bool(run.changing_calls) and not run.taken_back,
+            undo=is_over and bool(run.changing_calls) and not run.taken_back,
             redo=bool(run.taken_back),
         )
 
     def _transcribe_steps(
-        self, run: Run, live: Live | None, answer: int | None
+        self, run: Run, live: Live | None, answer: int | None, folds_brief: bool
     ) -> tuple[transcript.Step, ...]:
         context = CallContext.of(run, is_live=live is not None)
         earlier, known = run.steps[:-1], len(self._earlier)
-        key = context, answer, self._folds_brief(run)
+        key = context, answer, folds_brief
         if key != self._key or earlier[:known] != self._earlier:
             self._key, self._drawn, self._newest, known = key, [], None, 0
         for index in range(known, len(earlier)):
@@ -154,19 +164,18 @@ class Transcriber:
         self._newest = self._transcribe_step(run, len(earlier), live)
         return (*self._drawn, self._newest.drawn)
 
-    def _folds_brief(self, run: Run) -> bool:
-        return self._folds_thoughts and run.is_finished and run.verbose < OPEN
-
     def _transcribe_step(self, run: Run, index: int, live: Live | None) -> _TranscribedStep:
         """Return a step as it is drawn; calls that have not changed since are kept."""
         step, (context, answer, folds_brief), newest = run.steps[index], self._key, self._newest
+        message = live.open_message if live else None
+        message = message if message and message.step == step.number else None
         around = StepContext(
             context,
             lead_in=lead_in(run, index),
             is_answer=index == answer,
             folds_brief=folds_brief,
-            open_message=_open_message(step, live),
-            waiting=_waiting(run, step, live),
+            open_message=message,
+            waiting=_waiting(run, step, live, message) if live else None,
         )
         known = newest if newest and newest.index == index else None
         calls = tuple(_calls(run, step, context, live, known))
@@ -219,7 +228,7 @@ def count_tokens_and_cost(totals: Totals) -> list[str]:
     """Return the usage of a run: "5,034 tok", "$0.020"."""
     tokens = totals.usage.total_tokens
     texts = (f"{tokens:,} tok" if tokens else "", cost_text(totals.cost_usd))
-    return [text for text in texts if text]
+    return [*filter(None, texts)]
 
 
 def state_of(run: Run, *, is_asked: bool = False) -> transcript.State:
@@ -251,24 +260,19 @@ def model_name(run: Run) -> str:
     return f"{name} (not a language model)" if name.startswith("offline/") else name
 
 
-def _header(run: Run, live: Live | None, totals: Totals) -> transcript.Header:
-    is_asked = live is not None and bool(live.approvals or live.plan_approval)
-    state = state_of(run, is_asked=is_asked)
+def _header(
+    run: Run, state: transcript.State, totals: Totals, *, is_cut_off: bool
+) -> transcript.Header:
     return transcript.Header(
         model=model_name(run),
         badge="yolo: runs unasked" if run.confirm_mode == "yolo" else "",
         state=state,
-        state_text="unfinished" if _is_cut_off(run, live) else state_text(run, state),
+        state_text="unfinished" if is_cut_off else state_text(run, state),
         facts=(*_how_far(run), *count_tokens_and_cost(totals))
         if run.status is RunStatus.RUNNING
         else (),
         started_at=run.started_at,
     )
-
-
-def _is_cut_off(run: Run, live: Live | None) -> bool:
-    """Return whether a run is drawn that nobody follows, though it had not ended."""
-    return live is None and state_of(run) == "running"
 
 
 def _how_far(run: Run) -> list[str]:
@@ -330,18 +334,12 @@ def _answering(run: Run) -> int | None:
     return None
 
 
-def _open_message(step: Step, live: Live | None) -> OpenMessage | None:
-    message = live.open_message if live else None
-    return message if message and message.step == step.number else None
-
-
-def _waiting(run: Run, step: Step, live: Live | None) -> transcript.Waiting | None:
+def _waiting(
+    run: Run, step: Step, live: Live, message: OpenMessage | None
+) -> transcript.Waiting | None:
     """Return the wait for the model's reply or the next try, while nothing of it has come."""
     begun = step.message is not None or step.finish_reason is not None
-    if live is None or run.status is not RunStatus.RUNNING or begun:
-        return None
-    message = _open_message(step, live)
-    if message is not None and not message.is_empty:
+    if run.status is not RunStatus.RUNNING or begun or (message and not message.is_empty):
         return None
     if live.retry is not None or run.plan:  # a plan asks no model
         return live.retry

@@ -1,4 +1,4 @@
-"""A step as it is drawn, with its usage, and the end of a run whose kernel is gone.
+"""A step and a plan as they are drawn, and the end of a run whose kernel is gone.
 
 `store.recovery` will give that run the same end.
 """
@@ -7,25 +7,44 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
-from ipyagent.phrases import dollars, seconds
+from ipyagent.phrases import dollars, plural, seconds
 from ipyagent.schema import (
     INCOMPLETE,
     ImageContent,
     OpenMessage,
+    PlanStep,
+    Rehearsal,
     Run,
     RunStatus,
     Step,
     TokenUsage,
+    ToolExecution,
     ToolStatus,
     Totals,
     UserText,
 )
-from ipyagent.schema.state import never_ran
+from ipyagent.schema.state import never_ran, plan_index, progress
 from ipyagent.ui import transcript
-from ipyagent.ui.reveal import reveal
-from ipyagent.ui.transcribe.call import ALL, COUNTED, GLYPHS, OPEN, CallContext
+from ipyagent.ui.reveal import reveal, shorten
+from ipyagent.ui.transcribe.arguments import (
+    SUMMARY,
+    mask_plan,
+    summarize_arguments,
+    transcribe_planned,
+)
+from ipyagent.ui.transcribe.call import (
+    ALL,
+    APPROVE,
+    COUNTED,
+    DENY,
+    GLYPHS,
+    OPEN,
+    CallContext,
+    transcribe_rehearsal,
+)
 from ipyagent.ui.transcribe.result import transcribe_image
 from ipyagent.ui.transcript import CutOff, Ending, Status
 
@@ -58,7 +77,7 @@ def transcribe_step(
         number=step.number,
         label="Answer" if context.is_answer else f"Step {step.number}",
         user_texts=transcribe_user_texts(step.user_texts, SENT) if step.user_texts else (),
-        notes=tuple(note for note in (context.lead_in, *step.notes) if note),
+        notes=(context.lead_in, *step.notes) if context.lead_in else step.notes,
         waiting=context.waiting,
         thinking=None
         if is_folded
@@ -74,7 +93,7 @@ def transcribe_step(
             ]
         ),
         calls=calls,
-        facts=step_facts(step, context.calls.verbose),
+        facts=step_facts(step, context.calls.verbose) if context.calls.verbose >= COUNTED else "",
     )
 
 
@@ -125,11 +144,11 @@ def is_brief(step: Step) -> bool:
 
 def transcribe_footer(run: Run, totals: Totals, *, folds_brief: bool) -> transcript.Footer:
     """Return how long a run took, and what is folded behind that."""
-    facts = (usage_text(totals.usage), cost_text(totals.cost_usd))
-    folds = (_context(run), _brief_thoughts(run) if folds_brief else None)
+    facts = [usage_text(totals.usage), cost_text(totals.cost_usd)]
+    folds = [_context(run), _brief_thoughts(run) if folds_brief else None]
     return transcript.Footer(
         duration="" if run.duration is None else seconds(run.duration),
-        folds=tuple(each for each in folds if each),
+        folds=tuple(filter(None, folds)),
         facts=tuple(filter(None, facts)),
         trace_id=reveal(run.trace_id),
     )
@@ -137,7 +156,7 @@ def transcribe_footer(run: Run, totals: Totals, *, folds_brief: bool) -> transcr
 
 def _context(run: Run) -> transcript.Fold | None:
     """Return the context added to the prompt; None while a plan has not run."""
-    if never_ran(run) or not run.context:
+    if not run.context or (run.plan and never_ran(run)):
         return None
     title = "Told to the model" if run.plan else "Sent with your prompt"
     return transcript.Fold(title=title, text=run.context, is_open=run.verbose >= COUNTED)
@@ -167,9 +186,7 @@ def usage_text(usage: TokenUsage) -> str:
 
 
 def step_facts(step: Step, verbose: int) -> str:
-    """Return one step's usage and finish reason; "" if they are not shown."""
-    if verbose < COUNTED:
-        return ""
+    """Return one step's usage and finish reason."""
     took = sum(e.duration or 0.0 for e in step.executions)
     reason = reveal(step.finish_reason or "") if verbose >= ALL else ""
     parts = [
@@ -207,3 +224,81 @@ CUT_OFF: Final = CutOff(
         ToolStatus.AWAITING_APPROVAL: _CANCELLED,
     },
 )
+
+
+def transcribe_plan(
+    run: Run,
+    approval_id: str | None = None,
+    late: transcript.Late | None = None,
+    *,
+    is_whole: bool = False,
+) -> transcript.Plan | None:
+    """Return a run's plan as it is drawn: whole with `is_whole`, to decide on, else masked.
+
+    `approval_id` is "" for a plan that can be decided on while no cell asks about it.
+    """
+    if not run.plan:
+        return None
+    is_asked = approval_id is not None
+    steps = run.plan if is_whole or is_asked else mask_plan(run.plan)
+    states = progress(run)
+    is_waiting = run.status is RunStatus.DRAFT
+    rehearsals = run.rehearsals if is_waiting and run.rehearsals else (None,) * len(steps)
+    return transcript.Plan(
+        goal=shorten(run.prompt, SUMMARY),
+        title=f"Plan · {plural(len(run.plan), 'step')}",
+        hash=reveal(run.plan_id or ""),
+        steps=tuple(map(partial(_step, run), steps, states, rehearsals)),
+        hint=_hint(run),
+        approval=None if approval_id is None else _approval(approval_id),
+        late=late,
+    )
+
+
+def count_begun(run: Run) -> int:
+    """Return the number of steps that have begun."""
+    places = {plan_index(run, execution.call.id) for execution in run.executions}
+    return len(places - {None})
+
+
+def position_of(run: Run, execution: ToolExecution) -> str:
+    """Return the plan's step that a call carries out, as "step 2/5"; "" for other calls."""
+    index = plan_index(run, execution.call.id) if run.plan else None
+    return "" if index is None else f"step {index + 1}/{len(run.plan)}"
+
+
+def _step(
+    run: Run, step: PlanStep, status: ToolStatus, rehearsal: Rehearsal | None
+) -> transcript.PlanStep:
+    glyph, status_text = GLYPHS[status]
+    left_out = run.is_finished and status is ToolStatus.PENDING
+    lines = (line.strip() for line in reveal(step.note).split("\n"))
+    return transcript.PlanStep(
+        id=step.call.id,
+        name=step.call.name,
+        status=status,
+        glyph=glyph,
+        status_text=status_text,
+        summary=summarize_arguments(step.call),
+        note=step.note,
+        notes=tuple(line for line in lines if line),
+        verdict="not run" if left_out else "",
+        request=transcribe_planned(step.call),
+        effects=transcribe_rehearsal(rehearsal, step.call.name) if rehearsal else None,
+        # A plan to approve is shown in full.
+        is_open=run.status is RunStatus.DRAFT,
+    )
+
+
+def _hint(run: Run) -> str:
+    """Return how to decide on a waiting plan; "" for others, or if a note says so already."""
+    name = run.plan_id or run.id
+    is_in_notes = any(f"`%agent approve {name}`" in note for note in run.notes)
+    if run.status is not RunStatus.DRAFT or is_in_notes:
+        return ""
+    return f"This plan waits for `%agent approve {reveal(name)}` or `%agent deny {reveal(name)}`."
+
+
+def _approval(approval_id: str) -> transcript.Approval:
+    choices = (APPROVE, DENY)
+    return transcript.Approval(id=approval_id, question="May this plan run?", choices=choices)
