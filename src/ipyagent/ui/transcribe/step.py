@@ -144,8 +144,8 @@ def is_brief(step: Step) -> bool:
 
 def transcribe_footer(run: Run, totals: Totals, *, folds_brief: bool) -> transcript.Footer:
     """Return how long a run took, and what is folded behind that."""
-    facts = [usage_text(totals.usage), cost_text(totals.cost_usd)]
-    folds = [_context(run), _brief_thoughts(run) if folds_brief else None]
+    facts = (usage_text(totals.usage), cost_text(totals.cost_usd))
+    folds = (_context(run), _brief_thoughts(run) if folds_brief else None)
     return transcript.Footer(
         duration="" if run.duration is None else seconds(run.duration),
         folds=tuple(filter(None, folds)),
