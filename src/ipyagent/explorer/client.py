@@ -339,7 +339,7 @@ _REASON = re.compile(
 _DENIED = re.compile(r"\b(denied|not run|not approved)\b", re.IGNORECASE)
 _ABSENT = re.compile(r"No module named '([\w.]+)'|Missing optional dependency '([\w.]+)'")
 
-_DATA = ("matplotlib", "pandas")
+_DATA = ("duckdb", "matplotlib", "pandas")
 """The packages of the extra `data`: who lacks one for the explorer will soon need the other."""
 
 _STRANGE = "This conversation holds a call that I did not ask for; please ask again."
