@@ -46,6 +46,7 @@ WHOLE: list[Case] = [
     ("What does the penguins data look like?", "first 5 rows", "Torgersen"),
     ("tell me about the data", "344 rows and 8 columns"),
     ("show the first 3 rows", "first 3 rows", "39.1"),
+    ("the last row", "The last row of `penguins`"),
     ("last 4 rows of penguins", "last 4 rows", "Chinstrap"),
     ("3 random rows", "3 rows of `penguins`, taken at random"),
     ("Show penguins with bill length greater than 55", "**5 of 344 rows**"),
@@ -292,6 +293,8 @@ TALKS: list[list[Case]] = [
     [("why are they heavy", "`why`"), ("and Gentoo?", "I don't know what that continues"),
      ("and by year?", "I don't know what that continues")],
     [("bar chart of species", "Adelie"), ("and on Dream?", "| Chinstrap | 68 |")],
+    [("mean body mass by species", "5076.02"), ("for female", "| Gentoo | 4679.74 | 58 |"),
+     ("only Gentoo", "`species = Gentoo`", "| Gentoo | 4679.74 | 58 |")],
     [("Load data/penguins.csv as more", "`more`"), ("profile it", "344 rows, 0 of them repeated")],
     [("mean body mass by species", "5076"), ("penguins per island", "| Biscoe | 168 |")],
 ]  # fmt: skip
@@ -383,6 +386,8 @@ bar chart of islands won by each species
 how much body mass in 2008
 in which year was body mass the highest
 mean body mass for Adelie and islands
+mean body mass for Adelie and females
+how many penguins have a sex
 how many penguins on Dream and Torgersen and Adelie
 mean body mass for species Dream
 mean body mass where species > 3
@@ -466,6 +471,21 @@ def test_several_tables_and_names(root: Path) -> None:
     rated = pd.DataFrame({"grade": ["A", "B", "A"], "price": [1, 2, 4]})
     assert "**2.333**" in Kernel(root, t=rated).ask("what is a mean price").text
     assert "**2.5** (2" in Kernel(root, t=rated).ask("mean price where grade is A").text
+
+
+def test_a_value_that_means_nothing_alone_needs_its_column(root: Path) -> None:
+    columns = {"sex": ["female", "male"], "children": ["no", "yes"], "affairs": [0, 3]}
+    kernel = Kernel(root, t=pd.DataFrame(columns))
+    assert "`no` of which column?" in kernel.ask("share of women with no affairs").text
+    assert "**1** of 2 rows" in kernel.ask("how many women have no children").text
+    assert "**1** of 2 rows" in kernel.ask("how many rows where children is no").text
+
+
+def test_days_of_polars_are_compared_as_days(root: Path) -> None:
+    days = pl.DataFrame({"day": ["2024-01-03", "2024-02-01"], "n": [1, 2]})
+    kernel = Kernel(root, t=days.with_columns(pl.col("day").str.to_date()))
+    assert "**1** of 2 rows" in kernel.ask("how many rows where day is 2024-01-03").text
+    assert "**2** (1 values" in kernel.ask("mean n after 2024-01-15").text
 
 
 def test_values_in_two_columns_are_not_guessed(root: Path) -> None:

@@ -76,7 +76,8 @@ class Query:
         """The verb and its columns, in words."""
         of = f" of {', '.join(self.columns)}" if self.columns else ""
         by = f" by {', '.join(self.keys)}" if self.keys else ""
-        return f"{self.verb.name}{of}{by} ({self.name})"
+        where = f" where {' and '.join(map(str, self.frame.where))}" * bool(self.frame.where)
+        return f"{self.verb.name}{of}{by}{where} ({self.name})"
 
     @property
     def keys(self) -> list[str]:
@@ -100,8 +101,10 @@ class Query:
     @cached_property
     def amount(self) -> int:
         """The number of rows that are asked for; raises MisfitError for an odd one."""
-        amounts = self.frame.values("NUMBER")
-        amount = amounts[0] if amounts else 5 if "SORT" not in self.frame.tags else _SHOWN
+        is_one = any(t.tag == "ROWS" and not t.text.endswith("s") for t in self.frame.core)
+        many = 1 if is_one and "FIRST" in self.frame.tags else 5
+        many = _SHOWN if "SORT" in self.frame.tags else many
+        amount = self.frame.first("NUMBER", default=many)
         if not isinstance(amount, int) or not 0 < amount <= _MOST:
             raise MisfitError(f"I can show 1 to {_MOST} rows.")
         return amount
@@ -296,9 +299,7 @@ def _fill(template: str, names: Mapping[str, str]) -> str:
 def _test(name: str, condition: Condition) -> str:
     column = f"{name}[{literal(condition.column)}]"
     if condition.part:
-        column = f"pd.to_datetime({column}).dt.{condition.part}"
-    elif condition.sign in ("<", "<=", ">", ">=") and isinstance(condition.value, str):
-        column = f"pd.to_datetime({column})"
+        column = f"pd.to_datetime({column}){'.dt.year' * (condition.part == 'year')}"
     if condition.sign in ("null", "known"):
         return f"{column}.{'isna' if condition.sign == 'null' else 'notna'}()"
     if condition.sign in ("in", "not in"):

@@ -27,7 +27,7 @@ class MisfitError(Exception):
 class Condition:
     """A test on a column; the sign may be `in`, `not in`, `null` or `known`.
 
-    `part` is a part of its dates.
+    `part` is a part of its dates; "date" is all of it.
     """
 
     column: str
@@ -36,7 +36,7 @@ class Condition:
     part: str = ""
 
     def __str__(self) -> str:
-        left = f"{self.part} of {self.column}" if self.part else self.column
+        left = f"year of {self.column}" if self.part == "year" else self.column
         if self.sign in ("null", "known"):
             return f"{left} is {'missing' if self.sign == 'null' else 'known'}"
         if self.sign in ("in", "not in"):
@@ -108,6 +108,9 @@ def compile_pattern(pattern: str) -> re.Pattern[str]:
 _PLAIN = frozenset({"OF", "FROM", "IN", "IS", "HAS", "EQ", "COMMA", "THANKS"})
 """Words that only lead to a name: dropped once all clauses are found."""
 _LEADS = "(WHERE|FROM|IN|OF|IS|KEEP)*"
+_NOTHING = Token("", "", "")
+_BARE = frozenset({"yes", "no", "true", "false", "y", "n"})
+"""Values that mean nothing without their column."""
 _VALUES = "NOT? VALUE ((AND|OR|VS)+ NOT? VALUE)*"
 _CONTINUES = ({"STAT"}, {"COL"}, {"TOP", "NUMBER"}, {"TOP"}, {"CHART"}, {"END"}, {"NUMBER"})
 """Parts of a core that a prompt may exchange."""
@@ -128,20 +131,23 @@ class FrameParser:
         self._set_names_apart()
         self._resolve_ambiguous()
         self._join_lists()
-        asks = self.tokens[:1] and self.tokens[0].tag in ("IS", "HAS")
+        first = self.tokens[0].tag if self.tokens else ""
         self._take_conditions()
         self._take_groups()
-        core = [each for each in self.tokens if each.tag not in _PLAIN]
+        followed = zip(self.tokens, [*self.tokens[1:], _NOTHING], strict=False)
+        core = [t for t, then in followed if t.tag not in _PLAIN or _ends_open(t, then)]
         follows = bool(core[:1]) and core[0].tag in ("FOLLOW", "AND")
         self.frame.core = core[follows:]
         is_pronoun = "IT" in {each.tag for each in core}
-        has_group = bool(self.frame.slots & {"by", "period"})
-        is_slot = has_group and not self.frame.core and not self.frame.named
+        is_slot = bool(self.frame.slots & {"by", "period"}) or (
+            before is not None and first in ("FROM", "IN", "WHERE", "KEEP")
+        )
+        is_slot = is_slot and not self.frame.core and not self.frame.named
         if follows or is_pronoun or is_slot:
             if before is None:
                 raise MisfitError("I don't know what that continues; please say it in full.")
             return self._continue(before)
-        if asks:
+        if first in ("IS", "HAS"):
             self.frame.core.insert(0, Token("ASKS", "", ""))
         return self.frame
 
@@ -252,12 +258,15 @@ class FrameParser:
             lead = start
             while lead and self.tokens[lead - 1].tag in ("IS", "EQ", "FROM", "IN"):
                 lead -= 1
-            if (
-                lead
-                and self.tokens[lead - 1].tag == "COL"
-                and self.tokens[lead - 1].value in columns
-            ):
+            own = ("COL", columns[0]) if len(columns) == 1 else None
+            beside = [(t.tag, t.value) == own for t in (self.tokens[:lead][-1:] or [_NOTHING])]
+            is_bare = self.tokens[start].text.casefold() in _BARE
+            if beside[0]:
                 start = lead - 1
+            elif is_bare and [(t.tag, t.value) for t in self.tokens[end : end + 1]] == [own]:
+                end += 1
+            elif is_bare:
+                raise MisfitError(f"{code(self.tokens[start].text)} of which column?")
             self.tokens[start:end] = [Token("COND", "", "")]
         while taken := self._take(f"(IN|WHEN) {amount}", "COND"):
             self._add_time(taken[0], taken[1].value)
@@ -274,7 +283,8 @@ class FrameParser:
             raise MisfitError(f"{code(column)} does not compare with {code(str(value))}.")
         if sign in ("<", "<=", ">", ">=") and kind not in ("number", "date"):
             raise MisfitError(f"{code(column)} has no order.")
-        self.frame.where.append(Condition(column, sign, value))
+        part = "date" if kind == "date" and value is not None else ""
+        self.frame.where.append(Condition(column, sign, value, part))
 
     def _add_values(self, taken: list[Token]) -> list[str]:
         """Add the condition that these values stand for; return their columns."""
@@ -282,7 +292,7 @@ class FrameParser:
         columns, tags = list(dict.fromkeys(column for column, _ in values)), {t.tag for t in taken}
         said = list(dict.fromkeys(value for _, value in values))
         if len(columns) > 1:
-            if tags & {"OR", "VS", "NOT"}:
+            if tags & {"AND", "OR", "VS", "NOT"}:
                 raise MisfitError("Please say each condition in full.")
             self.frame.where += [Condition(column, "==", value) for column, value in values]
             return columns
@@ -310,7 +320,7 @@ class FrameParser:
                 raise MisfitError(f"I don't know what {code(str(value))} counts.")
             self.frame.where.append(Condition(self.frame.one_date(), sign, value, "year"))
         else:
-            self.frame.where.append(Condition(self.frame.one_date(), sign, value))
+            self.frame.where.append(Condition(self.frame.one_date(), sign, value, "date"))
 
     def _take_groups(self) -> None:
         if taken := self._take("COLOUR COL"):
@@ -368,6 +378,11 @@ class FrameParser:
         if "IT" in {t.tag for t in new.core} and not (own & _DRAWS):
             return replace(made, core=core)
         raise MisfitError("I don't know how that continues the question before; say it in full.")
+
+
+def _ends_open(token: Token, then: Token) -> bool:
+    """Return whether a word is not empty here: `how many have a sex` counts the known ones."""
+    return (token.tag, then.tag) == ("HAS", "COL")
 
 
 def _exchange(old: Sequence[Token], new: Sequence[Token], kinds: set[str]) -> list[Token]:

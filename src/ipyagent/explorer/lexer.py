@@ -300,7 +300,7 @@ class Lexer:
         if not named:
             return None
         tag, value = named[0]
-        if PHRASES.get(spelled, ("", ""))[0] == "IDLE" and text not in (value, value[-1]):
+        if spelled in PHRASES and tag == "VALUE" and text != value[1]:
             return None  # an article is no grade A
         column = next((c for c in self.names.columns if tag == "COL" and c.name == value), None)
         is_plural = text.casefold().endswith("s") and spelled[-1] != words(str(value))[-1]

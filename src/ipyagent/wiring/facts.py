@@ -18,7 +18,7 @@ from ipyagent.tools.tables.inspect import read_samples
 from ipyagent.tools.tables.sample import GLANCE, NotTableError
 from ipyagent.tools.workspace import Workspace
 
-_SAMPLE, _CHOICES = 1_000, 50
+_SAMPLE, _CHOICES = 1_000, 200
 """Rows whose values are looked at, and the most different values of a column of choices."""
 _KINDS: dict[Kind, str] = {
     "bool": "bool", "date": "datetime|date", "number": "u?int|float|decimal|number",
