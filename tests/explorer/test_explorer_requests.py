@@ -382,6 +382,8 @@ What is the mean body mass? And the median of bill length?
 mean body mass, rounded to 1 decimal
 which island has the highest body mass
 plot it
+penguins with flipper length above 20 %
+penguins with body mass above 6 kg
 bar chart of islands won by each species
 how much body mass in 2008
 in which year was body mass the highest

@@ -27,6 +27,7 @@ from ipyagent.schema.facts import TableFacts, WorkspaceFacts
 
 _BEFORE = 8
 """Prompts before the newest one that it may continue."""
+_NAMES_AS_WELL = "Some of these words are names as well; put names in backticks."
 
 
 @dataclass
@@ -43,13 +44,14 @@ class Reading:
 class PromptReader:
     """One prompt; `before` is the frame of the prompt before it, if that was understood."""
 
-    def __init__(self, prompt: str, facts: WorkspaceFacts, before: Frame | None) -> None:
-        self.prompt, self.facts, self.before = prompt, facts, before
+    def __init__(
+        self, prompt: str, facts: WorkspaceFacts, before: Frame | None, names: dict[int, Names]
+    ) -> None:
+        self.prompt, self.facts, self.before, self.names = prompt, facts, before, names
 
     def read(self) -> tuple[Step, Frame | None]:
         """Return the step, and the frame that the next prompt may continue."""
-        names = Names(self.facts, None)
-        plain = [Lexer(names, order).read(self.prompt) for order in ORDERS]
+        plain = [self._lexer(None, order).read(self.prompt) for order in ORDERS]
         for tokens in plain:
             try:
                 errand = steps.find_errand(tokens, self.facts)
@@ -61,6 +63,12 @@ class PromptReader:
         if lost and not any(t.tag == "SAVE" for t in plain[0]):
             return steps.decline(self.facts, [], [f"I see no file {codes(lost)}."]), None
         return self._on_tables(plain[0])
+
+    def _lexer(self, table: TableFacts | None, order: str) -> Lexer:
+        """Return a lexer; the names of a table are put together once."""
+        if id(table) not in self.names:
+            self.names[id(table)] = Names(self.facts, table)
+        return Lexer(self.names[id(table)], order)
 
     def _frame_of_errand(self, tokens: Sequence[Token]) -> Frame | None:
         """Return a frame without a question, about the table that is loaded."""
@@ -98,9 +106,8 @@ class PromptReader:
         unseen = [t.variable or t.path for t in tables if t.columns is None]
         best = min(readings, key=lambda each: len(each.unknown), default=None)
         unknown = best.unknown if best else [t.text for t in tokens if t.tag == "UNKNOWN"]
-        reasons = (
-            [best.reason] if best and best.reason and (len(readings) == 1 or not unknown) else []
-        )
+        is_clear = best and best.reason and (len(readings) == 1 or not unknown)
+        reasons = [best.reason] if best and is_clear else []
         if unseen and not reasons:
             reasons = [f"I don't know the columns of {codes(unseen)} yet: load it first."]
         return steps.decline(self.facts, list(dict.fromkeys(unknown)), reasons)
@@ -109,21 +116,19 @@ class PromptReader:
         """Read the prompt about this very table, in both orders, which must not differ."""
         readings = [self._in_order(table, order) for order in ORDERS]
         understood = [each for each in readings if each.query]
-        rules = {each.query.rule for each in understood if each.query}
-        if len(rules) > 1:
-            reason = "Some of these words are names as well; put names in backticks."
-            return Reading(table, reason=reason)
+        if len({each.query.rule for each in understood if each.query}) > 1:
+            return Reading(table, reason=_NAMES_AS_WELL)
         return (understood or sorted(readings, key=lambda each: len(each.unknown)))[0]
 
     def _in_order(self, table: TableFacts, order: str) -> Reading:
-        lexer = Lexer(Names(self.facts, table), order)
+        lexer = self._lexer(table, order)
         tokens = lexer.read(self.prompt)
         reading = Reading(table, corrected=lexer.corrected)
         reading.unknown = [t.text for t in tokens if t.tag == "UNKNOWN"]
         if reading.unknown:
             return reading
         try:
-            frame = FrameParser(tokens, lexer.names, table).parse(self.before)
+            frame = FrameParser(tokens, table).parse(self.before)
             name = steps.name_for(table, self.facts)
             reading.query = find_query(frame, name, self.facts)
         except MisfitError as misfit:
@@ -168,9 +173,10 @@ def _as_loaded(frame: Frame | None, facts: WorkspaceFacts) -> Frame | None:
 def next_step(prompts: Sequence[str], facts: WorkspaceFacts) -> Step:
     """Return the step for the newest prompt; those before it are the questions it may continue."""
     before: Frame | None = None
+    names: dict[int, Names] = {}
     for prompt in prompts[-_BEFORE:-1]:
-        before = _as_loaded(PromptReader(prompt, facts, before).read()[1], facts)
-    return PromptReader(prompts[-1], facts, before).read()[0]
+        before = _as_loaded(PromptReader(prompt, facts, before, names).read()[1], facts)
+    return PromptReader(prompts[-1], facts, before, names).read()[0]
 
 
 # The client --------------------------------------------------------------------------------------

@@ -11,10 +11,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import Any
 
-from ipyagent.explorer.lexer import Names, Token
+from ipyagent.explorer.lexer import Token
 from ipyagent.explorer.text import code, codes, words
 from ipyagent.schema.facts import ColumnFacts, Kind, TableFacts
 
@@ -120,10 +120,8 @@ _DRAWS = frozenset({"STAT", "COL", "COUNT"})
 class FrameParser:
     """Takes the clauses of a prompt out of its tokens."""
 
-    def __init__(self, tokens: Sequence[Token], names: Names, table: TableFacts) -> None:
-        self.frame = Frame(table)
-        self.names = names
-        self.tokens = [*tokens]
+    def __init__(self, tokens: Sequence[Token], table: TableFacts) -> None:
+        self.frame, self.tokens = Frame(table), [*tokens]
 
     def parse(self, before: Frame | None = None) -> Frame:
         """Return the frame; raises MisfitError for names that do not fit."""
@@ -153,12 +151,8 @@ class FrameParser:
 
     def _end_sentences(self) -> None:
         """Drop the ends of sentences; raises MisfitError for more than one question."""
-        sentences: list[list[Token]] = [[]]
-        for token in self.tokens:
-            if token.tag == "STOP":
-                sentences.append([])
-            else:
-                sentences[-1].append(token)
+        runs = groupby(self.tokens, lambda token: token.tag == "STOP")
+        sentences = [[*tokens] for is_end, tokens in runs if not is_end]
         naming = {"TABLE", "FILE", "FILES", "NOUN", *_PLAIN}
         said = [each for each in sentences if {t.tag for t in each} - naming]
         if len(said) > 1:
@@ -258,15 +252,13 @@ class FrameParser:
             lead = start
             while lead and self.tokens[lead - 1].tag in ("IS", "EQ", "FROM", "IN"):
                 lead -= 1
-            own = ("COL", columns[0]) if len(columns) == 1 else None
-            beside = [(t.tag, t.value) == own for t in (self.tokens[:lead][-1:] or [_NOTHING])]
+            name = columns[0] if len(columns) == 1 else ""
             is_bare = self.tokens[start].text.casefold() in _BARE
-            if beside[0]:
+            if self._is_column(lead - 1, name):
                 start = lead - 1
-            elif is_bare and [(t.tag, t.value) for t in self.tokens[end : end + 1]] == [own]:
-                end += 1
-            elif is_bare:
+            elif is_bare and not self._is_column(end, name):
                 raise MisfitError(f"{code(self.tokens[start].text)} of which column?")
+            end += is_bare and start != lead - 1
             self.tokens[start:end] = [Token("COND", "", "")]
         while taken := self._take(f"(IN|WHEN) {amount}", "COND"):
             self._add_time(taken[0], taken[1].value)
@@ -275,6 +267,9 @@ class FrameParser:
             raise MisfitError("No row has two values in one column.")
         while self._take(f"{_LEADS} COND (AND? {_LEADS} COND)*"):
             pass
+
+    def _is_column(self, at: int, name: str) -> bool:
+        return [(t.tag, t.value) for t in self.tokens[max(at, 0) :][:1]] == [("COL", name)]
 
     def _add(self, column: str, sign: str, value: object = None) -> None:
         kind = self.frame.column(column).kind
@@ -311,16 +306,15 @@ class FrameParser:
 
     def _add_time(self, lead: Token, value: object) -> None:
         """Add a condition on a year or a day, which the column of years or dates has to meet."""
-        sign = lead.value or "=="
-        years = self._years()
-        if isinstance(value, int) and 1000 < value < 3000 and len(years) == 1:
+        is_year = isinstance(value, int) and 1000 < value < 3000
+        if isinstance(value, int | float) and not is_year:
+            raise MisfitError(f"I don't know what {code(str(value))} counts.")
+        years, sign = self._years() if is_year else [], lead.value or "=="
+        if len(years) == 1:
             self.frame.where.append(Condition(years[0], sign, value))
-        elif isinstance(value, int | float):
-            if not (isinstance(value, int) and 1000 < value < 3000):
-                raise MisfitError(f"I don't know what {code(str(value))} counts.")
-            self.frame.where.append(Condition(self.frame.one_date(), sign, value, "year"))
         else:
-            self.frame.where.append(Condition(self.frame.one_date(), sign, value, "date"))
+            part = "year" if is_year else "date"
+            self.frame.where.append(Condition(self.frame.one_date(), sign, value, part))
 
     def _take_groups(self) -> None:
         if taken := self._take("COLOUR COL"):

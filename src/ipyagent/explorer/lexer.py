@@ -66,7 +66,7 @@ _CHUNK = re.compile(
     | (?P<path>[\w~./-]*[\w~-]\.[A-Za-z]\w{0,6}\b | [\w.~-]+/[\w./~-]*)
     | (?P<date>\d{4}-\d\d-\d\d)(?![\w-])
     | (?P<number>(?<![\w.])-?\d{1,3}(?:,\d{3})+(?:\.\d+)?(?!\w)
-        |(?<![\w.])-?\d{1,15}(?:\.\d{1,15})?(?!\w|\.\d))(?:\s?%)?
+        |(?<![\w.])-?\d{1,15}(?:\.\d{1,15})?(?!\w|\.\d))
     | (?P<ordinal>\d{1,3})(?:st|nd|rd|th)\b
     | (?P<word>[^\W_]+)(?:['\u2019](?:s|d|re|ll|ve|m)\b)?
     | (?P<sign>>=|<=|==|!=|[^\w\s])
@@ -254,12 +254,13 @@ class Lexer:
     def read(self, prompt: str) -> list[Token]:
         """Return the prompt in tokens, without idle words."""
         parts = [self._correct(part) for part in split(prompt, self.names.facts)]
+        units = {words(each.name)[-1] for each in self.names.columns if words(each.name)}
         found: list[Token] = []
         at = 0
         while at < len(parts):
             token, length = self._next(parts, at)
-            is_unit = found and found[-1].tag == "NUMBER" and token.text.casefold() in UNITS
-            if token.tag != "IDLE" and not (is_unit and token.tag == "UNKNOWN"):
+            is_unit = token.tag == "UNKNOWN" and singular(token.text.casefold()) in units
+            if token.tag != "IDLE" and not (is_unit and found and found[-1].tag == "NUMBER"):
                 found.append(token)
             at += length
         return found
