@@ -1,4 +1,4 @@
-"""Score the explorer: right, half, wrong, declined with or without a useful offer.
+"""Score the explorer: right, half, wrong, declined.
 
     python benchmarks/explorer/score.py                    # the questions to work with
     python benchmarks/explorer/score.py --show wrong half  # and those that went so
@@ -28,6 +28,7 @@ import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import yaml
+from matplotlib import pyplot as plt
 
 HERE = Path(__file__).parent
 TESTS = HERE.parents[1] / "tests"
@@ -38,7 +39,6 @@ sys.path.insert(0, str(TESTS / "explorer"))
 from explorer_runner import Kernel
 
 _NUMBER = re.compile(r"-?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?")
-_OFFER = re.compile(r"Did you mean\n\n((?:- .*\n)+)")
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ def judge(question: Question, kernel: Kernel, thinking: str, text: str) -> str:
     if question.drawn:
         code = kernel.code[-1] if kernel.code else ""
         return (
-            "right" if "plt." in code and all(part in code for part in question.drawn) else "wrong"
+            "right" if ".plot" in code and all(part in code for part in question.drawn) else "wrong"
         )
     if question.file or question.after:
         there = not question.file or (kernel.root / question.file).exists()
@@ -124,19 +124,14 @@ def _meets(predicate: str, table: pd.DataFrame) -> bool:
     return False
 
 
-def ask(question: Question, prompt: str | None = None) -> Result:
+def ask(question: Question) -> Result:
     """Ask with nothing loaded, and only this table in the folder."""
     with tempfile.TemporaryDirectory() as folder:
         shutil.copy(question.table, folder)
         kernel = Kernel(Path(folder))
-        said = kernel.ask(prompt or question.ask)
+        said = kernel.ask(question.ask)
         verdict = judge(question, kernel, said.thinking, said.text)
-        if verdict == "declined" and prompt is None:
-            found = _OFFER.search(said.text)
-            offers = found[1].splitlines() if found else []
-            useful = any(ask(question, o.removeprefix("- ")).verdict == "right" for o in offers)
-            verdict = "declined, useful offer" if useful else "declined"
-            verdict += ", after code" * bool(kernel.code)
+        plt.close("all")
         return Result(verdict, said.text, kernel.code)
 
 

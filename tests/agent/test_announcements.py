@@ -143,7 +143,7 @@ def test_what_the_product_itself_says_is_no_announcement() -> None:
     root = Path(__file__).parents[2]
     readme = [p for p in (root / "README.md").read_text().split("\n\n") if "%%agent" not in p]
     room = root / "src/ipyagent/explorer"
-    sources = [*room.rglob("*.py"), room / "intents.toml", room / "languages.toml"]
+    sources = [*room.rglob("*.py"), room / "verbs.toml"]
     told = [
         t for path in sources for t in re.findall(r'"((?:[^"\\\n]|\\.){20,})"', path.read_text())
     ]

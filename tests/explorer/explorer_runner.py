@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
-import json
-from collections.abc import Collection, Iterable
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,30 +12,28 @@ from ipyagent import explorer
 from ipyagent.explorer import ExplorerReply
 from ipyagent.kernel.describe import describe
 from ipyagent.kernel.namespace import digest
-from ipyagent.schema import Message, Role, ToolResultContent
-from ipyagent.tools.tables.inspect import describe_table
-from ipyagent.tools.tables.sample import GLANCE, MOST_BYTES, NotTableError
+from ipyagent.schema import Message, Role, ToolCall, ToolResultContent
+from ipyagent.schema.facts import TableFacts, WorkspaceFacts
+from ipyagent.tools.tables.inspect import table_ending
 from ipyagent.tools.workspace import Workspace
+from ipyagent.wiring.facts import list_table_facts, name_types, read_file_facts
 
 TOOLS = ["list_files", "read_file", "list_variables", "inspect_variable", "run_python"]
 
 
-def offered(*names: str) -> set[str]:
-    """The tools that are on offer."""
-    return set(names)
+def result(call: ToolCall, text: str, *, is_error: bool = False) -> list[Message]:
+    """The messages of a call and its result."""
+    found = ToolResultContent(tool_use_id=call.id, content=text, is_error=is_error)
+    return [
+        Message(role=Role.ASSISTANT, content=(call,)),
+        Message(role=Role.USER, content=(found,)),
+    ]
 
 
-def reply(messages: Iterable[dict[str, Any]], tools: Collection[str]) -> ExplorerReply:
-    """The reply to a conversation in OpenAI's format; results that begin with `Error` failed."""
-    return explorer.reply(map(_message, messages), tools)
-
-
-def _message(data: dict[str, Any]) -> Message:
-    if data["role"] != "tool":
-        return Message.from_dict({**data, "synthetic": data["role"] == "user"})
-    failed, text = data["content"].startswith("Error"), data["content"].removeprefix("Error: ")
-    result = ToolResultContent(tool_use_id=data["tool_call_id"], content=text, is_error=failed)
-    return Message(role=Role.USER, content=(result,))
+def call_of(said: ExplorerReply, number: int = 1) -> ToolCall:
+    """The call that a reply makes."""
+    ((name, arguments),) = said.calls
+    return ToolCall(id=f"c{number}", name=name, arguments=arguments)
 
 
 class Kernel:
@@ -46,67 +43,59 @@ class Kernel:
         self.root, self.namespace = root, dict(variables)
         self.code: list[str] = []
         self.calls: list[tuple[str, dict[str, Any]]] = []
+        self.messages: list[Message] = []
 
     def files(self) -> list[str]:
         paths = sorted(p for p in self.root.rglob("*") if p.is_file())
         return [str(p.relative_to(self.root)) for p in paths]
 
-    def variables(self) -> str:
-        return digest({k: v for k, v in self.namespace.items() if not k.startswith("_")})
+    def variables(self) -> dict[str, Any]:
+        return {k: v for k, v in self.namespace.items() if not k.startswith("_")}
 
-    def context(self) -> str:
-        files = "\n".join(f"- {each} (1.0 kB)" for each in self.files())
-        parts = [f"Variables:\n{self.variables()}", f"Files:\n{files}", *self.tables()]
-        return "<context>\n" + "\n".join(parts) + "\n</context>"
+    def facts(self) -> WorkspaceFacts:
+        """The facts as the environment collects them, with all files described."""
+        workspace, variables = Workspace(self.root), self.variables()
+        paths = [path for path in self.files() if table_ending(path)]
+        tables: list[TableFacts] = [*list_table_facts(variables)]
+        tables += [read_file_facts(workspace, path) for path in paths]
+        return WorkspaceFacts(tuple(tables), name_types(variables), tuple(self.files()))
 
-    def tables(self) -> list[str]:
-        """The section of descriptions, of all files that can be described."""
-        described = []
-        for path in self.files():
-            with contextlib.suppress(NotTableError):
-                described.append(describe_table(Workspace(self.root), path, GLANCE, MOST_BYTES))
-        return ["Tables:\n" + "\n\n".join(described)] if described else []
-
-    def run(self, tool: str, arguments: dict[str, Any]) -> str:
+    def run(self, tool: str, arguments: dict[str, Any]) -> tuple[str, bool]:
+        """The output of a tool, and whether it failed."""
         self.calls.append((tool, arguments))
         match tool:
             case "list_files":
-                return "\n".join(self.files()) or "(empty)"
+                return "\n".join(self.files()) or "(empty)", False
             case "read_file":
                 lines = (self.root / arguments["path"]).read_text().splitlines()
-                return "\n".join(lines[: arguments.get("limit")])
+                return "\n".join(lines[: arguments.get("limit")]), False
             case "list_variables":
-                return self.variables()
+                return digest(self.variables()), False
             case "inspect_variable":
                 name = arguments["name"]
-                return describe(name, self.namespace[name], detail=True)
+                return describe(name, self.namespace[name], detail=True), False
         return self.run_python(arguments["code"])
 
-    def run_python(self, code: str) -> str:
+    def run_python(self, code: str) -> tuple[str, bool]:
         self.code.append(code)
         out = io.StringIO()
         with contextlib.chdir(self.root), contextlib.redirect_stdout(out):
             try:
                 exec(compile(code, "<cell>", "exec"), self.namespace)
             except Exception as error:  # as the tool does: a failure is a result
-                return f"Error: {type(error).__name__}: {error}"
-        return out.getvalue()
+                return f"{type(error).__name__}: {error}", True
+        return out.getvalue(), False
 
-    def ask(self, prompt: str, tools: list[str] = TOOLS, *, context: bool = True) -> ExplorerReply:
-        """The final reply to a prompt, after all the calls it takes."""
-        text = f"{prompt}\n{self.context()}" if context else prompt
-        messages: list[dict[str, Any]] = [
-            {"role": "system", "content": "…"},
-            {"role": "user", "content": text},
-        ]
-        for number in range(10):
-            said = reply(messages, offered(*tools))
-            if not said.calls:
-                return said
-            ((tool, arguments),) = said.calls
-            function = {"name": tool, "arguments": json.dumps(arguments)}
-            call = {"id": f"c{number}", "type": "function", "function": function}
-            messages.append({"role": "assistant", "content": None, "tool_calls": [call]})
-            output = self.run(tool, arguments)
-            messages.append({"role": "tool", "tool_call_id": f"c{number}", "content": output})
-        raise AssertionError("the explorer doesn't come to an end")
+    def ask(self, prompt: str, tools: Sequence[str] = TOOLS) -> ExplorerReply:
+        """The final reply to a prompt, in the conversation so far."""
+        facts = self.facts()
+        self.messages.append(Message.of(Role.USER, prompt or " ."))
+        said = explorer.reply(self.messages, facts, tools)
+        if said.calls:
+            call = call_of(said, len(self.messages))
+            text, failed = self.run(call.name, call.arguments)
+            self.messages += result(call, text, is_error=failed)
+            said = explorer.reply(self.messages, facts, tools)
+            assert not said.calls, "the explorer makes a second call"
+        self.messages.append(Message.of(Role.ASSISTANT, said.text))
+        return said

@@ -105,7 +105,7 @@ def test_a_long_session_is_sent_each_line_once(lab: Lab) -> None:
     for number in range(40):
         lab.variables[f"result{number}"] = number / 3
         contexts += len(context_of(lab, f"Prompt {number}."))
-        whole += len(lab.environment.describe())
+        whole += len(lab.environment.prompt_context("")[0].write())
     assert contexts < whole / 5
     text = "".join(each.text for each in lab.session.messages if each.synthetic)
     assert text.count("- x7: int = 7\n") == text.count("- result20: float") == 1
@@ -147,13 +147,13 @@ def test_a_refused_request_has_sent_its_context(lab: Lab) -> None:
     assert lines_of(context_of(lab)) == [CHANGES, "Variables:", "- x: int = 1"]
 
 
-def test_the_explorer_works_on_the_whole_context(lab: Lab) -> None:
+def test_the_explorer_works_on_all_facts_though_the_context_tells_only_changes(lab: Lab) -> None:
     context_of(lab)
     lab.variables["birds"] = pd.DataFrame({"mass": [1.5, 2.5], "kind": ["a", "b"]})
     context_of(lab)
     run = lab.run([], "Mean of mass in birds", model=ExplorerClient(), answer=YES)
-    assert "- birds: DataFrame" in run.context
-    assert "2" in run.output
+    assert lines_of(run.context) == [NO_CHANGES]
+    assert "**2**" in run.output
     assert lines_of(context_of(lab)) == [NO_CHANGES]
 
 

@@ -141,8 +141,8 @@ class AgentLoop(StepMachine):
 
     def _start_run(self, prompt: UserPrompt) -> None:
         conversation, tools = self.session.conversation, self.context.toolbox.definitions()
-        whole = getattr(self.client, "reads_whole_context", False)
-        context = prompt.context.write(conversation.context, whole=whole)
+        self.facts = prompt.context.facts
+        context = prompt.context.write(conversation.context)
         run = Run(
             id=uuid.uuid4().hex[:12],
             session_id=self.session.id,

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from ipyagent.kernel.describe import describe
 from ipyagent.plaintext import spell
+from ipyagent.schema.facts import WorkspaceFacts
 
 SYSTEM_PROMPT = """\
 You are ipyagent, an agent in a running Jupyter kernel. You work with the user's live variables \
@@ -108,12 +109,14 @@ class Context:
     """Descriptions of tables, by their paths."""
     remarks: Sequence[str] = ()
     has_lazy_data: bool = False
+    facts: WorkspaceFacts | None = None
+    """The same as objects, for a client that reads them."""
 
-    def write(self, before: Context | None = None, *, whole: bool = False) -> str:
+    def write(self, before: Context | None = None) -> str:
         """Return the text for the model, or "" if there is nothing to add.
 
-        It only has what changed since `before`, unless all variables and files are shorter or the
-        `whole` is wanted. What else the model knows from `before` is left out anyway.
+        It only has what changed since `before`, unless all variables and files are shorter. What
+        else the model knows from `before` is left out anyway.
         """
         before = before or Context()
         remarks = [*self.remarks, *[PUSH_DOWN] * (self.has_lazy_data and not before.has_lazy_data)]
@@ -128,7 +131,7 @@ class Context:
             return f"<context>\n{text}\n</context>" if text else ""
 
         text = join((), self.variables.values(), self.files.values())
-        if whole or not (before.variables or before.files):
+        if not (before.variables or before.files):
             return text
         pairs = (before.variables, self.variables), (before.files, self.files)
         gone = [spell(name) for old, new in pairs for name in old if name not in new]

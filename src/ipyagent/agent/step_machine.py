@@ -56,6 +56,7 @@ from ipyagent.schema import (
     ToolCall,
     ToolDefinition,
 )
+from ipyagent.schema.facts import WorkspaceFacts
 
 log = logging.getLogger("ipyagent")
 
@@ -153,6 +154,7 @@ class StepMachine:
     client: Client
     context: ToolContext
     time_limits: TimeLimits = field(default_factory=TimeLimits, init=False)
+    facts: WorkspaceFacts | None = field(default=None, init=False)
 
     @cached_property
     def stream(self) -> EventStream:
@@ -216,6 +218,7 @@ class StepMachine:
             tools,
             may_call=may_call,
             trace_id=self.stream.run.trace_id,
+            facts=self.facts,
         )
 
     def retry_announcer(self, step: int, most: int) -> Callable[[int, float, object], None]:

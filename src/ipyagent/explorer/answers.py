@@ -1,361 +1,409 @@
-"""From a row of the table of intents to code, and from what it printed to a sentence.
+"""From a frame to code, by the table of verbs, and from what the code printed to a sentence.
 
-Some sentences depend on what came out: ties, nothing missing, a profile.
+Code prints rows as JSON, one line for each table. In code, text from a prompt or from data is only
+a literal, and the user's names stay as they are.
 """
 
 from __future__ import annotations
 
-import csv
+import json
 import re
-from collections.abc import Callable
+import tomllib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from importlib.resources import files
+from typing import Any
 
-from ipyagent.explorer.frame import first_of, literal
-from ipyagent.explorer.intents import STATISTICS, Env, Query, sentence_case, title
-from ipyagent.explorer.text import (
-    Rows,
-    UnreadableError,
-    block,
-    cell,
-    code,
-    codes,
-    format_count,
-    label,
-    number,
-    numbers,
-    percent,
-    table,
-)  # fmt: skip
-from ipyagent.explorer.workspace import Part
+from ipyagent.explorer.frame import Condition, Frame, MisfitError, compile_pattern
+from ipyagent.explorer.text import cell, code, codes, fresh, literal, number, percent, table
+from ipyagent.schema.facts import ColumnFacts, WorkspaceFacts
 
-_SHOWN = 30  # values or groups in an answer
+_SHOWN = 10
+"""Rows that are listed if no number is named."""
+_MOST = 100
+_PERIODS = {"day": "D", "week": "W", "month": "M", "quarter": "Q", "year": "Y"}
+_TITLES = {"std": "standard deviation", "var": "variance", "skew": "skewness", "min": "minimum"}
+_TITLES |= {"max": "maximum"}
+_CHANGED = " {about} has **{n0} rows** and {1} columns now. `%agent undo` takes it back."
+_NUMBERS = '.select_dtypes("number")'
+_CONVERTED = {
+    "datetime": "pd.to_datetime({})", "number": "pd.to_numeric({})", "text": "{}.astype(str)",
+}  # fmt: skip
+
+
+class UnreadableError(Exception):
+    """A tool's output lacks the rows that its call should have printed."""
+
+
+@dataclass(frozen=True)
+class Verb:
+    """A row of the table of verbs."""
+
+    name: str
+    words: str
+    code: str
+    answer: str = ""
+    none: str = ""
+    best: str = ""
+    columns: str = ""
+    slots: str = ""
+    needs: str = ""
+    names: str = ""
+    charts: str = ""
+    groups: int = 0
+    most_conditions: int = 99
+    changes: bool = False
+
+
+_FILE = files("ipyagent.explorer").joinpath("verbs.toml")
+VERBS = [Verb(**row) for row in tomllib.loads(_FILE.read_text("utf-8"))["verb"]]
 
 
 @dataclass
-class Answer:
-    """The figures that a call printed, and the rows of its table."""
+class Query:
+    """A frame with the verb that answers it; `name` is the table's variable in the code."""
 
-    env: Env
-    output: str
-    figures: list[str]
-    rows: Rows
-    heading: list[str]
+    frame: Frame
+    verb: Verb
+    columns: list[str]
+    name: str
+    facts: WorkspaceFacts
+    about: str = ""
 
     @property
-    def digits(self) -> int | None:
-        """The decimals to round to."""
-        asked = self.env.query.frame.digits
-        return asked if asked is not None else self.env.row.digits
+    def rule(self) -> str:
+        """The verb and its columns, in words."""
+        of = f" of {', '.join(self.columns)}" if self.columns else ""
+        by = f" by {', '.join(self.keys)}" if self.keys else ""
+        where = f" where {' and '.join(map(str, self.frame.where))}" * bool(self.frame.where)
+        return f"{self.verb.name}{of}{by}{where} ({self.name})"
+
+    @property
+    def keys(self) -> list[str]:
+        """The columns that group, also one of periods."""
+        frame = self.frame
+        listed = [frame.each] if frame.each and "by" in self.verb.needs and not frame.by else []
+        return [*frame.by, *listed, *([frame.period] if frame.period else [])]
+
+    @property
+    def stats(self) -> list[str]:
+        """The names of the statistics."""
+        return list(dict.fromkeys(self.frame.values("STAT"))) or ["mean"]
+
+    @property
+    def end(self) -> str:
+        """The end that comes first: max or min."""
+        end = self.frame.first("END", "TOP", "DIR", "SUPERLATIVE", default="")
+        end = end[0] if isinstance(end, tuple) else end
+        return end or ("min" if "SORT" in self.frame.tags else "max")
+
+    @cached_property
+    def amount(self) -> int:
+        """The number of rows that are asked for; raises MisfitError for an odd one."""
+        is_one = any(t.tag == "ROWS" and not t.text.endswith("s") for t in self.frame.core)
+        many = 1 if is_one and "FIRST" in self.frame.tags else 5
+        many = _SHOWN if "SORT" in self.frame.tags else many
+        amount = self.frame.first("NUMBER", default=many)
+        if not isinstance(amount, int) or not 0 < amount <= _MOST:
+            raise MisfitError(f"I can show 1 to {_MOST} rows.")
+        return amount
+
+    @property
+    def rows(self) -> str:
+        """The code of the rows that meet all conditions, with the periods of their dates."""
+        tests = [_test(self.name, each) for each in self.frame.where]
+        mask = " & ".join(f"({test})" for test in tests) if len(tests) > 1 else "".join(tests)
+        rows = f"{self.name}[{mask}]" if mask else self.name
+        if period := self.frame.period:
+            dates = f"pd.to_datetime(rows[{literal(self.frame.one_date())}])"
+            spelled = f'{dates}.dt.to_period("{_PERIODS[period]}").astype(str)'
+            rows += f".assign({period}=lambda rows: {spelled})"
+        return rows
+
+    # Words for code and sentence.
+
+    def names(self) -> dict[str, str]:
+        """Return what stands for the names in the code of the verb."""
+        columns, keys, frame = self.columns, self.keys, self.frame
+        some = f"[{literal(columns)}]" if columns else ""
+        shown_stats = list(dict.fromkeys([*self.stats, "count"]))
+        one, other, *_ = [*columns, "", ""]
+        known = {
+            "t": self.name, "rows": self.rows, "cols": literal(columns),
+            "col": literal(one), "a": one, "second": literal(other), "b": other,
+            "by": literal(keys), "key": literal(keys[0]) if keys else "", "k": " and ".join(keys),
+            "ranked": "" if frame.period else '.sort_values("rows", ascending=False)',
+            "subset": f"subset={literal(columns)}" if columns else "",
+            "chosen": self.rows + some, "numbers": self.rows + (some or _NUMBERS),
+            "stat": self.stats[0], "stats_and_count": literal(shown_stats),
+            "asc": str(self.end == "min"), "edge": frame.first("FIRST", default="head"),
+            "pairs": literal([*keys, *columns]), "value": literal(self._value()),
+            "chart": frame.first("CHART", default="bar"), "hue": literal(frame.colour),
+            "sign": frame.first("ARITH", default=""), "seen": literal([*columns, *frame.colour]),
+            "shade": literal("".join(frame.colour)),
+        }  # fmt: skip
+        if re.search(r"\{(n|shown|operand|quantile)\}", self.verb.code):
+            known |= self._amounts(known)
+        if kind := frame.first("KIND"):
+            known["converted"] = _CONVERTED[kind].format(f"{self.name}[{literal(columns[0])}]")
+        if path := frame.first("NOFILE"):
+            if not path.endswith(".csv"):
+                raise MisfitError("I can save to a .csv file.")
+            known["path"] = literal(path)
+        taken = {*self.facts.variables, self.name}
+        return known | {each: fresh(each, taken) for each in self.verb.names.split()}
+
+    def _value(self) -> object:
+        value = self.frame.first("VALUE", "QUOTED", "NUMBER", "NAME")
+        return value[1] if isinstance(value, tuple) else value
+
+    def _write_formula(self) -> str:
+        parts = [t.value for t in self.frame.core if t.tag in ("COL", "ARITH", "NUMBER")]
+        return code(" ".join(map(str, parts)))
+
+    def _amounts(self, known: Mapping[str, str]) -> dict[str, str]:
+        """Return what the number in a request stands for."""
+        if "QUANTILE" in self.frame.tags:
+            share = float(self.frame.first("NUMBER"))
+            share = share if 0 < share < 1 else share / 100
+            if not 0 < share < 1:
+                raise MisfitError("A percentile is a number between 0 and 100.")
+            return {"quantile": f"{share:g}"}
+        if self.verb.changes:
+            number_ = self.frame.first("NUMBER")
+            column = f"{self.name}[{known['second']}]"
+            return {"operand": column if number_ is None else repr(number_)}
+        single = not self.frame.values("NUMBER") and not self.frame.values("TOP")
+        return {"n": str(self.amount), "shown": str(5 if single else self.amount)}
+
+    def code(self) -> str:
+        """Return the code that answers; raises MisfitError."""
+        names = self.names()
+        lines = []
+        for line in _fill(self.verb.code, names).strip("\n").splitlines():
+            shown = line.removeprefix("> ")
+            lines.append(_show(shown) if shown != line else line)
+        if self.verb.changes:
+            lines.append(f"print([*{self.name}.shape])")
+        drop = [names[each] for each in self.verb.names.split()]
+        return "\n".join([*lines, *[f"del {', '.join(drop)}"] * bool(drop)])
+
+    def say(self, output: str) -> str:
+        """Return the answer in words; raises UnreadableError."""
+        frames = [*_read_rows(output)]
+        if len(frames) < max(1, len(re.findall("^> ", self.verb.code, re.MULTILINE))):
+            raise UnreadableError("no rows")
+        if self.verb.best and not frames[-1].rows:
+            return f"There are no rows with values in {self.about}."
+        given = self._words(frames)
+        template = self.verb.answer
+        if self.verb.none and frames[0].rows[0][0] == 0:
+            template = self.verb.none
+        template += _CHANGED * self.verb.changes
+        return re.sub(r"\{(\w+)\}", lambda found: given[found[1]], template)
+
+    def _words(self, frames: Sequence[Rows]) -> dict[str, str]:
+        """Return what stands for the names in the sentence of the verb."""
+        first = [*(frames[0].rows or [[]])[0], None, None][:2]
+        last, columns = frames[-1], self.frame.table.columns or ()
+        end = "highest" if self.end == "max" else "lowest"
+        titles = [_TITLES.get(each, each) for each in self.stats]
+        said = " and ".join(titles)
+        words = self.names() | {
+            "about": self.about, "conditions": join_conditions(self.frame.where),
+            "0": number(first[0]), "1": number(first[1]), "n0": count(first[0]),
+            "n1": count(first[1]), "table": last.show(), "table0": frames[0].show(),
+            "count": "row" if len(last.rows) == 1 else f"{len(last.rows)} rows",
+            "types": table(["column", "type"], [[c.name, c.dtype] for c in columns]),
+            "colnames": codes(self.columns) or "any column", "end": end,
+            "keys": codes(self.keys), "huenames": codes(self.frame.colour),
+            "title": titles[0], "Titles": f"{said[:1].upper()}{said[1:]}",
+            "edge_word": "last" if self.frame.first("FIRST") == "tail" else "first",
+            "kind": self.frame.first("KIND", default=""), "value": code(str(self._value())),
+            "formula": self._write_formula(), "lastname": codes(self.columns[-1:]),
+        }  # fmt: skip
+        if len(frames) > 2:
+            words["table1"] = frames[1].show()
+        if "{p}" in self.verb.answer:
+            words["p"] = percent(*first)
+        if "{shares}" in self.verb.answer:
+            rows = frames[0].rows[0][-1]
+            shown = [[*row, percent(row[-1], rows)] for row in last.rows]
+            words["shares"] = table([*last.heading, "share"], shown)
+        return words | (self._find_best(last) if self.verb.best else {})
+
+    def _find_best(self, found: Rows) -> dict[str, str]:
+        """Return the value of the first row, and those that have it, all in a tie."""
+        named = {"stat": self.stats[0], "last": self.columns[-1]}
+        values = found.column(self.verb.best.format_map(named))
+        tied = [row for row, value in zip(found.rows, values, strict=True) if value == values[0]]
+        is_owned = self.verb.columns.startswith("key")
+        owner = found.heading.index(self.columns[0]) if is_owned else 0
+        numbers = [each for each in values if isinstance(each, int | float)]
+        return {
+            "best": number(values[0]), "ties": ", ".join(cell(row[owner]) for row in tied),
+            "gap": number(max(numbers) - min(numbers)) if numbers else "n/a",
+            "tied": f" {len(tied)} rows have it." if 1 < len(tied) < len(values) else "",
+        }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows that code printed."""
+
+    heading: list[str]
+    rows: list[list[Any]]
 
     def show(self) -> str:
-        """Return the table in Markdown."""
-        row, columns = self.env.row, self.env.query.table.columns or {}
-        is_keyed = row.block.startswith("keys")
-        left = len(self.env.lists["keys"]) if is_keyed else min(row.left, len(self.heading))
-        names = label if self.heading[0] == "column" else cell
-        measured = numbers([each[left:] for each in self.rows], self.digits)
-        measured = measured or [[] for _ in self.rows]
-        body = [[*map(names, each[:left]), *m] for each, m in zip(self.rows, measured, strict=True)]
-        heads = [
-            label(name) if name in columns and f"'{name}'" not in row.block else title(name)
-            for name in self.heading
-        ]
-        return table(heads, body, left=left)
+        """Return them as a Markdown table."""
+        return table(self.heading, self.rows)
+
+    def column(self, name: str) -> list[Any]:
+        """Return the values of a column."""
+        at = self.heading.index(name)
+        return [row[at] for row in self.rows]
 
 
-def render(env: Env) -> Part:
-    """Return the part that runs a row's code, and says what came out."""
-    row, query, text = env.row, env.query, env.text
-    for name in row.names.split():
-        env.say(name, query.name(name))
-    template = row.code
-    if query.polars and row.polars:
-        template, env.code["t"] = row.polars, query.table.name
-    lines = [line for line in _fill(template, env).splitlines() if line.strip()]
-    drop = [env.code[name] for name in row.names.split()]
-    of = next((text[name] for name in ("a", "col", "keys") if name in text), "")
-    rule = text.get("rule") or (f"{row.name} of {of.replace('`', '')}" if of else row.name)
-    copies = query.polars and not row.polars
-    rule = f"{rule} ({query.table.name})"
-    return Part(rule, tuple(lines), lambda out: _answer(env, out), tuple(drop), copies)
+def _show(expression: str) -> str:
+    if expression.startswith("["):
+        return f"print({expression})"
+    as_json = '.to_json(orient="split", index=False, date_format="iso")'
+    if len(expression) < 60:
+        return f"print({expression}{as_json})"
+    return f"print(\n    {expression}\n    {as_json}\n)"
 
 
-def _fill(template: str, env: Env) -> str:
-    """Put names into a template; within a text, as in `"mean of {col}"`, they become part of it."""
+def _read_rows(output: str) -> Iterator[Rows]:
+    for line in output.splitlines():
+        if line.startswith(('{"columns":', "[")) and line.endswith(("}", "]")):
+            try:
+                found = json.loads(line)
+            except ValueError:
+                continue
+            named = found if isinstance(found, dict) else {"columns": found, "data": [found]}
+            yield Rows([str(each) for each in named["columns"]], named["data"])
+
+
+def _fill(template: str, names: Mapping[str, str]) -> str:
+    """Put names into a template; within a text, as in `"mean of {a}"`, they become part of it."""
 
     def join(text: re.Match[str]) -> str:
-        named = re.sub(r"(?<!\{)\{(\w+)\}", lambda name: env.lists[name[1]][0], text[1])
+        named = re.sub(r"(?<!\{)\{(\w+)\}", lambda name: names[name[1]], text[1])
         made = literal(named).replace("{", "{{").replace("}", "}}")
         return made if named != text[1] else text[0]
 
-    return re.sub(r'"([^"\n]*)"', join, template.strip("\n")).format_map(env.code)
+    return re.sub(r'"([^"\n]*)"', join, template).format_map(names)
 
 
-def _answer(env: Env, output: str) -> str:
-    row, figures = env.row, list[str]()
-    if "figures" in row.code:
-        found = re.search(r"^figures (\S.*)$", output, re.MULTILINE)
-        if found is None:
-            raise UnreadableError("no figures")
-        figures = found[1].split()
-    heading = _heading(env, output)
-    given = Answer(env, output, figures, block(output, heading) if heading else [], heading)
-    if row.finish:
-        return _FINISH[row.finish](given)
-    template = row.answer
-    if row.none and figures[0] == "0":
-        template = row.none
-    if row.single and figures[-1] == "1":
-        template = row.single
-    said = _words(given)
-    if heading and "{table}" in template:
-        said["table"] = given.show()
-    return re.sub(r"\{(\w+)\}", lambda found: said[found[1]], template)
+def _test(name: str, condition: Condition) -> str:
+    column = f"{name}[{literal(condition.column)}]"
+    if condition.part:
+        column = f"pd.to_datetime({column}){'.dt.year' * (condition.part == 'year')}"
+    if condition.sign in ("null", "known"):
+        return f"{column}.{'isna' if condition.sign == 'null' else 'notna'}()"
+    if condition.sign in ("in", "not in"):
+        return f"{'~' * (condition.sign == 'not in')}{column}.isin({literal(condition.value)})"
+    if isinstance(condition.value, bool):
+        return column if condition.value == (condition.sign == "==") else f"~{column}"
+    return f"{column} {condition.sign} {literal(condition.value)}"
 
 
-def _words(given: Answer) -> dict[str, str]:
-    """Return the words of a sentence: names of the row, and figures by their place."""
-    figures, rows, query = given.figures, given.rows, given.env.query
-    top = rows[0] if rows else ["", ""]
-    said = {
-        **given.env.text, "types": _types(query), "top": cell(top[0]),
-        "top1": number(top[-1], given.digits),
-        "count": "row" if len(rows) == 1 else f"{len(rows):,} rows",
-    }  # fmt: skip
-    for place, value in enumerate(figures):
-        is_whole = re.fullmatch(r"-?\d+", value)
-        said[str(place)] = number(value, None if is_whole else given.digits)
-        said[f"n{place}"] = f"{int(value):,}" if is_whole else value
-        said[f"s{place}"] = _significant(value, query.frame.digits)
-    if len(figures) > 1 and figures[0].isdecimal() and figures[1].isdecimal():
-        said["p"] = percent(*figures[:2])
-    if figures and re.fullmatch(r"[-\d.e+]+|nan", figures[-1]):
-        level = float(query.frame.options.get("ALPHA", 0.05))
-        below = float(figures[-1]) < level
-        said |= {"level": f"{level:g}", "sig": "" if below else "not "}
-        said |= {"dep": "not " if below else "", "strength": _strength(figures[0])}
-        said["follows"] = "does not follow" if below else "is compatible with"
-    return said
+# Choosing a verb ---------------------------------------------------------------------------------
 
 
-def _types(query: Query) -> str:
-    rows = [f"| {label(c)} | {cell(dtype)} |" for c, dtype in (query.table.columns or {}).items()]
-    return "\n".join(["| column | type |", "|---|---|", *rows])
+def find_query(frame: Frame, name: str, facts: WorkspaceFacts) -> Query | None:
+    """Return the query of the first verb that fits; raises MisfitError if only columns do not."""
+    reasons: list[str] = []
+    for verb in VERBS:
+        if not compile_pattern(verb.words).fullmatch(frame.tags) or not _has_slots(verb, frame):
+            continue
+        try:
+            columns = _choose_columns(verb, frame)
+        except MisfitError as misfit:
+            reasons.append(str(misfit))
+            continue
+        if verb.changes and frame.table.library == "polars":
+            raise MisfitError("I can change pandas tables only.")
+        query = Query(frame, verb, columns, name, facts)
+        if {*columns} & {*query.keys}:
+            raise MisfitError(f"{codes({*columns} & {*query.keys})} is named twice.")
+        return query
+    if reasons:
+        raise MisfitError(reasons[-1])
+    return None
 
 
-def _strength(r: str) -> str:
-    size = abs(float(r)) if re.fullmatch(r"-?[\d.]+(e-?\d+)?", r) else 0.0
-    if size < 0.1:
-        return "hardly any"
-    word = "strong" if size >= 0.7 else "moderate" if size >= 0.4 else "weak"
-    return f"{word}, {'positive' if float(r) > 0 else 'negative'}"
+def _has_slots(verb: Verb, frame: Frame) -> bool:
+    allowed = {*verb.slots.split(), *verb.needs.split()}
+    given = {"by" if each == "period" else each for each in frame.slots}
+    needed = {*verb.needs.split()}
+    has_each = bool(frame.each) and "by" not in given
+    if not given <= allowed or not needed <= given | ({"by"} if has_each else set()):
+        return False
+    if has_each and "by" not in needed and verb.name in _POOLED:
+        return False
+    groups = len(frame.by) + bool(frame.period) or int(bool(frame.each))
+    if verb.groups and groups != verb.groups:
+        return False
+    charts = frame.values("CHART")
+    return len(frame.where) <= verb.most_conditions and all(
+        c in verb.charts.split() for c in charts
+    )
 
 
-def _significant(value: str, digits: int | None) -> str:
-    """Return a number with the decimals that were asked for, or with four digits that matter."""
-    try:
-        return f"{float(value):.4g}" if digits is None else number(value, digits)
-    except ValueError:
-        return value
+_POOLED = ("a statistic", "statistics", "share", "count", "quantile")
+"""Verbs that would answer once for values that were listed with "and"."""
 
 
-def _heading(env: Env, output: str) -> list[str]:
-    """Return the heading of the table that a row's code prints."""
-    if env.row.block == "every":
-        return list(env.query.table.columns or {})
-    found: list[str] = []
-    for part in re.findall(r"'[^']*'|\S+", env.row.block):
-        if part == "...":
-            starts = [line for line in output.splitlines() if line.startswith(found[0])]
-            found = next(csv.reader(starts), [])
-        else:
-            found += [part.strip("'")] if part.startswith("'") else env.lists[part]
-    return found
+def _choose_columns(verb: Verb, frame: Frame) -> list[str]:
+    """Return the columns of a verb; raises MisfitError if their kinds do not fit."""
+    named = frame.values("COL") or [v[1] for v in frame.values("SUPERLATIVE")]
+    if len(named) != len({*named}):
+        raise MisfitError(f"{codes(dict.fromkeys(named))} is named twice.")
+    wanted = verb.columns.split()
+    if not wanted:
+        return named
+    if wanted == ["date"] and not named:
+        named = [frame.one_date()]
+    kinds = [*wanted[:-1], *[wanted[-1].strip("+*?")] * (len(named) - len(wanted) + 1)]
+    if len(named) < len(wanted) and wanted[-1][-1] not in "*?":
+        raise MisfitError("Which column?")
+    if len(named) > len(wanted) and wanted[-1][-1] not in "+*":
+        raise MisfitError("These are more columns than I can take.")
+    for name, kind in zip(named, kinds, strict=False):
+        column = frame.column(name)
+        if not _FITS[kind](column):
+            raise MisfitError(_MISFITS[kind].format(code(name), column.dtype))
+    return named
 
 
-# Sentences of their own.
-
-
-def describe_statistics(query: Query, columns: list[str], stats: list[str], output: str) -> str:
-    """Say the statistics of columns that were printed, each column in its line."""
-    lines = [found.split() for found in re.findall(r"^figures (\S.*)$", output, re.MULTILINE)]
-    names = [n for s in stats for n in (("0.25", "0.5", "0.75") if s == "quartiles" else (s,))]
-    is_short = len(columns) > 1 and any(len(line) <= len(names) for line in lines)
-    if len(lines) != len(columns) or is_short:
-        raise UnreadableError("no figures")
-    counts, digits = [line[0] for line in lines], query.frame.digits
-    if {*counts} == {"0"}:
-        return f"There are no values to compute from in {query.about}."
-    if len(columns) == len(names) == 1:
-        (stat,) = names
-        note = STATISTICS.get(stat, {}).get("note", "")
-        value = number(" ".join(lines[0][1:]).removesuffix(" 00:00:00"), digits)
-        counted = f"({number(counts[0])} values in {query.about}{'; ' * bool(note)}{note})"
-        return f"The {title(stat)} of {code(columns[0])} is **{value}** {counted}."
-    body = [
-        [title(n), *(number(line[i], digits) for line in lines)] for i, n in enumerate(names, 1)
-    ]
-    if stats == ["min", "max"] and len(columns) == 1:
-        body.append(["range", number(str(float(lines[0][2]) - float(lines[0][1])), digits)])
-    shown = table(["", *map(label, columns)], [*body, ["values", *map(number, counts)]])
-    return f"**{codes(columns)}** in {query.about}\n\n{shown}"
-
-
-def groups(given: Answer) -> str:
-    """Say statistics by groups; of one that leads, all in a tie."""
-    env, about, digits = given.env, given.env.query.about, given.digits
-    keys, columns, stat = env.lists["keys"], env.lists["columns"], env.text["stat"]
-    if not given.rows:
-        return f"There are no rows in {about}."
-    width, many = len(keys), int(env.lists["top"][0])
-    named = [row for row in given.rows if all(row[:width])]
-    head = f"**{sentence_case(stat)} of {codes(columns)} by {codes(keys)}** in {about}"
-    if many == 1:
-        best = named[0][width] if named else ""
-        winners = [" / ".join(map(cell, row[:width])) for row in named if row[width] == best]
-        verb, value = "has" if len(winners) == 1 else "have", number(best, digits)
-        which = f"{verb} the {env.text['end']} {stat} {code(columns[0])}"
-        head = f"**{', '.join(winners)}** {which}: **{value}** (in {about})."
-    elif many:
-        given.rows = named[:many]
-        which = f"{codes(keys)} with the {env.text['end']} {stat} of {code(columns[0])}"
-        head = f"**The {len(given.rows)} {which}** in {about}"
-    return f"{head}\n\n{given.show()}"
-
-
-def missing(given: Answer) -> str:
-    """Say how many values are missing, in one column or in all that have gaps."""
-    query, rows = given.env.query, given.figures[0]
-    found = [(column, int(count)) for column, count in given.rows]
-    some = sorted((each for each in found if each[1]), key=lambda each: -each[1])
-    total, about = format_count(sum(count for _, count in found)), query.about
-    size = f"{format_count(rows)} rows"
-    if len(found) == 1:
-        what = f"{code(found[0][0])} has **{total} missing values** in {size} of {about}"
-        return f"{what} ({percent(found[0][1], rows)})."
-    if not some:
-        return f"**No missing values** in {about} ({size}, {len(found)} columns)."
-    body = [[label(column), format_count(count), percent(count, rows)] for column, count in some]
-    shown = table(["column", "missing", "share"], body)
-    if ends := query.all("MOST", "EXTREME"):
-        fewest = ends[0] == "min"
-        best = min(count for _, count in found) if fewest else some[0][1]
-        names = [f"**{code(column)}**" for column, count in found if count == best]
-        verb, most = "has" if len(names) == 1 else "have", "fewest" if fewest else "most"
-        which = f"{', '.join(names)} {verb} the {most}"
-        share = f"**{format_count(best)}** of {format_count(rows)} ({percent(best, rows)})"
-        return f"{which} missing values: {share}.\n\n{shown}"
-    where = f"{len(some)} of {len(found)} columns of {about} ({size})"
-    return f"**{total} missing values** in {where}\n\n{shown}"
-
-
-def counts(given: Answer) -> str:
-    """Say how many rows have which value."""
-    query, keys = given.env.query, given.env.lists["keys"]
-    many = min(first_of(query.frame.core, "NUMBER", default=_SHOWN), _SHOWN)
-    named, every = sum(all(row[:-1]) for row in given.rows), len(given.rows)
-    cut = every == 500  # there may be more, so that no total is known
-    total = sum(int(row[-1]) for row in given.rows)
-    shown = [
-        [*map(cell, row[:-1]), number(row[-1]), "" if cut else percent(row[-1], total)]
-        for row in given.rows[:many]
-    ]
-    head = f"**Rows by {codes(keys)}** in {query.about}"
-    if len(keys) == 1:
-        also = " and missing ones" if named < every else ""
-        values = "value" if named == 1 else "different values"
-        head = f"**{code(keys[0])} has {'at least ' * cut}{named} {values}{also}** in {query.about}"
-    rest = f"\n\nThe {len(shown)} most frequent of {every}." if len(shown) < every else ""
-    return f"{head}\n\n{table([*map(label, keys), 'rows', 'share'], shown, left=len(keys))}{rest}"
-
-
-def mode(given: Answer) -> str:
-    """Say the most common value, all in a tie."""
-    about, column = given.env.query.about, given.env.text["key"]
-    if not given.rows:
-        return f"{column} has no values in {about}."
-    times, how = given.rows[0][1], "least" if given.env.query.all("MOST") == ["min"] else "most"
-    most = [number(value) for value, count in given.rows if count == times]
-    if len(most) == 5:
-        return f"{column} has many {how} common values, each {times} times in {about}."
-    verb = "value of {} is" if len(most) == 1 else "values of {} are"
-    sentence = f"The {how} common {verb.format(column)} **{', '.join(most)}**"
-    return f"{sentence} ({times} times in {about})."
-
-
-def leader(given: Answer) -> str:
-    """Say the highest or lowest value, and what the columns that are asked for hold in its row."""
-    query, env, heading = given.env.query, given.env, given.heading
-    at, column, end = heading.index(env.lists["col"][0]), env.text["col"], env.text["end"]
-    if not given.rows or not given.rows[0][at]:
-        return f"There are no values of {column} in {query.about}."
-    best, width = given.rows[0][at], len(heading)
-    tied = [row for row in given.rows if row[at] == best]
-    head = f"The {end} {column} is **{number(best, query.frame.digits)}** (in {query.about})"
-    if query.also:
-        said = {c: dict.fromkeys(cell(row[heading.index(c)]) for row in tied) for c in query.also}
-        head += ": " + ", ".join(f"{code(c)} **{' / '.join(s)}**" for c, s in said.items())
-    more = " or more" if len(tied) == len(given.rows) == 3 else ""
-    ties = f" {len(tied)}{more} rows have it." if len(tied) > 1 else ""
-    shown = table([*map(label, heading)], [[*map(cell, row)] for row in tied], left=width)
-    if "key" in env.lists:
-        by_group = [env.lists["key"][0], f"mean of {env.lists['col'][0]}"]
-        ((name, mean),) = block(given.output, by_group)
-        which = f"{env.text['key']} **{cell(name)}** that has the {end}: {number(mean)}"
-        shown += f"\n\nOn average it is {which}."
-    return f"{head}.{ties}\n\n{shown}"
-
-
-def difference(given: Answer) -> str:
-    """Say which of two groups has the higher mean or median, and by how much."""
-    query, env, column = given.env.query, given.env, given.env.text["col"]
-    names = [env.lists["one"][0], env.lists["other"][0]]
-    stat = first_of(query.frame.core, "STAT", default="mean")
-    found = {row[0]: row[given.heading.index(stat)] for row in given.rows}
-    ends = [found.get(name) for name in names]
-    if not all(ends):
-        return f"One of {codes(names)} has no values of {column} in {query.about}."
-    gap = float(ends[0] or 0) - float(ends[1] or 0)
-    higher, by = cell(names[gap < 0]), number(str(abs(gap)), query.frame.digits)
-    head = f"**{higher} has the higher {stat} {column}**, by **{by}**"
-    if gap == 0:
-        head = f"**{cell(names[0])} and {cell(names[1])} have the same {stat} {column}**"
-    return f"{head} (in {query.about})\n\n{given.show()}"
-
-
-def profile(given: Answer) -> str:
-    """Say what an analyst looks at first."""
-    rows, repeated = given.figures[:2]
-    if not given.rows:
-        raise UnreadableError("the profile has no columns")
-    body = [
-        [label(r[0]), cell(r[1]), *("" if v in ("", "nan", "None") else number(v) for v in r[2:])]
-        for r in given.rows
-    ]
-    again = "no duplicate rows" if repeated == "0" else f"{format_count(repeated)} duplicate rows"
-    head = f"**{given.env.text['plain']}: {format_count(rows)} rows, {len(body)} columns, {again}**"
-    parts = [head, table(given.heading, body, left=2), _notes(given.rows, int(rows))]
-    pairs = [each for each in block(given.output, ["a", "b", "r"]) if each[0] < each[1]][:3]
-    said = [f"{code(a)} and {code(b)} ({number(r, 2)})" for a, b, r in pairs]
-    parts += [f"Strongest correlations: {', '.join(said)}."] * bool(said)
-    return "\n\n".join(parts)
-
-
-def _notes(found: Rows, rows: int) -> str:
-    notes = []
-    if gaps := sorted((row for row in found if int(row[2])), key=lambda row: -int(row[2])):
-        name, _, count, *_ = gaps[0]
-        most = f"most in {code(name)} ({count}, {percent(count, rows)})"
-        notes.append(f"- Missing: {len(gaps)} of {len(found)} columns, {most}")
-    if constant := [row[0] for row in found if row[3] in ("0", "1") and rows > 1]:
-        notes.append(f"- Constant: {codes(constant)}")
-    if keys := [row[0] for row in found if int(row[3]) == rows and rows > 1]:
-        notes.append(f"- Different in every row: {codes(keys)}")
-    outside = [f"{code(row[0])} ({number(row[7])})" for row in found if float(row[7] or 0)]
-    notes.append(f"- Outliers (IQR rule): {', '.join(outside) or 'none'}")
-    return "\n".join(notes)
-
-
-_FINISH: dict[str, Callable[[Answer], str]] = {
-    each.__name__: each for each in (groups, missing, counts, mode, leader, difference, profile)
+_FITS: dict[str, Callable[[ColumnFacts], bool]] = {
+    "number": lambda c: c.kind == "number",
+    "text": lambda c: c.kind in ("text", "bool"),
+    "group": lambda c: (
+        c.kind != "number" or not c.dtype.casefold().startswith(("float", "decimal"))
+    ),
+    "key": lambda c: c.is_key,
+    "date": lambda c: c.kind == "date",
+    "ordered": lambda c: c.kind in ("number", "date", "text"),
+    "any": lambda c: True,
 }
+_MISFITS = dict.fromkeys(_FITS, "{} is {}, which does not fit here.") | {
+    "number": "{} is {}, but this needs numbers.",
+    "group": "{} is {}: decimal numbers form no groups.",
+    "key": "A value of {} may have several rows: say their mean, sum or maximum.",
+}
+
+
+# Sentences ---------------------------------------------------------------------------------------
+
+
+def count(value: object) -> str:
+    """Format a count with separators; another value as it is."""
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else number(value)
+
+
+def join_conditions(where: Sequence[Condition]) -> str:
+    """Return conditions in words."""
+    return " and ".join(code(str(each)) for each in where)

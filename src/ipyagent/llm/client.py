@@ -19,6 +19,7 @@ from tenacity import (
 from ipyagent.config import RetryConfig
 from ipyagent.errors import ModelUnavailableError, RetryExhaustedError
 from ipyagent.schema import Message, StreamChunk, TokenUsage, ToolDefinition
+from ipyagent.schema.facts import WorkspaceFacts
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +28,8 @@ class ModelRequest:
 
     `may_call=False` keeps the tools in the request, so that providers' caches hit, and forbids
     their use. `trace_id` is sent to the model's service as the header X-Trace-Id. `max_tokens` is
-    sent to the service, if set; the caller enforces it.
+    sent to the service, if set; the caller enforces it. `facts` are not sent: a client that follows
+    rules works on them.
     """
 
     messages: tuple[Message, ...]
@@ -35,6 +37,7 @@ class ModelRequest:
     may_call: bool = True
     trace_id: str = ""
     max_tokens: int | None = None
+    facts: WorkspaceFacts | None = None
 
 
 SMALL_PARAMETERS = 14.0

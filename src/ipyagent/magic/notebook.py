@@ -262,10 +262,10 @@ class Notebook:
 
     def _suggest_for_page(self) -> list[str]:
         """Return requests that fit the variables and files; none without any."""
-        from ipyagent.explorer.errands import suggest_for  # only for a notebook without runs
+        from ipyagent.explorer.steps import suggest_for  # only for a notebook without runs
 
         with state_of(self.shell).cell_lock:
-            return suggest_for(self.environment.describe())
+            return suggest_for(self.environment.collect_facts())
 
     def root(self, config: Config) -> Path:
         """Return the workspace's folder by these settings."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -25,6 +25,7 @@ from ipyagent.kernel.shell import CellNote
 from ipyagent.llm.client import Client
 from ipyagent.llm.destinations import Resolved
 from ipyagent.plaintext import spell
+from ipyagent.schema.facts import TableFacts, WorkspaceFacts
 from ipyagent.services.mcp.sources import NamedServers, ServerSources
 from ipyagent.services.openapi import has_services
 from ipyagent.tools.base import Tool
@@ -34,6 +35,7 @@ from ipyagent.tools.tables.inspect import describe_table, find_named_tables, lis
 from ipyagent.tools.tables.sample import GLANCE, MOST_BYTES, NotTableError
 from ipyagent.tools.workspace import Workspace
 from ipyagent.wiring.clients import client_for
+from ipyagent.wiring.facts import list_table_facts, name_types, read_file_facts
 from ipyagent.wiring.toolset import Toolset
 from ipyagent.wiring.undo import UndoHistory
 
@@ -183,18 +185,30 @@ class Environment:
         """True if a page shows the notebook of this namespace."""
         return bool(self.toolset.open_notebooks().pages())
 
-    def describe(self) -> str:
-        """Return the context of a prompt that names nothing."""
-        files = self.workspace.overview(*self.workspace.find_files())
-        return Context(list_lines(self.namespace.variables()), files).write()
+    def collect_facts(self, described: Collection[str] = ()) -> WorkspaceFacts:
+        """Return the workspace as objects, with the columns of tables in these files."""
+        variables = self.namespace.variables()
+        files, is_cut = self.workspace.find_files()
+        in_files = (
+            read_file_facts(self.workspace, path) if path in described else TableFacts(path=path)
+            for path in list_tables(files)
+        )
+        tables = (*list_table_facts(variables), *in_files)
+        return WorkspaceFacts(
+            tables, name_types(variables), tuple(each.path for each in files), is_cut
+        )
 
     def prompt_context(
-        self, prompt: str, may_read: Callable[[str], bool] = lambda path: True
+        self,
+        prompt: str,
+        may_read: Callable[[str], bool] = lambda path: True,
+        *,
+        with_facts: bool = False,
     ) -> tuple[Context, tuple[str, ...]]:
         """Return the facts for the model that go with the prompt, and the files read for them.
 
         Of the tables that the prompt names, those are described that `may_read` allows without
-        asking.
+        asking. `with_facts`: as objects, too.
         """
         variables = self.namespace.variables()
         files, is_cut = self.workspace.find_files()
@@ -209,6 +223,7 @@ class Environment:
             tables,
             remarks,
             holds_lazy_data(variables.values()),
+            self.collect_facts(tables) if with_facts else None,
         )
         return context, read
 

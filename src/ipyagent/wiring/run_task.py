@@ -404,7 +404,10 @@ class RunFactory:
         validate(request.prompt, checks)
         self.session.check_ready()
         task = self._create_task(request)
-        context, read = self.environment.prompt_context(request.prompt, task.may_read)
+        with_facts = getattr(self.client, "reads_facts", False)
+        context, read = self.environment.prompt_context(
+            request.prompt, task.may_read, with_facts=with_facts
+        )
         return partial(task.answer_prompt, context, read, checks)
 
     def build_decision(

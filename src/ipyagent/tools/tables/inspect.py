@@ -155,18 +155,7 @@ def describe_table(
 
     Raises NotTableError if it holds none, and AgentError if it cannot be read.
     """
-    ending = table_ending(path)
-    if ending is None:
-        raise NotTableError("its name does not end like that of a table")
-    with workspace.open_file(path) as file:
-        size = file.seek(0, 2)
-        try:
-            samples = _READERS[ending.partition(".")[0]](Source(path, size, file, effort))
-        except (AgentError, NotTableError):
-            raise
-        except Exception as error:  # a damaged file fails in as many ways as it can be damaged
-            log.info("%s is not described", path, exc_info=True)
-            raise NotTableError(f"it is damaged ({type(error).__name__})") from None
+    samples = read_samples(workspace, path, effort)
     start = f"{spell(path)}: "
     lines = [each.table().line() for each in samples[1:]]
     more = "".join(f"\n\n{line[:_LINE_BYTES]}" for line in lines)
@@ -175,6 +164,22 @@ def describe_table(
         more = more.encode()[:room].decode(errors="ignore")
         limit -= len((start + more).encode())
     return start + samples[0].table().detail(limit) + more
+
+
+def read_samples(workspace: Workspace, path: str, effort: Effort) -> Sequence[Sample]:
+    """Return samples of the tables in a file, the main one first; raises as describe_table."""
+    ending = table_ending(path)
+    if ending is None:
+        raise NotTableError("its name does not end like that of a table")
+    with workspace.open_file(path) as file:
+        size = file.seek(0, 2)
+        try:
+            return _READERS[ending.partition(".")[0]](Source(path, size, file, effort))
+        except (AgentError, NotTableError):
+            raise
+        except Exception as error:  # a damaged file fails in as many ways as it can be damaged
+            log.info("%s is not described", path, exc_info=True)
+            raise NotTableError(f"it is damaged ({type(error).__name__})") from None
 
 
 MOST_TABLES = 3
