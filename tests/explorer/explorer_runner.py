@@ -14,8 +14,8 @@ from ipyagent.explorer import ExplorerReply
 from ipyagent.kernel.describe import describe
 from ipyagent.kernel.namespace import digest
 from ipyagent.schema import Message, Role, ToolResultContent
-from ipyagent.tools.tables.inspect import describe_table
-from ipyagent.tools.tables.sample import GLANCE, MOST_BYTES, NotTableError
+from ipyagent.tools.tables.inspect import MOST_BYTES, describe_table
+from ipyagent.tools.tables.sample import NotTableError
 from ipyagent.tools.workspace import Workspace
 
 TOOLS = ["list_files", "read_file", "list_variables", "inspect_variable", "run_python"]
@@ -64,7 +64,7 @@ class Kernel:
         described = []
         for path in self.files():
             with contextlib.suppress(NotTableError):
-                described.append(describe_table(Workspace(self.root), path, GLANCE, MOST_BYTES))
+                described.append(describe_table(Workspace(self.root), path, MOST_BYTES))
         return ["Tables:\n" + "\n\n".join(described)] if described else []
 
     def run(self, tool: str, arguments: dict[str, Any]) -> str:

@@ -194,11 +194,11 @@ def _profile(path: str, block: str) -> Table | None:
         columns[name] = "str" if is_written else _PROFILE_TYPES.get(dtype, dtype)
         unique, listed = cells.get("unique", "").replace(",", ""), cells.get("values", "")
         each = listed.split(", ")
-        if dtype == "text" and unique == str(len(each)):
+        if dtype in ("str", "object", "text") and unique == str(len(each)):
             values += [(name, value) for value in each]
         if unique == size[1].replace(",", ""):
             keys.add(name)
-        if dtype in ("date", "datetime"):
+        if re.match(r"\d{4}-\d\d-\d\d\b", listed):
             dates.add(name)
     if _whole(columns, size[2]) is None:
         return None
