@@ -13,6 +13,7 @@ from playwright.sync_api import Browser, sync_playwright
 
 from harness import Clock, Lab
 from ipyagent.kernel.threads import EngineThread
+from ipyagent.tools.tables import inspect
 from leftovers import no_process_is_left, pytest_sessionstart
 
 __all__ = ["no_process_is_left", "pytest_sessionstart"]
@@ -27,6 +28,9 @@ if sys.platform == "linux":
     settings_of_malloc = {M_TRIM_THRESHOLD: 65_536, M_MMAP_THRESHOLD: 65_536, M_ARENA_MAX: 1}
     for setting, value in settings_of_malloc.items():
         ctypes.CDLL(None).mallopt(setting, value)
+
+# A description is awaited, however busy the machine is.
+inspect.PROMPT_SECONDS = 60.0
 
 FLAGS = [
     "--no-sandbox",

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import base64
 import io
+import re
 from typing import TYPE_CHECKING
 
 from ipyagent.errors import InvalidArgumentsError, PathValidationError
-from ipyagent.phrases import human_size
+from ipyagent.phrases import ellipsize, human_size
 from ipyagent.plaintext import spell
 from ipyagent.schema import ImageContent, ToolResult
 from ipyagent.tools.notebook_file import render_saved
-from ipyagent.tools.tables.delimited import CELL, ENDINGS, shorten_cells
+from ipyagent.tools.tables.sample import KINDS, split_ending
 from ipyagent.tools.text_encoding import (
     BOM,
     ENDING_NAMES,
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 
 _MAX_CHARS = 28_000  # with room for notes, below what `truncate` cuts
 _MAX_LINES = 950
+_CELL = 60
+"""Characters of a cell of a table."""
+_LONG_CELL = re.compile(rf'"(?:[^"\n]|""){{{_CELL},}}"|[^\n",;|\t]{{{_CELL + 1},}}')
 _LONG_SIDE = 1568
 _MAX_PIXELS = 50_000_000
 _MAX_PNG = 3_000_000
@@ -39,9 +43,10 @@ def render_file(data: bytes, path: str, offset: int, limit: int | None) -> str:
     if path.lower().endswith(".ipynb"):
         text = render_saved(text)
     notes = [f"encoding {file.encoding_note}"] if file.encoding_note else []
-    if path.lower().rpartition(".")[2] in ENDINGS and (short := shorten_cells(text, path)) != text:
+    if KINDS.get(split_ending(path)[1], ("", ""))[1] == "delimited":
+        short = _LONG_CELL.sub(lambda match: ellipsize(match[0], _CELL), text)
+        notes += [f"cells cut at {_CELL} characters"] if short != text else []
         text = short
-        notes.append(f"cells cut at {CELL} characters")
     if ends in ("\r", MIXED):
         notes.append(f"line ends {ENDING_NAMES[ends]}")
     remarks = f"\n({'; '.join(notes)})" if notes else ""

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import contextlib
 import mimetypes
+import struct
+import zipfile
 from collections.abc import Callable, Iterator
-from typing import Annotated
+from typing import Annotated, BinaryIO
 
 from pydantic import Field
 
@@ -27,15 +29,8 @@ from ipyagent.tools.base import Tool, Where, tool
 from ipyagent.tools.edits import FileEditTools, PathCheck
 from ipyagent.tools.file_change import Previews
 from ipyagent.tools.path_rules import WalkBudget
-from ipyagent.tools.tables import inspect
 from ipyagent.tools.tables.inspect import describe_table, table_ending
-from ipyagent.tools.tables.sample import (
-    LOOK,
-    OLD_OFFICE,
-    NotTableError,
-    Source,
-    open_archive,
-)
+from ipyagent.tools.tables.sample import NotTableError
 from ipyagent.tools.text_encoding import decode_file, normalize_newlines
 from ipyagent.tools.workspace import Workspace
 
@@ -190,6 +185,9 @@ def _format_report(found: list[str], skipped: int, budget: WalkBudget) -> str:
 
 
 _MEMBERS = 100
+_DIRECTORY = 2_000_000
+"""Bytes of the longest list of contents that is read."""
+_OLD_OFFICE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 PROBE = 8192
 """Bytes by which a file is known to be binary."""
 _KINDS: tuple[tuple[bytes, str], ...] = (
@@ -208,7 +206,7 @@ _KINDS: tuple[tuple[bytes, str], ...] = (
     (b"CDF", "NetCDF file"),
     (b"\x93NUMPY", "NumPy array"),
     (b"Obj\1", "Avro file"),
-    (OLD_OFFICE, "old or encrypted Microsoft Office document"),
+    (_OLD_OFFICE, "old or encrypted Microsoft Office document"),
     (b"\x7fELF", "Linux program or library"),
     (b"MZ", "Windows program"),
     (b"II*\0", "TIFF image"),
@@ -242,20 +240,18 @@ def _is_tar(start: bytes) -> bool:
 
 def describe_binary(workspace: Workspace, path: str) -> str:
     """Describe a binary file: as a table if it holds one, else by its kind and contents."""
-    ending = inspect.table_ending(path)
     problem = ""
-    if ending is not None:
+    if table_ending(path) is not None:
         try:
-            return inspect.describe_table(workspace, path)
+            return describe_table(workspace, path)
         except NotTableError as error:
             problem = f"; not shown as a table: {error}"
     with workspace.open_file(path) as file:
-        source = Source(path, file.seek(0, 2), file, LOOK)
-        start = source.read_at(0, PROBE)
-        kind = _name_kind(start, path)
-        summary = f"{spell(path)}: {kind}, {human_size(source.size)}{problem}"
+        start = file.read(PROBE)
+        size = file.seek(0, 2)
+        summary = f"{spell(path)}: {_name_kind(start, path)}, {human_size(size)}{problem}"
         try:
-            members = limit_lines(list(_list_members(source, start)), _MEMBERS, "  … and more")
+            members = limit_lines([*_list_members(file, size, start)], _MEMBERS, "  … and more")
         except NotTableError as error:
             members = [f"(its contents cannot be listed: {error})"]
     return "\n".join([summary, *members] if members else [f"{summary}; open it with code"])
@@ -269,10 +265,29 @@ def _name_kind(start: bytes, path: str) -> str:
     return f"binary file ({guessed or 'unknown type'})" if named is None else named
 
 
-def _list_members(source: Source, start: bytes) -> Iterator[str]:
+def _open_archive(file: BinaryIO, size: int) -> zipfile.ZipFile:
+    """Return a zip archive whose list of contents is not too long; raises NotTableError."""
+    file.seek(max(0, size - 65_557))
+    tail = file.read(65_557)
+    at = tail.rfind(b"PK\5\6")
+    if at < 0 or len(tail) < at + 22:
+        file.seek(0)
+        if file.read(len(_OLD_OFFICE)) == _OLD_OFFICE:
+            raise NotTableError("it is protected by a password, or an .xls under another name")
+        raise NotTableError("it is no zip archive, or is damaged")
+    (directory,) = struct.unpack_from("<I", tail, at + 12)
+    if directory > _DIRECTORY:
+        raise NotTableError("it holds too many files to list")
+    try:
+        return zipfile.ZipFile(file)
+    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
+        raise NotTableError(f"it is damaged: {error}") from None
+
+
+def _list_members(file: BinaryIO, size: int, start: bytes) -> Iterator[str]:
     """Yield the members of a zip archive."""
     if start.startswith((b"PK\3\4", b"PK\5\6")):
-        with open_archive(source.file, source.size) as archive:
+        with _open_archive(file, size) as archive:
             entries = archive.infolist()
         yield f"{len(entries):,} files and folders:"
         for each in entries[: _MEMBERS + 1]:

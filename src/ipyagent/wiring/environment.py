@@ -31,8 +31,9 @@ from ipyagent.services.openapi import has_services
 from ipyagent.tools.base import Tool
 from ipyagent.tools.notebook_file import CellChange
 from ipyagent.tools.notebook_tools import NotebookTools
-from ipyagent.tools.tables.inspect import describe_table, find_named_tables, list_tables
-from ipyagent.tools.tables.sample import GLANCE, MOST_BYTES, NotTableError
+from ipyagent.tools.tables import inspect
+from ipyagent.tools.tables.inspect import MOST_BYTES, describe_table, find_named_tables, list_tables
+from ipyagent.tools.tables.sample import NotTableError
 from ipyagent.tools.workspace import Workspace
 from ipyagent.wiring.clients import client_for
 from ipyagent.wiring.facts import list_table_facts, name_types, read_file_facts
@@ -136,7 +137,7 @@ class Environment:
     """Remarks for the model, with the next prompt."""
     _services: Services | None = field(default=None, init=False)
     _client: Client | None = field(default=None, init=False)
-    _glances: dict[str, tuple[object, str]] = field(default_factory=dict, init=False)
+    _glances: dict[str, str] = field(default_factory=dict, init=False)
 
     def services_for_run(self, config: Config) -> Services:
         """Return the services that bring tools from elsewhere; the last ones for equal settings."""
@@ -212,7 +213,10 @@ class Environment:
         """
         variables = self.namespace.variables()
         files, is_cut = self.workspace.find_files()
-        tables = self._describe_tables(prompt, list_tables(files), variables, may_read)
+        paths = list_tables(files)
+        if paths:
+            inspect.reader.start()  # it takes a second, and no prompt waits for longer
+        tables = self._describe_tables(prompt, paths, variables, may_read)
         read = tuple(map(spell, tables))
         tables |= describe_named_tables(prompt, variables, MOST_BYTES, or_only=not tables)
         remarks, self.remarks = self.remarks, []
@@ -236,28 +240,20 @@ class Environment:
     ) -> dict[str, str]:
         """Describe the tables that the prompt names; if none, the only one, unless one is loaded.
 
-        No library is imported for it, and nothing is loaded.
+        No library is imported here for it, and nothing is loaded.
         """
         named = find_named_tables(prompt, paths)
         if not named and len(paths) == 1:
             loaded = any(is_table(type(value)) for value in variables.values())
             named = [] if loaded else paths
-        described = ((path, self._describe_table(path)) for path in filter(may_read, named))
-        return {path: text for path, text in described if text}
-
-    def _describe_table(self, path: str) -> str:
-        """Describe a table for the context, once for each state of its file; "" if that fails."""
-        with suppress(AgentError):
-            status = self.workspace.stat(path)
-            state = status and (status.st_ino, status.st_size, status.st_mtime_ns)
-            if path not in self._glances or self._glances[path][0] != state:
-                self._glances[path] = state, ""
-                with suppress(NotTableError):
-                    text = describe_table(self.workspace, path, GLANCE, MOST_BYTES)
-                    self._glances[path] = state, text
-            return self._glances[path][1]
-        return ""
+        tables = dict[str, str]()
+        for path in filter(may_read, named):
+            with suppress(AgentError, NotTableError):
+                seconds = inspect.PROMPT_SECONDS
+                tables[path] = describe_table(self.workspace, path, MOST_BYTES, seconds)
+        self._glances |= tables
+        return tables
 
     def last_description(self, path: str) -> str:
         """Return the newest description of a table that went with a prompt, or ""."""
-        return self._glances.get(path, (None, ""))[1]
+        return self._glances.get(path, "")

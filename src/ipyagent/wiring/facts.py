@@ -14,8 +14,8 @@ from ipyagent.kernel.describe.objects import module_title
 from ipyagent.kernel.describe.safe_inspect import type_name
 from ipyagent.kernel.describe.table import Column, Table
 from ipyagent.schema.facts import ColumnFacts, Kind, TableFacts
-from ipyagent.tools.tables.inspect import read_samples
-from ipyagent.tools.tables.sample import GLANCE, NotTableError
+from ipyagent.tools.tables.inspect import sample_table
+from ipyagent.tools.tables.sample import NotTableError
 from ipyagent.tools.workspace import Workspace
 
 _SAMPLE, _CHOICES = 1_000, 200
@@ -40,15 +40,14 @@ def list_table_facts(variables: Mapping[str, object]) -> Iterator[TableFacts]:
                 yield TableFacts(name, library=library, rows=table.rows, columns=columns)
 
 
-def read_file_facts(workspace: Workspace, path: str) -> TableFacts:
-    """Return the facts of a table in a file; without columns if it cannot be described for sure."""
-    with suppress(AgentError, NotTableError):
-        sample = read_samples(workspace, path, GLANCE)[0]
-        if not any(fact.startswith("in doubt: ") for fact in sample.facts):
-            calls = [fact.removeprefix("read with: ") for fact in sample.facts if "(" in fact]
-            call = next((each for each in calls if each.startswith("pd.")), "")
-            columns = tuple(_list_columns(sample.table()))
-            return TableFacts(path=path, call=call, rows=sample.total, columns=columns)
+def read_file_facts(workspace: Workspace, path: str, wait: float | None = None) -> TableFacts:
+    """Return the facts of a table in a file; without columns if it is not described by then."""
+    with suppress(AgentError, NotTableError, TimeoutError):
+        samples = sample_table(workspace, path).result(wait)
+        if not isinstance(samples, str):
+            columns = tuple(_list_columns(samples[0].table()))
+            call, rows = samples[0].call, samples[0].total
+            return TableFacts(path=path, call=call, rows=rows, columns=columns)
     return TableFacts(path=path)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import csv
 import io
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice, zip_longest
@@ -44,6 +45,8 @@ _CHOICES = 80
 """Characters of the values of a column, if they are few."""
 _SHORTER = ((COLUMNS, 2), (COLUMNS, 0), (40, 0), (25, 0), (15, 0), (8, 0), (4, 0), (1, 0))
 """Columns and rows that are tried to shorten a description."""
+_LINE = 200
+"""Characters of a line of a file."""
 _NAMES = 300
 """Bytes for the names of columns that are left out."""
 _ODDITIES = 8
@@ -116,6 +119,8 @@ class Table:
     """The labels of the rows, unless they are only numbered."""
     levels: Sequence[object] = ()
     """The names of the levels of the columns' labels, if they have any."""
+    lines: Sequence[str] = ()
+    """Lines of a file as they stand, in place of its first rows."""
 
     @property
     def size(self) -> str:
@@ -205,13 +210,13 @@ class Table:
             middle = slice(third, third + step * third, step)
             parts = [slice(third), middle, slice(rows - third, rows)]
         with contextlib.suppress(Exception):  # some types of columns cannot do it
-            values = [] if self.row_count else [v for part in parts for v in column.values(part)]
+            values = [v for part in parts for v in column.values(part)]
             return clear_missing(values) if values else None
         return None
 
     def _list_oddities(self, samples: Sequence[list[Any] | None]) -> list[str]:
         """Return lines on repeated rows, a row of sums, and texts that are nearly equal."""
-        if self.row_count or self.is_series:
+        if self.is_series:
             return []
         found, columns = [], [*zip(self.columns, samples, strict=True)]
         known = [each for each in samples if each]
@@ -257,16 +262,16 @@ class Table:
         texts = [each for each in present if type(each) in (str, bool)]
         cells = [self._write_cells(column, part) for part in split_range(numbers)]
         found = [" to ".join(dict.fromkeys(part)) for part in cells]
-        if texts:
+        if not numbers and ends:
+            found = [" to ".join(dict.fromkeys(self._write_cells(column, ends)))]
+        elif texts:
             picked, are_all = pick_examples(texts)
             written = self._write_texts(column, picked, quote=bool(numbers))
             found += [*written, *([] if are_all else ["…"])]
-        elif not numbers and ends:
-            found = [" to ".join(dict.fromkeys(self._write_cells(column, ends)))]
         elif not numbers:
             found = self._write_cells(column, column.choices())
         while found and sum(map(len, found)) > _CHOICES:
-            found = [] if self.row_count else found[:-1]
+            found = found[:-1]
         return ", ".join(dict.fromkeys(found))
 
     def _example(self, column: Column) -> str:
@@ -299,6 +304,9 @@ class Table:
 
     def _first_rows(self, most: int) -> str:
         columns = self.columns[:NAMED]
+        is_open = not any(key_secrecy(each.label) for each in (*self.columns, *self.index))
+        if self.lines and is_open:
+            return write_lines(self.lines)
         shown = [*self.index, *columns]
         rows = [*islice(zip_longest(*map(self._cells, shown), fillvalue=""), most)]
         of = f", first {len(columns)} columns" if self.width > len(columns) else ""
@@ -312,6 +320,16 @@ class Table:
             end = slice(self.rows - 1, self.rows)
             writer.writerows(zip_longest(*(self._cells(each, end) for each in shown), fillvalue=""))
         return f"first {min(most, self.rows)} rows{last}{of}:\n{buffer.getvalue().rstrip(chr(10))}"
+
+
+def write_lines(lines: Sequence[str]) -> str:
+    """Return lines of a file as they stand; none that may hold a secret."""
+    labels = re.split(r"[,;|\t]", lines[0][:_LINE]) if lines else []
+    if any(key_secrecy(each.strip("\"' ")) for each in labels):
+        return ""
+    # Indented: a line could look like a heading.
+    shown = "".join(f"\n  {text(each, limit=_LINE)}" for each in lines)
+    return f"first lines and the last one:{shown}"
 
 
 def _is_numeric(values: Sequence[object] | None) -> bool:

@@ -170,10 +170,10 @@ OWN_FACTS = tuple(
 """Files about the process itself, which it may read."""
 
 
-def restrict_files(confinement: Confinement) -> None:
+def restrict_files(confinement: Confinement, opened: Collection[int] = ()) -> None:
     """Let this process read what the confinement shows and write nothing. Raises OSError.
 
-    Before, new privileges must be forbidden.
+    Files that are `opened` can be opened again. Before, new privileges must be forbidden.
     """
     version = calls.find_landlock_version()
     if version < _OLDEST_LANDLOCK:
@@ -185,6 +185,8 @@ def restrict_files(confinement: Confinement) -> None:
         _allow(rules, path, _READ | _WRITE)
     for path in (*OWN_FACTS, *FACTS):
         _allow(rules, path, _READ | _LIST)
+    for each in opened:
+        calls.allow(rules, each, _READ)
     hidden = {"/proc", *confinement.hidden_paths}
     above = {str(parent) for path in hidden for parent in Path(path).parents}
     for top in (confinement.root, *confinement.readable):

@@ -1,1 +1,1 @@
-"""Tables in files, described from their first rows: columns, types, missing values."""
+"""Tables in files, described by the library that will load them."""

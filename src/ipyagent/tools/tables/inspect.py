@@ -1,142 +1,53 @@
-"""Descriptions of tables in files, by the kind of file, and the files that a prompt names.
+"""Descriptions of tables in files, and the files that a prompt names.
 
-The first rows of Parquet and Arrow files are read by a library that is installed, in a process of
-its own. Its decoder is native code: on a damaged file it may end its process, fill the memory, or
-return what lies behind the file's bytes. It gets only small files, and only when a tool is called.
+A file is described by the library that will load it: the reader loads its first rows, and what is
+described is the frame. Databases of SQLite are read here, by the standard library.
 """
 
 from __future__ import annotations
 
-import json
-import logging
+import contextlib
 import os
 import re
-import subprocess
-import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, TimeoutError as NotReadyError
 
-from ipyagent.errors import AgentError
+from ipyagent.errors import PathValidationError
 from ipyagent.json_types import JsonDict
-from ipyagent.kernel.describe.safe_inspect import one_line
-from ipyagent.kernel.describe.table import COLUMNS, HEAD
+from ipyagent.kernel.describe.table import write_lines
+from ipyagent.phrases import human_size
 from ipyagent.plaintext import spell
 from ipyagent.tools import path_rules
 from ipyagent.tools.path_rules import Entry
-from ipyagent.tools.tables import delimited, parquet, records, spreadsheet, sqlite
-from ipyagent.tools.tables.sample import LOOK, Effort, NotTableError, Sample, SampleColumn, Source
+from ipyagent.tools.tables import sqlite
+from ipyagent.tools.tables.reader import TableReader
+from ipyagent.tools.tables.sample import (
+    KINDS,
+    TEXTS,
+    NotTableError,
+    Sample,
+    SampleColumn,
+    UnreadTableError,
+    split_ending,
+)
+from ipyagent.tools.text_encoding import decode_file
 from ipyagent.tools.workspace import Workspace
 
-ARROW_MAGIC = b"ARROW1"
-ARROW_ENDINGS = ("feather", "arrow", "ipc")
-LIBRARIES = ("pyarrow", "polars")
-"""The libraries that decode, in the order in which they are tried."""
-
-_MOST = 64_000_000
-"""Bytes of the largest file that is decoded, and of a row group once it is unpacked."""
-_SECONDS = 20
-_VARIABLES = ("PATH", "LD_LIBRARY_PATH", "SYSTEMROOT")
-_CHILD = Path(__file__).with_name("decoder_process.py")
-_NO_LIBRARY = 3
-"""The exit status of a decoder that finds none of the libraries."""
-
-
-def first_rows(source: Source) -> list[JsonDict]:
-    """Return the first rows of a Parquet file; none if no library is there, or it fails."""
-    if not source.effort.decode or source.size > _MOST:
-        return []
-    try:
-        rows: list[JsonDict] = _decode(source, "parquet")["rows"]
-    except NotTableError:  # the footer alone is still useful
-        return []
-    return rows
-
-
-def read_arrow(source: Source) -> Sample:
-    """Return the table in an Arrow file; raises NotTableError if it cannot be read."""
-    if not source.read_at(0, 8).startswith(ARROW_MAGIC):
-        raise NotTableError("it is no Arrow file")
-    if not source.effort.decode or source.size > _MOST:
-        raise NotTableError("its content is read by inspect_file, up to 64 MB, or with code")
-    table = _decode(source, "arrow")
-    rows: list[JsonDict] = table["rows"]
-    columns = [
-        SampleColumn(name, one_line(dtype, 40), [row.get(name) for row in rows])
-        for name, dtype in table["columns"]
-    ]
-    return Sample("Arrow file", columns, table["width"], table["total"], len(rows), declared=True)
-
-
-def _decode(source: Source, form: str) -> JsonDict:
-    """Return columns, width, first rows and number of rows; raises NotTableError."""
-    limits = json.dumps({"rows": HEAD, "columns": COLUMNS, "bytes": _MOST, "seconds": _SECONDS})
-    try:
-        ended = subprocess.run(  # noqa: S603
-            [sys.executable, "-E", "-P", str(_CHILD), form, limits, *LIBRARIES],
-            input=source.read_at(0, _MOST),
-            capture_output=True,
-            timeout=_SECONDS,
-            check=False,
-            cwd=_CHILD.anchor,  # nothing of the workspace is imported
-            env={name: os.environ[name] for name in _VARIABLES if name in os.environ},
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        raise NotTableError("it takes too long to decode") from None
-    if ended.returncode == _NO_LIBRARY:
-        raise NotTableError(f"neither {' nor '.join(LIBRARIES)} is installed, which read it")
-    if ended.returncode < 0:
-        raise NotTableError(f"it is damaged (its decoder ended by signal {-ended.returncode})")
-    try:
-        table = json.loads(ended.stdout)
-    except ValueError:
-        raise NotTableError("it is damaged (its decoder failed)") from None
-    if "error" in table:
-        raise NotTableError(f"it cannot be decoded: {one_line(table['error'], 60)}")
-    return dict(table)
-
-
-log = logging.getLogger("ipyagent")
-
+MOST_BYTES = 1_500
+"""Bytes of the description that goes with a prompt."""
+PROMPT_SECONDS = 1.0
+"""Seconds that a prompt waits for a description."""
 _LINE_BYTES = 500
+_LINES = 3
+_START = 4_096
 
-
-def _read_parquet(source: Source) -> list[Sample]:
-    sample = parquet.read_parquet(source)
-    rows = first_rows(source)
-    if not rows:
-        return [sample]
-    columns = [
-        replace(each, values=[row.get(str(each.label)) for row in rows], unique=None)
-        for each in sample.columns
-    ]
-    facts = sample.facts[:-1]  # what the examples are
-    return [replace(sample, columns=columns, sampled=len(rows), facts=facts)]
-
-
-def _single(read: Callable[[Source], Sample]) -> Callable[[Source], Sequence[Sample]]:
-    return lambda source: [read(source)]
-
-
-_PACKED = re.compile(r"(?:csv|tsv|json|jsonl|ndjson)\.(?:gz|bz2|xz)|csv\.zip")
-_READERS: Mapping[str, Callable[[Source], Sequence[Sample]]] = {
-    **dict.fromkeys(delimited.ENDINGS, _single(delimited.read_delimited)),
-    **dict.fromkeys(records.ENDINGS, _single(records.read_records)),
-    **dict.fromkeys(parquet.ENDINGS, _read_parquet),
-    **dict.fromkeys(ARROW_ENDINGS, _single(read_arrow)),
-    **dict.fromkeys(spreadsheet.ENDINGS, spreadsheet.read_workbook),
-    **dict.fromkeys(sqlite.ENDINGS, sqlite.read_database),
-}
+reader = TableReader()
 
 
 def table_ending(path: str) -> str | None:
     """Return the ending by which a file is read as a table; None for other files."""
-    name = path.lower().rpartition("/")[2]
-    parts = name.split(".")
-    last_two, last = ".".join(parts[-2:]), parts[-1]
-    if len(parts) > 2 and _PACKED.fullmatch(last_two):
-        return last_two
-    return last if len(parts) > 1 and last in _READERS else None
+    packing, ending = split_ending(path)
+    return ".".join(filter(None, (ending, packing))) or None
 
 
 def list_tables(files: Iterable[Entry]) -> list[str]:
@@ -149,15 +60,24 @@ def list_tables(files: Iterable[Entry]) -> list[str]:
 
 
 def describe_table(
-    workspace: Workspace, path: str, effort: Effort = LOOK, limit: int | None = None
+    workspace: Workspace, path: str, limit: int | None = None, wait: float | None = None
 ) -> str:
     """Describe the table in a file, in at most `limit` bytes if there is one.
 
-    Raises NotTableError if it holds none, and AgentError if it cannot be read.
+    With `wait`, what is not ready after so many seconds, or is read by no library here, is
+    described by its first lines. Raises NotTableError, and AgentError if it cannot be read.
     """
-    samples = read_samples(workspace, path, effort)
     start = f"{spell(path)}: "
-    lines = [each.table().line() for each in samples[1:]]
+    try:
+        samples = sample_table(workspace, path).result(wait)
+    except (NotReadyError, UnreadTableError) as error:
+        beginning = "" if wait is None else _describe_start(workspace, path, error)
+        if beginning:
+            return start + beginning
+        raise UnreadTableError(str(error) or "it is not read yet") from None
+    if isinstance(samples, str):
+        return (start + samples)[:limit]
+    lines = [f"{each.table().line()}, read with: {each.call}" for each in samples[1:]]
     more = "".join(f"\n\n{line[:_LINE_BYTES]}" for line in lines)
     if limit is not None:
         room = max(0, limit // 3) if more else 0
@@ -166,20 +86,62 @@ def describe_table(
     return start + samples[0].table().detail(limit) + more
 
 
-def read_samples(workspace: Workspace, path: str, effort: Effort) -> Sequence[Sample]:
-    """Return samples of the tables in a file, the main one first; raises as describe_table."""
-    ending = table_ending(path)
-    if ending is None:
+def sample_table(workspace: Workspace, path: str) -> Future[Sequence[Sample] | str]:
+    """Return the tables in a file, the first in full; read once for each state of the file."""
+    if table_ending(path) is None:
         raise NotTableError("its name does not end like that of a table")
+    is_database = KINDS[split_ending(path)[1]][1] == "sqlite"
+    log = f"{path}-wal"
+    with contextlib.ExitStack() as opened:
+        file = opened.enter_context(workspace.open_file(path))
+        status = os.fstat(file.fileno())
+        beside = workspace.stat(log) if is_database else None
+        known = [status, *([beside] if beside else [])]
+        state = path, *((each.st_ino, each.st_size, each.st_mtime_ns) for each in known)
+        closing = opened.pop_all()
+
+    def read() -> Sequence[Sample] | str:
+        with closing:
+            if is_database:
+                written = workspace.read_bytes(log) if beside and beside.st_size > 32 else b""
+                return sqlite.read_database(file, status.st_size, written)
+            return _unpack(reader.read(path, file))
+
+    return reader.share(state, read)
+
+
+def _unpack(found: JsonDict) -> Sequence[Sample] | str:
+    """Return the tables that the reader describes, or its text."""
+    others = found.pop("others", [])
+    if "text" in found:
+        return f"{found['kind']}\nread with: {found['call']}\n{found['text']}"
+    samples = [{"kind": found["kind"], **each} for each in (found, *others)]
+    return [
+        Sample(**each | {part: [*_unpack_columns(each[part])] for part in ("columns", "index")})
+        for each in samples
+    ]
+
+
+def _unpack_columns(columns: Iterable[JsonDict]) -> Iterator[SampleColumn]:
+    for each in columns:
+        label = each["label"]
+        yield SampleColumn(**each | {"label": tuple(label) if isinstance(label, list) else label})
+
+
+def _describe_start(workspace: Workspace, path: str, error: Exception) -> str:
+    """Return kind, size and first lines of a file; "" if it is not text."""
+    kind, family = KINDS[split_ending(path)[1]]
+    if family not in TEXTS or split_ending(path)[0]:
+        return ""
     with workspace.open_file(path) as file:
+        start = file.read(_START)
         size = file.seek(0, 2)
-        try:
-            return _READERS[ending.partition(".")[0]](Source(path, size, file, effort))
-        except (AgentError, NotTableError):
-            raise
-        except Exception as error:  # a damaged file fails in as many ways as it can be damaged
-            log.info("%s is not described", path, exc_info=True)
-            raise NotTableError(f"it is damaged ({type(error).__name__})") from None
+    try:
+        lines = decode_file(start, path).text.splitlines()[:_LINES]
+    except PathValidationError:
+        return ""
+    why = f"; not shown as a table: {error}" if isinstance(error, UnreadTableError) else ""
+    return f"{kind}, {human_size(size)}{why}\n\n{write_lines(lines)}"
 
 
 MOST_TABLES = 3

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
+import struct
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import BinaryIO
 
 from ipyagent.kernel.describe.safe_inspect import one_line
 from ipyagent.kernel.describe.table import COLUMNS, HEAD
-from ipyagent.tools.tables.sample import NotTableError, Sample, SampleColumn, Source
+from ipyagent.tools.tables.sample import NotTableError, Sample, SampleColumn
 
 MAGIC = b"SQLite format 3\0"
-ENDINGS = ("sqlite", "sqlite3", "db", "db3")
 _WHOLE = 32_000_000
 """Bytes of the largest database that is read as a whole."""
 _PART = 4 << 20
@@ -31,10 +32,15 @@ _LONGEST = 2_000_000
 _READING = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_RECURSIVE)
 
 
-def read_database(source: Source) -> list[Sample]:
-    """Return the tables of a database, the largest first; raises NotTableError."""
-    whole = source.size <= _WHOLE
-    data = bytearray(source.read_at(0, _WHOLE if whole else _PART))
+def read_database(file: BinaryIO, size: int, log: bytes) -> list[Sample]:
+    """Return the tables of a database, the largest first; raises NotTableError.
+
+    `log` is its write-ahead log, which holds its newest pages.
+    """
+    whole = size <= _WHOLE
+    data = bytearray(file.read(_WHOLE if whole else _PART))
+    if whole and log:
+        _apply_log(data, log)
     if len(data) < 512 or not data.startswith(MAGIC):
         raise NotTableError("it is no SQLite database")
     data[18:20] = b"\1\1"  # in memory there is no write-ahead log
@@ -47,6 +53,27 @@ def read_database(source: Source) -> list[Sample]:
             return _read_tables(connection, whole)
         except (sqlite3.Error, OverflowError, UnicodeDecodeError) as error:
             raise NotTableError(f"its tables cannot be read: {error}") from None
+
+
+def _apply_log(data: bytearray, log: bytes) -> None:
+    """Put the pages of a write-ahead log into a database, up to its last transaction.
+
+    Source of the format: https://www.sqlite.org/fileformat2.html#walformat
+    """
+    (size,), salts = struct.unpack_from(">I", log, 8), log[16:24]
+    waiting, pages, total = dict[int, bytes](), dict[int, bytes](), 0
+    for at in range(32, len(log) - size - 23, 24 + size) if size >= 512 else ():
+        number, count = struct.unpack_from(">II", log, at)
+        if log[at + 8 : at + 16] != salts:
+            break  # the rest is older
+        waiting[number] = log[at + 24 : at + 24 + size]
+        if count:  # the pages of the database, at the end of a transaction
+            pages, waiting, total = pages | waiting, {}, count
+    if 0 < total * size <= _WHOLE:
+        data[:] = data[: total * size].ljust(total * size, b"\0")
+        for number, page in pages.items():
+            if 0 < number <= total:
+                data[(number - 1) * size : number * size] = page
 
 
 def _restrict(connection: sqlite3.Connection) -> None:

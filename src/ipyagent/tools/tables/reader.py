@@ -1,0 +1,159 @@
+"""The reader of tables in files: a process of its own, which has their libraries.
+
+It is started in good time, and again if it has ended. The file is opened here, beneath the
+workspace, and handed over; what comes back is plain data of bounded size.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import socket
+import subprocess
+import sys
+import threading
+import time
+import weakref
+from collections.abc import Callable
+from concurrent.futures import Future
+from pathlib import Path
+from typing import BinaryIO, TypeVar
+
+from ipyagent.imports import PACKAGES
+from ipyagent.json_types import JsonDict
+from ipyagent.tools.sandbox import bubblewrap, seccomp
+from ipyagent.tools.tables.sample import NotTableError, UnreadTableError
+
+SECONDS = 45.0
+"""Seconds for a file, after which its process has ended."""
+_MOST_ANSWER = 32_000_000
+_MOST_KEPT = 50
+_VARIABLES = ("PATH", "LD_LIBRARY_PATH", "LANG", "TZ", "HOME")
+_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "POLARS_MAX_THREADS")
+_START = """
+import sys
+sys.path.append(sys.argv[1])
+from ipyagent.tools.tables.reader_process import main
+main(sys.argv[2])
+"""
+
+T = TypeVar("T")
+
+
+class TableReader:
+    """The process that reads tables, and what it has read."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._started: tuple[subprocess.Popen[bytes], socket.socket] | None = None
+        self._end: Callable[[], object] = lambda: None
+        self._kept: dict[object, Future[object]] = {}
+
+    def start(self) -> tuple[subprocess.Popen[bytes], socket.socket]:
+        """Start the process, unless it runs; it is ready a second later."""
+        with self._lock:
+            if self._started is not None and self._started[0].poll() is None:
+                return self._started
+            ours, theirs = socket.socketpair()
+            with theirs:
+                process = subprocess.Popen(  # noqa: S603
+                    _write_command(),
+                    stdin=theirs.fileno(),
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                    cwd=Path(sys.prefix).anchor,  # nothing of the workspace is imported
+                    env=_pick_variables(),
+                    start_new_session=True,  # an interrupt of the terminal is for the kernel
+                )
+            self._end()
+            self._end = weakref.finalize(self, _end, process, ours)
+            self._started = process, ours
+            return self._started
+
+    def stop(self) -> None:
+        """End the process."""
+        with self._lock:
+            self._end()
+            self._started = None
+
+    def share(self, state: object, job: Callable[[], T]) -> Future[T]:
+        """Return what a job gives for a state of a file, done once in a thread of its own."""
+        with self._lock:
+            known = self._kept.get(state)
+            if known is None:
+                known = self._kept[state] = Future()
+                while len(self._kept) > _MOST_KEPT:
+                    del self._kept[next(iter(self._kept))]
+                threading.Thread(target=self._fulfil, args=(known, state, job), daemon=True).start()
+        return known  # type: ignore[return-value]
+
+    def _fulfil(self, future: Future[object], state: object, job: Callable[[], object]) -> None:
+        try:
+            future.set_result(job())
+        except BaseException as error:
+            self._kept.pop(state, None)  # a library may be installed meanwhile
+            future.set_exception(error)
+
+    def read(self, path: str, file: BinaryIO) -> JsonDict:
+        """Return what the process finds in an open file; raises NotTableError."""
+        request = json.dumps({"path": path, "size": os.fstat(file.fileno()).st_size}).encode()
+        data = b""
+        for _ in range(2):
+            process, channel = self.start()
+            reading, writing = os.pipe()
+            with os.fdopen(reading, "rb") as answer:
+                try:
+                    socket.send_fds(channel, [request], [file.fileno(), writing])
+                except OSError:
+                    continue  # it has ended just now
+                finally:
+                    os.close(writing)
+                data = _receive(answer.fileno())
+            if data or process.poll() is None:
+                break
+        try:
+            found: JsonDict = json.loads(data)
+        except ValueError:
+            raise NotTableError("its library failed on it, as on a damaged file") from None
+        if "error" in found:
+            unread = UnreadTableError if found["unread"] else NotTableError
+            raise unread(str(found["error"])[:200])
+        return found
+
+
+def _write_command() -> list[str]:
+    source = str(Path(__file__).parents[3])
+    _, system = bubblewrap.system_paths()
+    readable = [*system, *bubblewrap.python_paths("/"), source]
+    packages = [each for each in sys.path if Path(each).name in PACKAGES]
+    calls = seccomp.build_filter(processes=False, namespaces=False).hex()
+    settings = {"readable": sorted({*readable}), "path": packages, "filter": calls}
+    return [sys.executable, "-E", "-P", "-c", _START, source, json.dumps(settings)]
+
+
+def _pick_variables() -> dict[str, str]:
+    given = {name: os.environ[name] for name in _VARIABLES if name in os.environ}
+    return {**given, **dict.fromkeys(_THREADS, "1"), "ARROW_DEFAULT_MEMORY_POOL": "system"}
+
+
+def _end(process: subprocess.Popen[bytes], channel: socket.socket) -> None:
+    channel.close()
+    process.kill()
+    process.wait()
+
+
+def _receive(descriptor: int) -> bytes:
+    """Return what is written to a pipe until it is closed; b"" if that is too much or too late."""
+    until, parts, size = time.monotonic() + SECONDS, list[bytes](), 0
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    while poll.poll(max(0.0, until - time.monotonic()) * 1_000):
+        part = os.read(descriptor, 1 << 20)
+        if not part:
+            return b"".join(parts)
+        parts.append(part)
+        size += len(part)
+        if size > _MOST_ANSWER:
+            break
+    return b""
