@@ -45,7 +45,7 @@ from ipyagent.ui.plain_text import TextPrinter, prose, render
 from ipyagent.ui.questions import InputAsker, choose_asker
 from ipyagent.ui.reveal import reveal
 from ipyagent.ui.transcribe.arguments import mask_execution
-from ipyagent.ui.transcribe.call import OPEN, CallContext, is_tried, transcribe_call
+from ipyagent.ui.transcribe.call import COUNTED, OPEN, CallContext, is_tried, transcribe_call
 from ipyagent.ui.transcribe.run import transcribe, transcribe_todos
 from ipyagent.ui.transcribe.step import (
     SENT,
@@ -131,7 +131,7 @@ class PlainView:
             case RetryScheduled():
                 self._stream.close()
                 self._out.line(reveal(run.steps[-1].notes[-1]), "yellow")
-            case StepFinished():
+            case StepFinished() if run.verbose >= COUNTED:
                 self._out.line(step_facts(run.steps[-1], run.verbose), "dim")
             case Notice(text=text):
                 self._out.line(reveal(text), "yellow")
