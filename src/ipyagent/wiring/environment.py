@@ -191,7 +191,7 @@ class Environment:
         variables = self.namespace.variables()
         files, is_cut = self.workspace.find_files()
         in_files = (
-            read_file_facts(self.workspace, path) if path in described else TableFacts(path=path)
+            read_file_facts(self.workspace, path, 0) if path in described else TableFacts(path=path)
             for path in list_tables(files)
         )
         tables = (*list_table_facts(variables), *in_files)
@@ -216,7 +216,9 @@ class Environment:
         paths = list_tables(files)
         if paths:
             inspect.reader.start()  # it takes a second, and no prompt waits for longer
-        tables = self._describe_tables(prompt, paths, variables, may_read)
+        # Who knows nothing but facts can say nothing without them.
+        seconds = inspect.FACTS_SECONDS if with_facts else inspect.PROMPT_SECONDS
+        tables = self._describe_tables(prompt, paths, variables, may_read, seconds)
         read = tuple(map(spell, tables))
         tables |= describe_named_tables(prompt, variables, MOST_BYTES, or_only=not tables)
         remarks, self.remarks = self.remarks, []
@@ -237,6 +239,7 @@ class Environment:
         paths: list[str],
         variables: Mapping[str, object],
         may_read: Callable[[str], bool],
+        seconds: float,
     ) -> dict[str, str]:
         """Describe the tables that the prompt names; if none, the only one, unless one is loaded.
 
@@ -249,7 +252,6 @@ class Environment:
         tables = dict[str, str]()
         for path in filter(may_read, named):
             with suppress(AgentError, NotTableError):
-                seconds = inspect.PROMPT_SECONDS
                 tables[path] = describe_table(self.workspace, path, MOST_BYTES, seconds)
         self._glances |= tables
         return tables

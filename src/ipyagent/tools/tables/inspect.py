@@ -35,8 +35,8 @@ from ipyagent.tools.workspace import Workspace
 
 MOST_BYTES = 1_500
 """Bytes of the description that goes with a prompt."""
-PROMPT_SECONDS = 1.0
-"""Seconds that a prompt waits for a description."""
+PROMPT_SECONDS, FACTS_SECONDS = 1.0, 20.0
+"""Seconds that a prompt waits for a description, also for a client that needs the facts."""
 _LINE_BYTES = 500
 _LINES = 3
 _START = 4_096
