@@ -50,7 +50,9 @@ def test_a_file_has_columns_only_if_it_was_described(tmp_path: Path) -> None:
     pd.DataFrame(COLUMNS).to_csv(tmp_path / "t.csv", index=False, sep=";")
     (tmp_path / "other.csv").write_text("a\n1\n")
     (tmp_path / "notes.txt").write_text("x")
-    facts = environment(tmp_path).collect_facts(["t.csv"])
+    context, _ = environment(tmp_path).prompt_context("mean of a in t.csv", with_facts=True)
+    facts = context.facts
+    assert facts is not None
     assert sorted(facts.files) == ["notes.txt", "other.csv", "t.csv"]
     tables = {each.path: each for each in facts.tables}
     assert tables["other.csv"] == TableFacts(path="other.csv")
