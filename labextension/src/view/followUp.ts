@@ -4,8 +4,8 @@ import { button, field } from './form';
 import { host } from './host';
 import { withInlineCode } from './reveal';
 
-/** The explorer's words above a list of requests, and around a single one. */
-const ABOVE_LIST = /(?:Try one of these:|Did you mean)$/;
+/** The explorer’s words above a list of requests, and around a single one. */
+const ABOVE_LIST = 'Try one of these:';
 const SINGLE = /^Next: “(.+)”\.$/;
 
 /** The line below a run that is over; it runs an agent cell below. */
@@ -57,7 +57,7 @@ export class FollowUpView {
     }
     if (single !== null) {
       paragraph.replaceChildren('Next: ', offer(single[1]));
-    } else if (ABOVE_LIST.test(text) && list instanceof HTMLUListElement) {
+    } else if (text.endsWith(ABOVE_LIST) && list instanceof HTMLUListElement) {
       list.querySelectorAll('li:not(:has(button))').forEach(item => {
         item.replaceChildren(offer(item.textContent.trim()));
       });

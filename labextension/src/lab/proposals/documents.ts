@@ -1,4 +1,4 @@
-/** Serves requests of the kernel's notebook tools: see `ipyagent/kernel/open_notebooks.py`. */
+/** Serves requests of the kernel's notebook tools: see `ipyagent/kernel/pages.py`. */
 import { CodeCellModel } from '@jupyterlab/cells';
 import type { NotebookPanel } from '@jupyterlab/notebook';
 
