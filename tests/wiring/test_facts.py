@@ -81,3 +81,15 @@ def test_only_a_client_that_reads_facts_gets_them(
     lab.run(["Hello."], "Hi")
     assert lab.environment.prompt_context("Hi")[0].facts is None
     assert "ort" not in json.dumps(lab.session.messages[-1].to_dict())
+
+
+def test_a_question_goes_on_from_one_about_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "t.csv").write_text("town,year,price\nUlm,2023,1\nBonn,2024,3\nUlm,2024,5\n")
+    lab = Lab(tmp_path)
+    lab.run([], "mean price by town in t.csv", model=ExplorerClient(), answer=YES)
+    run = lab.run([], "and by year?", model=ExplorerClient(), answer=YES)
+    assert "**Mean of `price` by `year`** in `t`" in str(run.output)
+    assert "`t.csv` is loaded" not in str(run.output), "it is there"

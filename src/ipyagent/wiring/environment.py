@@ -187,11 +187,15 @@ class Environment:
         return bool(self.toolset.open_notebooks().pages())
 
     def collect_facts(self, described: Collection[str] = ()) -> WorkspaceFacts:
-        """Return the workspace as objects, with the columns of tables in these files."""
+        """Return the workspace as objects, with the columns of tables in these files.
+
+        So are those that went with earlier prompts, to which this one may refer.
+        """
         variables = self.namespace.variables()
         files, is_cut = self.workspace.find_files()
+        known = {*described, *self._glances}
         in_files = (
-            read_file_facts(self.workspace, path, 0) if path in described else TableFacts(path=path)
+            read_file_facts(self.workspace, path, 0) if path in known else TableFacts(path=path)
             for path in list_tables(files)
         )
         tables = (*list_table_facts(variables), *in_files)
