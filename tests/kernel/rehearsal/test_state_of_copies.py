@@ -516,6 +516,14 @@ def test_nothing_is_named_that_nobody_misses(tmp_path: Path, code: str) -> None:
     assert judged.rehearsal.left == ()
 
 
+def test_to_set_what_an_object_has_found_and_keeps_is_a_change(tmp_path: Path) -> None:
+    own = Own()
+    assert own.cached == [1]
+    found = judge("own.cached = 5", {"own": own}, tmp_path).rehearsal
+    assert [(each.name, each.change) for each in found.variables] == [("own", "changed")]
+    assert judge("own.cached", {"own": own}, tmp_path).rehearsal.variables == ()
+
+
 @pytest.mark.parametrize(
     "code",
     [

@@ -410,7 +410,8 @@ def _read_class(cls: type) -> dict[str, object]:
 
 
 def _capture_instance(value: Any) -> State:
-    own_attributes(value)  # makes its dictionary, which is one of the things that it leads to
+    # This makes its dictionary, which is one of the things that it leads to.
+    before = frozenset(own_attributes(value))
 
     def read() -> dict[str, object]:
         held = getattr(value, "__dict__", None)
@@ -418,6 +419,8 @@ def _capture_instance(value: Any) -> State:
         ordered = next((each for each in (OrderedDict, dict) if is_a(value, each)), None)
         others += ordered.keys(value) if ordered else []
         numbered = {f".{number}": each for number, each in enumerate(others)}
-        return {**set_attributes(value), **numbered}
+        # What a class finds and keeps is no change, but to set that to something else is.
+        known = {name: each for name, each in own_attributes(value).items() if name in before}
+        return {**set_attributes(value), **known, **numbered}
 
     return State(read)
