@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING
 
 from ipyagent.errors import AgentError, InvalidArgumentsError
 from ipyagent.kernel.describe.compact import compact_value
-from ipyagent.kernel.describe.metadata import is_library_class
 from ipyagent.kernel.describe.safe_inspect import one_line
+from ipyagent.kernel.variables.columns import PANDAS, kind_of
 from ipyagent.plaintext import spell
 from ipyagent.schema import ToolResult
 from ipyagent.tools.base import Tool, Where, tool
@@ -39,7 +39,6 @@ _FILE = re.compile(rf".+\.({'|'.join(_READERS)})(?:\.(gz|zst))?", re.IGNORECASE 
 _PACKED = {None: "", "gz": ", compression = 'gzip'", "zst": ", compression = 'zstd'"}
 _QUOTED = re.compile(r"'((?:[^']|'')*)'|\"((?:[^\"]|\"\")*)\"")
 _READS = re.compile(r"\bread_\w+\s*\([^()]*\)", re.IGNORECASE)
-_TABLES = (("pandas", "DataFrame"), ("polars", "DataFrame"), ("pyarrow", "Table"))
 _PLAIN = frozenset(
     {type(None), bool, int, float, str, bytes, Decimal, date, datetime, time, timedelta}
 )
@@ -124,7 +123,7 @@ class QueryTool:
         words = {each.lower() for each in re.findall(r"\w+", sql)}
         for name, value in {**self._variables()}.items():
             if name.lower() in words and _is_table(value):
-                if is_library_class(type(value), "pandas"):
+                if kind_of(value) in PANDAS:
                     value, hidden = _drop_objects(value)
                     if hidden:
                         yield f"(Columns of {name} that hold objects were left out: {hidden}.)"
@@ -206,8 +205,8 @@ def _name_places(call: str, places: Mapping[str, list[str]]) -> str:
 
 
 def _is_table(value: object) -> bool:
-    classes = (getattr(sys.modules.get(module), name, None) for module, name in _TABLES)
-    return any(type(value) is each for each in classes)
+    kind = kind_of(value)
+    return kind is not None and kind[1] != "Series"
 
 
 def _drop_objects(table: pd.DataFrame) -> tuple[pd.DataFrame, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -31,6 +31,7 @@ from ipyagent.services.openapi import has_services
 from ipyagent.tools.base import Tool
 from ipyagent.tools.notebook_file import CellChange
 from ipyagent.tools.notebook_tools import NotebookTools
+from ipyagent.tools.path_rules import Entry
 from ipyagent.tools.tables import inspect
 from ipyagent.tools.tables.inspect import MOST_BYTES, describe_table, find_named_tables, list_tables
 from ipyagent.tools.tables.sample import NotTableError
@@ -186,16 +187,17 @@ class Environment:
         """True if a page shows the notebook of this namespace."""
         return bool(self.toolset.open_notebooks().pages())
 
-    def collect_facts(self, described: Collection[str] = ()) -> WorkspaceFacts:
-        """Return the workspace as objects, with the columns of tables in these files.
+    def collect_facts(self, found: tuple[list[Entry], bool] | None = None) -> WorkspaceFacts:
+        """Return the workspace as objects; `found` are its files if they are known by now.
 
-        So are those that went with earlier prompts, to which this one may refer.
+        Files have columns if their description went with a prompt, to which another may refer.
         """
         variables = self.namespace.variables()
-        files, is_cut = self.workspace.find_files()
-        known = {*described, *self._glances}
+        files, is_cut = found or self.workspace.find_files()
         in_files = (
-            read_file_facts(self.workspace, path, 0) if path in known else TableFacts(path=path)
+            read_file_facts(self.workspace, path, 0)
+            if path in self._glances
+            else TableFacts(path=path)
             for path in list_tables(files)
         )
         tables = (*list_table_facts(variables), *in_files)
@@ -233,7 +235,7 @@ class Environment:
             tables,
             remarks,
             holds_lazy_data(variables.values()),
-            self.collect_facts(tables) if with_facts else None,
+            self.collect_facts((files, is_cut)) if with_facts else None,
         )
         return context, read
 
