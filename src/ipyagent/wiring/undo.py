@@ -46,7 +46,7 @@ class CallRecord:
     files: tuple[FileChange, ...] = ()
     """Files that an undo changed; those of a call are in its result."""
     lasting: tuple[str, ...] = ()
-    """What may have changed, and cannot be taken back."""
+    """Variables that may have changed, and cannot be taken back."""
     is_undone: bool = False
     undoes: tuple[CallRecord, ...] = ()
     """The calls that this undo took back."""

@@ -26,7 +26,7 @@ from ipyagent.kernel.rehearsal.confinement import ALIKE, Confinement, is_in
 from ipyagent.kernel.rehearsal.isolation import CACHE, FACTS, OWN_FACTS, SHARED, TEMPORARY
 
 Kind = Literal["says", "reaches", "changes", "deletes"]
-"""What an attempt is, in words or of a path; the kernel knows if there is anything at it."""
+"""Kinds of attempts: in words, or at a path; the kernel knows if there is anything at it."""
 _MOST = 20
 _NETWORK = ("connect", "sendto", "sendmsg", "bind", "getaddrinfo", "gethostbyname", "gethostbyaddr")
 _PROCESSES = ("subprocess.Popen", "os.system", "os.exec", "os.fork", "os.forkpty", "os.posix_spawn")
@@ -135,7 +135,7 @@ class Attempts:
         if event == "open":
             path, _, flags = arguments
             creates = bool(flags & os.O_CREAT)
-            # What is not there is only looked for.
+            # A file that is not there is only looked for.
             writes = creates or (flags & (os.O_WRONLY | os.O_RDWR) and _is_there(path))
             if writes or not self._is_import(path, finders=()):
                 kind = "changes" if writes else "reaches"

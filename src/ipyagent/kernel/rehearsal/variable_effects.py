@@ -102,7 +102,7 @@ class VariableEffects:
         self.left: dict[str, str] = {}
         """The rest, which stays on the copy, with the names of types."""
         self.touched: list[str] = []
-        """What the code did to objects of libraries there, in words."""
+        """Changes that the code made to objects of libraries there, in words."""
 
     def compare(self, bindings: Mapping[str, object], result: ToolResult) -> None:
         """Find out what is different after the code; raises OSError."""

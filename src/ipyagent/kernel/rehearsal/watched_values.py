@@ -220,7 +220,7 @@ class WatchedValues:
                 raise TooMuchError
             self._known[id(one)] = name, one
             if (state := _capture(one, self._variables)) is None:
-                # What a library holds is its own, but for the value of another variable.
+                # A library's parts are its own, unless they are the value of another variable.
                 held = [*gc.get_referents(one), *own_attributes(one).values()]
                 waiting += [each for each in held if id(each) in self._named]
                 continue
@@ -419,7 +419,7 @@ def _capture_instance(value: Any) -> State:
         ordered = next((each for each in (OrderedDict, dict) if is_a(value, each)), None)
         others += ordered.keys(value) if ordered else []
         numbered = {f".{number}": each for number, each in enumerate(others)}
-        # What a class finds and keeps is no change, but to set that to something else is.
+        # A value that a class finds and keeps is not a change; setting it to another one is.
         known = {name: each for name, each in own_attributes(value).items() if name in before}
         return {**set_attributes(value), **known, **numbered}
 

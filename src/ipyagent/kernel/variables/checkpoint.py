@@ -43,7 +43,7 @@ TOO_MANY = "it holds too many objects, or keys of classes of yours"
 
 
 Undone = Mapping[int, Part]
-"""What objects hold once newer calls are taken back, by their ids."""
+"""The contents of objects once newer calls are taken back, by their ids."""
 
 
 class TooLargeError(Exception):
@@ -323,9 +323,9 @@ class VariableUndo:
     """The part that is not as it was, of those that go back."""
     _variables: Mapping[str, object] = field(default_factory=dict)
     _found: dict[str, Capture | None] = field(default_factory=dict)
-    """What the calls that are taken back found, by name; None: no variable."""
+    """The values that the calls to be taken back found, by name; None: no variable."""
     _undone: dict[int, Part] = field(default_factory=dict)
-    """What objects hold once these calls are taken back, by their ids."""
+    """The contents of objects once these calls are taken back, by their ids."""
 
     def take_back(self, *checkpoints: VariableCheckpoint) -> None:
         """Take back calls, the newest first: all is decided before anything is done."""

@@ -106,7 +106,7 @@ class ContainerPart(Part):
     @cached_property
     @override
     def mark(self) -> object:
-        # What is not plain counts as itself.
+        # A value that is not plain counts as itself.
         values = [(id(type(v)), v if id(type(v)) in PLAIN else id(v)) for v in self.values]
         keys = frozenset(self.keys) if self.is_set else tuple(self.keys)
         home = 0 if self.type is tuple else self.identity.address

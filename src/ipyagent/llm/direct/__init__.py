@@ -75,7 +75,7 @@ class Target:
     refused: frozenset[str] = frozenset()
     """Digests of the parts of a conversation that it refused."""
     demands: frozenset[Demand] = frozenset()
-    """What it has demanded of a conversation."""
+    """The demands that it has made of a conversation."""
 
     def limit(self, tokens: int) -> int:
         """Return a reply's limit: more than its longest reply would be refused."""

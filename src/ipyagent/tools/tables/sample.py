@@ -28,7 +28,7 @@ KINDS: Mapping[str, tuple[str, str]] = {
     **dict.fromkeys(("h5", "hdf5"), ("HDF5 file", "arrays")),
     **dict.fromkeys(("sqlite", "sqlite3", "db", "db3"), ("SQLite database", "sqlite")),
 }
-"""What files are by the endings of their names, and the family of formats that it belongs to."""
+"""Kinds of files by the endings of their names, each with its family of formats."""
 TEXTS = ("delimited", "json")
 _PACKINGS = word_set("gz bz2 xz zip")
 
