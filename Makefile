@@ -21,7 +21,7 @@ quietly = ( $(1) ) > .venv/$@.log 2>&1 && echo "$@: passed" || { cat .venv/$@.lo
 
 # The tests of each folder run in a process of their own, which stays small; the longest begin first.
 LONGEST := tests/kernel tests/browser tests/tools tests/agent tests/services
-FOLDERS := $(LONGEST) $(filter-out $(LONGEST) tests/benchmarks tests/lazy_data,$(sort \
+FOLDERS := $(LONGEST) $(filter-out $(LONGEST) tests/benchmarks tests/values/lazy_data,$(sort \
 	$(patsubst %/,%,$(dir $(wildcard $(addsuffix /test_*.py,tests tests/* tests/*/*))))))
 .PHONY: $(FOLDERS)
 
@@ -62,13 +62,14 @@ floors: .venv-floors/test
 	.venv-floors/bin/python -m pip check
 	.venv-floors/bin/python -m pytest -m 'not alone' -W default --disable-warnings \
 		-n logical --dist loadfile \
-		tests/kernel tests/llm/litellm/test_gateway.py tests/explorer/test_explorer.py
+		tests/kernel tests/rehearsal tests/values tests/llm/litellm/test_gateway.py \
+		tests/explorer/test_explorer.py
 
 ## Run the tests of lazy data, and of libraries on a copy of the kernel, in an environment with these.
 lazy: .venv-lazy/lazy
-	.venv-lazy/bin/python -m pytest tests/lazy_data tests/kernel/test_polars_plans.py
-	.venv-lazy/bin/python -m pytest tests/kernel/rehearsal/test_libraries.py tests/kernel/rehearsal/test_fresh_kernel.py \
-		tests/kernel/rehearsal/test_readings.py
+	.venv-lazy/bin/python -m pytest tests/values/lazy_data tests/values/test_polars_plans.py
+	.venv-lazy/bin/python -m pytest tests/rehearsal/test_libraries.py tests/rehearsal/test_fresh_kernel.py \
+		tests/rehearsal/test_readings.py
 
 ## Run the tests of two users in one document, in an environment with jupyter-collaboration.
 collaboration: .venv-collaboration/collaboration .venv/browser
@@ -81,7 +82,8 @@ canary: .venv-canary/test
 	.venv-canary/bin/python -m pip freeze | grep -E '^(litellm|ipython|ipykernel|jupyterlab)=='
 	sh tests/browser/install_chromium.sh .venv-canary/bin/python
 	.venv-canary/bin/python -m pytest -m 'not alone' -n logical --dist loadfile \
-		tests/house/test_private_names.py tests/llm tests/kernel tests/browser/test_agent_cells.py
+		tests/house/test_private_names.py tests/llm tests/kernel tests/rehearsal tests/values \
+		tests/browser/test_agent_cells.py
 
 ## What `make test` samples, at full count and with new examples: kills, power cuts, cut streams, interrupts.
 soak: .venv/test
@@ -89,7 +91,7 @@ soak: .venv/test
 		INTERRUPT_TEST_MOMENTS=1000 REHEARSAL_TEST_COUNT=1000 REHEARSAL_TEST_PROGRAMS=500 \
 		UNDO_TEST_PROGRAMS=2000 HYPOTHESIS_PROFILE=default $(BIN)/python -m pytest -o timeout=1200 \
 		tests/store tests/schema tests/config tests/agent tests/redaction tests/llm/test_cuts.py \
-		tests/kernel/test_interrupts.py tests/kernel/rehearsal tests/kernel/variables
+		tests/kernel/test_interrupts.py tests/rehearsal tests/values
 
 ## Write the facts about models anew (prices, context windows), from LiteLLM's newest map.
 models: .venv-canary/test

@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ipyagent.kernel.variables.snapshot import Snapshot
 from ipyagent.schema import ToolResult
+from ipyagent.values.variables.snapshot import Snapshot
 
 GOAL = 5.0
 COLUMNS = 30

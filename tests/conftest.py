@@ -132,7 +132,7 @@ def isolation_problems(tmp_path_factory: pytest.TempPathFactory) -> dict[str, st
     """Why nothing can be rehearsed on this machine in each of the ways to isolate."""
     if sys.platform != "linux":
         return dict.fromkeys(("namespaces", "Landlock"), "there is no isolation for this system")
-    from ipyagent.kernel.rehearsal.probe import Probe
+    from ipyagent.rehearsal.probe import Probe
     from ipyagent.tools.rehearsal import build_confinement
     from rehearsal_trial import WAYS
 

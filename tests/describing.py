@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ipyagent.kernel.describe import describe
+from ipyagent.values.describe import describe
 
 
 def line(value: object, name: str = "x") -> str:

@@ -16,8 +16,8 @@ import pytest
 
 from harness import Lab, call
 from ipyagent.kernel.namespace import PlainNamespace
-from ipyagent.kernel.rehearsal.confinement import Limits, Way
-from ipyagent.kernel.rehearsal.performance import start_rehearsal
+from ipyagent.rehearsal.confinement import Limits, Way
+from ipyagent.rehearsal.performance import start_rehearsal
 from ipyagent.schema import Run
 from ipyagent.tools.rehearsal import build_confinement
 from ipyagent.tools.rehearsed import Rehearsed

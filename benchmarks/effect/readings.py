@@ -25,7 +25,7 @@ import yaml
 ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT / "tests")]
 
-from ipyagent.kernel.rehearsal.confinement import Way
+from ipyagent.rehearsal.confinement import Way
 from kernels import Kernel, Page, kernel
 
 GOAL = 0.02

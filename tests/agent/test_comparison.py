@@ -10,7 +10,7 @@ import pytest
 
 from harness import YES, Lab
 from ipyagent.kernel import namespace
-from ipyagent.kernel.rehearsal import system_calls
+from ipyagent.rehearsal import system_calls
 from ipyagent.schema import ToolExecution
 from ipyagent.tools.rehearsed import Isolation
 from ipyagent.wiring import runtime

@@ -18,9 +18,9 @@ from harness import NO, YES, Lab
 from ipyagent.agent import dispatch
 from ipyagent.agent.approvals import Approval
 from ipyagent.errors import AgentInterrupted
-from ipyagent.kernel.rehearsal import libraries, system_calls
-from ipyagent.kernel.rehearsal.confinement import Limits
 from ipyagent.redaction import HIDDEN
+from ipyagent.rehearsal import libraries, system_calls
+from ipyagent.rehearsal.confinement import Limits
 from ipyagent.schema import (
     DecidedBy,
     Decision,

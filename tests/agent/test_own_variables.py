@@ -16,9 +16,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from harness import YES, Lab, call
-from ipyagent.kernel.variables.reach import Adoption, OwnVariables
 from ipyagent.schema import DecidedBy, Decision, RehearsalOutcome, Run
 from ipyagent.tools.base import Where, tool
+from ipyagent.values.variables.reach import Adoption, OwnVariables
 from ipyagent.wiring.undo import find_undo
 from rehearsal_trial import ON, play, steps
 

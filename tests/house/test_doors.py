@@ -13,7 +13,7 @@ NETWORK = {"http.client", "urllib.request", "ftplib", "smtplib", "xmlrpc.client"
 CONNECTING = {"create_connection", "open_connection", "open_unix_connection", "urlopen"}
 SPEAKING = ("llm/direct/", "llm/modelmap.py", "services/")
 """The places that speak to servers; contracts of imports say it of httpx and MCP's."""
-PROBING = {"kernel/rehearsal/probe.py", "tools/sandbox/escape_probe.py"}
+PROBING = {"rehearsal/probe.py", "tools/sandbox/escape_probe.py"}
 """Processes that try to get out of their isolation."""
 
 

@@ -23,7 +23,7 @@ def test_the_gate_runs_every_test_file() -> None:
     names = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
     dry_run = ["make", "--dry-run", "pytest"]
     shown = subprocess.run(dry_run, cwd=ROOT, env=names, capture_output=True, text=True, check=True)
-    elsewhere = ("tests/benchmarks/", "tests/lazy_data/")
+    elsewhere = ("tests/benchmarks/", "tests/values/lazy_data/")
     files = {str(path.relative_to(ROOT)) for path in ROOT.glob("tests/**/test_*.py")}
     assert set(re.findall(r"\btests/[\w/]+\.py", shown.stdout)) == {
         file for file in files if not file.startswith(elsewhere)

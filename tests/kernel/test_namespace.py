@@ -18,11 +18,11 @@ import pytest
 from pandas.api.extensions import ExtensionArray, ExtensionDtype
 
 from describing import line
-from ipyagent.kernel.describe import describe
-from ipyagent.kernel.describe.libraries import table_of
-from ipyagent.kernel.describe.table import COLUMNS
 from ipyagent.kernel.namespace import PlainNamespace, digest
 from ipyagent.redaction import HIDDEN
+from ipyagent.values.describe import describe
+from ipyagent.values.describe.libraries import table_of
+from ipyagent.values.describe.table import COLUMNS
 
 PENGUINS = pd.DataFrame(
     {"species": ["Adelie", "Gentoo", None], "mass": [3750.0, None, 5000.0], "year": [2007] * 3}

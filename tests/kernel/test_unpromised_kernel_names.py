@@ -42,7 +42,7 @@ def test_ipython_shows_errors_by_the_methods_that_are_recorded(name: str) -> Non
 
 
 def test_polars_makes_its_own_class_of_a_subclass_s_data() -> None:
-    message = "polars hides its data elsewhere: change kernel/describe/libraries.py"
+    message = "polars hides its data elsewhere: change values/describe/libraries.py"
     frame, series = pl.DataFrame({"a": [1]}), pl.Series("a", [1])
     assert hasattr(frame, "_df"), message
     assert hasattr(series, "_s"), message
@@ -53,5 +53,5 @@ def test_polars_makes_its_own_class_of_a_subclass_s_data() -> None:
 def test_pandas_keeps_its_data_where_a_subclass_would_hide_it() -> None:
     assert "_mgr" in dir(pd.DataFrame({"a": [1]})), (
         "pandas hides its data elsewhere: a subclass with methods of its own for it would not be "
-        "noticed. Change _OWN in kernel/describe/libraries.py"
+        "noticed. Change _OWN in values/describe/libraries.py"
     )

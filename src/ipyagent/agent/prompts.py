@@ -11,9 +11,9 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from ipyagent.kernel.describe import describe
 from ipyagent.plaintext import spell
 from ipyagent.schema.facts import WorkspaceFacts
+from ipyagent.values.describe import describe
 
 SYSTEM_PROMPT = """\
 You are ipyagent, an agent in a running Jupyter kernel. You work with the user's live variables \

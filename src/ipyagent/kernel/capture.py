@@ -21,10 +21,11 @@ from ipyagent.json_types import JsonDict
 from ipyagent.kernel import displays
 from ipyagent.kernel.outputs import Outputs, TableBundle
 from ipyagent.kernel.recording import Recording
-from ipyagent.kernel.shell import CellResult, DisplayPublisher, Shell, Surface, Variables, detect
+from ipyagent.kernel.shell import CellResult, DisplayPublisher, Shell, Surface, detect
 from ipyagent.kernel.threads import without_reminders
 from ipyagent.schema import ToolResult
 from ipyagent.schema.results import table_in
+from ipyagent.values import Variables
 
 _Formatted = tuple[JsonDict, JsonDict]
 

@@ -25,10 +25,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ipyagent.json_types import JsonDict
-from ipyagent.kernel.describe.metadata import is_of_module
-from ipyagent.kernel.describe.safe_inspect import module_name
 from ipyagent.kernel.threads import own_context
 from ipyagent.schema import ImageContent
+from ipyagent.values.describe.metadata import is_of_module
+from ipyagent.values.describe.safe_inspect import module_name
 
 if TYPE_CHECKING:
     from PIL import Image

@@ -22,9 +22,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from ipyagent.kernel.describe.libraries import table_of
-from ipyagent.kernel.describe.safe_inspect import ancestors, class_dict, one_line
 from ipyagent.phrases import ellipsize
+from ipyagent.values.describe.libraries import table_of
+from ipyagent.values.describe.safe_inspect import ancestors, class_dict, one_line
 
 PACKAGES = (
     "pandas", "polars", "numpy", "scipy", "scikit-learn", "statsmodels", "matplotlib", "seaborn",

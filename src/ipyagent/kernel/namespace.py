@@ -17,19 +17,20 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 from ipyagent.json_types import JsonDict, JsonMapping
 from ipyagent.kernel import capture
-from ipyagent.kernel.describe import describe, is_table
-from ipyagent.kernel.describe.objects import module_title
-from ipyagent.kernel.describe.safe_inspect import ancestors, one_line
-from ipyagent.kernel.describe.secrets import secret_strings
 from ipyagent.kernel.displays import PageBundle
 from ipyagent.kernel.outputs import Outputs
-from ipyagent.kernel.shell import Shell, Variables
-from ipyagent.kernel.variables.reach import Adoption, OwnVariables
+from ipyagent.kernel.shell import Shell
 from ipyagent.phrases import ellipsize
 from ipyagent.schema import ToolResult
+from ipyagent.values import Variables
+from ipyagent.values.describe import describe, is_table
+from ipyagent.values.describe.objects import module_title
+from ipyagent.values.describe.safe_inspect import ancestors, one_line
+from ipyagent.values.describe.secrets import secret_strings
+from ipyagent.values.variables.reach import Adoption, OwnVariables
 
 if TYPE_CHECKING:
-    from ipyagent.kernel.variables.snapshot import Snapshot
+    from ipyagent.values.variables.snapshot import Snapshot
 
 
 LINES = 100
@@ -90,7 +91,7 @@ def take_snapshot(
     namespace: Namespace, code: str = "", functions: Iterable[object] = ()
 ) -> Snapshot:
     """Return the state of the variables before code, or one of the functions, runs."""
-    from ipyagent.kernel.variables.snapshot import Snapshot  # most prompts run no code
+    from ipyagent.values.variables.snapshot import Snapshot  # most prompts run no code
 
     namespace.own.let_go(code, namespace.bindings(), functions)
     written, memory = namespace.written.pop(code, ()), namespace.undo_memory

@@ -16,7 +16,6 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from ipyagent.json_types import JsonDict
-from ipyagent.kernel.describe.compact import compact_value
 from ipyagent.kernel.displays import (
     IN_CARDS,
     NAMES_OF_OBJECTS,
@@ -34,6 +33,7 @@ from ipyagent.kernel.streams import DescriptorOutput
 from ipyagent.plaintext import strip_escapes
 from ipyagent.schema import Display, ImageContent, ToolResult
 from ipyagent.schema.results import distinct
+from ipyagent.values.describe.compact import compact_value
 
 Channel = Literal["stdout", "stderr", "display"]
 PRINTED: tuple[Channel, ...] = ("stdout", "stderr")

@@ -24,7 +24,6 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import NoReturn, Self, TypeVar
 
-from ipyagent.kernel.describe.compact import compact_value
 from ipyagent.kernel.displays import open_figures, take_figures
 from ipyagent.kernel.error_hints import find_hint
 from ipyagent.kernel.outputs import PRINTED, Outputs, offer_output, output_so_far
@@ -33,6 +32,7 @@ from ipyagent.kernel.threads import without_reminders
 from ipyagent.phrases import ellipsize
 from ipyagent.plaintext import strip_escapes
 from ipyagent.schema import ToolResult
+from ipyagent.values.describe.compact import compact_value
 
 T = TypeVar("T")
 

@@ -12,15 +12,13 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol
 
 from ipyagent.json_types import JsonDict, JsonMapping
+from ipyagent.values import Variables
 
 Transform = Callable[[list[str]], list[str]]
 """A transformer of a cell's lines."""
-
-Variables: TypeAlias = dict[str, Any]
-"""A namespace's variables, which may be anything."""
 
 CommCallback = Callable[[JsonDict], object]
 """A function that takes a comm's message."""
@@ -290,7 +288,7 @@ class CellNotes:
     def _sizes(self, code: str) -> dict[str, str]:
         """Return types and sizes of what a cell names: what it changes in place often shows."""
         # Another thread imports it in the background: it may be there in part.
-        kind = getattr(sys.modules.get("ipyagent.kernel.describe"), "kind", None)
+        kind = getattr(sys.modules.get("ipyagent.values.describe"), "kind", None)
         if kind is None:
             return {}
         names = [name for name in dict.fromkeys(_WORD.findall(code)) if name[:1] != "_"]

@@ -19,8 +19,6 @@ from IPython.core.completer import SimpleCompletion
 
 from ipyagent import config
 from ipyagent.agent.prompts import MENTION
-from ipyagent.kernel.describe import brief
-from ipyagent.kernel.describe.safe_inspect import one_line, type_name
 from ipyagent.kernel.namespace import ShellNamespace, rank_names
 from ipyagent.llm.destinations import SCRIPTED, list_models
 from ipyagent.magic import commands
@@ -30,6 +28,8 @@ from ipyagent.magic.subcommands import API, HERE, MCP, SESSION
 from ipyagent.phrases import first_line
 from ipyagent.tools import path_rules
 from ipyagent.tools.path_rules import WalkBudget
+from ipyagent.values.describe import brief
+from ipyagent.values.describe.safe_inspect import one_line, type_name
 from ipyagent.wiring import has_journal
 
 log = logging.getLogger("ipyagent")

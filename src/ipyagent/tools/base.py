@@ -26,7 +26,6 @@ from ipyagent.errors import (
     ToolNotFoundError,
 )
 from ipyagent.json_types import JsonDict, JsonMapping
-from ipyagent.kernel.describe.safe_inspect import is_a
 from ipyagent.schema import STANDARD, Preview, Question, ToolCall, ToolDefinition, TruncationConfig
 from ipyagent.tools.argument_schema import (
     ArgumentSchema,
@@ -37,6 +36,7 @@ from ipyagent.tools.argument_schema import (
 )
 from ipyagent.tools.rehearsed import Rehearser
 from ipyagent.tools.static_analysis import Effects
+from ipyagent.values.describe.safe_inspect import is_a
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # what every provider takes
 

@@ -10,8 +10,6 @@ from datetime import datetime
 
 from ipyagent.errors import InvalidArgumentsError
 from ipyagent.globs import text_pattern
-from ipyagent.kernel.describe import describe
-from ipyagent.kernel.describe.safe_inspect import one_line
 from ipyagent.kernel.namespace import Namespace, digest
 from ipyagent.kernel.shell import CellNote
 from ipyagent.phrases import ellipsize
@@ -20,6 +18,8 @@ from ipyagent.tools.base import Tool, Where, tool
 from ipyagent.tools.rehearsed import Rehearser
 from ipyagent.tools.tracked_namespace import TrackedNamespace
 from ipyagent.tools.workspace import Workspace
+from ipyagent.values.describe import describe
+from ipyagent.values.describe.safe_inspect import one_line
 
 LINE = 100
 """Characters of a line of code."""

@@ -22,27 +22,18 @@ from typing import Any, get_args
 
 from ipyagent.errors import AgentError
 from ipyagent.json_types import JsonDict
-from ipyagent.kernel.describe.safe_inspect import module_name
-from ipyagent.kernel.rehearsal.adoption import restore_random_states
-from ipyagent.kernel.rehearsal.confinement import Confinement, Limits, Way
-from ipyagent.kernel.rehearsal.libraries import load_libraries
-from ipyagent.kernel.rehearsal.memory import describe_shared_memory
-from ipyagent.kernel.rehearsal.performance import start_rehearsal
-from ipyagent.kernel.rehearsal.probe import Probe
-from ipyagent.kernel.rehearsal.rehearser import (
+from ipyagent.kernel.threads import without_interrupts
+from ipyagent.rehearsal.adoption import restore_random_states
+from ipyagent.rehearsal.confinement import Confinement, Limits, Way
+from ipyagent.rehearsal.libraries import load_libraries
+from ipyagent.rehearsal.memory import describe_shared_memory
+from ipyagent.rehearsal.performance import start_rehearsal
+from ipyagent.rehearsal.probe import Probe
+from ipyagent.rehearsal.rehearser import (
     NotRehearsedError,
     Rehearsing,
     Report,
     start_isolated,
-)
-from ipyagent.kernel.threads import without_interrupts
-from ipyagent.kernel.variables.reach import (
-    Adoption,
-    list_definitions,
-    list_names,
-    loaded_names,
-    names_of_loops,
-    stored_names,
 )
 from ipyagent.schema import Rehearsal, RehearsalOutcome, ToolResult
 from ipyagent.tools.path_rules import STATE
@@ -52,6 +43,15 @@ from ipyagent.tools.sandbox import bubblewrap, seccomp
 from ipyagent.tools.sandbox.protected_paths import WorkspaceScan
 from ipyagent.tools.tracked_namespace import TrackedNamespace
 from ipyagent.tools.workspace import Workspace
+from ipyagent.values.describe.safe_inspect import module_name
+from ipyagent.values.variables.reach import (
+    Adoption,
+    list_definitions,
+    list_names,
+    loaded_names,
+    names_of_loops,
+    stored_names,
+)
 
 _LEFT = "(Left on the copy of the kernel where this ran: {}. To have it, send it with keep=true.)"
 _GONE = (

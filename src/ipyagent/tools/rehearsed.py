@@ -11,10 +11,10 @@ from typing import Final, Protocol
 
 from ipyagent.json_types import JsonDict
 from ipyagent.kernel.displays import PageBundle
-from ipyagent.kernel.rehearsal.confinement import Limits, Way
 from ipyagent.kernel.threads import Post
-from ipyagent.kernel.variables.reach import Adoption
+from ipyagent.rehearsal.confinement import Limits, Way
 from ipyagent.schema import Rehearsal, RehearsalOutcome, ToolResult
+from ipyagent.values.variables.reach import Adoption
 
 UNTRIED: Final = "not tried yet"
 

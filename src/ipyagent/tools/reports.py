@@ -25,14 +25,12 @@ from pydantic import ValidationError
 from ipyagent.errors import AgentError
 from ipyagent.json_types import JsonDict
 from ipyagent.kernel.displays import PageBundle, as_chart, as_image
-from ipyagent.kernel.rehearsal.adoption import is_in_text, is_random_state, resolve_names
-from ipyagent.kernel.rehearsal.libraries import load_libraries
-from ipyagent.kernel.rehearsal.performance import digest_file
-from ipyagent.kernel.rehearsal.plain_cells import NotPlainError
-from ipyagent.kernel.rehearsal.plain_data import read_all
-from ipyagent.kernel.rehearsal.rehearser import NotRehearsedError
-from ipyagent.kernel.shell import Variables
-from ipyagent.kernel.variables.reach import Adoption
+from ipyagent.rehearsal.adoption import is_in_text, is_random_state, resolve_names
+from ipyagent.rehearsal.libraries import load_libraries
+from ipyagent.rehearsal.performance import digest_file
+from ipyagent.rehearsal.plain_cells import NotPlainError
+from ipyagent.rehearsal.plain_data import read_all
+from ipyagent.rehearsal.rehearser import NotRehearsedError
 from ipyagent.schema import (
     Display,
     FileEffect,
@@ -44,6 +42,8 @@ from ipyagent.schema import (
 from ipyagent.tools.file_change import Change
 from ipyagent.tools.rehearsed import Rehearsed
 from ipyagent.tools.workspace import Workspace
+from ipyagent.values import Variables
+from ipyagent.values.variables.reach import Adoption
 
 _TEXTS, _TEXT, _PATH = 30, 300, 4_096
 """Texts of a list that are taken, characters of each, and of a path."""

@@ -22,7 +22,6 @@ from ipyagent.errors import (
     PathTraversalError,
     PathValidationError,
 )
-from ipyagent.kernel.describe import describe
 from ipyagent.plaintext import strip_escapes
 from ipyagent.schema import (
     STANDARD,
@@ -35,6 +34,7 @@ from ipyagent.schema import (
 from ipyagent.tools.folder import MAX_BYTES
 from ipyagent.tools.path_rules import STATE
 from ipyagent.tools.workspace import Workspace
+from ipyagent.values.describe import describe
 
 _BETWEEN = "\n…\n\n"  # the line breaks around the cut, and before the footer
 _BREAKS = "\r\n\v\f\x1c\x1d\x1e\x85\u2028\u2029"  # what str.splitlines splits at

@@ -19,14 +19,14 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from ipyagent.errors import AgentError, InvalidArgumentsError
-from ipyagent.kernel.describe.compact import compact_value
-from ipyagent.kernel.describe.safe_inspect import one_line
-from ipyagent.kernel.variables.columns import PANDAS, kind_of
 from ipyagent.plaintext import spell
 from ipyagent.schema import ToolResult
 from ipyagent.tools.base import Tool, Where, tool
 from ipyagent.tools.file_tools import FilePattern
 from ipyagent.tools.workspace import Workspace
+from ipyagent.values.describe.compact import compact_value
+from ipyagent.values.describe.safe_inspect import one_line
+from ipyagent.values.variables.columns import PANDAS, kind_of
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -8,17 +8,17 @@ from contextlib import suppress
 from dataclasses import replace
 
 from ipyagent.errors import AgentError
-from ipyagent.kernel.describe.libraries import table_of
-from ipyagent.kernel.describe.safe_inspect import one_line, type_name
 from ipyagent.kernel.namespace import Namespace, brief_line, is_data, take_snapshot
 from ipyagent.kernel.outputs import Outputs
-from ipyagent.kernel.variables.reach import (
-    Adoption,
-    names_of_loops,
-)
 from ipyagent.plaintext import spell
 from ipyagent.schema import ToolResult, VariableChange
 from ipyagent.tools.static_analysis import UNKNOWN_EFFECTS, Effects, analyze_code
+from ipyagent.values.describe.libraries import table_of
+from ipyagent.values.describe.safe_inspect import one_line, type_name
+from ipyagent.values.variables.reach import (
+    Adoption,
+    names_of_loops,
+)
 
 _TRIES = 5
 _CHANGES = 10
@@ -47,7 +47,7 @@ class TrackedNamespace:
 
     def analyze(self, code: str) -> Effects:
         """Return what code would touch among the variables as they are now, from any thread."""
-        from ipyagent.kernel.variables.snapshot import find_lasting  # most prompts run no code
+        from ipyagent.values.variables.snapshot import find_lasting  # most prompts run no code
 
         effects = self._analyze_text(code)
         with suppress(RuntimeError):  # a thread of the user's changes something meanwhile

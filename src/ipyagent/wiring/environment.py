@@ -18,8 +18,6 @@ from ipyagent.config import Config, LLMConfig, MCPServerConfig
 from ipyagent.errors import AgentError, ConfigError
 from ipyagent.imports import working_folder
 from ipyagent.json_types import JsonDict
-from ipyagent.kernel.describe import holds_lazy_data, is_table
-from ipyagent.kernel.describe.glance import describe_named_tables
 from ipyagent.kernel.namespace import Namespace, list_lines
 from ipyagent.kernel.shell import CellNote
 from ipyagent.llm.client import Client
@@ -36,6 +34,8 @@ from ipyagent.tools.tables import inspect
 from ipyagent.tools.tables.inspect import MOST_BYTES, describe_table, find_named_tables, list_tables
 from ipyagent.tools.tables.sample import NotTableError
 from ipyagent.tools.workspace import Workspace
+from ipyagent.values.describe import holds_lazy_data, is_table
+from ipyagent.values.describe.glance import describe_named_tables
 from ipyagent.wiring.clients import client_for
 from ipyagent.wiring.facts import list_table_facts, name_types, read_file_facts
 from ipyagent.wiring.toolset import Toolset

@@ -9,14 +9,14 @@ from types import ModuleType
 from typing import Literal
 
 from ipyagent.errors import AgentError
-from ipyagent.kernel.describe.libraries import table_of
-from ipyagent.kernel.describe.objects import module_title
-from ipyagent.kernel.describe.safe_inspect import type_name
-from ipyagent.kernel.describe.table import Column, Table
 from ipyagent.schema.facts import ColumnFacts, Kind, TableFacts
 from ipyagent.tools.tables.inspect import sample_table
 from ipyagent.tools.tables.sample import NotTableError
 from ipyagent.tools.workspace import Workspace
+from ipyagent.values.describe.libraries import table_of
+from ipyagent.values.describe.objects import module_title
+from ipyagent.values.describe.safe_inspect import type_name
+from ipyagent.values.describe.table import Column, Table
 
 _SAMPLE, _CHOICES = 1_000, 200
 """Rows whose values are looked at, and the most different values of a column of choices."""

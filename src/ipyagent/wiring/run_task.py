@@ -37,12 +37,12 @@ from ipyagent.config import Config, has_profile_tools
 from ipyagent.errors import AgentError, describe_error
 from ipyagent.kernel.drivers import Cell
 from ipyagent.kernel.error_hints import installed_packages
-from ipyagent.kernel.rehearsal.confinement import Limits
 from ipyagent.kernel.threads import without_interrupts
 from ipyagent.llm import forget_environment
 from ipyagent.llm.client import Client, ModelSize
 from ipyagent.llm.modelmap import size_of
 from ipyagent.redaction import Redactor, known_secrets, mask_arguments
+from ipyagent.rehearsal.confinement import Limits
 from ipyagent.schema import Decision, Run, RunStatus, StopReason, runs
 from ipyagent.schema.state import Listener
 from ipyagent.services.skills import Skills, personal_folder

@@ -13,7 +13,6 @@ from pathlib import Path
 from ipyagent.agent.session.session import Session
 from ipyagent.config import Config
 from ipyagent.json_types import JsonDict
-from ipyagent.kernel.describe.secrets import secret_strings
 from ipyagent.kernel.namespace import Namespace, ShellNamespace, WatchedNamespace
 from ipyagent.kernel.pages import OpenNotebooks, current
 from ipyagent.kernel.shell import CellNote
@@ -32,6 +31,7 @@ from ipyagent.tools.scripts import ScriptRunner, shell_tools
 from ipyagent.tools.sql_query import QueryTool
 from ipyagent.tools.tracked_namespace import TrackedNamespace
 from ipyagent.tools.workspace import Workspace
+from ipyagent.values.describe.secrets import secret_strings
 
 RECENT = 50
 """Runs in which the author of a variable is looked for."""

@@ -15,7 +15,6 @@ from weakref import WeakSet
 
 from ipyagent.agent.session.session import Session
 from ipyagent.errors import AgentError, ConfigError
-from ipyagent.kernel.describe.safe_inspect import one_line
 from ipyagent.kernel.namespace import Namespace, take_snapshot
 from ipyagent.phrases import join_some, plural
 from ipyagent.plaintext import spell
@@ -24,9 +23,10 @@ from ipyagent.schema.runs import UndoReport
 from ipyagent.tools.file_change import Checkpoints
 from ipyagent.tools.notebook_file import CellChange
 from ipyagent.tools.workspace import Workspace
+from ipyagent.values.describe.safe_inspect import one_line
 
 if TYPE_CHECKING:
-    from ipyagent.kernel.variables.checkpoint import VariableCheckpoint
+    from ipyagent.values.variables.checkpoint import VariableCheckpoint
 
 MOST = 500
 """Calls that are remembered."""
@@ -91,7 +91,7 @@ class UndoHistory:
         if isinstance(undo, CellChange):
             record.cells = (undo,)
         elif undo is not None:
-            from ipyagent.kernel.variables.checkpoint import VariableCheckpoint  # loaded by now
+            from ipyagent.values.variables.checkpoint import VariableCheckpoint  # loaded by now
 
             record.variables = undo if isinstance(undo, VariableCheckpoint) else None
         if lasting or record.cells or record.variables:
@@ -154,7 +154,7 @@ class UndoHistory:
         return set()
 
     def _make_room(self) -> None:
-        from ipyagent.kernel.variables.snapshot import default_memory  # it is loaded by now
+        from ipyagent.values.variables.snapshot import default_memory  # it is loaded by now
 
         limit = self.namespace.undo_memory
         limit = default_memory() if limit is None else limit
@@ -274,7 +274,7 @@ class Undo:
         kept = [each.variables for each in reversed(self.records) if each.variables]
         if not kept:
             return {}, []
-        from ipyagent.kernel.variables.checkpoint import VariableUndo  # it is loaded by now
+        from ipyagent.values.variables.checkpoint import VariableUndo  # it is loaded by now
 
         namespace = self.environment.namespace
         names = " ".join(name for each in kept for name in each.names)

@@ -17,15 +17,15 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Any
 
-from ipyagent.kernel.describe.safe_inspect import (
+from ipyagent.phrases import word_set
+from ipyagent.tools.static_analysis.effects import BUFFERS, MODULES, PATHS, PLAIN
+from ipyagent.values.describe.safe_inspect import (
     ancestors,
     class_dict,
     is_a,
     module_name,
     type_name,
 )
-from ipyagent.phrases import word_set
-from ipyagent.tools.static_analysis.effects import BUFFERS, MODULES, PATHS, PLAIN
 
 DATA, LOCAL, MADE, PARAMETER = "<data>", "<local>", "<made>", "<parameter>"
 PATH, FILE, BUFFER = "<path>", "<file>", "<buffer>"

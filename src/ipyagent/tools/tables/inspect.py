@@ -14,7 +14,6 @@ from concurrent.futures import Future, TimeoutError as NotReadyError
 
 from ipyagent.errors import PathValidationError
 from ipyagent.json_types import JsonDict
-from ipyagent.kernel.describe.table import write_lines
 from ipyagent.phrases import human_size
 from ipyagent.plaintext import spell
 from ipyagent.tools import path_rules
@@ -32,6 +31,7 @@ from ipyagent.tools.tables.sample import (
 )
 from ipyagent.tools.text_encoding import decode_file
 from ipyagent.tools.workspace import Workspace
+from ipyagent.values.describe.table import write_lines
 
 MOST_BYTES = 1_500
 """Bytes of the description that goes with a prompt."""

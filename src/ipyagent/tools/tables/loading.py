@@ -18,9 +18,6 @@ from typing import BinaryIO, cast
 import pandas as pd
 
 from ipyagent.json_types import JsonDict
-from ipyagent.kernel.describe import describe
-from ipyagent.kernel.describe.libraries import pandas_frame, polars_frame
-from ipyagent.kernel.describe.table import COLUMNS, Column, Table
 from ipyagent.tools.tables.delimited_calls import (
     CODES,
     ROWS,
@@ -34,6 +31,9 @@ from ipyagent.tools.tables.delimited_calls import (
 )
 from ipyagent.tools.tables.sample import KINDS, NotTableError, UnreadTableError, split_ending
 from ipyagent.tools.text_encoding import BOM, decode_file
+from ipyagent.values.describe import describe
+from ipyagent.values.describe.libraries import pandas_frame, polars_frame
+from ipyagent.values.describe.table import COLUMNS, Column, Table
 
 _WHOLE = 2_000_000
 """Bytes of the largest text that is read as a whole; of a larger one, its ends."""

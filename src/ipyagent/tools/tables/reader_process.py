@@ -23,8 +23,8 @@ from types import ModuleType
 
 from ipyagent.errors import PathValidationError
 from ipyagent.json_types import JsonDict
-from ipyagent.kernel.rehearsal import isolation, system_calls
-from ipyagent.kernel.rehearsal.confinement import Confinement
+from ipyagent.rehearsal import isolation, system_calls
+from ipyagent.rehearsal.confinement import Confinement
 from ipyagent.tools.tables.sample import NotTableError, UnreadTableError
 
 SECONDS = 20

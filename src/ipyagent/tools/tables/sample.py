@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ipyagent.kernel.describe.table import COLUMNS, Column, Table
 from ipyagent.phrases import word_set
+from ipyagent.values.describe.table import COLUMNS, Column, Table
 
 KINDS: Mapping[str, tuple[str, str]] = {
     "csv": ("CSV file", "delimited"),

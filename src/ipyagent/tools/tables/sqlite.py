@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import BinaryIO
 
-from ipyagent.kernel.describe.safe_inspect import one_line
-from ipyagent.kernel.describe.table import COLUMNS, HEAD
 from ipyagent.tools.tables.sample import NotTableError, Sample, SampleColumn
+from ipyagent.values.describe.safe_inspect import one_line
+from ipyagent.values.describe.table import COLUMNS, HEAD
 
 MAGIC = b"SQLite format 3\0"
 _WHOLE = 32_000_000

@@ -1,0 +1,114 @@
+"""Strings among the variables that have a secret's name, to be redacted everywhere.
+
+They are taken from built-in containers, plain objects and tables, without running any code of the
+user's own classes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, deque
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from types import ModuleType
+from typing import Any
+
+from ipyagent.redaction import Secrecy
+from ipyagent.redaction.secret_patterns import is_identifier
+from ipyagent.values.describe.libraries import column_labels, table_of
+from ipyagent.values.describe.preview import key_secrecy
+from ipyagent.values.describe.safe_inspect import is_a, module_name, own_attributes
+from ipyagent.values.describe.table import Column
+
+MOST = 200
+"""Strings that are taken, and cells of one column that are inspected at each end."""
+_ITEMS = 200
+"""Items of a container that are inspected."""
+_VISITS = 5_000
+_DEPTH = 4
+_SHORTEST, _SHORTEST_MAYBE = 8, 12
+"""Characters; for ambiguous names, shorter values are too often ordinary words."""
+_AGAIN = 4
+_PLAIN = re.compile(r"[+-]?[\d.,_:/ -]+|true|false|enabled|disabled|required", re.IGNORECASE)
+
+_WORDLESS = {bool, int, float, complex, bytes, type(None), ModuleType}
+"""Types without items and columns."""
+
+_Item = tuple[Secrecy, object, int]
+
+
+def secret_strings(variables: Mapping[str, object]) -> frozenset[str]:
+    """Return up to MOST strings that variables, keys, attributes and columns name as secret."""
+    return frozenset(islice(_walk(variables), MOST))
+
+
+def _walk(variables: Mapping[str, object]) -> Iterator[str]:
+    waiting: deque[_Item] = deque(
+        (key_secrecy(name), value, _DEPTH)
+        for name, value in variables.items()
+        if type(value) not in _WORDLESS
+    )
+    seen: set[int] = set()
+    for _ in range(_VISITS):
+        if not waiting:
+            return
+        secrecy, value, depth = waiting.popleft()
+        if type(value) is str:
+            if _is_secret(secrecy, value):
+                yield value
+        elif type(value) not in _WORDLESS and id(value) not in seen:
+            seen.add(id(value))
+            yield from _of_table(secrecy, value)
+            waiting += _items(secrecy, value, depth)
+
+
+def _items(secrecy: Secrecy, value: Any, depth: int) -> Iterator[_Item]:
+    """Yield the items of a built-in container or a plain object."""
+    if not depth:
+        return
+    if type(value) is dict:
+        members: Mapping[Any, object] = value
+    elif type(value) in (list, tuple, set, frozenset):
+        yield from ((secrecy, each, depth - 1) for each in islice(value, _ITEMS))
+        return
+    elif is_a(value, type) or is_a(value, ModuleType) or _is_own(type(value)):
+        return
+    else:
+        members = own_attributes(value)
+    for key, each in islice(members.items(), _ITEMS):
+        yield max(secrecy, key_secrecy(key)), each, depth - 1
+
+
+def _is_own(cls: type) -> bool:
+    """Return whether a class is ipyagent's: an agent holds its whole conversation, redacted.
+
+    Records of runs are not: the values of results may be the user's.
+    """
+    name = module_name(cls)
+    return name.startswith("ipyagent.") and not name.startswith("ipyagent.schema.")
+
+
+def _of_table(secrecy: Secrecy, value: object) -> Iterator[str]:
+    if not secrecy and not any(map(key_secrecy, column_labels(value))):
+        return
+    table = table_of(value)
+    for column in table.columns if table else ():
+        column_secrecy = max(secrecy, key_secrecy(column.label))
+        if column_secrecy:
+            yield from _of_column(column_secrecy, column)
+
+
+def _of_column(secrecy: Secrecy, column: Column) -> Iterator[str]:
+    values = column.values(slice(MOST))
+    if len(values) == MOST:
+        values = [*values, *column.values(slice(-MOST, None))]
+    counts = Counter(value for value in values if type(value) is str)
+    for text, count in counts.items():
+        # Words that are repeated are categories: the strength of a password, a method.
+        if _is_secret(secrecy, text) and not (count >= _AGAIN and is_identifier(text)):
+            yield text
+
+
+def _is_secret(secrecy: Secrecy, text: str) -> bool:
+    shortest = _SHORTEST if secrecy is Secrecy.SURE else _SHORTEST_MAYBE
+    return len(text) >= shortest and secrecy.hides(text) and not _PLAIN.fullmatch(text)

@@ -1,0 +1,153 @@
+"""A snapshot of the variables before a call, and what the call changed."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
+from itertools import islice
+from types import ModuleType
+
+from ipyagent.redaction import secrecy
+from ipyagent.schema import ToolResult, VariableChange
+from ipyagent.values.describe import kind
+from ipyagent.values.describe.safe_inspect import is_a, type_name
+from ipyagent.values.variables.arrays import views_of_same_memory
+from ipyagent.values.variables.checkpoint import COPIED, Allowance, Capture, VariableCheckpoint
+from ipyagent.values.variables.parts import (
+    Fixed,
+    Part,
+    explain_type,
+    is_atom,
+    is_plain,
+    summarize_types,
+)
+from ipyagent.values.variables.reach import list_changed_inside, reachable_names
+
+MOST = 50
+"""Changes that are reported, and variables whose inside is looked at."""
+
+_PAST_PANDAS = re.compile(
+    r"\.array\b(?!\()|\b(_values|_mgr|_ndarray|_data|_mask|_codes|setflags|writeable|memset|memmove)\b"
+)
+"""Signs in code that it may write past pandas, for code that was not rehearsed."""
+
+UNNAMED = "the code does not name it, so what it held was not kept"
+
+
+def find_lasting(
+    code: str, variables: Mapping[str, object], memory: int | None = None
+) -> dict[str, str]:
+    """Return the variables inside of which code may change what cannot be taken back, and why.
+
+    `memory` is how many bytes may be kept; None: a part of this machine's.
+    """
+    limit, found = default_memory() if memory is None else memory, dict[str, str]()
+    for name, is_stored in list_changed_inside(code).items():
+        value = variables.get(name)
+        if type(value) is ModuleType or is_a(value, type):
+            found[name] = explain_type(type(value)) if is_stored and value is not os else ""
+        elif not is_atom(value):
+            state = Capture(value, Allowance(min(COPIED, limit), limit).admit)
+            found[name] = state.root.kept or state.problem
+    return {name: why for name, why in found.items() if why}
+
+
+class Snapshot:
+    """The variables before code runs: those that it, or one of `functions`, may reach."""
+
+    def __init__(
+        self,
+        variables: Mapping[str, object],
+        code: str,
+        memory: int | None = None,
+        functions: Iterable[object] = (),
+        written: Collection[str] = (),
+    ) -> None:
+        """Note the state of the variables.
+
+        `memory` is how many bytes may be kept; None: a part of this machine's. `written` are the
+        variables that code writes past pandas, as far as that is known.
+        """
+        limit = default_memory() if memory is None else memory
+        allowance = Allowance(min(limit, COPIED), limit)
+        by_id: dict[int, Capture] = {}
+        named = list(islice(reachable_names(code, variables, functions), MOST))
+        views = views_of_same_memory([variables[name] for name in named], variables.items())
+        past = {id(variables[name]): name for name in written if name in variables}
+        for value in map(variables.__getitem__, dict.fromkeys([*past.values(), *named, *views])):
+            if id(value) not in by_id:
+                allowance.copies_all = id(value) in past or _PAST_PANDAS.search(code) is not None
+                by_id[id(value)] = Capture(value, allowance.copy)
+        self._captures = {n: by_id[id(each)] for n, each in variables.items() if id(each) in by_id}
+        self._parts: dict[str, Part] = {}
+        for name, value in variables.items():
+            if name in self._captures:
+                self._parts[name] = self._captures[name].root
+            else:
+                self._parts[name] = Fixed(value) if is_plain(value) else Part(value, held=False)
+
+    def annotate(self, result: ToolResult, variables: Mapping[str, object]) -> ToolResult:
+        """Return the result with the changes since then, and what takes them back."""
+        if (undo := self.checkpoint(variables)) is None:
+            return result
+        return result.model_copy(update={"variables": undo.changes[:MOST], "undo": undo})
+
+    def checkpoint(self, variables: Mapping[str, object]) -> VariableCheckpoint | None:
+        """Return what takes the changes since then back; None if there are none."""
+        changes = tuple(self._changes(variables))
+        return VariableCheckpoint(changes, self.before, variables) if changes else None
+
+    def before(self, name: str) -> Capture | None:
+        """Return what a variable held; None if there was none, or it was not looked at."""
+        part = self._parts.get(name)
+        if name not in self._captures and isinstance(part, Fixed):
+            return Capture(part.value)
+        return self._captures.get(name)
+
+    def _changes(self, after: Mapping[str, object]) -> Iterator[VariableChange]:
+        """Yield what is different now, without running code of the user's classes."""
+        for name, value in after.items():
+            if name not in self._parts:
+                if type(value) is not ModuleType:
+                    yield VariableChange(name=name, change="created", type=kind(value))
+            elif (text := self._compare(name, value)) is not None:
+                kept = self._explain(name, value)
+                yield VariableChange(
+                    name=name, change="changed", type=kind(value), summary=text, kept=kept
+                )
+        for name, part in self._parts.items():
+            if name not in after:
+                kept, cls = self._explain(name, None), type_name(part.type)
+                yield VariableChange(name=name, change="deleted", type=cls, kept=kept)
+
+    def _compare(self, name: str, value: object) -> str | None:
+        """Return what is different in a variable; None if nothing is."""
+        is_same = self._parts[name].identity.is_same(value)
+        with suppress(Exception):  # a table library's own object can be broken
+            if is_same:
+                captured = self._captures.get(name)
+                return captured.compare(value, secrecy(name)) if captured else None
+            text = summarize_types(self._parts[name].type, type(value))
+            before = self.before(name)
+            return text or (before.summarize(value, secrecy(name)) if before else "")
+        return None if is_same else ""
+
+    def _explain(self, name: str, value: object) -> str:
+        """Return why the change cannot be taken back; "" if it can."""
+        part = self._parts[name]
+        if name in self._captures and part.identity.is_same(value):
+            return part.kept
+        is_known = name in self._captures or isinstance(part, Fixed)
+        is_there = is_known and (part.is_value or part.find({}) is not None)
+        return "" if is_there else part.kept or UNNAMED
+
+
+def default_memory() -> int:
+    """Return the smaller of 1 GB and a tenth of this machine's memory, in bytes."""
+    try:
+        whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):  # Windows has no sysconf
+        whole = 2 * 10**9
+    return min(10**9, whole // 10)

@@ -1,0 +1,330 @@
+"""Tables of pandas, polars and pyarrow in a snapshot, and their difference in a line."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from typing_extensions import override
+
+from ipyagent.phrases import join_some, limit_lines, plural
+from ipyagent.redaction import Secrecy
+from ipyagent.values.describe.metadata import is_of_module
+from ipyagent.values.describe.safe_inspect import module_name, one_line, set_attributes
+from ipyagent.values.variables.arrays import OBJECTS, count_values
+from ipyagent.values.variables.columns import PANDAS, count_cells, is_same, is_same_index, kind_of
+from ipyagent.values.variables.parts import CELLS_INSIDE, Part, are_plain_keys, is_equal
+
+NAMES = 5
+"""Columns that are named for each kind of change."""
+
+CELLS = 4_000_000
+"""Cells of written columns that are counted: more would keep the user waiting."""
+
+_CACHES = frozenset({"_item_cache", "_cacher", "_is_copy", "_cache"})
+"""Attributes that pandas finds again."""
+_AXES = ("index", "columns")
+_WORDS = {
+    "_attrs": "attrs changed",
+    "allows_duplicate_labels": "flags changed",
+    "freq": "frequency of the labels changed",
+    "names": "",  # they are compared as a table's
+}
+"""Changes of attributes and settings."""
+_INDEXED = 100_000
+"""Rows up to which the labels of two indexes are looked up in each other."""
+
+
+_CONTENT = ("_mgr", "_name", "_df", "_s")
+"""Attributes in which tables of pandas and polars keep what they hold."""
+
+
+def is_table(value: Any) -> bool:
+    """Return whether the value is exactly a table or column of a library.
+
+    Not if a column is of a type that the notebook defines: comparing would run code of the user's.
+    """
+    if kind_of(value) not in PANDAS:
+        return kind_of(value) is not None
+    dtypes = value.dtypes.array if value.ndim == 2 else [value.dtype]
+    return all(map(_is_of_library, {id(type(each)): type(each) for each in dtypes}.values()))
+
+
+def _is_of_library(cls: type) -> bool:
+    home = module_name(cls).partition(".")[0]
+    return home in {"numpy", "pandas"} or (home != "__main__" and is_of_module(cls))
+
+
+@dataclass(frozen=True)
+class _Column:
+    label: object
+    """None if it is not plain."""
+    data: Any
+
+    @property
+    def nbytes(self) -> int:
+        return int(self.data.estimated_size() if kind_of(self.data) else self.data.nbytes)
+
+    @cached_property
+    def dtype(self) -> str:
+        return one_line(str(self.data.type if hasattr(self.data, "type") else self.data.dtype), 40)
+
+    @property
+    def name(self) -> str:
+        return one_line(str(self.label), 40) if self.label is not None else "a column"
+
+
+@dataclass(frozen=True)
+class Table:
+    """The parts of a table: size, columns, and the labels of rows."""
+
+    height: int
+    width: int | None
+    columns: Sequence[_Column]
+    index: Any = None
+    names: tuple[object, ...] = ()
+    """The names of the labels, as far as they are plain."""
+
+    @classmethod
+    def read(cls, value: Any) -> Table:
+        """Return the parts of a table of any library."""
+        pairs: Iterable[tuple[Any, Any]]
+        match kind_of(value):
+            case ("pyarrow", _):
+                pairs = zip(value.column_names, value.columns, strict=True)
+            case (_, "Series"):
+                pairs = [(value.name, value)]
+            case ("polars", _):
+                pairs = [(each.name, each) for each in value.get_columns()]
+            case _:
+                pairs = value.items()  # one by one: pandas counts all that live
+        is_pandas = kind_of(value) in PANDAS
+        columns = [_Column(_plain(n), each.array if is_pandas else each) for n, each in pairs]
+        width = len(columns) if len(value.shape) > 1 else None
+        if not is_pandas:
+            return cls(len(value), width, columns)
+        names = tuple(_plain(name) for axis in value.axes for name in axis.names)
+        return cls(len(value), width, columns, value.index, names)
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of its columns, without those of objects in them that others may hold."""
+        return sum(each.nbytes for each in self.columns)
+
+    @property
+    def size(self) -> str:
+        """Its size in characters."""
+        return f"{self.height:,}" + ("" if self.width is None else f" × {self.width:,}")  # noqa: RUF001
+
+
+def _plain(label: object) -> object:
+    return label if are_plain_keys([label]) else None
+
+
+class TablePart(Part):
+    """A table; a copy of it `shares` its memory until one of both is written."""
+
+    def __init__(self, value: Any) -> None:
+        super().__init__(value)
+        self._copy, self.state = value, Table.read(value)
+        self._is_pandas = kind_of(value) in PANDAS
+        self.shares = not self._is_pandas or copies_on_write()
+        self.nbytes = self.state.nbytes
+        self._attrs = value.attrs if self._is_pandas else None  # pandas makes one
+        self._own = _own_attributes(value)
+        self._axes = value.axes if self._is_pandas else ()
+        settings = _list_settings(value) if self._is_pandas else ()
+        self._settings = {(id(each), n): (each, getattr(each, n)) for each, n in settings}
+
+    @override
+    def list_inside(self) -> Iterator[tuple[str, object]]:
+        """Yield what may be changed without writing a cell, which is possible in pandas only."""
+        if self._is_pandas:
+            yield "attrs changed", self._attrs
+            objects = [each.data for each in self.state.columns if each.dtype == "object"]
+            if len(objects) * self.state.height <= OBJECTS:
+                yield from ((CELLS_INSIDE, cell) for each in objects for cell in each.tolist())
+
+    @override
+    def copy(self, *, wholly: bool) -> None:
+        self.shares &= not (self._is_pandas and wholly)
+        self._copy = _copy_table(self._copy, shares=self.shares)
+        for name, axis in zip(_AXES, () if self.shares else self._axes, strict=False):
+            setattr(self._copy, name, axis.copy(deep=True))
+        self.state = Table.read(self._copy)
+
+    @override
+    def is_state_of(self, now: Part) -> bool:
+        return super().is_state_of(now) and self.compare(now) is None
+
+    @override
+    def describe(self, now: TablePart, secret: Secrecy) -> str:
+        parts = compare_tables(self.state, now.state, exact=not self.shares)
+        is_same = self.identity.address == now.identity.address
+        return " · ".join([*parts, *(self._compare_attributes(now) if is_same else ())])
+
+    @override
+    def put_back(self, value: Any) -> None:
+        # In place: containers, other names and objects that use the table see it as it was.
+        attributes, held = vars(value), vars(_copy_table(self._copy, shares=self.shares))
+        kept = {name: held[name] for name in _CONTENT if name in held}
+        caches: dict[str, object] = {"_item_cache": {}, "_is_copy": None}  # of pandas 2
+        kept |= {name: caches[name] for name in caches if name in attributes}
+        attributes.clear()
+        attributes.update(self._own | kept)
+        for (_, name), (each, setting) in self._settings.items():
+            if getattr(each, name) is not setting:  # other tables may share the index
+                setattr(each, name, setting)
+        for name, axis in zip(_AXES, self._axes, strict=False):
+            copied = getattr(self._copy, name)
+            setattr(value, name, axis if is_same_index(axis, copied) else copied)
+
+    @override
+    def size(self, *, is_live: bool) -> int:
+        is_shared = self.shares and is_live
+        return 0 if self.value is None else self._written_bytes if is_shared else self.nbytes
+
+    @cached_property
+    def _written_bytes(self) -> int:
+        """The bytes of what the call has written, or dropped."""
+        old, new = _key_columns(self.state, Table.read(self.value))
+        kept = (old[key] for key in old if key in new and is_same(old[key].data, new[key].data))
+        return self.nbytes - sum(each.nbytes for each in kept)
+
+    def _compare_attributes(self, now: TablePart) -> Iterable[str]:
+        own, other, held = self._own, now._own, now._settings
+        changed = [name for name in own | other if own.get(name) is not other.get(name)]
+        for key, (_, setting) in self._settings.items():
+            changed += [key[1]] if key in held and held[key][1] is not setting else []
+        return dict.fromkeys(filter(None, (_WORDS.get(n, "attributes changed") for n in changed)))
+
+
+def _own_attributes(table: object) -> dict[str, object]:
+    """Return the attributes of a table beside its content, such as those of the user's."""
+    own = set_attributes(table)
+    return {name: own[name] for name in own if name not in _CONTENT and name not in _CACHES}
+
+
+def _copy_table(table: Any, *, shares: bool) -> Any:
+    if kind_of(table) in PANDAS:
+        return table.copy(deep=not shares)
+    return table.clone() if hasattr(table, "clone") else table
+
+
+def _list_settings(table: Any) -> Iterator[tuple[object, str]]:
+    """Yield objects of a table of pandas, and names of their settings."""
+    yield table.flags, "allows_duplicate_labels"
+    for axis in table.axes:
+        yield from ((axis, name) for name in ("names", "freq") if hasattr(axis, name))
+
+
+def copies_on_write() -> bool:
+    """Return whether a copy of a pandas table shares its memory until one of both is written."""
+    pandas = sys.modules["pandas"]
+    if int(pandas.__version__.partition(".")[0]) >= 3:
+        return True
+    return pandas.get_option("mode.copy_on_write") is True
+
+
+def compare_tables(before: Table, after: Table, *, exact: bool = False) -> Iterator[str]:
+    """Yield how two tables differ, part by part. `exact`: all cells are compared."""
+    old, new = _key_columns(before, after)
+    pairs = [(old[key], new[key]) for key in old if key in new]
+    suspects = [(o, n) for o, n in pairs if not is_same(o.data, n.data)]
+    stays, stayed, texts = _align_rows(before, after)
+    is_relabelled = texts and pairs and before.height == after.height
+    if is_relabelled and all(count_cells(o.data, n.data) == 0 for o, n in suspects):
+        stays, stayed, texts = slice(None), slice(None), ["other row labels"]
+    if before.size != after.size:
+        yield f"{before.size} → {after.size}{' rows' if before.width is None else ''}"
+    yield from _compare_labels(old, new, same_rows=not texts)
+    if before.names != after.names:
+        yield "names of the labels changed"
+    changed = [f"{o.name}: {o.dtype} → {n.dtype}" for o, n in suspects if o.dtype != n.dtype]
+    yield from limit_lines(changed, NAMES, "the types of {} more")
+    same_types = [(o, n) for o, n in suspects if o.dtype == n.dtype and stays is not None]
+    most = len(suspects) if exact else max(1, CELLS // max(1, before.height))
+    values = []
+    for o, n in same_types[:most]:
+        if (count := count_cells(o.data[stays], n.data[stayed])) != 0:
+            label = "" if o.label is None else f"{o.name}: "
+            values.append(f"{label}{count_values(count)} changed")
+    yield from limit_lines(values, NAMES, "values in {} more changed")
+    if len(same_types) > most:
+        yield f"{len(same_types) - most} more columns were written"
+    yield from texts
+
+
+def _align_rows(before: Table, after: Table) -> tuple[Any, Any, list[str]]:
+    """Return the rows of each that both tables have, in order; None if that is not known.
+
+    And in words, which were dropped, added or reordered.
+    """
+    one, other, more = before.index, after.index, after.height - before.height
+    if not more and (one is None or is_same_index(one, other)):
+        return slice(None), slice(None), []
+    is_alike = one is not None and one.nlevels == other.nlevels
+    is_small = is_alike and max(len(one), len(other)) <= _INDEXED
+    if not (is_small and all(_has_safe_labels(i) and i.is_unique for i in (one, other))):
+        text = f"{plural(abs(more), 'row')} {'added' if more > 0 else 'dropped'}"
+        return None, None, [text if more else "other row labels"]
+    stays, stayed = one.isin(other), other.isin(one)
+    counts = (int((~stays).sum()), "dropped"), (int((~stayed).sum()), "added")
+    texts = [f"{plural(count, 'row')} {verb}" for count, verb in counts if count]
+    if one[stays].equals(other[stayed]):
+        return stays, stayed, texts
+    return None, None, texts or ["rows reordered"]
+
+
+_Keyed = dict[tuple[object, int], _Column]
+
+
+def _key_columns(*tables: Table) -> list[_Keyed]:
+    """Return the columns, each by its label and how many before it have that label, too.
+
+    By position if labels are no names.
+    """
+    labels = [each.label for table in tables for each in table.columns]
+    is_by_label = tables[0].width is not None and None not in labels
+    found: list[_Keyed] = []
+    for table in tables:
+        counts = Counter[object]()
+        found.append({})
+        for each in table.columns:
+            label = each.label if is_by_label else None
+            found[-1][label, counts[label]] = each
+            counts[label] += 1
+    return found
+
+
+def _compare_labels(old: _Keyed, new: _Keyed, *, same_rows: bool) -> Iterator[str]:
+    pairs = [(key, key) for key in old if key in new]
+    gone, came = [key for key in old if key not in new], [key for key in new if key not in old]
+    if same_rows and max(len(gone), len(came)) <= NAMES:  # one that holds the very same is renamed
+        pairs += [(k, n) for k in gone for n in came if is_same(old[k].data, new[n].data)]
+    # Hashed first: some missing labels cannot be compared with others.
+    labels = [(old[key], new[other]) for key, other in pairs]
+    others = [
+        (o, n) for o, n in labels if {o.label} != {n.label} and not is_equal(o.label, n.label)
+    ]
+    renamed = [f"{o.name} renamed {n.name}" for o, n in others]
+    yield from limit_lines(renamed, NAMES, "{} more renamed")
+    stay, stayed = ({pair[side] for pair in pairs} for side in (0, 1))
+    added = [f"{new[key].name} ({new[key].dtype})" for key in came if key not in stayed]
+    dropped = [old[key].name for key in gone if key not in stay]
+    for sign, names in ("+", added), ("-", dropped):
+        if names:
+            yield f"{sign} {join_some(names, NAMES)}"
+    if not gone and not came and [id(new[key]) for key in old] != [*map(id, new.values())]:
+        yield "columns reordered"
+
+
+def _has_safe_labels(index: Any) -> bool:
+    """Return whether finding labels runs no code of the user's."""
+    if index.nlevels > 1:
+        return all(map(_has_safe_labels, index.levels))
+    return bool(index.dtype != object or index.inferred_type == "string")
