@@ -368,11 +368,11 @@ def _find_all(environment: UndoPlace, runs: Iterable[Run], reference: str) -> It
         others.append(run)
         if run.id.startswith(reference) or (run.plan_id or "").startswith(reference):
             yield undo_of_run(environment, run)
-    for run in others:
-        for call in run.executions:
-            if call.call.id.startswith(reference):
-                title, subject = f"call {call.call.id}", f"your call of {call.call.name}"
-                yield _undo_of_calls(environment, run, [call], title, subject)
+    calls = [(run, call) for run in others for call in run.executions]
+    found = [pair for pair in calls if pair[1].call.id.startswith(reference)]
+    for run, call in sorted(found, key=lambda pair: pair[1].call.id != reference):
+        title, subject = f"call {call.call.id}", f"your call of {call.call.name}"
+        yield _undo_of_calls(environment, run, [call], title, subject)
 
 
 def describe_undo(environment: UndoPlace, run: Run) -> str:
