@@ -19,7 +19,7 @@ from ipyagent.rehearsal.libraries import load_libraries
 from ipyagent.schema import RehearsalOutcome
 from rehearsal_trial import in_both_ways, judge, rehearse
 
-EFFECT = Path(__file__).parents[3] / "benchmarks/effect"
+EFFECT = Path(__file__).parents[2] / "benchmarks/effect"
 SAMPLE = ("pandas and Excel", "Pillow", "sqlite3", "standard library", "joblib", "scikit-learn")
 """The groups of the benchmark that are tried, as far as their libraries are installed."""
 CALLS = 8

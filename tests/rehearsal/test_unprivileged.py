@@ -51,7 +51,7 @@ def test_the_ways_out_are_closed_for_an_ordinary_user_too(tmp_path: Path) -> Non
     try:
         done = subprocess.run(
             as_nobody([*command, *files], spare),
-            cwd=TESTS.parents[2],
+            cwd=TESTS.parents[1],
             env={**os.environ, "HOME": str(folder), "REHEARSAL_TEST_COUNT": "10"},
             capture_output=True,
             text=True,
