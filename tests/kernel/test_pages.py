@@ -193,6 +193,33 @@ def test_the_next_kernel_shows_a_run_that_was_left_unfinished(tmp_path: Path) ->
         assert [each["state"] for each in overviews[-1]["runs"]] == ["failed"]
 
 
+@pytest.mark.spec("P42", "E05")
+def test_a_run_of_a_session_that_no_kernel_has_opened_says_that_it_is_taken_back(
+    tmp_path: Path,
+) -> None:
+    ids = []
+    with kernel(tmp_path) as first:
+        for name in ("aside", "default"):
+            write = {"name": "write_file", "arguments": {"path": name, "content": "made"}}
+            option = script(tmp_path, {"calls": [write]}, "Done.")
+            cell = f"%%agent {option} --confirm yolo --session {name}\nWrite."
+            ids.append(first.run(cell).run["id"])
+    with kernel(tmp_path) as second:
+        tab = Tab(second, "page")
+        for number, run_id in enumerate(ids):
+            run(second, f"%agent undo {run_id}", tab)
+            tab.say({"type": "ask", "id": number, "what": "bundle", "run_id": run_id})
+            run(second, "1", tab)
+            assert len(tab.value(number)[RUN_JSON]["taken_back"]) == 1
+            assert "done · taken back" in tab.value(number)["text/html"]
+        overviews = [message["overview"] for message in tab.heard if message["type"] == "overview"]
+        assert {each["id"] for each in overviews[-1]["runs"] if each["taken_back"]} == {*ids}
+        assert overviews[-1]["variables"] == []
+    with kernel(tmp_path) as third:
+        for run_id in ids:
+            assert len(third.run(f"%agent show {run_id}").run["taken_back"]) == 1
+
+
 @pytest.mark.spec("P42", "P06")
 def test_a_page_may_send_requests_while_the_first_cell_starts(tmp_path: Path) -> None:
     leave_run_unfinished(tmp_path)

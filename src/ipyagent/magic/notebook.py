@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 
 from IPython.core.getipython import get_ipython
@@ -102,7 +103,8 @@ class NotebookPages:
         """Return the newest run with that id or of that cell, as it is saved in an output."""
         if self._sessions.current is None:
             self._open_earlier()
-        for run in self._sessions.runs_so_far():
+        drawn = (feed.run for feed in self.desk.drawn if feed.has_begun)
+        for run in chain(self._sessions.runs_so_far(), drawn):
             if run.id == run_id or (cell_id and run.cell_id == cell_id):
                 return static_html.saved_bundle(run)
         return None
@@ -240,9 +242,11 @@ class Notebook:
         `redo`: put a run there again that was taken back.
         """
         with runtime().run_lock.hold_all():  # not beneath a plan in the background
-            runs = self.sessions.runs(reference)
-            self.environment.undo.sessions.update(self.sessions.list_used())
-            return find_undo(self.environment, runs, reference, redo=redo).run(dry_run=dry_run)
+            found = find_undo(self.environment, self.sessions.runs(reference), reference, redo=redo)
+            history = self.environment.undo
+            history.sessions.update(self.sessions.list_used())
+            history.journal = self.sessions.all.journal
+            return found.run(dry_run=dry_run)
 
     def _show_again(self, run: Run) -> None:
         last = runtime().last_run

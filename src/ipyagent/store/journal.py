@@ -200,6 +200,18 @@ class Journal:
         """
         self._writer.append(session_id, run_id, event, open_message)
 
+    def note_undo(
+        self, session_id: str, run: schema.Run, calls: Iterable[str], stays: Iterable[str]
+    ) -> schema.Run:
+        """Record which calls of a run are taken back now, and what stays; return the run.
+
+        No kernel need have opened the session. Raises JournalError.
+        """
+        event = schema.TakenBack(calls=tuple(calls), stays=tuple(stays))
+        self.append(session_id, run.id, event)
+        self.flush().result()
+        return schema.fold(run, event)
+
     def save(self) -> None:
         """Start to write the events appended so far; the next flush reports a failure."""
         self._writer.save()

@@ -184,8 +184,7 @@ class Feed:
     def replace(self, run: Run) -> None:
         """Show a run that has ended in another way: it was taken back."""
         with self._lock:
-            if self._state is not None:
-                self._state = replace(self._state, run=run)
+            self._state = replace(self._state or RunState(run), run=run)
 
     @property
     def totals(self) -> Totals:

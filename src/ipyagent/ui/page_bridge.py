@@ -26,6 +26,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
+from ipyagent.agent.approvals import Approvals
 from ipyagent.json_types import JsonDict
 from ipyagent.kernel.pages import Message, Page, Pages
 from ipyagent.schema import Run
@@ -78,11 +79,14 @@ class PageBridge:
         from IPython.display import publish_display_data
 
         feeds = [feed for feed in self.drawn if feed.is_about(run.id)]
-        for feed in feeds:
-            feed.replace(run)
         for display_id in {run.id, *(feed.display_id for feed in feeds)}:
             where = {"display_id": display_id}
             publish_display_data(static_html.saved_bundle(run), transient=where, update=True)
+        if not feeds:  # another kernel has drawn it
+            feeds = [Feed(Approvals(), lambda: None, run.cell_id)]
+            self.drawn = [*self.drawn, *feeds][-DRAWN:]
+        for feed in feeds:
+            feed.replace(run)
         self.publish_soon()
 
     def publish_soon(self) -> None:

@@ -45,9 +45,7 @@ from ipyagent.schema import (
     RunStatus,
     SessionState,
     StopReason,
-    TakenBack,
     advance,
-    fold,
 )
 from ipyagent.schema.graph import Packed, handle
 from ipyagent.schema.state import AS_DRAFT
@@ -432,11 +430,8 @@ class Session:
 
         Raises JournalError.
         """
-        event = TakenBack(calls=tuple(calls), stays=tuple(stays))
-        run = fold(run, event)
-        self.journal.append(self.id, run.id, event)
+        run = self.journal.note_undo(self.id, run, calls, stays)
         self.runs.replace(run)
-        self.journal.flush().result()
         return run
 
     async def wait_until_recorded(self) -> None:

@@ -45,7 +45,7 @@ Describer = Callable[[Any, Secrecy, bool], str | None]
 
 def pandas_frame(value: object) -> Table | None:
     """Return a DataFrame as a table, or None if its class guards its own data."""
-    frame = _plain(value, sys.modules["pandas"].DataFrame)
+    frame = to_base(value, sys.modules["pandas"].DataFrame)
     if frame is None:
         return None
     rows, width = frame.shape
@@ -174,16 +174,25 @@ def _is_library_storage(dtype: object) -> bool:
     return module_name(type(dtype)).partition(".")[0] in {"numpy", "pandas"}
 
 
-def _plain(value: object, cls: Any) -> Any:
-    """Return the same data as the library's own class: no copy, no methods of a subclass."""
+def to_base(value: Any, cls: Any) -> Any:
+    """Return the same data as the library's own class: no copy, no methods of a subclass.
+
+    Return None if the subclass guards its data.
+    """
     if type(value) is cls:
         return value
-    return None if overrides(type(value), cls, _OWN) else cls(value, copy=False)
+    if overrides(type(value), cls, _OWN):
+        return None
+    if hasattr(cls, "_from_pydf"):  # of polars
+        return cls._from_pydf(value._df)
+    if hasattr(cls, "_from_pyseries"):
+        return cls._from_pyseries(value._s)
+    return cls(value, copy=False)
 
 
 def pandas_series(value: object) -> Table | None:
     """Return a Series as a table of one column, or None if its class guards its own data."""
-    series = _plain(value, sys.modules["pandas"].Series)
+    series = to_base(value, sys.modules["pandas"].Series)
     if series is None:
         return None
     columns = _pandas_columns(series.to_frame(), [series.name])
@@ -213,10 +222,9 @@ def pandas_index(value: Any, secret: Secrecy, detail: bool) -> str | None:
 
 def polars_frame(value: Any) -> Table | None:
     """Return a polars DataFrame as a table, or None if its class guards its own data."""
-    cls = sys.modules["polars"].DataFrame
-    if overrides(type(value), cls, _OWN):
+    frame = to_base(value, sys.modules["polars"].DataFrame)
+    if frame is None:
         return None
-    frame = value if type(value) is cls else cls._from_pydf(value._df)
     # Its whole schema would name the type of each of thousands of columns.
     first = frame[:, :COLUMNS].get_columns()
     columns = [_polars_column(series, series.dtype) for series in first]
@@ -226,10 +234,9 @@ def polars_frame(value: Any) -> Table | None:
 
 def polars_series(value: Any) -> Table | None:
     """Return a polars Series as a table of one column, or None if its class guards its data."""
-    cls = sys.modules["polars"].Series
-    if overrides(type(value), cls, _OWN):
+    series = to_base(value, sys.modules["polars"].Series)
+    if series is None:
         return None
-    series = value if type(value) is cls else cls._from_pyseries(value._s)
     column = _polars_column(series, series.dtype)
     return Table("Series", series.len(), 1, [column], series.estimated_size, " [polars]")
 

@@ -7,17 +7,32 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import zip_longest
 from typing import Any
 
 from typing_extensions import override
 
 from ipyagent.phrases import join_some, limit_lines, plural
 from ipyagent.redaction import Secrecy
+from ipyagent.values.describe.libraries import to_base
 from ipyagent.values.describe.metadata import is_of_module
-from ipyagent.values.describe.safe_inspect import module_name, one_line, set_attributes
-from ipyagent.values.variables.arrays import OBJECTS, count_values
-from ipyagent.values.variables.columns import PANDAS, count_cells, is_same, is_same_index, kind_of
-from ipyagent.values.variables.parts import CELLS_INSIDE, Part, are_plain_keys, is_equal
+from ipyagent.values.describe.safe_inspect import (
+    is_a,
+    module_name,
+    one_line,
+    own_attributes,
+    set_attributes,
+)
+from ipyagent.values.variables.arrays import OBJECTS, ArrayPart, count_values, is_array
+from ipyagent.values.variables.columns import (
+    KINDS,
+    PANDAS,
+    count_cells,
+    is_same,
+    is_same_index,
+    kind_of,
+)
+from ipyagent.values.variables.parts import CELLS_INSIDE, Opaque, Part, are_plain_keys, is_equal
 
 NAMES = 5
 """Columns that are named for each kind of change."""
@@ -201,6 +216,53 @@ class TablePart(Part):
         for key, (_, setting) in self._settings.items():
             changed += [key[1]] if key in held and held[key][1] is not setting else []
         return dict.fromkeys(filter(None, (_WORDS.get(n, "attributes changed") for n in changed)))
+
+
+class DerivedPart(Opaque):
+    """A table or array of a class made from the library's: its content is only compared."""
+
+    def __init__(self, value: object) -> None:
+        super().__init__(value)
+        base = read_base(value)
+        self._content: list[Part] = [TablePart(e) if is_table(e) else ArrayPart(e) for e in base]
+        self.nbytes = sum(each.nbytes for each in self._content)
+        self.shares = all(each.shares for each in self._content)
+
+    @override
+    def copy(self, *, wholly: bool) -> None:
+        for each in self._content:
+            each.copy(wholly=wholly)
+
+    @override
+    def compare(self, now: Any, secret: Secrecy = Secrecy.NONE) -> str | None:
+        pairs = zip_longest(self._content, now._content)
+        texts = [one.compare(new, secret) if one and new else "" for one, new in pairs]
+        found = [each for each in texts if each is not None]
+        return " · ".join(dict.fromkeys(found)) if found else super().compare(now, secret)
+
+    @override
+    def trim(self) -> None:
+        self._content, self.nbytes = [], 0
+
+    @override
+    def size(self, *, is_live: bool) -> int:
+        return super().size(is_live=is_live) + (0 if self.shares else self.nbytes)
+
+
+def read_base(value: object) -> list[Any]:
+    """Return the content of a table or array of a subclass, and its mask; [] of all else.
+
+    These are objects of the library's own classes: no code of the subclass runs.
+    """
+    numpy = sys.modules.get("numpy")
+    if numpy is not None and is_a(value, numpy.ndarray):
+        masks = filter(is_array, [own_attributes(value).get("_mask")])
+        return [numpy.ndarray.view(value, numpy.ndarray), *masks]
+    for library, name in KINDS:
+        base = getattr(sys.modules.get(library), name, None)
+        if base is not None and is_a(value, base):
+            return [*filter(is_table, [to_base(value, base)])]
+    return []
 
 
 def _own_attributes(table: object) -> dict[str, object]:
