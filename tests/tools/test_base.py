@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from dataclasses import replace
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
@@ -272,8 +273,16 @@ def test_another_owners_tool_of_the_same_name_is_refused_unless_it_may_override(
     mine = named("query", allow_override=True)
     box.add(mine)
     assert box.get("query").function is mine.function
-    box.add(query, allow_override=True)
-    assert list(box) == [query]
+    box.add(replace(query, allow_override=True))
+    assert box.get("query").function is query.function
+
+
+@pytest.mark.spec("A49")
+def test_a_tool_that_gives_way_is_replaced_by_any_other_of_its_name() -> None:
+    other = named("query")
+    assert list(Toolbox([replace(query, gives_way=True), other])) == [other]
+    with pytest.raises(DuplicateToolError):
+        Toolbox([other, replace(query, gives_way=True)])
 
 
 @pytest.mark.spec("A49", "P03")

@@ -62,13 +62,16 @@ class QueryTool:
 
     def __init__(self, variables: Callable[[], Mapping[str, object]], workspace: Workspace) -> None:
         self._variables, self._workspace = variables, workspace
+        self._checked: dict[str, dict[str, list[str]]] = {}
+        """The files of queries that were checked and have not run: patterns are looked up once."""
 
     def as_tool(self) -> Tool:
         """Return it as a tool, which needs no approval."""
         return tool(
             where=Where.LOOP,
+            gives_way=True,  # others name their tools so, too
             paths=lambda sql: [path for paths in self._find_files(sql).values() for path in paths],
-            source=lambda sql: "\n".join(map(spell, self._find_files(sql))) or None,
+            source=lambda sql: "\n".join(map(spell, self._list_names(sql))) or None,
             always_asks=self._find_concern,
         )(self.query)
 
@@ -102,7 +105,7 @@ class QueryTool:
         with contextlib.ExitStack() as files:
             opened = {
                 name: [files.enter_context(self._workspace.open_file(path)) for path in paths]
-                for name, paths in self._find_files(sql).items()
+                for name, paths in (self._checked.pop(sql, {}) or self._find_files(sql)).items()
             }
             places = {
                 name: [f"/proc/self/fd/{each.fileno()}" for each in several]
@@ -131,15 +134,20 @@ class QueryTool:
                     raise AgentError(f"to query {name}, a table of polars, install pyarrow")
                 connection.register(name, value)
 
+    def _list_names(self, sql: str) -> Iterator[str]:
+        """Yield the files that a query names, and its patterns."""
+        for name in {text or other for text, other in _QUOTED.findall(sql)}:
+            is_named = "*" in name or "?" in name or self._workspace.is_file(name)
+            if is_named and _FILE.fullmatch(name):
+                yield name
+
     def _find_files(self, sql: str) -> dict[str, list[str]]:
         """Return the files of the workspace that a query names, by the name or pattern."""
         found = dict[str, list[str]]()
-        for name in {text or other for text, other in _QUOTED.findall(sql)}:
-            if not _FILE.fullmatch(name):
-                continue
+        for name in self._list_names(sql):
             if self._workspace.is_file(name):
                 found[name] = [self._workspace.relative_path(name)]
-            elif "*" in name or "?" in name:
+            else:
                 with contextlib.suppress(AgentError):
                     found[name] = self._match_files(FilePattern(name))
         return {name: paths for name, paths in found.items() if paths}
@@ -152,7 +160,8 @@ class QueryTool:
         return [path for path in named if self._workspace.is_file(path)]
 
     def _find_concern(self, sql: str) -> str | None:
-        paths = (path for several in self._find_files(sql).values() for path in several)
+        self._checked[sql] = self._find_files(sql)
+        paths = (path for several in self._checked[sql].values() for path in several)
         return next(filter(None, map(self._workspace.read_approval_reason, paths)), None)
 
     def _explain(self, error: Exception) -> AgentError:

@@ -90,12 +90,8 @@ class Toolset:
         desktop = self.open_notebooks()
         built_in = self._built_in_tools(config, redactor, session, desktop)
         notebook_tools = self._notebook_tools(config, built_in.namespace, desktop, post)
-        from_cells, own_tools = find_tools(self.namespace.variables().values()), [*own_tools]
-        # A name that others give to their tools, too.
-        is_taken = any(each.name == "query" for each in (*own_tools, *from_cells))
-        tools = (each for each in built_in.tools if each.name != "query" or not is_taken)
-        toolbox = Toolbox([*tools, *notebook_tools, *own_tools])
-        toolbox.add_from_cells(from_cells)
+        toolbox = Toolbox([*built_in.tools, *notebook_tools, *own_tools])
+        toolbox.add_from_cells(find_tools(self.namespace.variables().values()))
         return toolbox
 
     def describe_author(self, session: Session | None, name: str) -> str:
