@@ -49,7 +49,7 @@ def read_file_facts(workspace: Workspace, path: str, wait: float | None = None) 
         changed = status.st_ctime if status else inf
         samples = sample_table(workspace, path).result(wait)
         if not isinstance(samples, str):
-            columns = tuple(_list_columns(samples[0].table()))
+            columns = tuple(_list_columns(samples[0].table))
             call, rows = samples[0].call, samples[0].total
             return TableFacts(path=path, call=call, rows=rows, columns=columns, changed=changed)
     return TableFacts(path=path, changed=changed)

@@ -18,15 +18,16 @@ from ipyagent.phrases import human_size
 from ipyagent.plaintext import spell
 from ipyagent.tools import path_rules
 from ipyagent.tools.path_rules import Entry
-from ipyagent.tools.tables import sqlite
 from ipyagent.tools.tables.reader import TableReader
 from ipyagent.tools.tables.sample import (
     KINDS,
     TEXTS,
+    FileTable,
     NotTableError,
-    Sample,
-    SampleColumn,
     UnreadTableError,
+    make_column,
+    make_table,
+    read_database,
     split_ending,
 )
 from ipyagent.tools.text_encoding import decode_file
@@ -77,16 +78,16 @@ def describe_table(
         raise UnreadTableError(str(error) or "it is not read yet") from None
     if isinstance(samples, str):
         return (start + samples)[:limit]
-    lines = [f"{each.table().line()}, read with: {each.call}" for each in samples[1:]]
+    lines = [f"{each.table.line()}, read with: {each.call}" for each in samples[1:]]
     more = "".join(f"\n\n{line[:_LINE_BYTES]}" for line in lines)
     if limit is not None:
         room = max(0, limit // 3) if more else 0
         more = more.encode()[:room].decode(errors="ignore")
         limit -= len((start + more).encode())
-    return start + samples[0].table().detail(limit) + more
+    return start + samples[0].table.detail(limit) + more
 
 
-def sample_table(workspace: Workspace, path: str) -> Future[Sequence[Sample] | str]:
+def sample_table(workspace: Workspace, path: str) -> Future[Sequence[FileTable] | str]:
     """Return the tables in a file, the first in full; read once for each state of the file."""
     if table_ending(path) is None:
         raise NotTableError("its name does not end like that of a table")
@@ -100,32 +101,27 @@ def sample_table(workspace: Workspace, path: str) -> Future[Sequence[Sample] | s
         state = path, *((each.st_ino, each.st_size, each.st_mtime_ns) for each in known)
         closing = opened.pop_all()
 
-    def read() -> Sequence[Sample] | str:
+    def read() -> Sequence[FileTable] | str:
         with closing:
             if is_database:
                 written = workspace.read_bytes(log) if beside and beside.st_size > 32 else b""
-                return sqlite.read_database(file, status.st_size, written)
+                return read_database(file, status.st_size, written)
             return _unpack(reader.read(path, file))
 
     return reader.share(state, read)
 
 
-def _unpack(found: JsonDict) -> Sequence[Sample] | str:
+def _unpack(found: JsonDict) -> Sequence[FileTable] | str:
     """Return the tables that the reader describes, or its text."""
     others = found.pop("others", [])
     if "text" in found:
         return f"{found['kind']}\nread with: {found['call']}\n{found['text']}"
-    samples = [{"kind": found["kind"], **each} for each in (found, *others)]
-    return [
-        Sample(**each | {part: [*_unpack_columns(each[part])] for part in ("columns", "index")})
-        for each in samples
-    ]
-
-
-def _unpack_columns(columns: Iterable[JsonDict]) -> Iterator[SampleColumn]:
-    for each in columns:
-        label = each["label"]
-        yield SampleColumn(**each | {"label": tuple(label) if isinstance(label, list) else label})
+    tables = []
+    for each in (found, *others):
+        columns = [make_column(**column) for column in each.pop("columns")]
+        index = [make_column(**column, is_index=True) for column in each.pop("index")]
+        tables.append(make_table(**{"kind": found["kind"], **each}, columns=columns, index=index))
+    return tables
 
 
 def _describe_start(workspace: Workspace, path: str, error: Exception) -> str:
