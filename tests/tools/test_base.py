@@ -280,7 +280,8 @@ def test_another_owners_tool_of_the_same_name_is_refused_unless_it_may_override(
 @pytest.mark.spec("A49")
 def test_a_tool_that_gives_way_is_replaced_by_any_other_of_its_name() -> None:
     other = named("query")
-    assert list(Toolbox([replace(query, gives_way=True), other])) == [other]
+    (kept,) = Toolbox([replace(query, gives_way=True), other])
+    assert kept.function is other.function
     with pytest.raises(DuplicateToolError):
         Toolbox([other, replace(query, gives_way=True)])
 

@@ -10,8 +10,8 @@ import pytest
 
 from ipyagent.errors import AgentError
 from ipyagent.schema import FileChange, ToolResult
-from ipyagent.tools.edits import FileEditTools
 from ipyagent.tools.file_change import Checkpoints
+from ipyagent.tools.file_tools import FileEditTools
 from ipyagent.tools.workspace import Workspace
 
 Call = Callable[..., list[FileChange]]

@@ -12,9 +12,8 @@ from ipyagent.agent.approvals import Answer, Approval
 from ipyagent.errors import AgentError, ApprovalExpiredError, PathValidationError
 from ipyagent.schema import ToolStatus
 from ipyagent.tools.base import Tool
-from ipyagent.tools.edits import FileEditTools
 from ipyagent.tools.file_change import Previews
-from ipyagent.tools.file_tools import file_tools
+from ipyagent.tools.file_tools import FileEditTools, file_tools
 from ipyagent.tools.workspace import Workspace
 
 TEXT = [f"line {number}" for number in range(1, 41)]

@@ -9,8 +9,7 @@ import pytest
 from ipyagent.errors import InvalidArgumentsError
 from ipyagent.json_types import JsonDict
 from ipyagent.tools.argument_schema import JsonArgumentSchema
-from ipyagent.tools.json_schemas import Converter, Limits
-from ipyagent.tools.schema_references import References
+from ipyagent.tools.json_schemas import Converter, Limits, References
 
 NUMBER = {"type": "integer"}
 KIDS = {"type": "array", "items": {"$dynamicRef": "#node"}}

@@ -19,7 +19,7 @@ from harness import Lab, call
 from ipyagent.agent.policy import Effect, Policy
 from ipyagent.errors import AgentError
 from ipyagent.schema import DecidedBy, ToolResult, ToolStatus
-from ipyagent.tools.sql_query import QueryTool, confine
+from ipyagent.tools.namespace_tools import QueryTool, confine
 from ipyagent.tools.workspace import Workspace
 
 duckdb = pytest.importorskip("duckdb")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ipyagent.tools.tables.inspect import MOST_BYTES, describe_table
+from ipyagent.tools.tables import MOST_BYTES, describe_table
 from ipyagent.tools.tables.sample import NotTableError
 from ipyagent.tools.workspace import Workspace
 

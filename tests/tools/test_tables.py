@@ -18,7 +18,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from ipyagent.tools.tables.inspect import MOST_BYTES, describe_table, table_ending
+from ipyagent.tools.tables import MOST_BYTES, describe_table, table_ending
 from ipyagent.tools.tables.sample import NotTableError, approximate
 from ipyagent.tools.workspace import Workspace
 

@@ -8,9 +8,8 @@ from pydantic import BaseModel, Field
 
 from ipyagent.errors import ConfigError, InvalidArgumentsError
 from ipyagent.schema import ToolDefinition
-from ipyagent.tools.argument_schema import JsonArgumentSchema
+from ipyagent.tools.argument_schema import JsonArgumentSchema, WireSchema
 from ipyagent.tools.base import BaseTool, Tool, Toolbox, tool
-from ipyagent.tools.wire_schemas import WireSchema
 from service_rules import broken_rules
 
 TEXT = {"type": "string"}

@@ -11,7 +11,7 @@ from typing import Literal
 
 from ipyagent.errors import AgentError
 from ipyagent.schema.facts import ColumnFacts, Kind, TableFacts
-from ipyagent.tools.tables.inspect import sample_table
+from ipyagent.tools.tables import sample_table
 from ipyagent.tools.tables.sample import NotTableError
 from ipyagent.tools.workspace import Workspace
 from ipyagent.values.describe.libraries import table_of

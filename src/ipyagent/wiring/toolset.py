@@ -22,13 +22,12 @@ from ipyagent.redaction import Redactor
 from ipyagent.tools.base import Tool, Toolbox, find_tools, is_built_in
 from ipyagent.tools.file_change import Previews
 from ipyagent.tools.file_tools import file_tools, search_tools
-from ipyagent.tools.namespace_tools import find_authors, namespace_tools
+from ipyagent.tools.namespace_tools import QueryTool, find_authors, namespace_tools
 from ipyagent.tools.notebook_tools import NotebookTools, RunCellTool, check_not_open
 from ipyagent.tools.notes import note_tools, question_tool, todo_tool
 from ipyagent.tools.result_conversion import OutputStore
 from ipyagent.tools.sandbox import Sandbox
 from ipyagent.tools.scripts import ScriptRunner, shell_tools
-from ipyagent.tools.sql_query import QueryTool
 from ipyagent.tools.tracked_namespace import TrackedNamespace
 from ipyagent.tools.workspace import Workspace
 from ipyagent.values.describe.secrets import secret_strings

@@ -6,8 +6,8 @@ import ast
 import re
 from collections.abc import Iterable, Mapping
 
-from ipyagent.tools.static_analysis import effects, name_origins
-from ipyagent.tools.static_analysis.effects import (
+from ipyagent.tools import static_analysis as effects
+from ipyagent.tools.static_analysis import (
     NETWORK,
     READS,
     UNKNOWN_EFFECTS,
@@ -17,6 +17,7 @@ from ipyagent.tools.static_analysis.effects import (
     keyword_values,
     kinds_touched_by,
     leads_elsewhere,
+    name_origins,
     reads_input,
     takes_code,
 )
@@ -275,14 +276,6 @@ class _CodeVisitor(ast.NodeVisitor):
     def _judge_texts(self, function: str, node: ast.Call) -> None:
         """Judge a text that a library runs, shows or fetches."""
         given = [*node.args, *(k.value for k in node.keywords)]
-        if name_origins.is_formula(function) and not all(
-            map(name_origins.is_safe_formula, given[:1])
-        ):
-            self.add([UNKNOWN_EFFECTS], node)
-        if function in name_origins.MARKUP and not all(
-            map(name_origins.is_safe_markup, node.args[:1])
-        ):
-            self.add([UNKNOWN_EFFECTS], node)
         if function.startswith("IPython.display."):
             self.add([NETWORK] if keyword_values(node, "url") else [], node)
             self.add([READS] if keyword_values(node, "filename") else [], node)
@@ -297,16 +290,9 @@ class _CodeVisitor(ast.NodeVisitor):
         """Judge `df.agg("to_csv")`, which calls a method by its name."""
         self._by_name = True
         for each in (*node.args[:1], *keyword_values(node, "func")):
-            unread = isinstance(each, ast.BinOp | ast.JoinedStr | ast.Call | ast.Subscript)
-            if (
-                unread
-                and called_name(node.func) not in {"map", "pipe"}
-                and not self._is_known_call(each)
-            ):
+            is_computed = isinstance(each, ast.BinOp | ast.JoinedStr | ast.Call | ast.Subscript)
+            if is_computed and not self._is_known_call(each):
                 self.add([UNKNOWN_EFFECTS], node)
-            for part in ast.walk(each):
-                if isinstance(part, ast.Constant) and isinstance(part.value, str):
-                    self.add(kinds_touched_by(part.value), node)
 
     def _is_known_call(self, node: ast.expr) -> bool:
         return isinstance(node, ast.Call) and not (
