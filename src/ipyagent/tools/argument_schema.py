@@ -99,8 +99,7 @@ class WireSchema:
             raise ConfigError(_TOO_LONG.format(size, MAX_SCHEMA))
         if unknown := converter.unknown_types:
             raise ConfigError(f"{_NO_SCHEMA}: {unknown[0]!r:.100} is not a type")
-        told = [each for each in map(converter.conditions, self._conditions) if each]
-        words = (excerpt(json.dumps(each), _MAX_CONDITIONS) for each in told)
+        words = (excerpt(json.dumps(each), _MAX_CONDITIONS) for each in self._conditions if each)
         self.conditions = " ".join(f"Also: {each}" for each in dict.fromkeys(words))
 
     def _collect(self, node: object, *, may_match: bool = False) -> dict[str, None]:
@@ -119,7 +118,9 @@ class WireSchema:
         rest = {key: schema[key] for key in CONDITIONS if key in schema}
         alone = [*schema.get("allOf", ())]
         for keyword in ("anyOf", "oneOf"):
-            parts = [each for each in schema.get(keyword, ()) if self._may_be_object(each)]
+            parts = [*map(self.references.follow, schema.get(keyword, ()))]
+            rest |= {keyword: parts} if parts else {}
+            parts = [each for each in parts if self._may_be_object(each)]
             if len(parts) == 1:
                 alone += parts
                 del rest[keyword]
@@ -135,7 +136,7 @@ class WireSchema:
         return required
 
     def _may_be_object(self, node: object) -> bool:
-        return _is_object(clean(object_of(self.references.follow(node))))
+        return _is_object(clean(object_of(node)))
 
     def _describe(self, root: Schema, converter: Converter) -> Schema:
         """Return the object with all its properties."""

@@ -158,7 +158,7 @@ _LITERAL = {"const", "enum", "dependentRequired", "dependentSchemas"}
 CONDITIONS = ("anyOf", "oneOf", "not", "if", "then", "else", *sorted(_LITERAL))
 """Keywords for which a service has no place at the top."""
 
-_IN_WORDS = ("pattern", "examples", *_LENGTHS)
+_IN_WORDS = ("pattern", "examples", *_LENGTHS, *CONDITIONS)
 
 
 def is_number(value: object) -> TypeGuard[float]:
@@ -277,9 +277,6 @@ class Limits(NamedTuple):
     """The number of properties, of values in an enumeration."""
 
 
-_MOST = 10  # parts of a condition
-_DEPTH = 3
-_OUTLINES = 2_000
 _WIDTH = 300  # characters of a keyword in words
 _DEFAULTS = 50  # values of a default
 _LONG = 1_000
@@ -300,7 +297,6 @@ class Converter:
         """True if there were more schemas than allowed."""
         self.unknown_types: list[object] = []
         self._remaining, self._for_requests = limits.schemas, for_requests
-        self._outlines = _OUTLINES  # schemas in outlines that may still be read
         self._ancestors: list[tuple[str, ...]] = []
 
     def resolve(self, node: object) -> Schema | None:
@@ -330,37 +326,6 @@ class Converter:
             return self._convert_keywords(schema)
         finally:
             self._ancestors.pop()
-
-    def conditions(self, schema: Schema, depth: int = _DEPTH) -> Schema:
-        """Return the conditions of a schema, in outline."""
-        new: Schema = {}
-        for key in (each for each in CONDITIONS if each in schema):
-            value = schema[key]
-            if key == "dependentSchemas":
-                value = {name: self._outline(each, depth) for name, each in value.items()}
-            elif key not in _LITERAL:
-                value = self._outline(value, depth)
-            if not isinstance(value, list) or any(value):
-                new[key] = value
-        return new
-
-    def _outline(self, node: object, depth: int) -> Any:
-        """Return what a part asks for: required names, fixed values, and alternatives."""
-        if isinstance(node, list):
-            return [self._outline(each, depth) for each in node[:_MOST]]
-        self._outlines -= 1
-        schema = self.resolve(node) if depth and self._outlines > 0 else None
-        if not schema:
-            return {}
-        inside = islice(schema.get("properties", {}).items(), _MOST)
-        asked = ((name, self._outline(each, depth - 1)) for name, each in inside)
-        new: Schema = {
-            "properties": {name: each for name, each in asked if each},
-            "required": schema.get("required"),
-            "allOf": self._outline(schema.get("allOf", []), depth - 1),
-        }
-        new = {key: value for key, value in new.items() if value}
-        return new | self.conditions(schema, depth - 1)
 
     def _convert_keywords(self, schema: Schema) -> Schema:
         is_long = {key for key in _LENGTHS if schema.get(key, 0) >= _LONG}
@@ -404,8 +369,7 @@ class Converter:
         """Return the description, and in words what is not `sent` as a keyword."""
         text, limit = schema.get("description", ""), self.limits.text
         words = [excerpt(text, limit) if self._for_requests else clean_text(text)[:limit]]
-        rest = {key: value for key, value in schema.items() if key not in sent}
-        rest = {key: rest[key] for key in _IN_WORDS if key in rest} | self.conditions(rest)
+        rest = {key: schema[key] for key in _IN_WORDS if key in schema and key not in sent}
         words += (
             f"({key}: {excerpt(json.dumps(value, default=str), _WIDTH)})"
             for key, value in rest.items()

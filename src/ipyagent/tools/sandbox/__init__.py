@@ -26,7 +26,7 @@ from ipyagent.errors import AgentError
 from ipyagent.kernel.outputs import RECENT, offer_output
 from ipyagent.schema import ToolResult
 from ipyagent.tools.sandbox import bubblewrap, supervisor
-from ipyagent.tools.sandbox.protected_paths import ProtectedPaths, WorkspaceScan, undo_harm
+from ipyagent.tools.sandbox.protected_paths import WorkspaceScan, undo_harm
 from ipyagent.tools.workspace import Workspace
 
 MAX_HEAD = 8_000_000
@@ -306,29 +306,27 @@ class Sandbox:
         it may read. Raises AgentError if it cannot be started.
         """
         self._check_root()
-        root = self._workspace.root
+        root, support = self._workspace.root, bubblewrap.detect_sandbox()
         if not self.available:
-            ended = await run_supervised(
-                command,
-                bubblewrap.unsandboxed_environment(),
-                root,
-                sandboxed=False,
-                seconds=seconds,
-            )
+            variables = bubblewrap.unsandboxed_environment()
+            ended = await run_supervised(command, variables, root, sandboxed=False, seconds=seconds)
             return SandboxResult(ended, sandboxed=False)
         self._workspace.state_folder()  # there already, so that the command cannot make its own
-        before = await asyncio.to_thread(self._survey().run)
+        python = bubblewrap.python_paths(self._root)
+        before = await asyncio.to_thread(WorkspaceScan(root, python).run)
+        options = bubblewrap.build_arguments(self._root, before, support.options, readable_state)
         try:
             ended = await run_supervised(
-                self._bubblewrap_command(command, before, readable_state),
+                [support.bwrap, *options, "--", *command],
                 bubblewrap.environment(self._root),
                 root,
                 sandboxed=True,
                 seconds=seconds,
-                seccomp_filter=bubblewrap.detect_sandbox().seccomp_filter,
+                seccomp_filter=support.seccomp_filter,
             )
         finally:  # also if the run is stopped
-            notes = await asyncio.to_thread(self._clean_up, before)
+            after = WorkspaceScan(root, python, before)
+            notes = await asyncio.to_thread(undo_harm, self._workspace, before, after)
         return SandboxResult(ended, sandboxed=True, notes=tuple(notes))
 
     def _check_root(self) -> None:
@@ -340,16 +338,3 @@ class Sandbox:
             named = None
         if opened is None or named is None or not os.path.samestat(opened, named):
             raise AgentError(f"{self._root} has been moved or replaced; start the kernel anew")
-
-    def _bubblewrap_command(
-        self, command: Sequence[str], guarded: ProtectedPaths, shows: Sequence[str]
-    ) -> list[str]:
-        support = bubblewrap.detect_sandbox()
-        arguments = bubblewrap.build_arguments(self._root, guarded, support.options, shows)
-        return [support.bwrap, *arguments, "--", *command]
-
-    def _survey(self, before: ProtectedPaths | None = None) -> WorkspaceScan:
-        return WorkspaceScan(self._workspace.root, bubblewrap.python_paths(self._root), before)
-
-    def _clean_up(self, before: ProtectedPaths) -> list[str]:
-        return undo_harm(self._workspace, before, self._survey(before))
