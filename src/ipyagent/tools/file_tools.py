@@ -23,10 +23,10 @@ from ipyagent.errors import (
 from ipyagent.globs import path_pattern
 from ipyagent.phrases import limit_lines, plural
 from ipyagent.plaintext import spell
-from ipyagent.schema import PendingEdit, Preview, ToolResult
+from ipyagent.schema import Preview, ToolResult
 from ipyagent.tools import file_rendering, path_rules
 from ipyagent.tools.base import Tool, Where, tool
-from ipyagent.tools.file_change import Change, Checkpoints, Previews, size_of, with_context
+from ipyagent.tools.file_change import Change, Checkpoints, Previews, size_of
 from ipyagent.tools.file_rendering import PROBE, describe_binary, is_binary
 from ipyagent.tools.path_rules import WalkBudget
 from ipyagent.tools.tables import describe_table, table_ending
@@ -196,18 +196,9 @@ def _edit_change(old: str, new: str, replace_all: bool, path: str, before: bytes
             f"old_string occurs {len(rows)} times in {spell(path)} (lines "
             f"{', '.join(map(str, rows[:10]))}); include more lines around it, or replace_all"
         )
-    count = text.count(old)
-    edit = PendingEdit(
-        file_path=path,
-        old_string=old,
-        new_string=new,
-        match_line=rows[0],
-        replace_all=replace_all,
-        match_count=count,
-    )
-    message = f"replaced {plural(count, 'occurrence')} in {spell(path)}"
+    message = f"replaced {plural(text.count(old), 'occurrence')} in {spell(path)}"
     after = file.encode(replace_keeping_endings(file.text, old, new), path)
-    return Change(path, before, after, message, with_context(edit, text), file.encoding)
+    return Change(path, before, after, message, file.encoding)
 
 
 def _delete_change(path: str, before: bytes | None) -> Change:
