@@ -43,11 +43,8 @@ from ipyagent.tools.workspace import Workspace
 EDIT_SECONDS = 300.0
 
 WriteMode = Literal["overwrite", "append"]
-MakeChange = partial[Change]
-"""Computes a change from the path and the current content; raises AgentError."""
-
-Plan = Callable[..., MakeChange]
-"""Returns how the change of a call is made; raises AgentError for one that can never run."""
+MakeChange = Callable[..., Change]
+"""Computes a change from the path, the current content, and a call's other arguments."""
 
 PathCheck = Callable[[str], object]
 """Raises AgentError for a file, relative to the root, that these tools must not change."""
@@ -78,24 +75,24 @@ class FileEditTools:
 
     def tools(self) -> Iterator[Tool]:
         """Yield write_file, edit_file and delete_file."""
-        for function, plan in (
-            (self.write_file, self._plan_write),
-            (self.edit_file, self._plan_edit),
-            (self.delete_file, self._plan_delete),
+        for function, make in (
+            (self.write_file, _write_change),
+            (self.edit_file, _edit_change),
+            (self.delete_file, _delete_change),
         ):
             yield tool(
                 sensitive=True,
                 refuse_controls=True,
                 where=Where.THREAD,
-                preview=partial(self._preview_change, plan),
-                validate=partial(self._validate_change, plan),
+                preview=partial(self._preview_change, make),
+                validate=partial(self._check_call, make),
                 paths=lambda path, **_: (self._workspace.normalize_path(path),),
                 always_asks=lambda path, **_: self._workspace.write_approval_reason(path),
             )(function)
 
     def write_file(self, path: str, content: str, mode: WriteMode = "overwrite") -> ToolResult:
         """Write a text file or append to it; parent folders are made."""
-        return self._apply_change(path, self._plan_write(content, mode))
+        return self._apply_change(_write_change, path, content=content, mode=mode)
 
     def edit_file(
         self, path: str, old_string: str, new_string: str, replace_all: bool = False
@@ -104,52 +101,38 @@ class FileEditTools:
 
         Copy it with its indentation, without line numbers.
         """
-        return self._apply_change(path, self._plan_edit(old_string, new_string, replace_all))
+        strings = {"old_string": old_string, "new_string": new_string}
+        return self._apply_change(_edit_change, path, **strings, replace_all=replace_all)
 
     def delete_file(self, path: str) -> ToolResult:
         """Delete a file."""
-        return self._apply_change(path, self._plan_delete())
+        return self._apply_change(_delete_change, path)
 
-    def _plan_write(self, content: str, mode: WriteMode) -> MakeChange:
-        return partial(_write_change, content, mode)
-
-    def _plan_edit(self, old_string: str, new_string: str, replace_all: bool) -> MakeChange:
-        if not old_string:
+    def _check_call(self, make: MakeChange, path: str, **arguments: object) -> str:
+        """Return the path from the root; raises AgentError for a call that can never run."""
+        if arguments.get("old_string") == "":
             raise InvalidArgumentsError("old_string is empty; write_file makes new files")
-        return partial(_edit_change, old_string, new_string, replace_all)
-
-    def _plan_delete(self) -> MakeChange:
-        if not self._allow_delete:
+        if make is _delete_change and not self._allow_delete:
             raise PathValidationError(
                 "delete_file is disabled; set workspace.allow_delete=true to allow it"
             )
-        return partial(_delete_change)
-
-    def _read_current(self, path: str) -> tuple[str, bytes | None]:
-        """Return the path from the root and the current content; raises if unchangeable."""
-        path = self._editable_path(path)
-        return path, self._workspace.read_if_exists(path)
-
-    def _editable_path(self, path: str) -> str:
-        """Return the path from the root; raises AgentError if it must not be changed."""
         path = self._workspace.writable_path(path)
         self._check(path)
         return path
 
-    def _validate_change(self, plan: Plan, path: str, **arguments: object) -> None:
-        plan(**arguments)
-        self._editable_path(path)
-
-    def _preview_change(self, plan: Plan, path: str, **arguments: object) -> Preview:
-        make = plan(**arguments)
-        change = make(*self._read_current(path))
-        self.previews.add(_digest_call(path, make), change)
+    def _preview_change(self, make: MakeChange, path: str, **arguments: object) -> Preview:
+        call = digest_json([make.__name__, path, arguments])
+        path = self._check_call(make, path, **arguments)
+        change = make(path, self._workspace.read_if_exists(path), **arguments)
+        self.previews.add(call, change)
         return Preview(kind="diff", language="diff", text=change.diff())
 
-    def _apply_change(self, path: str, make: MakeChange) -> ToolResult:
-        call, (path, before) = _digest_call(path, make), self._read_current(path)
+    def _apply_change(self, make: MakeChange, path: str, **arguments: object) -> ToolResult:
+        call = digest_json([make.__name__, path, arguments])
+        path = self._check_call(make, path, **arguments)
+        before = self._workspace.read_if_exists(path)
         self.previews.consume(call, path, before)
-        change = make(path, before)
+        change = make(path, before, **arguments)
         kept = self._checkpoints.save(change)
         if change.after is None:
             self._workspace.delete(path, before)
@@ -158,12 +141,7 @@ class FileEditTools:
         return ToolResult(output=change.summary, files=(kept,))
 
 
-def _digest_call(path: str, make: MakeChange) -> str:
-    """Return a digest of a call: its tool's way to make a change, and its arguments."""
-    return digest_json([make.func.__name__, path, *make.args])
-
-
-def _write_change(content: str, mode: WriteMode, path: str, before: bytes | None) -> Change:
+def _write_change(path: str, before: bytes | None, content: str, mode: WriteMode) -> Change:
     if mode == "append" and before is not None:
         return _append_change(content, path, before)
     after = encode_text(content)
@@ -181,11 +159,13 @@ def _append_change(content: str, path: str, before: bytes) -> Change:
     return Change(path, before, after, message, encoding=file.encoding)
 
 
-def _edit_change(old: str, new: str, replace_all: bool, path: str, before: bytes | None) -> Change:
+def _edit_change(
+    path: str, before: bytes | None, old_string: str, new_string: str, replace_all: bool
+) -> Change:
     if before is None:
         raise _missing_file_error(path)
     file = decode_file(before, path)
-    text, old, new = map(normalize_newlines, (file.text, old, new))
+    text, old, new = map(normalize_newlines, (file.text, old_string, new_string))
     if old == new:
         raise InvalidArgumentsError("old_string and new_string are equal; nothing to do")
     rows = _match_lines(old, text)

@@ -337,12 +337,8 @@ def takes_code(node: ast.Call) -> bool:
         for value in keyword_values(node, "backend")
     )
     name = called_name(node.func)
-    raw = name == "display" and bool(keyword_values(node, "raw") or _has_double_star(node))
+    raw = name == "display" and bool(keyword_values(node, "raw", None))
     return named or raw or name in {"publish_display_data", "display_javascript", "display_html"}
-
-
-def _has_double_star(node: ast.Call) -> bool:
-    return any(each.arg is None for each in node.keywords)
 
 
 def called_name(func: ast.expr) -> str:
@@ -353,6 +349,6 @@ def called_name(func: ast.expr) -> str:
     return ""
 
 
-def keyword_values(node: ast.Call, *names: str) -> list[ast.expr]:
-    """Return the values given by one of those names."""
+def keyword_values(node: ast.Call, *names: str | None) -> list[ast.expr]:
+    """Return the values given by one of these names; None: by `**`."""
     return [each.value for each in node.keywords if each.arg in names]

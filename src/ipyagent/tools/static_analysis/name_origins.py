@@ -274,12 +274,6 @@ SETTINGS = re.compile(
 """Settings that import a module or start a program, and values that do."""
 
 
-def starts_latex(call: ast.Call) -> bool:
-    """Return whether a call has a text drawn by LaTeX, which runs at the end of the cell."""
-    given = [each.value for each in call.keywords if each.arg == "usetex"]
-    return any(not isinstance(each, ast.Constant) or each.value for each in given)
-
-
 def is_safe_expression(text: str) -> bool:
     """Return whether the text of `df.query` or `df.eval` calls nothing."""
     if "__" in text or "._" in text or _INDIRECT.search(text):
