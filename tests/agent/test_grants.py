@@ -14,7 +14,8 @@ from ipyagent.config.sources import UserDataFile
 from ipyagent.magic import status
 from ipyagent.schema import DecidedBy, Decision, Scope, ToolExecution, ToolStatus
 from ipyagent.tools.base import Tool
-from ipyagent.tools.static_analysis import analyze_code, analyze_command
+from ipyagent.tools.static_analysis import analyze_command
+from ipyagent.tools.static_analysis.code import analyze_code
 from ipyagent.ui.questions import _ask_once
 from ipyagent.ui.transcript_text import request_text
 

@@ -13,7 +13,7 @@ from ipyagent.explorer import ExplorerReply
 from ipyagent.kernel.namespace import digest
 from ipyagent.schema import Message, Role, ToolCall, ToolResultContent
 from ipyagent.schema.facts import TableFacts, WorkspaceFacts
-from ipyagent.tools.tables.inspect import table_ending
+from ipyagent.tools.tables import table_ending
 from ipyagent.tools.workspace import Workspace
 from ipyagent.values.describe import describe
 from ipyagent.wiring.facts import list_table_facts, name_types, read_file_facts

@@ -516,6 +516,22 @@ def test_loading_again_overwrites_only_when_it_is_asked_for(root: Path) -> None:
     assert len(kernel.namespace["penguins"]) == 344
 
 
+def test_a_file_that_is_loaded_is_not_loaded_again_unless_it_has_changed(root: Path) -> None:
+    kernel, path = Kernel(root), root / "data/penguins.csv"
+    kernel.ask("Load data/penguins.csv")
+    assert "344 rows" in kernel.ask("Profile data/penguins.csv").text
+    assert "**" in kernel.ask("mean body mass in data/penguins.csv").text
+    assert "species" in kernel.ask("and by species?").text
+    assert [name for name in kernel.variables() if name.startswith("penguins")] == ["penguins"]
+    lines = path.read_text().splitlines()
+    path.write_text("\n".join(lines[:11]))
+    again = kernel.ask("Profile data/penguins.csv").text
+    assert "`data/penguins.csv` is loaded as `penguins_2`" in again
+    assert len(kernel.namespace["penguins_2"]) == 10
+    assert "10 rows" in kernel.ask("Profile data/penguins.csv").text
+    assert "penguins_3" not in kernel.namespace
+
+
 def test_a_name_that_would_hide_something_is_refused(root: Path) -> None:
     for name in ("print", "pd", "class", "_x", "2x", "ä"):
         kernel = Kernel(root)

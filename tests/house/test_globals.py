@@ -30,7 +30,7 @@ REASONS = {
     "store/database.py _all": "a fork concerns all: its hook stays with the process",
     "store/writer.py _all": "all are closed at the end of the process",
     "tools/argument_schema.py _own_schemas": "a cache of facts about our own code",
-    "tools/tables/inspect.py reader": "the process has one reader of tables, which outlives a run",
+    "tools/tables/__init__.py table_reader": "one for the process: it outlives runs",
     "wiring/runtime.py _runtime": "the owner",
 }
 """Why each is no part of `Runtime`: it belongs to the process, or to a lower room alone."""

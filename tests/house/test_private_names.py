@@ -46,7 +46,7 @@ REASONS = {
     ("services/mcp/connection.py", "_meta"): "a key of the messages of the protocol",
     ("services/mcp/stdio.py", "_transport"): "asyncio has no public way to close the pipes",
     ("tools/sandbox/supervisor.py", "_exit"): "os._exit is documented",
-    ("tools/tables/reader_process.py", "_exit"): "os._exit is documented",
+    ("tools/tables/reader.py", "_exit"): "os._exit is documented",
     ("ui/card.py", "_reply_subshell_for"): "clicks reach a blocked kernel with it; guarded",
 }
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import inf
 from typing import Literal
 
 Kind = Literal["number", "date", "text", "bool", "other"]
@@ -31,7 +32,8 @@ class ColumnFacts:
 class TableFacts:
     """A table in a variable, or in the file at `path`, which `call` loads.
 
-    `columns` is None if nobody has looked at them, `call` is "" then.
+    `columns` is None if nobody has looked at them, `call` is "" then. `changed` is when the file
+    was changed last, in seconds since 1970, if it is known.
     """
 
     variable: str = ""
@@ -40,6 +42,7 @@ class TableFacts:
     library: Literal["pandas", "polars"] = "pandas"
     rows: int | None = None
     columns: tuple[ColumnFacts, ...] | None = None
+    changed: float = inf
 
 
 @dataclass(frozen=True)

@@ -74,6 +74,8 @@ class Tool:
     """How much of the output the model gets at once."""
     allow_override: bool = False
     """True if it may replace another tool with its name."""
+    gives_way: bool = False
+    """True if any other tool with its name replaces it."""
     idempotent: bool = False
     """True if a failed call may be repeated as it is."""
     reaches_out: bool | Callable[[], bool] = False
@@ -236,6 +238,7 @@ class ToolOptions(TypedDict, total=False):
     requires: Callable[..., object] | None
     truncate: TruncationConfig
     allow_override: bool
+    gives_way: bool
     idempotent: bool
     reaches_out: bool | Callable[[], bool]
     paths: Callable[..., Iterable[str]] | None
@@ -403,14 +406,14 @@ class Toolbox:
         box.add_from_cells(each for each in self if each.name in self._from_cells)
         return box
 
-    def add(self, new: Tool, *, allow_override: bool = False) -> None:
+    def add(self, new: Tool) -> None:
         """Add a tool. Re-running its cell replaces it; another tool with its name raises.
 
         A tool that replaces a sensitive tool is asked about like it: approved code can define tools
         as well. Rules of the user's settings may still allow it.
         """
         old = self._tools.get(new.name)
-        override = allow_override or new.allow_override
+        override = new.allow_override or (old is not None and old.gives_way)
         if old is not None and not override and _owner_of(old) != _owner_of(new):
             raise DuplicateToolError(
                 f"two tools are named {new.name!r}; rename one of them, or make the one that is "

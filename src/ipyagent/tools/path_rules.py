@@ -94,7 +94,8 @@ _PROTECTED_PAIRS = (
     ("nbconvert", "templates"),
 )
 
-_IMPORTABLE = (".py", ".pyc", ".pyd", ".so")
+IMPORTABLE = (".py", ".pyc", ".pyd", ".so")
+"""Endings of modules that Python can import."""
 
 # Skipped when a tree is listed or searched: large, and nobody's work.
 _SKIPPED_FOLDERS = frozenset(
@@ -150,7 +151,7 @@ def is_skipped_folder(name: str) -> bool:
 def find_shadowed_module(path: str, root: Path) -> str | None:
     """Return the installed or standard module that a file at `path` would shadow."""
     *folders, name = path.split("/")
-    if not name.casefold().endswith(_IMPORTABLE):
+    if not name.casefold().endswith(IMPORTABLE):
         return None
     stem = name.split(".")[0]
     if stem == "__init__":

@@ -19,11 +19,12 @@ from ipyagent.json_types import JsonDict
 from ipyagent.phrases import human_size, plural
 from ipyagent.plaintext import spell
 from ipyagent.schema import Preview, PythonScript, ToolResult, now
+from ipyagent.tools import sandbox as processes
 from ipyagent.tools.base import Tool, tool
-from ipyagent.tools.sandbox import Sandbox, SandboxResult, process
-from ipyagent.tools.sandbox.process import MAX_HEAD, MAX_PRINTED, BoundedOutput
+from ipyagent.tools.sandbox import MAX_HEAD, MAX_PRINTED, BoundedOutput, Sandbox, SandboxResult
 from ipyagent.tools.sandbox.supervisor import MAX_TASKS
-from ipyagent.tools.static_analysis import Effects, analyze_code, analyze_command
+from ipyagent.tools.static_analysis import Effects, analyze_command
+from ipyagent.tools.static_analysis.code import analyze_code
 from ipyagent.tools.text_encoding import encode_text
 from ipyagent.tools.workspace import Workspace
 
@@ -65,7 +66,7 @@ def _describe_failure(ran: SandboxResult, timeout: float) -> str:
             return f"ended because it had more than {MAX_TASKS:,} processes and threads"
         case "memory":
             return (
-                f"ended because it used more than {human_size(process.MAX_MEMORY)} of memory, "
+                f"ended because it used more than {human_size(processes.MAX_MEMORY)} of memory, "
                 "all its processes together; work in parts, or start fewer processes"
             )
         case "printed":

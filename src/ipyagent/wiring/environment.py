@@ -26,12 +26,17 @@ from ipyagent.plaintext import spell
 from ipyagent.schema.facts import TableFacts, WorkspaceFacts
 from ipyagent.services.mcp.sources import NamedServers, ServerSources
 from ipyagent.services.openapi import has_services
+from ipyagent.tools import tables as table_files
 from ipyagent.tools.base import Tool
 from ipyagent.tools.notebook_file import CellChange
 from ipyagent.tools.notebook_tools import NotebookTools
 from ipyagent.tools.path_rules import Entry
-from ipyagent.tools.tables import inspect
-from ipyagent.tools.tables.inspect import MOST_BYTES, describe_table, find_named_tables, list_tables
+from ipyagent.tools.tables import (
+    MOST_BYTES,
+    describe_table,
+    find_named_tables,
+    list_tables,
+)
 from ipyagent.tools.tables.sample import NotTableError
 from ipyagent.tools.workspace import Workspace
 from ipyagent.values.describe import holds_lazy_data, is_table
@@ -221,9 +226,9 @@ class Environment:
         files, is_cut = self.workspace.find_files()
         paths = list_tables(files)
         if paths:
-            inspect.reader.start()  # it takes a second, and no prompt waits for longer
+            table_files.table_reader.start()  # it takes a second, and no prompt waits for longer
         # Who knows nothing but facts can say nothing without them.
-        seconds = inspect.FACTS_SECONDS if with_facts else inspect.PROMPT_SECONDS
+        seconds = table_files.FACTS_SECONDS if with_facts else table_files.PROMPT_SECONDS
         tables = self._describe_tables(prompt, paths, variables, may_read, seconds)
         read = tuple(map(spell, tables))
         tables |= describe_named_tables(prompt, variables, MOST_BYTES, or_only=not tables)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from math import inf
 from types import ModuleType
 from typing import Literal
 
 from ipyagent.errors import AgentError
 from ipyagent.schema.facts import ColumnFacts, Kind, TableFacts
-from ipyagent.tools.tables.inspect import sample_table
+from ipyagent.tools.tables import sample_table
 from ipyagent.tools.tables.sample import NotTableError
 from ipyagent.tools.workspace import Workspace
 from ipyagent.values.describe.libraries import table_of
@@ -42,13 +43,16 @@ def list_table_facts(variables: Mapping[str, object]) -> Iterator[TableFacts]:
 
 def read_file_facts(workspace: Workspace, path: str, wait: float | None = None) -> TableFacts:
     """Return the facts of a table in a file; without columns if it is not described by then."""
+    changed = inf
     with suppress(AgentError, NotTableError, TimeoutError):
+        status = workspace.stat(path)
+        changed = status.st_ctime if status else inf
         samples = sample_table(workspace, path).result(wait)
         if not isinstance(samples, str):
-            columns = tuple(_list_columns(samples[0].table()))
+            columns = tuple(_list_columns(samples[0].table))
             call, rows = samples[0].call, samples[0].total
-            return TableFacts(path=path, call=call, rows=rows, columns=columns)
-    return TableFacts(path=path)
+            return TableFacts(path=path, call=call, rows=rows, columns=columns, changed=changed)
+    return TableFacts(path=path, changed=changed)
 
 
 def name_types(variables: Mapping[str, object]) -> dict[str, str]:

@@ -17,8 +17,7 @@ from ipyagent.phrases import limit_lines, plural
 from ipyagent.plaintext import excerpt
 from ipyagent.schema import Model
 from ipyagent.schema.messages import JsonObject
-from ipyagent.tools.json_schemas import Converter, Limits
-from ipyagent.tools.schema_references import References
+from ipyagent.tools.json_schemas import Converter, Limits, References
 
 _OWN_HEADERS = {"accept", "content-type", "authorization", "host", "content-length", "cookie"}
 _OWN_HEADERS |= {"transfer-encoding", "connection", "te", "upgrade", "expect"}

@@ -1,7 +1,8 @@
-"""What was shown to the person is what runs: once, for a while, and only on that file."""
+"""What was shown to the user is what runs, once and on that file; and it can be taken back."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +11,10 @@ import pytest
 from harness import NO, YES, Lab, at_once, call
 from ipyagent.agent.approvals import Answer, Approval
 from ipyagent.errors import AgentError, ApprovalExpiredError, PathValidationError
-from ipyagent.schema import ToolStatus
+from ipyagent.schema import FileChange, ToolResult, ToolStatus
 from ipyagent.tools.base import Tool
-from ipyagent.tools.edits import FileEditTools
-from ipyagent.tools.file_change import Previews
-from ipyagent.tools.file_tools import file_tools
+from ipyagent.tools.file_change import Checkpoints, Previews
+from ipyagent.tools.file_tools import FileEditTools, file_tools
 from ipyagent.tools.workspace import Workspace
 
 TEXT = [f"line {number}" for number in range(1, 41)]
@@ -55,45 +55,6 @@ class Desk:
 @pytest.fixture
 def desk(tmp_path: Path) -> Desk:
     return Desk(tmp_path)
-
-
-@pytest.mark.spec("N19")
-def test_an_edit_waits_with_its_place_and_what_surrounds_it(desk: Desk) -> None:
-    assert "-line 20\n+line twenty\n" in desk.show("edit_file")
-    (edit,) = desk.edits.previews.pending_edits()
-    assert edit.to_dict() | {"created_at": None} == {
-        "file_path": "a.txt",
-        "old_string": "line 20\n",
-        "new_string": "line twenty\n",
-        "match_line": 20,
-        "context_before": ["line 17", "line 18", "line 19"],
-        "context_after": ["line 21", "line 22", "line 23"],
-        "created_at": None,
-        "replace_all": False,
-        "match_count": 1,
-    }
-    desk.run("edit_file")
-    assert desk.edits.previews.pending_edits() == ()
-
-
-@pytest.mark.spec("N19")
-@pytest.mark.parametrize(
-    ("text", "old", "before", "after", "line", "count"),
-    [
-        ("x\ny\n", "x", [], ["y"], 1, 1),
-        ("y\nx", "x", ["y"], [], 2, 1),
-        ("1\n2\nx\nz\n3\n", "x\nz", ["1", "2"], ["3"], 3, 1),
-        ("x\r\n2\r\nx\r\n", "x", [], ["2", "x"], 1, 2),
-    ],
-)
-def test_the_place_of_an_edit_at_the_edges_of_a_file(
-    desk: Desk, text: str, old: str, before: list[str], after: list[str], line: int, count: int
-) -> None:
-    desk.path.write_bytes(text.encode())
-    desk.show("edit_file", old_string=old, new_string="new", replace_all=count > 1)
-    (edit,) = desk.edits.previews.pending_edits()
-    assert (edit.match_line, edit.match_count, edit.replace_all) == (line, count, count > 1)
-    assert (edit.context_before, edit.context_after) == (tuple(before), tuple(after))
 
 
 @pytest.mark.spec("N20")
@@ -138,7 +99,6 @@ def test_a_preview_is_good_for_its_time_to_live_and_no_longer(
     with pytest.raises(ApprovalExpiredError, match=r"a\.txt: the preview is too old \(60 s\)"):
         desk.run(name)
     assert desk.path.read_text() == "\n".join(TEXT)
-    assert desk.edits.previews.pending_edits() == ()
 
     desk.show(name)
     clock[0] += 60
@@ -181,9 +141,11 @@ def test_a_preview_is_used_up_by_one_run(desk: Desk) -> None:
 def test_an_older_preview_of_an_unchanged_file_is_good_for_one_run_of_its_own(desk: Desk) -> None:
     desk.show("edit_file")
     desk.show("edit_file")
-    assert len(desk.edits.previews.pending_edits()) == 2
     desk.run("edit_file")
-    assert len(desk.edits.previews.pending_edits()) == 1
+    with pytest.raises(PathValidationError, match="changed since preview"):
+        desk.run("edit_file")
+    desk.path.write_text("\n".join(TEXT))
+    desk.run("edit_file")
 
 
 @pytest.mark.spec("N20")
@@ -253,6 +215,8 @@ def test_only_the_person_confirms_an_edit(tmp_path: Path) -> None:
         ToolStatus.FAILED,
     ]
     assert len(lab.watcher.asked) == 2, "the second call is asked about like the first"
+    previews = [each.subject.preview for each in lab.watcher.asked]
+    assert all("-one\n+two\n" in preview.text for preview in previews)
     assert path.read_text() == "one\n"
 
 
@@ -272,3 +236,102 @@ def test_what_changes_while_the_person_thinks_is_not_overwritten(tmp_path: Path)
     assert execution.status is ToolStatus.FAILED
     assert "changed since preview" in (execution.result.error or "")
     assert path.read_text() == "the person's\n"
+
+
+Call = Callable[..., list[FileChange]]
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Workspace:
+    (tmp_path / "report.txt").write_text("one\n")
+    return Workspace(tmp_path)
+
+
+@pytest.fixture
+def act(place: Workspace) -> Call:
+    edits = FileEditTools(place, allow_delete=True)
+
+    def made(name: str, **arguments: Any) -> list[FileChange]:
+        result: ToolResult = getattr(edits, name)(**arguments)
+        return list(result.files)
+
+    return made
+
+
+def test_edits_of_one_file_are_taken_back_in_their_order(place: Workspace, act: Call):
+    changes = act("edit_file", path="report.txt", old_string="one", new_string="two")
+    changes += act("write_file", path="report.txt", content="three\n", mode="append")
+    undone = Checkpoints(place).undo(changes)
+    assert (undone.restored, undone.skipped) == (["report.txt"], {})
+    assert place.read_bytes("report.txt") == b"one\n"
+
+
+def test_a_new_file_goes_and_a_deleted_one_comes_back(place: Workspace, act: Call):
+    changes = act("write_file", path="new.txt", content="x")
+    (place.root / "report.txt").chmod(0o700)
+    changes += act("delete_file", path="report.txt")
+    undone = Checkpoints(place).undo(changes)
+    assert undone.restored == ["new.txt", "report.txt"]
+    assert place.stat("new.txt") is None
+    assert place.read_bytes("report.txt") == b"one\n"
+    Checkpoints(place).undo(Checkpoints(place).undo(undone.changes).changes)
+    assert (place.root / "report.txt").stat().st_mode & 0o777 == 0o700, "private, and a program"
+
+
+def test_folders_that_were_made_for_new_files_go_with_them(place: Workspace, act: Call):
+    (place.root / "kept").mkdir()
+    changes = act("write_file", path="new/deep/a.txt", content="x")
+    changes += act("write_file", path="new/b.txt", content="x")
+    changes += act("write_file", path="kept/c.txt", content="x")
+    undone = Checkpoints(place).undo(changes)
+    assert not (place.root / "new").exists()
+    assert (place.root / "kept").is_dir(), "it was there before"
+    again = Checkpoints(place).undo(undone.changes)
+    assert (place.root / "new" / "deep" / "a.txt").read_text() == "x"
+    (place.root / "new" / "mine.txt").write_text("mine")
+    Checkpoints(place).undo(again.changes)
+    assert [each.name for each in (place.root / "new").iterdir()] == ["mine.txt"]
+
+
+def test_a_file_that_was_changed_since_is_left_and_the_others_are_not(place: Workspace, act: Call):
+    changes = act("write_file", path="report.txt", content="two")
+    changes += act("write_file", path="report.txt", content="three")
+    changes += act("write_file", path="other.txt", content="x")
+    (place.root / "report.txt").write_text("the person's")
+    undone = Checkpoints(place).undo(changes)
+    assert undone.restored == ["other.txt"]
+    assert undone.skipped == {"report.txt": "report.txt has changed since, so it is left as it is"}
+    assert (place.root / "report.txt").read_text() == "the person's"
+
+
+def test_undoing_twice_changes_nothing_more(place: Workspace, act: Call):
+    changes = act("write_file", path="report.txt", content="two")
+    changes += act("write_file", path="report.txt", content="three")
+    assert Checkpoints(place).undo(changes) == Checkpoints(place).undo(changes)
+    assert place.read_bytes("report.txt") == b"one\n"
+
+
+def test_what_somebody_did_between_two_edits_stays(place: Workspace, act: Call):
+    changes = act("write_file", path="report.txt", content="two")
+    (place.root / "report.txt").write_text("the person's")
+    changes += act("write_file", path="report.txt", content="three")
+    assert Checkpoints(place).undo(changes).restored == ["report.txt"]
+    assert (place.root / "report.txt").read_text() == "the person's"
+
+
+def test_what_cannot_be_kept_is_not_changed(place: Workspace, act: Call):
+    (place.root / ".ipyagent").mkdir()
+    (place.root / ".ipyagent" / "checkpoints").write_text("in the way")
+    with pytest.raises(AgentError):
+        act("write_file", path="report.txt", content="two")
+    assert (place.root / "report.txt").read_text() == "one\n"
+
+
+@pytest.mark.parametrize("damage", ["gone", "other"])
+def test_a_content_that_is_no_longer_kept_is_not_made_up(place: Workspace, act: Call, damage: str):
+    changes = act("write_file", path="report.txt", content="two")
+    kept = place.root / ".ipyagent" / "checkpoints" / str(changes[0].before)
+    kept.unlink() if damage == "gone" else kept.write_text("something else")
+    undone = Checkpoints(place).undo(changes)
+    assert undone.skipped == {"report.txt": "what report.txt held before is no longer kept"}
+    assert (place.root / "report.txt").read_text() == "two"
