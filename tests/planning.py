@@ -12,8 +12,14 @@ from harness import Lab, Watcher
 from ipyagent.agent.approvals import Answer, Approval
 from ipyagent.agent.event_stream import EventStream
 from ipyagent.agent.loop import AgentLoop, UserPrompt
-from ipyagent.agent.plan_approval import carry_out, decide_plan, find_plan, propose_plan
-from ipyagent.agent.plans.runner import STEP_RETRY, PlanRunner
+from ipyagent.agent.plan_runner import (
+    STEP_RETRY,
+    PlanRunner,
+    carry_out,
+    decide_plan,
+    find_plan,
+    propose_plan,
+)
 from ipyagent.agent.policy import CallPolicy, Policy
 from ipyagent.agent.prompts import Context, system_prompt
 from ipyagent.agent.tool_context import ToolContext

@@ -12,7 +12,7 @@ from harness import NO, YES, Lab, call
 from ipyagent.agent.approvals import Answer, Approval
 from ipyagent.agent.prompts import MAY_LOOK
 from ipyagent.schema import PlanRehearsed, RehearsalOutcome, Run, RunStatus
-from ipyagent.schema.state import fold
+from ipyagent.schema.events import fold
 from ipyagent.ui.static_html import run_html
 from ipyagent.ui.transcribe.run import transcribe
 from ipyagent.ui.transcribe.step import transcribe_plan

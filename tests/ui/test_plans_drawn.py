@@ -36,7 +36,7 @@ from ipyagent.schema import (
     ToolStarted,
     ToolStatus,
 )
-from ipyagent.schema.state import plan_index
+from ipyagent.schema.runs import plan_index
 from ipyagent.ui.plain_view import PlainView
 from replayed import events_from_run
 

@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 
 from ipyagent.agent.approvals import Approvals
 from ipyagent.schema import Event, Run, advance
-from ipyagent.schema.state import fill_from_html
+from ipyagent.schema.events import fill_from_html
 from ipyagent.ui import static_html
 from ipyagent.ui.feed import Feed
 from ipyagent.ui.messages import Protocol

@@ -14,8 +14,7 @@ from dataclasses import dataclass
 
 from ipyagent.agent.approvals import Answer
 from ipyagent.agent.budgets import TimeLimits
-from ipyagent.agent.call_checks import CheckedCall, check_call
-from ipyagent.agent.comparison import Comparison
+from ipyagent.agent.call_checks import CheckedCall, Comparison, check_call
 from ipyagent.agent.policy import Effect
 from ipyagent.agent.tool_context import ToolContext, ToolTask, tell_output
 from ipyagent.errors import AgentError, JournalError, NoFrontendError

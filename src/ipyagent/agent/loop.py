@@ -16,8 +16,7 @@ from functools import cached_property
 from ipyagent.agent import budgets
 from ipyagent.agent.budgets import RunBudget
 from ipyagent.agent.compaction import Compactor
-from ipyagent.agent.plans.draft import is_plan, planning_context
-from ipyagent.agent.plans.rehearsal import only_look
+from ipyagent.agent.plans import is_plan, only_look, planning_context
 from ipyagent.agent.prompts import (
     CALL_AGAIN,
     CALL_NOW,

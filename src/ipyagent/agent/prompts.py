@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ipyagent.plaintext import spell
-from ipyagent.schema.facts import WorkspaceFacts
+from ipyagent.schema.results import WorkspaceFacts
 from ipyagent.values.describe import describe
 
 SYSTEM_PROMPT = """\

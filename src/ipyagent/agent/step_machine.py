@@ -56,7 +56,7 @@ from ipyagent.schema import (
     ToolCall,
     ToolDefinition,
 )
-from ipyagent.schema.facts import WorkspaceFacts
+from ipyagent.schema.results import WorkspaceFacts
 
 log = logging.getLogger("ipyagent")
 

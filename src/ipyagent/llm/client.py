@@ -19,7 +19,7 @@ from tenacity import (
 from ipyagent.config import RetryConfig
 from ipyagent.errors import ModelUnavailableError, RetryExhaustedError
 from ipyagent.schema import Message, StreamChunk, TokenUsage, ToolDefinition
-from ipyagent.schema.facts import WorkspaceFacts
+from ipyagent.schema.results import WorkspaceFacts
 
 
 @dataclass(frozen=True, slots=True)

@@ -444,6 +444,43 @@ def _in_part(value: object) -> object:
     return value if len(text) <= MAX_ARGUMENT else text[:MAX_ARGUMENT] + "…"
 
 
+def never_ran(run: Run) -> bool:
+    """Return whether it is a plan that waits, or was denied as a whole."""
+    waits = run.status is RunStatus.DRAFT or run.stop_reason is StopReason.DENIED
+    return bool(run.plan) and not run.executions and waits
+
+
+def plan_index(run: Run, call_id: str) -> int | None:
+    """Return the step of the plan that a call carries out, from 0; None for any other call."""
+    ids = [step.call.id for step in run.plan]
+    base, _, attempt = call_id.rpartition(".")
+    known = call_id if call_id in ids else base if attempt.isdecimal() else None
+    return ids.index(known) if known in ids else None
+
+
+def progress(run: Run) -> list[ToolStatus]:
+    """Return the status of each step: that of its newest call, or pending."""
+    states = [ToolStatus.PENDING] * len(run.plan)
+    for execution in run.executions:
+        if (index := plan_index(run, execution.call.id)) is not None:
+            states[index] = execution.status
+    return states
+
+
+AS_DRAFT = {
+    "status": RunStatus.DRAFT,
+    "stop_reason": None,
+    "error": None,
+    "steps": (),
+    "notes": (),
+    "unsent": (),
+    "duration": None,
+}
+"""Changes to a run that is to begin as a plan."""
+UNWANTED = "I do not want this plan; nothing of it was run."
+"""The message to the model about a plan that was denied."""
+
+
 CLOCK_SKEW = timedelta(seconds=5)
 
 

@@ -26,7 +26,7 @@ from ipyagent.errors import ConfigError
 
 if TYPE_CHECKING:
     from ipyagent.redaction import Redactor
-    from ipyagent.schema.state import Listener
+    from ipyagent.schema.events import Listener
 
 _SAFE = re.compile(r"[A-Za-z0-9._:/+=@-]{1,64}")
 """Characters that need no quoting in a header, a log line or a page."""

@@ -11,7 +11,7 @@ from ipyagent.agent.session.session import Session
 from ipyagent.json_types import JsonDict
 from ipyagent.phrases import dollars, plural, seconds
 from ipyagent.schema import Run, RunStatus, SessionState, ToolStatus, Totals
-from ipyagent.schema.state import progress
+from ipyagent.schema.runs import progress
 from ipyagent.ui import messages
 from ipyagent.ui.feed import Feed
 from ipyagent.ui.reveal import first_line, reveal

@@ -20,7 +20,7 @@ from ipyagent.json_types import JsonDict
 from ipyagent.phrases import plural
 from ipyagent.plaintext import visible
 from ipyagent.schema import Run, ToolResult
-from ipyagent.schema.state import RUN_MIME, refer_to_html
+from ipyagent.schema.events import RUN_MIME, refer_to_html
 from ipyagent.ui import transcript_text as words
 from ipyagent.ui.graph_text import graph_mermaid, graph_text
 from ipyagent.ui.plain_text import summarize

@@ -13,16 +13,15 @@ from typing import TypeVar
 from ipyagent import imports, telemetry
 from ipyagent.agent.approvals import Answer
 from ipyagent.agent.event_stream import EventStream
-from ipyagent.agent.grants import FolderPermissions
 from ipyagent.agent.loop import AgentLoop, UserPrompt
-from ipyagent.agent.plan_approval import (
+from ipyagent.agent.plan_runner import (
+    PlanRunner,
     check_background_plan,
     find_plan,
     propose_plan,
     resolve_plan,
 )
-from ipyagent.agent.plans.runner import PlanRunner
-from ipyagent.agent.policy import Effect, Policy
+from ipyagent.agent.policy import Effect, FolderPermissions, Policy
 from ipyagent.agent.prompts import Context, system_prompt
 from ipyagent.agent.session.session import Session
 from ipyagent.agent.tool_context import DRY_RUN, ToolContext
@@ -44,7 +43,7 @@ from ipyagent.llm.modelmap import size_of
 from ipyagent.redaction import Redactor, known_secrets, mask_arguments
 from ipyagent.rehearsal.confinement import Limits
 from ipyagent.schema import Decision, Run, RunStatus, StopReason, runs
-from ipyagent.schema.state import Listener
+from ipyagent.schema.events import Listener
 from ipyagent.services.skills import Skills, personal_folder
 from ipyagent.telemetry.eventlog import EventLog
 from ipyagent.tools.base import Tool

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ipyagent.agent.approvals import Approvals
-from ipyagent.agent.session.initial_graph import mark_origin
+from ipyagent.agent.session.conversation import mark_origin
 from ipyagent.config.sources import Data, UserDataFile, folder_key
 from ipyagent.errors import AgentError, BusyError, ConfigError, JournalError
 from ipyagent.kernel.drivers import Cell

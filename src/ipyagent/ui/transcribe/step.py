@@ -26,7 +26,7 @@ from ipyagent.schema import (
     Totals,
     UserText,
 )
-from ipyagent.schema.state import never_ran, plan_index, progress
+from ipyagent.schema.runs import never_ran, plan_index, progress
 from ipyagent.ui import transcript
 from ipyagent.ui.reveal import reveal, shorten
 from ipyagent.ui.transcribe.arguments import (

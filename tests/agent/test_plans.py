@@ -13,7 +13,7 @@ import pytest
 from harness import NO, YES, Clock, call
 from ipyagent.agent.approvals import Answer, Approval
 from ipyagent.agent.loop import NOTHING_PENDING
-from ipyagent.agent.plans.draft import PLANNED_OUTPUT
+from ipyagent.agent.plans import PLANNED_OUTPUT
 from ipyagent.agent.prompts import CALL_NOW, PLANNING
 from ipyagent.errors import AgentError
 from ipyagent.llm.wire import to_openai

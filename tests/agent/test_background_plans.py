@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from harness import YES, call
-from ipyagent.agent.plan_approval import check_background_plan
+from ipyagent.agent.plan_runner import check_background_plan
 from ipyagent.config import Config
 from ipyagent.errors import AgentInterrupted, BusyError, SessionError
 from ipyagent.kernel import drivers

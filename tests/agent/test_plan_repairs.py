@@ -9,7 +9,8 @@ import pytest
 
 from harness import ALWAYS, NO, YES, call
 from ipyagent.agent.approvals import Answer, Approval
-from ipyagent.agent.plans.runner import CONCERN, STEP_RETRY, PlanRunner, find_destructive
+from ipyagent.agent.plan_runner import STEP_RETRY, PlanRunner
+from ipyagent.agent.plans import CONCERN, find_destructive
 from ipyagent.agent.policy import Arguments, Effect, Policy, Verdict
 from ipyagent.config import RetryConfig
 from ipyagent.errors import AgentInterrupted

@@ -1,4 +1,11 @@
-"""Runs an approved plan: step by step, as it was shown, without a model in between.
+"""From a prompt to a plan that the user decides on, and its run: step by step, as it was shown.
+
+    planning run ─▶ draft ─▶ proposed ─┬─▶ approved ─▶ runs
+                      ▲                ├─▶ denied
+                      └── changed ─────┴─▶ waits, for `%agent approve`
+
+The plan that runs is read from the journal by the one transition from draft to queued. Whatever
+races, it runs at most once, and it is the plan that was shown. No model comes in between:
 
     run ─┬─ step: the plan's call ─▶ its result
          ├─ step: tried again, as it was         (idempotent tools)
@@ -6,23 +13,35 @@
          └─ closing step: a sentence about the outcome
 
 The first step that fails for good is the last one.
-
-After a failure only some changed commands may be proposed to the user.
 """
 
 from __future__ import annotations
 
-import ast
 import asyncio
-import re
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, replace
 
 from ipyagent.agent import budgets
+from ipyagent.agent.approvals import Answer
 from ipyagent.agent.budgets import RunBudget
-from ipyagent.agent.plans.draft import ApprovedStepPolicy, notebook_step
-from ipyagent.agent.policy import Arguments, CallPolicy, Effect, Verdict
+from ipyagent.agent.loop import AgentLoop
+from ipyagent.agent.plans import (
+    CHANGE_REQUEST,
+    NEEDS_NOTEBOOK,
+    ApprovedStepPolicy,
+    ChangedCallPolicy,
+    Rehearsals,
+    command_of,
+    create_draft,
+    find_objection,
+    normalize_reply,
+    notebook_step,
+    proposed_steps,
+    rehearsing,
+)
+from ipyagent.agent.policy import CallPolicy
+from ipyagent.agent.session.session import Session
 from ipyagent.agent.step_machine import (
     RunEnding,
     StepMachine,
@@ -31,21 +50,24 @@ from ipyagent.agent.step_machine import (
     stream_reply,
 )
 from ipyagent.config import RetryConfig
-from ipyagent.errors import AgentError
+from ipyagent.errors import AgentError, NoFrontendError, SessionError
 from ipyagent.llm.client import delay, retrying
 from ipyagent.phrases import plural
 from ipyagent.schema import (
-    Block,
     DecidedBy,
+    Decision,
+    Event,
     Message,
     MessageFinished,
     Notice,
+    PlanProposed,
+    PlanRehearsed,
     PlanStep,
+    PlanWaiting,
     Role,
     Run,
     RunStarted,
     RunStatus,
-    Scope,
     StopReason,
     TokenUsage,
     ToolCall,
@@ -53,149 +75,9 @@ from ipyagent.schema import (
     ToolStatus,
     now,
 )
-from ipyagent.schema.state import progress
-from ipyagent.tools.base import Tool, get_command, replace_command
-from ipyagent.tools.static_analysis import Effects
-
-CHANGE_REQUEST = """\
-This step of the plan failed, and its result says why. If another {argument} serves the same \
-purpose, call {tool} once with it: only {argument} may differ, what was tried is not repeated, and \
-nothing is deleted or overwritten on the way. The user is asked before it runs. If there is no \
-such {argument}, say why and call nothing.\
-"""
-
-CONCERN = "changed after it failed"
-
-
-@dataclass(frozen=True)
-class ChangedCallPolicy:
-    """A policy for a changed call: always ask the user, or refuse it."""
-
-    policy: CallPolicy
-    objection: str | None
-
-    def evaluate(self, tool: Tool, arguments: Arguments, effects: Effects | None = None) -> Verdict:
-        """Judge the call."""
-        verdict = self.policy.evaluate(tool, arguments, effects)
-        if verdict.effect is Effect.DENY:
-            return verdict
-        if self.objection:
-            return Verdict(Effect.DENY, reason=self.objection)
-        reasons = (CONCERN, verdict.reason if verdict.effect is Effect.ASK else None)
-        return Verdict(Effect.ASK, reason="; ".join(filter(None, reasons)))
-
-    def grant(self, tool: Tool, scope: Scope, effects: Effects | None = None) -> None:
-        """Do nothing: an approval covers this call alone."""
-
-
-def command_of(tool: Tool, call: ToolCall) -> str | None:
-    """Return the code or command of a call, if it has one."""
-    return get_command(call.arguments, tool.command) if tool.command else None
-
-
-def normalize_reply(message: Message, tool: Tool, planned: ToolCall, call_id: str) -> Message:
-    """Return the reply with calls that are named after `planned` and give only the command."""
-    content: list[Block] = []
-    for block in message.content:
-        if isinstance(block, ToolCall):
-            changes: dict[str, object] = {"id": call_id}
-            command = command_of(tool, block) if block.name == tool.name else None
-            if tool.command and command is not None:
-                changed = replace_command(planned.arguments, tool.command, command)
-                changes["arguments"] = changed
-            block, call_id = block.model_copy(update=changes), f"{call_id}.1"
-        content.append(block)
-    return message.model_copy(update={"content": tuple(content)})
-
-
-def find_objection(
-    tool: Tool, proposed: Iterable[ToolCall], tried: Iterable[ToolCall]
-) -> str | None:
-    """Return why the proposed calls are not shown to the user, or None."""
-    call, *others = proposed
-    command = command_of(tool, call)
-    if others or call.name != tool.name or call.parse_error or command is None:
-        return f"it is not one call of {tool.name} with another {tool.command}"
-    earlier = (command_of(tool, each) or "" for each in tried)
-    if _collapse_spaces(command) in map(_collapse_spaces, earlier):
-        return "it was tried before, and failed"
-    if form := find_destructive(command):
-        return f"a step that failed is not replaced by one that may destroy something: {form}"
-    return None
-
-
-def find_destructive(command: str) -> str | None:
-    """Return the part of a command, or of Python code, that clearly destroys something."""
-    # Python code may hold a command as text, and a command may pass for Python.
-    for form in (*_DESTRUCTIVE.finditer(command), *_match_unquoted(command)):
-        return " ".join(form[0].split())
-    return next(_removal_calls(command), None)
-
-
-def _collapse_spaces(command: str) -> str:
-    return " ".join(command.split())
-
-
-def _match_unquoted(command: str) -> Iterator[re.Match[str]]:
-    """Match quoted and split spellings too: a shell runs r""m -rf and ["rm", "-rf"] as rm."""
-    yield from _DESTRUCTIVE.finditer(re.sub(r"['\"\\\[\],]+", " ", command))
-    yield from _DESTRUCTIVE.finditer(re.sub(r"['\"\\]+", "", command))
-
-
-def _removal_calls(code: str) -> Iterator[str]:
-    """Yield the calls in Python code that remove files or folders."""
-    try:
-        tree = ast.parse(code)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return
-    names = {
-        alias.asname or alias.name: alias.name
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ImportFrom)
-        for alias in node.names
-    }
-    for node in ast.walk(tree):
-        match node:
-            case ast.Attribute(attr=name) if name in _REMOVERS:
-                yield name
-            case ast.Name(id=name) if names.get(name) in _REMOVERS:
-                yield names[name]
-            case ast.Constant(value=str(name)) if name in _REMOVERS - _WORDS:
-                yield name  # as in getattr(shutil, "rmtree")
-
-
-_REMOVERS = frozenset({"rmtree", "remove", "removedirs", "unlink", "rmdir", "truncate", "killpg"})
-"""`list.remove` is taken for `os.remove` too: a refusal costs little."""
-
-_WORDS = frozenset({"remove", "truncate"})
-"""The removers that are also ordinary words in text."""
-
-_DESTRUCTIVE = re.compile(
-    r"""(?ix)
-      \brm\s+[-\w./~*$]
-    | \b(?:rmdir|shred|wipefs|truncate|unlink)\s+\S
-    | \bmkfs(?:\.\w+)?\b | \bfdisk\b | \bparted\b
-    | \bdd\b[^|;&\n]*\bof=
-    | >\s*/(?:dev/(?!null\b|stdout\b|stderr\b|tty\b|fd/)|etc/|proc/|sys/|boot/)
-    | \bfind\b[^|;&\n]*\s-(?:delete\b|exec(?:dir)?\s+(?:rm|shred|unlink)\b)
-    | \bxargs\b[^|;&\n]*\b(?:rm|shred|unlink)\b
-    | \brsync\b[^|;&\n]*\s--del
-    | \bgit\s+(?:-\S+\s+(?:\S+=\S+\s+)?)*(?:
-          reset\s[^|;&\n]*--hard | clean\s[^|;&\n]*-[a-z]*[fdx]
-        | push\s[^|;&\n]*(?:-f\b|--force|\s\+\w) | checkout\s+(?:--\s+)?\.(?:\s|$)
-        | restore\s+\. | branch\s+-D | stash\s+(?:drop|clear) )
-    | \bch(?:mod|own|grp)\s+(?:-\S+\s+)*(?:-[a-z]*R|--recursive)
-    | \bkill(?:all)?\s+(?:-\S+\s+)*-\s?(?:9|KILL|SIGKILL)\b | \bpkill\b
-    | \b(?:curl|wget|fetch)\b[^;&\n]*\|\s*(?:sudo\s+)?(?:\S*/)?(?:ba|z|da|k|c)?sh\b
-    | \b(?:curl|wget)\b[^;&\n]*\|\s*(?:sudo\s+)?(?:\S*/)?(?:python|perl|ruby|node)\S*
-    | \b(?:ba|z|da)?sh\s+(?:-c\s+)?[<"'(\s]*[<$]\(?\s*\(?\s*(?:curl|wget)\b
-    | \bdrop\s+(?:table|database|schema|index|view)\b | \btruncate\s+table\b
-    | \bdelete\s+from\s+\S+\s*(?:;|["']|$)
-    | :\(\)\s*\{ | \b(?:shutdown|reboot|halt|poweroff)\b
-    | \bdocker\s+(?:system|volume|image|container)\s+(?:prune|rm)\b
-    """
-)
-
+from ipyagent.schema.runs import UNWANTED, progress
+from ipyagent.store.runs import plan_digest, plan_name
+from ipyagent.tools.base import Tool, Toolbox
 
 STEP_RETRY = RetryConfig(max_retries=2, initial_delay=0.5, max_delay=5.0)
 """Retries of a step, and the delays between them."""
@@ -379,3 +261,184 @@ def _next_id(tried: Sequence[ToolCall]) -> str:
 
 def _step_label(plan: Sequence[PlanStep], index: int) -> str:
     return f"step {index + 1} ({plan[index].call.name})"
+
+
+WAITING_NOTICE = (
+    "The plan waits for you: `%agent approve {plan_id}` runs it, `%agent deny {plan_id}` cancels "
+    "it."
+)
+
+DENIED_NUDGE = UNWANTED + "{reason} Do not propose it again as it is."
+
+DENIED = "The plan was denied; nothing of it was run."
+
+
+async def propose_plan(loop: AgentLoop, runner: Callable[[], Awaitable[PlanRunner]]) -> Run:
+    """Ask the user about the plan that `loop` has made, and run it if they approve.
+
+    `runner` makes a runner with a view of its own. The returned run is the plan's, a draft if it
+    still waits. Raises AgentError if the plan cannot be stored, or was decided on elsewhere.
+    """
+    origin = loop.stream.run
+    plan = create_draft(loop.session, loop.context, origin, proposed_steps(origin))
+    try:
+        opened = await runner()
+    except BaseException:
+        # It waits all the same: the journal has it.
+        loop.session.apply_event(loop.stream.redactor.record(PlanProposed(run=plan)))
+        raise
+    return await ask_about_plan(opened, plan)
+
+
+async def ask_about_plan(runner: PlanRunner, plan: Run) -> Run:
+    """Ask the user about a plan, again after each change, and carry out the decision."""
+    try:
+        return await _negotiate(runner, plan)
+    finally:
+        if not runner.stream.run.is_finished:
+            runner.stream.emit(PlanWaiting())
+
+
+async def _negotiate(runner: PlanRunner, plan: Run) -> Run:
+    while True:
+        plan = _note_if_not_in_background(runner, plan)
+        answer = await _ask_user(runner, plan)
+        if answer is None:
+            return _leave_waiting(runner, plan)
+        if answer.decision is Decision.APPROVED and answer.plan is not None:
+            plan = _replace_draft(runner, plan, answer.plan)
+        else:
+            decided = decide_plan(runner.session, answer, plan, runner.stream.emit)
+            return await carry_out(runner, decided, answer, proposed=True)
+
+
+def _note_if_not_in_background(runner: PlanRunner, plan: Run) -> Run:
+    """Return the plan, with a note if it was to run in the background and cannot."""
+    step = notebook_step(runner.context.toolbox, plan.plan) if runner.release else None
+    if step is None:
+        return plan
+    note = (
+        f"This plan {NEEDS_NOTEBOOK.format(step=step)}: when you approve it, it runs in this cell."
+    )
+    return plan.model_copy(update={"notes": tuple(dict.fromkeys((*plan.notes, note)))})
+
+
+def check_background_plan(toolbox: Toolbox, plan: Run) -> None:
+    """Raise SessionError for a plan that cannot run in the background."""
+    if step := notebook_step(toolbox, plan.plan):
+        raise SessionError(
+            f"the plan {plan.plan_id} {NEEDS_NOTEBOOK.format(step=step)}; nothing was "
+            f"run. To run it in a cell: `%agent approve {plan.plan_id}`"
+        )
+
+
+def find_plan(session: Session, reference: str = "") -> Run:
+    """Return the waiting plan, or the newest whose id or digest begins so; raises SessionError."""
+    session.check_open()
+    if not reference:
+        if session.waiting_plan_id is None:
+            raise SessionError("no pending plan")
+        return session.journal.run(session.waiting_plan_id)
+    for run in reversed(session.journal.runs(session.id)):
+        if run.plan and (run.id.startswith(reference) or (run.plan_id or "").startswith(reference)):
+            return run
+    raise SessionError(f"no pending plan is called {reference!r}, and no call waits as that")
+
+
+def decide_plan(
+    session: Session,
+    answer: Answer,
+    plan: Run,
+    emit: Callable[[Event], object] | None = None,
+) -> Run:
+    """Approve or cancel the given plan; return it as the journal has it.
+
+    `emit` passes events to the view that shows it, if any. Raises SessionError if it was decided on
+    before.
+    """
+    if answer.decision is not Decision.APPROVED:
+        session.journal.cancel(session.id, plan.id)
+        return plan
+    run = session.journal.confirm(session.id, plan.id)
+    is_same = plan_digest(run.plan) == plan_digest(plan.plan)
+    if not is_same or plan_name(run.plan) != plan.plan_id:
+        error = (
+            f"the plan {plan.plan_id} is not the one that was shown; nothing was run. Ask for it "
+            "again."
+        )
+        session.cancel_plan(plan, StopReason.ERROR, error, emit)
+        raise SessionError(error)
+    return run
+
+
+async def resolve_plan(
+    session: Session, answer: Answer, reference: str, runner: Callable[[], Awaitable[PlanRunner]]
+) -> Run:
+    """Decide on the waiting plan and carry out the decision, with the view of `runner`.
+
+    Raises SessionError if none waits or it was decided on elsewhere.
+    """
+    plan = decide_plan(session, answer, find_plan(session, reference))
+    try:
+        opened = await runner()
+    except BaseException:
+        is_approved = answer.decision is Decision.APPROVED
+        session.cancel_plan(plan, StopReason.INTERRUPTED if is_approved else StopReason.DENIED)
+        raise
+    return await carry_out(opened, plan, answer)
+
+
+async def carry_out(
+    runner: PlanRunner, plan: Run, answer: Answer, *, proposed: bool = False
+) -> Run:
+    """Run an approved plan, or tell the model that it was not approved.
+
+    `proposed`: the runner's view has shown it already.
+    """
+    if answer.decision is Decision.APPROVED:
+        return await runner.run(plan, answer.by)
+    if not proposed:
+        # Without the note that it waits: it does no longer.
+        runner.stream.emit(PlanProposed(run=plan.model_copy(update={"notes": ()})))
+    reason = f" My reason: {answer.reason.rstrip('.')}." if answer.reason else ""
+    why = f" Your reason: {answer.reason}" if answer.reason else ""
+    runner.conclude(DENIED + why, DENIED_NUDGE.format(reason=reason))
+    async with run_lifecycle(runner.stream) as ending:
+        ending.status, ending.reason = RunStatus.CANCELLED, StopReason.DENIED
+    return runner.stream.run
+
+
+async def _ask_user(runner: PlanRunner, plan: Run) -> Answer | None:
+    """Return the user's answer; None if nobody answers and the plan keeps waiting."""
+    approvals = runner.context.approvals
+    approval = approvals.open_plan(plan, plan_digest(plan.plan))
+
+    def show(found: Rehearsals) -> None:
+        runner.stream.emit(PlanRehearsed(rehearsals=found))
+
+    try:
+        runner.stream.emit(PlanProposed(run=plan, approval_id=approval.id))
+        async with rehearsing(runner.context, plan.plan, show):
+            await runner.context.asker.ask(approval)
+            # Shielded, so that the question of a stopped cell is closed as expired.
+            answer = await asyncio.shield(asyncio.wrap_future(approval.answer))
+    except (NoFrontendError, asyncio.CancelledError):
+        return None
+    finally:
+        approvals.expire(approval)
+    return None if answer.decision is Decision.EXPIRED else answer
+
+
+def _leave_waiting(runner: PlanRunner, plan: Run) -> Run:
+    runner.stream.emit(Notice(text=WAITING_NOTICE.format(plan_id=plan.plan_id)))
+    return runner.stream.run
+
+
+def _replace_draft(runner: PlanRunner, plan: Run, steps: tuple[PlanStep, ...]) -> Run:
+    """Return the plan as the user changed it; the old one if the change cannot run."""
+    try:
+        clean = map(runner.stream.redactor.record, steps)
+        return create_draft(runner.session, runner.context, plan, clean, changed=True)
+    except AgentError as error:
+        note = f"The changed plan cannot run, and this one stays: {error}"
+        return plan.model_copy(update={"notes": (note,)})

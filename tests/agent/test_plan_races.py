@@ -10,7 +10,7 @@ import pytest
 
 from harness import NO, YES, at_once, call, new_session
 from ipyagent.agent.approvals import Answer, Approval
-from ipyagent.agent.plan_approval import carry_out, decide_plan, find_plan
+from ipyagent.agent.plan_runner import carry_out, decide_plan, find_plan
 from ipyagent.agent.session.session import Session
 from ipyagent.agent.session.sessions import Sessions
 from ipyagent.config import Config
