@@ -1,13 +1,19 @@
 /** The side panel: approvals, plan, runs, variables and sessions of the current notebook. */
-import { Child, h, Slot } from '../../view/dom';
-import { requestButton } from '../../view/followUp';
-import { button } from '../../view/form';
-import { modelButton } from '../../view/header';
-import { reveal } from '../../view/reveal';
-import { approvalsSection } from './approvals';
-import type { PanelActions, PanelState } from './controller';
-import { planSection, runs, sessions, variables } from './lists';
-import { listSection, Part } from './section';
+import { Child, h, Slot } from '../view/dom';
+import { requestButton } from '../view/followUp';
+import { button } from '../view/form';
+import { modelButton } from '../view/header';
+import { reveal } from '../view/reveal';
+import type { PanelActions, PanelState } from './panel';
+import {
+  approvalsSection,
+  listSection,
+  Part,
+  planSection,
+  runs,
+  sessions,
+  variables
+} from './panelSections';
 
 export class PanelView {
   readonly element: HTMLElement;

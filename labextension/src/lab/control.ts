@@ -1,6 +1,6 @@
-/** Requests on a kernel's control channel, which are answered while a cell runs. */
+/** Messages that a kernel receives while it runs a cell: on its control channel and on subshells. */
 import { Kernel, KernelMessage } from '@jupyterlab/services';
-import type { JSONObject } from '@lumino/coreutils';
+import { JSONObject, UUID } from '@lumino/coreutils';
 
 /** Milliseconds to wait for a subshell. */
 const ANSWER_MILLISECONDS = 5_000;
@@ -18,7 +18,7 @@ export async function hasComm(
 }
 
 /** Start a subshell once the kernel is connected; null where it has none. */
-export async function startSubshell(kernel: Kernel.IKernelConnection): Promise<string | null> {
+async function startSubshell(kernel: Kernel.IKernelConnection): Promise<string | null> {
   await waitUntilConnected(kernel);
   const start = async (): Promise<string | null> => {
     const { supported_features } = await request(kernel, 'kernel_info_request', {});
@@ -42,7 +42,7 @@ export function endSubshell(kernel: Kernel.IKernelConnection, subshell_id: strin
 }
 
 /** Return whether the kernel accepts messages. */
-export function isReachable({ isDisposed, status }: Kernel.IKernelConnection): boolean {
+function isReachable({ isDisposed, status }: Kernel.IKernelConnection): boolean {
   return !isDisposed && !['restarting', 'autorestarting', 'terminating', 'dead'].includes(status);
 }
 
@@ -87,10 +87,85 @@ function controlMessage(
 }
 
 /** Create a message of any type, also of those that JupyterLab has no interface for. */
-export function messageOf(
+function messageOf(
   { username, clientId }: Kernel.IKernelConnection,
   fields: JSONObject
 ): KernelMessage.IMessage {
   const options = { ...fields, username, session: clientId };
   return KernelMessage.createMessage(options as never);
+}
+
+/**
+ * A comm whose messages go to a subshell from the first one on. JupyterLab's own comms do so only
+ * after kernel_info, which does not arrive while a run blocks the kernel.
+ */
+export class SubshellComm {
+  private readonly id = UUID.uuid4();
+  private subshell: string | null = null;
+  private isOpen = false;
+  private queue: JSONObject[] = [];
+  private isClosed = false;
+
+  constructor(
+    private kernel: Kernel.IKernelConnection,
+    private target: string
+  ) {}
+
+  /** Start a subshell and open the comm on it, unless closed meanwhile. */
+  async open(data: JSONObject): Promise<void> {
+    this.subshell = await startSubshell(this.kernel);
+    if (this.isClosed || this.kernel.isDisposed) {
+      this.endSubshell();
+      return;
+    }
+    this.isOpen = true;
+    this.sendMessage('comm_open', {
+      target_name: this.target,
+      data: { ...data, subshell: this.subshell }
+    });
+    this.queue.splice(0).forEach(each => this.send(each));
+  }
+
+  /** Send a message, once the comm is open. */
+  send(data: JSONObject): void {
+    if (!this.isOpen) {
+      this.queue.push(data);
+    } else if (!this.isClosed) {
+      this.sendMessage('comm_msg', { data });
+    }
+  }
+
+  /** Close the comm. The kernel ends the subshell, as it has to process this message on it. */
+  close(): void {
+    if (this.isOpen && !this.isClosed) {
+      this.sendMessage('comm_close', { data: {} });
+    }
+    this.isClosed = true;
+  }
+
+  /** End the comm and its subshell without a message. */
+  drop(): void {
+    this.isClosed = true;
+    this.endSubshell();
+  }
+
+  private sendMessage(msgType: 'comm_open' | 'comm_msg' | 'comm_close', content: JSONObject): void {
+    const { kernel, subshell } = this;
+    if (isReachable(kernel)) {
+      const message = messageOf(kernel, {
+        channel: 'shell',
+        msgType,
+        ...(subshell === null ? {} : { subshellId: subshell }),
+        content: { comm_id: this.id, ...content }
+      });
+      kernel.sendShellMessage(message as KernelMessage.IShellMessage, false, true);
+    }
+  }
+
+  private endSubshell(): void {
+    if (this.subshell !== null) {
+      endSubshell(this.kernel, this.subshell);
+      this.subshell = null;
+    }
+  }
 }

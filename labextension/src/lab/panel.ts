@@ -1,17 +1,26 @@
-/** The state of the side panel, and what its buttons do. */
-import { Notification } from '@jupyterlab/apputils';
-import type { NotebookPanel } from '@jupyterlab/notebook';
+/** Adds the side panel and the status bar's item: their state, and what their buttons do. */
+import type { ILayoutRestorer } from '@jupyterlab/application';
+import { type ICommandPalette, Notification } from '@jupyterlab/apputils';
+import { NotebookActions, type NotebookPanel } from '@jupyterlab/notebook';
 import type { Kernel, KernelMessage } from '@jupyterlab/services';
+import type { IStatusBar } from '@jupyterlab/statusbar';
+import { Widget } from '@lumino/widgets';
 
-import type { Answer } from '../../channel';
-import type { PendingApproval } from '../../protocol';
-import { NOTIFY } from '../approvals/notify';
-import { cellIds, goTo, placeOf, runBelow } from '../cells/cellLocations';
-import type { Link } from '../kernel/link';
-import type { Links } from '../kernel/links';
-import { chooseModel } from '../models';
-import { sharedNotebook } from '../proposals/documents';
-import { insertCells } from '../proposals/sharedCells';
+import type { Answer } from '../channel';
+import type { PendingApproval } from '../protocol';
+import { h, setText } from '../view/dom';
+import { revealText } from '../view/reveal';
+import { agentIcon } from './agentCells';
+import { oldestWaiting, PANEL, showWaiting } from './approvals';
+import { chooseModel } from './cards';
+import { cellIds, goTo, placeOf, runBelow, watchCells } from './cells';
+import type { Link } from './link';
+import type { Links } from './links';
+import { sharedNotebook } from './notebookTools';
+import { countWaiting } from './panelSections';
+import { PanelView } from './panelView';
+import { NOTIFY } from './reminders';
+import { insertCells } from './sharedCells';
 
 const ADD = 'ipyagent:add-cell';
 
@@ -30,7 +39,7 @@ export type PanelState = ReturnType<Controller['state']>;
 
 export type PanelActions = Omit<Controller, 'state' | 'propose'>;
 
-export class Controller {
+class Controller {
   /** The prompts that a kernel proposed to begin with; null until it has replied. */
   private proposed: { readonly link: Link; readonly prompts: readonly string[] | null } | null =
     null;
@@ -163,4 +172,121 @@ async function execute(kernel: Kernel.IKernelConnection, code: string): Promise<
   };
   await future.done;
   return printed.join('').trim();
+}
+
+const SHOW = 'ipyagent:show-panel';
+const CAPTION = 'Agent: runs, approvals and sessions';
+
+/** The panel's widget, updated while visible. */
+class Panel extends Widget {
+  private controller: Controller;
+  private view: PanelView;
+
+  constructor(links: Links) {
+    super();
+    this.id = PANEL;
+    this.title.icon = agentIcon;
+    this.title.className = 'ipyagent-tab';
+    this.node.tabIndex = -1;
+    this.node.setAttribute('role', 'region');
+    this.node.setAttribute('aria-label', 'ipyagent');
+    this.controller = new Controller(links);
+    this.view = new PanelView(this.controller);
+    this.node.append(this.view.element);
+    const update = (): void => this.update();
+    links.forEachNotebook(panel => watchCells(panel, update));
+    links.app.commands.commandChanged.connect(update);
+    links.changed.connect(update);
+    links.changed.connect(() => this.propose(false));
+    NotebookActions.executed.connect(() => this.propose(true));
+    links.changed.connect(() => this.showCount());
+    this.showCount();
+  }
+
+  /** Show on the side bar how many questions wait. */
+  private showCount(): void {
+    const { overview, isReachable } = this.controller.state();
+    const count = overview !== null && isReachable ? countWaiting(overview) : 0;
+    const { dataset } = this.title;
+    this.title.dataset = { ...dataset, waiting: count > 0 ? `${count}` : '' };
+    this.title.caption = count > 0 ? `${CAPTION} (${count} waiting for you)` : CAPTION;
+  }
+
+  protected onActivateRequest(): void {
+    this.node.focus();
+  }
+
+  protected onAfterShow(): void {
+    this.update();
+    this.propose(true);
+  }
+
+  private propose(again: boolean): void {
+    if (this.isVisible) {
+      void this.controller.propose(again, () => this.update());
+    }
+  }
+
+  protected onUpdateRequest(): void {
+    if (this.isVisible) {
+      this.view.update(this.controller.state());
+    }
+  }
+}
+
+/** Add the panel, and what the status bar shows. */
+export function addPanel(
+  links: Links,
+  palette: ICommandPalette | null,
+  restorer: ILayoutRestorer | null,
+  bar: IStatusBar | null
+): void {
+  const { commands, shell } = links.app;
+  const widget = new Panel(links);
+  shell.add(widget, 'right', { rank: 850, type: 'ipyagent' });
+  restorer?.add(widget, PANEL);
+  commands.addCommand(SHOW, {
+    label: 'Show the agent’s panel',
+    icon: agentIcon,
+    execute: () => shell.activateById(PANEL)
+  });
+  palette?.addItem({ command: SHOW, category: 'ipyagent' });
+  if (bar !== null) {
+    addStatus(bar, links);
+  }
+}
+
+/** Add a button with one line of text to the status bar. */
+function addStatus(bar: IStatusBar, links: Links): void {
+  const line = h('button', { type: 'button', class: 'ipyagent-status' });
+  const item = new Widget();
+  item.node.dataset.ipyagent = 'status';
+  item.node.append(line);
+  line.addEventListener('click', () => {
+    const waiting = oldestWaiting(links);
+    if (waiting === null) {
+      links.app.shell.activateById(PANEL);
+    } else {
+      void showWaiting(waiting, links);
+    }
+  });
+  const show = (): void => {
+    const overview = links.current?.overview ?? null;
+    if (overview !== null) {
+      const isWaiting = countWaiting(overview) > 0;
+      setText(line, revealText(overview.status));
+      line.title = isWaiting ? 'Go to the question' : 'Show the panel';
+      line.classList.toggle('ipyagent-waiting', isWaiting);
+    }
+  };
+  // Connected first: the status bar then asks whether the item is active.
+  links.changed.connect(show);
+  bar.registerStatusItem('ipyagent:status', {
+    item,
+    align: 'right',
+    rank: 900,
+    isActive: () => (links.current?.overview ?? null) !== null,
+    activeStateChanged: links.changed
+  });
+  show();
 }

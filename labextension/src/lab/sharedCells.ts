@@ -1,7 +1,68 @@
-/** The cells of an open notebook as the kernel's tools read and change them. */
-import type { YCellType, YCodeCell } from '@jupyter/ydoc';
+/**
+ * The cells of an open notebook as the kernel's tools read and change them, each change as one undo
+ * step; and the place of a proposed change. No JupyterLab.
+ */
+import type { YCellType, YCodeCell, YNotebook } from '@jupyter/ydoc';
 
-import { changeCell, changeNotebook, Notebook } from './history';
+import type { Call, Overview } from '../protocol';
+
+/** The part of JupyterLab's documents that its interface leaves out. */
+export type Notebook = Pick<
+  YNotebook,
+  'cells' | 'deleteCell' | 'insertCells' | 'transact' | 'undoManager'
+>;
+
+type History = Notebook['undoManager'];
+
+/** The origin of our changes in undo histories. */
+const ORIGIN = 'ipyagent';
+
+/** Change the list of cells, as one step of the notebook's undo history. */
+function changeNotebook<T>(notebook: Notebook, change: () => T): T {
+  return asOneStep([notebook.undoManager], () => {
+    let changed: T | undefined;
+    notebook.transact(() => (changed = change()));
+    return changed as T;
+  });
+}
+
+/**
+ * Change a cell's source, as one step in the undo histories of the notebook and the cell's editor.
+ */
+function changeCell(notebook: Notebook, cell: YCellType, change: () => void): void {
+  const histories = [...new Set([notebook.undoManager, cell.undoManager])].filter(each => !!each);
+  histories.forEach(history => history.addTrackedOrigin(ORIGIN));
+  asOneStep(histories, () => notebook.transact(change, false, ORIGIN));
+  histories.forEach(history => history.removeTrackedOrigin(ORIGIN));
+  linkSteps(histories);
+}
+
+/** Make a change one undo step: others within half a second would join it. */
+function asOneStep<T>(histories: History[], change: () => T): T {
+  histories.forEach(history => history.stopCapturing());
+  const changed = change();
+  histories.forEach(history => history.stopCapturing());
+  return changed;
+}
+
+/**
+ * Link a step that several histories have: when one undoes it, the others forget it. Undone twice,
+ * with a redo in between, it would leave neither the old text nor the new.
+ */
+function linkSteps(histories: History[]): void {
+  const steps = new Map(histories.map(history => [history, history.undoStack.at(-1)]));
+  steps.forEach((step, history) =>
+    history.on('stack-item-popped', ({ stackItem }) => {
+      if (stackItem === step) {
+        steps.delete(history);
+        steps.forEach(
+          (same, other) => (other.undoStack = other.undoStack.filter(each => each !== same))
+        );
+        steps.clear();
+      }
+    })
+  );
+}
 
 export type Kind = 'code' | 'markdown' | 'raw';
 
@@ -168,4 +229,63 @@ function commonEnds(before: string, after: string): [start: number, end: number]
     end++;
   }
   return [old.slice(0, start).join('').length, old.slice(old.length - end).join('').length];
+}
+
+/** A cell that would be changed, or get a new cell before or after it. */
+export interface CallPlace {
+  cellId: string;
+  side: 'changed' | 'before' | 'after';
+}
+
+/** The state of the notebook that decides on the place. */
+interface CellContext {
+  /** The ids of its cells, in order. */
+  cells: readonly string[];
+  /** The agent's own cell. */
+  agentCell: string | null;
+  /** The ids of the cells that the run has inserted. */
+  inserted: readonly string[];
+}
+
+/** Return the place of a call of `edit_cell` or `insert_cell`; null if its cell is gone. */
+export function placeOfCall({ name, request }: Call, context: CellContext): CallPlace | null {
+  const given = request.arguments;
+  return name === 'edit_cell'
+    ? placeOfEdit(given.cell, context.cells)
+    : placeAt(typeof given.index === 'number' ? given.index : nextIndex(context), context.cells);
+}
+
+/** Find the edited cell by id or position. */
+function placeOfEdit(cell: unknown, cells: readonly string[]): CallPlace | null {
+  const cellId = cells.find(id => id === cell) ?? cells.find((_, at) => at === Number(cell));
+  return cellId === undefined ? null : { cellId, side: 'changed' };
+}
+
+function placeAt(index: number, cells: readonly string[]): CallPlace | null {
+  const side = index === 0 ? 'before' : 'after';
+  const cellId = cells.find((_, at) => at === Math.max(index - 1, 0));
+  return cellId === undefined ? null : { cellId, side };
+}
+
+/** Return the index below the agent's cell and its insertions, else at the end. */
+function nextIndex({ cells, agentCell: asking, inserted }: CellContext): number {
+  const last = cells.findLastIndex(id => id === asking || inserted.includes(id));
+  return last < 0 ? cells.length : last + 1;
+}
+
+export class Inserted {
+  private cells = new Map<string, string[]>();
+
+  /** Record a cell that the live run has inserted. */
+  add(overview: Overview | null | undefined, cellId: string): void {
+    const run = overview?.runs.findLast(({ live }) => live);
+    if (run !== undefined) {
+      this.cells.set(run.id, [...this.by(run.id), cellId]);
+    }
+  }
+
+  /** Return the ids of the cells that a run has inserted. */
+  by(runId: string): readonly string[] {
+    return this.cells.get(runId) ?? [];
+  }
 }

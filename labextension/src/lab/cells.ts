@@ -12,7 +12,7 @@ const CLASS = 'ipyagent-changed';
 const timers = new WeakMap<object, number>();
 
 /** A cell in an open notebook. */
-export interface Place {
+interface Place {
   panel: NotebookPanel;
   index: number;
 }

@@ -1,10 +1,11 @@
-/** Connects all open notebooks to their kernels. */
+/** Connects all open notebooks to their kernels, and views to live runs. */
 import type { JupyterFrontEnd } from '@jupyterlab/application';
 import type { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
 import type { Kernel } from '@jupyterlab/services';
 import { Signal } from '@lumino/signaling';
 
-import type { PageRequest } from '../../protocol';
+import { Channel } from '../channel';
+import type { PageRequest } from '../protocol';
 import { Link, OpenNotebooks } from './link';
 
 /** Answers a request about a notebook. */
@@ -16,7 +17,7 @@ export class Links {
   readonly changed = new Signal<this, void>(this);
 
   private links = new Map<string, Link>();
-  /** Answers the kernels' requests: set by `documents.ts`. */
+  /** Answers the kernels' requests: set by `notebookTools.ts`. */
   serve: Serve = () => null;
 
   constructor(
@@ -157,3 +158,46 @@ function kernelOf({ sessionContext }: NotebookPanel): Kernel.IKernelConnection |
 function ownOf({ kernel, hasWidgets }: Link): Kernel.IKernelConnection | null {
   return hasWidgets ? null : kernel;
 }
+
+export class LiveRuns {
+  /** Emitted when new runs are live. */
+  readonly appeared = new Signal<this, void>(this);
+
+  private entries = new Map<string, { link: Link; channel: Channel | null }>();
+
+  /** Return the channel of a run, shared by all its views; null if it is not live. */
+  channel(runId: string): Channel | null {
+    const entry = this.entries.get(runId);
+    if (entry === undefined) {
+      return null;
+    }
+    if (entry.channel === null) {
+      const channel = new Channel(message => entry.link.sendToRun(runId, message));
+      entry.link.follow(runId, message => channel.receive(message));
+      entry.channel = channel;
+    }
+    return entry.channel;
+  }
+
+  /** Update the list from the links' overviews. */
+  update(links: readonly Link[]): void {
+    const on = new Map(links.flatMap(link => link.live.map(({ id }) => [id, link] as const)));
+    for (const [id, { link, channel }] of this.entries) {
+      if (on.get(id) !== link) {
+        this.entries.delete(id);
+        link.unfollow(id);
+        if (link.overview === null) {
+          channel?.disconnect();
+        }
+      }
+    }
+    const fresh = [...on].filter(([id]) => !this.entries.has(id));
+    fresh.forEach(([id, link]) => this.entries.set(id, { link, channel: null }));
+    if (fresh.length > 0) {
+      this.appeared.emit();
+    }
+  }
+}
+
+/** The page's live runs, shared by the renderer and the plugins. */
+export const live = new LiveRuns();

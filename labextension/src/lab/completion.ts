@@ -9,10 +9,10 @@ import {
 } from '@jupyterlab/completer';
 import type { Kernel, KernelMessage } from '@jupyterlab/services';
 
-import type { Links } from '../kernel/links';
-import type { Settings } from '../settings';
-import { forEachCodeCell } from './cellLocations';
+import { forEachCodeCell } from './cells';
+import type { Links } from './links';
 import { inMention, isPrompt } from './prompts';
+import type { Settings } from './settings';
 
 /** Above JupyterLab's own providers: 550 is the kernel's, 500 the words of the cell. */
 const RANK = 1_000;

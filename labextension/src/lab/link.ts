@@ -3,10 +3,9 @@ import { CommsOverSubshells, Kernel, KernelMessage as Jupyter } from '@jupyterla
 import { JSONObject, UUID } from '@lumino/coreutils';
 import { Signal } from '@lumino/signaling';
 
-import type { FromRun, ToRun } from '../../channel';
-import type { Ask, Overview, PageRequest, Protocol, RunLine } from '../../protocol';
-import { hasComm, endSubshell } from './control';
-import { SubshellComm } from './subshellComm';
+import type { FromRun, ToRun } from '../channel';
+import type { Ask, Overview, PageRequest, Protocol, RunLine } from '../protocol';
+import { endSubshell, hasComm, SubshellComm } from './control';
 
 const TARGET = 'ipyagent';
 
