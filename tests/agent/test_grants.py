@@ -15,8 +15,8 @@ from ipyagent.magic import status
 from ipyagent.schema import DecidedBy, Decision, Scope, ToolExecution, ToolStatus
 from ipyagent.tools.base import Tool
 from ipyagent.tools.static_analysis import analyze_code, analyze_command
-from ipyagent.ui.questions import _ask_once
-from ipyagent.ui.transcript_text import request_text
+from ipyagent.ui.plain_text import request_text
+from ipyagent.ui.views import _ask_once
 
 FOLDER = Answer(Decision.APPROVED, DecidedBy.BUTTON, scope=Scope.FOLDER)
 

@@ -21,7 +21,7 @@ from ipyagent.schema import (
     ToolCall,
     ToolExecution,
 )
-from ipyagent.ui.transcript_text import request_text
+from ipyagent.ui.plain_text import request_text
 
 TEXTS = deceptions()
 TURNED = re.compile(r"\n *┆ ")

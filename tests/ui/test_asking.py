@@ -12,8 +12,8 @@ from ipyagent.agent.approvals import Answer, Approval, Approvals
 from ipyagent.errors import NoFrontendError
 from ipyagent.kernel.drivers import Cell, drive_sync
 from ipyagent.schema import Decision, PlanStep, Question, Run, Scope, ToolExecution
+from ipyagent.ui.plain_text import request_text
 from ipyagent.ui.questions import InputAsker, NoAsker, parse_answer, parse_reply
-from ipyagent.ui.transcript_text import request_text
 
 BOTH = (Scope.SESSION, Scope.FOLDER)
 READ = ToolExecution(call=call("c1", "fetch", {"url": "https://x.example"}))

@@ -20,11 +20,10 @@ from ipyagent.schema import (
     ToolStatus,
     VariableChange,
 )
-from ipyagent.ui.plain_text import render, summarize
+from ipyagent.ui.plain_text import render, request_text, summarize
 from ipyagent.ui.static_html import run_html
 from ipyagent.ui.transcribe.call import CallContext, transcribe_call
 from ipyagent.ui.transcribe.run import transcribe
-from ipyagent.ui.transcript_text import request_text
 
 CODE = "df['ratio'] = 1"
 RATIO = VariableChange(name="df", change="changed", type="DataFrame", summary="+ ratio (float64)")

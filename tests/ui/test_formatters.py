@@ -10,7 +10,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from sample import figure, run, sample_run
 
 from ipyagent.schema import Display, Run, ToolResult, TruncatedOutput
-from ipyagent.ui.ipython_display import register
+from ipyagent.ui import register_formatters
 from ipyagent.ui.static_html import RUN_MIME, saved_bundle, tool_result_bundle
 
 OURS = {"class": {"tex2jax_ignore mathjax_ignore"}}
@@ -20,7 +20,7 @@ TABLE = Display(data={"text/html": "<table><tr><td>1</td></tr></table>", "text/p
 @pytest.fixture
 def shell() -> Iterator[InteractiveShell]:
     shell = InteractiveShell()
-    register(shell)
+    register_formatters(shell)
     yield shell
     shell.history_manager.end_session()
 

@@ -37,9 +37,9 @@ from ipyagent.schema import (
     now,
 )
 from ipyagent.store.journal import Journal
-from ipyagent.ui import overview
+from ipyagent.ui import page_bridge
 from ipyagent.ui.feed import Feed
-from ipyagent.ui.overview import OverviewBuilder, OverviewContext
+from ipyagent.ui.page_bridge import OverviewBuilder, OverviewContext
 
 CALL = call("c1", "fetch", {"url": "https://x.example", "api_key": "sk-1"})
 DONE = RunFinished(status=RunStatus.DONE, stop_reason=StopReason.FINISHED, duration=1.5)
@@ -166,7 +166,7 @@ def test_a_run_of_another_session_is_told_when_it_is_over(kernel: Kernel):
 
 
 def test_only_the_newest_are_told(kernel: Kernel, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(overview, "RUNS", 2)
+    monkeypatch.setattr(page_bridge, "RUNS", 2)
     for n in range(4):
         kernel.run(f"r{n}", *asked(tokens=9))
     told = kernel.told()
@@ -180,9 +180,9 @@ def test_what_has_ended_is_worked_out_once(kernel: Kernel, monkeypatch: pytest.M
     feed = kernel.draw(started("live"))
     kernel.told()
     worked_out: list[str] = []
-    of = overview._Digest.of
+    of = page_bridge._Digest.of
     monkeypatch.setattr(
-        overview._Digest, "of", lambda run, totals: worked_out.append(run.id) or of(run, totals)
+        page_bridge._Digest, "of", lambda run, totals: worked_out.append(run.id) or of(run, totals)
     )
     kernel.tell(feed, StepStarted(step=1))
     kernel.told()

@@ -34,8 +34,8 @@ from ipyagent.schema import (
     ToolStarted,
     ToolStatus,
 )
+from ipyagent.ui.plain_text import request_text
 from ipyagent.ui.plain_view import PlainView, ProseFilter
-from ipyagent.ui.transcript_text import request_text
 
 BEGUN = RunStarted(run=run(status=RunStatus.RUNNING, stop_reason=None, duration=None))
 # What erases or overwrites earlier text cannot do so once that is written.

@@ -16,7 +16,7 @@ from pictures import render, run_html
 from sample import sample_run
 
 from ipyagent.schema import Run
-from ipyagent.ui import transcript_text as words
+from ipyagent.ui import plain_text as words
 from ipyagent.ui.transcribe.run import transcribe
 from ipyagent.ui.transcript import Call, Transcript
 

@@ -10,7 +10,7 @@ from ipyagent.schema import Display, Preview, ToolExecution, ToolResult
 from ipyagent.tools.result_conversion import truncate_result
 from ipyagent.ui.static_html import tool_result_bundle
 from ipyagent.ui.transcribe.call import CallContext, transcribe_call
-from ipyagent.ui.transcribe.result import summarize_call, summarize_result
+from ipyagent.ui.transcribe.call_texts import summarize_call, summarize_result
 from ipyagent.values.describe import describe
 
 DIFF = """--- a/pipeline.py

@@ -19,7 +19,7 @@ from ipyagent.ui import static_html
 from ipyagent.ui.feed import Feed
 from ipyagent.ui.messages import Protocol
 from ipyagent.ui.static_html import TRANSCRIPT_MIME
-from ipyagent.ui.transcribe.arguments import mask_run
+from ipyagent.ui.transcribe.call_texts import mask_run
 from ipyagent.ui.transcribe.run import Live, Transcriber, transcribe
 from ipyagent.ui.transcript import find_changes
 from page_transcript import PageTranscript

@@ -19,7 +19,7 @@ from ipyagent.schema import (
     VariableChange,
 )
 from ipyagent.ui.static_html import saved_bundle
-from ipyagent.ui.transcribe.result import TOUCHED, transcribe_result, variables_text
+from ipyagent.ui.transcribe.call_texts import TOUCHED, transcribe_result, variables_text
 from ipyagent.ui.transcript import Media
 
 

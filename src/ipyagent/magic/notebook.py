@@ -27,8 +27,7 @@ from ipyagent.schema.runs import UndoReport
 from ipyagent.store.journal import read_summary
 from ipyagent.ui import static_html
 from ipyagent.ui.feed import Feed
-from ipyagent.ui.overview import OverviewBuilder, OverviewContext
-from ipyagent.ui.page_bridge import PageBridge
+from ipyagent.ui.page_bridge import OverviewBuilder, OverviewContext, PageBridge
 from ipyagent.ui.questions import choose
 from ipyagent.wiring import Environment, Services, journal_path, runtime
 from ipyagent.wiring.undo import find_undo
