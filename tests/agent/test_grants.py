@@ -15,8 +15,8 @@ from ipyagent.schema import DecidedBy, Decision, Scope, ToolExecution, ToolStatu
 from ipyagent.tools.base import Tool
 from ipyagent.tools.static_analysis import analyze_command
 from ipyagent.tools.static_analysis.code import analyze_code
+from ipyagent.ui.plain_text import request_text
 from ipyagent.ui.questions import _ask_once
-from ipyagent.ui.transcript_text import request_text
 
 FOLDER = Answer(Decision.APPROVED, DecidedBy.BUTTON, scope=Scope.FOLDER)
 

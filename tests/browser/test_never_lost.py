@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +10,9 @@ import nbformat
 import pytest
 from deciding import APPROVE, press, press_until, where_asked
 from playwright.sync_api import Page, expect
+from rich_run import saved_run
 from scripts import LOAD, call, plan, python, script
 from side_panel import HOLD, LONG, Side, scroll_away, writing
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "labextension"))
-from rich_run import saved_run
 
 from ipyagent.schema import Run
 from ipyagent.ui.static_html import saved_bundle

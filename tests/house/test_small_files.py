@@ -16,7 +16,6 @@ LARGE = 400
 REASONS = {
     "digests.py": "the results are stored, so they must not change; eight rooms use it",
     "phrases.py": "used in all rooms, and imports nothing",
-    "ui/ipython_display.py": "loading the extension registers the views, without importing them",
 }
 """Files under SMALL lines of code. What a package exports, its `__init__.py`, needs no reason."""
 

@@ -29,9 +29,16 @@ from ipyagent.schema import (
     ToolResultContent,
     ToolStatus,
 )
-from ipyagent.ui.graph_text import FIRST, HEAD, LAST, MAX_ARROWS, graph_mermaid, graph_text
-from ipyagent.ui.ipython_display import register
-from ipyagent.ui.static_html import session_bundle
+from ipyagent.ui import register_formatters
+from ipyagent.ui.static_html import (
+    FIRST,
+    HEAD,
+    LAST,
+    MAX_ARROWS,
+    graph_mermaid,
+    graph_text,
+    session_bundle,
+)
 
 NODE = re.compile(r'(n\d+)[\[/({]+"([^"\n]*)"[\]/)}]+:::[a-z]+_')
 ARROW = re.compile(r"(n\d+) --> (n\d+)")
@@ -230,7 +237,7 @@ def test_hidden_characters_are_spelt_out():
 @pytest.fixture
 def shell() -> Iterator[InteractiveShell]:
     shell = InteractiveShell()
-    register(shell)
+    register_formatters(shell)
     yield shell
     shell.history_manager.end_session()
 

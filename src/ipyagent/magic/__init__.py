@@ -28,7 +28,7 @@ from ipyagent.kernel.pages import Pages
 from ipyagent.kernel.shell import Shell, kernel_of
 from ipyagent.magic import entry
 from ipyagent.magic.entry import ShellState, import_or_explain
-from ipyagent.ui import ipython_display
+from ipyagent.ui import register_formatters
 
 log = logging.getLogger("ipyagent")
 
@@ -129,7 +129,7 @@ class Extension(ShellState):
         llm.prepare_environment()
         telemetry.setup_logging()
         session.provider = self
-        ipython_display.register(self.shell)
+        register_formatters(self.shell)
         self.shell.register_magic_function(_agent, "line_cell", "agent")
         self.shell.input_transformers_cleanup.append(self.make_awaitable)
         self._lines = _make_line_transformer(self._can_await)

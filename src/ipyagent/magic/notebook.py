@@ -39,8 +39,7 @@ from ipyagent.store.journal import read_summary
 from ipyagent.tools.workspace import Workspace
 from ipyagent.ui import static_html
 from ipyagent.ui.feed import Feed
-from ipyagent.ui.overview import OverviewBuilder, OverviewContext
-from ipyagent.ui.page_bridge import PageBridge
+from ipyagent.ui.page_bridge import OverviewBuilder, OverviewContext, PageBridge
 from ipyagent.ui.questions import choose
 from ipyagent.wiring import Environment, Services, has_journal, journal_path, runtime, warm_up
 from ipyagent.wiring.undo import find_undo
