@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ipyagent.errors import MCPToolCallError
-from ipyagent.services.mcp.server import identity
+from ipyagent.services.mcp import identity
 from servers.mcp_lab import MCPLab
 
 MUTATIONS = ("description", "schema", "annotations", "name", "less")

@@ -14,7 +14,7 @@ import pytest
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from ipyagent.errors import MCPConnectionError, MCPToolCallError
-from ipyagent.services.mcp.stdio import LineSplitter
+from ipyagent.services.mcp.transports import LineSplitter
 from patience import PATIENCE, until
 from servers.mcp_lab import RAW, MCPLab, gone, named
 
@@ -23,7 +23,7 @@ import asyncio, os, sys
 from pathlib import Path
 from ipyagent.config import MCPServerConfig
 from ipyagent.services.mcp.servers import MCPServers
-from ipyagent.services.mcp.sources import ServerSources
+from ipyagent.services.mcp import ServerSources
 raw, log, home, *hows = sys.argv[1:]
 configs = [
     MCPServerConfig(name=how, command=sys.executable, args=["-IS", raw, how, log]) for how in hows
@@ -89,7 +89,7 @@ def test_nothing_heavy_is_imported_before_a_server_is_needed(tmp_path: Path) -> 
 import asyncio, os, sys
 from pathlib import Path
 from ipyagent.services.mcp.servers import MCPServers
-from ipyagent.services.mcp.sources import ServerSources
+from ipyagent.services.mcp import ServerSources
 here = Path.cwd()
 assert asyncio.run(MCPServers(ServerSources(here, here, os.environ)).tools()) == ([], [])
 print(sorted({"mcp", "mcp_types", "httpx2", "jsonschema", "anyio"} & sys.modules.keys()))
@@ -278,6 +278,6 @@ async def test_asyncio_keeps_the_transport_of_a_process() -> None:
     transport = getattr(process, "_transport", None)
     assert isinstance(transport, asyncio.SubprocessTransport), (
         "Process._transport is gone: the pipes of an MCP server stay open while a child of it "
-        "lives. Look for a way to close them, and change services/mcp/stdio.py"
+        "lives. Look for a way to close them, and change services/mcp/transports.py"
     )
     transport.close()

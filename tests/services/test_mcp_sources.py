@@ -15,8 +15,8 @@ from ipyagent.config.trust import trust_file
 from ipyagent.errors import ConfigError
 from ipyagent.magic.notebook import Notebook
 from ipyagent.magic.subcommands import mcp as run
+from ipyagent.services.mcp import ServerSources
 from ipyagent.services.mcp.servers import MCPServers
-from ipyagent.services.mcp.sources import ServerSources
 from servers.mcp_lab import MCPLab, named
 
 
@@ -160,7 +160,7 @@ def test_the_sources_are_read_again_only_after_a_change(
     trust(place.home)
     configured: list[MCPServerConfig] = []
     servers = MCPServers(ServerSources(place.home, place.home, os.environ, configured))
-    before, _ = servers.sources.collect()
+    before = servers.sources.collect().named
     match changed:
         case "own":
             write(own, a=program(place, "dies"))
@@ -172,7 +172,7 @@ def test_the_sources_are_read_again_only_after_a_change(
             trust_file().unlink()
         case "settings":
             configured.append(place.raw("good", "d"))
-    after, _ = servers.sources.collect()
+    after = servers.sources.collect().named
     assert (after["a"] is before["a"]) is (changed == "nothing")
     names = {"added": {"a", "b", "c"}, "settings": {"a", "b", "d"}}.get(changed, {"a", "b"})
     assert set(after) == names
@@ -234,7 +234,7 @@ def test_options_may_be_anywhere_before_two_dashes(place: MCPLab) -> None:
     assert run(book(servers), "add y -- npx --env C --sse").endswith("npx --env C --sse")
     said = run(book(servers), "add z https://h/mcp --sse --token-env A --header-env X-Key=B")
     assert said.splitlines() == ["z is added. The next cell connects to:", "  https://h/mcp"]
-    config = servers.sources.collect()[0]["z"].config()
+    config = servers.sources.collect().named["z"].config()
     assert (config.transport, config.token_env, config.header_env) == ("sse", "A", {"X-Key": "B"})
 
 

@@ -10,7 +10,7 @@ import pytest
 from harness import NO, YES, Lab, call
 from ipyagent.errors import InvalidArgumentsError, MCPError, MCPToolCallError
 from ipyagent.schema import ToolStatus
-from ipyagent.services.mcp.servers import tool_names
+from ipyagent.services import name_tools
 from ipyagent.tools.base import Tool, Toolbox
 from ipyagent.tools.file_tools import file_tools
 from patience import until
@@ -129,16 +129,18 @@ async def test_odd_tools_get_valid_names_and_only_bad_ones_are_left_out(
 
 
 def test_names_do_not_depend_on_order_and_never_pass_to_another_tool() -> None:
+    def named(*pairs: tuple[str, str]) -> dict[tuple[str, str], str]:
+        return name_tools({pair: "_".join(("mcp", *pair)) for pair in pairs})
+
     pairs = [("s", "get.it"), ("s", "get it"), ("s", "get_it"), ("a", "b_c"), ("a_b", "c")]
-    names = tool_names(pairs)
-    assert names == tool_names(reversed(pairs))
+    names = named(*pairs)
+    assert names == named(*reversed(pairs))
     assert len(set(names.values())) == len(pairs)
     assert names[("s", "get_it")] == "mcp_s_get_it"
     for pair in pairs[:3]:
-        assert tool_names([pair])[pair] == names[pair]
-    long = ("s", "x" * 100)
-    assert len(tool_names([long])[long]) == 64
-    assert tool_names([long])[long] != tool_names([("s", "x" * 101)])[("s", "x" * 101)]
+        assert named(pair)[pair] == names[pair]
+    (long,), (other,) = (named(("s", "x" * count)).values() for count in (100, 101))
+    assert (len(long), long != other) == (64, True)
 
 
 async def test_a_server_cannot_replace_a_built_in_tool(place: MCPLab, lab: Lab) -> None:

@@ -11,7 +11,7 @@ import pytest
 from api_lab import User
 
 from ipyagent.errors import ConfigError, InvalidArgumentsError
-from ipyagent.services.openapi import discovery
+from ipyagent.services.openapi import documents
 from ipyagent.services.openapi.discovery import choose_base, server_in
 from servers.openapi_server import APIServer, answer, described, echo, json_answer, operation
 
@@ -128,7 +128,7 @@ def base_of(document: dict[str, Any]) -> tuple[str, str]:
     """Return the base URL of a description at https://api.example, and the server elsewhere."""
     at = httpx.URL("https://api.example/openapi.json")
     base, other = choose_base(
-        discovery.parse_document(json.dumps(document).encode()), at, at, explicit=True
+        documents.parse_document(json.dumps(document).encode()), at, at, explicit=True
     )
     return str(base), other
 
@@ -212,17 +212,17 @@ def test_what_is_described_in_other_files_is_named_and_can_be_sent(tmp_path: Pat
 
 def test_a_description_in_utf_16_is_read_and_a_broken_one_names_its_line() -> None:
     assert (
-        discovery.parse_document('{"openapi": "3.0.0", "paths": {}}'.encode("utf-16"))["paths"]
+        documents.parse_document('{"openapi": "3.0.0", "paths": {}}'.encode("utf-16"))["paths"]
         == {}
     )
     with pytest.raises(ConfigError, match=r"line 3: found character that cannot start"):
-        discovery.parse_document(b"openapi: 3.0.0\npaths:\n\t/a: {}\n")
+        documents.parse_document(b"openapi: 3.0.0\npaths:\n\t/a: {}\n")
 
 
 def test_versions_of_openapi_are_known() -> None:
     for version in ("3.0.4", "3.1.1", "3.2.0"):
         document = described({}) | {"openapi": version}
-        assert discovery.parse_document(json.dumps(document).encode()) == document
+        assert documents.parse_document(json.dumps(document).encode()) == document
 
 
 def test_headers_that_say_how_to_go_on_are_told(tmp_path: Path) -> None:

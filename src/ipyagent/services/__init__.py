@@ -1,4 +1,4 @@
-"""Tools from elsewhere: MCP servers, OpenAPI services, skills; and failures that servers report.
+"""Tools from elsewhere: MCP servers, OpenAPI services, skills; names and failures of all of them.
 
 A successful answer may report a failure: a command that failed. An answer is a JSON object. These
 count, at its top or below `result` or `data`:
@@ -15,8 +15,12 @@ data, whatever they contain.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import TypeVar
 
+from ipyagent.digests import digest_bytes
 from ipyagent.json_types import JsonDict, parse_json
 
 
@@ -25,6 +29,30 @@ def notebook_note(on: bool | None) -> list[str]:
     if on is None:
         return []
     return ["active in this notebook" if on else "off in this notebook"]
+
+
+_MAX_NAME = 64
+_MARK_LENGTH = 9  # "_" and eight digits of a hash
+
+Key = TypeVar("Key", bound=tuple[str, ...])
+
+
+def name_tools(wanted: Mapping[Key, str]) -> dict[Key, str]:
+    """Return a valid name for each tool, independent of their order; its key identifies a tool.
+
+    A name that is changed, or wanted twice, gets a mark of its key: a name that was allowed once
+    must not pass to another tool later.
+    """
+    times = Counter(map(str.lower, wanted.values()))
+    names = {}
+    for key, name in wanted.items():
+        valid = re.sub(r"[^a-zA-Z0-9_-]", "_", name)[:_MAX_NAME]
+        if valid != name or times[name.lower()] > 1:
+            identity = f"{len(key[0])}:{':'.join(key)}".encode("utf-8", "surrogatepass")
+            mark = digest_bytes(identity)[: _MARK_LENGTH - 1]
+            valid = f"{valid[: _MAX_NAME - _MARK_LENGTH]}_{mark}"
+        names[key] = valid
+    return names
 
 
 _EXIT_CODES = (

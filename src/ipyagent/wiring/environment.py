@@ -24,7 +24,7 @@ from ipyagent.llm.client import Client
 from ipyagent.llm.destinations import Resolved
 from ipyagent.plaintext import spell
 from ipyagent.schema.facts import TableFacts, WorkspaceFacts
-from ipyagent.services.mcp.sources import NamedServers, ServerSources
+from ipyagent.services.mcp import NamedServers, ServerSources
 from ipyagent.services.openapi import has_services
 from ipyagent.tools.base import Tool
 from ipyagent.tools.notebook_file import CellChange
@@ -42,8 +42,7 @@ from ipyagent.wiring.toolset import Toolset
 from ipyagent.wiring.undo import UndoHistory
 
 if TYPE_CHECKING:
-    from ipyagent.services.mcp.server import Server
-    from ipyagent.services.mcp.servers import MCPServers
+    from ipyagent.services.mcp.servers import MCPServers, Server
     from ipyagent.services.openapi.services import OpenAPIServices
 
 
