@@ -20,7 +20,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import TypeVar
 
+from pydantic import SecretStr
+
+from ipyagent.config import MCPServerConfig
 from ipyagent.digests import digest_bytes
+from ipyagent.errors import MCPConnectionError
 from ipyagent.json_types import JsonDict, parse_json
 
 
@@ -53,6 +57,44 @@ def name_tools(wanted: Mapping[Key, str]) -> dict[Key, str]:
             valid = f"{valid[: _MAX_NAME - _MARK_LENGTH]}_{mark}"
         names[key] = valid
     return names
+
+
+HEADER_VALUE = re.compile(r"[\t\x20-\x7e\xa0-\xff]*")
+"""A valid value of a header."""
+
+
+def secret_headers(config: MCPServerConfig) -> dict[str, SecretStr]:
+    """Return the headers that the settings give in full."""
+    if config.token is None:
+        return config.headers
+    token = SecretStr(f"Bearer {config.token.get_secret_value()}")
+    return {**config.headers, "Authorization": token}
+
+
+def find_credentials(
+    secrets: Mapping[str, SecretStr],
+    header_env: Mapping[str, str],
+    token_env: str | None,
+    environ: Mapping[str, str],
+) -> dict[str, str]:
+    """Return the headers to send, with the current values of their variables.
+
+    Raises MCPConnectionError for a variable that is not set, and a value that no header can have.
+    """
+    headers = {name: value.get_secret_value() for name, value in secrets.items()}
+    bearer = {"Authorization": token_env} if token_env else {}
+    for name, variable in {**bearer, **header_env}.items():
+        value = environ.get(variable, "").strip()
+        if not value:
+            raise MCPConnectionError(
+                f"the environment variable {variable} is not set; set it, for instance with "
+                f"os.environ[{variable!r}] = getpass.getpass()"
+            )
+        headers[name] = f"Bearer {value}" if bearer.get(name) == variable else value
+    for name, value in headers.items():
+        if not HEADER_VALUE.fullmatch(value):
+            raise MCPConnectionError(f"the value for the header {name} is not valid in a header")
+    return headers
 
 
 _EXIT_CODES = (

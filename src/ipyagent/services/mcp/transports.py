@@ -37,6 +37,7 @@ from ipyagent import telemetry
 from ipyagent.config import MCPServerConfig
 from ipyagent.errors import MCPConnectionError
 from ipyagent.json_types import JsonDict, object_of, parse_json
+from ipyagent.services import find_credentials, secret_headers
 from ipyagent.tools.json_schemas import clean
 
 ReceivedItem = SessionMessage | Exception
@@ -413,12 +414,14 @@ async def connect_http(
     url: str, config: MCPServerConfig, environ: Mapping[str, str], *, sse: bool
 ) -> AsyncIterator[tuple[TransportStreams, LimitedTransport]]:
     """Open the server's streams; raises MCPConnectionError for a missing credential."""
-    _credential_headers(config, environ)
+    given = secret_headers(config), config.header_env, config.token_env
+    find_credentials(*given, environ)
 
     async def authorize(request: httpx2.Request) -> None:
         if trace_id := _find_trace_id(await request.aread()):
             request.headers[telemetry.TRACE_HEADER] = trace_id
-        request.headers.update(_credential_headers(config, environ))
+        headers = find_credentials(*given, environ)
+        request.headers.update({k.encode(): v.encode("latin-1") for k, v in headers.items()})
 
     transport = LimitedTransport()
     client = httpx2.AsyncClient(
@@ -447,23 +450,3 @@ def _find_trace_id(message: bytes) -> str | None:
     for key in ("params", "_meta", TRACE_ID):
         value = value.get(key) if isinstance(value, dict) else None
     return value if isinstance(value, str) else None
-
-
-def _credential_headers(config: MCPServerConfig, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the headers to send, with the current values of their variables."""
-    headers = {name: value.get_secret_value() for name, value in config.headers.items()}
-    headers |= {name: _environment_value(environ, each) for name, each in config.header_env.items()}
-    if config.token is not None:
-        headers["Authorization"] = f"Bearer {config.token.get_secret_value()}"
-    if config.token_env is not None:
-        headers["Authorization"] = f"Bearer {_environment_value(environ, config.token_env)}"
-    for name, text in headers.items():
-        if not (text.isascii() and text.isprintable()):
-            raise MCPConnectionError(f"the value for the header {name} is not valid in a header")
-    return headers
-
-
-def _environment_value(environ: Mapping[str, str], name: str) -> str:
-    if value := environ.get(name):
-        return value
-    raise MCPConnectionError(f"the environment variable {name} is not set")

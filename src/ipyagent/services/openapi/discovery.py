@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TypeGuard
 
 import httpx
-from pydantic import SecretStr, ValidationError
+from pydantic import ValidationError
 
 from ipyagent.config import MCPServerConfig
 from ipyagent.config.sources import UserDataFile, folder_key
@@ -24,6 +24,7 @@ from ipyagent.errors import AgentError, ConfigError, MCPConnectionError, MCPErro
 from ipyagent.json_types import JsonDict, object_of
 from ipyagent.phrases import plural
 from ipyagent.plaintext import excerpt, visible
+from ipyagent.services import find_credentials, secret_headers
 from ipyagent.services.openapi import REGISTRY, Configured, configured_services, transport
 from ipyagent.services.openapi.documents import (
     MAX_BYTES,
@@ -36,7 +37,7 @@ from ipyagent.services.openapi.documents import (
     read_error,
     read_operations,
 )
-from ipyagent.services.openapi.requests import build_headers, make_guard
+from ipyagent.services.openapi.requests import make_guard
 from ipyagent.services.openapi.transport import (
     AddressGuard,
     RefusedAddressError,
@@ -215,7 +216,8 @@ async def _find_document(
     if service.document and not _is_url(service.document):
         return await asyncio.to_thread(read_document, Path(service.document)), url
     try:
-        credentials = build_headers(service, environ)
+        given = service.secrets, service.header_env, service.token_env
+        credentials = find_credentials(*given, environ)
     except AgentError:  # many descriptions need no credentials
         credentials = {}
     document = httpx.URL(service.document) if service.document else None
@@ -405,8 +407,6 @@ _SHARED = ("name", "token_env", "header_env", "get_unasked", "connect_timeout", 
 
 def _from_config(config: MCPServerConfig) -> Service:
     url, document = transport.parse_service(config.url or "")
-    secrets = dict(config.headers)
-    if config.token is not None:
-        secrets["Authorization"] = SecretStr(f"Bearer {config.token.get_secret_value()}")
     shared = {name: getattr(config, name) for name in _SHARED}
+    secrets = secret_headers(config)
     return Service(url=str(url), document=document, configured=True, secrets=secrets, **shared)

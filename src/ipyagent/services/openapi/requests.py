@@ -26,7 +26,7 @@ from ipyagent.phrases import ellipsize
 from ipyagent.plaintext import visible
 from ipyagent.redaction import HIDDEN
 from ipyagent.schema import Preview, ToolResult
-from ipyagent.services import find_failure, parse_object
+from ipyagent.services import HEADER_VALUE, find_credentials, find_failure, parse_object
 from ipyagent.services.openapi import transport
 from ipyagent.services.openapi.documents import PLACEHOLDER, Operation, Service, is_form, is_json
 from ipyagent.services.openapi.transport import AddressGuard, Resolve, media_kind
@@ -130,7 +130,6 @@ def _describe_unknown(operations: Sequence[Operation], method: str, path: str) -
 
 HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 """A valid name of a header."""
-_HEADER_VALUE = re.compile(r"[\t\x20-\x7e\xa0-\xff]*")
 
 
 @dataclass(frozen=True)
@@ -192,7 +191,7 @@ def prepare_request(
     if encoded:
         url = url.copy_with(raw_path=url.raw_path + b"?" + encoded.encode())
     for name, value in headers.items():
-        if not HEADER_NAME.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):
+        if not HEADER_NAME.fullmatch(name) or not HEADER_VALUE.fullmatch(value):
             raise InvalidArgumentsError(f"{visible(name)}: the value is not valid in a header")
     reserved = {name.lower() for name in (*service.variables, *service.secrets)}
     allowed = {name: value for name, value in headers.items() if name.lower() not in reserved}
@@ -284,27 +283,6 @@ def make_guard(service: Service, resolve: Resolve) -> AddressGuard:
     return AddressGuard(frozenset(map(ip_address, service.known or ())), resolve)
 
 
-def build_headers(service: Service, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the authentication headers; raises MCPToolCallError for an unset variable."""
-    headers = {name: value.get_secret_value() for name, value in service.secrets.items()}
-    for name, variable in service.variables.items():
-        value = environ.get(variable, "").strip()
-        if not value:
-            raise MCPToolCallError(
-                f"{service.name} needs the environment variable {variable}, which is not set; "
-                f"set it, for instance with os.environ[{variable!r}] = getpass.getpass()"
-            )
-        bearer = name == "Authorization" and service.token_env == variable
-        headers[name] = f"Bearer {value}" if bearer else value
-    for name, value in headers.items():
-        if not _HEADER_VALUE.fullmatch(value):
-            source = service.variables.get(name, "the settings")
-            raise MCPToolCallError(
-                f"{service.name}: the value for {name} from {source} is not valid in a header"
-            )
-    return headers
-
-
 async def send(
     request: PreparedRequest, environ: Mapping[str, str], resolve: Resolve
 ) -> ToolResult:
@@ -313,8 +291,8 @@ async def send(
     Nothing is sent again, nor to another address.
     """
     service = request.service
-    auth_headers = build_headers(service, environ)
-    headers = {**request.headers, **auth_headers}
+    secrets = find_credentials(service.secrets, service.header_env, service.token_env, environ)
+    headers = {**request.headers, **secrets}
     if trace_id := current_trace_id():
         names = {name.lower() for name in headers}
         headers |= {} if TRACE_HEADER.lower() in names else {TRACE_HEADER: trace_id}
@@ -332,9 +310,9 @@ async def send(
         is_unknown = isinstance(error, MCPToolCallError) and request.method != "GET"
         outcome = ". It is not known whether it was carried out" if is_unknown else ""
         raise type(error)(f"{service.name}: {error}{outcome}") from None
-    values = [each.removeprefix("Bearer ") for each in auth_headers.values()]
-    secrets = [each for each in values if len(each) >= _SHORTEST_SECRET]
-    return as_result(request, reply, secrets, is_cut=is_cut)
+    values = [each.removeprefix("Bearer ") for each in secrets.values()]
+    hidden = [each for each in values if len(each) >= _SHORTEST_SECRET]
+    return as_result(request, reply, hidden, is_cut=is_cut)
 
 
 _MAX_PRETTY = 1_000_000
