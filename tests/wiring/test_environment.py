@@ -8,7 +8,7 @@ import pytest
 
 from harness import Lab, new_session
 from ipyagent.config import Config, Layer, resolve_config
-from ipyagent.services.mcp.sources import NamedServers, ServerSources
+from ipyagent.services.mcp import NamedServers, ServerSources
 from ipyagent.tools.base import Toolbox, tool
 
 FILES = {

@@ -320,12 +320,12 @@ def _no_setting(key: str) -> str:
 
 
 def _tools(book: Notebook, _rest: str) -> str:
-    """list the tools; * marks those that are asked about"""
+    """list the tools that the model is offered; * marks those that are asked about"""
     settings = book.settings.config
     services = book.services.load_tools(book.services.find_servers(settings))
     tools, notices = EngineThread.current().wait_for(services)
     box = book.environment.toolset.build(settings).merge_services(tools)
-    offered = box.select(settings.agent.allowed_tools)
+    offered = box.select(settings.agent.allowed_tools).offered_tools()
     disabled = set() if settings.workspace.allow_delete else {"delete_file"}
     rows = (
         f"{'*' if each.sensitive else ' '} {each.name:<20} {_first_line(each.description)}"

@@ -1,4 +1,4 @@
-"""Tools from elsewhere: MCP servers, OpenAPI services, skills; and failures that servers report.
+"""Tools from elsewhere: MCP servers, OpenAPI services, skills; names and failures of all of them.
 
 A successful answer may report a failure: a command that failed. An answer is a JSON object. These
 count, at its top or below `result` or `data`:
@@ -15,8 +15,16 @@ data, whatever they contain.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import TypeVar
 
+from pydantic import SecretStr
+
+from ipyagent.config import MCPServerConfig
+from ipyagent.digests import digest_bytes
+from ipyagent.errors import MCPConnectionError
 from ipyagent.json_types import JsonDict, parse_json
 
 
@@ -25,6 +33,68 @@ def notebook_note(on: bool | None) -> list[str]:
     if on is None:
         return []
     return ["active in this notebook" if on else "off in this notebook"]
+
+
+_MAX_NAME = 64
+_MARK_LENGTH = 9  # "_" and eight digits of a hash
+
+Key = TypeVar("Key", bound=tuple[str, ...])
+
+
+def name_tools(wanted: Mapping[Key, str]) -> dict[Key, str]:
+    """Return a valid name for each tool, independent of their order; its key identifies a tool.
+
+    A name that is changed, or wanted twice, gets a mark of its key: a name that was allowed once
+    must not pass to another tool later.
+    """
+    times = Counter(map(str.lower, wanted.values()))
+    names = {}
+    for key, name in wanted.items():
+        valid = re.sub(r"[^a-zA-Z0-9_-]", "_", name)[:_MAX_NAME]
+        if valid != name or times[name.lower()] > 1:
+            identity = f"{len(key[0])}:{':'.join(key)}".encode("utf-8", "surrogatepass")
+            mark = digest_bytes(identity)[: _MARK_LENGTH - 1]
+            valid = f"{valid[: _MAX_NAME - _MARK_LENGTH]}_{mark}"
+        names[key] = valid
+    return names
+
+
+HEADER_VALUE = re.compile(r"[\t\x20-\x7e\xa0-\xff]*")
+"""A valid value of a header."""
+
+
+def secret_headers(config: MCPServerConfig) -> dict[str, SecretStr]:
+    """Return the headers that the settings give in full."""
+    if config.token is None:
+        return config.headers
+    token = SecretStr(f"Bearer {config.token.get_secret_value()}")
+    return {**config.headers, "Authorization": token}
+
+
+def find_credentials(
+    secrets: Mapping[str, SecretStr],
+    header_env: Mapping[str, str],
+    token_env: str | None,
+    environ: Mapping[str, str],
+) -> dict[str, str]:
+    """Return the headers to send, with the current values of their variables.
+
+    Raises MCPConnectionError for a variable that is not set, and a value that no header can have.
+    """
+    headers = {name: value.get_secret_value() for name, value in secrets.items()}
+    bearer = {"Authorization": token_env} if token_env else {}
+    for name, variable in {**bearer, **header_env}.items():
+        value = environ.get(variable, "").strip()
+        if not value:
+            raise MCPConnectionError(
+                f"the environment variable {variable} is not set; set it, for instance with "
+                f"os.environ[{variable!r}] = getpass.getpass()"
+            )
+        headers[name] = f"Bearer {value}" if bearer.get(name) == variable else value
+    for name, value in headers.items():
+        if not HEADER_VALUE.fullmatch(value):
+            raise MCPConnectionError(f"the value for the header {name} is not valid in a header")
+    return headers
 
 
 _EXIT_CODES = (

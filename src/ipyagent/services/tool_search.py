@@ -92,7 +92,7 @@ def _find_tools(hidden: Sequence[Tool]) -> Tool:
         )
 
     search.__doc__ = (
-        f"Find more tools by words for what is to be done: {ellipsize(named, _MAX_TEXT)}.\n\n"
+        f"Find more tools by words for the task: {ellipsize(named, _MAX_TEXT)}.\n\n"
         "Operations of services are called by api_request, others by call_tool."
     )
     make = tool(name="find_tools", where=Where.THREAD, source=lambda **_: "descriptions of tools")

@@ -37,7 +37,7 @@ from ipyagent.llm.service_client import ServiceClient
 from ipyagent.plaintext import spell
 from ipyagent.providers import PROVIDERS
 from ipyagent.schema.results import ColumnFacts, Kind, TableFacts, WorkspaceFacts
-from ipyagent.services.mcp.sources import NamedServers, ServerSources
+from ipyagent.services.mcp import NamedServers, ServerSources
 from ipyagent.services.openapi import has_services
 from ipyagent.tools import tables as table_files
 from ipyagent.tools.base import Tool
@@ -63,8 +63,7 @@ from ipyagent.wiring.toolset import Toolset
 from ipyagent.wiring.undo import UndoHistory
 
 if TYPE_CHECKING:
-    from ipyagent.services.mcp.server import Server
-    from ipyagent.services.mcp.servers import MCPServers
+    from ipyagent.services.mcp.servers import MCPServers, Server
     from ipyagent.services.openapi.services import OpenAPIServices
 
 

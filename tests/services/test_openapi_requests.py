@@ -412,7 +412,7 @@ def test_secrets_are_read_from_the_environment_at_the_call_and_never_shown(
         "s", server.url, auth_env="TOKEN", header_env={"X-Key": "KEY"}, get_unasked=True
     )
     server.routes["GET /items"] = echo
-    with pytest.raises(MCPToolCallError, match="TOKEN, which is not set"):
+    with pytest.raises(MCPConnectionError, match="TOKEN is not set"):
         user.request("GET", "/items")
     assert server.seen[1:] == []
     user.environ |= {"TOKEN": "open-sesame-12", "KEY": "key-of-keys-34"}
@@ -430,7 +430,7 @@ def test_secrets_are_read_from_the_environment_at_the_call_and_never_shown(
     assert "clé" not in run(tool, listing).output
     assert server.seen[-1].headers["Authorization"] == "Bearer clé-12345678"
     user.environ["TOKEN"] = "two\nlines-secret"
-    with pytest.raises(MCPToolCallError, match="TOKEN") as caught:
+    with pytest.raises(MCPConnectionError, match="Authorization is not valid") as caught:
         user.request("GET", "/items")
     assert "lines-secret" not in str(caught.value)
 

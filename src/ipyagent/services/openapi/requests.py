@@ -1,8 +1,8 @@
-"""Build requests exactly as they will be sent: shown to the user first, then sent.
+"""Requests to services: built exactly as they will be sent, shown, sent once, and answered.
 
 Paths are matched with the templates, so a value stays inside its segment. Servers and proxies
 decode, fold and clean paths in many ways, so a value that any of them could take for `..` is
-refused.
+refused. An approved request is sent once and nowhere else, and its reply converted.
 """
 
 from __future__ import annotations
@@ -14,24 +14,23 @@ import unicodedata
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from ipaddress import ip_address
 from urllib.parse import quote, unquote, unquote_to_bytes, urlencode
 
 import httpx
 
-from ipyagent.errors import ConfigError, InvalidArgumentsError, MCPToolCallError
-from ipyagent.json_types import JsonDict, parse_json
+from ipyagent.errors import AgentError, ConfigError, InvalidArgumentsError, MCPToolCallError
+from ipyagent.json_types import JsonDict, object_of, parse_json
+from ipyagent.kernel.displays import as_image
+from ipyagent.phrases import ellipsize
 from ipyagent.plaintext import visible
-from ipyagent.schema import Preview
+from ipyagent.redaction import HIDDEN
+from ipyagent.schema import Preview, ToolResult
+from ipyagent.services import HEADER_VALUE, find_credentials, find_failure, parse_object
 from ipyagent.services.openapi import transport
-from ipyagent.services.openapi.operations import (
-    FORM,
-    PLACEHOLDER,
-    Operation,
-    Parameter,
-    Service,
-    is_json,
-    media_kind,
-)
+from ipyagent.services.openapi.documents import PLACEHOLDER, Operation, Service, is_form, is_json
+from ipyagent.services.openapi.transport import AddressGuard, Resolve, media_kind
+from ipyagent.telemetry import TRACE_HEADER, current_trace_id
 from ipyagent.tools.argument_schema import JsonArgumentSchema
 
 _MAX_PATH = 4_000
@@ -82,18 +81,11 @@ def _normalize(segment: str) -> str:
         value = unquote_to_bytes(segment).decode("utf-8")
     except UnicodeDecodeError:
         raise InvalidArgumentsError("path: percent-encoded characters must be UTF-8") from None
-    if value:
-        _check_value(value, "path")
-    return quote(value, safe=_SAFE)
-
-
-def _check_value(value: str, name: str) -> None:
-    if not value:
-        raise InvalidArgumentsError(f"{name}: an empty value would make it another path")
-    if re.search(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]", value):
-        raise InvalidArgumentsError(f"{name}: a path must not hold control characters")
+    if re.search(r"[\x00-\x1f\x7f-\x9f]", value):
+        raise InvalidArgumentsError("path must not hold control characters")
     if _may_traverse(value):
-        raise InvalidArgumentsError(f"{name}: {visible(value[:80])!r} could lead to another path")
+        raise InvalidArgumentsError(f"path: {visible(value[:80])!r} could lead to another path")
+    return quote(value, safe=_SAFE)
 
 
 def _may_traverse(value: str) -> bool:
@@ -139,8 +131,6 @@ def _describe_unknown(operations: Sequence[Operation], method: str, path: str) -
 HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 """A valid name of a header."""
 
-Pairs = list[tuple[str, str]]
-
 
 @dataclass(frozen=True)
 class PreparedRequest:
@@ -166,17 +156,6 @@ class PreparedRequest:
         return Preview(kind="code", language="http", text="\n".join(lines))
 
 
-@contextlib.contextmanager
-def _sendable() -> Iterator[None]:
-    try:
-        yield
-    except UnicodeEncodeError:
-        raise InvalidArgumentsError(
-            "the arguments hold half of a character (a lone surrogate), which cannot be sent"
-        ) from None
-
-
-@_sendable()
 def prepare_request(
     service: Service,
     method: str,
@@ -197,29 +176,26 @@ def prepare_request(
         raise InvalidArgumentsError(f"path: this is not a request of {only.method} {only.path}")
     given = {name: value for name, value in (query or {}).items() if value is not None}
     _check_inputs(operation, given, body)
-    pairs: Pairs = []
-    headers: dict[str, str] = {}
-    for each in operation.parameters:
-        if each.where == "path" or each.name not in given:
-            continue
-        value = given.pop(each.name)
-        if each.where == "header":
-            headers[each.name] = _join_parts(each, value, str)
-        else:
-            pairs += _encode_pairs(each, value)
-    pairs += _encode_fields(given)
     base = httpx.URL(operation.base or service.base)
-    request_url = transport.join_path(base, path)
-    if text := "&".join(filter(None, (base.query.decode(), *(f"{k}={v}" for k, v in pairs)))):
-        request_url = request_url.copy_with(raw_path=request_url.raw_path + b"?" + text.encode())
+    headers = {name: _join_parts(given.pop(name)) for name in operation.headers if name in given}
     content = None
-    if body is not None:
-        headers["Content-Type"], content = _encode_body(operation, body)
+    try:
+        encoded = "&".join(filter(None, (base.query.decode(), _encode_query(operation, given))))
+        if body is not None:
+            headers["Content-Type"], content = _encode_body(operation, body)
+    except UnicodeEncodeError:
+        raise InvalidArgumentsError(
+            "the arguments hold half of a character (a lone surrogate), which cannot be sent"
+        ) from None
+    url = transport.join_path(base, path)
+    if encoded:
+        url = url.copy_with(raw_path=url.raw_path + b"?" + encoded.encode())
     for name, value in headers.items():
-        _check_header(name, value)
+        if not HEADER_NAME.fullmatch(name) or not HEADER_VALUE.fullmatch(value):
+            raise InvalidArgumentsError(f"{visible(name)}: the value is not valid in a header")
     reserved = {name.lower() for name in (*service.variables, *service.secrets)}
     allowed = {name: value for name, value in headers.items() if name.lower() not in reserved}
-    return PreparedRequest(service, operation.method, path, request_url, allowed, content)
+    return PreparedRequest(service, operation.method, path, url, allowed, content)
 
 
 def _check_inputs(operation: Operation, query: Mapping[str, object], body: object) -> None:
@@ -234,11 +210,6 @@ def _check_inputs(operation: Operation, query: Mapping[str, object], body: objec
         JsonArgumentSchema({**schema, "additionalProperties": True}).validate(given)
 
 
-def _check_header(name: str, value: str) -> None:
-    if not HEADER_NAME.fullmatch(name) or not re.fullmatch(r"[\t\x20-\x7e\xa0-\xff]*", value):
-        raise InvalidArgumentsError(f"{visible(name)}: the value is not valid in a header")
-
-
 def _as_text(value: object) -> str:
     """Return a value as text in a URL or header."""
     if value is None or isinstance(value, str):
@@ -246,44 +217,39 @@ def _as_text(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-def _encode_whole(text: str) -> str:
-    return quote(text, safe="")
-
-
-def _join_parts(parameter: Parameter, value: object, encode: Callable[[str], str]) -> str:
-    """Return a value as one text, as in headers; `encode` is applied to each of its parts."""
-    if isinstance(value, list):
-        return ",".join(encode(_as_text(each)) for each in value)
+def _join_parts(value: object, encode: Callable[[str], str] = str) -> str:
+    """Return a value as one text, lists with commas; `encode` is applied to each part."""
     if isinstance(value, dict):
-        equals = "=" if parameter.explode else ","
-        return ",".join(f"{encode(k)}{equals}{encode(_as_text(v))}" for k, v in value.items())
-    return encode(_as_text(value))
+        value = [part for item in value.items() for part in item]
+    parts = value if isinstance(value, list) else [value]
+    return ",".join(encode(_as_text(each)) for each in parts)
 
 
-def _encode_pairs(parameter: Parameter, value: object) -> Pairs:
-    """Return the encoded names and values of a query."""
-    name, is_deep = parameter.name, parameter.style == "deepObject"
-    if not (parameter.explode or is_deep):
-        return [(_encode_whole(name), _join_parts(parameter, value, _encode_whole))]
-    fields = value if isinstance(value, dict) and not is_deep else {name: value}
-    return _encode_fields(fields, [name] if is_deep else [])
+def _encode_query(operation: Operation, given: Mapping[str, object]) -> str:
+    """Return the encoded query; the members of an object are parameters themselves."""
+
+    def encode(text: str) -> str:
+        return quote(text, safe="")
+
+    parts = []
+    for name, value in given.items():
+        if name in operation.joined:
+            parts.append(f"{encode(name)}={_join_parts(value, encode)}")
+            continue
+        is_object = isinstance(value, dict) and name not in operation.deep
+        fields = object_of(value) if is_object else {name: value}
+        parts.append(urlencode([*_list_fields(fields, operation.deep)], quote_via=quote, safe=""))
+    return "&".join(filter(None, parts))
 
 
-def _encode_fields(fields: Mapping[str, object], deep: Collection[str] = ()) -> Pairs:
-    return [(_encode_whole(name), _encode_whole(text)) for name, text in _list_fields(fields, deep)]
-
-
-def _list_fields(
-    fields: Mapping[str, object], deep: Collection[str] = ()
-) -> Iterator[tuple[str, str]]:
+def _list_fields(fields: Mapping[str, object], deep: Collection[str]) -> Iterator[tuple[str, str]]:
     """Yield names and texts, one for each value of a list; `deep` ones as `name[key]`."""
     for name, value in fields.items():
         if name in deep:
             yield from _list_deep(name, value)
         else:
-            yield from (
-                (name, _as_text(v)) for v in (value if isinstance(value, list) else [value])
-            )
+            values = value if isinstance(value, list) else [value]
+            yield from ((name, _as_text(each)) for each in values)
 
 
 def _list_deep(name: str, value: object) -> Iterator[tuple[str, str]]:
@@ -300,10 +266,127 @@ def _encode_body(operation: Operation, body: object) -> tuple[str, bytes]:
     media = operation.media or (
         "text/plain; charset=utf-8" if isinstance(body, str) else "application/json"
     )
-    if media_kind(media) == FORM and isinstance(body, dict):
+    if is_form(media) and isinstance(body, dict):
         return media, urlencode([*_list_fields(body, operation.deep)]).encode()
     if isinstance(body, str) and (not is_json(media) or parse_json(body) is not None):
         return media, body.encode("utf-8", "replace")
     if not is_json(media):
         raise InvalidArgumentsError(f"body: is sent as {visible(media)}; give it as text")
     return media, json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
+
+
+_SHORTEST_SECRET = 8
+
+
+def make_guard(service: Service, resolve: Resolve) -> AddressGuard:
+    """Return a guard that allows public addresses and those at registration."""
+    return AddressGuard(frozenset(map(ip_address, service.known or ())), resolve)
+
+
+async def send(
+    request: PreparedRequest, environ: Mapping[str, str], resolve: Resolve
+) -> ToolResult:
+    """Send the request. Without success, as for a redirect, the result is a failure.
+
+    Nothing is sent again, nor to another address.
+    """
+    service = request.service
+    secrets = find_credentials(service.secrets, service.header_env, service.token_env, environ)
+    headers = {**request.headers, **secrets}
+    if trace_id := current_trace_id():
+        names = {name.lower() for name in headers}
+        headers |= {} if TRACE_HEADER.lower() in names else {TRACE_HEADER: trace_id}
+    try:
+        reply, is_cut = await transport.send(
+            make_guard(service, resolve),
+            request.method,
+            request.url,
+            headers,
+            request.body,
+            connect=service.connect_timeout,
+            total=service.execute_timeout,
+        )
+    except AgentError as error:
+        is_unknown = isinstance(error, MCPToolCallError) and request.method != "GET"
+        outcome = ". It is not known whether it was carried out" if is_unknown else ""
+        raise type(error)(f"{service.name}: {error}{outcome}") from None
+    values = [each.removeprefix("Bearer ") for each in secrets.values()]
+    hidden = [each for each in values if len(each) >= _SHORTEST_SECRET]
+    return as_result(request, reply, hidden, is_cut=is_cut)
+
+
+_MAX_PRETTY = 1_000_000
+_MAX_ERROR = 1_500
+_MAX_HEADER = 1_000
+_ENCODINGS = {
+    *("utf-8", "us-ascii", "utf-16", "utf-16le", "utf-16be", "koi8-r", "big5", "gbk", "gb2312"),
+    *("gb18030", "shift_jis", "euc-jp", "euc-kr", "windows-31j", "iso-2022-jp"),
+    *(f"iso-8859-{each}" for each in range(1, 16) if each != 12),
+    *(f"windows-{each}" for each in range(1250, 1259)),
+}
+_NEXT_HEADERS = (
+    *("Location", "Content-Location", "Operation-Location", "Link", "Retry-After", "ETag"),
+    *("X-Total-Count", "X-Next-Page", "WWW-Authenticate"),
+)
+
+
+def as_result(
+    request: PreparedRequest, reply: httpx.Response, secrets: Collection[str], *, is_cut: bool
+) -> ToolResult:
+    """Return the reply as the model gets it.
+
+    An HTTP error is final; a failed command (see `find_failure`) may be repeated.
+    """
+    head, kind = f"{request.method} {request.path}", _media_type(reply)
+    image = as_image(reply.content) if kind.startswith("image/") and not is_cut else None
+    text, how = "" if image else _body_text(reply, is_cut), _next_headers(reply)
+    for secret in secrets:  # some services echo the request
+        text, how = text.replace(secret, HIDDEN), how.replace(secret, HIDDEN)
+    status = f"{reply.status_code} {reply.reason_phrase}".strip()
+    if not reply.is_success:
+        detail = f": {ellipsize(text, _MAX_ERROR)}" if text else ""
+        failure = ToolResult.failure(f"{head}: {status}{detail}{how}")
+        return failure.model_copy(update={"repeatable": False})
+    body = parse_object(text) if kind.endswith("json") else None
+    if reported := find_failure(body, reads=request.method == "GET"):
+        return ToolResult(success=False, output=text + how, error=f"{head}: {reported}")
+    return ToolResult(output=(text or status) + how, images=(image,) if image else ())
+
+
+def _media_type(reply: httpx.Response) -> str:
+    return media_kind(reply.headers.get("Content-Type", ""))
+
+
+def _next_headers(reply: httpx.Response) -> str:
+    """Return the headers that say how to go on, each on a line of its own."""
+    found = ((name, reply.headers.get(name)) for name in _NEXT_HEADERS)
+    return "".join(f"\n{name}: {visible(value[:_MAX_HEADER])}" for name, value in found if value)
+
+
+def _body_text(reply: httpx.Response, is_cut: bool) -> str:
+    kind, charset = _media_type(reply), (reply.charset_encoding or "").lower()
+    text = reply.content.decode(charset if charset in _ENCODINGS else "utf-8", "replace")
+    cut = f"\n… cut after {len(reply.content):,} bytes" if is_cut else ""
+    if kind.endswith("json"):
+        return _pretty(text) + cut
+    # Files of a general type may be text all the same; a broken character or two do no harm.
+    is_clean = not re.search(r"[\x00-\x08\x0e-\x1f]", text) and text.count("\ufffd") < 4
+    is_text = not kind or kind.startswith("text/") or kind.endswith("xml")
+    if is_text or (is_clean and kind.startswith("application/")):
+        return text + cut
+    size = f"{'more than ' if is_cut else ''}{len(reply.content):,} bytes"
+    return f"({size} of {kind[:80]}, which are not shown)" if text else ""
+
+
+def _pretty(text: str) -> str:
+    """Return JSON with one value per line, or unchanged if that is too long."""
+    pretty, length = [], 0
+    try:
+        for piece in json.JSONEncoder(indent=1, ensure_ascii=False).iterencode(json.loads(text)):
+            pretty.append(piece)
+            length += len(piece)
+            if length > _MAX_PRETTY:
+                return text
+    except (ValueError, RecursionError):
+        return text
+    return "".join(pretty)
