@@ -8,17 +8,21 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import uuid
 from collections import Counter
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 from ipyagent.agent import budgets
+from ipyagent.agent.answers import AnswerType, write_value
 from ipyagent.agent.budgets import RunBudget
 from ipyagent.agent.compaction import Compactor
 from ipyagent.agent.plans.draft import is_plan, planning_context
 from ipyagent.agent.plans.rehearsal import only_look
 from ipyagent.agent.prompts import (
+    ANSWER_AGAIN,
     CALL_AGAIN,
     CALL_NOW,
     CALL_PROPERLY,
@@ -56,6 +60,7 @@ from ipyagent.schema import (
     Notice,
     Run,
     RunStarted,
+    RunStatus,
     StopReason,
     ToolStatus,
 )
@@ -79,6 +84,9 @@ _REPEATS = {GO_ON: 5}
 """How often a nudge is given in a run: others once."""
 MOST_MALFORMED = 2
 """Calls in a row that no service could read, and that the model is asked to write again."""
+
+MOST_AGAIN = 2
+"""How often a model is asked again for an answer that is not of the type."""
 
 _THOUGHT = 4_000
 """Characters at the end of a thought without an answer in which a call may stand."""
@@ -108,15 +116,18 @@ class UserPrompt:
 class AgentLoop(StepMachine):
     """One run of the agent. With `planning` it only proposes calls.
 
-    `window` is the model's context in tokens, if that is known.
+    `window` is the model's context in tokens, if that is known; `answer` the type of the answer.
     """
 
     system_prompt: str
     planning: bool = False
     window: int | None = None
+    answer: AnswerType | None = None
     _unfinished: StreamedReply | None = field(default=None, init=False)
     _unattended: list[str] = field(default_factory=list, init=False)
     _problem: str | None = field(default=None, init=False)
+    _value: Any = field(default=None, init=False)
+    _asked_again: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
         self._looking = self.context
@@ -248,7 +259,11 @@ class AgentLoop(StepMachine):
         reply = StreamedReply(step, prefix, self.stream.redactor, self.client)
         self._unfinished = reply
         self.stream.emit(MessageStarted(step=step))
-        request = self.build_request(self.session.conversation.tools, may_call=not closing)
+        request = self.build_request(
+            self.session.conversation.tools,
+            may_call=not closing,
+            answer=self.answer.format if self.answer else None,
+        )
         asking = stream_reply(self.client, self.session, request, self._budget)
         async with contextlib.aclosing(asking) as chunks:
             async for chunk in chunks:
@@ -259,8 +274,12 @@ class AgentLoop(StepMachine):
                     self.stream.emit(MessageDelta(step=step, kind="thinking", text=chunk.data))
         self.stream.end_reply()
         reply.complete()
+        if self.answer:
+            reply.take_answer()
         reply.make_ids_unique(self.session.conversation.call_ids)
         self._emit_reply(reply)
+        if self.answer and not reply.calls:
+            self._read_answer(self.answer, reply)
         return reply
 
     async def _run_tool_calls(self, step: int, reply: StreamedReply, *, closing: bool) -> None:
@@ -283,13 +302,39 @@ class AgentLoop(StepMachine):
 
     def _nudge_after(self, reply: StreamedReply) -> str | None:
         """Return the nudge, given once, after a reply that is not an answer yet."""
-        if reply.is_truncated:
-            return CONTINUE
         if reply.is_paused:
             return GO_ON
+        if self.answer:
+            return self._nudge_to_type(self.answer, reply)
+        if reply.is_truncated:
+            return CONTINUE
         if reply.lacks_calls or self._writes_calls(reply):
             return CALL_PROPERLY
         return CALL_NOW if self._announces_calls(reply) else None
+
+    def _read_answer(self, answer: AnswerType, reply: StreamedReply) -> None:
+        """Keep the answer that a reply is, or the problem with it."""
+        self._problem = None
+        try:
+            if reply.is_truncated:
+                raise ValueError("it was cut at the limit of length; give a shorter one")
+            if reply.stop_reason is StopReason.EMPTY:
+                raise ValueError("it is empty")
+            self._value = answer.read(self.stream.run.output)
+        except ValueError as error:
+            self._problem = str(error)
+
+    def _nudge_to_type(self, answer: AnswerType, reply: StreamedReply) -> str | None:
+        """Return the request for another answer; None after one of the type, or the last one."""
+        if not self._problem or reply.is_withheld or self._asked_again == MOST_AGAIN:
+            return None
+        self._asked_again += 1
+        return ANSWER_AGAIN.format(
+            problem=self._problem,
+            number=self._asked_again,
+            most=MOST_AGAIN,
+            schema=json.dumps(answer.format.schema),
+        )
 
     def _writes_calls(self, reply: StreamedReply) -> bool:
         """Return whether a reply is a call as text, which some servers take for a thought."""
@@ -307,6 +352,9 @@ class AgentLoop(StepMachine):
 
     def _accept_answer(self, reply: StreamedReply) -> StopReason:
         """Accept the reply as the answer."""
+        if self.answer:
+            is_wrong = self._problem and not reply.is_withheld
+            return StopReason.ERROR if is_wrong else reply.stop_reason
         if reply.is_truncated:
             self.stream.emit(
                 Notice(text="The answer was cut at the model's limit of length; it is incomplete.")
@@ -322,12 +370,22 @@ class AgentLoop(StepMachine):
 
     def _explain_ending(self, ending: RunEnding) -> None:
         """Add a note if an answer does not mean that all is done."""
+        if self.answer:
+            self._explain_type(self.answer, ending)
         if self._unattended and ending.reason in _INCONCLUSIVE:
             ending.reason, ending.error = StopReason.UNATTENDED, self._unattended[0]
         elif ending.reason in _INCONCLUSIVE and self._problem:
             ending.reason, ending.error = StopReason.ERROR, self._problem
         elif ending.reason is StopReason.FINISHED and (failure := self._last_failure()):
             ending.reason, ending.error = StopReason.ERROR, failure
+
+    def _explain_type(self, answer: AnswerType, ending: RunEnding) -> None:
+        """Add the answer as a value, or why it is none of its type."""
+        if ending.reason is StopReason.ERROR:
+            ending.status = RunStatus.ERROR
+            ending.error = f"The answer is not {answer.name}: {self._problem}"
+        elif self._problem is None:
+            ending.value, ending.value_text = self._value, write_value(self._value)
 
     def _last_failure(self) -> str | None:
         """Return the error of a model that gave up at the first failure, if it did."""

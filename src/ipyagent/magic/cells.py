@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass
 from functools import partial
 
+from ipyagent.agent.answers import AnswerType
 from ipyagent.agent.plan_approval import WAITING_NOTICE
 from ipyagent.errors import AgentError, ConfigError, RunFailedError
 from ipyagent.kernel.drivers import Cell, comm_status, drive_async, drive_sync
@@ -102,6 +103,7 @@ def _prepare_job(cell: Cell, hold: Hold, line: str, text: str) -> _Job:
         trace_id=options.trace_id,
         dry_run=options.dry_run,
         plan=plan,
+        answer=AnswerType.find(options.result, book.shell.user_ns) if options.result else None,
         background=options.background,
         notices=(*settings.notices, *book.settings.warnings()),
         one_time_notices=(*book.sessions.take_news(), *book.model.introduce(resolved)),

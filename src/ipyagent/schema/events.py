@@ -31,7 +31,8 @@ same order.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from operator import not_
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -252,13 +253,15 @@ class TakenBack(LazyModel):
 
 
 class RunFinished(LazyModel):
-    """A run ended."""
+    """A run ended; `value` is its answer as an instance of the type that was asked for."""
 
     type: Literal["run_finished"] = "run_finished"
     status: RunStatus
     stop_reason: StopReason
     error: Text | None = None
     duration: Amount
+    value: Any = Field(default=None, exclude=True, repr=False)
+    value_text: Text = Field(default="", exclude_if=not_)
 
 
 Event = Annotated[

@@ -50,7 +50,8 @@ def fold(run: Run | None, event: Event) -> Run:
         case events.UserTextsChanged(texts=texts):
             return run.model_copy(update={"unsent": texts})
         case events.RunFinished():
-            return run.model_copy(update=event.model_dump(exclude={"type"}))
+            end = event.model_dump(exclude={"type"})
+            return run.model_copy(update=end | {"value": event.value})
         case events.TakenBack(calls=calls, stays=stays):
             return run.model_copy(update={"taken_back": calls, "stays": stays})
     return _fold_call(run, event)

@@ -39,6 +39,9 @@ _NONE = {"null", "none", "finish_reason_unspecified"}
 LENGTH = "max_tokens"
 """The name under which a length limit is omitted, whatever a format calls it."""
 
+ANSWER = "answer"
+"""The name under which the format of an answer is omitted: a tool takes its place."""
+
 NO_THOUGHT = " "
 """Stands for the thought of a call that had none, where services want one and not an empty one."""
 
@@ -176,6 +179,11 @@ class Format(ABC):
 
         `omitted` are settings that the service refuses.
         """
+
+    def takes_answer(self, request: ModelRequest) -> bool:
+        """Return whether the service takes the format of an answer with this request."""
+        structured = self._target.provider.structured
+        return structured == "always" or (structured == "alone" and not request.tools)
 
     @abstractmethod
     def reader(self) -> Reader:

@@ -64,6 +64,11 @@ class ChatFormat(Format):
         tail: JsonDict = {}
         if request.tools and not request.may_call and provider.tool_choice:
             tail["tool_choice"] = "none"
+        if request.must_call and provider.tool_choice:
+            tail["tool_choice"] = {"type": "function", "function": {"name": request.must_call}}
+        if request.answer:
+            wanted = request.answer.to_openai()
+            tail["response_format"] = {"type": "json_schema", "json_schema": wanted}
         if request.tools and Demand.NO_EFFORT in self._target.demands:
             tail["reasoning_effort"] = "none"
         if request.max_tokens is not None and LENGTH not in omitted:

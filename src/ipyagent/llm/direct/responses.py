@@ -53,6 +53,10 @@ class ResponsesFormat(Format):
         tail: JsonDict = {}
         if request.tools and not request.may_call:
             tail["tool_choice"] = "none"
+        if request.must_call:
+            tail["tool_choice"] = {"type": "function", "name": request.must_call}
+        if request.answer:
+            tail["text"] = {"format": {"type": "json_schema"} | request.answer.to_openai()}
         if request.max_tokens is not None and LENGTH not in omitted:
             tail["max_output_tokens"] = self._target.limit(request.max_tokens)
         return join_body(head, "input", self._history.join(request.messages), tail, omitted)
