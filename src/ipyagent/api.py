@@ -134,7 +134,8 @@ class Agent:
         """
         cell = Cell()
         with stoppable(cell), ExitStack() as turn:
-            begun = self._begin(turn, cell, prompt, result, plan, dry_run, trace_id)
+            build = partial(self._engine, cell, prompt, result, plan, dry_run, trace_id)
+            begun = self._begin(turn, prompt, build)
             return begun if isinstance(begun, Run) else drive_sync(cell, begun)
 
     async def aask(
@@ -153,7 +154,8 @@ class Agent:
         """
         cell = Cell()
         with ExitStack() as turn:
-            begun = self._begin(turn, cell, prompt, result, plan, dry_run, trace_id)
+            build = partial(self._engine, cell, prompt, result, plan, dry_run, trace_id)
+            begun = self._begin(turn, prompt, build)
             if isinstance(begun, Run):
                 return begun
             return await drive_async_in_any_task(cell, begun)
@@ -171,19 +173,12 @@ class Agent:
         return Sessions(runtime().journal(self.environment.workspace, persist=persist))
 
     def _begin(
-        self,
-        turn: ExitStack,
-        cell: Cell,
-        prompt: str,
-        result: object,
-        plan: bool | None,
-        dry_run: bool,
-        trace_id: str | None,
+        self, turn: ExitStack, prompt: str, build: Callable[[], RunFunction]
     ) -> RunFunction | Run:
         """Hold the session for a `turn`; return what answers, or the run of a refused prompt."""
         try:
             turn.enter_context(self._hold_session())
-            return self._engine(cell, prompt, result, plan, dry_run, trace_id)
+            return build()
         except BusyError:
             raise
         except AgentError as error:

@@ -44,8 +44,8 @@ class Provider:
     """Takes the request for token counts of streams; others send them in any case."""
     tool_choice: bool = True
     """Takes `tool_choice`."""
-    structured: Literal["always", "alone", "never"] = "alone"
-    """Takes the format of an answer: always, in requests without tools, or never."""
+    structured: bool = False
+    """Takes the format of an answer in requests with tools, too."""
     call_ids: str = ""
     """A pattern: the ids of calls that it accepts, if not any."""
     wants_thinking: bool = False
@@ -64,7 +64,7 @@ _ROWS: dict[str, Provider] = {
         too_long="prompt is too long|exceed context limit|request_too_large",
         format="messages",
         key_header="x-api-key",
-        structured="always",
+        structured=True,
         call_ids="[a-zA-Z0-9_-]{1,64}",
     ),
     "openai": Provider(
@@ -76,7 +76,7 @@ _ROWS: dict[str, Provider] = {
         too_long="context_length_exceeded|maximum context length|exceeds the context window",
         responses=True,
         length="max_completion_tokens",
-        structured="always",
+        structured=True,
         call_ids=".{1,40}",
     ),
     "gemini": Provider(
@@ -102,7 +102,6 @@ _ROWS: dict[str, Provider] = {
     "deepseek": Provider(
         "https://api.deepseek.com/beta",
         default_model="deepseek-chat",
-        structured="never",
         wants_thinking=True,
     ),
     "openrouter": Provider(
@@ -112,7 +111,7 @@ _ROWS: dict[str, Provider] = {
     "xai": Provider(
         "https://api.x.ai/v1",
         default_model="grok-4.7",
-        structured="always",
+        structured=True,
         telemetry_name="x_ai",
         too_long="maximum prompt length is",
     ),
@@ -150,15 +149,9 @@ _ROWS: dict[str, Provider] = {
         format="messages",
         direct_at="/anthropic",
         key_header="x-api-key",
-        structured="never",
         call_ids="[a-zA-Z0-9_-]{1,64}",
     ),
-    "zai": Provider(
-        "https://api.z.ai/api/paas/v4",
-        tool_choice=False,
-        structured="never",
-        wants_thinking=True,
-    ),
+    "zai": Provider("https://api.z.ai/api/paas/v4", tool_choice=False, wants_thinking=True),
     "dashscope": Provider("https://dashscope-intl.aliyuncs.com/compatible-mode/v1"),
     "deepinfra": Provider("https://api.deepinfra.com/v1/openai"),
     "sambanova": Provider("https://api.sambanova.ai/v1"),
@@ -195,7 +188,7 @@ _ROWS: dict[str, Provider] = {
         direct_at="/openai/",
         key_header="api-key",
         length="max_completion_tokens",
-        structured="always",
+        structured=True,
         telemetry_name="azure.ai.openai",
     ),
     "azure_ai": Provider(None, format=""),

@@ -6,6 +6,7 @@ import builtins
 import json
 import re
 from collections.abc import Mapping
+from inspect import isroutine
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError, create_model
@@ -32,8 +33,8 @@ class AnswerType:
     def __init__(self, given: Any) -> None:
         self.name = given.__name__ if isinstance(given, type) else str(given)
         try:
-            if isinstance(given, str):
-                raise TypeError("this is a text, not a type")
+            if isinstance(given, str) or isroutine(given):
+                raise TypeError(f"this is a {type(given).__name__}, not a type")
             self._types = TypeAdapter[Any](given)
             schema = self._describe()
             self._is_wrapped = not schema

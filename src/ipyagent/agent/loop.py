@@ -11,7 +11,7 @@ import contextlib
 import json
 import uuid
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -126,8 +126,7 @@ class AgentLoop(StepMachine):
     _unfinished: StreamedReply | None = field(default=None, init=False)
     _unattended: list[str] = field(default_factory=list, init=False)
     _problem: str | None = field(default=None, init=False)
-    _value: Any = field(default=None, init=False)
-    _asked_again: int = field(default=0, init=False)
+    _value: tuple[Any, str] = field(default=(None, ""), init=False)
 
     def __post_init__(self) -> None:
         self._looking = self.context
@@ -210,7 +209,9 @@ class AgentLoop(StepMachine):
             if self.planning and is_plan(self.stream.run) and (spent or not unsent):
                 return StopReason.PLANNED
             nudge = None if reply.calls or spent or unsent else self._nudge_after(reply)
-            is_used_up = nudge is None or nudges[nudge] >= _REPEATS.get(nudge, 1)
+            count = nudges.total() if self.answer else nudges[nudge or ""]
+            most = MOST_AGAIN if self.answer else 1
+            is_used_up = nudge is None or count >= _REPEATS.get(nudge, most)
             if not reply.calls and not unsent and is_used_up:
                 return self._accept_answer(reply)
             if spent:
@@ -259,11 +260,8 @@ class AgentLoop(StepMachine):
         reply = StreamedReply(step, prefix, self.stream.redactor, self.client)
         self._unfinished = reply
         self.stream.emit(MessageStarted(step=step))
-        request = self.build_request(
-            self.session.conversation.tools,
-            may_call=not closing,
-            answer=self.answer.format if self.answer else None,
-        )
+        request = self.build_request(self.session.conversation.tools, may_call=not closing)
+        request = replace(request, answer=getattr(self.answer, "format", None))
         asking = stream_reply(self.client, self.session, request, self._budget)
         async with contextlib.aclosing(asking) as chunks:
             async for chunk in chunks:
@@ -305,7 +303,9 @@ class AgentLoop(StepMachine):
         if reply.is_paused:
             return GO_ON
         if self.answer:
-            return self._nudge_to_type(self.answer, reply)
+            schema = json.dumps(self.answer.format.schema)
+            wanted = ANSWER_AGAIN.format(problem=self._problem, schema=schema)
+            return wanted if self._problem else None
         if reply.is_truncated:
             return CONTINUE
         if reply.lacks_calls or self._writes_calls(reply):
@@ -313,28 +313,17 @@ class AgentLoop(StepMachine):
         return CALL_NOW if self._announces_calls(reply) else None
 
     def _read_answer(self, answer: AnswerType, reply: StreamedReply) -> None:
-        """Keep the answer that a reply is, or the problem with it."""
-        self._problem = None
+        """Keep the answer that a reply is, and the problem with one that is not of the type."""
+        self._value, self._problem = (None, ""), None
         try:
             if reply.is_truncated:
                 raise ValueError("it was cut at the limit of length; give a shorter one")
             if reply.stop_reason is StopReason.EMPTY:
                 raise ValueError("it is empty")
-            self._value = answer.read(self.stream.run.output)
+            value = answer.read(self.stream.run.output)
+            self._value = value, write_value(value)
         except ValueError as error:
-            self._problem = str(error)
-
-    def _nudge_to_type(self, answer: AnswerType, reply: StreamedReply) -> str | None:
-        """Return the request for another answer; None after one of the type, or the last one."""
-        if not self._problem or reply.is_withheld or self._asked_again == MOST_AGAIN:
-            return None
-        self._asked_again += 1
-        return ANSWER_AGAIN.format(
-            problem=self._problem,
-            number=self._asked_again,
-            most=MOST_AGAIN,
-            schema=json.dumps(answer.format.schema),
-        )
+            self._problem = None if reply.is_withheld else str(error)
 
     def _writes_calls(self, reply: StreamedReply) -> bool:
         """Return whether a reply is a call as text, which some servers take for a thought."""
@@ -353,8 +342,7 @@ class AgentLoop(StepMachine):
     def _accept_answer(self, reply: StreamedReply) -> StopReason:
         """Accept the reply as the answer."""
         if self.answer:
-            is_wrong = self._problem and not reply.is_withheld
-            return StopReason.ERROR if is_wrong else reply.stop_reason
+            return StopReason.ERROR if self._problem else reply.stop_reason
         if reply.is_truncated:
             self.stream.emit(
                 Notice(text="The answer was cut at the model's limit of length; it is incomplete.")
@@ -370,22 +358,16 @@ class AgentLoop(StepMachine):
 
     def _explain_ending(self, ending: RunEnding) -> None:
         """Add a note if an answer does not mean that all is done."""
-        if self.answer:
-            self._explain_type(self.answer, ending)
+        ending.value, ending.value_text = self._value
+        if self.answer and ending.reason is StopReason.ERROR:
+            ending.status = RunStatus.ERROR
+            ending.error = f"The answer is not {self.answer.name}: {self._problem}"
         if self._unattended and ending.reason in _INCONCLUSIVE:
             ending.reason, ending.error = StopReason.UNATTENDED, self._unattended[0]
         elif ending.reason in _INCONCLUSIVE and self._problem:
             ending.reason, ending.error = StopReason.ERROR, self._problem
         elif ending.reason is StopReason.FINISHED and (failure := self._last_failure()):
             ending.reason, ending.error = StopReason.ERROR, failure
-
-    def _explain_type(self, answer: AnswerType, ending: RunEnding) -> None:
-        """Add the answer as a value, or why it is none of its type."""
-        if ending.reason is StopReason.ERROR:
-            ending.status = RunStatus.ERROR
-            ending.error = f"The answer is not {answer.name}: {self._problem}"
-        elif self._problem is None:
-            ending.value, ending.value_text = self._value, write_value(self._value)
 
     def _last_failure(self) -> str | None:
         """Return the error of a model that gave up at the first failure, if it did."""

@@ -65,7 +65,7 @@ Call the tool again, with arguments that are one complete JSON object.\
 
 ANSWER_AGAIN = """\
 This is not the answer that is asked for: {problem}
-Answer again ({number} of {most}), with nothing but JSON of this schema: {schema}\
+Answer again, with nothing but JSON of this schema: {schema}\
 """
 
 GO_ON = """\

@@ -38,7 +38,7 @@ from ipyagent.errors import (
     describe_error,
     lacks_descriptors,
 )
-from ipyagent.llm.client import ANSWER_TOOL, AnswerFormat, Client, ModelRequest, maker_of
+from ipyagent.llm.client import ANSWER_TOOL, Client, ModelRequest, maker_of
 from ipyagent.llm.wire import ReplyBuilder
 from ipyagent.phrases import first_line
 from ipyagent.redaction import Redactor
@@ -217,11 +217,7 @@ class StepMachine:
         return dispatcher
 
     def build_request(
-        self,
-        tools: tuple[ToolDefinition, ...],
-        *,
-        may_call: bool = True,
-        answer: AnswerFormat | None = None,
+        self, tools: tuple[ToolDefinition, ...], *, may_call: bool = True
     ) -> ModelRequest:
         """Return the request that continues the conversation."""
         conversation = self.session.conversation
@@ -231,7 +227,6 @@ class StepMachine:
             may_call=may_call,
             trace_id=self.stream.run.trace_id,
             facts=self.facts,
-            answer=answer,
         )
 
     def retry_announcer(self, step: int, most: int) -> Callable[[int, float, object], None]:
@@ -331,9 +326,8 @@ class StreamedReply:
             return
         blocks = [block for block in self.message.content if block not in answers]
         if len(answers) == len(self.calls):
-            text = json.dumps(answers[-1].arguments, ensure_ascii=False)
             blocks = [each for each in blocks if isinstance(each, ThinkingContent)]
-            blocks.append(TextContent(text=text))
+            blocks.append(TextContent(text=json.dumps(answers[-1].arguments, ensure_ascii=False)))
         self.message = self.message.model_copy(update={"content": tuple(blocks)})
 
     def make_ids_unique(self, used_ids: AbstractSet[str]) -> None:

@@ -64,17 +64,10 @@ class ModelRequest:
         """Return the same request with a tool in the place of the format of the answer."""
         if self.answer is None:
             return self
-        tool = ToolDefinition(
-            name=ANSWER_TOOL, description=_ANSWER, input_schema=self.answer.schema
-        )
-        is_only_way = not (self.tools and self.may_call)
-        return replace(
-            self,
-            tools=(*self.tools, tool),
-            may_call=True,
-            answer=None,
-            must_call=ANSWER_TOOL if is_only_way else "",
-        )
+        schema, must = self.answer.schema, "" if self.tools and self.may_call else ANSWER_TOOL
+        tool = ToolDefinition(name=ANSWER_TOOL, description=_ANSWER, input_schema=schema)
+        tools = *self.tools, tool
+        return replace(self, tools=tools, may_call=True, answer=None, must_call=must)
 
 
 SMALL_PARAMETERS = 14.0

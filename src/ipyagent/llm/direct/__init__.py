@@ -114,6 +114,8 @@ class Reader(ABC):
         """True once the service said that nothing follows."""
         self.has_words = False
         """True once there was a part of a reply."""
+        self.is_refusal = False
+        """True once the model's words were marked as a refusal."""
         self.reason: Any = None
         """An error that came without being marked as one, in an event that is no part of it."""
         self._join = Joiner()
@@ -148,6 +150,7 @@ class Reader(ABC):
         if _BROKEN.search(plain):
             told = {"message": f"the service ended the reply as {word!r}", "type": "server_error"}
             raise ServiceError.in_stream(self.reason or told)
+        plain = "refusal" if self.is_refusal else plain
         known = (name for name, words in _FINISHES.items() if words.match(plain))
         self.is_finished = True
         yield StreamChunk(type="finish", data=next(known, word))
@@ -182,8 +185,7 @@ class Format(ABC):
 
     def takes_answer(self, request: ModelRequest) -> bool:
         """Return whether the service takes the format of an answer with this request."""
-        structured = self._target.provider.structured
-        return structured == "always" or (structured == "alone" and not request.tools)
+        return self._target.provider.structured or not request.tools
 
     @abstractmethod
     def reader(self) -> Reader:

@@ -353,7 +353,9 @@ class ChatReader(Reader):
             for part in _parts(content):  # Mistral
                 yield from self._thought("".join(_texts(part.get("thinking"))))
                 yield from self._read_text(text_of(part.get("text")), offset)
-        yield from self._read_text(text_of(delta.get("refusal")), offset)
+        if refusal := text_of(delta.get("refusal")):
+            self.is_refusal = True
+            yield from self._read_text(refusal, offset)
         calls = objects_of(delta.get("tool_calls"))
         calls += [part for part in _parts(content) if part.get("type") == "tool_use"]
         if not calls and (old := object_of(delta.get("function_call"))):

@@ -258,9 +258,8 @@ class LiteLLMClient(ServiceClient):
                 # Dropped for a service that has no such choice: the run ends either way.
                 settings |= {"tool_choice": "none", "drop_params": True}
         if request.must_call:
-            function = {"name": request.must_call}
-            settings["tool_choice"] = {"type": "function", "function": function}
-            settings["drop_params"] = True
+            choice = {"type": "function", "function": {"name": request.must_call}}
+            settings |= {"tool_choice": choice, "drop_params": True}
         if request.answer:
             wanted = request.answer.to_openai()
             settings["response_format"] = {"type": "json_schema", "json_schema": wanted}
