@@ -63,6 +63,11 @@ Your tool call could not be read, so nothing ran: {problem}
 Call the tool again, with arguments that are one complete JSON object.\
 """
 
+ANSWER_AGAIN = """\
+This is not the answer that is asked for: {problem}
+Answer again, with nothing but JSON of this schema: {schema}\
+"""
+
 GO_ON = """\
 Your reply was paused before its end. Continue exactly where it stopped; repeat nothing.\
 """

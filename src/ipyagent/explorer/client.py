@@ -236,6 +236,9 @@ class ExplorerClient:
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[StreamChunk, None]:
         """Yield the reply to `request` word by word; raises ModelRefusedError for a bug of ours."""
+        if request.answer:
+            advice = "choose a language model (`%agent model ID`)"
+            raise ModelRefusedError(f"{self.model} cannot answer as a type: {advice}")
         offered = {tool.name for tool in request.tools} if request.may_call else set[str]()
         try:
             answer = reply(request.messages, request.facts or WorkspaceFacts(), offered)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
+from ipyagent.agent.answers import AnswerType
 from ipyagent.agent.approvals import Answer, Approval, Approvals
 from ipyagent.agent.plan_runner import WAITING_NOTICE
 from ipyagent.agent.session.session import Session
@@ -100,6 +101,7 @@ def _prepare_job(cell: Cell, hold: Hold, line: str, text: str) -> _Job:
         trace_id=options.trace_id,
         dry_run=options.dry_run,
         plan=plan,
+        answer=AnswerType.find(options.result, book.shell.user_ns) if options.result else None,
         background=options.background,
         notices=(*settings.notices, *book.settings.warnings()),
         one_time_notices=(*book.sessions.take_news(), *book.model.introduce(resolved)),

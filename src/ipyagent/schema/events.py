@@ -37,8 +37,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from operator import attrgetter
-from typing import Annotated, Final, Literal
+from operator import attrgetter, not_
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
@@ -278,13 +278,15 @@ class TakenBack(LazyModel):
 
 
 class RunFinished(LazyModel):
-    """A run ended."""
+    """A run ended; `value` is its answer as an instance of the type that was asked for."""
 
     type: Literal["run_finished"] = "run_finished"
     status: RunStatus
     stop_reason: StopReason
     error: Text | None = None
     duration: Amount
+    value: Any = Field(default=None, exclude=True, repr=False)
+    value_text: Text = Field(default="", exclude_if=not_)
 
 
 Event = Annotated[
@@ -343,7 +345,8 @@ def fold(run: Run | None, event: Event) -> Run:
         case UserTextsChanged(texts=texts):
             return run.model_copy(update={"unsent": texts})
         case RunFinished():
-            return run.model_copy(update=event.model_dump(exclude={"type"}))
+            end = event.model_dump(exclude={"type"})
+            return run.model_copy(update=end | {"value": event.value})
         case TakenBack(calls=calls, stays=stays):
             return run.model_copy(update={"taken_back": calls, "stays": stays})
     return _fold_call(run, event)

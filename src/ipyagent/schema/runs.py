@@ -261,6 +261,10 @@ class Run(ForeignModel):
     status: RunStatus = RunStatus.RUNNING
     stop_reason: StopReason | None = None
     error: Text | None = None
+    value: Any = Field(default=None, exclude=True, repr=False)
+    """The answer as an instance of the type that was asked for; not in a run that was loaded."""
+    value_text: Text = Field(default="", exclude_if=not_)
+    """The same as Python writes it."""
     steps: tuple[Step, ...] = ()
     notes: tuple[Text, ...] = ()
     unsent: UserTexts = ()

@@ -303,7 +303,7 @@ class TypedArgumentSchema:
     def __init__(self, shape: type, adapt: Callable[[JsonDict], JsonDict] = dict) -> None:
         try:
             self._types = TypeAdapter[Any](shape)
-            described = self._types.json_schema(schema_generator=_ClosedSchema)
+            described = self._types.json_schema(schema_generator=ClosedSchema)
         except PydanticUserError as error:
             raise ConfigError(
                 f"{shape.__name__}: a tool cannot take these: {error.message}"
@@ -422,7 +422,7 @@ def _join_problems(problems: Iterator[str]) -> str:
     return "; ".join([*some[:_MAX_PROBLEMS], *["…"] * (len(some) > _MAX_PROBLEMS)])
 
 
-class _ClosedSchema(GenerateJsonSchema):
+class ClosedSchema(GenerateJsonSchema):
     """Generates short schemas that allow no additional properties."""
 
     ignored_warning_kinds = frozenset({"skipped-choice", "non-serializable-default"})  # type: ignore[assignment]

@@ -11,6 +11,7 @@ from functools import partial
 from typing import TypeVar
 
 from ipyagent import imports, telemetry
+from ipyagent.agent.answers import AnswerType
 from ipyagent.agent.approvals import Answer
 from ipyagent.agent.event_stream import EventStream
 from ipyagent.agent.loop import AgentLoop, UserPrompt
@@ -33,7 +34,7 @@ from ipyagent.agent.validation import (
     validate,
 )
 from ipyagent.config import Config, has_profile_tools
-from ipyagent.errors import AgentError, describe_error
+from ipyagent.errors import AgentError, ConfigError, describe_error
 from ipyagent.kernel.drivers import Cell
 from ipyagent.kernel.error_hints import installed_packages
 from ipyagent.kernel.threads import without_interrupts
@@ -78,6 +79,7 @@ class RunRequest:
     plan: bool = False
     background: bool = False
     """True if an approved plan keeps running after its cell has ended."""
+    answer: AnswerType | None = None
     notices: tuple[str, ...] = ()
     """Lasting notices, shown once per session."""
     one_time_notices: tuple[str, ...] = ()
@@ -184,6 +186,7 @@ class RunTask:
             self.instructions,
             planning=request.plan and not request.dry_run,
             window=self.size.window,
+            answer=request.answer,
         )
         with self.environment.namespace.own.during_run():
             run = await loop.run(prompt)
@@ -399,6 +402,8 @@ class RunFactory:
 
         Raises AgentError for a prompt that cannot be answered, before anything is shown.
         """
+        if request.plan and request.answer:
+            raise ConfigError("a plan has no answer of a type: leave one of them out")
         checks = (*validators, *self._extra_validators(request))
         validate(request.prompt, checks)
         self.session.check_ready()

@@ -164,6 +164,7 @@ class Transcriber:
             context,
             lead_in=lead_in(run, index),
             is_answer=index == answer,
+            value_text=run.value_text if index == answer else "",
             folds_brief=folds_brief,
             open_message=message,
             waiting=_waiting(run, step, live, message) if live else None,

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
@@ -44,6 +45,8 @@ class StepContext:
     calls: CallContext
     lead_in: str = ""
     is_answer: bool = False
+    value_text: str = ""
+    """The answer as Python writes it, if it has a type."""
     folds_brief: bool = False
     """True if a thought of less than a second stands behind the footer."""
     open_message: schema.OpenMessage | None = None
@@ -67,7 +70,7 @@ def transcribe_step(
         thinking=None
         if is_folded
         else transcribe_thinking(step, context.open_message, is_open=context.calls.verbose >= OPEN),
-        text=text if text.strip() else "",
+        text=_fence(context.value_text) if context.value_text else text if text.strip() else "",
         is_streaming=streaming is not None,
         is_answer=context.is_answer,
         images=tuple(
@@ -80,6 +83,12 @@ def transcribe_step(
         calls=calls,
         facts=step_facts(step, context.calls.verbose) if context.calls.verbose >= COUNTED else "",
     )
+
+
+def _fence(code: str) -> str:
+    """Return Markdown that shows Python as it is."""
+    ticks = "`" * (1 + max([2, *map(len, re.findall("`+", code))]))
+    return f"{ticks}python\n{code}\n{ticks}"
 
 
 def transcribe_user_texts(
