@@ -10,7 +10,7 @@ from pathlib import PurePath
 from ipyagent.kernel.namespace import MOST_FILES, Surroundings
 from ipyagent.phrases import ellipsize
 from ipyagent.plaintext import spell
-from ipyagent.rehearsal.performance import MOST_FILES as MOST_REHEARSED
+from ipyagent.rehearsal.on_copy import MOST_FILES as MOST_REHEARSED
 from ipyagent.schema import Rehearsal, RehearsalOutcome, ToolResult, VariableChange
 from ipyagent.tools.base import Tool
 
