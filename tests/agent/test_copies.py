@@ -43,7 +43,7 @@ def test_an_object_that_stays_on_a_copy_is_gone_and_the_model_is_told_what_to_do
 
 POISON = {
     "the report": (
-        "import ipyagent.rehearsal.rehearser as r\n"
+        "import ipyagent.rehearsal.process as r\n"
         "class Evil:\n    write = r.write_report\n"
         "def lie(pipe, report, buffers=()):\n"
         "    Evil.write(pipe, {**report, 'adoption': {'total': ['int', hex(666)]}}, buffers)\n"

@@ -23,7 +23,7 @@ from ipyagent.kernel.namespace import MOST_FILES, Surroundings
 from ipyagent.phrases import ellipsize
 from ipyagent.plaintext import spell
 from ipyagent.redaction import HIDDEN
-from ipyagent.rehearsal.performance import MOST_FILES as MOST_REHEARSED
+from ipyagent.rehearsal.on_copy import MOST_FILES as MOST_REHEARSED
 from ipyagent.schema import (
     Preview,
     Rehearsal,

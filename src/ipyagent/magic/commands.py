@@ -84,7 +84,7 @@ def _looking(settings: Settings) -> str:
         how = "if a copy of the kernel can be isolated here, tried with the first code"
     elif isolation.problem is not None:
         return f"asked about: {isolation.problem}"
-    elif isolation.way == "Landlock":
+    elif isolation.method == "Landlock":
         how = "on a copy of the kernel that Landlock keeps from writing files"
     else:
         how = "on a copy of the kernel, in namespaces of its own"

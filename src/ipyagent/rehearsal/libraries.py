@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from ipyagent.imports import is_of_package
-from ipyagent.rehearsal.memory import read_mappings
+from ipyagent.rehearsal.system import read_mappings
 from ipyagent.values.variables.reach import parse_nodes
 
 _STANDARD = """

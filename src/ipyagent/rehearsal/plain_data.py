@@ -139,13 +139,13 @@ class _Parts:
 
     def find(self, value: object) -> Node:
         """Return the variable by which a value is reached, and the steps; raises NotPlainError."""
-        if (way := self._ways.get(id(value))) is None:
+        if (path := self._paths.get(id(value))) is None:
             raise NotPlainError
         self._used.add(id(value))
-        return ["part", *way]
+        return ["part", *path]
 
     @cached_property
-    def _ways(self) -> dict[int, list[object]]:
+    def _paths(self) -> dict[int, list[object]]:
         # Names of the user's come before those that the shell gave.
         names = sorted(self._existing, key=lambda name: name[:1] == "_")
         waiting = deque[tuple[list[object], object]](
@@ -153,10 +153,10 @@ class _Parts:
         )
         found: dict[int, list[object]] = {}
         while waiting and len(found) < _MOST_NODES:
-            way, holder = waiting.popleft()
+            path, holder = waiting.popleft()
             for step, each in enumerate(list_held(holder)):
                 if id(each) not in found and not is_atom(each):
-                    found[id(each)] = [*way, step]
+                    found[id(each)] = [*path, step]
                     waiting.append((found[id(each)], each))
         return found
 

@@ -19,8 +19,13 @@ from types import ModuleType
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from ipyagent.rehearsal.plain_cells import NotPlainError, pack_texts, unpack_texts
-from ipyagent.rehearsal.polars_parts import make_polars, take_polars
+from ipyagent.rehearsal.plain_cells import (
+    NotPlainError,
+    make_polars,
+    pack_texts,
+    take_polars,
+    unpack_texts,
+)
 from ipyagent.values.describe.safe_inspect import module_name
 from ipyagent.values.variables.parts import are_plain_keys
 
@@ -39,13 +44,13 @@ _TEXTS: Mapping[type, Callable[[str], object]] = {
 """Types of values that a text says wholly, and how it is read."""
 
 
-class Held(NamedTuple):
+class CellContainer(NamedTuple):
     """A container in a cell of a table, which is not the table's alone."""
 
     container: object
 
 
-HOLDERS = frozenset({Counter, OrderedDict, defaultdict, deque, Held})
+HOLDERS = frozenset({Counter, OrderedDict, defaultdict, deque, CellContainer})
 """Types whose parts are others' objects, too."""
 _IN_CELLS = frozenset({list, dict, set})
 _SPANS = ("Timestamp", "Timedelta", "Period", "Interval")
@@ -67,7 +72,7 @@ def take_apart(value: Any) -> tuple[object, ...]:
     kind, pandas = type(value), sys.modules.get("pandas")
     if kind in _TEXTS:
         return kind.__name__, _spell(value)
-    if kind is Held:
+    if kind is CellContainer:
         return "held", value.container
     if kind is timedelta:
         return "timedelta", value.days, value.seconds, value.microseconds
@@ -337,7 +342,7 @@ def _take_values(column: Any) -> object:
     cells = plain.tolist()
     if all(type(each) is str or each is None for each in cells):
         return "strings", *pack_texts(cells)
-    return "objects", [Held(each) if type(each) in _IN_CELLS else each for each in cells]
+    return "objects", [CellContainer(each) if type(each) in _IN_CELLS else each for each in cells]
 
 
 def _put_values(values: object) -> Any:

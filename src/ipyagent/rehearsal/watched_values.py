@@ -27,7 +27,7 @@ from contextvars import ContextVar
 from typing import Any
 
 from ipyagent.imports import is_of_package
-from ipyagent.rehearsal.memory import read_page_flags
+from ipyagent.rehearsal.system import read_page_flags
 from ipyagent.values.describe.safe_inspect import (
     ancestors,
     class_dict,

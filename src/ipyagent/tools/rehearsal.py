@@ -24,17 +24,17 @@ from ipyagent.errors import AgentError
 from ipyagent.json_types import JsonDict
 from ipyagent.kernel.threads import without_interrupts
 from ipyagent.rehearsal.adoption import restore_random_states
-from ipyagent.rehearsal.confinement import Confinement, Limits, Way
+from ipyagent.rehearsal.confinement import Confinement, Limits, Method
 from ipyagent.rehearsal.libraries import load_libraries
-from ipyagent.rehearsal.memory import describe_shared_memory
-from ipyagent.rehearsal.performance import start_rehearsal
+from ipyagent.rehearsal.on_copy import start_rehearsal
 from ipyagent.rehearsal.probe import Probe
-from ipyagent.rehearsal.rehearser import (
+from ipyagent.rehearsal.process import (
+    CopyProcess,
     NotRehearsedError,
-    Rehearsing,
     Report,
     start_isolated,
 )
+from ipyagent.rehearsal.system import describe_shared_memory
 from ipyagent.schema import Rehearsal, RehearsalOutcome, ToolResult
 from ipyagent.tools.path_rules import STATE
 from ipyagent.tools.rehearsed import UNTRIED, RehearsalContext, Rehearsed
@@ -80,7 +80,7 @@ def machine_facts(groups: str) -> Iterator[str]:
                 yield from (str(folder / name) for name in _CPU_LIMITS + _MEMORY_LIMITS)
 
 
-def build_confinement(root: Path, way: Way = "namespaces") -> Confinement:
+def build_confinement(root: Path, method: Method = "namespaces") -> Confinement:
     """Return the confinement for a workspace; raises AgentError if there is too much to scan."""
     python = bubblewrap.python_paths(str(root))
     guarded = WorkspaceScan(root, python).run()
@@ -95,9 +95,9 @@ def build_confinement(root: Path, way: Way = "namespaces") -> Confinement:
         hidden_files=tuple(guarded.hidden_files),
         hidden_folders=(STATE, *guarded.hidden_folders),
         state=STATE,
-        call_filter=seccomp.build_filter(processes=False, namespaces=way == "namespaces"),
+        call_filter=seccomp.build_filter(processes=False, namespaces=method == "namespaces"),
         variables=frozenset(bubblewrap.kept_variables()),
-        way=way,
+        method=method,
     )
 
 
@@ -188,10 +188,10 @@ class CodeRehearser:
         """Find out how rehearsals can be isolated here, if at all."""
         threads = asyncio.get_running_loop().run_in_executor
         problems: list[str] = []
-        for way in get_args(Way):
+        for method in get_args(Method):
             root = self._workspace.root
-            confinement = await threads(context.threads, build_confinement, root, way)
-            context.isolation.way, problem = way, await _probe(confinement, context)
+            confinement = await threads(context.threads, build_confinement, root, method)
+            context.isolation.method, problem = method, await _probe(confinement, context)
             if problem is None:
                 break
             problems.append(problem)
@@ -202,12 +202,12 @@ class CodeRehearser:
         with context.isolation.loading:
             for code in codes:
                 load_libraries(self._namespace.plain.as_python(code))
-        return build_confinement(self._workspace.root, context.isolation.way)
+        return build_confinement(self._workspace.root, context.isolation.method)
 
     @without_interrupts
     def _start(
         self, codes: Sequence[str], confinement: Confinement, context: RehearsalContext
-    ) -> Rehearsing:
+    ) -> CopyProcess:
         namespace, limits = self._namespace.plain, context.limits
         limits = replace(limits, seconds=limits.seconds * len(codes))
         if any(uses_polars(code, namespace.bindings()) for code in codes):
@@ -230,7 +230,7 @@ class CodeRehearser:
 
 
 async def _wait_for(
-    starting: Future[Rehearsing], count: int, context: RehearsalContext
+    starting: Future[CopyProcess], count: int, context: RehearsalContext
 ) -> tuple[list[Report], str]:
     """Return the reports of a process; whoever stops waiting ends it, and it is waited for."""
     reading = context.threads.submit(lambda: starting.result().finish(count))
@@ -271,7 +271,7 @@ async def _probe(confinement: Confinement, context: RehearsalContext) -> str | N
         return f"it could not be tried: {error}"
 
 
-def _stop(started: Future[Rehearsing]) -> None:
+def _stop(started: Future[CopyProcess]) -> None:
     if started.exception() is None:
         started.result().stop()
 

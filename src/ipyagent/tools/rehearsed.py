@@ -12,7 +12,7 @@ from typing import Final, Protocol
 from ipyagent.json_types import JsonDict
 from ipyagent.kernel.displays import PageBundle
 from ipyagent.kernel.threads import Post
-from ipyagent.rehearsal.confinement import Limits, Way
+from ipyagent.rehearsal.confinement import Limits, Method
 from ipyagent.schema import Rehearsal, RehearsalOutcome, ToolResult
 from ipyagent.values.variables.reach import Adoption
 
@@ -25,7 +25,7 @@ class Isolation:
 
     problem: str | None = UNTRIED
     """Why there is none."""
-    way: Way = "namespaces"
+    method: Method = "namespaces"
     loading: Lock = field(default_factory=Lock)
     """Held while libraries are loaded for a rehearsal."""
 

@@ -27,10 +27,10 @@ from ipyagent.json_types import JsonDict
 from ipyagent.kernel.displays import PageBundle, as_chart, as_image
 from ipyagent.rehearsal.adoption import is_in_text, is_random_state, resolve_names
 from ipyagent.rehearsal.libraries import load_libraries
-from ipyagent.rehearsal.performance import digest_file
+from ipyagent.rehearsal.on_copy import digest_file
 from ipyagent.rehearsal.plain_cells import NotPlainError
 from ipyagent.rehearsal.plain_data import read_all
-from ipyagent.rehearsal.rehearser import NotRehearsedError
+from ipyagent.rehearsal.process import NotRehearsedError
 from ipyagent.schema import (
     Display,
     FileEffect,

@@ -31,8 +31,8 @@ from typing import BinaryIO, TypeVar
 from ipyagent.errors import PathValidationError
 from ipyagent.imports import PACKAGES
 from ipyagent.json_types import JsonDict
-from ipyagent.rehearsal import isolation, system_calls
-from ipyagent.rehearsal.confinement import Confinement
+from ipyagent.rehearsal import system
+from ipyagent.rehearsal.confinement import Confinement, restrict_files
 from ipyagent.tools.sandbox import bubblewrap, seccomp
 from ipyagent.tools.tables.sample import NotTableError, UnreadTableError
 
@@ -226,7 +226,7 @@ def _answer(
     file, pipe = descriptors
     try:
         if sys.platform == "linux":
-            system_calls.die_with_parent(signal.SIGKILL)
+            system.die_with_parent(signal.SIGKILL)
         _replace_descriptors(file, pipe)
         is_confined = _confine(given, file)
         if library is None:
@@ -265,11 +265,11 @@ def _confine(given: JsonDict, file: int) -> bool:
         resource.setrlimit(kind, (value, value))
     if sys.platform != "linux":
         return False
-    system_calls.forbid_new_privileges()
+    system.forbid_new_privileges()
     confinement, is_confined = Confinement(sys.prefix, readable=tuple(given["readable"])), True
     for restrict in (
-        partial(isolation.restrict_files, confinement, [file]),
-        partial(system_calls.filter_calls, bytes.fromhex(given["filter"])),
+        partial(restrict_files, confinement, [file]),
+        partial(system.filter_calls, bytes.fromhex(given["filter"])),
     ):
         try:
             restrict()
