@@ -207,26 +207,22 @@ def _from_object(thing: Any) -> Tool:
     def trait(name: str) -> Any:
         return getattr(thing, name, getattr(BaseTool, name))
 
+    if (model := trait("args_model")) is not None:
+        arguments: ArgumentSchema = TypedArgumentSchema(model)
+    elif (schema := trait("parameters")) is not None:
+        arguments = JsonArgumentSchema(schema)
+    else:
+        arguments = signature_schema(thing.execute)
     return Tool(
         name=thing.name,
         description=trait("description") or inspect.cleandoc(type(thing).__doc__ or ""),
         function=thing.execute,
-        arguments=_choose_schema(trait("args_model"), trait("parameters"), thing.execute),
+        arguments=arguments,
         sensitive=trait("sensitive"),
         where=_choose_where(trait("where"), thing.execute),
         truncate=trait("truncate"),
         allow_override=trait("allow_override"),
     )
-
-
-def _choose_schema(
-    model: type[BaseModel] | None, schema: JsonMapping | None, execute: Callable[..., object]
-) -> ArgumentSchema:
-    if model is not None:
-        return TypedArgumentSchema(model)
-    if schema is not None:
-        return JsonArgumentSchema(schema)
-    return signature_schema(execute)
 
 
 class ToolOptions(TypedDict, total=False):
