@@ -364,7 +364,7 @@ def signature_schema(
     code = getattr(function, "__code__", None)
     if code is None or not str(function.__module__).startswith("ipyagent."):
         return _build_schema(function, local or {})
-    # Our own tools are made anew for each run, from the same code.
+    # Our own tools are made again for each run, from the same code.
     if code not in _own_schemas:
         _own_schemas[code] = _build_schema(function, local or {}, _shorten)
     return _own_schemas[code]

@@ -180,7 +180,7 @@ class BaseTool:
         """Return it as a Tool; raises ConfigError if something is missing."""
         for needed in ("name", "execute"):
             if not hasattr(self, needed):
-                raise ConfigError(f"{type(self).__name__} is no tool yet: it has no {needed!r}")
+                raise ConfigError(f"{type(self).__name__} is not a tool yet: it lacks {needed!r}")
         return _from_object(self)
 
     def to_schema(self) -> JsonDict:
@@ -278,7 +278,7 @@ def tool(
             raise ConfigError(f"{function.__name__} is a class; a tool is an object of it")
         if not callable(function):
             raise ConfigError(
-                f"an object of type {type(function).__name__} is no tool: a tool is a function, or "
+                f"an object of type {type(function).__name__} is not a tool: a tool is a function, or "
                 "an object with a name, a description, parameters (a JSON Schema) and a method "
                 "execute"
             )

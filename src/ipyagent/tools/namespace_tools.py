@@ -193,7 +193,7 @@ def _unknown_variable_message(name: str, names: list[str]) -> str:
         return f"there is no variable {name!r}; did you mean {', '.join(close)}?"
     if not name.isidentifier():
         return f"{name!r} is not a variable's name; use run_python to evaluate an expression"
-    return f"there is no variable {name!r}; list_variables names those there are"
+    return f"there is no variable {name!r}; list_variables names the ones that exist"
 
 
 _READERS = {"csv": "read_csv", "tsv": "read_csv", "parquet": "read_parquet"} | dict.fromkeys(
@@ -242,7 +242,7 @@ class QueryTool:
     async def query(self, sql: str) -> ToolResult:
         """Answer a SQL query (DuckDB) over tables and files: FROM sales, FROM 'data/*.csv'.
 
-        Only reads. Use it for large files: what is more than memory is no problem.
+        Only reads. Use it for large files: they may be larger than memory.
         """
         import duckdb  # most prompts send no query
 

@@ -84,7 +84,7 @@ def _describe_failure(ran: SandboxResult, timeout: float) -> str:
 
 
 def _describe_signal(number: int) -> str:
-    """Return a signal's name and likely cause; empty if it is no signal."""
+    """Return a signal's name and likely cause; empty if it is not a signal."""
     if number not in set(signal.Signals):
         return ""
     memory = " (there may not be enough memory)" if number == signal.SIGKILL else ""
