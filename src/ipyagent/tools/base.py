@@ -278,8 +278,8 @@ def tool(
             raise ConfigError(f"{function.__name__} is a class; a tool is an object of it")
         if not callable(function):
             raise ConfigError(
-                f"an object of type {type(function).__name__} is not a tool: a tool is a function, or "
-                "an object with a name, a description, parameters (a JSON Schema) and a method "
+                f"an object of type {type(function).__name__} is not a tool: a tool is a function, "
+                "or an object with a name, a description, parameters (a JSON Schema) and a method "
                 "execute"
             )
         call = function if inspect.isroutine(function) else function.__call__

@@ -165,7 +165,7 @@ def namespace_tools(
     @tool(
         where=Where.MAIN,
         sensitive=True,
-        preview=_preview_code,
+        preview=lambda code, **_: Preview(kind="code", language="python", text=code),
         reaches_out=True,
         command="code",
         effects=lambda preview: sourced.analyze(preview.text),
@@ -181,10 +181,6 @@ def namespace_tools(
 
     looking = [list_variables, inspect_variable] if variables else []
     return [*looking, run_python] if python else looking
-
-
-def _preview_code(code: str, keep: bool = False) -> Preview:
-    return Preview(kind="code", language="python", text=code)
 
 
 def _unknown_variable_message(name: str, names: list[str]) -> str:
