@@ -239,7 +239,9 @@ def test_an_unfinished_class_says_what_it_lacks() -> None:
         name = "idle"
 
     for kind, lacks in ((Nameless, "'name'"), (Idle, "'execute'")):
-        with pytest.raises(ConfigError, match=f"{kind.__name__} is no tool yet: it has no {lacks}"):
+        with pytest.raises(
+            ConfigError, match=f"{kind.__name__} is not a tool yet: it lacks {lacks}"
+        ):
             tool(kind())
 
 

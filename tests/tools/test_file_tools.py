@@ -531,7 +531,7 @@ def test_reading_a_binary_file_describes_it(tmp_path: Path) -> None:
     (tmp_path / "other.db").write_bytes(b"\0\1\2" * 100)
     text = str(tools.read_file("other.db"))
     assert text.startswith("other.db: binary file")
-    assert "not shown as a table: it is no SQLite database" in text
+    assert "not shown as a table: it is not a SQLite database" in text
 
 
 def test_tables_are_described_and_their_lines_shown_with_a_limit(tmp_path: Path) -> None:

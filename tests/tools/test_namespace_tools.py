@@ -82,7 +82,7 @@ def test_inspecting_gives_the_live_object(tools: Toolbox, variables: dict[str, o
     ("name", "error"),
     [
         ("pengiuns", "there is no variable 'pengiuns'; did you mean penguins?"),
-        ("nothing", "there is no variable 'nothing'; list_variables names those there are"),
+        ("nothing", "there is no variable 'nothing'; list_variables names the ones that exist"),
         ("penguins['a']", "did you mean penguins?"),
         ("f(1)", "'f(1)' is not a variable's name; use run_python to evaluate an expression"),
         ("_x", "there is no variable '_x'"),

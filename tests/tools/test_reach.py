@@ -16,6 +16,7 @@ from collections import defaultdict
 import numpy as np
 import pandas as pd
 import pytest
+from IPython.display import HTML
 
 from ipyagent.tools.static_analysis import (
     ENVIRONMENT,
@@ -71,6 +72,7 @@ VARIABLES = {
     "each_of": np.vectorize(helper),
     "tricky": Tricky(),
     "text": io.StringIO("a,b"),
+    "Shown": HTML,
 }
 
 PLOT = "import matplotlib.pyplot as plt\n"
@@ -224,6 +226,7 @@ UNREAD = [
     "counted['a'] += 1",
     "import statsmodels.formula.api as smf\nsmf.ols('a ~ b', df)",
     "from IPython.display import HTML\nHTML('x')",
+    "Shown('<script>1</script>')",
     "df.eval('c = b.to_json(\"x\")')",
     "df.query('a.map(@helper)')",
     "df.eval('b.apply(@bound)')",

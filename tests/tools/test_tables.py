@@ -441,6 +441,6 @@ def test_damaged_databases_say_so(tmp_path: Path) -> None:
     data = bytearray(path.read_bytes())
     data[100:200] = b"\xff" * 100
     assert "cannot be read" in refused_database(tmp_path, "t.db", bytes(data))
-    assert "no SQLite database" in refused_database(tmp_path, "u.db", b"x" * 1_000)
+    assert "not a SQLite database" in refused_database(tmp_path, "u.db", b"x" * 1_000)
     database(tmp_path, name="empty.db")
-    assert "no SQLite database" in refused_database(tmp_path, "empty.db")
+    assert "not a SQLite database" in refused_database(tmp_path, "empty.db")

@@ -120,7 +120,7 @@ class WireSchema:
         for keyword in ("anyOf", "oneOf"):
             parts = [*map(self.references.follow, schema.get(keyword, ()))]
             rest |= {keyword: parts} if parts else {}
-            parts = [each for each in parts if self._may_be_object(each)]
+            parts = [each for each in parts if _is_object(clean(object_of(each)))]
             if len(parts) == 1:
                 alone += parts
                 del rest[keyword]
@@ -134,9 +134,6 @@ class WireSchema:
             self._collect(each, may_match=True)
         self._conditions += [] if may_match else [rest]
         return required
-
-    def _may_be_object(self, node: object) -> bool:
-        return _is_object(clean(object_of(node)))
 
     def _describe(self, root: Schema, converter: Converter) -> Schema:
         """Return the object with all its properties."""
@@ -364,7 +361,7 @@ def signature_schema(
     code = getattr(function, "__code__", None)
     if code is None or not str(function.__module__).startswith("ipyagent."):
         return _build_schema(function, local or {})
-    # Our own tools are made anew for each run, from the same code.
+    # Our own tools are made again for each run, from the same code.
     if code not in _own_schemas:
         _own_schemas[code] = _build_schema(function, local or {}, _shorten)
     return _own_schemas[code]

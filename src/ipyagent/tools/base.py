@@ -180,7 +180,7 @@ class BaseTool:
         """Return it as a Tool; raises ConfigError if something is missing."""
         for needed in ("name", "execute"):
             if not hasattr(self, needed):
-                raise ConfigError(f"{type(self).__name__} is no tool yet: it has no {needed!r}")
+                raise ConfigError(f"{type(self).__name__} is not a tool yet: it lacks {needed!r}")
         return _from_object(self)
 
     def to_schema(self) -> JsonDict:
@@ -207,26 +207,22 @@ def _from_object(thing: Any) -> Tool:
     def trait(name: str) -> Any:
         return getattr(thing, name, getattr(BaseTool, name))
 
+    if (model := trait("args_model")) is not None:
+        arguments: ArgumentSchema = TypedArgumentSchema(model)
+    elif (schema := trait("parameters")) is not None:
+        arguments = JsonArgumentSchema(schema)
+    else:
+        arguments = signature_schema(thing.execute)
     return Tool(
         name=thing.name,
         description=trait("description") or inspect.cleandoc(type(thing).__doc__ or ""),
         function=thing.execute,
-        arguments=_choose_schema(trait("args_model"), trait("parameters"), thing.execute),
+        arguments=arguments,
         sensitive=trait("sensitive"),
         where=_choose_where(trait("where"), thing.execute),
         truncate=trait("truncate"),
         allow_override=trait("allow_override"),
     )
-
-
-def _choose_schema(
-    model: type[BaseModel] | None, schema: JsonMapping | None, execute: Callable[..., object]
-) -> ArgumentSchema:
-    if model is not None:
-        return TypedArgumentSchema(model)
-    if schema is not None:
-        return JsonArgumentSchema(schema)
-    return signature_schema(execute)
 
 
 class ToolOptions(TypedDict, total=False):
@@ -282,8 +278,8 @@ def tool(
             raise ConfigError(f"{function.__name__} is a class; a tool is an object of it")
         if not callable(function):
             raise ConfigError(
-                f"an object of type {type(function).__name__} is no tool: a tool is a function, or "
-                "an object with a name, a description, parameters (a JSON Schema) and a method "
+                f"an object of type {type(function).__name__} is not a tool: a tool is a function, "
+                "or an object with a name, a description, parameters (a JSON Schema) and a method "
                 "execute"
             )
         call = function if inspect.isroutine(function) else function.__call__

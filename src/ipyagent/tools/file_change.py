@@ -165,11 +165,11 @@ class Previews:
         with self._lock:
             self._previews.clear()
 
-    def add(self, call: str, change: Change) -> None:
-        """Remember the preview of a call, which is identified by the digest of its arguments."""
+    def add(self, call: str, before: bytes | None) -> None:
+        """Remember the preview of a call, by the digest of its arguments, and what it changes."""
         with self._lock:
             shown = self._previews.setdefault(call, [])
-            shown.append((digest_content(change.before), monotonic()))
+            shown.append((digest_content(before), monotonic()))
 
     def consume(self, call: str, path: str, current: bytes | None) -> None:
         """Use up the preview of a call; raises AgentError if it is no longer valid.

@@ -233,7 +233,7 @@ def _open_archive(file: BinaryIO, size: int) -> zipfile.ZipFile:
         file.seek(0)
         if file.read(len(_OLD_OFFICE)) == _OLD_OFFICE:
             raise NotTableError("it is protected by a password, or an .xls under another name")
-        raise NotTableError("it is no zip archive, or is damaged")
+        raise NotTableError("it is not a zip archive, or is damaged")
     (directory,) = struct.unpack_from("<I", tail, at + 12)
     if directory > _DIRECTORY:
         raise NotTableError("it holds too many files to list")

@@ -123,8 +123,9 @@ class FileEditTools:
     def _preview_change(self, make: MakeChange, path: str, **arguments: object) -> Preview:
         call = digest_json([make.__name__, path, arguments])
         path = self._check_call(make, path, **arguments)
-        change = make(path, self._workspace.read_if_exists(path), **arguments)
-        self.previews.add(call, change)
+        before = self._workspace.read_if_exists(path)
+        change = make(path, before, **arguments)
+        self.previews.add(call, before)
         return Preview(kind="diff", language="diff", text=change.diff())
 
     def _apply_change(self, make: MakeChange, path: str, **arguments: object) -> ToolResult:

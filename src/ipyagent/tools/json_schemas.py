@@ -116,7 +116,7 @@ class References:
 
 
 def merge(first: Schema, second: Schema) -> Schema:
-    """Return a schema with the keywords of both; those of the second win."""
+    """Return a schema with the keywords of both; the second's win."""
     merged = {**first, **second}
     for key in ("properties", "required", "allOf"):
         one, other = first.get(key), second.get(key)
@@ -300,7 +300,7 @@ class Converter:
         self._ancestors: list[tuple[str, ...]] = []
 
     def resolve(self, node: object) -> Schema | None:
-        """Return a node as `clean` does, its reference followed; None if it is no object."""
+        """Return a node as `clean` does, its reference followed; None if it is not an object."""
         found = self.references.follow(node)
         return clean(found) if isinstance(found, dict) else None
 

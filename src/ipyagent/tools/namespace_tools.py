@@ -165,7 +165,7 @@ def namespace_tools(
     @tool(
         where=Where.MAIN,
         sensitive=True,
-        preview=_preview_code,
+        preview=lambda code, **_: Preview(kind="code", language="python", text=code),
         reaches_out=True,
         command="code",
         effects=lambda preview: sourced.analyze(preview.text),
@@ -183,17 +183,13 @@ def namespace_tools(
     return [*looking, run_python] if python else looking
 
 
-def _preview_code(code: str, keep: bool = False) -> Preview:
-    return Preview(kind="code", language="python", text=code)
-
-
 def _unknown_variable_message(name: str, names: list[str]) -> str:
     close = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
     if close:
         return f"there is no variable {name!r}; did you mean {', '.join(close)}?"
     if not name.isidentifier():
         return f"{name!r} is not a variable's name; use run_python to evaluate an expression"
-    return f"there is no variable {name!r}; list_variables names those there are"
+    return f"there is no variable {name!r}; list_variables names the ones that exist"
 
 
 _READERS = {"csv": "read_csv", "tsv": "read_csv", "parquet": "read_parquet"} | dict.fromkeys(
@@ -242,7 +238,7 @@ class QueryTool:
     async def query(self, sql: str) -> ToolResult:
         """Answer a SQL query (DuckDB) over tables and files: FROM sales, FROM 'data/*.csv'.
 
-        Only reads. Use it for large files: what is more than memory is no problem.
+        Only reads. Use it for large files: they may be larger than memory.
         """
         import duckdb  # most prompts send no query
 

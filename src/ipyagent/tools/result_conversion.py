@@ -128,6 +128,7 @@ LOCALE_ADVICE = (
 )
 
 _ERRORS = TruncationConfig(max_chars=2_000)
+_BLOCKS = (TextContent, ImageContent)
 
 
 def as_result(value: object) -> ToolResult:
@@ -143,7 +144,7 @@ def as_result(value: object) -> ToolResult:
             return ToolResult(output=str(value), value=value)
         case TextContent() | ImageContent():
             return _result_of_blocks([value])
-        case list() | tuple() if value and all(map(_is_block, value)):
+        case list() | tuple() if value and all(isinstance(each, _BLOCKS) for each in value):
             return _result_of_blocks(value)
     if (converted := _convert_own_result(value)) is not None:
         return converted
@@ -182,10 +183,6 @@ def truncate_result(
     if result.for_model is not None:
         changes["for_model"] = truncate(result.for_model, tool=tool, save=save, limits=limits)[0]
     return result.model_copy(update=changes)
-
-
-def _is_block(value: object) -> bool:
-    return isinstance(value, TextContent | ImageContent)
 
 
 def _result_of_blocks(blocks: Collection[object]) -> ToolResult:

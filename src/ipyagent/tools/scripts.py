@@ -84,7 +84,7 @@ def _describe_failure(ran: SandboxResult, timeout: float) -> str:
 
 
 def _describe_signal(number: int) -> str:
-    """Return a signal's name and likely cause; empty if it is no signal."""
+    """Return a signal's name and likely cause; empty if it is not a signal."""
     if number not in set(signal.Signals):
         return ""
     memory = " (there may not be enough memory)" if number == signal.SIGKILL else ""
@@ -244,7 +244,7 @@ class ScriptRunner:
             effects=_script_effects,
             reaches_out=lambda: not self._sandbox.available,
             always_asks=self._always_asks,
-            source=self._output_source,
+            source=lambda action, **_: "the output of a script" if action == "run" else None,
         )(self.python_script)
 
     async def python_script(
@@ -310,9 +310,6 @@ class ScriptRunner:
     def _always_asks(self, action: Action, **_: object) -> str | None:
         why = self._sandbox.unavailable_reason
         return f"{UNSANDBOXED}: {why}" if action == "run" and why else None
-
-    def _output_source(self, action: Action, **_: object) -> str | None:
-        return "the output of a script" if action == "run" else None
 
 
 def _script_effects(preview: Preview) -> Effects:

@@ -337,4 +337,4 @@ class Sandbox:
         except OSError:
             named = None
         if opened is None or named is None or not os.path.samestat(opened, named):
-            raise AgentError(f"{self._root} has been moved or replaced; start the kernel anew")
+            raise AgentError(f"{self._root} has been moved or replaced; restart the kernel")

@@ -36,7 +36,7 @@ Protection = Literal["hidden", "kept", ""]
 Identity = tuple[int, str]
 """The inode of a folder and a name in it.
 
-Unchanged when the folder is moved or somebody outside saves the file anew, different in a folder
+Unchanged when the folder is moved or somebody outside saves the file again, different in a folder
 that took the other's place.
 """
 

@@ -216,8 +216,8 @@ _NAMES = {
     UNKNOWN_EFFECTS: "torch.load torch.utils.cpp_extension torch.jit torch.ops pandas.read_pickle "
     "pandas.eval operator.attrgetter operator.methodcaller yaml.load yaml.unsafe_load "
     "yaml.full_load yaml.load_all yaml.UnsafeLoader yaml.Loader numpy.lib.npyio "
-    "numpy.distutils numpy.testing IPython.get_ipython IPython.core IPython.display.Javascript "
-    "IPython.display.HTML ipywidgets.HTML ipywidgets.widgets.HTML statsmodels.formula "
+    "numpy.distutils numpy.testing IPython.get_ipython IPython.core "
+    "statsmodels.formula "
     "sympy.sympify sympy.parse_expr sympy.lambdify scipy.weave functools.singledispatch "
     "contextlib.ExitStack io.open_code PIL.ImageShow PIL.ImageGrab PIL.ImageMath cv2.dnn "
     "IPython.utils IPython.embed IPython.lib IPython.start_ipython IPython.extensions "
@@ -265,7 +265,7 @@ METHODS = {
         "os sys subprocess builtins importlib shutil ctypes socket pickle marshal import_module "
         "load_module exec_module f_globals f_locals f_builtins gi_frame cr_frame ag_frame tb_frame "
         "f_back gi_code co_code func_globals mro run_cell run_line_magic run_cell_magic ex "
-        "getoutput user_ns read_pickle allow_pickle"
+        "getoutput user_ns read_pickle allow_pickle HTML Javascript"
     ),
 }
 """Methods and attributes of objects of any kind."""

@@ -230,7 +230,8 @@ def _holds_code(value: object) -> bool:
         return True
     if any("__call__" in class_dict(base) for base in ancestors(type(value))):
         return True
-    return any(map(_is_code, islice(_container_items(value), _MOST_ITEMS)))
+    items = islice(_container_items(value), _MOST_ITEMS)
+    return any(not is_a(each, dict) and origin_of(each) != DATA for each in items)
 
 
 def _container_items(value: Any) -> Iterator[object]:
@@ -253,10 +254,6 @@ def _container_items(value: Any) -> Iterator[object]:
 _HOLDERS = frozenset({"functools", "operator", "contextlib", "itertools", "weakref", "collections"})
 _LAZY = (map, filter, zip, enumerate, reversed, types.MappingProxyType, property)
 _RUNNING = (types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType, types.MethodType)
-
-
-def _is_code(value: object) -> bool:
-    return origin_of(value) != DATA if not is_a(value, dict) else False
 
 
 _CALL = re.compile(r"([\w.]*)\s*\(")

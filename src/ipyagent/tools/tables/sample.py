@@ -1,4 +1,4 @@
-"""Tables in files: their kinds by the endings of names, their form, and those of SQLite.
+"""Tables in files: their kinds by the endings of names, their form, and SQLite's.
 
 A database of SQLite is read from a copy in memory that can neither write nor run code.
 """
@@ -178,7 +178,7 @@ def read_database(file: BinaryIO, size: int, log: bytes) -> list[FileTable]:
     if whole and log:
         _apply_log(data, log)
     if len(data) < 512 or not data.startswith(MAGIC):
-        raise NotTableError("it is no SQLite database")
+        raise NotTableError("it is not a SQLite database")
     data[18:20] = b"\1\1"  # in memory there is no write-ahead log
     if not whole:
         data[92:96] = bytes(byte ^ 255 for byte in data[24:28])  # do not trust the page count
