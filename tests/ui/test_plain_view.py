@@ -179,7 +179,8 @@ def test_images_are_named_with_their_size():
 
 @pytest.mark.spec("A35")
 def test_the_last_line_says_how_it_went():
-    assert render(sample_run()).endswith("\ndone · 12.3 s · 4,400 tokens in, 634 out · $0.020")
+    last = render(sample_run()).splitlines()[-1]
+    assert last.startswith("done · 12.3 s · 4,400 tokens in, 634 out · $0.020")
     failed = s.RunFinished(
         status=s.RunStatus.ERROR,
         stop_reason=s.StopReason.ERROR,
