@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from types import ModuleType
 
 from ipyagent.rehearsal.plain_cells import NotPlainError, pack_texts, unpack_texts
-from ipyagent.values.variables.columns import kind_of
+from ipyagent.values.variables.tables import kind_of
 
 _CELLS: Mapping[str, str] = {
     **{f"{sign}Int{8 * size}": f"{code}{size}" for sign, code in (("", "i"), ("U", "u"))

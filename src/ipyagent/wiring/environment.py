@@ -34,8 +34,7 @@ from ipyagent.tools.tables import inspect
 from ipyagent.tools.tables.inspect import MOST_BYTES, describe_table, find_named_tables, list_tables
 from ipyagent.tools.tables.sample import NotTableError
 from ipyagent.tools.workspace import Workspace
-from ipyagent.values.describe import holds_lazy_data, is_table
-from ipyagent.values.describe.glance import describe_named_tables
+from ipyagent.values.describe import describe_named_tables, holds_lazy_data, is_table
 from ipyagent.wiring.clients import client_for
 from ipyagent.wiring.facts import list_table_facts, name_types, read_file_facts
 from ipyagent.wiring.toolset import Toolset
