@@ -25,7 +25,7 @@ from ipyagent.agent.prompts import Context, system_prompt
 from ipyagent.agent.tool_context import ToolContext
 from ipyagent.config import Config, Layer, resolve_config
 from ipyagent.kernel.drivers import Cell, drive_sync
-from ipyagent.kernel.error_hints import installed_packages
+from ipyagent.kernel.namespace import installed_packages
 from ipyagent.llm.scripted import Scripted
 from ipyagent.schema import Event, Run, StopReason
 from ipyagent.tools.base import Tool, tool

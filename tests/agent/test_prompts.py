@@ -6,7 +6,7 @@ import pytest
 
 from harness import Lab
 from ipyagent.agent.prompts import Context, describe_mentions, system_prompt
-from ipyagent.kernel.error_hints import installed_packages
+from ipyagent.kernel.namespace import installed_packages
 from ipyagent.tools.tables import find_named_tables
 
 

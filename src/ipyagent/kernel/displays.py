@@ -27,8 +27,7 @@ from typing import TYPE_CHECKING, Any
 from ipyagent.json_types import JsonDict
 from ipyagent.kernel.threads import own_context
 from ipyagent.schema import ImageContent
-from ipyagent.values.describe.metadata import is_of_module
-from ipyagent.values.describe.safe_inspect import module_name
+from ipyagent.values.describe.safe_inspect import is_of_module, module_name
 
 if TYPE_CHECKING:
     from PIL import Image

@@ -33,7 +33,7 @@ from ipyagent.kernel.streams import DescriptorOutput
 from ipyagent.plaintext import strip_escapes
 from ipyagent.schema import Display, ImageContent, ToolResult
 from ipyagent.schema.results import distinct
-from ipyagent.values.describe.compact import compact_value
+from ipyagent.values.describe import compact_value
 
 Channel = Literal["stdout", "stderr", "display"]
 PRINTED: tuple[Channel, ...] = ("stdout", "stderr")

@@ -16,7 +16,7 @@ from types import ModuleType
 from typing import Any
 
 from ipyagent.values.variables.arrays import is_array
-from ipyagent.values.variables.columns import kind_of
+from ipyagent.values.variables.tables import kind_of
 
 
 class NotPlainError(Exception):

@@ -34,10 +34,9 @@ from ipyagent.rehearsal.plain_parts import (
 from ipyagent.rehearsal.watched_values import is_own_module
 from ipyagent.values.describe.safe_inspect import is_a, module_name
 from ipyagent.values.variables.arrays import find_owner, is_array
-from ipyagent.values.variables.columns import PANDAS, kind_of, memory_owners
 from ipyagent.values.variables.parts import is_atom
 from ipyagent.values.variables.reach import Adoption
-from ipyagent.values.variables.tables import copies_on_write
+from ipyagent.values.variables.tables import PANDAS, copies_on_write, kind_of, memory_owners
 
 Node = list[object]
 """A value as JSON: its kind, then its parts."""

@@ -31,7 +31,6 @@ from ipyagent.values.describe.safe_inspect import (
     type_name,
 )
 from ipyagent.values.variables.arrays import is_array
-from ipyagent.values.variables.columns import kind_of
 from ipyagent.values.variables.parts import is_atom, is_plain
 from ipyagent.values.variables.reach import (
     attributes_set,
@@ -42,6 +41,7 @@ from ipyagent.values.variables.reach import (
     parse_nodes,
     stored_names,
 )
+from ipyagent.values.variables.tables import kind_of
 
 _BY_SHELL = re.compile(r"_{1,3}|_i{1,3}|_i?[0-9]+|_oh|_dh|_ih|_exit_code|In|Out")
 """Names that the shell binds anew; what they hold are objects that others hold, too."""

@@ -38,10 +38,16 @@ from ipyagent.values.describe.safe_inspect import (
 )
 from ipyagent.values.variables.arrays import views_of_same_memory
 from ipyagent.values.variables.checkpoint import Allowance, Capture
-from ipyagent.values.variables.columns import PANDAS, find_memory, kind_of, memory_owners
 from ipyagent.values.variables.parts import FIXED, is_atom
 from ipyagent.values.variables.reach import attributes_set, names_in, reach_anything, without_shell
-from ipyagent.values.variables.tables import TablePart, copies_on_write
+from ipyagent.values.variables.tables import (
+    PANDAS,
+    TablePart,
+    copies_on_write,
+    find_memory,
+    kind_of,
+    memory_owners,
+)
 
 _PAGE = mmap.PAGESIZE
 _SMALL = 8 * _PAGE

@@ -34,10 +34,9 @@ from ipyagent.tools.file_tools import FilePattern
 from ipyagent.tools.rehearsed import Rehearser
 from ipyagent.tools.tracked_namespace import TrackedNamespace
 from ipyagent.tools.workspace import Workspace
-from ipyagent.values.describe import describe
-from ipyagent.values.describe.compact import compact_value
+from ipyagent.values.describe import compact_value, describe
 from ipyagent.values.describe.safe_inspect import one_line
-from ipyagent.values.variables.columns import PANDAS, kind_of
+from ipyagent.values.variables.tables import PANDAS, kind_of
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -53,10 +53,9 @@ from ipyagent.tools.tables import (
 )
 from ipyagent.tools.tables.sample import NotTableError
 from ipyagent.tools.workspace import Workspace
-from ipyagent.values.describe import holds_lazy_data, is_table
-from ipyagent.values.describe.glance import describe_named_tables
+from ipyagent.values.describe import describe_named_tables, holds_lazy_data, is_table
 from ipyagent.values.describe.libraries import table_of
-from ipyagent.values.describe.objects import module_title
+from ipyagent.values.describe.python_values import module_title
 from ipyagent.values.describe.safe_inspect import type_name
 from ipyagent.values.describe.table import Column, Table
 from ipyagent.wiring.toolset import Toolset
@@ -127,8 +126,7 @@ def _describe_column(column: Column, name: str, rows: int) -> ColumnFacts:
     is_key = False
     with suppress(Exception):  # some types of columns cannot do it
         if kind == "text":
-            values = [*column.choices()] or [*column.values(slice(_SAMPLE))]
-            texts = [each for each in values if type(each) is str]
+            texts = [each for each in column.values(slice(_SAMPLE)) if type(each) is str]
             kind = "date" if texts and all(map(_DAY.fullmatch, texts)) else kind
             choices = tuple(dict.fromkeys(texts))
         may_be_key = kind == "text" or dtype.startswith(("int", "uint"))

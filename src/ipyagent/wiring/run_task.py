@@ -36,7 +36,7 @@ from ipyagent.agent.validation import (
 from ipyagent.config import Config, has_profile_tools
 from ipyagent.errors import AgentError, ConfigError, describe_error
 from ipyagent.kernel.drivers import Cell
-from ipyagent.kernel.error_hints import installed_packages
+from ipyagent.kernel.namespace import installed_packages
 from ipyagent.kernel.threads import without_interrupts
 from ipyagent.llm import forget_environment
 from ipyagent.llm.client import Client, ModelSize

@@ -16,16 +16,17 @@ from ipyagent.schema import VariableChange
 from ipyagent.values import Variables
 from ipyagent.values.describe.safe_inspect import one_line, type_name
 from ipyagent.values.variables.arrays import ArrayPart, is_array
-from ipyagent.values.variables.containers import ContainerPart, is_container
 from ipyagent.values.variables.parts import (
     ATOMS,
     INSIDE,
+    ContainerPart,
     Fixed,
     Opaque,
     Part,
     are_plain_keys,
     has_state,
     is_atom,
+    is_container,
     summarize_types,
 )
 from ipyagent.values.variables.tables import DerivedPart, TablePart, is_table, read_base

@@ -1,7 +1,8 @@
-"""Hints that help to repair an error, from the names that are there when it is raised.
+"""Errors as the user and the model read them: tracebacks cut to the user's code, and hints.
 
-They run no code of the user's classes: variables are looked up in frames, never as properties, and
-only tables of libraries, plain dictionaries, modules and folders are looked into.
+Hints are made of the names that are there when an error is raised, and run no code of the user's
+classes: variables are looked up in frames, never as properties, and only tables of libraries, plain
+dictionaries, modules and folders are looked into.
 """
 
 from __future__ import annotations
@@ -11,13 +12,13 @@ import builtins
 import difflib
 import linecache
 import os
-import platform
 import re
+import site
+import sysconfig
+import traceback
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
-from importlib import metadata
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -26,37 +27,113 @@ from ipyagent.phrases import ellipsize
 from ipyagent.values.describe.libraries import table_of
 from ipyagent.values.describe.safe_inspect import ancestors, class_dict, one_line
 
-PACKAGES = (
-    "pandas", "polars", "numpy", "scipy", "scikit-learn", "statsmodels", "matplotlib", "seaborn",
-    "plotly", "pyarrow", "duckdb", "openpyxl", "xgboost", "torch",
-)  # fmt: skip
+CODE = "<code>"
+"""The name of the code that was run, in tracebacks."""
 
-EXPECTED = ("pandas", "numpy", "scipy", "scikit-learn", "statsmodels", "matplotlib", "seaborn")
-"""Packages that models use without asking; it is worth a few bytes that one is missing."""
+_FRAMES = 40
+_LINES, _LINE, _MESSAGE = 6, 120, 1_000  # of a brief error: lines, and characters
+_LONGEST = 100_000
+"""Characters of a message that are kept."""
+_LIBRARIES = {
+    *(sysconfig.get_path(key) for key in ("stdlib", "platstdlib", "purelib", "platlib")),
+    *site.getsitepackages(),
+    site.getusersitepackages(),
+    str(Path(__file__).parents[1]),
+}
 
 
-@cache
-def installed_packages() -> str:
-    """Return one line on Python and the packages, the same as long as the kernel lives.
+def name_error(error: BaseException) -> tuple[str, str]:
+    """Return the name of the error's class, and its message on one line."""
+    kind = type(error).__name__
+    if isinstance(error, KeyboardInterrupt):
+        return kind, "interrupted"
+    # Asked through traceback because an error's own __str__ may fail as well.
+    report = traceback.TracebackException(type(error), error, None)
+    text = str(getattr(report, "msg", report)) if isinstance(error, SyntaxError) else str(report)
+    return kind, " ".join(_shorten(text).split())
 
-    It is part of the system prompt, which must not change within a session.
+
+def summarize_error(error: BaseException) -> str:
+    """Return the error in one line: `ValueError: bad`."""
+    return ": ".join(filter(None, name_error(error)))
+
+
+def format_error(error: BaseException, title: Callable[[str], str] = str) -> str:
+    """Format the traceback in the user's own files; `title` gives their names.
+
+    The frames of libraries are left out, except for the one that raised the error.
     """
-    versions = {name: version for name in PACKAGES if (version := _version(name))}
-    python = ".".join(platform.python_version_tuple()[:2])
-    parts = [f"Python {python}", *(f"{name} {each}" for name, each in versions.items())]
-    missing = [name for name in EXPECTED if name not in versions]
-    rest = f"; not installed: {', '.join(missing)}" if missing else ""
-    return f"Installed: {', '.join(parts)}{rest}."
+    report = traceback.TracebackException.from_exception(error, compact=True)
+    first = next((f.filename for f in report.stack if _own(f.filename)), None)
+    _trim(report, lambda name: CODE if first in (name, None) else title(name))
+    return "".join(map(_shorten, report.format())).rstrip("\n")
 
 
-def _version(name: str) -> str:
-    """Return the first two parts of a package's version; "" if it is not installed."""
-    try:
-        version = metadata.version(name) or ""
-    except (metadata.PackageNotFoundError, OSError, ValueError):  # or its record is damaged
-        return ""
-    return ".".join(version.split(".")[:2])
+def brief_error(error: BaseException, title: Callable[[str], str] = str) -> str:
+    """Return the error as short as a model needs it: the user's lines, the error, and a hint."""
+    if isinstance(error, SyntaxError | BaseExceptionGroup):
+        return format_error(error, title)
+    frames = [
+        (frame, line)
+        for frame, line in traceback.walk_tb(error.__traceback__)
+        if _own(frame.f_code.co_filename)
+    ]
+    first = frames[0][0].f_code.co_filename if frames else ""
+    shown = frames if len(frames) <= _LINES else [frames[0], *frames[1 - _LINES :]]
+    lines = [_format_line(frame, line, first, title) for frame, line in shown]
+    hint = find_hint(error, *frames[-1]) if frames else ""
+    last = ellipsize(summarize_error(error), _MESSAGE)
+    return "\n".join([*lines, f"{last.rstrip('.')}. {hint}" if hint else last, *_cause(error)])
 
+
+def _shorten(text: str) -> str:
+    """Return a text without its middle if it is very long: a message can be any data."""
+    if len(text) <= _LONGEST:
+        return text
+    half = _LONGEST // 2
+    return f"{text[:half]}\n… {len(text) - 2 * half:,} characters …\n{text[-half:]}"
+
+
+def _format_line(frame: types.FrameType, line: int, first: str, title: Callable[[str], str]) -> str:
+    name, function = frame.f_code.co_filename, frame.f_code.co_name
+    text = ellipsize(linecache.getline(name, line, frame.f_globals).strip(), _LINE)
+    place = "" if name == first else f"{title(name)}, "
+    inside = "" if function == "<module>" else f" in {function}"
+    return f"{place}line {line}{inside}: {text}"
+
+
+def _cause(error: BaseException) -> list[str]:
+    """Return the error that the user's code turned into this one, if it did."""
+    cause = error.__cause__
+    own = cause is not None and any(
+        _own(frame.f_code.co_filename) for frame, _ in traceback.walk_tb(cause.__traceback__)
+    )
+    return [f"caused by {ellipsize(summarize_error(cause), _MESSAGE)}"] if cause and own else []
+
+
+def _trim(report: traceback.TracebackException, title: Callable[[str], str]) -> None:
+    frames = list(report.stack)
+    while frames and not _own(frames[0].filename):
+        frames.pop(0)
+    kept = [f for i, f in enumerate(frames) if _own(f.filename) or i == len(frames) - 1]
+    for frame in kept:
+        _ = frame.line  # looked up under the file's real name, before that is replaced
+        frame.filename = title(frame.filename)
+    kept = kept if len(kept) <= _FRAMES else kept[: _FRAMES // 2] + kept[-_FRAMES // 2 :]
+    report.stack = traceback.StackSummary.from_list(kept)
+    if isinstance(getattr(report, "filename", None), str):  # a syntax error
+        report.filename = title(report.filename)
+    for other in (report.__cause__, report.__context__, *(report.exceptions or ())):
+        if other is not None:
+            _trim(other, title)
+
+
+def _own(filename: str) -> bool:
+    compiled = filename.endswith((".pyx", ".pxd", ".pxi"))  # a library's, by a relative name
+    return not compiled and not filename.startswith(("<frozen", *_LIBRARIES))
+
+
+# Hints --------------------------------------------------------------------------------------------
 
 _NEAR = 3
 _LIST = 140  # characters of a list of names
