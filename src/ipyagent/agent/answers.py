@@ -56,7 +56,7 @@ class AnswerType:
             raise ConfigError(f"--result needs the name of a type, and there is no {name!r}")
         return cls(given)
 
-    def read(self, text: str) -> Any:
+    def read(self, text: str) -> object:
         """Return the answer that a text is; raises ValueError with the problem."""
         fenced = _FENCED.fullmatch(text)
         try:
