@@ -23,9 +23,8 @@ from typing import Any, get_args
 from ipyagent.errors import AgentError
 from ipyagent.json_types import JsonDict
 from ipyagent.kernel.threads import without_interrupts
-from ipyagent.rehearsal.adoption import restore_random_states
 from ipyagent.rehearsal.confinement import Confinement, Limits, Method
-from ipyagent.rehearsal.libraries import load_libraries
+from ipyagent.rehearsal.in_kernel import load_libraries, restore_random_states
 from ipyagent.rehearsal.on_copy import start_rehearsal
 from ipyagent.rehearsal.probe import Probe
 from ipyagent.rehearsal.process import (

@@ -25,11 +25,10 @@ from pydantic import ValidationError
 from ipyagent.errors import AgentError
 from ipyagent.json_types import JsonDict
 from ipyagent.kernel.displays import PageBundle, as_chart, as_image
-from ipyagent.rehearsal.adoption import is_in_text, is_random_state, resolve_names
-from ipyagent.rehearsal.libraries import load_libraries
+from ipyagent.rehearsal.in_kernel import is_in_text, is_random_state, load_libraries, resolve_names
 from ipyagent.rehearsal.on_copy import digest_file
-from ipyagent.rehearsal.plain_cells import NotPlainError
 from ipyagent.rehearsal.plain_data import read_all
+from ipyagent.rehearsal.plain_parts import NotPlainError
 from ipyagent.rehearsal.process import NotRehearsedError
 from ipyagent.schema import (
     Display,
