@@ -7,6 +7,7 @@ import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from ipyagent.errors import InvalidArgumentsError
 from ipyagent.globs import text_pattern
@@ -15,11 +16,13 @@ from ipyagent.kernel.shell import CellNote
 from ipyagent.phrases import ellipsize
 from ipyagent.schema import Preview, Run, ToolExecution, ToolResult, VariableChange
 from ipyagent.tools.base import Tool, Where, tool
-from ipyagent.tools.rehearsed import Rehearser
 from ipyagent.tools.tracked_namespace import TrackedNamespace
 from ipyagent.tools.workspace import Workspace
 from ipyagent.values.describe import describe
 from ipyagent.values.describe.safe_inspect import one_line
+
+if TYPE_CHECKING:
+    from ipyagent.tools.rehearsal import Rehearser
 
 LINE = 100
 """Characters of a line of code."""
@@ -134,10 +137,10 @@ def namespace_tools(
         return result.model_copy(update=texts)
 
     def make_rehearser() -> Rehearser:
-        from ipyagent.tools.rehearsal import CodeRehearser  # most prompts run no code
+        from ipyagent.tools.rehearsal import Rehearser  # most prompts run no code
 
         assert workspace is not None  # noqa: S101
-        return CodeRehearser(sourced, workspace)
+        return Rehearser(sourced, workspace)
 
     @tool(
         where=Where.MAIN,
