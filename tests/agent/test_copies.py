@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from harness import NO, YES, Lab
-from ipyagent.rehearsal.adoption import read_random_states, restore_random_states
+from ipyagent.rehearsal.in_kernel import read_random_states, restore_random_states
 from ipyagent.schema import DecidedBy, RehearsalOutcome, Run, ToolStatus
 from ipyagent.tools.reports import REACHES
 from rehearsal_trial import play

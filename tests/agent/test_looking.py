@@ -19,7 +19,7 @@ from ipyagent.agent import dispatch
 from ipyagent.agent.approvals import Approval
 from ipyagent.errors import AgentInterrupted
 from ipyagent.redaction import HIDDEN
-from ipyagent.rehearsal import libraries, system
+from ipyagent.rehearsal import in_kernel, system
 from ipyagent.rehearsal.confinement import Limits
 from ipyagent.schema import (
     DecidedBy,
@@ -240,7 +240,7 @@ def test_what_is_approved_while_its_library_is_loaded_waits_for_all_of_it(
         "import sys\nsys.begun.set()\nsys.loaded.wait(9)\npart = 1\n"
     )
     monkeypatch.syspath_prepend(str(package.parent))
-    monkeypatch.setattr(libraries, "LIBRARIES", {"slow_package"})
+    monkeypatch.setattr(in_kernel, "LIBRARIES", {"slow_package"})
     ask_at_once(monkeypatch)
     begun, loaded, reached = threading.Event(), threading.Event(), threading.Event()
     monkeypatch.setattr(sys, "begun", begun, raising=False)

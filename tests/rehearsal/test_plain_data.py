@@ -21,8 +21,8 @@ import pytest
 from dateutil.tz import tzutc
 from hypothesis import given, strategies as st
 
-from ipyagent.rehearsal.plain_cells import NotPlainError
 from ipyagent.rehearsal.plain_data import read_all, write_all
+from ipyagent.rehearsal.plain_parts import NotPlainError
 from ipyagent.values.variables.tables import copies_on_write
 
 HOUR = datetime.timedelta(hours=1)

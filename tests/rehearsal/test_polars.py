@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ipyagent.rehearsal.plain_cells import NotPlainError
 from ipyagent.rehearsal.plain_data import read_all, write_all
+from ipyagent.rehearsal.plain_parts import NotPlainError
 from ipyagent.values.describe import describe
 from kernels import Page, kernel, python, script
 

@@ -11,6 +11,7 @@ import json
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ipyagent.agent.approvals import Answer
 from ipyagent.agent.budgets import TimeLimits
@@ -42,8 +43,11 @@ from ipyagent.schema import (
     now,
 )
 from ipyagent.tools.base import Tool, get_command
-from ipyagent.tools.rehearsed import RehearsalContext, Rehearsed, Rehearser
+from ipyagent.tools.rehearsed import RehearsalContext, Rehearsed
 from ipyagent.tools.result_conversion import error_result
+
+if TYPE_CHECKING:
+    from ipyagent.tools.rehearsal import Rehearser
 
 _PATIENCE = 0.4
 """Seconds that a question which comes in any case waits for the effects that it shows."""

@@ -8,19 +8,25 @@ from __future__ import annotations
 
 import builtins
 import contextlib
+import ctypes
+import importlib
 import importlib.metadata
 import inspect
 import io
 import itertools
 import linecache
 import os
+import queue
 import re
 import socket
 import stat
 import sys
+import threading
 import zipfile
 from collections.abc import Callable, Collection, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from multiprocessing.context import BaseContext
 from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any, Literal
@@ -32,7 +38,6 @@ from ipyagent.json_types import JsonDict
 from ipyagent.kernel.displays import WRITTEN, as_chart, page_kind
 from ipyagent.kernel.namespace import Namespace, Surroundings
 from ipyagent.kernel.outputs import Outputs
-from ipyagent.rehearsal.adoption import read_random_states
 from ipyagent.rehearsal.confinement import (
     ALIKE,
     CACHE,
@@ -45,9 +50,9 @@ from ipyagent.rehearsal.confinement import (
     Limits,
     is_in,
 )
-from ipyagent.rehearsal.libraries import prepare_libraries
+from ipyagent.rehearsal.in_kernel import read_random_states
 from ipyagent.rehearsal.process import CopyProcess, Job, Report, start_isolated
-from ipyagent.rehearsal.system import drop_signing_keys
+from ipyagent.rehearsal.system import drop_signing_keys, read_mappings
 from ipyagent.rehearsal.variable_effects import VariableEffects
 from ipyagent.schema import ToolResult
 from ipyagent.values.variables import snapshot as _snapshot  # noqa: F401 - imported by each copy else
@@ -455,3 +460,47 @@ def _read_text(path: str, status: os.stat_result) -> str | None:
         return Path(path).read_bytes().decode()
     except (OSError, UnicodeDecodeError):
         return None
+
+
+_WITH_OPENMP = ("sklearn", "torch", "xgboost", "lightgbm")
+_OPENMP = re.compile(r"/\S*libgomp\S*")
+_SIBLINGS = "cpu[0-9]*/topology/thread_siblings_list"
+"""The processors of the core that each processor is a part of."""
+
+
+def prepare_libraries() -> None:
+    """Let libraries that were used before work on a copy, which has one thread and no processes."""
+    used = not sys.modules.keys().isdisjoint(_WITH_OPENMP)
+    for path in {*_OPENMP.findall(read_mappings())} if used else ():
+        with contextlib.suppress(OSError, AttributeError):
+            ctypes.CDLL(path).omp_set_num_threads(1)  # its threads are gone: it would wait for them
+    locks: Any = BaseContext  # those of processes are files
+    locks.Lock, locks.RLock = staticmethod(threading.Lock), staticmethod(threading.RLock)
+    pools: Any = ThreadPoolExecutor
+    if (start := getattr(pools, "_adjust_thread_count", None)) is not None:
+        pools._adjust_thread_count = _replace_lost_threads(start)
+    parallel: Any = sys.modules.get("joblib.parallel")
+    if parallel is not None:
+        parallel.DEFAULT_BACKEND = "threading"
+    if "plotly.io" in sys.modules:  # for a warning, it looks for the process that started this one
+        with contextlib.suppress(ImportError):
+            renderers = vars(importlib.import_module("plotly.io._renderers"))
+            renderers["display_jupyter_version_warnings"] = lambda: None
+    loky: Any = sys.modules.get("joblib.externals.loky.backend.context")
+    if loky is not None and loky.physical_cores_cache is None:  # it would run a program
+        shared = {each.read_text() for each in Path("/sys/devices/system/cpu").glob(_SIBLINGS)}
+        loky.physical_cores_cache = len(shared) or os.cpu_count()
+
+
+def _replace_lost_threads(start: Callable[..., None]) -> Callable[..., None]:
+    """Return what starts a pool's threads, which does so again for those that the kernel has."""
+
+    def start_again(pool: Any) -> None:
+        if not all(each.is_alive() for each in pool._threads):
+            waiting, pool._work_queue = pool._work_queue, queue.SimpleQueue()
+            while not waiting.empty():
+                pool._work_queue.put(waiting.get_nowait())
+            pool._threads, pool._idle_semaphore = set(), threading.Semaphore(0)
+        start(pool)
+
+    return start_again

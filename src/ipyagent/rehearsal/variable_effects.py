@@ -18,9 +18,9 @@ from types import BuiltinFunctionType, FrameType, FunctionType, ModuleType
 from typing import Any, Literal
 
 from ipyagent.json_types import JsonDict
-from ipyagent.rehearsal.adoption import is_as_written, is_in_text, resolve_names
-from ipyagent.rehearsal.plain_cells import NotPlainError
+from ipyagent.rehearsal.in_kernel import is_as_written, is_in_text, resolve_names
 from ipyagent.rehearsal.plain_data import is_same_data, write_all
+from ipyagent.rehearsal.plain_parts import NotPlainError
 from ipyagent.rehearsal.watched_values import TOO_MUCH, WatchedValues, is_data
 from ipyagent.schema import ToolResult, VariableChange
 from ipyagent.values.describe import kind

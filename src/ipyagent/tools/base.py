@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import lru_cache
 from types import FrameType
-from typing import Any, TypedDict, Unpack, overload
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
 
 from pydantic import BaseModel
 
@@ -34,9 +34,11 @@ from ipyagent.tools.argument_schema import (
     check_control_characters,
     signature_schema,
 )
-from ipyagent.tools.rehearsed import Rehearser
 from ipyagent.tools.static_analysis import Effects
 from ipyagent.values.describe.safe_inspect import is_a
+
+if TYPE_CHECKING:
+    from ipyagent.tools.rehearsal import Rehearser
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # what every provider takes
 

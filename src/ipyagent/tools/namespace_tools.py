@@ -31,7 +31,6 @@ from ipyagent.plaintext import spell
 from ipyagent.schema import Preview, Run, ToolExecution, ToolResult, VariableChange
 from ipyagent.tools.base import Tool, Where, tool
 from ipyagent.tools.file_tools import FilePattern
-from ipyagent.tools.rehearsed import Rehearser
 from ipyagent.tools.tracked_namespace import TrackedNamespace
 from ipyagent.tools.workspace import Workspace
 from ipyagent.values.describe import compact_value, describe
@@ -42,6 +41,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from duckdb import DuckDBPyConnection
 
+    from ipyagent.tools.rehearsal import Rehearser
 
 LINE = 100
 """Characters of a line of code."""
@@ -156,10 +156,10 @@ def namespace_tools(
         return result.model_copy(update=texts)
 
     def make_rehearser() -> Rehearser:
-        from ipyagent.tools.rehearsal import CodeRehearser  # most prompts run no code
+        from ipyagent.tools.rehearsal import Rehearser  # most prompts run no code
 
         assert workspace is not None  # noqa: S101
-        return CodeRehearser(sourced, workspace)
+        return Rehearser(sourced, workspace)
 
     @tool(
         where=Where.MAIN,

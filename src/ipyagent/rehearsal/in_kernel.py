@@ -1,25 +1,140 @@
-"""The part of a look that the kernel takes over beside data: imports, functions, random numbers.
+"""The kernel's own part in a rehearsal: what it loads before, and what it takes over after.
 
-Imports and functions are resolved by the text of the code, which the user sees, never by a report.
+On the copy an import would be lost and paid for each time, and new tables could not be adopted
+where pandas is missing. It is the only code that runs in the kernel because of a look: that of
+installed libraries of a closed list, which do no more than define things. Imports and functions are
+resolved by the text of the code, which the user sees, never by a report.
 """
 
 from __future__ import annotations
 import __future__
 
 import ast
+import contextlib
+import importlib
 import linecache
+import os
 import random
 import re
 import sys
+import sysconfig
+import threading
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Collection, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import suppress
 from functools import partial
+from importlib.abc import MetaPathFinder
+from importlib.machinery import BuiltinImporter, FrozenImporter, ModuleSpec, PathFinder
 from types import CodeType, FunctionType
 from typing import Any
 from zlib import crc32
 
+from ipyagent.imports import is_of_package
 from ipyagent.values.variables.reach import parse_nodes
+
+_STANDARD = """
+    bisect calendar collections copy csv dataclasses datetime decimal enum fractions functools glob
+    heapq io itertools json math operator os pathlib pprint random re sqlite3 statistics string sys
+    textwrap time typing unicodedata warnings zipfile zoneinfo collections.abc os.path
+    contextlib hashlib uuid base64 urllib.parse html inspect
+"""
+_INSTALLED = """
+    numpy pandas pyarrow openpyxl seaborn polars scipy matplotlib sklearn statsmodels networkx
+    xarray geopandas shapely plotly altair duckdb sqlalchemy requests PIL tqdm bs4 lxml yaml sympy
+    nltk spacy torch numba dask h5py zarr lifelines xgboost lightgbm pyproj dateutil pytz joblib
+    rich tabulate
+    numpy.linalg numpy.random pandas.api.types pyarrow.compute pyarrow.parquet pyarrow.csv
+    matplotlib.pyplot matplotlib.dates matplotlib.ticker matplotlib.colors matplotlib.patches
+    scipy.stats scipy.optimize scipy.signal scipy.interpolate scipy.spatial scipy.sparse
+    scipy.cluster.hierarchy scipy.special scipy.linalg scipy.ndimage
+    sklearn.linear_model sklearn.model_selection sklearn.ensemble sklearn.preprocessing
+    sklearn.metrics sklearn.cluster sklearn.decomposition sklearn.pipeline sklearn.impute
+    sklearn.compose sklearn.tree sklearn.neighbors sklearn.svm sklearn.datasets sklearn.manifold
+    sklearn.feature_extraction.text sklearn.feature_selection sklearn.naive_bayes
+    sklearn.neural_network sklearn.mixture sklearn.inspection
+    statsmodels.api statsmodels.formula.api statsmodels.tsa.api plotly.express
+    plotly.graph_objects plotly.subplots shapely.geometry tqdm.auto dask.dataframe dask.array
+"""
+LIBRARIES = frozenset(f"{_STANDARD} {_INSTALLED}".split())
+"""Modules that may be imported for a look. No other part of a library that code names is: some are
+scripts, tests or settings, which act when they are imported."""
+_LATE = {
+    **dict.fromkeys(("read_excel", "ExcelFile"), "openpyxl"),
+    **dict.fromkeys(("read_parquet", "to_parquet"), "pyarrow.parquet"),
+    **dict.fromkeys(("plot", "hist", "boxplot"), "matplotlib.pyplot"),
+    "matplotlib": "matplotlib.pyplot",  # which loads the list of fonts
+    "seaborn": "matplotlib.pyplot",
+    "polars": "numpy",
+}
+"""By methods, and by libraries: what they import when they are used."""
+
+
+def load_libraries(code: str) -> None:
+    """Import the modules of the list that code names, as far as they are installed."""
+    with _installed_only():
+        for name in dict.fromkeys(_list_libraries(code)):
+            if name not in sys.modules:
+                with contextlib.suppress(BaseException):  # the code will meet it
+                    importlib.import_module(name)
+
+
+def _list_libraries(code: str) -> Iterator[str]:
+    for node in parse_nodes(code) or ():
+        names: list[str] = []
+        if isinstance(node, ast.Import):
+            names = [each.name for each in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            names = [node.module, *(f"{node.module}.{each.name}" for each in node.names)]
+        elif isinstance(node, ast.Attribute) and node.attr in _LATE:
+            yield _LATE[node.attr]
+        for name in names:
+            root = name.partition(".")[0]
+            if root in LIBRARIES:
+                yield from (root, *(each for each in (_LATE.get(root), name) if each in LIBRARIES))
+
+
+@contextlib.contextmanager
+def _installed_only() -> Iterator[None]:
+    """Let imports of this thread find what is installed, and nothing beside it.
+
+    A library looks for others that it can use: a file of the workspace may have such a name.
+    """
+    thread, standard = threading.get_ident(), sysconfig.get_paths()
+    roots = tuple(os.path.realpath(standard[key]) for key in ("stdlib", "platstdlib"))
+    path = [
+        each
+        for each in sys.path
+        if is_of_package(f"{each}/") or os.path.realpath(each).startswith(roots)
+    ]
+
+    others = [each for each in sys.meta_path if hasattr(each, "find_spec")]
+    installed: Any = [(BuiltinImporter, None), (FrozenImporter, None), (PathFinder, path)]
+
+    class Installed(MetaPathFinder):
+        @staticmethod
+        def find_distributions(*context: object) -> Iterator[object]:
+            for each in others:
+                yield from getattr(each, "find_distributions", lambda *_: ())(*context)
+
+        @staticmethod
+        def find_spec(
+            name: str, path_of_parent: Sequence[str] | None = None, target: object = None
+        ) -> ModuleSpec | None:
+            finders = installed
+            if threading.get_ident() != thread or path_of_parent is not None:
+                finders = [(each, path_of_parent) for each in others]
+            specs = (each.find_spec(name, where, target) for each, where in finders)
+            return next((each for each in specs if each is not None), None)
+
+    # In the place of all others: they would be asked for what it does not find.
+    finder, before = Installed(), [*sys.meta_path]
+    sys.meta_path[:] = [finder]
+    try:
+        yield
+    finally:
+        place = sys.meta_path.index(finder)
+        sys.meta_path[place : place + 1] = before
+
 
 _PYTHON, _NUMPY = " ", "  "
 """Where the states of random numbers stand among adopted variables, others by ` ` and a name."""
