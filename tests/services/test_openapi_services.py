@@ -23,6 +23,7 @@ from ipyagent.config import Config
 from ipyagent.errors import ConfigError, InvalidArgumentsError, MCPConnectionError
 from ipyagent.magic import subcommands
 from ipyagent.schema import DecidedBy, Decision, Notice, Outcome, Scope
+from ipyagent.services import add_search
 from ipyagent.services.openapi import transport
 from ipyagent.services.openapi.transport import (
     AddressGuard,
@@ -32,7 +33,6 @@ from ipyagent.services.openapi.transport import (
     parse_address,
     system_resolve,
 )
-from ipyagent.services.tool_search import add_search
 from ipyagent.tools.base import Tool, Toolbox, Where, tool
 from patience import PATIENCE
 from servers.certificates import certificate, serving

@@ -1,6 +1,6 @@
 """Patterns of secrets: tokens with typical forms, values in typical places, and their names.
 
-Names are those of variables, keys, columns and arguments; the environment is searched by them.
+Variables, keys, columns and arguments have such names; the environment is searched by them.
 """
 
 from __future__ import annotations

@@ -108,11 +108,6 @@ def find_links(text: str) -> Iterator[str]:
     yield from dict.fromkeys(filter(None, targets))
 
 
-def file_names(text: str) -> set[str]:
-    """Return possible names of files in a text; of a path, the last part."""
-    return {word.rpartition("/")[2].strip(".") for word in _WORD.findall(text)}
-
-
 def _normalize_link(target: str) -> str | None:
     # A link is a URL, so %20 is a space. Files are opened safely below the folder in any case.
     path = posixpath.normpath(unquote(target))
@@ -262,7 +257,8 @@ class FoundSkill:
     def _find_files(self, linked: Iterable[str]) -> tuple[list[str], list[str]]:
         """Return the files that the text links to or names ("read FORMS.md"), and the others."""
         named, others = [*linked], list[str]()
-        words = set(map(normalize_name, file_names(self.skill.content)))
+        paths = (word.rpartition("/") for word in _WORD.findall(self.skill.content))
+        words = {normalize_name(name.strip(".")) for _, _, name in paths}
         for each in self.folder.walk(self.path, WalkBudget(entries=_MAX_FILES)):
             path, name = each.path, normalize_name(each.path.rpartition("/")[2])
             hidden = f"/{path}".count("/.") or path.casefold() == _FILE.casefold()

@@ -88,7 +88,7 @@ class EventLog:
         self._header: Record = {}
         self._request: tuple[int, float] | None = None
         self._asks = True
-        """True if steps begin with a request to the model: those of plans do not."""
+        """True if steps begin with a request to the model: not in plans."""
         self._lost = False
 
     def __call__(self, event: s.Event, state: s.RunState) -> None:

@@ -286,7 +286,7 @@ class Services:
         if has_services(self.folder, self.configured):
             tools, notices = [*self.openapi.tools(), *tools], [*self.openapi.notices(), *notices]
         if any(each.hidden for each in tools):
-            from ipyagent.services.tool_search import add_search
+            from ipyagent.services import add_search
 
             tools = add_search(tools)
         return tools, notices

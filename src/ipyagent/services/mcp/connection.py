@@ -58,7 +58,7 @@ _SESSION_ENDED = (types.INVALID_REQUEST, "Session terminated")
 """The SDK's report that the server has forgotten the session."""
 
 _LAST_LINES, _LAST_CHARACTERS = 6, 1_000
-"""The end of a server's last output that is told, in lines and in characters."""
+"""The end of a server's last output that is shown, in lines and in characters."""
 _DESCRIBED = {"name", "title", "description", "input_schema", "output_schema", "annotations"}
 """Parts of a tool's description that the user approves."""
 _MOST_DETAILS = 1_000  # characters of what an error holds beside its message
@@ -270,7 +270,7 @@ class Connection:
         except (anyio.BrokenResourceError, anyio.ClosedResourceError, RuntimeError):
             raise MCPConnectionError(self.describe_problem(LOST)) from None
         finally:
-            work.cancel()  # the SDK tells the server
+            work.cancel()  # the SDK informs the server
 
     async def _wait_for_reply(self, work: asyncio.Future[Any], messages: FilteredMessages) -> None:
         """Wait for the reply; raises MCPToolCallError after too long a silence."""
@@ -457,8 +457,8 @@ def _hold_data(texts: list[str], data: JsonDict) -> bool:
     name, value = next(iter(data.items()))
     # One value is often in an object only because the content has to be one.
     is_wrapped = len(data) == 1 and (name == "result" or isinstance(value, str | list | dict))
-    told = value if is_wrapped else data
-    return told in (values, texts, *values, *texts)
+    content = value if is_wrapped else data
+    return content in (values, texts, *values, *texts)
 
 
 def _join_texts(texts: Iterable[str]) -> str:

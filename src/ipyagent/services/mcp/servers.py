@@ -23,9 +23,8 @@ from ipyagent.kernel.threads import LoopThread
 from ipyagent.phrases import ellipsize, join_some, join_words, plural
 from ipyagent.plaintext import cite, clean_text, visible
 from ipyagent.schema import Preview, ToolResult
-from ipyagent.services import name_tools, notebook_note
+from ipyagent.services import hide_surplus, name_tools, notebook_note
 from ipyagent.services.mcp import ADDED, NamedServer, NamedServers, Pins, ServerSources
-from ipyagent.services.tool_search import hide_surplus
 from ipyagent.telemetry import current_trace_id
 from ipyagent.tools.argument_schema import JsonArgumentSchema
 from ipyagent.tools.base import Tool, Where, find_command

@@ -47,7 +47,7 @@ class ReceiveStream(Protocol):
     """A stream that messages are read from."""
 
     async def receive(self) -> ReceivedItem:
-        """Return the next message; raise EndOfStream where there is no more."""
+        """Return the next message; raise EndOfStream after the last one."""
 
     async def aclose(self) -> None:
         """Close it."""

@@ -371,7 +371,7 @@ def _is_path(path: object) -> bool:
 def _list_parameters(references: References, node: _Node) -> list[JsonDict]:
     """Return the parameters of path and operation, the operation's own replacing the path's."""
     placeholders = PLACEHOLDER.findall(node.path)
-    # Descriptions often omit those of the path, but their meaning is clear.
+    # Descriptions often omit what the path already shows.
     parameters = {(name, "path"): {"name": name, "in": "path"} for name in placeholders}
     for owner in (node.item, node.content):
         listed = owner.get("parameters")

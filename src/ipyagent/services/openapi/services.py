@@ -48,7 +48,7 @@ _FILE_PATTERN = re.compile(r"[./~]|[^./:]+(/[^:]*)?\.(json|ya?ml)$", re.IGNORECA
 
 
 class OpenAPIServices:
-    """The services registered for a folder, and those of kind openapi in the settings.
+    """The services that are registered for a folder, or in the settings with the kind openapi.
 
     Paths are relative to `home`; `environ` is read at each call; `here` returns the switches of
     this notebook alone, such as `api:shop`.

@@ -83,18 +83,18 @@ def is_document(url: httpx.URL) -> bool:
     return bool(_DOCUMENT.search(path_of(url)))
 
 
-def service_url(url: httpx.URL) -> httpx.URL:
-    """Return the service's own URL: the same for all its well-known descriptions."""
-    path = path_of(url)
-    matches = [known for known in WELL_KNOWN if path.endswith(known)]
-    longest = max(matches, key=len, default="")
-    return url.copy_with(raw_path=path.removesuffix(longest).encode() or b"/") if matches else url
-
-
 def parse_service(text: str) -> tuple[httpx.URL, str | None]:
-    """Return the service's own URL, and the address of its description if `text` is one."""
+    """Return the service's own URL, and the address of its description if `text` is one.
+
+    A service has the same URL for all its well-known descriptions.
+    """
     url = parse_url(text)
-    return service_url(url), str(url) if is_document(url) else None
+    if not is_document(url):
+        return url, None
+    path = path_of(url)
+    known = max((each for each in WELL_KNOWN if path.endswith(each)), key=len, default="")
+    own = url.copy_with(raw_path=path.removesuffix(known).encode() or b"/") if known else url
+    return own, str(url)
 
 
 def join_path(url: httpx.URL, path: str) -> httpx.URL:

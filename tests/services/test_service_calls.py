@@ -18,8 +18,14 @@ from harness import YES, Lab, call
 from ipyagent.agent.approvals import Answer
 from ipyagent.errors import InvalidArgumentsError
 from ipyagent.schema import DecidedBy, Decision, Outcome, Run, RunStatus, Scope, ToolStatus
-from ipyagent.services import find_failure, parse_object
-from ipyagent.services.tool_search import MAX_OFFERED, add_search, hide_surplus, rank
+from ipyagent.services import (
+    MAX_OFFERED,
+    add_search,
+    find_failure,
+    hide_surplus,
+    parse_object,
+    rank,
+)
 from ipyagent.store.runs import Decoder, Encoder
 from ipyagent.tools.base import Tool, tool
 from planning import PlanLab
