@@ -157,7 +157,7 @@ def test_a_notebook_whose_ids_are_missing_is_no_damaged_one(desk: Desk):
 
 
 DAMAGED = {
-    "no notebook: it is not JSON": "{",
+    "not a notebook: it is not JSON": "{",
     "not UTF-8": b"\xff\xfe",
     "not a notebook in format 4": "[]",
     "in format 4": '{"nbformat": 3, "nbformat_minor": 0, "metadata": {}, "worksheets": []}',
