@@ -309,14 +309,9 @@ def _config(book: Notebook, rest: str) -> str:
     wanted = rest.partition("=")[0].strip()
     rows = [row for row in config.setting_rows(settings) if row[0].startswith(wanted)]
     if not rows:
-        return _no_setting(rest)
+        config.from_assignment(f"{rest}=")  # raises, naming the nearest setting
     lines = [f"{key:<27} {value:<22} {origin}" for key, value, origin in rows]
     return "\n".join([*lines, *settings.notices])
-
-
-def _no_setting(key: str) -> str:
-    config.from_assignment(f"{key}=")  # raises, naming the nearest setting
-    return ""
 
 
 def _tools(book: Notebook, _rest: str) -> str:

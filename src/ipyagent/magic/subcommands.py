@@ -204,10 +204,6 @@ def _add(book: Notebook, name: str, *arguments: str) -> str:
     return book.services.mcp.add(name, target, options)
 
 
-def _list_servers(book: Notebook) -> str:
-    return book.services.mcp.describe_servers()
-
-
 def _refresh_servers(book: Notebook, *arguments: str) -> str:
     names = [each for each in arguments if each != "--accept"]
     if len(names) > 1:
@@ -255,7 +251,9 @@ _SWITCHING = _switching_commands("mcp")
 
 MCP = {
     "add": _ADD,
-    "list": Subcommand(_list_servers, "", "list the servers and their state"),
+    "list": Subcommand(
+        lambda book: book.services.mcp.describe_servers(), "", "list the servers and their state"
+    ),
     "refresh": Subcommand(
         _refresh_servers,
         "[NAME] [--accept]",
@@ -302,10 +300,6 @@ def _register(book: Notebook, *arguments: str) -> str:
     )
 
 
-def _list_apis(book: Notebook) -> str:
-    return book.services.openapi.describe_services()
-
-
 def _refresh_api(book: Notebook, name: str | None = None) -> str:
     return book.services.openapi.refresh(*([] if name is None else [name]))
 
@@ -317,7 +311,9 @@ API = {
         "[--base URL]",
         "add a service by its address, or by the file that describes it",
     ),
-    "list": Subcommand(_list_apis, "", "list this folder's services"),
+    "list": Subcommand(
+        lambda book: book.services.openapi.describe_services(), "", "list this folder's services"
+    ),
     "refresh": Subcommand(_refresh_api, "[NAME]", "read the description of NAME again, or of all"),
     **_switching_commands("api"),
 }

@@ -191,15 +191,14 @@ class Runtime:
                 self._workspaces[root] = Workspace(root)
             return self._workspaces[root]
 
+    @without_interrupts
     def journal(self, workspace: Workspace, *, persist: bool) -> Journal:
         """Return the workspace's journal, opened once, or a new one in memory.
 
         Raises JournalError.
         """
-        return self._journal(workspace) if persist else Journal.open(None)
-
-    @without_interrupts
-    def _journal(self, workspace: Workspace) -> Journal:
+        if not persist:
+            return Journal.open(None)
         with self._opening:
             if workspace not in self._journals:
                 self._journals[workspace] = _open_journal(workspace)
