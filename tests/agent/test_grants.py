@@ -16,7 +16,7 @@ from ipyagent.schema import DecidedBy, Decision, Scope, ToolExecution, ToolStatu
 from ipyagent.tools.base import Tool
 from ipyagent.tools.static_analysis import analyze_code, analyze_command
 from ipyagent.ui.plain_text import request_text
-from ipyagent.ui.views import _ask_once
+from ipyagent.ui.questions import _ask_once
 
 FOLDER = Answer(Decision.APPROVED, DecidedBy.BUTTON, scope=Scope.FOLDER)
 
