@@ -82,7 +82,7 @@ def load_readings() -> list[Readings]:
 
 
 def try_readings(group: Readings, way: Method) -> Iterator[Reading]:
-    """Send the calls of a group to a new kernel; of those of a first use, each to its own."""
+    """Send a group's calls to a new kernel; for first uses, each call to its own kernel."""
     for calls in [[each] for each in group.calls] if group.cold else [group.calls]:
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)

@@ -103,7 +103,7 @@ export function approvalKey({ run_id, approval_id }: PendingApproval): string {
   return `${run_id} ${approval_id}`;
 }
 
-/** The DOM event that tells a drawn run that its kernel is gone. */
+/** The DOM event that reports to a drawn run that its kernel is gone. */
 export const CUT_OFF = 'ipyagent:cut-off';
 
 /** Milliseconds between hellos, and their number: half a minute in all. */

@@ -8,11 +8,21 @@ from typing import Any
 
 import nbformat
 import pytest
-from deciding import APPROVE, press, press_until, where_asked
 from playwright.sync_api import Page, expect
 from rich_run import saved_run
-from scripts import LOAD, call, plan, python, script
-from side_panel import HOLD, LONG, Side, scroll_away, writing
+from scripted_notebooks import (
+    HOLD,
+    LOAD,
+    LONG,
+    Side,
+    call,
+    plan,
+    python,
+    script,
+    scroll_away,
+    writing,
+)
+from user_actions import APPROVE, press, press_until, where_asked
 
 from ipyagent.schema import Run
 from ipyagent.ui.static_html import saved_bundle

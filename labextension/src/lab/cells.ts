@@ -99,7 +99,7 @@ export async function runBelow({ panel, index }: Place, source: string): Promise
   await runCurrent(panel);
 }
 
-/** Run the current cell; tell if it was dropped, because a cell that it waited for failed. */
+/** Run the current cell; warn if it was dropped, because a cell that it waited for failed. */
 export async function runCurrent({ content, sessionContext }: NotebookPanel): Promise<void> {
   const { activeCell: cell } = content;
   const hasRun = await NotebookActions.run(content, sessionContext);

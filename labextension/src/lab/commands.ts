@@ -179,11 +179,11 @@ export function addCommands(
     });
     palette?.addItem({ command: id, category: CATEGORY });
   }
-  const tellKeys = (): void => {
+  const updateKeys = (): void => {
     host.keys = keysOf(registry);
   };
-  registry.keyBindingChanged.connect(tellKeys);
-  tellKeys();
+  registry.keyBindingChanged.connect(updateKeys);
+  updateKeys();
   const update = (): void => registry.notifyCommandChanged('ipyagent:add-cell');
   links.changed.connect(update);
   serviceManager.kernelspecs.specsChanged.connect(update);

@@ -55,7 +55,7 @@ export class Links {
     this.tracker.widgetAdded.connect((_, panel) => each(panel));
   }
 
-  /** Return the open notebooks, or those of one kernel, in the order in which they were opened. */
+  /** Return the open notebooks, or one kernel's notebooks, in the order in which they were opened. */
   notebooks(link?: Link): NotebookPanel[] {
     const panels: NotebookPanel[] = [];
     this.tracker.forEach(panel => panel.isDisposed || panels.push(panel));
@@ -99,8 +99,8 @@ export class Links {
 
   /**
    * Choose the connection for a kernel's comms. JupyterLab enables comms on one connection per
-   * kernel, that of the first notebook. When this is closed the others have none, so they share one
-   * of ours.
+   * kernel: the first notebook's. When this is closed the others have none, so they share one of
+   * ours.
    */
   private updateLink(id: string, connections: Kernel.IKernelConnection[]): void {
     const before = this.links.get(id);
@@ -135,7 +135,7 @@ export class Links {
     };
   }
 
-  /** Answer a request, with the notebook at its `path` or that of its `client`. */
+  /** Answer a request, with the notebook at its `path` or of its `client`. */
   private answerRequest(request: PageRequest, link: Link): unknown {
     const { path, client } = request;
     const own = this.notebooks(link);

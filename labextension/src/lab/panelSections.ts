@@ -54,7 +54,7 @@ interface List<T> {
   items(state: PanelState): readonly T[];
   /** Identifies an item, whose row stays. */
   key(item: T): string;
-  /** Draws a row anew when its item has changed. */
+  /** Draws a row again when its item has changed. */
   draw(item: T, row: HTMLElement): Child[];
 }
 

@@ -38,7 +38,7 @@ const LINE = 200;
 /** Lines before and after the one that failed. */
 const AROUND = 2;
 
-/** The first line of a frame, as IPython and Python write it, and that of a library's. */
+/** The first line of a frame, as IPython and Python write it, and of a library's frame. */
 const FRAME = /^\s*(?:File |Cell In)/;
 const LIBRARY =
   /(?:site|dist)-packages|[\\/]lib[\\/]python[\d.]+[\\/]|\.px[di]\b|\.pyx\b|<frozen |<__array/;

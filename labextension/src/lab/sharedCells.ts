@@ -215,7 +215,7 @@ function joinStreamText(output: Output): Output {
   return Array.isArray(text) ? { ...output, text: text.join('') } : output;
 }
 
-/** Return the length of the equal characters at the start, and that of those at the end. */
+/** Return the numbers of equal characters at the start and at the end. */
 function commonEnds(before: string, after: string): [start: number, end: number] {
   // By characters: half of one would be another one.
   const [old, now] = [before, after].map(text => Array.from(text));

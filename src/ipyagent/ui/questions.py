@@ -180,7 +180,7 @@ _STEPS = TypeAdapter(tuple[schema.PlanStep, ...])
 
 
 def parse_click(given: object, about: schema.ToolExecution | schema.Run) -> Answer | None:
-    """Return the answer in a click; None if it is no answer to the question."""
+    """Return the answer in a click; None if it does not answer the question."""
     asks = None if isinstance(about, schema.Run) else about.question is not None
     match given:
         case {"decision": "deny", **rest}:

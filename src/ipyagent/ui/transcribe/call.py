@@ -148,8 +148,8 @@ def transcribe_call(
 ) -> transcript.Call:
     """Return a call as it is drawn.
 
-    `approval_id` is that of the pending decision, `position` the plan's step that the call carries
-    out.
+    `approval_id` is the id of the pending decision, `position` the step of the plan that the call
+    carries out.
     """
     is_asked = execution.status is schema.ToolStatus.AWAITING_APPROVAL
     dry, question, result = execution.dry_run, execution.question, _visible_result(execution)
@@ -284,7 +284,7 @@ def _change(execution: schema.ToolExecution) -> str:
 
 
 def _visible_result(execution: schema.ToolExecution) -> schema.ToolResult | None:
-    """Return the result for the user: not that of a denial, nor of a checklist."""
+    """Return the result for the user; None for denied calls and for checklists."""
     result = execution.result
     if execution.status is schema.ToolStatus.DENIED or (
         result and result.success and todo_summary(execution)

@@ -247,7 +247,7 @@ def state_text(run: schema.Run, state: transcript.State) -> str:
 
 
 def model_name(run: schema.Run) -> str:
-    """Return the model's id; for the data explorer with the note that it is no language model."""
+    """Return the model's id, with a note that the data explorer is not a language model."""
     name = reveal(run.model)
     return f"{name} (not a language model)" if name.startswith("offline/") else name
 

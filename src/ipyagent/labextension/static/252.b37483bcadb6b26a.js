@@ -762,7 +762,7 @@
   contain-intrinsic-size: auto 60em;
 }
 
-/* Parts have 500 lines but for the last: so a bar can say how many are below the fold. */
+/* All parts but the last have 500 lines, so a bar can say how many are below the fold. */
 .ipyagent-diff-part:not(:last-of-type) {
   contain-intrinsic-size: auto 725em;
 }
@@ -805,7 +805,7 @@
   color: inherit;
 }
 
-/* That the user stopped it is no failure. */
+/* A stop by the user is not a failure. */
 [data-state='cancelled'] > * > .ipyagent-body .ipyagent-error {
   border: 0;
   color: inherit;
@@ -1345,7 +1345,7 @@
   }
 }
 
-/* Where the person's own colours hold, what colour alone had told is told by lines. */
+/* With the user's own colours, lines show what otherwise only a colour shows. */
 @media (forced-colors: active) {
   .ipyagent-chip::before,
   .ipyagent-hidden-character,
@@ -1378,7 +1378,7 @@
   text-decoration: none;
 }
 
-/* That the user stopped a run is no failure. */
+/* A stop by the user is not a failure. */
 
 .jp-OutputArea-child:has([data-ipyagent='run'][data-state='cancelled'])
   + .jp-OutputArea-child
@@ -1924,7 +1924,7 @@
   background: color-mix(in srgb, var(--ipyagent-bad) 32%, transparent);
 }
 
-/* A question that has its buttons elsewhere; a screen reader tells of it once, by its card. */
+/* A question that has its buttons elsewhere; a screen reader reads it once, at its card. */
 
 .ipyagent-approval > .ipyagent-elsewhere {
   display: flex;

@@ -1,4 +1,4 @@
-"""Deciding on calls by mouse and keyboard, in JupyterLab and in Notebook 7."""
+"""What users do on a page: decide on calls, by mouse and keyboard, and use commands."""
 
 from __future__ import annotations
 
@@ -11,10 +11,18 @@ from patience import wait_until
 
 APPROVE, DENY = "Control+Shift+Enter", "Control+Shift+Backspace"
 
+
 LATER = ("model", "show-question", "undo", "to-cell", "keep-cells", "copy", "request")
+
+
 """Buttons that decide on nothing: they are there when a run is over."""
+
+
 DECISIONS = f"button:not({', '.join(f'[data-ipyagent={name}]' for name in LATER)})"
+
+
 """The buttons of a card that is on; the one to take it back comes when it has ended."""
+
 
 PLACE = "document.activeElement.closest('.jp-Cell')"
 
@@ -102,3 +110,30 @@ def decide_on_two_cells(book: Any, first: int, second: int) -> None:
 def the_plan(book: Any, index: int) -> Any:
     """The card of the plan, below that of the run that proposed it."""
     return book.run(index).nth(1)
+
+
+ADD = "[data-command='ipyagent:add-cell']"
+
+
+def is_enabled(book: Any, command: str) -> bool:
+    check = "command => window.jupyterapp.commands.isEnabled(command)"
+    return bool(book.page.evaluate(check, command))
+
+
+def await_enabled(book: Any, command: str) -> None:
+    check = "command => window.jupyterapp.commands.isEnabled(command)"
+    book.page.wait_for_function(check, arg=command)
+
+
+def to_command_mode(book: Any, index: int) -> None:
+    book.prompt(index).click()
+
+
+def source(book: Any, index: int) -> str:
+    """What a cell holds; the editor draws only the lines that are in view."""
+    get = "index => window.jupyterapp.shell.currentWidget.content.widgets[index].model"
+    return str(book.page.evaluate(f"{get}.sharedModel.getSource()", index))
+
+
+def actions(book: Any, index: int) -> Any:
+    return book.cell(index).locator("[data-ipyagent=fix], [data-ipyagent=explain]")

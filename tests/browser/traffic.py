@@ -1,4 +1,4 @@
-"""Messages between a page and its kernels that take their time."""
+"""Messages between a page and its kernels: counted, and held back."""
 
 from __future__ import annotations
 
@@ -7,7 +7,26 @@ from collections.abc import Callable
 
 from playwright.sync_api import Page, WebSocketRoute
 
+from ipyagent.ui.card import card_module
 from patience import wait_until
+
+
+def count_modules(page: Page) -> Callable[[], int]:
+    """Return how to count the messages that brought the module to the page, from its next load."""
+    marker = card_module().hash.encode()
+    sizes: list[int] = []
+
+    def receive(payload: str | bytes) -> None:
+        content = payload.encode() if isinstance(payload, str) else payload
+        if marker in content and len(content) > 100_000:
+            sizes.append(len(content))
+
+    page.on("websocket", lambda socket: socket.on("framereceived", receive))
+    return lambda: len(sizes)
+
+
+MODULE_COLOUR = """() => getComputedStyle(document.querySelector('.ipyagent-run'))
+    .getPropertyValue('--ipyagent-accent')"""
 
 
 class HeldMessages:
