@@ -125,7 +125,7 @@ class AgentLoop(StepMachine):
     _unfinished: StreamedReply | None = field(default=None, init=False)
     _unattended: list[str] = field(default_factory=list, init=False)
     _problem: str | None = field(default=None, init=False)
-    _value: tuple[Any, str] = field(default=(None, ""), init=False)
+    _value: tuple[object, str] = field(default=(None, ""), init=False)
 
     def __post_init__(self) -> None:
         self._looking = self.context

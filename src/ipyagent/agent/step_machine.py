@@ -77,7 +77,7 @@ class RunEnding:
     status: RunStatus = RunStatus.DONE
     reason: StopReason = StopReason.FINISHED
     error: str | None = None
-    value: Any = None
+    value: object = None
     value_text: str = ""
 
 

@@ -267,7 +267,7 @@ class Outputs:
         return tuple(displays)
 
     @property
-    def frames(self) -> tuple[Any, ...]:
+    def frames(self) -> tuple[object, ...]:
         """The live tables that were displayed, in order, each object once."""
         return distinct(p.table for p in list(self._pieces) if p.table is not None)
 

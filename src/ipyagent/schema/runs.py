@@ -371,7 +371,7 @@ class Run(ForeignModel):
         return self.images
 
     @property
-    def frames(self) -> tuple[Any, ...]:
+    def frames(self) -> tuple[object, ...]:
         """The tables that results displayed or returned, as live objects, in order, each once.
 
         Warns of those that are gone: a run that was loaded has none.

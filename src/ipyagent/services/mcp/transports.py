@@ -131,7 +131,7 @@ def _repair_greeting(result: JsonDict) -> None:
     result["capabilities"] = announced or {"tools": {}}
 
 
-def repair_tool(tool: object) -> Any:
+def repair_tool(tool: object) -> object:
     """Return a tool's description, the top of its schema as the protocol insists on it."""
     if not isinstance(tool, dict):
         return tool
@@ -152,7 +152,7 @@ def repair_tool(tool: object) -> Any:
     return tool
 
 
-def _repair_block(block: object) -> Any:
+def _repair_block(block: object) -> object:
     """Return the block; one of an unknown type becomes text."""
     if isinstance(block, dict):
         block = _without_nulls(block)

@@ -97,9 +97,9 @@ class _Loader(_SafeLoader):  # type: ignore[misc]
     PyYAML reads YAML 1.1, where NO is false, 010 is 8 and 12:30 is 750.
     """
 
-    yaml_implicit_resolvers: ClassVar[dict[str, Any]] = {}
+    yaml_implicit_resolvers: ClassVar[dict[str, object]] = {}
 
-    def construct_mapping(self, node: Any, deep: bool = False) -> Any:
+    def construct_mapping(self, node: Any, deep: bool = False) -> object:
         self.flatten_mapping(node)
         for key, _ in node.value:
             if isinstance(key, yaml.ScalarNode):
@@ -117,7 +117,7 @@ for _kind, (_pattern, _first) in _YAML_WORDS.items():
     _Loader.add_implicit_resolver(f"{_TAG}{_kind}", re.compile(f"(?:{_pattern})$"), _first)
 
 
-def _parse_yaml(text: str) -> Any:
+def _parse_yaml(text: str) -> object:
     if len(text) > MAX_YAML_BYTES:
         raise ConfigError(f"as YAML it is larger than {MAX_YAML_BYTES:,} bytes; use JSON")
     try:

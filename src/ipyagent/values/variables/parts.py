@@ -178,7 +178,7 @@ class Part:
         """Return the object, None if it is gone; `live` are the variables' values by their ids."""
         return self.identity.value if self.value is None else self.value
 
-    def put_back(self, value: Any) -> None:
+    def put_back(self, value: object) -> None:
         """Restore what the object held, in place, if that is possible."""
 
     def replace(self, value: object) -> object:
@@ -405,7 +405,7 @@ class ContainerPart(Part):
         return " · ".join(_summarize(self, now, secret))
 
     @override
-    def put_back(self, value: Any) -> None:
+    def put_back(self, value: object) -> None:
         target = self._target
         if type(target) is _DICTS[-1]:
             target.default_factory = self.factory

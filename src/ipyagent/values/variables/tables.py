@@ -312,7 +312,7 @@ class TablePart(Part):
         return " · ".join([*parts, *(self._compare_attributes(now) if is_same else ())])
 
     @override
-    def put_back(self, value: Any) -> None:
+    def put_back(self, value: object) -> None:
         # In place: containers, other names and objects that use the table see it as it was.
         attributes, held = vars(value), vars(_copy_table(self._copy, shares=self.shares))
         kept = {name: held[name] for name in _CONTENT if name in held}
