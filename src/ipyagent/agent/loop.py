@@ -13,7 +13,6 @@ import uuid
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
 
 from ipyagent.agent import budgets
 from ipyagent.agent.answers import AnswerType, write_value

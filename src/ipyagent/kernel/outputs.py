@@ -13,7 +13,7 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Literal
 
 from ipyagent.json_types import JsonDict
 from ipyagent.kernel.displays import (
