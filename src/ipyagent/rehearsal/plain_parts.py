@@ -255,7 +255,7 @@ def _read_pairs(items: object) -> dict[Any, Any]:
     return dict(items)
 
 
-def _make_mapping(kind: Callable[[dict[Any, Any]], object], items: object) -> object:
+def _make_mapping(kind: Callable[..., object], items: object) -> object:
     return kind(_read_pairs(items))
 
 
