@@ -6,16 +6,21 @@ import builtins
 import json
 import re
 from collections.abc import Mapping
+from enum import Enum
 from inspect import isroutine
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError, create_model
 
+from ipyagent.agent.prompts import ANSWER_AGAIN
 from ipyagent.errors import ConfigError
 from ipyagent.json_types import JsonDict
 from ipyagent.llm.client import AnswerFormat
 from ipyagent.phrases import ellipsize, first_line
 from ipyagent.tools.argument_schema import ClosedSchema, WireSchema
+
+MOST_AGAIN = 2
+"""How often a model is asked again for an answer that is not of the type."""
 
 _FENCED = re.compile(r"\s*```\w*\n(.*?)\n?\s*```\s*", re.DOTALL)
 _LONGEST = 2_000
@@ -34,7 +39,7 @@ class AnswerType:
         try:
             if isinstance(given, str) or isroutine(given):
                 raise TypeError(f"this is a {type(given).__name__}, not a type")
-            self._types = TypeAdapter[Any](given)
+            self._types = self._own = TypeAdapter[Any](given)
             schema = self._describe()
             self._is_wrapped = not schema
             if self._is_wrapped:
@@ -56,8 +61,13 @@ class AnswerType:
             raise ConfigError(f"--result needs the name of a type, and there is no {name!r}")
         return cls(given)
 
-    def read(self, text: str) -> object:
+    def ask_again(self, problem: str) -> str:
+        """Return the request for another answer."""
+        return ANSWER_AGAIN.format(problem=problem, schema=json.dumps(self.format.schema))
+
+    def read(self, text: str, *, is_cut: bool = False) -> object:
         """Return the answer that a text is; raises ValueError with the problem."""
+        text = check_text(text, is_cut=is_cut)
         fenced = _FENCED.fullmatch(text)
         try:
             value = self._types.validate_json(fenced[1] if fenced else text)
@@ -69,12 +79,27 @@ class AnswerType:
             raise ValueError(ellipsize(f"{type(error).__name__}: {error}", _LONGEST)) from None
         return value.value if self._is_wrapped else value
 
+    def to_row(self, value: object) -> JsonDict:
+        """Return an answer as a row of a table: the fields of an object, or `value`."""
+        plain = self._own.dump_python(value)
+        row = {"value": plain} if self._is_wrapped else plain
+        return {name: each.value if isinstance(each, Enum) else each for name, each in row.items()}
+
     def _describe(self) -> JsonDict:
         """Return the schema for the wire; {} for what is not an object with plain names."""
         described = self._types.json_schema(schema_generator=ClosedSchema)
         names = described.get("properties", {})
         schema = WireSchema(described).schema if names else {}
         return _require_all(schema) if names.keys() == schema.get("properties", {}).keys() else {}
+
+
+def check_text(text: str, *, is_cut: bool = False) -> str:
+    """Return an answer that is a text; raises ValueError if it is cut or empty."""
+    if is_cut:
+        raise ValueError("it was cut at the limit of length; give a shorter one")
+    if not text.strip():
+        raise ValueError("it is empty")
+    return text
 
 
 def write_value(value: object) -> str:

@@ -8,19 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import uuid
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from ipyagent.agent import budgets
-from ipyagent.agent.answers import AnswerType, write_value
+from ipyagent.agent.answers import MOST_AGAIN, AnswerType, write_value
 from ipyagent.agent.budgets import RunBudget
 from ipyagent.agent.compaction import Compactor
 from ipyagent.agent.plans import is_plan, only_look, planning_context
 from ipyagent.agent.prompts import (
-    ANSWER_AGAIN,
     CALL_AGAIN,
     CALL_NOW,
     CALL_PROPERLY,
@@ -82,9 +80,6 @@ _REPEATS = {GO_ON: 5}
 """How often a nudge is given in a run: others once."""
 MOST_MALFORMED = 2
 """Calls in a row that no service could read, and that the model is asked to write again."""
-
-MOST_AGAIN = 2
-"""How often a model is asked again for an answer that is not of the type."""
 
 _THOUGHT = 4_000
 """Characters at the end of a thought without an answer in which a call may stand."""
@@ -301,9 +296,7 @@ class AgentLoop(StepMachine):
         if reply.is_paused:
             return GO_ON
         if self.answer:
-            schema = json.dumps(self.answer.format.schema)
-            wanted = ANSWER_AGAIN.format(problem=self._problem, schema=schema)
-            return wanted if self._problem else None
+            return self.answer.ask_again(self._problem) if self._problem else None
         if reply.is_truncated:
             return CONTINUE
         if reply.lacks_calls or self._writes_calls(reply):
@@ -314,11 +307,8 @@ class AgentLoop(StepMachine):
         """Keep the answer that a reply is, and the problem with one that is not of the type."""
         self._value, self._problem = (None, ""), None
         try:
-            if reply.is_truncated:
-                raise ValueError("it was cut at the limit of length; give a shorter one")
-            if reply.stop_reason is StopReason.EMPTY:
-                raise ValueError("it is empty")
-            value = answer.read(self.stream.run.output)
+            text = "" if reply.stop_reason is StopReason.EMPTY else self.stream.run.output
+            value = answer.read(text, is_cut=reply.is_truncated)
             self._value = value, write_value(value)
         except ValueError as error:
             self._problem = None if reply.is_withheld else str(error)

@@ -186,7 +186,7 @@ def _prepare(connection: sqlite3.Connection, path: Path | None) -> None:
     connection.execute("PRAGMA foreign_keys=ON")
     _refuse_foreign(connection, path)
     if path is not None:
-        _share(connection)
+        share(connection)
     else:
         connection.execute("PRAGMA page_size=512")  # each table and index begins a page
     with transaction(connection):
@@ -214,7 +214,7 @@ def _refuse_foreign(connection: sqlite3.Connection, path: Path | None) -> None:
         raise failure(path, problem, "Update ipyagent, or move the file away to begin a new one")
 
 
-def _share(connection: sqlite3.Connection) -> None:
+def share(connection: sqlite3.Connection, synchronous: str = "FULL") -> None:
     """Allow readers beside one writer, and let commits survive a power cut."""
     (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
     if mode != "wal":
@@ -229,7 +229,7 @@ def _share(connection: sqlite3.Connection) -> None:
             reraise=True,
         )
         retry(connection.execute, "PRAGMA journal_mode=WAL")
-    connection.execute("PRAGMA synchronous=FULL")
+    connection.execute(f"PRAGMA synchronous={synchronous}")
 
 
 T = TypeVar("T")

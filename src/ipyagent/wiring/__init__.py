@@ -10,6 +10,7 @@ from ipyagent.wiring.run_task import (
     RunFactory as RunFactory,
     RunFunction as RunFunction,
     RunRequest as RunRequest,
+    extra_validators as extra_validators,
     failed_run as failed_run,
 )
 from ipyagent.wiring.runtime import (

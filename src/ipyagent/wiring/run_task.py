@@ -368,6 +368,13 @@ def _load_instructions(config: Config, workspace: Workspace) -> tuple[str, tuple
     return f"{standard}\n\n{own.strip()}" if own else standard, notes
 
 
+def extra_validators(environment: Environment, config: Config) -> Iterator[Validator]:
+    """Yield the validators that packages and settings add."""
+    yield from installed_validators()
+    folder = environment.home or environment.workspace.root
+    yield from configured_validators(config.chat.validators, folder)
+
+
 def _undo_run(run: Run, *, dry_run: bool = False) -> runs.UndoReport:
     """Take back a run of any agent in this process."""
     undos = [undo_of_run(each, run) for each in runtime().environments]
@@ -396,22 +403,28 @@ class RunFactory:
     own_tools: Iterable[Tool] = ()
 
     def build(
-        self, request: RunRequest, validators: Iterable[Validator] = VALIDATORS
+        self,
+        request: RunRequest,
+        validators: Iterable[Validator] = VALIDATORS,
+        context: Context | None = None,
     ) -> RunFunction:
-        """Return the run that answers the prompt.
+        """Return the run that answers the prompt; with a `context` of its own, if that is given.
 
         Raises AgentError for a prompt that cannot be answered, before anything is shown.
         """
         if request.plan and request.answer:
             raise ConfigError("a plan has no answer of a type: leave one of them out")
-        checks = (*validators, *self._extra_validators(request))
+        extra = extra_validators(self.environment, request.config)
+        checks = (*validators, *extra, *self.session.validators)
         validate(request.prompt, checks)
         self.session.check_ready()
         task = self._create_task(request)
-        with_facts = getattr(self.client, "reads_facts", False)
-        context, read = self.environment.prompt_context(
-            request.prompt, task.may_read, with_facts=with_facts
-        )
+        read: tuple[str, ...] = ()
+        if context is None:
+            with_facts = getattr(self.client, "reads_facts", False)
+            context, read = self.environment.prompt_context(
+                request.prompt, task.may_read, with_facts=with_facts
+            )
         return partial(task.answer_prompt, context, read, checks)
 
     def build_decision(
@@ -430,10 +443,3 @@ class RunFactory:
             self.open_view,
             self.own_tools,
         )
-
-    def _extra_validators(self, request: RunRequest) -> Iterator[Validator]:
-        """Yield the validators that packages, settings and the session add."""
-        yield from installed_validators()
-        folder = self.environment.home or self.environment.workspace.root
-        yield from configured_validators(request.config.chat.validators, folder)
-        yield from self.session.validators
