@@ -45,16 +45,16 @@ Ask = Callable[[str], Awaitable[ItemAnswer]]
 
 def map(  # noqa: A001
     prompt: str,
-    items: Any,
+    items: object,
     *,
     result: object = None,
     model: str | Client | None = None,
-    tools: Iterable[Any] = (),
+    tools: Iterable[object] = (),
     at_once: int = 64,
     requests_per_minute: float | None = None,
     tokens_per_minute: float | None = None,
     max_usd: float | None = None,
-    **agent: Any,
+    **agent: object,
 ) -> Any:
     """Ask the prompt about each item; return a table of the answers in the order of the items.
 
@@ -89,7 +89,7 @@ def map(  # noqa: A001
     return mapping.to_table()
 
 
-async def amap(prompt: str, items: Any, **options: Any) -> Any:
+async def amap(prompt: str, items: object, **options: Any) -> Any:
     """Return the same table as `map`, with its options, for async code."""
     mapping = ItemMap(prompt, items, **options)
     with mapping.show_progress():
