@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 
 from ipyagent.errors import ModelUnavailableError
-from ipyagent.llm.client import Client, ModelRequest, ModelSize, Priced, Sized, maker_of
+from ipyagent.llm.client import Client, ModelRequest, Priced, maker_of
 from ipyagent.schema import StreamChunk, TokenUsage
 
 MOST_IN_VAIN = 6
@@ -38,10 +38,6 @@ class LimitedClient:
         """The moment of the loop at which the next request may go, and at which a pause ends."""
         self._open = self._replies = 0
         self._free = asyncio.Condition()
-
-    def size(self) -> ModelSize:
-        """Return the size of the model. May block."""
-        return self._client.size() if isinstance(self._client, Sized) else ModelSize()
 
     def cost(self, usage: TokenUsage) -> float | None:
         """Return the price in US dollars; None if unknown. May block."""

@@ -38,7 +38,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from operator import attrgetter, not_
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
@@ -285,7 +285,7 @@ class RunFinished(LazyModel):
     stop_reason: StopReason
     error: Text | None = None
     duration: Amount
-    value: Any = Field(default=None, exclude=True, repr=False)
+    value: object = Field(default=None, exclude=True, repr=False)
     value_text: Text = Field(default="", exclude_if=not_)
 
 
