@@ -50,6 +50,8 @@ AT_A_RESTART = (
     "warning: Connection lost, reconnecting",
     # It has forgotten all comms by the time that the old kernel closes them.
     "error: Comm not found for comm id",
+    # JupyterLab asks its debugger again as soon as the new kernel is there; it may go away first.
+    "error: Could not restore the debugger state",
 )
 
 
