@@ -33,7 +33,7 @@ AT_ONCE = 16
 def cluster() -> Iterator[Any]:
     """Two worker processes of one thread each; a killed one is replaced."""
     with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, dashboard_address=None, memory_limit=None
+        n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0", memory_limit=None
     ) as cluster:
         yield cluster
 
@@ -48,6 +48,7 @@ def client(cluster: Any) -> Iterator[Any]:
 @pytest.fixture(autouse=True)
 def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("LITELLM_API_KEY", "sk-none")
 
 
 def tell(address: str, path: str) -> Any:
@@ -61,14 +62,19 @@ def wait_for_held(address: str) -> None:
 
 
 def ask(address: str, count: int, on: Any, **options: Any) -> Any:
-    layers = [layer_for(address)]
+    layers = [layer_for(address, key=None)]
     return ipyagent.map(
         "item {n}", range(count), result=Label, layers=layers, at_once=AT_ONCE, on=on, **options
     )
 
 
-def test_two_killed_workers_cost_only_what_was_under_way(client: Any) -> None:
-    killed = []
+@pytest.mark.parametrize("allowed_failures", [3, 0])
+def test_two_killed_workers_cost_only_what_was_under_way(
+    client: Any, allowed_failures: int
+) -> None:
+    """Dask sends a request again so often; after that we do."""
+    client.run_on_scheduler(allow_failures, count=allowed_failures)
+    killed: list[int] = []
 
     def kill_twice() -> None:
         for _ in range(2):
@@ -89,6 +95,10 @@ def test_two_killed_workers_cost_only_what_was_under_way(client: Any) -> None:
     assert [*table.n] == [*range(300)]
     assert table.error.isna().all()
     assert paid == tried == {str(number): 1 for number in range(300)}
+
+
+def allow_failures(dask_scheduler: Any, count: int) -> None:
+    dask_scheduler.allowed_failures = count
 
 
 CLIENT = """
@@ -180,11 +190,9 @@ def test_functions_of_the_notebook_travel_as_tools(client: Any) -> None:
             return {"calls": [{"name": "double", "arguments": {"number": 21}}]}
         return json.dumps({"n": int(results[-1])})
 
-    scripted = ipyagent.Scripted
     model = Stateless(reply)
     table = ipyagent.map("{n}", [1], result=Label, tools=[double], model=model, on=client)
     assert ([*table.error], [*table.n]) == ([None], [42])
-    assert scripted
 
 
 class Stateless:
@@ -198,6 +206,21 @@ class Stateless:
     async def stream(self, request: Any) -> Any:
         async for chunk in ipyagent.Scripted([self.reply]).stream(request):
             yield chunk
+
+
+def test_the_address_of_the_dashboard_is_shown(client: Any) -> None:
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    with item_service() as address:
+        code = f"""
+from distributed import Client
+from test_map_on_dask import ask
+with Client({client.scheduler.address!r}) as client:
+    ask({address!r}, 3, client)
+"""
+        shell = [sys.executable, "-m", "IPython", "-c", code]
+        done = subprocess.run(shell, env=environment, capture_output=True, text=True, check=True)
+    assert f"Dask's dashboard: {client.dashboard_link}" in done.stdout
+    assert client.dashboard_link.startswith("http://127.0.0.1:")
 
 
 def test_an_asynchronous_client_is_refused(client: Any) -> None:

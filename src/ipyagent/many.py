@@ -11,7 +11,8 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
 from importlib import import_module
-from typing import Any
+from inspect import signature
+from typing import TYPE_CHECKING, Any
 
 from ipyagent.agent.answers import AnswerType, check_text
 from ipyagent.agent.batch import Batch, ItemAnswer, ask_item
@@ -30,13 +31,19 @@ from ipyagent.phrases import dollars, join_some
 from ipyagent.redaction import known_secrets
 from ipyagent.schema import Outcome
 from ipyagent.store.answers import AnswerStore
-from ipyagent.tools.base import tool
+from ipyagent.tools.base import BaseTool, Tool, tool
 from ipyagent.ui.views import SilentView
 from ipyagent.wiring import RunFactory, RunFunction, RunRequest, extra_validators
 from ipyagent.wiring.workers import RemoteClient, dashboard_of
 
+if TYPE_CHECKING:
+    import pandas
+
 STORE = "answers.db"
 """The file of the answers that are kept, in the workspace's state."""
+
+WHOLE = Layer("ipyagent.map", {"llm": {"stream": False, "timeout": 300}})
+"""Replies come in one piece, which costs less, and have the time for it."""
 
 _FIELD = re.compile(r"\{([^{}\n]+)\}")
 _DRAW_SECONDS = 0.1
@@ -44,21 +51,7 @@ _DRAW_SECONDS = 0.1
 Ask = Callable[[str], Awaitable[ItemAnswer]]
 
 
-def map(  # noqa: A001
-    prompt: str,
-    items: Any,
-    *,
-    result: object = None,
-    model: str | Client | None = None,
-    tools: Iterable[Any] = (),
-    at_once: int = 64,
-    requests_per_minute: float | None = None,
-    tokens_per_minute: float | None = None,
-    max_usd: float | None = None,
-    on: object = None,
-    send_key: bool = False,
-    **agent: Any,
-) -> Any:
+def map(prompt: str, items: object, **options: object) -> pandas.DataFrame:  # noqa: A001
     """Ask the prompt about each item; return a table of the answers in the order of the items.
 
     `items` is a DataFrame, whose columns fill the prompt's `{column}`; or a Series, list or other
@@ -79,31 +72,22 @@ def map(  # noqa: A001
     Answers are kept in the workspace: after a stop or a crash, or for a longer list, only what is
     missing is asked. Raises ConfigError, and AgentInterrupted when it is stopped.
     """
-    mapping = ItemMap(
-        prompt,
-        items,
-        result=result,
-        model=model,
-        tools=tools,
-        at_once=at_once,
-        requests_per_minute=requests_per_minute,
-        tokens_per_minute=tokens_per_minute,
-        max_usd=max_usd,
-        on=on,
-        send_key=send_key,
-        **agent,
-    )
+    mapping = _prepare(prompt, items, options)
     with stoppable(mapping.cell), mapping.show_progress():
         drive_sync(mapping.cell, mapping.run)
     return mapping.to_table()
 
 
-async def amap(prompt: str, items: Any, **options: Any) -> Any:
+async def amap(prompt: str, items: object, **options: object) -> pandas.DataFrame:
     """Return the same table as `map`, with its options, for async code."""
-    mapping = ItemMap(prompt, items, **options)
+    mapping = _prepare(prompt, items, options)
     with mapping.show_progress():
         await drive_async_in_any_task(mapping.cell, mapping.run)
     return mapping.to_table()
+
+
+def _prepare(prompt: str, items: object, options: JsonDict) -> ItemMap:
+    return ItemMap(prompt, items, **options)
 
 
 class ItemMap(Agent):
@@ -115,22 +99,23 @@ class ItemMap(Agent):
         items: Any,
         *,
         result: object = None,
-        tools: Iterable[Any] = (),
+        tools: Iterable[str | Tool | BaseTool | Callable[..., object]] = (),
         at_once: int = 64,
         requests_per_minute: float | None = None,
         tokens_per_minute: float | None = None,
         max_usd: float | None = None,
         on: object = None,
         send_key: bool = False,
-        **agent: Any,
+        **agent: object,
     ) -> None:
+        settings: JsonDict = {**agent}
         own = [each if isinstance(each, str) else tool(each) for each in tools]
         self._names = [each if isinstance(each, str) else each.name for each in own]
         if own:
-            agent["allowed_tools"] = self._names
-        agent["tools"] = [each for each in own if not isinstance(each, str)]
-        layers = *agent.pop("layers", ()), Layer("ipyagent.map", {"llm": {"stream": True}})
-        super().__init__(layers=layers, **agent)
+            settings["allowed_tools"] = self._names
+        settings["tools"] = [each for each in own if not isinstance(each, str)]
+        settings["layers"] = (WHOLE, *settings.get("layers", ()))
+        super().__init__(**settings)
         self.cell, self._items = Cell(), items
         self._answer = None if result is None else AnswerType(result)
         self._columns = [*self._answer.format.schema["properties"]] if self._answer else ["value"]
@@ -247,17 +232,17 @@ class ItemMap(Agent):
             self._bar.set_postfix_str(words, refresh=False)
             self._bar.update(len(self._answers) - self._bar.n)
 
-    def to_table(self) -> Any:
+    def to_table(self) -> pandas.DataFrame:
         """Return the answers as a table like that of the items, or as a list of dicts."""
         rows = [self._row(self._answers[key]) for key in self._keys]
         kind = type(self._items).__module__.partition(".")[0]
         if kind == "polars":
             return import_module("polars").DataFrame(rows, infer_schema_length=None)
         try:
-            pandas = import_module("pandas")
+            frame = import_module("pandas").DataFrame
         except ImportError:
             return rows
-        return pandas.DataFrame(rows, index=self._items.index if kind == "pandas" else None)
+        return frame(rows, index=self._items.index if kind == "pandas" else None)
 
     def _row(self, answer: ItemAnswer) -> JsonDict:
         row: JsonDict = dict.fromkeys(self._columns)
@@ -297,3 +282,6 @@ def read_items(prompt: str, items: Any) -> tuple[Callable[[int], str], int]:
         )
 
     return render, count
+
+
+map.__signature__ = signature(ItemMap).replace(return_annotation="pandas.DataFrame")  # type: ignore[attr-defined]  # for help and completion

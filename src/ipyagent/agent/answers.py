@@ -66,7 +66,7 @@ class AnswerType:
         """Return the request for another answer."""
         return ANSWER_AGAIN.format(problem=problem, schema=json.dumps(self.format.schema))
 
-    def read(self, text: str, *, is_cut: bool = False) -> Any:
+    def read(self, text: str, *, is_cut: bool = False) -> object:
         """Return the answer that a text is; raises ValueError with the problem."""
         text = check_text(text, is_cut=is_cut)
         fenced = _FENCED.fullmatch(text)

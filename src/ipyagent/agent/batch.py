@@ -7,7 +7,6 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Any
 
 from ipyagent.agent.answers import MOST_AGAIN, AnswerType, check_text
 from ipyagent.agent.step_machine import StreamedReply
@@ -29,7 +28,7 @@ class ItemAnswer:
     """The answer to one item, as text and as a value, or why there is none."""
 
     text: str = ""
-    value: Any = None
+    value: object = None
     error: str | None = None
     cost_usd: float | None = None
     run_id: str = ""

@@ -12,7 +12,6 @@ import uuid
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
 
 from ipyagent.agent import budgets
 from ipyagent.agent.answers import MOST_AGAIN, AnswerType, write_value
@@ -121,7 +120,7 @@ class AgentLoop(StepMachine):
     _unfinished: StreamedReply | None = field(default=None, init=False)
     _unattended: list[str] = field(default_factory=list, init=False)
     _problem: str | None = field(default=None, init=False)
-    _value: tuple[Any, str] = field(default=(None, ""), init=False)
+    _value: tuple[object, str] = field(default=(None, ""), init=False)
 
     def __post_init__(self) -> None:
         self._looking = self.context

@@ -21,7 +21,6 @@ from collections.abc import (
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
-from typing import Any
 
 from ipyagent import telemetry
 from ipyagent.agent.budgets import LimitReachedError, ReplyMeter, RunBudget, TimeLimits
@@ -77,7 +76,7 @@ class RunEnding:
     status: RunStatus = RunStatus.DONE
     reason: StopReason = StopReason.FINISHED
     error: str | None = None
-    value: Any = None
+    value: object = None
     value_text: str = ""
 
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 
 from ipyagent.errors import ModelUnavailableError
-from ipyagent.llm.client import Client, ModelRequest, ModelSize, Priced, Sized, maker_of
+from ipyagent.llm.client import Client, ModelRequest, Priced, maker_of
 from ipyagent.schema import StreamChunk, TokenUsage
 
 MOST_IN_VAIN = 6
@@ -15,16 +15,12 @@ MOST_IN_VAIN = 6
 
 
 class WrappedClient:
-    """A client around another one, with its facts and prices."""
+    """A client around another one, with its name and prices."""
 
     def __init__(self, client: Client) -> None:
         self.model, self.maker = client.model, maker_of(client)
         self.context_window = client.context_window
         self._client = client
-
-    def size(self) -> ModelSize:
-        """Return the size of the model. May block."""
-        return self._client.size() if isinstance(self._client, Sized) else ModelSize()
 
     def cost(self, usage: TokenUsage) -> float | None:
         """Return the price in US dollars; None if unknown. May block."""

@@ -32,7 +32,7 @@ same order.
 from __future__ import annotations
 
 from operator import not_
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -260,7 +260,7 @@ class RunFinished(LazyModel):
     stop_reason: StopReason
     error: Text | None = None
     duration: Amount
-    value: Any = Field(default=None, exclude=True, repr=False)
+    value: object = Field(default=None, exclude=True, repr=False)
     value_text: Text = Field(default="", exclude_if=not_)
 
 

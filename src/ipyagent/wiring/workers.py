@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, wraps
 from inspect import isawaitable
-from itertools import groupby
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -229,19 +228,8 @@ async def _collect(
             async for chunk in stream:
                 chunks.append(chunk)
     except AgentError as error:
-        return [*_join(chunks)], error
-    return [*_join(chunks)], None
-
-
-def _join(chunks: Iterable[StreamChunk]) -> Iterator[StreamChunk]:
-    """Yield the chunks, those that continue each other as one: each is pickled by itself."""
-    for (kind, *_), group in groupby(chunks, lambda each: (each.type, each.index, each.id)):
-        first, *others = group
-        if kind in ("usage", "finish"):
-            yield from (first, *others)
-        else:
-            data = "".join(each.data for each in (first, *others))
-            yield first.model_copy(update={"data": data})
+        return chunks, error
+    return chunks, None
 
 
 def _call(function: Callable[..., object], arguments: JsonDict) -> object:
