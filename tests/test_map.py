@@ -337,12 +337,14 @@ def item_service(*options: str) -> Iterator[str]:
     command = [sys.executable, str(ROOT / "tests/servers/item_service.py"), *options]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout
-        yield f"http://127.0.0.1:{process.stdout.readline().strip()}"
-        process.kill()
+        try:
+            yield f"http://127.0.0.1:{process.stdout.readline().strip()}"
+        finally:
+            process.kill()
 
 
-def layer_for(address: str) -> Layer:
-    llm = {"model": "openai/m", "api_base": f"{address}/v1", "api_key": "sk-none"}
+def layer_for(address: str, key: str | None = "sk-none") -> Layer:
+    llm = {"model": "openai/m", "api_base": f"{address}/v1", "api_key": key}
     return Layer("the test", {"llm": llm | {"retry": {"initial_delay": 0.05}}})
 
 

@@ -34,6 +34,7 @@ from ipyagent.store.answers import AnswerStore
 from ipyagent.tools.base import BaseTool, Tool, tool
 from ipyagent.ui.views import SilentView
 from ipyagent.wiring import RunFactory, RunFunction, RunRequest, extra_validators
+from ipyagent.wiring.workers import RemoteClient, dashboard_of
 
 if TYPE_CHECKING:
     import pandas
@@ -63,6 +64,10 @@ def map(prompt: str, items: object, **options: object) -> pandas.DataFrame:  # n
     rule allows them. `at_once`, `requests_per_minute` and `tokens_per_minute` limit the requests.
     No more items are asked about once `max_usd` is used up, or once ten in a row have failed in the
     same way. Other arguments are those of `Agent`.
+
+    `on` is a `dask.distributed.Client` or an `Executor`, whose workers send the requests and call
+    the functions of `tools`. They take keys from their own environment; `send_key=True` sends this
+    process's key to workers that have none.
 
     Answers are kept in the workspace: after a stop or a crash, or for a longer list, only what is
     missing is asked. Raises ConfigError, and AgentInterrupted when it is stopped.
@@ -99,6 +104,8 @@ class ItemMap(Agent):
         requests_per_minute: float | None = None,
         tokens_per_minute: float | None = None,
         max_usd: float | None = None,
+        on: object = None,
+        send_key: bool = False,
         **agent: object,
     ) -> None:
         settings: JsonDict = {**agent}
@@ -115,6 +122,14 @@ class ItemMap(Agent):
         if taken := {"error", "cost_usd", "run_id"} & {*self._columns}:
             raise ConfigError(f"a column of the table is called {min(taken)}: rename that field")
         self._model = self._client or self._resolve_settings()
+        self._dashboard = dashboard_of(on)
+        self._workers: RemoteClient | None = None
+        if on is not None:
+            config = None if self._client else self.config.llm
+            folder = self.environment.workspace.root
+            self._workers = RemoteClient(on, self._model, config, folder, send_key)
+            self._model = self._workers
+            self.tools = [self._workers.carry(each) for each in self.tools]
         self._limits = at_once, requests_per_minute, tokens_per_minute
         self._batch = Batch(self._keep, at_once, max_usd)
         self._render, count = read_items(prompt, items)
@@ -132,6 +147,8 @@ class ItemMap(Agent):
         client = LimitedClient(self._model, *self._limits)
         ask = self._run_of_agent(client) if self._names else self._request_to_model(client)
         missing = {key: n for n, key in enumerate(self._keys) if key not in self._answers}
+        if missing and self._workers:
+            await self._workers.check()
         await self._batch.run(ask, ((key, self._render(n)) for key, n in missing.items()))
 
     def _request_to_model(self, client: Client) -> Ask:
@@ -193,6 +210,8 @@ class ItemMap(Agent):
             disable = None if running_shell() is None else False
             bar = import_module("tqdm.auto").tqdm
             self._bar = bar(total=len(set(self._keys)), disable=disable, unit=" items")
+            if self._dashboard and not self._bar.disable:
+                self._bar.write(f"Dask's dashboard: {self._dashboard}")
         try:
             self._draw()
             yield

@@ -3,6 +3,8 @@
     python item_service.py            answers everything, and prints its port
     python item_service.py --faults   5 % of first attempts fail, and no more than 200 answers come
                                       in 0.2 s: 429 with Retry-After to the others
+    python item_service.py --hold 60  after 60 answers it answers nobody, until `GET /release`;
+                                      `GET /held` says how many wait
 
 `GET /paid` tells how many answers of each item were sent whole.
 """
@@ -23,11 +25,13 @@ BODY = {
     "usage": {"prompt_tokens": 20, "completion_tokens": 9, "total_tokens": 29},
 }
 FAULTS = "--faults" in sys.argv
+HOLDS = [int(each) for each in sys.argv[2:] if "--hold" in sys.argv]
 MOST, WINDOW = 200, 0.2
 
 paid: Counter[str] = Counter()
 tried: Counter[str] = Counter()
 window = [0.0, 0]
+held: list[tuple[Service, str]] = []
 
 
 def make(status: int, body: bytes, *headers: str) -> bytes:
@@ -53,11 +57,26 @@ class Service(asyncio.Protocol):
             return
         self.data = b""
         if head.startswith(b"GET"):
-            self.transport.write(make(200, json.dumps(paid).encode()))
+            self.tell(head.split()[1].decode())
         else:
             self.answer(re.findall(r"item (\d+)", body.decode())[0])
 
+    def connection_lost(self, error: Exception | None) -> None:
+        held[:] = [each for each in held if each[0] is not self]
+
+    def tell(self, path: str) -> None:
+        if path == "/release":
+            waiting, held[:] = [*held], []
+            HOLDS.pop(0)
+            for service, number in waiting:
+                service.answer(number)
+        found = {"/paid": paid, "/tried": tried}.get(path, len(held))
+        self.transport.write(make(200, json.dumps(found).encode()))
+
     def answer(self, number: str) -> None:
+        if HOLDS and paid.total() >= HOLDS[0]:
+            held.append((self, number))
+            return
         tried[number] += 1
         if FAULTS and self.is_over_the_rate():
             self.transport.write(make_error(429, f"Retry-After: {WINDOW}"))

@@ -14,7 +14,20 @@ MOST_IN_VAIN = 6
 """How often one request is put off while no other gets a reply."""
 
 
-class LimitedClient:
+class WrappedClient:
+    """A client around another one, with its name and prices."""
+
+    def __init__(self, client: Client) -> None:
+        self.model, self.maker = client.model, maker_of(client)
+        self.context_window = client.context_window
+        self._client = client
+
+    def cost(self, usage: TokenUsage) -> float | None:
+        """Return the price in US dollars; None if unknown. May block."""
+        return self._client.cost(usage) if isinstance(self._client, Priced) else None
+
+
+class LimitedClient(WrappedClient):
     """Asks another client, within limits that all who ask share.
 
     When the service says how long to wait, everybody waits, and half as many ask at once after
@@ -29,19 +42,14 @@ class LimitedClient:
         requests_per_minute: float | None = None,
         tokens_per_minute: float | None = None,
     ) -> None:
-        self.model, self.maker = client.model, maker_of(client)
-        self.context_window = client.context_window
-        self._client, self._most, self._limit = client, at_once, float(at_once)
+        super().__init__(client)
+        self._most, self._limit = at_once, float(at_once)
         self._seconds_each = 60 / requests_per_minute if requests_per_minute else 0.0
         self._seconds_per_token = 60 / tokens_per_minute if tokens_per_minute else 0.0
         self._next = self._paused_until = 0.0
         """The moment of the loop at which the next request may go, and at which a pause ends."""
         self._open = self._replies = 0
         self._free = asyncio.Condition()
-
-    def cost(self, usage: TokenUsage) -> float | None:
-        """Return the price in US dollars; None if unknown. May block."""
-        return self._client.cost(usage) if isinstance(self._client, Priced) else None
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[StreamChunk, None]:
         """Yield the reply to `request`, once it is its turn."""

@@ -83,6 +83,11 @@ class ServiceClient:
         return self._maker_at(self._current_destination())
 
     @property
+    def destination(self) -> Destination:
+        """Where the model is asked; raises ModelRefusedError for a missing setting."""
+        return self._current_destination()
+
+    @property
     def vision(self) -> bool:
         """True if the model can see images: as configured, else by the map."""
         if self._config.vision is not None:
