@@ -5,6 +5,7 @@ The expected numbers were computed apart from the explorer.
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -236,6 +237,11 @@ def test_dates_and_truth_values_are_understood(root: Path, as_text: bool) -> Non
     assert dict(ask_each(root, OF_SALES, sales=table)) == {}
 
 
+def test_counts_of_periods_come_in_the_order_of_time(root: Path) -> None:
+    said = Kernel(root, sales=SALES.iloc[[0, 1, 2, 3, 3, 3]]).ask("sales per month").text
+    assert re.findall(r"2024-\d\d", said) == ["2024-01", "2024-02", "2024-04"]
+
+
 CHANGES = [
     ("drop column when", "'when' not in t"),
     ("Drop the column when from tips", "'when' not in t"),
@@ -414,6 +420,7 @@ def test_what_is_not_fully_understood_is_declined_and_nothing_runs(root: Path) -
     [
         ("why did revenue drop", "`why` and `revenue`"),
         ("mean blubber by species", "These words are beyond me here: `blubber`."),
+        ("missing values by species", "The words are known, but not in this combination."),
         ("mean of species", "`species` is str, but this needs numbers"),
         ("load data/other.csv", "I see no file `data/other.csv`"),
         ("mean body mass by month", "one column of dates"),

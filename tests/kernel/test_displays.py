@@ -498,6 +498,25 @@ def test_a_chart_that_could_reach_a_server_is_not_drawn() -> None:
     assert [path for path, chart in charts.items() if as_chart({VEGALITE: chart})] == []
 
 
+NAMES = "url href src srcset source image images geojson topojson usermeta loader bind"
+COMPUTED = "expr calculate signal test filter expression on clear toggle translate zoom update"
+SCHEMES = "http https ws wss ftp file data blob javascript about"
+MAPS = "choropleth choroplethmap choroplethmapbox scattergeo scattermap scattermapbox"
+
+
+def test_each_word_with_which_a_chart_could_reach_a_server_is_enough() -> None:
+    keys, computed = NAMES.split(), [*COMPUTED.split(), "labelExpr"]
+    texts = ["//e", "\\e", "href", "url (", *(f"{each} :e" for each in SCHEMES.split())]
+    traces = f"image {MAPS} densitymap densitymapbox".split()
+    charts = {
+        **{key: {PLOTLY: altered(FIGURE, f"layout.{key}", 1)} for key in keys},
+        **{key: {VEGALITE: altered(CHART, f"encoding.{key}", 1)} for key in computed},
+        **{text: {PLOTLY: altered(FIGURE, "layout.title.text", text)} for text in texts},
+        **{kind: {PLOTLY: altered(FIGURE, "data.0.type", f" {kind}")} for kind in traces},
+    }
+    assert [word for word, bundle in charts.items() if as_chart(bundle)] == []
+
+
 @pytest.mark.parametrize(
     "bundle",
     [

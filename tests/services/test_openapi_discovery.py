@@ -88,6 +88,9 @@ def test_a_service_that_is_offline_is_registered_and_refreshed_later(user: User)
     assert "registered without tools" in said
     assert user.services.tools() == []
     assert "refresh s" in user.services.notices()[0]
+    user.services.deactivate("s")
+    assert user.services.notices() == []
+    user.services.activate("s")
     assert "no tools yet" in user.services.describe_services()
     with APIServer({"GET /openapi.json": json_answer(SHOP)}) as server:
         # The same port is not to be had for sure, so the service is found by another name of it.

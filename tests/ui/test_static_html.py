@@ -312,6 +312,8 @@ def test_a_run_that_goes_on_says_what_it_waits_for():
     assert transcribe(waiting).header.state_text == "unfinished"
     assert "still on when this was written" in page(waiting).text, "for who reopens the notebook"
     assert transcribe(waiting, Live()).ending is None
+    verdicts = [transcribe(waiting, live).steps[0].calls[0].verdict for live in (None, Live())]
+    assert verdicts == ["no decision recorded", ""]
     assert state_of(run()) == "done"
 
 
