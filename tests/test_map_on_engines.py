@@ -251,7 +251,7 @@ def test_a_tool_that_cannot_travel_is_refused_at_once() -> None:
 
 def test_the_settings_travel_without_a_key() -> None:
     from ipyagent.config import LLMConfig
-    from ipyagent.wiring.clients import service_client
+    from ipyagent.wiring.environment import service_client
     from ipyagent.wiring.workers import RemoteModel
 
     secret = Layer("the test", {"llm": {"model": "openai/m", "api_key": "sk-canary-0123456789"}})
