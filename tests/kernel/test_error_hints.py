@@ -94,7 +94,7 @@ ALIASES = (
 )  # fmt: skip
 
 
-def test_the_import_of_each_short_name_that_is_usual_is_told() -> None:
+def test_an_error_names_the_import_of_each_usual_short_name() -> None:
     said = [str(fail(PlainNamespace({}), f"{each.split()[-1]}.x").for_model) for each in ALIASES]
     assert [e for e, text in zip(ALIASES, said, strict=True) if f": import {e}" not in text] == []
 

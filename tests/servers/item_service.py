@@ -4,7 +4,7 @@
     python item_service.py --faults   5 % of first attempts fail, and no more than 200 answers come
                                       in 0.2 s: 429 with Retry-After to the others
     python item_service.py --hold 60  after 60 answers it answers nobody, until `GET /release`;
-                                      `GET /held` says how many wait
+                                      `GET /held` says how many wait, and `GET /lost` who left
 
 `GET /paid` tells how many answers of each item were sent whole.
 """
@@ -30,6 +30,7 @@ MOST, WINDOW = 200, 0.2
 
 paid: Counter[str] = Counter()
 tried: Counter[str] = Counter()
+lost: Counter[str] = Counter()
 window = [0.0, 0]
 held: list[tuple[Service, str]] = []
 
@@ -62,6 +63,7 @@ class Service(asyncio.Protocol):
             self.answer(re.findall(r"item (\d+)", body.decode())[0])
 
     def connection_lost(self, error: Exception | None) -> None:
+        lost.update(number for service, number in held if service is self)
         held[:] = [each for each in held if each[0] is not self]
 
     def tell(self, path: str) -> None:
@@ -70,7 +72,7 @@ class Service(asyncio.Protocol):
             HOLDS.pop(0)
             for service, number in waiting:
                 service.answer(number)
-        found = {"/paid": paid, "/tried": tried}.get(path, len(held))
+        found = {"/paid": paid, "/lost": lost}.get(path, len(held))
         self.transport.write(make(200, json.dumps(found).encode()))
 
     def answer(self, number: str) -> None:

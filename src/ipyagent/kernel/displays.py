@@ -292,7 +292,7 @@ LARGEST = 2_000_000
 _PLOTLY, _ANY_VEGALITE = "application/vnd.plotly.v1+json", r"application/vnd\.vegalite\.v\d\+json"
 _SCHEMA = re.compile(r"https://vega\.github\.io/schema/vega-lite/v[\d.]+\.json")
 _REACHING = re.compile(
-    r"(?<![a-z])(?:url|href|src|srcset|source|images?|geojson|topojson|usermeta|loader|bind)(?![a-z])"
+    r"(?<![a-z])(?:url|src|srcset|source|images?|geojson|topojson|usermeta|loader|bind)(?![a-z])"
 )
 """Keys of addresses, and of what becomes a part of the page."""
 _COMPUTED = re.compile(
