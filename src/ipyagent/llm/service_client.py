@@ -84,7 +84,7 @@ class ServiceClient:
 
     @property
     def destination(self) -> Destination:
-        """Where the model is asked; raises ModelRefusedError for a missing setting."""
+        """The address and key of the next request; raises ModelRefusedError for a missing setting."""
         return self._current_destination()
 
     @property

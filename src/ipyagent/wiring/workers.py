@@ -167,14 +167,14 @@ class RemoteClient(WrappedClient):
             raise ModelError("the engine was shut down") from None
 
 
-def dashboard_of(on: Any) -> str:
+def dashboard_of(on: object) -> str:
     """Return the address of the dashboard of a Dask client; "" if there is none."""
-    with suppress(AttributeError, KeyError):
-        return on.dashboard_link or ""
+    with suppress(KeyError):
+        return str(getattr(on, "dashboard_link", None) or "")
     return ""
 
 
-def _find_submit(on: Any) -> Callable[..., Future[object]]:
+def _find_submit(on: object) -> Callable[..., Future[object]]:
     """Return the function that hands work to an engine; raises ConfigError for another object."""
     distributed = sys.modules.get("distributed")
     if distributed is not None and isinstance(on, distributed.Client):
