@@ -22,6 +22,7 @@ from pydantic import BaseModel, Field, create_model
 import ipyagent
 from ipyagent import Scripted, tool
 from ipyagent.config import Layer
+from ipyagent.config.sources import UserDataFile
 from ipyagent.errors import AgentInterrupted, ConfigError, ModelUnavailableError
 from ipyagent.llm.client import ModelRequest
 from ipyagent.llm.limited import LimitedClient
@@ -132,6 +133,28 @@ def test_what_was_answered_is_not_asked_again() -> None:
     ipyagent.map("Item {n}", [1], result=Label, model=other)
     ipyagent.map("The item {n}", [1], result=Label, model=model)
     assert (other.prompts, model.prompts[3:]) == (["Item 1"], ["The item 1"])
+
+
+def test_answers_that_somebody_else_stored_are_not_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = Echo()
+    for user in ("other", "own", "own"):
+        monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / user))
+        ipyagent.map("Item {n}", [1, 2], model=model)
+    assert len(model.prompts) == 4
+
+
+def test_a_lost_secret_is_replaced_by_another_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "own"))
+    model = Echo()
+    ipyagent.map("Item {n}", [1], model=model)
+    UserDataFile("secret.json").path.write_text("not JSON")
+    for _ in range(2):
+        ipyagent.map("Item {n}", [1], model=model)
+    assert len(model.prompts) == 2
 
 
 def test_without_persistence_nothing_is_kept(tmp_path: Path) -> None:

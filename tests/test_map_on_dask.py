@@ -31,9 +31,12 @@ AT_ONCE = 16
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Any]:
-    """Two worker processes of one thread each; a killed one is replaced."""
+    """Two worker processes of one thread each; a killed one is replaced, however often."""
+    import dask
+
     options: dict[str, Any] = {"dashboard_address": "127.0.0.1:0", "memory_limit": None}
-    with pytest.MonkeyPatch.context() as patch:
+    patience = {"distributed.deploy.lost-worker-timeout": "600s"}
+    with pytest.MonkeyPatch.context() as patch, dask.config.set(patience):
         patch.setenv("LITELLM_API_KEY", "sk-none")
         with distributed.LocalCluster(n_workers=2, threads_per_worker=1, **options) as cluster:
             yield cluster

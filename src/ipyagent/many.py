@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hmac
 import os
 import re
 import time
@@ -20,6 +21,7 @@ from ipyagent.agent.prompts import Context
 from ipyagent.agent.validation import validate
 from ipyagent.api import Agent
 from ipyagent.config import Layer
+from ipyagent.config.sources import read_user_secret
 from ipyagent.digests import digest_json
 from ipyagent.errors import ConfigError, JournalError, describe_error
 from ipyagent.json_types import JsonDict
@@ -135,7 +137,9 @@ class ItemMap(Agent):
         self._render, count = read_items(prompt, items)
         schema = self._answer and self._answer.format.schema
         asked = maker_of(self._model), schema, self._names, self.config.agent.system_prompt
-        self._keys = [digest_json([*asked, self._render(n)]) for n in range(count)]
+        sign = partial(hmac.digest, _find_secret(), digest="sha256")
+        digests = (digest_json([*asked, self._render(n)]) for n in range(count))
+        self._keys = [sign(each.encode()).hex() for each in digests]
         root = self.environment.workspace.state_folder().root if self.config.chat.persist else None
         self._store = AnswerStore(root and root / STORE)
         self._answers = dict(self._find_kept())
@@ -250,6 +254,14 @@ class ItemMap(Agent):
             row |= self._answer.to_row(answer.value) if self._answer else {"value": answer.value}
         row |= {"error": answer.error, "cost_usd": answer.cost_usd}
         return row | ({"run_id": answer.run_id} if self._names else {})
+
+
+def _find_secret() -> bytes:
+    """Return what answers are signed with: those that came with a folder are not found."""
+    try:
+        return read_user_secret().encode()
+    except ConfigError:  # the user's own folder cannot be used
+        return os.urandom(32)
 
 
 def read_items(prompt: str, items: Any) -> tuple[Callable[[int], str], int]:

@@ -84,7 +84,7 @@ class ServiceClient:
 
     @property
     def destination(self) -> Destination:
-        """The place where the model is asked; raises ModelRefusedError for a missing setting."""
+        """The address and key of a request; raises ModelRefusedError if a setting is missing."""
         return self._current_destination()
 
     @property

@@ -170,7 +170,7 @@ class RemoteClient(WrappedClient):
 def dashboard_of(on: object) -> str:
     """Return the address of the dashboard of a Dask client; "" if there is none."""
     with suppress(KeyError):
-        return getattr(on, "dashboard_link", None) or ""
+        return str(getattr(on, "dashboard_link", None) or "")
     return ""
 
 
