@@ -245,7 +245,7 @@ def of_damage(path: Path) -> None:
         (lambda path: path.write_text("{}"), "not a database; it was left as it is. Move it away"),
         (lambda path: path.write_bytes(os.urandom(9_000)), "not a database"),
         (of_another_program, "a database of another program; it was left as it is"),
-        (of_a_newer_version, "a newer ipyagent wrote it .version 2, this one knows 1.. Update"),
+        (of_a_newer_version, "a newer ipyagent wrote it .version 3, this one knows 2.. Update"),
         (of_damage, "it is damaged; it was left as it is. Move it away"),
     ],
 )

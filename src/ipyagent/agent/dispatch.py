@@ -142,6 +142,10 @@ class Dispatcher:
         Raises JournalError if an intent could not be recorded; its call does not run.
         """
         for group in self._group_calls():
+            if recorded := self.context.recorded.get(group[0].id):
+                self._start_call(recorded)
+                self._close_call(recorded)
+                continue
             checks = await asyncio.gather(
                 *(check_call(self.context, call, self.calls) for call in group)
             )
@@ -180,7 +184,8 @@ class Dispatcher:
             yield group
 
     def _can_run_in_parallel(self, call: ToolCall) -> bool:
-        if call.parse_error is not None or call.name not in self.context.toolbox:
+        context = self.context
+        if call.parse_error or call.name not in context.toolbox or call.id in context.recorded:
             return False
         tool = self.context.toolbox.get(call.name)
         if not tool.parallel:
@@ -436,7 +441,6 @@ class Dispatcher:
         source = execution.source if result.source is None else result.source or None
         result = self.context.prepare_result(execution.call.name, result)
         result = result.model_copy(update={"source": None})  # from here on the call's status tells
-        self._finished.add(call_id)
         rehearsal = execution.rehearsal
         if rehearsal and rehearsal.outcome is RehearsalOutcome.TRYING:
             rehearsal = None
@@ -445,7 +449,13 @@ class Dispatcher:
         self._update_execution(
             call_id, status=status, result=result, source=source, rehearsal=rehearsal
         )
-        self._emit(ToolFinished(step=self.step, execution=self._executions[call_id]))
+        self._close_call(self._executions[call_id])
+
+    def _close_call(self, execution: ToolExecution) -> None:
+        signature = self.context.sign(self.context.stream.run, execution)
+        execution = execution.model_copy(update={"signature": signature})
+        self._finished.add(execution.call.id)
+        self._emit(ToolFinished(step=self.step, execution=execution))
 
 
 def _name_change(execution: ToolExecution, result: ToolResult) -> ToolResult:

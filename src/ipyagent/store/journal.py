@@ -32,7 +32,7 @@ from ipyagent import schema
 from ipyagent.atomic_files import has_locks, open_lock, try_lock
 from ipyagent.errors import SessionError
 from ipyagent.json_types import JsonDict
-from ipyagent.store import runs
+from ipyagent.store import recordings, runs
 from ipyagent.store.database import (
     APPLICATION,
     MAX_QUEUED,
@@ -367,6 +367,18 @@ class Journal:
         if run is None:
             raise SessionError(f"no run is called {run_id!r}; `%agent runs` lists all runs")
         return run
+
+    def find_recording(self, asked: schema.Asked) -> schema.Run | None:
+        """Return the newest run that answers the same, and can be replayed; None if none does."""
+        return next(self._recordings("key", asked.key), None)
+
+    def find_nearest(self, asked: schema.Asked) -> schema.Run | None:
+        """Return the newest run with that prompt that can be replayed; None if there is none."""
+        return next(self._recordings("prompt", asked.prompt), None)
+
+    def _recordings(self, column: str, value: str) -> Iterator[schema.Run]:
+        ids = self._writer.perform(lambda db: recordings.find_ids(db, column, value))
+        return filter(recordings.is_whole, self._readable(ids))
 
     def waiting_plan(self, session_id: str) -> schema.Run | None:
         """Return the plan of a session that waits for the user; None where there is none."""

@@ -34,6 +34,7 @@ from ipyagent.digests import digest_json, digest_text
 from ipyagent.errors import SessionError
 from ipyagent.json_types import JsonDict
 from ipyagent.schema.runs import MOVES
+from ipyagent.store import recordings
 
 T = TypeVar("T")
 
@@ -382,6 +383,7 @@ def follow(db: sqlite3.Connection, session_id: str, run_id: str, event: schema.E
         case schema.RunStarted(run=run):
             if why := _start(db, session_id, run):
                 return why
+            recordings.add(db, run)
         case schema.StepStarted(step=step):
             place = str(step)
         case schema.ToolStarted(step=step, execution=execution):

@@ -109,6 +109,7 @@ _BY_USER = {schema.DecidedBy.BUTTON, schema.DecidedBy.PROMPT, schema.DecidedBy.M
 _STANDING = {
     schema.DecidedBy.SESSION: "for this session",
     schema.DecidedBy.FOLDER: "for this folder",
+    schema.DecidedBy.RECORD: "when it was recorded",
 }
 
 _LOOKING, _LOOKED = "looking…", "looked"
@@ -219,7 +220,7 @@ def decision_text(execution: schema.ToolExecution, mode: str = "") -> str:
         return ""
     by, reason = execution.decided_by, reveal(execution.reason) if execution.reason else ""
     match execution.decision:
-        case schema.Decision.AUTO if by is schema.DecidedBy.REHEARSAL:
+        case schema.Decision.AUTO if by in (schema.DecidedBy.REHEARSAL, schema.DecidedBy.RECORD):
             return reason
         case schema.Decision.AUTO:
             return f"auto ({reason or reveal(mode)})" if reason or mode else "auto"
@@ -261,7 +262,10 @@ def _verdict(execution: schema.ToolExecution, context: CallContext) -> str:
             return _LOOKING
     if execution.decided_by is schema.DecidedBy.REHEARSAL:
         return _LOOKED
-    return "" if execution.decision is schema.Decision.AUTO else decision_text(execution)
+    is_plain = execution.decision is schema.Decision.AUTO
+    if is_plain and execution.decided_by is not schema.DecidedBy.RECORD:
+        return ""
+    return decision_text(execution)
 
 
 def _remarks(execution: schema.ToolExecution, context: CallContext, badge: str) -> tuple[str, ...]:
