@@ -210,11 +210,16 @@ class Recording:
             return NOT_REPEATED
         return None
 
-    def is_approved(self, execution: ToolExecution) -> bool:
-        """Return whether the user approved a call, for this replay or when it was recorded."""
+    def is_approved(self, execution: ToolExecution, *, after_difference: bool = False) -> bool:
+        """Return whether the user approved a call, for this replay or when it was recorded.
+
+        What was approved when it was recorded followed the results that there were.
+        """
         if MASK in json.dumps(execution.call.arguments, ensure_ascii=False):
             return False
-        return execution.call.id in self.approved or self.signer.is_valid(self.run, execution)
+        if execution.call.id in self.approved:
+            return True
+        return not after_difference and self.signer.is_valid(self.run, execution)
 
     def list_repeated(self, toolbox: Toolbox) -> Sequence[ToolExecution]:
         """Return the calls that are run again, in order."""

@@ -68,6 +68,7 @@ class ReplayLoop(AgentLoop):
     connect: Callable[[], Client] = field(kw_only=True)
     is_attended: bool = False
     _ending: RunEnding | None = field(default=None, init=False)
+    _has_differed: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -136,6 +137,7 @@ class ReplayLoop(AgentLoop):
             if choice == "live":
                 return await self._go_live(difference or "")
             if difference:
+                self._has_differed = True
                 self.stream.emit(Notice(text=f"Kept to the recording, although {difference}."))
         return self._accept_recorded_answer()
 
@@ -200,7 +202,7 @@ class ReplayLoop(AgentLoop):
         recorded = dict[str, ToolExecution]()
         for call_id, old in olds.items():
             reason = self.recording.reason_to_skip(old, self.context.toolbox)
-            approved = self.recording.is_approved(old)
+            approved = self.recording.is_approved(old, after_difference=self._has_differed)
             if reason is not None:
                 recorded[call_id] = _keep(old, call_id, reason, approved=approved)
             elif approved:

@@ -370,15 +370,13 @@ class Journal:
 
     def find_recording(self, asked: schema.Asked) -> schema.Run | None:
         """Return the newest run that answers the same, and can be replayed; None if none does."""
-        return next(self._recordings("key", asked.key), None)
+        ids = self._writer.perform(lambda db: recordings.find_ids(db, asked.key))
+        return next(filter(recordings.is_whole, self._readable(ids)), None)
 
     def find_nearest(self, asked: schema.Asked) -> schema.Run | None:
-        """Return the newest run with that prompt that can be replayed; None if there is none."""
-        return next(self._recordings("prompt", asked.prompt), None)
-
-    def _recordings(self, column: str, value: str) -> Iterator[schema.Run]:
-        ids = self._writer.perform(lambda db: recordings.find_ids(db, column, value))
-        return filter(recordings.is_whole, self._readable(ids))
+        """Return the newest run that can be replayed, with that prompt if there is one."""
+        ids = self._writer.perform(lambda db: recordings.find_nearest_ids(db, asked.prompt))
+        return next(filter(recordings.is_whole, self._readable(ids)), None)
 
     def waiting_plan(self, session_id: str) -> schema.Run | None:
         """Return the plan of a session that waits for the user; None where there is none."""

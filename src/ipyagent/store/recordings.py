@@ -13,11 +13,7 @@ TABLE = (
         prompt TEXT NOT NULL
     ) WITHOUT ROWID""",
     "CREATE INDEX recordings_by_key ON recordings (key)",
-    "CREATE INDEX recordings_by_prompt ON recordings (prompt)",
 )
-
-_FEW = 5
-"""The newest runs of a key that are looked at: others may have failed."""
 
 
 def add(db: sqlite3.Connection, run: Run) -> None:
@@ -27,12 +23,21 @@ def add(db: sqlite3.Connection, run: Run) -> None:
         db.execute("INSERT OR REPLACE INTO recordings VALUES (?, ?, ?)", row)
 
 
-def find_ids(db: sqlite3.Connection, column: str, value: str) -> list[str]:
-    """Return the newest finished runs with that `key` or `prompt`, the newest first."""
-    query = f"""SELECT runs.id FROM recordings JOIN runs ON runs.id = recordings.run_id
-        WHERE recordings.{column} = ? AND runs.status = 'done'
-        ORDER BY runs.updated_at DESC LIMIT {_FEW}"""  # noqa: S608 - our names
-    return [row["id"] for row in db.execute(query, (value,))]
+_NEWEST = """SELECT runs.id FROM recordings JOIN runs ON runs.id = recordings.run_id
+    WHERE runs.status = 'done' AND {} runs.updated_at DESC LIMIT 5"""
+"""The newest few: some of them may have ended early."""
+
+
+def find_ids(db: sqlite3.Connection, key: str) -> list[str]:
+    """Return the newest finished runs with that key, the newest first."""
+    rows = db.execute(_NEWEST.format("recordings.key = ? ORDER BY"), (key,))
+    return [row["id"] for row in rows]
+
+
+def find_nearest_ids(db: sqlite3.Connection, prompt: str) -> list[str]:
+    """Return the newest finished runs, first those with that prompt."""
+    rows = db.execute(_NEWEST.format("true ORDER BY recordings.prompt = ? DESC,"), (prompt,))
+    return [row["id"] for row in rows]
 
 
 def is_whole(run: Run) -> bool:
