@@ -21,7 +21,7 @@ def test_a_cell_repeats_its_look_and_its_approved_call_in_the_next_kernel(tmp_pa
         "The sum is in out.txt.",
     )
     cell = f"%%agent {option}\nAdd up the numbers, into a file."
-    with kernel(tmp_path, **ASKS) as first:
+    with kernel(tmp_path, JPY_SESSION_NAME="a.ipynb", **ASKS) as first:
         first.run("numbers = [1, 2, 3]")
         recorded = first.run(cell, page=Page(first))
         assert recorded.run["status"] == "done", recorded
@@ -36,4 +36,9 @@ def test_a_cell_repeats_its_look_and_its_approved_call_in_the_next_kernel(tmp_pa
         assert [each["decided_by"] for each in reply.executions] == ["rehearsal", "record"]
         assert run["replayed"]["run_id"] == recorded.run["id"]
         assert run["steps"][-1]["message"]["content"][0]["text"] == "The sum is in out.txt."
-    assert (tmp_path / "out.txt").read_text() == "6"
+        assert (tmp_path / "out.txt").read_text() == "6"
+        (tmp_path / "out.txt").unlink()
+        assert second.value("__import__('ipyagent').last.replay().output") == repr(
+            "The sum is in out.txt."
+        )
+        assert (tmp_path / "out.txt").read_text() == "6"

@@ -84,7 +84,7 @@ class UndoReport:
 undo_run: Callable[..., UndoReport] | None = None
 """Takes back a run, or with `dry_run` only says what that would do; set by `wiring`."""
 replay_run: Callable[[Run], Run] | None = None
-"""Runs the calls of a run again; set by `api`."""
+"""Runs the calls of a run again; set by `wiring`."""
 
 
 MAX_ARGUMENT = 200
@@ -302,7 +302,7 @@ class Run(ForeignModel):
     def replay(self) -> Run:
         """Run its calls again, without a model; return the new run. Raises AgentError."""
         if replay_run is None:
-            raise RunFailedError("nothing can be replayed here: import ipyagent first")
+            raise RunFailedError("no agent has run in this process")
         return replay_run(self)
 
     @property

@@ -33,12 +33,13 @@ from ipyagent.agent.validation import (
     installed_validators,
     validate,
 )
-from ipyagent.config import Config, has_profile_tools
-from ipyagent.errors import AgentError, ConfigError
-from ipyagent.kernel.drivers import Cell
+from ipyagent.config import Config, base_layers, has_profile_tools, resolve_layers
+from ipyagent.errors import AgentError, ConfigError, RunFailedError
+from ipyagent.kernel.drivers import Cell, drive_sync, stoppable
 from ipyagent.kernel.namespace import installed_packages
+from ipyagent.kernel.shell import detect, running_shell
 from ipyagent.kernel.threads import without_interrupts
-from ipyagent.llm import forget_environment
+from ipyagent.llm import forget_environment, start_environ
 from ipyagent.llm.client import Client, ModelSize, NoClient
 from ipyagent.llm.modelmap import size_of
 from ipyagent.redaction import Redactor, known_secrets, mask_arguments
@@ -53,7 +54,7 @@ from ipyagent.tools.rehearsed import RehearsalContext
 from ipyagent.tools.result_conversion import OutputStore
 from ipyagent.tools.text_encoding import decode_utf8
 from ipyagent.tools.workspace import Workspace
-from ipyagent.ui.views import View
+from ipyagent.ui.views import SilentView, View, view_for
 from ipyagent.wiring.environment import Environment
 from ipyagent.wiring.replays import prepare_replay
 from ipyagent.wiring.run_request import RunRequest
@@ -385,7 +386,26 @@ def _undo_run(run: Run, *, dry_run: bool = False) -> runs.UndoReport:
         return found.run(dry_run=dry_run)
 
 
-runs.undo_run = _undo_run
+def _replay_run(run: Run) -> Run:
+    """Repeat a run where an agent of this process ran last."""
+    if not runtime().environments:
+        raise RunFailedError("no agent has run in this process: load the extension, and ask once")
+    environment, shell, cell = runtime().environments[-1], running_shell(), Cell()
+    known = environment.undo.sessions
+    session = next((each for each in known if each.id == run.session_id), next(iter(known)))
+    layers = base_layers(
+        os.environ, start_environ(), environment.home or environment.workspace.root
+    )
+    frontend = detect(shell)
+    request = RunRequest(run.prompt, resolve_layers(*layers).config, recording=run)
+    show = SilentView if shell is None else view_for
+    view = partial(show, cell, environment.approvals, frontend)
+    with runtime().run_lock.hold_session(session.id), stoppable(cell):
+        factory = RunFactory(environment, session, NoClient(run.model), cell, view)
+        return drive_sync(cell, factory.build(request))
+
+
+runs.undo_run, runs.replay_run = _undo_run, _replay_run
 
 
 @dataclass(frozen=True)
