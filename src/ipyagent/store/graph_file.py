@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import heapq
 import json
+import os
 import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -305,8 +306,13 @@ class NotebookRecordings:
 
 def list_notebooks(folder: Path, own: str) -> list[Path]:
     """Return the notebooks in a folder, the one called `own` first."""
-    found = sorted(folder.glob("*.ipynb"), key=lambda path: (path.name != own, path.name))
-    return found[:_MOST_NOTEBOOKS]
+    try:
+        names = [name for name in os.listdir(folder) if name.endswith(".ipynb")]  # noqa: PTH208 - it is quick
+    except OSError:
+        return []
+    return [folder / name for name in sorted(names, key=lambda name: (name != own, name))][
+        :_MOST_NOTEBOOKS
+    ]
 
 
 def _state_of(path: Path) -> tuple[int, int] | None:

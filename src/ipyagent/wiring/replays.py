@@ -10,9 +10,10 @@ from ipyagent.agent.recordings import Recording, Signer
 from ipyagent.agent.session.session import Session
 from ipyagent.digests import digest_content, digest_json, digest_text
 from ipyagent.errors import AgentError, RunFailedError
+from ipyagent.json_types import JsonDict
 from ipyagent.schema import Asked, Run
 from ipyagent.store.graph_file import list_notebooks
-from ipyagent.tools.base import Toolbox, is_built_in
+from ipyagent.tools.base import Toolbox
 from ipyagent.tools.workspace import Workspace
 from ipyagent.wiring.environment import Environment
 from ipyagent.wiring.run_request import RunRequest
@@ -31,8 +32,10 @@ def prepare_replay(
         is_known = session.cells.add(request.cell_id, asked.key)
         if request.replay == "always" or (request.replay == "auto" and not is_known):
             run = session.journal.find_recording(asked)
-            saved = iter(()) if run else _list_saved(environment, request.notebook)
-            run = run or next((each for each in saved if _has_key(each, asked)), None)
+            for each in () if run else _list_saved(environment, request.notebook):
+                if each.asked and each.asked.key == asked.key:
+                    run = each
+                    break
         if run is None and request.replay == "always":
             raise _explain_missing(environment, session, request, asked)
     if run is None:
@@ -58,7 +61,10 @@ def _describe_request(
         "answer": request.answer and request.answer.format.schema,
         "session": request.session_name,
     }
-    own = [each.definition().to_dict() for each in toolbox if not is_built_in(each)]
+    own = list[JsonDict]()
+    for each in toolbox:
+        if not str(getattr(each.function, "__module__", "")).startswith("ipyagent."):
+            own.append(each.definition().to_dict())
     return Asked(
         prompt=digest_text(prompt),
         options=digest_json(options),
@@ -67,16 +73,11 @@ def _describe_request(
     )
 
 
-def _has_key(run: Run, asked: Asked) -> bool:
-    return run.asked is not None and run.asked.key == asked.key
-
-
 def _list_saved(environment: Environment, own: str) -> Iterator[Run]:
     """Yield the runs that are saved in the notebooks beside this one, which is called `own`."""
     root = environment.workspace.root
     folders = dict.fromkeys([environment.home or root, root])
-    paths = chain.from_iterable(list_notebooks(folder, own) for folder in folders)
-    return environment.recordings.list_runs(paths)
+    return environment.recordings.list_runs(chain(*[list_notebooks(each, own) for each in folders]))
 
 
 def _explain_missing(
