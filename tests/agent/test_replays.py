@@ -7,10 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import nbformat
 import pytest
 
 from harness import NO, YES, Lab, call, new_session
+from ipyagent.agent.answers import AnswerType
 from ipyagent.agent.approvals import Answer
+from ipyagent.agent.recordings import is_same_text
 from ipyagent.agent.replay import KEEP, LIVE
 from ipyagent.errors import AgentError, RunFailedError
 from ipyagent.llm.client import Client
@@ -388,3 +391,66 @@ def test_a_hidden_argument_never_runs(kernels: Kernels) -> None:
 
     run = kernels.replay(kernels.start(), request={"recording": forge(kernels, mask)})
     assert (kernels.ran, run.stop_reason) == ([], StopReason.UNATTENDED)
+
+
+# -- plans, notebooks, the journal
+
+
+def test_a_plan_is_replayed_as_the_calls_that_it_ran(kernels: Kernels) -> None:
+    planned = kernels.record(kernels.start(), call("send", text="a"), plan=True)
+    assert planned.plan
+    run = kernels.replay(kernels.start(), plan=True)
+    assert kernels.ran == ["a", "a"]
+    assert run.output == planned.output
+
+
+def test_an_answer_of_a_type_is_read_from_the_recording(kernels: Kernels) -> None:
+    request = CELL | {"answer": AnswerType(int)}
+    kernels.record(kernels.start(), '{"value": 3}', request=request)
+    assert kernels.replay(kernels.start(), request=request).value == 3
+
+
+def save(kernels: Kernels, run: Run) -> None:
+    """Save the run in a notebook, and forget it otherwise."""
+    output = nbformat.v4.new_output("display_data", saved_bundle(run))
+    cells = [nbformat.v4.new_code_cell("%%agent", outputs=[output])]
+    nbformat.write(nbformat.v4.new_notebook(cells=cells), kernels.root / "a.ipynb")
+    kernels.journal = Journal.open(None)
+
+
+def test_an_approval_that_was_saved_in_a_notebook_counts(kernels: Kernels) -> None:
+    run = kernels.record(kernels.start(numbers=[1]), ADD, call("send", text="a"), "Done.")
+    save(kernels, run)
+    lab = kernels.start(numbers=[1])
+    assert kernels.replay(lab).stop_reason is StopReason.FINISHED
+    assert kernels.ran == ["a", "a"]
+    assert lab.session.conversation.sources == {"the runs that are saved in a notebook"}
+
+
+def test_a_notebook_is_read_once_until_it_changes(kernels: Kernels) -> None:
+    save(kernels, kernels.record(kernels.start(), "Done."))
+    lab = kernels.start()
+    for prompt in ("Go on.", "Another.", "A third."):
+        lab.run(["Hello."], prompt, tools=kernels.tools, request=CELL)
+    assert lab.environment.recordings.times_read == 1
+    (kernels.root / "a.ipynb").write_text("{}")
+    lab.run(["Hello."], "A fourth.", tools=kernels.tools, request=CELL)
+    assert lab.environment.recordings.times_read == 2
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "same"),
+    [
+        ("<Axes at 0x7f3a1c>", "<Axes at 0x7f9b00>", True),
+        ("took 1.2 s", "took 340 ms", True),
+        ("memory usage: 1.2+ MB", "memory usage: 1.4 MB", True),
+        ("/tmp/tmpab12/x.csv", "/tmp/tmpzz99/x.csv", True),
+        ("mean 0.30000000000000004", "mean 0.3", True),
+        ("mean 0.3001", "mean 0.3", False),
+        ("rows 10000000001", "rows 10000000000", False),
+        ("#12e4ab", "#12e5ab", False),
+        ("a 1", "b 1", False),
+    ],
+)
+def test_texts_are_the_same_but_for_what_differs_each_time(old: str, new: str, same: bool) -> None:
+    assert is_same_text(old, new) is same

@@ -193,6 +193,8 @@ class Recording:
     repeats_services: bool = False
     digest_of: Callable[[str], str | None] = lambda path: None
     """Returns the digest of a file of the workspace, as it is now."""
+    origin: str = ""
+    """The source that it was read from, if that is not this workspace's own record."""
     approved: set[str] = field(default_factory=set)
     """The ids of calls that the user approved for this replay."""
 

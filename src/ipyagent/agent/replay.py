@@ -84,7 +84,14 @@ class ReplayLoop(AgentLoop):
         except AgentError as error:
             error_text = f"The recording cannot be repeated: {error}"
             self._ending = RunEnding(RunStatus.ERROR, StopReason.ERROR, error_text)
-        return await super().run(prompt)
+        run = await super().run(prompt)
+        self._name_origin()
+        return run
+
+    def _name_origin(self) -> None:
+        """Note that what was repeated came from elsewhere: later calls may be asked about."""
+        if self.recording.origin:
+            self.session.conversation.add_origins([self.recording.origin])
 
     async def _ask_about_unsigned(self, prompt: UserPrompt) -> None:
         """Ask about all calls at once if one needs an approval that is not signed."""
@@ -234,6 +241,7 @@ class ReplayLoop(AgentLoop):
 
     async def _go_live(self, difference: str) -> StopReason:
         """Let the model go on from here: the conversation so far is true."""
+        self._name_origin()
         self.client = self.connect()
         self.stream.emit(Notice(text=f"From here on {self.client.model} answers: {difference}."))
         return await super()._take_steps()

@@ -27,6 +27,7 @@ def prepare_replay(
     Raises AgentError if it may only repeat one, and none fits.
     """
     asked, run, workspace = None, request.recording, environment.workspace
+    origin = ""
     if request.replay is not None and not request.dry_run:
         asked = _describe_request(session, request, prompt, toolbox, workspace)
         is_known = session.cells.add(request.cell_id, asked.key)
@@ -34,14 +35,14 @@ def prepare_replay(
             run = session.journal.find_recording(asked)
             for each in () if run else _list_saved(environment, request.notebook):
                 if each.asked and each.asked.key == asked.key:
-                    run = each
+                    run, origin = each, "the runs that are saved in a notebook"
                     break
         if run is None and request.replay == "always":
             raise _explain_missing(environment, session, request, asked)
     if run is None:
         return asked, None
     digest_of, repeats = partial(_digest_file, workspace), request.config.replay.repeat_services
-    return asked, Recording(run, Signer(workspace.root), repeats, digest_of)
+    return asked, Recording(run, Signer(workspace.root), repeats, digest_of, origin)
 
 
 def _describe_request(

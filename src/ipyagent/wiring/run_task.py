@@ -6,7 +6,7 @@ import asyncio
 import os
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from typing import TypeVar
 
 from ipyagent import imports, telemetry
@@ -97,6 +97,7 @@ class RunTask:
     ) -> None:
         self.environment, self.session, self.request = environment, session, request
         self._make_client, self.cell, self.show = client, cell, open_view
+        self.client: Client
         self.asked: Asked | None = None
         self.recording: Recording | None = None
         config, workspace = request.config, environment.workspace
@@ -129,14 +130,8 @@ class RunTask:
             return False
         return self._create_policy().evaluate(tool, arguments).effect is Effect.ALLOW
 
-    @cached_property
-    def client(self) -> Client:
-        """Return the model's client, made when it is first needed; raises AgentError."""
-        if self.recording is not None:
-            return NoClient(self.recording.run.model)
-        return self._connect()
-
-    def _connect(self) -> Client:
+    def connect(self) -> Client:
+        """Return the model's client, made now if it was not given; raises AgentError."""
         make = self._make_client
         return make() if callable(make) else make
 
@@ -145,6 +140,7 @@ class RunTask:
         self.asked, self.recording = prepare_replay(
             self.environment, self.session, self.request, self.prompt, self.toolbox
         )
+        self.client = NoClient(self.recording.run.model) if self.recording else self.connect()
 
     async def answer_prompt(
         self, context: Context, read: tuple[str, ...], validators: tuple[Validator, ...]
@@ -188,7 +184,7 @@ class RunTask:
             *parts,
             answer=request.answer,
             recording=self.recording,
-            connect=self._connect,
+            connect=self.connect,
             is_attended=request.is_attended,
         )
 
@@ -452,7 +448,9 @@ class RunFactory:
         self, request: RunRequest, answer: Answer, reference: str = ""
     ) -> RunFunction:
         """Return the run that carries out the user's decision on a waiting plan."""
-        return partial(self._create_task(request).carry_out_decision, answer, reference)
+        task = self._create_task(request)
+        task.client = task.connect()
+        return partial(task.carry_out_decision, answer, reference)
 
     def _create_task(self, request: RunRequest) -> RunTask:
         return RunTask(

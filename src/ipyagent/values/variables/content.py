@@ -64,8 +64,9 @@ def _digest(values: object) -> Iterator[str]:
     if flat.dtype.kind == "c":
         flat = flat.view(flat.real.dtype)
     if flat.dtype.kind == "f":
-        there = flat[~numpy.isnan(flat)].astype(float)
-        sizes, weights = numpy.abs(there), numpy.arange(len(there)) % _PERIOD + 1
+        places = numpy.flatnonzero(~numpy.isnan(flat))
+        there = flat[places].astype(float)
+        sizes, weights = numpy.abs(there), places % _PERIOD + 1
         yield f"{len(flat) - len(there)} {int((there < 0).sum())}"
         yield f"{float(sizes.sum())!r} {float((sizes * weights).sum())!r}"
     elif flat.dtype.kind == "O":
