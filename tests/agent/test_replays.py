@@ -22,9 +22,11 @@ from ipyagent.schema import (
     DecidedBy,
     Decision,
     PlanProposed,
+    PlanStep,
     Question,
     Run,
     StopReason,
+    ToolCall,
     ToolStatus,
 )
 from ipyagent.store.journal import Journal
@@ -238,6 +240,14 @@ def test_denied_calls_and_failures_that_changed_nothing_are_not_repeated(
     assert kernels.ran == []
 
 
+def test_a_failure_that_changed_something_is_repeated(kernels: Kernels) -> None:
+    half = call("run_python", code="made = 1\nraise ValueError('half')")
+    kernels.record(kernels.start(), half, "Half of it is done.")
+    lab = kernels.start()
+    assert kernels.replay(lab).stop_reason is StopReason.FINISHED
+    assert lab.variables["made"] == 1
+
+
 def test_a_question_keeps_its_answer(kernels: Kernels) -> None:
     yes = Answer(Decision.APPROVED, DecidedBy.BUTTON, text="blue")
     ask = call("ask_user", question="Which color?")
@@ -389,8 +399,18 @@ def test_a_hidden_argument_never_runs(kernels: Kernels) -> None:
     def mask(data: dict[str, Any]) -> None:
         approved(data)["call"]["arguments"] = {"text": "••••••"}
 
-    run = kernels.replay(kernels.start(), request={"recording": forge(kernels, mask)})
-    assert (kernels.ran, run.stop_reason) == ([], StopReason.UNATTENDED)
+    recording = forge(kernels, mask)
+    run = kernels.replay(kernels.start(), request={"recording": recording}, confirm_mode="yolo")
+    assert (kernels.ran, run.stop_reason) == ([], StopReason.ERROR)
+    assert "a secret in the arguments of send was not saved" in (run.error or "")
+
+
+def test_a_recording_that_is_changed_on_its_card_runs_nothing(kernels: Kernels) -> None:
+    recording = forge(kernels, FORGED["the signature is missing"])
+    other = PlanStep(call=ToolCall(id="x", name="send", arguments={"text": "b"}))
+    answer = Answer(Decision.APPROVED, DecidedBy.BUTTON, plan=(other,))
+    run = kernels.replay(kernels.start(), answer=answer, request={"recording": recording})
+    assert (kernels.ran, run.stop_reason) == ([], StopReason.DENIED)
 
 
 # -- plans, notebooks, the journal

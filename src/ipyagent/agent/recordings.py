@@ -20,7 +20,7 @@ from pathlib import Path
 
 from ipyagent.config.sources import folder_key, read_user_secret
 from ipyagent.digests import digest_json
-from ipyagent.errors import ConfigError
+from ipyagent.errors import AgentError, ConfigError
 from ipyagent.phrases import ellipsize
 from ipyagent.plaintext import flatten
 from ipyagent.redaction import MASK
@@ -217,16 +217,17 @@ class Recording:
 
         What was approved when it was recorded followed the results that there were.
         """
-        if MASK in json.dumps(execution.call.arguments, ensure_ascii=False):
-            return False
         if execution.call.id in self.approved:
             return True
         return not after_difference and self.signer.is_valid(self.run, execution)
 
     def list_repeated(self, toolbox: Toolbox) -> Sequence[ToolExecution]:
-        """Return the calls that are run again, in order."""
-        calls = self.run.executions
-        return [each for each in calls if self.reason_to_skip(each, toolbox) is None]
+        """Return the calls that are run again, in order; raises AgentError if one is hidden."""
+        calls = [each for each in self.run.executions if not self.reason_to_skip(each, toolbox)]
+        for each in calls:
+            if MASK in json.dumps(each.call.arguments, ensure_ascii=False):
+                raise AgentError(f"a secret in the arguments of {each.call.name} was not saved")
+        return calls
 
 
 def _leads_outside(name: str, toolbox: Toolbox) -> bool:
