@@ -20,6 +20,7 @@ from ipyagent.values.variables.tables import Table, is_table
 MOST_CELLS = 2_000_000
 """Cells up to which values are read; of larger tables and arrays only size and types count."""
 _MOST_ITEMS = 100_000
+_CONTAINERS = (list, tuple, dict, set, frozenset)
 _PERIOD = 1_021
 """The weights of values repeat after so many, so that an exchange of two values is seen."""
 
@@ -32,7 +33,8 @@ def describe_content(value: object) -> str:
         numpy = sys.modules.get("numpy")
         if numpy is not None and type(value) in (numpy.ndarray, *numpy.sctypeDict.values()):
             return _join([f"{numpy.shape(value)} {numpy.asarray(value).dtype}", *_digest(value)])
-        return f"#{digest_text(_join(_write(value)))[:16]}"
+        if is_plain(value) or type(value) in _CONTAINERS:
+            return f"#{digest_text(_join(_write(value)))[:16]}"
     return ""
 
 
@@ -84,7 +86,7 @@ def _write(value: object) -> Iterator[str]:
         kind = type(each)
         if kind is float:
             yield f"{each:.9g}"
-        elif kind in (list, tuple, dict, set, frozenset):
+        elif kind in _CONTAINERS:
             yield f"{kind.__name__} {len(each)}"  # type: ignore[arg-type]
             waiting += islice(_list_items(each), _MOST_ITEMS)
         else:
