@@ -226,8 +226,13 @@ def test_about_has_two_digits() -> None:
     ]
 
 
-def test_each_sheet_has_a_line(tmp_path: Path) -> None:
-    text = describe(tmp_path, "t.xlsx", workbook([["a"], [1]], [["b", "c"], [1, 2]]))
+def test_each_visible_sheet_has_a_line(tmp_path: Path) -> None:
+    sheets = [["a"], [1]], [["b", "c"], [1, 2]], [["d"], [1]], [["e"], [1]]
+    book = openpyxl.load_workbook(io.BytesIO(workbook(*sheets)))
+    book["Sheet2"].sheet_state, book["Sheet3"].sheet_state = "hidden", "veryHidden"
+    text = describe(tmp_path, "t.xlsx", written(book.save))
+    assert "Sheet2" not in text
+    assert "Sheet3" not in text
     assert text.startswith("t.xlsx: Excel sheet 'Sheet', 1 rows × 1 columns")
     assert "Excel sheet 'Sheet1', 1 rows × 2 columns (b: int64, c: int64)" in text
     assert "pd.read_excel('t.xlsx', sheet_name='Sheet1')" in text
