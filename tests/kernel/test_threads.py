@@ -46,6 +46,18 @@ async def test_an_awaiting_job_ends_when_it_is_stopped_and_reminded() -> None:
     assert not main.busy
 
 
+async def test_a_job_that_is_stopped_before_it_awaits_does_not_wait() -> None:
+    main = MainThread()
+
+    def job() -> asyncio.Future[None]:
+        main.stop()
+        return asyncio.get_running_loop().create_future()
+
+    future: Future[None] = main.post(job)
+    await asyncio.wait_for(main.serve_async(), PATIENCE)
+    assert isinstance(future.exception(0), RuntimeError)
+
+
 @pytest.mark.parametrize("error", [SystemExit(1), KeyboardInterrupt(), StopIteration()])
 def test_an_exception_that_would_end_an_event_loop_becomes_an_ordinary_error(
     error: BaseException,
