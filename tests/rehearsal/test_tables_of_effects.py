@@ -39,6 +39,7 @@ ROWS = [
     ("x = m.look(1)", "once", []),
     ("con.{}('x')", f"{SHOWING} warning error", []),
     ("con.{}('x')", "fit", OBJECT),
+    ("con.fit('x')\ncon.{}('x').fit(1)", "cursor", OBJECT),
     ("x = con.execute(' {} x')", CHANGING, OBJECT),
     ("con.execute('{} x')", READING, []),
     ("x = con.execute('selection')", "once", []),
