@@ -90,6 +90,7 @@ FILES: list[tuple[str, str | bytes, str]] = [
     # lines above, beside and below the rows
     ("t.csv", "Sales report 2024\nPrinted 3 May\n\ncity,v\nOslo,1\nRome,2\n", "skiprows=3"),
     ("t.csv", "Sales, 2024\nPrinted, May\n\ncity,v\nOslo,1\nRome,2\n", "skiprows=3"),
+    ("t.csv", "Sales 2024,,\ncity,v,n\nOslo,1,2\nRome,3,4\n", "skiprows=1"),
     ("t.csv", "# by hand\ncity,v\nOslo,1\n# later\nRome,2\n", "comment='#'"),
     ("t.csv", "a,b\n1,2\n# a remark\n3,4\n", "comment='#'"),
     ("t.csv", "#chrom\tstart\nx\t1\ny\t2\n", "sep='\\t'"),
