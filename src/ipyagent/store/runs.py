@@ -73,13 +73,13 @@ def describe_error(error: Exception) -> str:
     """Return the problem of invalid data, and its place, in one line."""
     if not isinstance(error, ValidationError):
         return str(error) or type(error).__name__
-    first = error.errors(include_url=False, include_input=False)[0]
+    first = error.errors()[0]
     return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
 
 
 def _unknown_keys(error: ValidationError) -> list[tuple[Key, ...]]:
     """Return locations whose only error is an unknown key; other members of unions report more."""
-    faults = error.errors(include_url=False, include_context=False, include_input=False)
+    faults = error.errors()
     wrong = {fault["loc"][:-1] for fault in faults if fault["type"] != "extra_forbidden"}
     return [
         fault["loc"]
