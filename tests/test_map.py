@@ -133,6 +133,7 @@ def test_what_was_answered_is_not_asked_again() -> None:
     ipyagent.map("Item {n}", [1], result=Label, model=other)
     ipyagent.map("The item {n}", [1], result=Label, model=model)
     assert (other.prompts, model.prompts[3:]) == (["Item 1"], ["The item 1"])
+    assert [*Path(".ipyagent").glob("answers.db*")] == [Path(".ipyagent/answers.db")]  # closed
 
 
 def test_answers_that_somebody_else_stored_are_not_taken(

@@ -47,7 +47,9 @@ def test_a_session_is_claimed_once_until_it_is_released(path: Path) -> None:
     session, other = begun(mine), begun(mine)
     assert mine.claim(session.id)
     assert mine.claim(session.id)
+    before = len([*Path("/dev/fd").iterdir()])
     assert not theirs.claim(session.id)
+    assert len([*Path("/dev/fd").iterdir()]) == before
     assert theirs.claim(other.id)
     mine.release(session.id)
     assert theirs.claim(session.id)

@@ -35,7 +35,6 @@ Trouble = Literal["", "refused", "dns", "certificate", "tls", "redirects", "time
 
 _OTHER = "or choose another model with `%agent model ID`"
 _ADDRESS = "`%agent config llm.api_base=URL`"
-_TLS = ("SSLError", "ClientConnectorSSLError")
 _NOT_ACCEPTED = re.compile(r"certificate verify failed: (.+?)\.?\s*\(_ssl")
 
 
@@ -47,7 +46,7 @@ def trouble_of(errors: Iterable[BaseException]) -> Trouble:
             return "redirects"
         if "CERTIFICATE_VERIFY" in str(error) or "CertificateError" in name:
             return "certificate"
-        if isinstance(error, ssl.SSLError) or name in _TLS:
+        if isinstance(error, ssl.SSLError):
             return "tls"
         if isinstance(error, socket.gaierror):
             return "dns"
