@@ -88,6 +88,38 @@ def test_columns_fill_the_prompt_and_the_index_stays() -> None:
     assert series.value.to_dict() == {7: "SEE X", 3: "SEE Y"}
 
 
+class Places(pd.DataFrame):
+    """A table as GeoPandas makes it: a class of its own, and series of another one."""
+
+    @property
+    def _constructor(self) -> type[pd.DataFrame]:
+        return Places
+
+    @property
+    def _constructor_sliced(self) -> type[pd.Series]:
+        return Lines
+
+
+class Lines(pd.Series):
+    """A column of `Places`."""
+
+
+class Table(pl.DataFrame):
+    """A table of polars with a class of its own."""
+
+
+def test_tables_of_derived_classes_keep_their_index_and_library() -> None:
+    model = Echo(str.upper)
+    index = pd.MultiIndex.from_tuples([("b", 2), ("a", 1)], names=["name", "n"])
+    places = Places({"a": ["x", "y"]}, index=index)
+    for items in (places, places["a"]):
+        table = ipyagent.map("Is {a}", items, model=model)
+        assert type(table) is pd.DataFrame
+        assert table.index.equals(index)
+        assert [*table.value] == ["IS X", "IS Y"]
+    assert isinstance(ipyagent.map("Is {a}", Table({"a": ["x"]}), model=model), pl.DataFrame)
+
+
 def test_polars_gets_polars_and_dicts_and_generators_will_do() -> None:
     model = Echo(str.upper)
     frame = ipyagent.map("Is {a}", pl.DataFrame({"a": ["x", "y"]}), model=model)

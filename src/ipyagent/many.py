@@ -6,6 +6,7 @@ import asyncio
 import hmac
 import os
 import re
+import sys
 import time
 import warnings
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
@@ -238,14 +239,15 @@ class ItemMap(Agent):
     def to_table(self) -> pandas.DataFrame:
         """Return the answers as a table like that of the items, or as a list of dicts."""
         rows = [self._row(self._answers[key]) for key in self._keys]
-        kind = type(self._items).__module__.partition(".")[0]
-        if kind == "polars":
-            return import_module("polars").DataFrame(rows, infer_schema_length=None)
+        if (polars := sys.modules.get("polars")) and _is_of(polars, self._items):
+            return polars.DataFrame(rows, infer_schema_length=None)
         try:
-            frame = import_module("pandas").DataFrame
+            pandas = import_module("pandas")
         except ImportError:
             return rows
-        return frame(rows, index=self._items.index if kind == "pandas" else None)
+        return pandas.DataFrame(
+            rows, index=self._items.index if _is_of(pandas, self._items) else None
+        )
 
     def _row(self, answer: ItemAnswer) -> JsonDict:
         row: JsonDict = dict.fromkeys(self._columns)
@@ -253,6 +255,10 @@ class ItemMap(Agent):
             row |= self._answer.to_row(answer.value) if self._answer else {"value": answer.value}
         row |= {"error": answer.error, "cost_usd": answer.cost_usd}
         return row | ({"run_id": answer.run_id} if self._names else {})
+
+
+def _is_of(library: Any, items: object) -> bool:
+    return isinstance(items, library.DataFrame | library.Series)
 
 
 def _sign(secret: bytes, digest: str) -> bytes:
