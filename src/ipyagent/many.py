@@ -10,7 +10,7 @@ import sys
 import time
 import warnings
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from functools import partial
 from importlib import import_module
 from inspect import signature
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from ipyagent.agent.answers import AnswerType, check_text
 from ipyagent.agent.batch import Batch, ItemAnswer, ask_item
 from ipyagent.agent.prompts import Context
+from ipyagent.agent.session.sessions import Sessions
 from ipyagent.agent.validation import validate
 from ipyagent.api import Agent
 from ipyagent.config import Layer
@@ -170,16 +171,19 @@ class ItemMap(Agent):
 
     def _run_of_agent(self, client: Client) -> Ask:
         """Return a function that lets an agent with a session of its own work on an item."""
-        sessions, nobody = self._sessions(), Frontend(Surface.TERMINAL, can_input=False)
+        nobody = Frontend(Surface.TERMINAL, can_input=False)
         view = partial(SilentView, self.cell, self.environment.approvals, nobody)
 
-        def build(prompt: str) -> RunFunction:
+        def build(prompt: str, sessions: Sessions) -> RunFunction:
             session = sessions.begin("map")
             runs = RunFactory(self.environment, session, client, self.cell, view, self.tools)
             return runs.build(RunRequest(prompt, self.config, answer=self._answer), (), Context())
 
         async def ask(prompt: str) -> ItemAnswer:
-            run = await (await asyncio.wrap_future(self.cell.main.post(partial(build, prompt))))()
+            # Nothing of an item's session stays in memory, or open.
+            with closing(self._sessions()) as sessions:
+                job = partial(build, prompt, sessions)
+                run = await (await asyncio.wrap_future(self.cell.main.post(job)))()
             error = None if run.outcome is Outcome.SUCCESS else run.error or str(run.stop_reason)
             value = run.value if self._answer else run.output
             return ItemAnswer(run.output, value, error, run.cost_usd, run.id)
