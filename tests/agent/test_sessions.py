@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from growth import LINEAR, growth
 from harness import Lab
 from ipyagent import schema
 from ipyagent.agent.session.session import Session
@@ -115,10 +116,21 @@ def test_names_are_unique_and_a_session_can_be_found_by_the_beginning_of_its_id(
 ) -> None:
     sessions = Sessions(Journal.open(path))
     first, second = sessions.begin("a"), sessions.begin("a")
-    assert (first.name, second.name) == ("a", "a-2")
+    third = sessions.begin("a-b")
+    assert [each.name for each in (first, second, third)] == ["a", "a-2", "a-b"]
     assert sessions.resume(first.id[:8]).session is first
-    with pytest.raises(SessionError, match=r"no session is called 'b'; there are: a, a-2"):
+    with pytest.raises(SessionError, match=r"no session is called 'b'; there are: a, a-2, a-b"):
         sessions.resume("b")
+    assert len({sessions.begin("a").name for _ in range(9)} - {"a", "a-2"}) == 9
+
+
+def test_a_session_begins_as_fast_among_many() -> None:
+    def begin(count: int) -> None:
+        sessions = Sessions(Journal.open(None))
+        for _ in range(count):
+            sessions.begin("map")
+
+    assert growth(begin, 100) < LINEAR
 
 
 def test_a_session_that_another_kernel_holds_is_branched_and_nothing_is_lost(

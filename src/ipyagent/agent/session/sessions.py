@@ -146,7 +146,7 @@ class Sessions:
         record = self.journal.find_or_create(fresh, matches=matches)
         if record.id == fresh.id:
             return OpenedSession(self._add_own(Session(record, self.journal)))
-        self.journal.forget(fresh.id)
+        self.journal.release(fresh.id)
         # An id is nothing to call a branch by.
         return self._open_record(record, record.name if fresh.name == record.id else fresh.name)
 
