@@ -14,6 +14,7 @@ from contextlib import closing, contextmanager, suppress
 from functools import partial
 from importlib import import_module
 from inspect import signature
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from ipyagent.agent.answers import AnswerType, check_text
@@ -261,7 +262,7 @@ class ItemMap(Agent):
         return row | ({"run_id": answer.run_id} if self._names else {})
 
 
-def _is_of(library: Any, items: object) -> bool:
+def _is_of(library: ModuleType, items: object) -> bool:
     return isinstance(items, library.DataFrame | library.Series)
 
 
