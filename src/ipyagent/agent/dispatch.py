@@ -59,7 +59,7 @@ _REASONS = {
 
 
 @dataclass
-class Look:
+class PendingRehearsal:
     """The rehearsal of one call, which may make the question about it unnecessary."""
 
     rehearser: Rehearser
@@ -70,7 +70,7 @@ class Look:
     _is_over: bool = False
 
     @classmethod
-    def begin(cls, tool: Tool, arguments: JsonDict, context: RehearsalContext) -> Look:
+    def begin(cls, tool: Tool, arguments: JsonDict, context: RehearsalContext) -> PendingRehearsal:
         """Begin to rehearse a call of a tool that can be rehearsed."""
         assert tool.make_rehearser is not None  # noqa: S101
         rehearser, code = tool.make_rehearser(), get_command(arguments, tool.command or "") or ""
@@ -229,13 +229,13 @@ class Dispatcher:
             self._finish_call(
                 call.id, ToolStatus.SUCCESS, ToolResult(output=self.context.dry_run or "")
             )
-        elif execution.decision is not None or await self._look_or_ask(call, checked):
+        elif execution.decision is not None or await self._rehearse_or_ask(call, checked):
             # Read from the call again: what runs is what was approved.
             await self._execute_call(
                 call, checked.tool, checked.tool.check_arguments(call.arguments)
             )
 
-    async def _look_or_ask(self, call: ToolCall, checked: CheckedCall) -> bool:
+    async def _rehearse_or_ask(self, call: ToolCall, checked: CheckedCall) -> bool:
         """Return whether the user approved the call; if it need not be run, set its result.
 
         Its code is tried on a copy of the kernel first, if it has any. If the user is asked in any
@@ -244,47 +244,49 @@ class Dispatcher:
         context, tool = self.context.rehearsal, checked.tool
         if context is None or not checked.may_be_tried:
             return await self._obtain_approval(call, checked)
-        look = Look.begin(tool, tool.check_arguments(call.arguments), context)
+        pending = PendingRehearsal.begin(tool, tool.check_arguments(call.arguments), context)
         try:
-            await look.wait()
-            self._note_rehearsal(call, look)
-            if look.answer is None:
-                return await self._obtain_approval(call, checked, look)
-            await self._accept_look(call, look, look.answer)
+            await pending.wait()
+            self._note_rehearsal(call, pending)
+            if pending.answer is None:
+                return await self._obtain_approval(call, checked, pending)
+            await self._accept_rehearsal(call, pending, pending.answer)
             return False
         finally:
-            look.end()
+            pending.end()
 
-    def _note_rehearsal(self, call: ToolCall, look: Look) -> None:
+    def _note_rehearsal(self, call: ToolCall, pending: PendingRehearsal) -> None:
         """Tell what a rehearsal found, also while the question is open."""
-        if look.finding is None:
+        if pending.finding is None:
             return
-        found = self.context.prepare_rehearsal(call.name, look.finding.rehearsal)
+        found = self.context.prepare_rehearsal(call.name, pending.finding.rehearsal)
         self._update_execution(call.id, rehearsal=found)
         self._emit(ToolRehearsed(step=self.step, call_id=call.id, rehearsal=found))
 
-    async def _accept_look(self, call: ToolCall, look: Look, answer: Answer) -> None:
+    async def _accept_rehearsal(
+        self, call: ToolCall, pending: PendingRehearsal, answer: Answer
+    ) -> None:
         """Make the rehearsal's result that of the call."""
-        assert look.finding is not None  # noqa: S101
+        assert pending.finding is not None  # noqa: S101
         self._record_decision(call, answer)
         self._emit(ToolRunning(step=self.step, call_id=call.id))
-        if look.finding.adoption is not None and not await self._record_intent(call):
+        if pending.finding.adoption is not None and not await self._record_intent(call):
             return
-        duration = look.finding.rehearsal.duration
+        duration = pending.finding.rehearsal.duration
         self._update_execution(call.id, started_at=now(), duration=duration)
         try:
-            result = await asyncio.wrap_future(self.context.main.post(look.result))
+            result = await asyncio.wrap_future(self.context.main.post(pending.result))
         except Exception as error:
             result = error_result(error)
         status = ToolStatus.SUCCESS if result.success else ToolStatus.FAILED
         self._finish_call(call.id, status, result)
 
     async def _obtain_approval(
-        self, call: ToolCall, checked: CheckedCall, look: Look | None = None
+        self, call: ToolCall, checked: CheckedCall, pending: PendingRehearsal | None = None
     ) -> bool:
         """Return whether the user approved the call; if not, or for a question, set its result."""
         try:
-            answer = await self._ask_user(call, look)
+            answer = await self._ask_user(call, pending)
         except AgentError as error:  # nobody can be asked, or the call is not the one approved
             if isinstance(error, NoFrontendError) and checked.tool.question is None:
                 self.unattended_reasons.append(f"{call.name} was not run: {error}")
@@ -293,8 +295,8 @@ class Dispatcher:
             self._deny_call(call, answer)
             return False
         if answer.arguments is not None:
-            if look is not None:
-                look.end()
+            if pending is not None:
+                pending.end()
             await self._run_edited(call, checked, answer.arguments)
             return False
         self._record_decision(call, answer)
@@ -344,14 +346,14 @@ class Dispatcher:
             )
         )
 
-    async def _ask_user(self, call: ToolCall, look: Look | None) -> Answer:
+    async def _ask_user(self, call: ToolCall, pending: PendingRehearsal | None) -> Answer:
         """Return the user's answer about exactly this call; the approval is spent here."""
         approvals = self.context.approvals
         approval = approvals.open_call(self._executions[call.id])
         try:
             self._emit(ApprovalRequested(step=self.step, call_id=call.id, approval_id=approval.id))
-            if look is not None and look.finding is None:
-                look.when_done(lambda: self._note_rehearsal(call, look))
+            if pending is not None and pending.finding is None:
+                pending.when_done(lambda: self._note_rehearsal(call, pending))
             with self.limits.pause():
                 await self.context.asker.ask(approval)
                 # Shielded, so that a stopped run's question is closed as expired.

@@ -274,7 +274,8 @@ def describe_status(book: Notebook, _rest: str = "") -> str:
     def session() -> str:
         found = book.sessions.get()
         notes.extend(found.notices)
-        runs, messages = plural(len(found.runs), "run"), plural(len(found.messages), "message")
+        runs = plural(len(found.runs), "run")
+        messages = plural(len(found.conversation.messages), "message")
         return f"{found.name}, {runs}, {messages}"
 
     lines = {

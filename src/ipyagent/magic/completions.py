@@ -179,7 +179,7 @@ def _sessions(book: Notebook, typed: str) -> Iterator[SimpleCompletion]:
     if not has_journal(book.environment.workspace):
         return
     newest: set[str] = set()
-    for each in book.sessions.all.records():
+    for each in book.sessions.all.journal.sessions():
         since = f"{each.started_at.astimezone():%Y-%m-%d %H:%M}"
         name, description = (each.id, f"session {each.name}, {since}")
         if each.name not in newest:

@@ -105,7 +105,7 @@ class RunList(Sequence[Run]):
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        return f"Archive({len(self)} runs)"
+        return f"RunList({len(self)} runs)"
 
 
 class CellKeys:
@@ -238,19 +238,9 @@ class Session:
         return len(self.conversation.history)
 
     @property
-    def messages(self) -> list[Message]:
-        """The messages sent to a model."""
-        return self.conversation.messages
-
-    @property
     def graph(self) -> Graph:
         """Everything said and done, as a graph."""
         return self.conversation.graph
-
-    @property
-    def head(self) -> str | None:
-        """The id of the newest node."""
-        return self.conversation.head
 
     @property
     def heads(self) -> tuple[str, ...]:
