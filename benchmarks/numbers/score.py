@@ -130,9 +130,9 @@ def score_answer(answer: Answer, score: Score) -> None:
             score.add("alarms", not is_alarm, words)
             if not there:
                 score.add("unseen", False, words)
-            elif not is_alarm and mark.mark == "=":
+            elif not is_alarm and mark.where:
                 score.add("sources", is_source_right(answer, mark, there), f"{words} {there}")
-            elif not is_alarm:
+            elif not is_alarm and mark.mark == "~":
                 formulas = [each.formula for each in there if each.formula]
                 score.add("formulas", bool(formulas), f"{words} found in line {there[0].line}")
                 score.wrong.setdefault("notes", []).append(f"{words} = {formulas}")
@@ -149,8 +149,6 @@ def is_source_right(answer: Answer, mark: Marked, there: list[TracedNumber]) -> 
     """Return whether the number's text stands where it should: in the call or line of its mark."""
     if any(each.trace == "derived" for each in there):
         return False
-    if not mark.where:
-        return True
     texts = dict(answer.texts)
     if mark.where.isdigit():
         return all(each.source == mark.where for each in there)
