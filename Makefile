@@ -67,7 +67,7 @@ floors: .venv-floors/test
 
 ## Run the tests of lazy data, and of libraries on a copy of the kernel, in an environment with these.
 lazy: .venv-lazy/lazy
-	.venv-lazy/bin/python -m pytest tests/values/lazy_data tests/values/test_polars_plans.py
+	.venv-lazy/bin/python -m pytest tests/values/lazy_data tests/values/test_polars_plans.py tests/test_map_on_dask.py
 	.venv-lazy/bin/python -m pytest tests/rehearsal/test_libraries.py tests/rehearsal/test_fresh_kernel.py \
 		tests/rehearsal/test_readings.py
 
@@ -93,7 +93,7 @@ soak: .venv/test
 		tests/store tests/schema tests/config tests/agent tests/redaction tests/llm/test_cuts.py \
 		tests/kernel/test_interrupts.py tests/rehearsal tests/values
 
-## Write the facts about models anew (prices, context windows), from LiteLLM's newest map.
+## Update the facts about models (prices, context windows), from LiteLLM's newest map.
 models: .venv-canary/test
 	$(call install,.venv-canary,--upgrade litellm)
 	.venv-canary/bin/python packaging/model_facts.py
@@ -110,7 +110,7 @@ lint: .venv/test
 js: .venv/test labextension/node_modules/.yarn-state.yml
 	@$(call quietly,$(BIN)/python labextension/protocol.py --check && cd labextension && ../$(BIN)/jlpm lint && ../$(BIN)/jlpm test)
 
-## Write the front end's types anew from the Python classes that say what is sent.
+## Generate the front end's types from the Python classes of the messages.
 protocol: .venv/test labextension/node_modules/.yarn-state.yml
 	$(BIN)/python labextension/protocol.py
 

@@ -23,7 +23,7 @@ def best(work):
 
 TABLES = """
 import pandas, polars
-from ipyagent.kernel.namespace import describe
+from ipyagent.values.describe import describe
 
 names = [f"c{n}" for n in range(int(os.environ["COLUMNS_OF_TABLE"]))]
 frames = [each({name: [0.5 * n for n in range(1_000)] for name in names})

@@ -1,4 +1,4 @@
-"""What 300 agent cells add to a notebook's file: bytes of each format over those of what was said.
+"""The size of 300 agent cells in a notebook's file: bytes of each format per byte that was said.
 
 A cell's run has three steps with three calls between them, thinking, and an answer of 300 words.
 What was said is the text of prompt, thinking, arguments, results and answer, as UTF-8.
@@ -102,7 +102,7 @@ def calls_of(chance: random.Random) -> list[tuple[str, JsonDict, str]]:
 
 
 def make_run(number: int) -> Run:
-    """Return a finished run whose words differ from those of all others."""
+    """Return a finished run whose words differ from all other runs' words."""
     chance = random.Random(number)
     steps = []
     for place, (name, arguments, output) in enumerate(calls_of(chance), 1):
@@ -178,7 +178,7 @@ def nbformat_lines(mime: str, data: object) -> object:
 
 
 def main() -> None:
-    """Print the bytes of each format over those of what was said, and times."""
+    """Print the bytes of each format per byte that was said, and times."""
     runs = [make_run(number) for number in range(CELLS)]
     said = sum(len(text.encode()) for run in runs for text in said_in(run))
     with TemporaryDirectory() as folder:

@@ -148,7 +148,7 @@ import json, os, time
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.io import capture_output
 from ipyagent.schema import StreamChunk
-from ipyagent.wiring import clients
+from ipyagent.wiring import environment
 class Noting:
     model, context_window = "noting", None
     async def stream(self, request):

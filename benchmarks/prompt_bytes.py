@@ -17,8 +17,7 @@ from ipyagent.agent.prompts import system_prompt
 from ipyagent.agent.session.session import Session
 from ipyagent.config import Config
 from ipyagent.kernel.drivers import Cell, drive_sync
-from ipyagent.kernel.error_hints import installed_packages
-from ipyagent.kernel.namespace import PlainNamespace
+from ipyagent.kernel.namespace import PlainNamespace, installed_packages
 from ipyagent.llm.scripted import Scripted
 from ipyagent.schema import ToolDefinition
 from ipyagent.store.journal import Journal

@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Row:
-    """One figure of ours, beside that of the raw client and of a bare loop over httpx.
+    """One figure of ours, beside the raw client's and a bare loop's over httpx.
 
     `goal` is the most that `ours` may be: times `raw`, if there is one.
     """
@@ -37,7 +37,7 @@ class Row:
 
 
 def print_table(rows: Iterable[Row], base: Iterable[Row] = ()) -> None:
-    """Print the rows, beside those of another revision if there are any."""
+    """Print the rows, beside another revision's rows if there are any."""
     before = {row.label: row for row in base}
     heads = ["", "ours", "raw openai", "httpx", "ratio", "goal", ""] + ["before"] * bool(before)
     print(_line(heads))

@@ -17,7 +17,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from statistics import median
 
-from ipyagent.tools.tables.inspect import MOST_BYTES, describe_table
+from ipyagent.tools.tables import MOST_BYTES, describe_table
 from ipyagent.tools.workspace import Workspace
 
 GOAL = 1_000.0

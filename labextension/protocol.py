@@ -71,7 +71,7 @@ FILES = {
 
 
 def list_fields() -> str:
-    """Return the names of all classes that are sent, with those of their fields, as JSON."""
+    """Return the names of all classes that are sent and of their fields, as JSON."""
     found = schema_of(Protocol)["$defs"].items()
     return json.dumps({n: [*d["properties"]] for n, d in found if "properties" in d})
 

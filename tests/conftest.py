@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, sync_playwright
 
 from harness import Clock, Lab
 from ipyagent.kernel.threads import EngineThread
-from ipyagent.tools.tables import inspect
+from ipyagent.tools import tables
 from leftovers import no_process_is_left, pytest_sessionstart
 
 __all__ = ["no_process_is_left", "pytest_sessionstart"]
@@ -30,7 +30,7 @@ if sys.platform == "linux":
         ctypes.CDLL(None).mallopt(setting, value)
 
 # A description is awaited, however busy the machine is.
-inspect.PROMPT_SECONDS = 60.0
+tables.PROMPT_SECONDS = 60.0
 
 FLAGS = [
     "--no-sandbox",

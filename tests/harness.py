@@ -23,7 +23,7 @@ from ipyagent.kernel.namespace import PlainNamespace
 from ipyagent.llm.client import Client
 from ipyagent.llm.scripted import Scripted
 from ipyagent.schema import DecidedBy, Decision, Event, Run, RunState, Scope, advance
-from ipyagent.schema.state import Listener
+from ipyagent.schema.events import Listener
 from ipyagent.store.journal import Journal
 from ipyagent.tools.base import Tool
 from ipyagent.tools.workspace import Workspace

@@ -1,4 +1,4 @@
-"""A page's copy of a transcript, kept as the front end keeps it: `labextension/src/model.ts`."""
+"""A page's copy of a transcript, kept as the front end keeps it: `labextension/src/channel.ts`."""
 
 from __future__ import annotations
 

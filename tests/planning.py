@@ -12,14 +12,20 @@ from harness import Lab, Watcher
 from ipyagent.agent.approvals import Answer, Approval
 from ipyagent.agent.event_stream import EventStream
 from ipyagent.agent.loop import AgentLoop, UserPrompt
-from ipyagent.agent.plan_approval import carry_out, decide_plan, find_plan, propose_plan
-from ipyagent.agent.plans.runner import STEP_RETRY, PlanRunner
+from ipyagent.agent.plan_runner import (
+    STEP_RETRY,
+    PlanRunner,
+    carry_out,
+    decide_plan,
+    find_plan,
+    propose_plan,
+)
 from ipyagent.agent.policy import CallPolicy, Policy
 from ipyagent.agent.prompts import Context, system_prompt
 from ipyagent.agent.tool_context import ToolContext
 from ipyagent.config import Config, Layer, resolve_config
 from ipyagent.kernel.drivers import Cell, drive_sync
-from ipyagent.kernel.error_hints import installed_packages
+from ipyagent.kernel.namespace import installed_packages
 from ipyagent.llm.scripted import Scripted
 from ipyagent.schema import Event, Run, StopReason
 from ipyagent.tools.base import Tool, tool

@@ -16,8 +16,8 @@ import pytest
 
 from harness import Lab, call
 from ipyagent.kernel.namespace import PlainNamespace
-from ipyagent.rehearsal.confinement import Limits, Way
-from ipyagent.rehearsal.performance import start_rehearsal
+from ipyagent.rehearsal.confinement import Limits, Method
+from ipyagent.rehearsal.on_copy import start_rehearsal
 from ipyagent.schema import Run
 from ipyagent.tools.rehearsal import build_confinement
 from ipyagent.tools.rehearsed import Rehearsed
@@ -29,14 +29,14 @@ SECONDS = 20.0
 """The time that a busy machine may take."""
 ON = {"look_freely": True, "rehearse_seconds": SECONDS}
 LIMITS = Limits(seconds=SECONDS, setup=PATIENCE)
-WAYS = get_args(Way)
+WAYS = get_args(Method)
 
 
 @dataclass
 class Chosen:
     """The way in which the tests isolate, one after the other."""
 
-    way: Way = "namespaces"
+    way: Method = "namespaces"
 
 
 def steps(*codes: str) -> list[Any]:

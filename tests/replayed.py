@@ -28,8 +28,7 @@ from ipyagent.schema.events import (
     UserTextsChanged,
 )
 from ipyagent.schema.results import DecidedBy, Decision, ToolExecution, ToolStatus
-from ipyagent.schema.runs import Run, RunStatus, Step, StopReason
-from ipyagent.schema.state import AS_DRAFT, UNWANTED, never_ran
+from ipyagent.schema.runs import AS_DRAFT, UNWANTED, Run, RunStatus, Step, StopReason, never_ran
 
 _RETRY = re.compile(r"(?s)(.*) Retry (\d+)/(\d+) in (\d+\.\d) s\.")
 _NOT_YET = {"status": ToolStatus.PENDING, "result": None, "started_at": None, "duration": None}

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from ipyagent import schema as s
-from ipyagent.schema.state import advance_message
+from ipyagent.schema.events import advance_message
 from ipyagent.store.journal import Journal
 
 PLAN = (

@@ -165,7 +165,7 @@ def test_a_tool_can_be_an_object_of_any_class(kind: type[Any]) -> None:
     "thing", [object(), "read_file", 5, Described(), SimpleNamespace(name="x")]
 )
 def test_what_is_no_tool_is_refused_with_what_is_needed(thing: Any) -> None:
-    with pytest.raises(ConfigError, match=r"is no tool.*name.*description.*parameters.*execute"):
+    with pytest.raises(ConfigError, match=r"is not a tool.*name.*description.*parameters.*execute"):
         Agent(Scripted([]), tools=[thing])
 
 

@@ -39,7 +39,7 @@ MAX_REQUESTS = 100
 
 @dataclass(frozen=True)
 class Record:
-    """One task through one harness. Bytes are those of all request bodies."""
+    """One task through one harness. Bytes are the sum of all request bodies."""
 
     harness: str
     table: str

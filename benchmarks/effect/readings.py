@@ -25,7 +25,7 @@ import yaml
 ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT / "tests")]
 
-from ipyagent.rehearsal.confinement import Way
+from ipyagent.rehearsal.confinement import Method
 from kernels import Kernel, Page, kernel
 
 GOAL = 0.02
@@ -33,7 +33,7 @@ GOAL = 0.02
 
 ISOLATE = """
 import typing, ipyagent.tools.rehearsal as _rehearsal
-_rehearsal.Way = typing.Literal["{}"]
+_rehearsal.Method = typing.Literal["{}"]
 del typing, _rehearsal
 """
 DECIDED = """
@@ -81,8 +81,8 @@ def load_readings() -> list[Readings]:
     return [Readings(**each) for each in yaml.safe_load(text)]
 
 
-def try_readings(group: Readings, way: Way) -> Iterator[Reading]:
-    """Send the calls of a group to a new kernel; of those of a first use, each to its own."""
+def try_readings(group: Readings, way: Method) -> Iterator[Reading]:
+    """Send a group's calls to a new kernel; for first uses, each call to its own kernel."""
     for calls in [[each] for each in group.calls] if group.cold else [group.calls]:
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
@@ -130,8 +130,8 @@ def _explain(execution: dict[str, Any], found: dict[str, Any]) -> str:
 
 def main() -> None:
     """Try the groups whose names are given, or all, in both ways, and print what was asked."""
-    names = [each for each in sys.argv[1:] if each not in get_args(Way)]
-    ways = [each for each in sys.argv[1:] if each in get_args(Way)] or get_args(Way)
+    names = [each for each in sys.argv[1:] if each not in get_args(Method)]
+    ways = [each for each in sys.argv[1:] if each in get_args(Method)] or get_args(Method)
     chosen = [each for each in load_readings() if not names or each.name in names]
     missing = [each.name for each in chosen if not each.is_installed]
     asked, made = Counter[str](), Counter[str]()

@@ -7,17 +7,15 @@ import { INotebookTracker } from '@jupyterlab/notebook';
 import { ISettingRegistry } from '@jupyterlab/settingregistry';
 import { IStatusBar } from '@jupyterlab/statusbar';
 
+import { watchErrors, watchPrompts } from './lab/agentCells';
 import { serveCards } from './lab/cards';
-import { completePrompts } from './lab/cells/completion';
-import { watchErrors } from './lab/cells/errorActions';
-import { watchPrompts } from './lab/cells/promptCells';
-import { withoutPrompts } from './lab/cells/prompts';
 import { addCommands } from './lab/commands';
-import { Links } from './lab/kernel/links';
-import { addPanel } from './lab/panel/plugin';
-import { serveNotebooks } from './lab/proposals/proposals';
-import { Restorer } from './lab/saving/restore';
-import { LiveRunSaver } from './lab/saving/saveLiveRuns';
+import { completePrompts } from './lab/completion';
+import { Links } from './lab/links';
+import { serveNotebooks } from './lab/notebookTools';
+import { addPanel } from './lab/panel';
+import { withoutPrompts } from './lab/prompts';
+import { LiveRunSaver, Restorer } from './lab/restore';
 import { Settings } from './lab/settings';
 
 const plugin: JupyterFrontEndPlugin<void> = {

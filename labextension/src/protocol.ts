@@ -461,7 +461,7 @@ export interface EditedCall {
   arguments: Record<string, unknown>;
 }
 /**
- * The user changes the arguments of a call, which is asked about anew.
+ * The user changes the arguments of a call, and is asked again.
  */
 export interface EditCall {
   decision: 'edit_call';
@@ -492,9 +492,9 @@ export interface OverviewChanged {
 /**
  * An overview of a notebook: the newest entries of each list.
  *
- * `model` would answer now. `runs` are oldest first; `plan` and `todos` are those of the newest
- * run, `done` is their progress; `waiting` is a plan that no cell asks about, and has no
- * `approval_id`; `usage` is that of all runs of the session; `status` is the line
+ * `model` would answer now. `runs` are oldest first; `plan` and `todos` belong to the
+ * newest run, `done` is their progress; `waiting` is a plan that no cell asks about, and has no
+ * `approval_id`; `usage` is the usage of all runs of the session; `status` is the line
  * of the status bar.
  */
 export interface Overview {
@@ -521,7 +521,7 @@ export interface SessionLine {
   at: string;
 }
 /**
- * A run in one line; `facts` is everything but the prompt, `number` that of its cell.
+ * A run in one line; `facts` is everything but the prompt, `number` its cell's number.
  */
 export interface RunLine {
   id: string;
@@ -586,7 +586,7 @@ export interface KernelReplies {
   value: unknown;
 }
 /**
- * The kernel asks for something in an open notebook: that at `path`, or that of `client`.
+ * The kernel asks for something in the open notebook at `path`, or in the one of `client`.
  */
 export interface PageRequest {
   type: 'request';

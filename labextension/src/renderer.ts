@@ -2,9 +2,8 @@
 import type { IRenderMime } from '@jupyterlab/rendermime-interfaces';
 import { Widget } from '@lumino/widgets';
 
-import type { Channel } from './channel';
-import { live } from './lab/kernel/liveRuns';
-import { isOver, RUN, TRANSCRIPT } from './model';
+import { type Channel, isOver, RUN, TRANSCRIPT } from './channel';
+import { live } from './lab/links';
 import type { Transcript } from './protocol';
 import { savedTranscript } from './saved';
 import { RunView } from './view/run';

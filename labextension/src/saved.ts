@@ -1,7 +1,7 @@
 /** Reads the transcript of a saved run, which may be damaged or forged. */
 import { Schema, Validator } from '@cfworker/json-schema';
 
-import { isObject } from './model';
+import { isObject } from './channel';
 import type { Transcript } from './protocol';
 import schema from './transcript.schema.json';
 

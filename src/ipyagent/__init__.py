@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from ipyagent.agent.session.session import Session
     from ipyagent.api import Agent
     from ipyagent.llm.scripted import Scripted
+    from ipyagent.many import amap as amap, map as map  # noqa: A004
     from ipyagent.schema import Run, ToolResult
     from ipyagent.tools.base import BaseTool, Tool, tool
 
@@ -40,6 +41,8 @@ _HOMES = {
     "Session": "ipyagent.agent.session.session",
     "Tool": "ipyagent.tools.base",
     "ToolResult": "ipyagent.schema",
+    "amap": "ipyagent.many",
+    "map": "ipyagent.many",
     "tool": "ipyagent.tools.base",
 }
 

@@ -10,6 +10,7 @@ from functools import cached_property, partial
 from pathlib import Path
 
 from ipyagent import config as settings, telemetry
+from ipyagent.agent.answers import AnswerType
 from ipyagent.agent.approvals import Answer, Approvals
 from ipyagent.agent.session.session import Session
 from ipyagent.agent.session.sessions import Sessions
@@ -118,26 +119,30 @@ class Agent:
         self,
         prompt: str,
         *,
+        result: object = None,
         plan: bool | None = None,
         dry_run: bool = False,
         trace_id: str | None = None,
     ) -> Run:
         """Answer `prompt` and return the run, with its `outcome`.
 
-        `plan`: the model proposes everything first (None: as the settings say); `dry_run`: each
-        call is checked and none runs. A refused prompt gives a failed run, with the reason in
-        `run.error`. Raises BusyError while its session answers another prompt, and AgentInterrupted
-        when it is stopped.
+        `result` is a type (a pydantic model, dataclass, TypedDict, Literal, Enum, `list[str]`, …):
+        the answer is an instance of it, `run.value`, or the run fails. `plan`: the model proposes
+        everything first (None: as the settings say); `dry_run`: each call is checked and none runs.
+        A refused prompt gives a failed run, with the reason in `run.error`. Raises BusyError while
+        its session answers another prompt, and AgentInterrupted when it is stopped.
         """
         cell = Cell()
         with stoppable(cell), ExitStack() as turn:
-            begun = self._begin(turn, cell, prompt, plan, dry_run, trace_id)
+            build = partial(self._engine, cell, prompt, result, plan, dry_run, trace_id)
+            begun = self._begin(turn, prompt, build)
             return begun if isinstance(begun, Run) else drive_sync(cell, begun)
 
     async def aask(
         self,
         prompt: str,
         *,
+        result: object = None,
         plan: bool | None = None,
         dry_run: bool = False,
         trace_id: str | None = None,
@@ -149,7 +154,8 @@ class Agent:
         """
         cell = Cell()
         with ExitStack() as turn:
-            begun = self._begin(turn, cell, prompt, plan, dry_run, trace_id)
+            build = partial(self._engine, cell, prompt, result, plan, dry_run, trace_id)
+            begun = self._begin(turn, prompt, build)
             if isinstance(begun, Run):
                 return begun
             return await drive_async_in_any_task(cell, begun)
@@ -167,25 +173,25 @@ class Agent:
         return Sessions(runtime().journal(self.environment.workspace, persist=persist))
 
     def _begin(
-        self,
-        turn: ExitStack,
-        cell: Cell,
-        prompt: str,
-        plan: bool | None,
-        dry_run: bool,
-        trace_id: str | None,
+        self, turn: ExitStack, prompt: str, build: Callable[[], RunFunction]
     ) -> RunFunction | Run:
         """Hold the session for a `turn`; return what answers, or the run of a refused prompt."""
         try:
             turn.enter_context(self._hold_session())
-            return self._engine(cell, prompt, plan, dry_run, trace_id)
+            return build()
         except BusyError:
             raise
         except AgentError as error:
             return self._refuse(prompt, error)
 
     def _engine(
-        self, cell: Cell, prompt: str, plan: bool | None, dry_run: bool, trace_id: str | None
+        self,
+        cell: Cell,
+        prompt: str,
+        result: object,
+        plan: bool | None,
+        dry_run: bool,
+        trace_id: str | None,
     ) -> RunFunction:
         session, client = self.session, self._client or self._resolve_settings()
         request = RunRequest(
@@ -195,6 +201,7 @@ class Agent:
             trace_id=trace_id or telemetry.new_trace_id(),
             dry_run=dry_run,
             plan=self.config.agent.plan if plan is None else plan,
+            answer=None if result is None else AnswerType(result),
             notices=tuple(self._notices),
         )
         view = partial(self._view(), cell, self.environment.approvals, detect(self._shell))

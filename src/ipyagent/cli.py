@@ -18,6 +18,7 @@ from typing import NoReturn
 
 from ipyagent import __version__, llm
 from ipyagent.agent.approvals import Answer, Approvals
+from ipyagent.agent.signs import find_decision
 from ipyagent.api import Agent
 from ipyagent.errors import AgentError, AgentInterrupted, ConfigError
 from ipyagent.imports import working_folder
@@ -25,7 +26,6 @@ from ipyagent.kernel.drivers import Cell
 from ipyagent.kernel.namespace import Namespace, PlainNamespace
 from ipyagent.kernel.shell import Frontend, detect
 from ipyagent.magic.options import Options, add_options, options_from
-from ipyagent.magic.subcommands import in_words
 from ipyagent.schema import Outcome, Run, RunStatus
 from ipyagent.ui.views import SilentView, View, show_run, view_for
 from ipyagent.wiring import runtime
@@ -72,7 +72,7 @@ class TerminalAgent(Agent):
             print(json.dumps(run.to_output_dict(), ensure_ascii=False, indent=2))  # noqa: T201
 
     def _decision(self, prompt: str) -> Answer | None:
-        return in_words(self.session, prompt)
+        return find_decision(self.session, prompt)
 
     def _view(self) -> Callable[[Cell, Approvals, Frontend], View]:
         return SilentView if self.options.json else view_for

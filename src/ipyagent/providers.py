@@ -44,6 +44,8 @@ class Provider:
     """Takes the request for token counts of streams; others send them in any case."""
     tool_choice: bool = True
     """Takes `tool_choice`."""
+    structured: bool = False
+    """Takes the format of an answer in requests with tools, too."""
     call_ids: str = ""
     """A pattern: the ids of calls that it accepts, if not any."""
     wants_thinking: bool = False
@@ -62,6 +64,7 @@ _ROWS: dict[str, Provider] = {
         too_long="prompt is too long|exceed context limit|request_too_large",
         format="messages",
         key_header="x-api-key",
+        structured=True,
         call_ids="[a-zA-Z0-9_-]{1,64}",
     ),
     "openai": Provider(
@@ -73,6 +76,7 @@ _ROWS: dict[str, Provider] = {
         too_long="context_length_exceeded|maximum context length|exceeds the context window",
         responses=True,
         length="max_completion_tokens",
+        structured=True,
         call_ids=".{1,40}",
     ),
     "gemini": Provider(
@@ -107,6 +111,7 @@ _ROWS: dict[str, Provider] = {
     "xai": Provider(
         "https://api.x.ai/v1",
         default_model="grok-4.7",
+        structured=True,
         telemetry_name="x_ai",
         too_long="maximum prompt length is",
     ),
@@ -183,6 +188,7 @@ _ROWS: dict[str, Provider] = {
         direct_at="/openai/",
         key_header="api-key",
         length="max_completion_tokens",
+        structured=True,
         telemetry_name="azure.ai.openai",
     ),
     "azure_ai": Provider(None, format=""),

@@ -3,6 +3,7 @@ from pathlib import Path
 
 import pytest
 
+from planning import PlanLab
 from servers.model_server import ModelServer
 
 
@@ -19,3 +20,8 @@ def own_folders(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mo
 def server() -> Iterator[ModelServer]:
     with ModelServer() as started:
         yield started
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> PlanLab:
+    return PlanLab(tmp_path)

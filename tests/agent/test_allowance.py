@@ -14,7 +14,7 @@ from ipyagent.errors import AgentInterrupted
 from ipyagent.llm.client import Client
 from ipyagent.llm.scripted import Scripted
 from ipyagent.schema import Event, Outcome, StopReason
-from ipyagent.wiring.clients import service_client
+from ipyagent.wiring.environment import service_client
 from patience import PATIENCE
 from servers.model_server import (
     Flood,

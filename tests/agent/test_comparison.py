@@ -10,7 +10,7 @@ import pytest
 
 from harness import YES, Lab
 from ipyagent.kernel import namespace
-from ipyagent.rehearsal import system_calls
+from ipyagent.rehearsal import system
 from ipyagent.schema import ToolExecution
 from ipyagent.tools.rehearsed import Isolation
 from ipyagent.wiring import runtime
@@ -110,10 +110,10 @@ def test_a_file_that_cannot_be_written_on_the_copy_was_shown_all_the_same(
     def refuse(*_: object, **__: object) -> None:
         raise PermissionError(1, "Operation not permitted")
 
-    monkeypatch.setattr(system_calls, "unshare", refuse)
+    monkeypatch.setattr(system, "unshare", refuse)
     monkeypatch.setattr(runtime(), "isolation", Isolation())
     found = approved(tmp_path, "n.append(1)\nopen('a.txt', 'w').close()")
-    assert runtime().isolation.way == "Landlock"
+    assert runtime().isolation.method == "Landlock"
     assert compared(found) == AS_SHOWN
 
 

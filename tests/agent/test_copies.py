@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from harness import NO, YES, Lab
-from ipyagent.rehearsal.adoption import read_random_states, restore_random_states
+from ipyagent.rehearsal.in_kernel import read_random_states, restore_random_states
 from ipyagent.schema import DecidedBy, RehearsalOutcome, Run, ToolStatus
 from ipyagent.tools.reports import REACHES
 from rehearsal_trial import play
@@ -43,7 +43,7 @@ def test_an_object_that_stays_on_a_copy_is_gone_and_the_model_is_told_what_to_do
 
 POISON = {
     "the report": (
-        "import ipyagent.rehearsal.rehearser as r\n"
+        "import ipyagent.rehearsal.process as r\n"
         "class Evil:\n    write = r.write_report\n"
         "def lie(pipe, report, buffers=()):\n"
         "    Evil.write(pipe, {**report, 'adoption': {'total': ['int', hex(666)]}}, buffers)\n"

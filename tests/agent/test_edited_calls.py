@@ -13,7 +13,7 @@ from harness import NO, YES, Lab, call
 from ipyagent.agent.approvals import Answer
 from ipyagent.errors import AgentError
 from ipyagent.schema import Decision, Run, ToolEdited, ToolStatus
-from ipyagent.schema.state import fold
+from ipyagent.schema.events import fold
 from ipyagent.ui.questions import parse_click
 from replayed import events_from_run
 

@@ -10,7 +10,7 @@ from harness import Lab, new_session
 from ipyagent.agent.event_stream import INTERVAL, EventStream
 from ipyagent.redaction import HIDDEN, Redactor
 from ipyagent.schema import Event, MessageDelta, Notice, RunStarted, RunState
-from ipyagent.schema.state import Kind
+from ipyagent.schema.events import Kind
 from ipyagent.store.journal import Journal
 from virtual_time import run_in_virtual_time
 

@@ -8,15 +8,15 @@ import pytest
 
 from harness import ALWAYS, NO, Lab, call
 from ipyagent.agent.approvals import Answer
-from ipyagent.agent.grants import FolderPermissions
-from ipyagent.agent.policy import Policy
+from ipyagent.agent.policy import FolderPermissions, Policy
 from ipyagent.config.sources import UserDataFile
-from ipyagent.magic import status
+from ipyagent.magic import commands
 from ipyagent.schema import DecidedBy, Decision, Scope, ToolExecution, ToolStatus
 from ipyagent.tools.base import Tool
-from ipyagent.tools.static_analysis import analyze_code, analyze_command
+from ipyagent.tools.static_analysis import analyze_command
+from ipyagent.tools.static_analysis.code import analyze_code
+from ipyagent.ui.plain_text import request_text
 from ipyagent.ui.questions import _ask_once
-from ipyagent.ui.transcript_text import request_text
 
 FOLDER = Answer(Decision.APPROVED, DecidedBy.BUTTON, scope=Scope.FOLDER)
 
@@ -166,4 +166,4 @@ def test_policy_lists_what_is_covered(tmp_path: Path) -> None:
         FolderPermissions(tmp_path).describe_grant("run_python")
         == "code that only works on variables"
     )
-    assert "revoke" in (status.policy.__doc__ or "")
+    assert "revoke" in (commands.policy.__doc__ or "")

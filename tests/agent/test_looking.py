@@ -19,7 +19,7 @@ from ipyagent.agent import dispatch
 from ipyagent.agent.approvals import Approval
 from ipyagent.errors import AgentInterrupted
 from ipyagent.redaction import HIDDEN
-from ipyagent.rehearsal import libraries, system_calls
+from ipyagent.rehearsal import in_kernel, system
 from ipyagent.rehearsal.confinement import Limits
 from ipyagent.schema import (
     DecidedBy,
@@ -76,11 +76,11 @@ def test_what_a_system_refuses_for_one_way_does_not_prevent_the_other(
     def refuse(*_: object, **__: object) -> None:
         raise PermissionError(1, "Operation not permitted")
 
-    monkeypatch.setattr(system_calls, call_name, refuse)
+    monkeypatch.setattr(system, call_name, refuse)
     monkeypatch.setattr(runtime(), "isolation", Isolation())
     found = looked(Lab(tmp_path, {"n": 1}), "n + 1")
     assert found.rehearsal.outcome is RehearsalOutcome.LOOKED, found.rehearsal
-    assert runtime().isolation.way == "Landlock"
+    assert runtime().isolation.method == "Landlock"
 
 
 def test_a_workspace_that_cannot_be_covered_is_looked_at_in_the_other_way(
@@ -89,18 +89,18 @@ def test_a_workspace_that_cannot_be_covered_is_looked_at_in_the_other_way(
     """An overlay does not take a folder in which another file system is mounted."""
     if problem := isolation_problems["Landlock"]:
         pytest.skip(problem)
-    mount = system_calls.mount
+    mount = system.mount
 
     def mount_elsewhere(source: str, target: str, *rest: object, **more: object) -> None:
         if source == "overlay" and target.endswith(str(tmp_path.resolve())):
             raise OSError(22, "Invalid argument")
         mount(source, target, *rest, **more)
 
-    monkeypatch.setattr(system_calls, "mount", mount_elsewhere)
+    monkeypatch.setattr(system, "mount", mount_elsewhere)
     monkeypatch.setattr(runtime(), "isolation", Isolation())
     found = looked(Lab(tmp_path, {"n": 1}), "n + 1")
     assert found.decided_by is DecidedBy.REHEARSAL, found.rehearsal
-    assert runtime().isolation.way == "Landlock"
+    assert runtime().isolation.method == "Landlock"
 
 
 @pytest.mark.spec("E07")
@@ -240,7 +240,7 @@ def test_what_is_approved_while_its_library_is_loaded_waits_for_all_of_it(
         "import sys\nsys.begun.set()\nsys.loaded.wait(9)\npart = 1\n"
     )
     monkeypatch.syspath_prepend(str(package.parent))
-    monkeypatch.setattr(libraries, "LIBRARIES", {"slow_package"})
+    monkeypatch.setattr(in_kernel, "LIBRARIES", {"slow_package"})
     ask_at_once(monkeypatch)
     begun, loaded, reached = threading.Event(), threading.Event(), threading.Event()
     monkeypatch.setattr(sys, "begun", begun, raising=False)

@@ -13,7 +13,7 @@ from ipyagent.agent.prompts import CALL_PROPERLY, GO_ON
 from ipyagent.agent.signs import writes_calls
 from ipyagent.config import LLMConfig
 from ipyagent.schema import Outcome, RunStatus, StepStarted, StopReason
-from ipyagent.wiring.clients import service_client
+from ipyagent.wiring.environment import service_client
 from servers.model_server import ModelServer, Reply, answer, delta, failure, sse, stream
 
 TOOLS = {"list_files", "read_file", "run_python"}

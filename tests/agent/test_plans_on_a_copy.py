@@ -12,11 +12,11 @@ from harness import NO, YES, Lab, call
 from ipyagent.agent.approvals import Answer, Approval
 from ipyagent.agent.prompts import MAY_LOOK
 from ipyagent.schema import PlanRehearsed, RehearsalOutcome, Run, RunStatus
-from ipyagent.schema.state import fold
+from ipyagent.schema.events import fold
+from ipyagent.ui.plain_text import plan_effects_text
 from ipyagent.ui.static_html import run_html
 from ipyagent.ui.transcribe.run import transcribe
 from ipyagent.ui.transcribe.step import transcribe_plan
-from ipyagent.ui.transcript_text import plan_effects_text
 from rehearsal_trial import ON, children
 
 # The process that runs the tests is what is forked: other tests would leave threads in it.

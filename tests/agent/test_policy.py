@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from harness import YES, Lab, call
-from ipyagent.agent.grants import FolderPermissions, Grants
-from ipyagent.agent.policy import Effect, Policy, Verdict
+from ipyagent.agent.policy import Effect, FolderPermissions, Grants, Policy, Verdict
 from ipyagent.config import ConfirmMode, Rule
 from ipyagent.schema import (
     DecidedBy,

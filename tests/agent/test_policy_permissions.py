@@ -14,11 +14,10 @@ import pytest
 
 from harness import Lab, at_once, call, new_session
 from ipyagent.agent.approvals import Answer
-from ipyagent.agent.grants import FolderPermissions
-from ipyagent.agent.policy import Effect, Policy
+from ipyagent.agent.policy import Effect, FolderPermissions, Policy
 from ipyagent.config.sources import UserDataFile
 from ipyagent.errors import ConfigError
-from ipyagent.magic import status
+from ipyagent.magic import commands
 from ipyagent.magic.notebook import Notebook
 from ipyagent.schema import DecidedBy, Decision, Scope
 from ipyagent.tools.argument_schema import JsonArgumentSchema
@@ -105,7 +104,7 @@ def grant_many(folder: Path, names: list[str]) -> None:
 GRANTS = """
 import sys
 from pathlib import Path
-from ipyagent.agent.grants import FolderPermissions
+from ipyagent.agent.policy import FolderPermissions
 from ipyagent.tools.base import tool
 for n in range(5):
     FolderPermissions(Path(sys.argv[1])).grant(tool(name=f"{sys.argv[2]}_{n}")(lambda: ""))
@@ -152,7 +151,7 @@ def book(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Notebook:
     """The agent's side of a kernel in a folder of its own."""
     monkeypatch.setenv("IPYAGENT_CHAT__PERSIST", "false")
     # As if the kernel had been started with these directories.
-    monkeypatch.setattr("ipyagent.magic.notebook_sessions.start_environ", lambda: dict(os.environ))
+    monkeypatch.setattr("ipyagent.magic.notebook.start_environ", lambda: dict(os.environ))
     shell = SimpleNamespace(
         user_ns={}, user_ns_hidden={}, meta={}, displayhook=SimpleNamespace(prompt_count=1)
     )
@@ -160,7 +159,7 @@ def book(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Notebook:
 
 
 def test_the_command_shows_what_is_decided_and_by_whom(book: Notebook) -> None:
-    assert status.policy(book, "").splitlines() == [
+    assert commands.policy(book, "").splitlines() == [
         "confirm         confirm-sensitive (default)",
         "rules           none",
         "this session    nothing is allowed",
@@ -179,7 +178,7 @@ def test_the_command_shows_what_is_decided_and_by_whom(book: Notebook) -> None:
     lab.session = book.sessions.get()
     (book.home / "data.csv").write_text("a,b")
     lab.run([{"calls": [call("read_file", path="data.csv")]}, "Done."])
-    lines = status.policy(book, "").splitlines()
+    lines = commands.policy(book, "").splitlines()
     assert lines[:7] == [
         "confirm         confirm-all (%agent)",
         "rules           deny read_file, path x/ (ipyagent.yaml)",
@@ -196,30 +195,30 @@ def test_the_command_takes_permissions_back(book: Notebook) -> None:
     book.sessions.get().grants.allow("edit_file")
     FolderPermissions(book.home).grant(served())
     FolderPermissions(book.home).grant(served("edit_file"))
-    assert status.policy(book, "revoke edit_file") == "asked about again: edit_file"
+    assert commands.policy(book, "revoke edit_file") == "asked about again: edit_file"
     assert len(book.sessions.get().grants) == 0
     assert FolderPermissions(book.home).tool_names() == ["mcp_s_send"]
     for unknown in ("edit_file", "7", "0"):
         with pytest.raises(ConfigError, match=f"you allowed nothing that {unknown} stands for"):
-            status.policy(book, f"revoke {unknown}")
-    assert status.policy(book, "revoke all") == "asked about again: mcp_s_send"
+            commands.policy(book, f"revoke {unknown}")
+    assert commands.policy(book, "revoke all") == "asked about again: mcp_s_send"
     with pytest.raises(ConfigError, match="you allowed nothing"):
-        status.policy(book, "revoke all")
+        commands.policy(book, "revoke all")
 
 
 def test_a_permission_is_taken_back_by_its_number(book: Notebook) -> None:
     for name in ("run_shell", "edit_file"):
         book.sessions.get().grants.allow(name)
     FolderPermissions(book.home).grant(served())
-    assert status.policy(book, "revoke 2") == "asked about again: run_shell"
-    assert status.policy(book, "revoke 2") == "asked about again: mcp_s_send"
+    assert commands.policy(book, "revoke 2") == "asked about again: run_shell"
+    assert commands.policy(book, "revoke 2") == "asked about again: mcp_s_send"
     assert [*book.sessions.get().grants] == ["edit_file"]
 
 
 @pytest.mark.parametrize("rest", ["forget", "remember", "revoke", "revoke 1 2"])
 def test_the_command_says_what_it_takes(book: Notebook, rest: str) -> None:
     with pytest.raises(ConfigError, match=r"usage: .*revoke N\|TOOL\|all"):
-        status.policy(book, rest)
+        commands.policy(book, rest)
 
 
 def test_what_is_taken_back_is_asked_about_at_the_next_prompt(tmp_path: Path) -> None:

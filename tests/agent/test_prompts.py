@@ -6,8 +6,8 @@ import pytest
 
 from harness import Lab
 from ipyagent.agent.prompts import Context, describe_mentions, system_prompt
-from ipyagent.kernel.error_hints import installed_packages
-from ipyagent.tools.tables.inspect import find_named_tables
+from ipyagent.kernel.namespace import installed_packages
+from ipyagent.tools.tables import find_named_tables
 
 
 def test_a_mentioned_variable_is_described_and_a_mentioned_file_named() -> None:

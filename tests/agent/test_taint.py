@@ -12,8 +12,7 @@ import pytest
 from hostile_world import HOSTILE, World
 
 from harness import ALWAYS, NO, YES, call
-from ipyagent.agent.grants import FolderPermissions
-from ipyagent.agent.policy import Effect, Policy, Verdict
+from ipyagent.agent.policy import Effect, FolderPermissions, Policy, Verdict
 from ipyagent.config import Rule
 from ipyagent.schema import DecidedBy, Scope, ToolStatus
 from ipyagent.tools.base import Tool, tool

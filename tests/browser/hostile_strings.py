@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import json
 import random
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from playwright.sync_api import Dialog, Page, Request
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "labextension"))
 from rich_run import FIXTURES, STORIES
 from test_hostile_browser import SVG, VECTORS, settle
 

@@ -16,9 +16,9 @@ from typing import Any
 import nbformat
 import pytest
 import yaml
-from deciding import await_active
 from PIL import Image, ImageDraw
 from playwright.sync_api import Locator, expect
+from user_actions import await_active
 
 ROOT = Path(__file__).parents[2]
 WIDTH, HEIGHT, SCALE = 1000, 1500, 1.5

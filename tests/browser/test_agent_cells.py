@@ -12,24 +12,44 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from card_modules import MODULE_COLOUR, count_modules
-from commanding import ADD, actions, is_enabled, source, to_command_mode
-from deciding import (
-    APPROVE,
-    DECISIONS,
-    DENY,
-    decide_on_two_cells,
-    press,
-    press_until,
-    the_plan,
-)
 from hostile_strings import AROUND, FOUND, NOTHING, Watch, hostile, kept, open_all, settle, strings
 from nbconvert import HTMLExporter
 from playwright.sync_api import Browser, expect
-from proposing import BETTER, PLOT, Book
-from reloading import HAS_WIDGETS, decide, expect_ended, listen, reload
-from scripts import LOAD, call, plan, python, script
-from side_panel import HOLD, LONG, Side, scroll_away, writing
+from scripted_notebooks import (
+    BETTER,
+    HAS_WIDGETS,
+    HOLD,
+    LOAD,
+    LONG,
+    PLOT,
+    Book,
+    Side,
+    call,
+    decide,
+    expect_ended,
+    listen,
+    plan,
+    python,
+    reload,
+    script,
+    scroll_away,
+    writing,
+)
+from traffic import MODULE_COLOUR, count_modules
+from user_actions import (
+    ADD,
+    APPROVE,
+    DECISIONS,
+    DENY,
+    actions,
+    decide_on_two_cells,
+    is_enabled,
+    press,
+    press_until,
+    source,
+    the_plan,
+    to_command_mode,
+)
 
 from conftest import Lab, Make, Notebook, Window, write
 

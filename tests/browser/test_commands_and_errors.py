@@ -8,10 +8,19 @@ from typing import Any
 
 import nbformat
 import pytest
-from commanding import ADD, actions, await_enabled, is_enabled, source, to_command_mode
-from deciding import APPROVE, DENY, press_until
 from playwright.sync_api import expect
-from scripts import LOAD, python, script
+from scripted_notebooks import LOAD, python, script
+from user_actions import (
+    ADD,
+    APPROVE,
+    DENY,
+    actions,
+    await_enabled,
+    is_enabled,
+    press_until,
+    source,
+    to_command_mode,
+)
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.same_page]
 

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import itertools
-import sys
-from pathlib import Path
 
 import pytest
 from hostile_strings import FOUND, NOTHING, Watch, hostile, open_all, strings
 from playwright.sync_api import Page
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "labextension"))
 from rich_run import saved_run, snapshot
 from test_hostile_browser import Site, page, settle, site
 

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import re
-import sys
 from pathlib import Path
 from typing import Any
 
 import nbformat
 import pytest
-from deciding import APPROVE, press, press_until, where_asked
 from playwright.sync_api import Page, expect
-from scripts import LOAD, call, plan, python, script
-from side_panel import HOLD, LONG, Side, scroll_away, writing
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "labextension"))
 from rich_run import saved_run
+from scripted_notebooks import (
+    HOLD,
+    LOAD,
+    LONG,
+    Side,
+    call,
+    plan,
+    python,
+    script,
+    scroll_away,
+    writing,
+)
+from user_actions import APPROVE, press, press_until, where_asked
 
 from ipyagent.schema import Run
 from ipyagent.ui.static_html import saved_bundle

@@ -7,11 +7,9 @@ from typing import Any
 
 import nbformat
 import pytest
-from deciding import press, where_asked
 from playwright.sync_api import expect
-from proposing import BETTER, CELLS, PLOT, Book
-from reloading import PANEL
-from scripts import LOAD, call
+from scripted_notebooks import BETTER, CELLS, LOAD, PANEL, PLOT, Book, call
+from user_actions import press, where_asked
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.same_page]
 

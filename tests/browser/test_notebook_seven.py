@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from deciding import decide_on_two_cells, press
 from playwright.sync_api import expect
-from reloading import reload
-from scripts import script
-from side_panel import HOLD, LONG, scroll_away
+from scripted_notebooks import HOLD, LONG, reload, script, scroll_away
+from user_actions import decide_on_two_cells, press
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 

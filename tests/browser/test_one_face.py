@@ -6,11 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from deciding import APPROVE, DENY, press, where_asked
 from playwright.sync_api import Locator, Page, expect
-from proposing import Book
-from scripts import LOAD, call, plan, script
-from side_panel import LONG, Side, scroll_away
+from scripted_notebooks import LOAD, LONG, Book, Side, call, plan, script, scroll_away
+from user_actions import APPROVE, DENY, press, where_asked
 
 from conftest import Make
 from patience import wait_until

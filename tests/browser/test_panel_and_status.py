@@ -9,10 +9,9 @@ from typing import Any
 
 import nbformat
 import pytest
-from deciding import press, where_asked
 from playwright.sync_api import Page, expect
-from scripts import LOAD, call, plan, script
-from side_panel import Side, writing
+from scripted_notebooks import LOAD, Side, call, plan, script, writing
+from user_actions import press, where_asked
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 

@@ -1,13 +1,14 @@
-"""Plans, questions and reasons in JupyterLab, with real clicks."""
+"""Plans, questions, looks and undo in JupyterLab, with real clicks."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
-from deciding import press, the_plan
 from playwright.sync_api import expect
-from scripts import LOAD, call, plan, script
+from scripted_notebooks import LOAD, Side, call, plan, python, script
+from test_never_lost import THEMES, in_theme, unfold, violations
+from user_actions import press, the_plan
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.same_page]
 
@@ -127,3 +128,104 @@ def test_tasks_are_a_checklist_that_lives(jupyterlab: Any, notebook: Any) -> Non
     book.shot("todos")
     press(book.run(1).locator("[data-ipyagent=approve]"))
     book.expect_state(1, "done")
+
+
+RECORD = """() => {
+    const QUESTIONS = ['[data-ipyagent=approve]', '[data-ipyagent=deny]', '[data-ipyagent=effects]',
+        '[data-ipyagent=panel-approval]', '[data-state=awaiting_approval]', '[data-state=waiting]',
+        '.Toastify__toast'];
+    const all = selector => [...document.querySelectorAll(selector)];
+    const record = { states: [], heights: [] };
+    const state = () => ({
+        questions: QUESTIONS.filter(each => document.querySelector(each) !== null),
+        status: all('[data-ipyagent=status]').map(each => each.textContent).join(),
+        title: document.title,
+        verdicts: all('.jp-OutputArea .ipyagent-decision').map(each => each.textContent),
+    });
+    // After layout, and before it is painted.
+    const resized = new ResizeObserver(cards =>
+        cards.forEach(({ target }) => record.heights.push(target.offsetHeight)));
+    const add = () => {
+        record.states.push(state());
+        all('.jp-OutputArea [data-ipyagent=run]').forEach(card => resized.observe(card));
+    };
+    const watch = { subtree: true, childList: true, attributes: true, characterData: true };
+    new MutationObserver(add).observe(document, watch);
+    window.drawn = record;
+}"""
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_no_drawn_state_of_a_free_look_is_a_question_and_one_is_drawn_whole(
+    jupyterlab: Any, notebook: Any, theme: str
+) -> None:
+    code = "numbers = [1]\nwhile len(numbers) < 3_000_000: numbers += numbers[:90]\nsum(numbers)"
+    free = script(jupyterlab.folder, "free", python(code), "That is all.")
+    change = script(jupyterlab.folder, "change", python("known.append(3)"), "Done.")
+    settings = "agent: {look_freely: true, rehearse_seconds: 60}"
+    (jupyterlab.folder / "looks.yaml").write_text(settings)
+    book = notebook(
+        f"{LOAD}\nknown = [1, 2]",
+        f"%%agent {free} --config looks.yaml\nAdd.",
+        f"%%agent {change} --config looks.yaml\nChange.",
+    )
+
+    def drawn() -> Any:
+        return book.page.evaluate("() => window.drawn")
+
+    in_theme(book.page, theme)
+    Side(book.page).open()
+    book.start(0)
+    book.expect_done(0)
+    book.page.evaluate(RECORD)
+    book.start(1)
+    book.expect_done(1)
+    book.expect_state(1, "done")
+    book.shot(f"looked-{theme[11:]}")
+    seen = drawn()
+    asks = [each for each in seen["states"] if each["questions"] or "waiting" in each["status"]]
+    assert asks == []
+    assert [each["title"] for each in seen["states"] if each["title"].startswith("(")] == []
+    verdicts = [verdict for each in seen["states"] for verdict in each["verdicts"]]
+    assert [*dict.fromkeys(verdicts)] == ["looking…", "looked"]
+    heights = [each for each in seen["heights"] if each]
+    assert max(heights) == heights[-1], "the card jumps"
+    book.page.evaluate(RECORD)
+    book.start(2)
+    book.expect_state(2, "waiting")
+    book.shot(f"asked-{theme[11:]}")
+    asks = [each["questions"] for each in drawn()["states"]]
+    first = next(each for each in asks if "[data-ipyagent=approve]" in each)
+    assert "[data-ipyagent=effects]" in first
+    unfold(book.page)
+    assert violations(book.page) == []
+    press(book.run(2).locator("[data-ipyagent=deny]"))
+    book.expect_done(2)
+
+
+def test_a_finished_run_is_taken_back_from_its_card(jupyterlab: Any, notebook: Any) -> None:
+    calls = [
+        call("run_python", code="n = 2\nnew = [1]"),
+        call("insert_cell", source="print('inserted')"),
+    ]
+    option = script(jupyterlab.folder, "undone", {"calls": calls}, "Done.")
+    book = notebook(LOAD, "n = 1", f"%%agent {option} --confirm yolo\nChange something.", "n")
+    for index in (0, 1, 2):
+        book.start(index)
+    card = book.run(2)
+    expect(card).to_have_attribute("data-state", "done", timeout=90_000)
+    book.expect_done(2)  # a run ends a moment before its cell, and until then nothing is taken back
+    sources = "jupyterapp.shell.currentWidget.content.model.sharedModel.cells.map(c => c.source)"
+    assert "print('inserted')" in book.page.evaluate(f"() => {sources}")
+    card.locator("[data-ipyagent=undo]").click()
+    report = card.locator("[data-ipyagent=undo-report]")
+    expect(report).to_contain_text("n would be as it was before run")
+    expect(report).to_contain_text("cell 3 of this notebook would be")
+    card.locator("[data-ipyagent=undo-cancel]").click()
+    card.locator("[data-ipyagent=undo]").click()
+    card.locator("[data-ipyagent=undo-confirm]").click()
+    expect(card.locator(".ipyagent-chip")).to_have_text("done · taken back")
+    expect(card.locator("[data-ipyagent=undo]")).to_have_text("Redo…")
+    assert "print('inserted')" not in book.page.evaluate(f"() => {sources}")
+    book.start(3)
+    expect(book.output(3)).to_contain_text("1")

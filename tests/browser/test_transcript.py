@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from typing import Any
 
 import nbformat
 import pytest
 from playwright.sync_api import Page, expect
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "labextension"))
 from rich_run import saved_run, snapshot
 from test_hostile_browser import Site, page, site
 

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from deciding import press, where_asked
 from playwright.sync_api import Browser, expect
-from scripts import LOAD, call, python, script
+from scripted_notebooks import LOAD, call, python, script
+from user_actions import press, where_asked
 
 from conftest import Lab, Make, Notebook, opened_in
 from patience import PATIENCE, wait_until

@@ -12,11 +12,11 @@ from ipyagent import explorer
 from ipyagent.explorer import ExplorerReply
 from ipyagent.kernel.namespace import digest
 from ipyagent.schema import Message, Role, ToolCall, ToolResultContent
-from ipyagent.schema.facts import TableFacts, WorkspaceFacts
-from ipyagent.tools.tables.inspect import table_ending
+from ipyagent.schema.results import TableFacts, WorkspaceFacts
+from ipyagent.tools.tables import table_ending
 from ipyagent.tools.workspace import Workspace
 from ipyagent.values.describe import describe
-from ipyagent.wiring.facts import list_table_facts, name_types, read_file_facts
+from ipyagent.wiring.environment import list_table_facts, name_types, read_file_facts
 
 TOOLS = ["list_files", "read_file", "list_variables", "inspect_variable", "run_python"]
 

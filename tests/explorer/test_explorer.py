@@ -18,7 +18,7 @@ from ipyagent.explorer.steps import suggest_for
 from ipyagent.llm.client import Client, ModelRequest
 from ipyagent.llm.wire import ReplyBuilder
 from ipyagent.schema import Message, Role, StreamChunk, TokenUsage, ToolCall, ToolDefinition
-from ipyagent.schema.facts import ColumnFacts, TableFacts, WorkspaceFacts
+from ipyagent.schema.results import ColumnFacts, TableFacts, WorkspaceFacts
 from repository import ROOT
 
 COLUMNS = (ColumnFacts("a", "int64", "number"), ColumnFacts("kind", "str", "text", ("x", "red")))
@@ -42,7 +42,7 @@ def after(prompt: str, output: str, *, is_error: bool = False) -> ExplorerReply:
 
 def test_it_imports_neither_pandas_nor_litellm() -> None:
     code = (
-        "import sys; from ipyagent import explorer; from ipyagent.schema.facts import *;"
+        "import sys; from ipyagent import explorer; from ipyagent.schema.results import *;"
         "explorer.reply([], WorkspaceFacts(), []);"
         "print({'pandas', 'polars', 'litellm', 'IPython'} & set(sys.modules))"
     )

@@ -5,6 +5,7 @@ The expected numbers were computed apart from the explorer.
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -236,6 +237,11 @@ def test_dates_and_truth_values_are_understood(root: Path, as_text: bool) -> Non
     assert dict(ask_each(root, OF_SALES, sales=table)) == {}
 
 
+def test_counts_of_periods_come_in_the_order_of_time(root: Path) -> None:
+    said = Kernel(root, sales=SALES.iloc[[0, 1, 2, 3, 3, 3]]).ask("sales per month").text
+    assert re.findall(r"2024-\d\d", said) == ["2024-01", "2024-02", "2024-04"]
+
+
 CHANGES = [
     ("drop column when", "'when' not in t"),
     ("Drop the column when from tips", "'when' not in t"),
@@ -414,6 +420,7 @@ def test_what_is_not_fully_understood_is_declined_and_nothing_runs(root: Path) -
     [
         ("why did revenue drop", "`why` and `revenue`"),
         ("mean blubber by species", "These words are beyond me here: `blubber`."),
+        ("missing values by species", "The words are known, but not in this combination."),
         ("mean of species", "`species` is str, but this needs numbers"),
         ("load data/other.csv", "I see no file `data/other.csv`"),
         ("mean body mass by month", "one column of dates"),
@@ -514,6 +521,22 @@ def test_loading_again_overwrites_only_when_it_is_asked_for(root: Path) -> None:
     text = kernel.ask("Load data/penguins.csv as penguins").text
     assert "replaces what that variable held" in text
     assert len(kernel.namespace["penguins"]) == 344
+
+
+def test_a_file_that_is_loaded_is_not_loaded_again_unless_it_has_changed(root: Path) -> None:
+    kernel, path = Kernel(root), root / "data/penguins.csv"
+    kernel.ask("Load data/penguins.csv")
+    assert "344 rows" in kernel.ask("Profile data/penguins.csv").text
+    assert "**" in kernel.ask("mean body mass in data/penguins.csv").text
+    assert "species" in kernel.ask("and by species?").text
+    assert [name for name in kernel.variables() if name.startswith("penguins")] == ["penguins"]
+    lines = path.read_text().splitlines()
+    path.write_text("\n".join(lines[:11]))
+    again = kernel.ask("Profile data/penguins.csv").text
+    assert "`data/penguins.csv` is loaded as `penguins_2`" in again
+    assert len(kernel.namespace["penguins_2"]) == 10
+    assert "10 rows" in kernel.ask("Profile data/penguins.csv").text
+    assert "penguins_3" not in kernel.namespace
 
 
 def test_a_name_that_would_hide_something_is_refused(root: Path) -> None:

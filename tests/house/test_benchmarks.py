@@ -100,3 +100,14 @@ def test_another_revision_is_measured_beside_this_one(tmp_path: Path) -> None:
         ["git", "worktree", "list"], cwd=ROOT, capture_output=True, text=True, check=True
     )
     assert str(tmp_path) not in listed.stdout, "it is removed again"
+
+
+@pytest.mark.slow
+def test_a_map_is_measured_beside_the_raw_client() -> None:
+    command = [sys.executable, str(ROOT / "benchmarks/many.py"), "--items", "20"]
+    done = subprocess.run(
+        [*command, "--repetitions", "1"], capture_output=True, text=True, check=True
+    )
+    figures = dict(line.rsplit(maxsplit=1) for line in done.stdout.splitlines())
+    assert "ratio (goal: 0.8)" in figures
+    assert all(math.isfinite(float(each)) for each in figures.values())

@@ -8,7 +8,7 @@ import pytest
 from repository import parse_sources
 
 REASONS = {
-    "ipyagent.agent.session.current_session provider": "the hook of a lower room: its session",
+    "ipyagent.agent.session provider": "the hook of a lower room: its session",
     "ipyagent.schema.runs undo_run": "the hook of a lower room: set once, at the import",
     "kernel/capture.py _numbers": "names of code in linecache, which the process has one of",
     "kernel/threads.py EngineThread._current": "the process has one thread of all runs",
@@ -27,10 +27,10 @@ REASONS = {
     "llm/litellm/warmup.py _lock": "of the thread below",
     "llm/litellm/warmup.py _silence_lock": "of LiteLLM's global switch",
     "llm/litellm/warmup.py _thread": "the process imports LiteLLM once",
-    "store/database.py _all": "a fork concerns all: its hook stays with the process",
-    "store/writer.py _all": "all are closed at the end of the process",
+    "store/journal.py _all": "a fork concerns all: its hook stays with the process",
+    "store/database.py _all": "all are closed at the end of the process",
     "tools/argument_schema.py _own_schemas": "a cache of facts about our own code",
-    "tools/tables/inspect.py reader": "the process has one reader of tables, which outlives a run",
+    "tools/tables/__init__.py table_reader": "one for the process: it outlives runs",
     "wiring/runtime.py _runtime": "the owner",
 }
 """Why each is no part of `Runtime`: it belongs to the process, or to a lower room alone."""

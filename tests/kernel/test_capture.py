@@ -292,6 +292,12 @@ def test_magics_and_shell_commands_work(kernel: Capturing):
     assert kernel.leaked == []
 
 
+def test_help_that_code_asks_for_is_its_output(kernel: Capturing):
+    assert "number of items" in kernel.run("len?")["output"]
+    assert kernel.leaked == []
+    assert kernel.reply["payload"] == []
+
+
 def test_code_may_await_where_the_cell_can(kernel: Capturing):
     result = kernel.run("import asyncio\nprint('a')\nawait asyncio.sleep(0, 'done')")
     assert result["output"] == "a\n'done'"

@@ -41,6 +41,18 @@ def test_an_agent_cell_answers_and_leaves_its_static_mirror(shared: Kernel, scri
     assert shared.value("__import__('ipyagent').last.output") == "'Hello **there**.'"
 
 
+def test_a_cell_asks_for_an_answer_of_a_type_by_its_name(shared: Kernel, script: Any) -> None:
+    shared.run("from dataclasses import dataclass\n@dataclass\nclass Point:\n    x: int")
+    option = script('{"x": 3}', '{"x": 4}')
+    reply = shared.run(f"%%agent {option} --result Point\nWhere?", page=Page(shared))
+    assert shared.value("__import__('ipyagent').last.value") == "Point(x=3)"
+    (mirror,) = reply.of("update_display_data")
+    assert "Point" in mirror["data"]["text/html"]
+    assert "Point(x=3)" in mirror["data"]["text/plain"]
+    shared.run(f"%%agent {option} --result Piont\nWhere?")
+    assert "there is no 'Piont'" in shared.value("__import__('ipyagent').last.error")
+
+
 def test_a_card_is_opened_with_few_bytes(shared: Kernel, script: Any) -> None:
     """The code that draws cards is 400 kB; widgets are sent with their code."""
     page, opened = Page(shared), list[Message]()

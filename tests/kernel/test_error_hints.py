@@ -88,6 +88,17 @@ def test_an_error_names_what_would_be_right(
     assert hint not in result.output
 
 
+ALIASES = (
+    "pandas as pd", "numpy as np", "polars as pl", "matplotlib.pyplot as plt", "seaborn as sns",
+    "scipy as sp", "statsmodels.api as sm", "plotly.express as px",
+)  # fmt: skip
+
+
+def test_an_error_names_the_import_of_each_usual_short_name() -> None:
+    said = [str(fail(PlainNamespace({}), f"{each.split()[-1]}.x").for_model) for each in ALIASES]
+    assert [e for e, text in zip(ALIASES, said, strict=True) if f": import {e}" not in text] == []
+
+
 def test_an_error_of_a_table_takes_few_characters(namespace: PlainNamespace) -> None:
     result = fail(namespace, 'df["fare"]')
     assert len(str(result.for_model)) <= 300 < len(result.output) + 100

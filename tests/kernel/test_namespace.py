@@ -512,7 +512,7 @@ def test_ten_thousand_variables_cost_a_look_at_each_and_a_line_for_the_first(
     calls = collections.Counter[str]()
     from ipyagent.kernel import namespace as room
 
-    for name in ("describe", "is_table"):
+    for name in ("summarize", "is_table"):
         original = getattr(room, name)
 
         def counted(*args: Any, _name: str = name, _original: Any = original, **more: Any) -> Any:
@@ -523,7 +523,7 @@ def test_ten_thousand_variables_cost_a_look_at_each_and_a_line_for_the_first(
     text = digest({f"v{i}": i for i in range(10_000)})
     assert len(text.splitlines()) == 101
     assert text.endswith("… and 9,900 more variables")
-    assert calls == {"describe": 100, "is_table": 1}
+    assert calls == {"summarize": 100, "is_table": 1}
 
 
 def test_nothing_is_imported_to_describe(monkeypatch: pytest.MonkeyPatch):

@@ -1,20 +1,22 @@
-"""Notebooks that are open in a page, in a real kernel: the page answers while the cell runs."""
+"""Notebooks that pages have open, and which file is the kernel's own."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import nbformat
 import pytest
 
 from ipyagent.errors import PageError
+from ipyagent.kernel.pages import OpenNotebooks, current
 from kernels import Kernel, Message, Page, Reply, kernel, script
 from open_notebooks import MemoryPage, cell
 
-pytestmark = pytest.mark.kernel
+# Notebooks that are open in a page, in a real kernel: the page answers while the cell runs --------
 
 WORK = """\
 import asyncio, pandas as pd
@@ -114,6 +116,7 @@ def ask(shared: Kernel, folder: Path) -> Callable[..., Reply]:
     return run
 
 
+@pytest.mark.kernel
 def test_cells_are_read_inserted_and_edited_while_the_agents_cell_runs(
     ask: Any, page: Lab, book: MemoryPage, folder: Path
 ) -> None:
@@ -131,6 +134,7 @@ def test_cells_are_read_inserted_and_edited_while_the_agents_cell_runs(
     assert (folder / "nb.ipynb").read_text() == "as it was saved"
 
 
+@pytest.mark.kernel
 def test_a_cell_is_run_and_gets_outputs_that_nbformat_knows(
     ask: Any, page: Lab, book: MemoryPage, shared: Kernel
 ) -> None:
@@ -155,6 +159,7 @@ def test_a_cell_is_run_and_gets_outputs_that_nbformat_knows(
     assert shared.value("len(made)") == "2"
 
 
+@pytest.mark.kernel
 def test_a_figure_is_in_the_notebooks_cell_and_not_in_the_agents_cell(
     ask: Any, page: Lab, book: MemoryPage
 ) -> None:
@@ -168,6 +173,7 @@ def test_a_figure_is_in_the_notebooks_cell_and_not_in_the_agents_cell(
     assert not any("image/png" in each["data"] for each in displays)
 
 
+@pytest.mark.kernel
 def test_what_a_cell_prints_is_on_the_card_while_it_runs(
     ask: Any, page: Lab, book: MemoryPage, folder: Path
 ) -> None:
@@ -190,6 +196,7 @@ def test_what_a_cell_prints_is_on_the_card_while_it_runs(
     assert book.books[None][2]["outputs"][0]["text"] == "begun\n"
 
 
+@pytest.mark.kernel
 def test_an_error_stays_in_the_cell_that_made_it(ask: Any, page: Lab, book: MemoryPage) -> None:
     book.books[None][2]["source"] = "1/0"
     reply = ask(("run_cell", {"cell": 2}), page=page)
@@ -198,6 +205,7 @@ def test_an_error_stays_in_the_cell_that_made_it(ask: Any, page: Lab, book: Memo
     assert not reply.of("error")
 
 
+@pytest.mark.kernel
 def test_another_notebook_is_a_file_unless_the_page_has_it_open(
     ask: Any, page: Lab, book: MemoryPage, folder: Path
 ) -> None:
@@ -220,6 +228,7 @@ def test_another_notebook_is_a_file_unless_the_page_has_it_open(
     assert (folder / "nb.ipynb").read_text() == "as it was saved"
 
 
+@pytest.mark.kernel
 def test_without_a_page_cells_are_proposed_as_one_next_cell(ask: Any, shared: Kernel) -> None:
     reply = ask(
         ("insert_cell", {"source": "a = 1\n"}),
@@ -238,6 +247,7 @@ def test_without_a_page_cells_are_proposed_as_one_next_cell(ask: Any, shared: Ke
     assert all("needs JupyterLab 4 or Notebook 7 with ipyagent's extension" in s for s in texts[2:])
 
 
+@pytest.mark.kernel
 def test_without_a_page_the_kernels_notebook_is_read_from_its_file_and_never_written(
     ask: Any, shared: Kernel, folder: Path
 ) -> None:
@@ -259,6 +269,7 @@ def test_without_a_page_the_kernels_notebook_is_read_from_its_file_and_never_wri
     assert (folder / "nb.ipynb").read_bytes() == before
 
 
+@pytest.mark.kernel
 def test_an_agent_used_from_python_does_not_write_the_open_notebook_either(
     shared: Kernel, folder: Path
 ) -> None:
@@ -274,3 +285,44 @@ def test_an_agent_used_from_python_does_not_write_the_open_notebook_either(
     )
     assert "ipyagent's extension" in reply.stdout
     assert (folder / "nb.ipynb").read_bytes() == before
+
+
+# The notebook of a cell: which file is the kernel's own -------------------------------------------
+
+
+def shell(**variables: Any) -> Any:
+    """Return a shell with the members that are read."""
+    return SimpleNamespace(user_ns=variables, meta={}, displayhook=SimpleNamespace(prompt_count=4))
+
+
+def test_the_server_names_the_kernels_notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("JPY_SESSION_NAME", str(tmp_path / "a" / "nb.ipynb"))
+    desktop = current(shell(), tmp_path)
+    assert (desktop.saved, desktop.folder) == (tmp_path / "a" / "nb.ipynb", tmp_path / "a")
+    assert desktop.is_own(tmp_path / "a" / "nb.ipynb")
+
+
+def test_vs_code_names_the_notebook_in_a_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delenv("JPY_SESSION_NAME", raising=False)
+    desktop = current(shell(__vsc_ipynb_file__=str(tmp_path / "nb.ipynb")), tmp_path)
+    assert desktop.is_own(tmp_path / "nb.ipynb")
+
+
+def test_a_notebook_name_without_a_folder_is_not_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("JPY_SESSION_NAME", "3f2a")
+    desktop = current(shell(), tmp_path)
+    assert (desktop.saved, desktop.folder) == (None, tmp_path)
+
+
+def test_another_name_of_the_own_notebook_is_known(tmp_path: Path):
+    (tmp_path / "nb.ipynb").write_text("{}")
+    (tmp_path / "link.ipynb").hardlink_to(tmp_path / "nb.ipynb")
+    desktop = OpenNotebooks(saved=tmp_path / "nb.ipynb")
+    assert desktop.is_own(tmp_path / "link.ipynb")
+    assert not desktop.is_own(tmp_path / "other.ipynb")
+
+
+def test_a_plain_script_has_no_notebook_around_it(tmp_path: Path):
+    assert current(None, tmp_path) == OpenNotebooks()

@@ -1,4 +1,4 @@
-"""A kernel and the pages that show its notebooks, at the level of messages."""
+"""Messages of pages, also while code runs."""
 
 from __future__ import annotations
 
@@ -8,10 +8,13 @@ from typing import Any
 
 import pytest
 
-from kernels import RUN_JSON, Kernel, Message, kernel, python, script
+from kernels import RUN_JSON, Kernel, Message, Page, kernel, python, script
 from patience import PATIENCE
 
 pytestmark = pytest.mark.kernel
+
+
+# A kernel and the pages that show its notebooks, at the level of messages -------------------------
 
 _ids = itertools.count()
 
@@ -193,6 +196,33 @@ def test_the_next_kernel_shows_a_run_that_was_left_unfinished(tmp_path: Path) ->
         assert [each["state"] for each in overviews[-1]["runs"]] == ["failed"]
 
 
+@pytest.mark.spec("P42", "E05")
+def test_a_run_of_a_session_that_no_kernel_has_opened_says_that_it_is_taken_back(
+    tmp_path: Path,
+) -> None:
+    ids = []
+    with kernel(tmp_path) as first:
+        for name in ("aside", "default"):
+            write = {"name": "write_file", "arguments": {"path": name, "content": "made"}}
+            option = script(tmp_path, {"calls": [write]}, "Done.")
+            cell = f"%%agent {option} --confirm yolo --session {name}\nWrite."
+            ids.append(first.run(cell).run["id"])
+    with kernel(tmp_path) as second:
+        tab = Tab(second, "page")
+        for number, run_id in enumerate(ids):
+            run(second, f"%agent undo {run_id}", tab)
+            tab.say({"type": "ask", "id": number, "what": "bundle", "run_id": run_id})
+            run(second, "1", tab)
+            assert len(tab.value(number)[RUN_JSON]["taken_back"]) == 1
+            assert "done · taken back" in tab.value(number)["text/html"]
+        overviews = [message["overview"] for message in tab.heard if message["type"] == "overview"]
+        assert {each["id"] for each in overviews[-1]["runs"] if each["taken_back"]} == {*ids}
+        assert overviews[-1]["variables"] == []
+    with kernel(tmp_path) as third:
+        for run_id in ids:
+            assert len(third.run(f"%agent show {run_id}").run["taken_back"]) == 1
+
+
 @pytest.mark.spec("P42", "P06")
 def test_a_page_may_send_requests_while_the_first_cell_starts(tmp_path: Path) -> None:
     leave_run_unfinished(tmp_path)
@@ -289,3 +319,83 @@ def test_prompts_to_begin_with_fit_what_a_running_cell_leaves(
     fresh.run(f"{wait}t, u = 1, pandas.DataFrame()", page=listen)
     fresh.listen(tab, lambda: tab.types().count("reply") == 2)
     assert tab.value(0)["requests"][0] == "Profile `u`"
+
+
+# A page's message that arrives while code runs does not affect the code's figures -----------------
+
+DRAW = """
+import os, time, matplotlib.pyplot as plt
+plt.plot([1, 2, 3])
+kernel = get_ipython().kernel
+kernel.send_response(kernel.iopub_socket, 'stream', {'name': 'stdout', 'text': 'drawn'})
+while not os.path.exists('answered'):
+    time.sleep(0.02)
+print('figures:', plt.get_fignums())
+"""
+
+
+@pytest.fixture
+def started(fresh: Kernel) -> Kernel:
+    fresh.run("%matplotlib inline")
+    return fresh
+
+
+@pytest.fixture
+def subshell(started: Kernel) -> str:
+    """Return the subshell that handles messages while the main shell is blocked."""
+    return started.create_subshell()
+
+
+def is_drawn(message: Message) -> bool:
+    return message["msg_type"] == "stream" and message["content"]["text"] == "drawn"
+
+
+def test_a_message_of_the_extension_keeps_the_figures_of_an_ordinary_cell(
+    started: Kernel, subshell: str, tmp_path: Path
+) -> None:
+    tab = Tab(started, "page", subshell=subshell)
+
+    def on_message(message: Message) -> None:
+        tab(message)
+        if is_drawn(message):
+            for number in (1, 2):  # what is done after the first is done before the second
+                tab.say({"type": "ask", "id": number, "what": "bundle", "run_id": "none"})
+        if "reply" in tab.types() and tab.heard[-1].get("id") == 2:
+            (tmp_path / "answered").touch()
+
+    reply = started.run(DRAW, page=on_message)
+    assert "figures: [1]" in reply.stdout
+    assert [sorted(shown["data"]) for shown in reply.of("display_data")] == [
+        ["image/png", "text/plain"]
+    ]
+
+
+class Resyncing(Page):
+    """A page that asks for the state twice, once the code has drawn."""
+
+    def __init__(self, kernel: Kernel, subshell: str, answered: Path) -> None:
+        super().__init__(kernel, subshell=subshell)
+        self.answered, self.is_drawn, self.snapshots = answered, False, 0
+
+    def __call__(self, message: Message) -> None:
+        super().__call__(message)
+        if is_drawn(message):
+            self.is_drawn = True
+            for _ in range(2):
+                self.say({"type": "resync"})
+
+    def _hear(self, message: Message) -> None:
+        super()._hear(message)
+        self.snapshots += self.is_drawn and message.get("type") == "snapshot"
+        if self.snapshots == 2:
+            self.answered.touch()
+
+
+def test_a_message_of_the_card_keeps_the_figures_of_the_agents_code(
+    started: Kernel, subshell: str, tmp_path: Path
+) -> None:
+    page = Resyncing(started, subshell, tmp_path / "answered")
+    option = script(tmp_path, python(DRAW), "Done.")
+    (result,) = started.run(f"%%agent {option}\nDraw.", page=page).results
+    assert "figures: [1]" in result["output"]
+    assert len(result["images"]) == 1

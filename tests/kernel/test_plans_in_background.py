@@ -96,6 +96,9 @@ def test_the_cell_ends_and_other_cells_run_during_the_plan(fresh: Kernel, folder
         assert "%agent stop" in second["error"]
         for command in ("%agent undo", "%agent session new"):
             assert "in the background" in started.run(command).stdout
+        assert "* " in started.run("%agent session list").stdout
+        assert "saved" in started.run("%agent session save now.json").stdout
+        assert started.run("%agent session graph").of("display_data")
         assert page.plan in started.run("%agent status").stdout
         (folder / GO).touch()
         run = page.ended

@@ -9,7 +9,8 @@ import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
 from ipyagent.kernel.namespace import ShellNamespace
-from ipyagent.tools.static_analysis import UNKNOWN_EFFECTS, Effects, analyze_code
+from ipyagent.tools.static_analysis import UNKNOWN_EFFECTS, Effects
+from ipyagent.tools.static_analysis.code import analyze_code
 from ipyagent.tools.tracked_namespace import TrackedNamespace
 
 LINE_ENDS = [chr(code) for code in range(0x3000) if len(f"a{chr(code)}b".splitlines()) > 1]

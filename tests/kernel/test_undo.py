@@ -1,4 +1,6 @@
-"""`%agent undo`: file changes of a run are undone, even by a later kernel."""
+"""`%agent undo` and `%agent blame` in kernels, and a reset kernel, which remembers nothing."""
+
+from __future__ import annotations
 
 from pathlib import Path
 
@@ -7,6 +9,9 @@ import pytest
 from kernels import Kernel, kernel, python, script
 
 pytestmark = pytest.mark.kernel
+
+
+# `%agent undo`: file changes of a run are undone, even by a later kernel --------------------------
 
 REPLIES = [
     {
@@ -107,3 +112,51 @@ def test_runs_of_other_sessions_are_listed_and_taken_back_too(
     assert "second is as it was" in fresh.run("%agent undo").stdout
     assert fresh.value("('first' in dir(), 'second' in dir())") == "(True, False)"
     assert "first is as it was" in fresh.run(f"%agent undo {mine.split()[0]}").stdout
+
+
+# `%agent blame` in a real kernel ------------------------------------------------------------------
+
+
+@pytest.mark.spec("E14")
+def test_blame_names_runs_and_the_users_own_cells(fresh: Kernel, tmp_path: Path) -> None:
+    fresh.run("import pandas as pd\ndf = pd.DataFrame({'a': [1, 2]})\nn = 1")
+    option = script(tmp_path, python("df['c'] = 1\nn = 2"), "Done.")
+    fresh.run(f"%%agent {option} --confirm yolo\nAdd a column.")
+    fresh.run("df = df.head(1)")
+    mine, agents, first = fresh.run("%agent blame df").stdout.splitlines()
+    assert "changed · your cell [" in mine
+    assert mine.endswith("df = df.head(1)")
+    assert "changed: 2 × 1 → 2 × 2 · + c (int64) · run " in agents
+    assert agents.endswith("df['c'] = 1")
+    assert "created · your cell [" in first
+    (column,) = fresh.run("%agent blame df.c").stdout.splitlines()
+    assert "+ c (int64)" in column
+    assert "there is no such variable" in fresh.run("%agent blame nothing").stdout
+    assert "usage: %agent blame" in fresh.run("%agent blame").stdout
+    look = {"calls": [{"name": "inspect_variable", "arguments": {"name": "n"}}]}
+    fresh.run(f"%%agent {script(tmp_path, look, 'Done.')}\nWhat is n?")
+    fresh.run("import ipyagent\nlooked = ipyagent.last.results[0]")
+    assert " · run " in fresh.value("looked.output")
+    assert " · run " not in fresh.value("looked.for_model")
+
+
+# A reset kernel, which stands for a new one in these tests, remembers nothing ---------------------
+
+
+def test_a_reset_kernel_has_no_variables_runs_or_settings_and_another_folder(
+    fresh: Kernel, tmp_path: Path
+) -> None:
+    (tmp_path / "hello.yaml").write_text("- Hello.\n")
+    fresh.run("%agent config agent.max_steps=11")
+    assert fresh.run("%%agent -m scripted/hello.yaml -o kept\nBegin.").run["max_steps"] == 11
+    other = tmp_path / "other"
+    other.mkdir()
+    fresh.reset(other)
+    (other / "hello.yaml").write_text("- Hello.\n")
+    assert fresh.value("'kept' in globals()") == "False"
+    assert fresh.value("__import__('ipyagent').last") == "None"
+    assert "11" not in fresh.run("%agent config agent.max_steps").stdout
+    assert not (other / ".ipyagent").exists()
+    run = fresh.run("%%agent -m scripted/hello.yaml\nBegin.").run
+    assert (run["status"], run["max_steps"] == 11) == ("done", False)
+    assert (other / ".ipyagent" / "state.db").exists()

@@ -44,7 +44,7 @@ def test_the_stories_have_every_kind_of_event() -> None:
 
 @pytest.mark.parametrize("name", STORIES)
 def test_a_shared_fixture_is_what_a_page_is_told(name: str) -> None:
-    """`labextension/src/__tests__/model.test.ts` follows the same changes."""
+    """`labextension/src/__tests__/channel.test.ts` follows the same changes."""
     assert json.loads((FIXTURES / name).read_text()) == fixture(name), (
         "run `python tests/labextension/rich_run.py`"
     )

@@ -11,7 +11,7 @@ from ipyagent.config import LLMConfig
 from ipyagent.errors import ModelError
 from ipyagent.llm.client import Client, ModelRequest, maker_of
 from ipyagent.llm.wire import ReplyBuilder
-from ipyagent.wiring.clients import service_client
+from ipyagent.wiring.environment import service_client
 from servers.model_server import ModelServer, answer
 
 KEY = "sk-canary-0123456789abcdef"

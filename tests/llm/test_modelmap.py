@@ -14,7 +14,7 @@ from ipyagent.llm.litellm import warmup
 from ipyagent.llm.modelmap import facts_of, price, sees, window
 from ipyagent.providers import default_models
 from ipyagent.schema import TokenUsage
-from ipyagent.wiring.clients import service_client
+from ipyagent.wiring.environment import service_client
 from repository import load_script
 from servers.model_server import ModelServer
 

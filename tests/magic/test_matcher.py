@@ -184,7 +184,7 @@ def test_settings_that_cannot_be_read_leave_the_variables(tmp_path: Path) -> Non
 
 SILENCE = """
 from IPython.core.completer import provisionalcompleter, SimpleMatcherResult, context_matcher
-from ipyagent.magic import extension
+from ipyagent import magic
 
 def offered(found):
     @context_matcher(priority=2_000)
@@ -198,7 +198,7 @@ def offered(found):
     completer.custom_matchers = theirs
     return said
 
-print(offered([]), offered(extension.Nothing()))
+print(offered([]), offered(magic.Nothing()))
 """
 
 

@@ -10,15 +10,14 @@ import pytest
 
 from harness import NO, call
 from ipyagent.agent.approvals import Answer, Approval
-from ipyagent.agent.plan_approval import resolve_plan
-from ipyagent.agent.plans.runner import PlanRunner
-from ipyagent.agent.signs import parse_yes_no
+from ipyagent.agent.plan_runner import PlanRunner, resolve_plan
+from ipyagent.agent.signs import find_decision, parse_yes_no
 from ipyagent.config import Config
 from ipyagent.errors import AgentError, BusyError, ConfigError, SessionError
 from ipyagent.kernel.drivers import Cell, drive_sync
 from ipyagent.kernel.shell import Frontend, Surface
 from ipyagent.llm.scripted import Scripted
-from ipyagent.magic.subcommands import check_background, decide_on_plan, in_its_cell, in_words
+from ipyagent.magic.cells import check_background, decide_on_plan, in_its_cell
 from ipyagent.schema import DecidedBy, Decision, Run, RunStatus
 from ipyagent.wiring import RunFunction, runtime
 from planning import PlanLab
@@ -198,7 +197,7 @@ def test_a_word_decides_on_the_plan_that_waits(text: str, decided: Decision) -> 
 @pytest.mark.parametrize("text", ["Sí", "Ejecuta", "执行"])
 def test_a_word_runs_the_plan_that_waits(lab: PlanLab, text: str) -> None:
     lab.plan([PLAN])
-    answer = in_words(lab.session, text)
+    answer = find_decision(lab.session, text)
     assert answer == Answer(Decision.APPROVED, DecidedBy.PROMPT)
     assert answer is not None
     cell = Cell()
@@ -213,10 +212,10 @@ def test_with_nothing_pending_a_word_is_no_prompt(
     lab: PlanLab, text: str, decided: Decision
 ) -> None:
     with pytest.raises(SessionError, match="no pending plan"):
-        in_words(lab.session, text)
+        find_decision(lab.session, text)
     lab.run(["All is done."])
     with pytest.raises(SessionError, match="no model was asked"):
-        in_words(lab.session, text)
+        find_decision(lab.session, text)
 
 
 @pytest.mark.spec("P21", "P41")
@@ -226,26 +225,26 @@ def test_with_nothing_pending_a_word_is_no_prompt(
 def test_yes_and_no_may_answer_the_model(lab: PlanLab, said: str) -> None:
     lab.run([said])
     for text, _ in among(PLAIN):
-        assert in_words(lab.session, text) is None
+        assert find_decision(lab.session, text) is None
     for text, _ in among(FORMAL):
         with pytest.raises(SessionError, match="no pending plan"):
-            in_words(lab.session, text)
+            find_decision(lab.session, text)
     lab.run(["Is it? It is.\n\nDone."])
     with pytest.raises(SessionError):
-        in_words(lab.session, "yes")
+        find_decision(lab.session, "yes")
 
 
 @pytest.mark.spec("P21", "P41")
 def test_a_word_to_go_on_is_a_prompt_where_nothing_waits(lab: PlanLab) -> None:
     for text, _ in among(GO):
-        assert in_words(lab.session, text) is None
+        assert find_decision(lab.session, text) is None
 
 
 @pytest.mark.spec("P21")
 def test_a_run_that_ended_early_can_be_told_to_go_on(lab: PlanLab) -> None:
     lab.run([{"calls": [call("list_files")]}, "Not done."], max_steps=1)
     for text in ("dale", "go ahead", "no"):
-        assert in_words(lab.session, text) is None
+        assert find_decision(lab.session, text) is None
 
 
 @pytest.mark.spec("P20", "D21", "P44")
@@ -267,6 +266,6 @@ def test_a_run_that_ended_early_can_be_told_to_go_on(lab: PlanLab) -> None:
 )
 def test_anything_else_is_no_decision(lab: PlanLab, text: str) -> None:
     lab.plan([PLAN])
-    assert in_words(lab.session, text) is None
+    assert find_decision(lab.session, text) is None
     with pytest.raises(AgentError, match="a plan waits for you"):
         lab.session.check_ready()

@@ -14,13 +14,12 @@ import pytest
 
 from harness import NO, YES, call
 from ipyagent.agent.approvals import Answer, Approval
-from ipyagent.agent.plan_approval import decide_plan, resolve_plan
-from ipyagent.agent.plans.runner import PlanRunner
+from ipyagent.agent.plan_runner import PlanRunner, decide_plan, resolve_plan
 from ipyagent.config import Config
 from ipyagent.errors import AgentError, NoFrontendError, SessionError
 from ipyagent.kernel.drivers import Cell, drive_sync
 from ipyagent.llm.scripted import Scripted
-from ipyagent.magic import status
+from ipyagent.magic import commands
 from ipyagent.magic.notebook import Notebook
 from ipyagent.schema import Decision, PlanStep, RunStatus, ToolCall
 from memory_pages import MemoryPages, Out
@@ -49,7 +48,7 @@ class Place:
         assert (panel and panel["run_id"]) == plan_id
         assert drafts == ([plan_id] if plan_id else [])
         name = session.waiting_plan_name
-        described = status.describe(self.book)
+        described = commands.describe_status(self.book)
         waits = described.partition("\nwaiting ")[2]
         assert (f"the plan {name}:" in waits) if plan_id else ("the plan" not in waits), described
         recorded = {run.id: run.status for run in session.journal.runs(session.id)}
@@ -77,7 +76,7 @@ class Place:
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
     monkeypatch.setenv("IPYAGENT_CHAT__PERSIST", "false")
     # As if the kernel had been started with these directories.
-    monkeypatch.setattr("ipyagent.magic.notebook_sessions.start_environ", lambda: dict(os.environ))
+    monkeypatch.setattr("ipyagent.magic.notebook.start_environ", lambda: dict(os.environ))
     shell = SimpleNamespace(
         user_ns={}, user_ns_hidden={}, meta={}, displayhook=SimpleNamespace(prompt_count=1)
     )

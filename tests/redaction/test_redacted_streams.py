@@ -202,17 +202,3 @@ def test_a_secret_that_begins_with_a_word_is_hidden_where_its_place_gives_it_awa
         text = f"See the\n{text.replace(secret, worded)}\nor so."
         if "mother" not in BY_LOOKS.text(text):
             assert not leak(BY_LOOKS, text, worded), kind
-
-
-def test_a_text_without_a_secret_is_not_searched_again_as_a_whole() -> None:
-    redactor, text = Redactor(), SENTENCES * 20
-    searched: list[int] = []
-    find = redactor._finder.spans
-    redactor._finder.spans = lambda each: searched.append(len(each)) or find(each)
-    assert "".join(streamed(redactor, pieces(text, 40))) == text
-    streaming = len(searched)
-    assert redactor.text("".join([text])) is not None
-    assert len(searched) == streaming
-    secret = text + TOKENS["GitHub"]
-    assert "".join(streamed(redactor, pieces(secret, 40))) == redactor.text(secret) != secret
-    assert searched[-1] == len(secret)

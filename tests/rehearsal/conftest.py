@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ipyagent.rehearsal.confinement import Way
+from ipyagent.rehearsal.confinement import Method
 from rehearsal_trial import chosen
 
 
@@ -21,8 +21,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(autouse=True)
 def isolation_way(
-    request: pytest.FixtureRequest, isolation_problems: Mapping[Way, str | None]
-) -> Iterator[Way]:
+    request: pytest.FixtureRequest, isolation_problems: Mapping[Method, str | None]
+) -> Iterator[Method]:
     """The way in which a test isolates: the first one, or that of `in_both_ways`."""
     chosen.way = getattr(request, "param", "namespaces")
     if problem := isolation_problems[chosen.way]:

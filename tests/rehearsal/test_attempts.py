@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ipyagent.rehearsal import attempts
+from ipyagent.rehearsal import on_copy
 from rehearsal_trial import in_both_ways, rehearse
 
 WRITES = {
@@ -70,7 +70,7 @@ EVENTS = {
 def test_each_event_of_the_table_is_noticed(
     tmp_path: Path, table: str, rows: dict[str, str]
 ) -> None:
-    assert rows.keys() == set(getattr(attempts, table)), "a row for each member"
+    assert rows.keys() == set(getattr(on_copy, table)), "a row for each member"
     root, folder = tmp_path / "workspace", tmp_path / "outside" / "folder"
     root.mkdir()
     folder.mkdir(parents=True)

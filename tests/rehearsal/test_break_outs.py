@@ -21,7 +21,7 @@ from typing import Any
 
 import pytest
 
-from ipyagent.rehearsal.confinement import Way
+from ipyagent.rehearsal.confinement import Method
 from patience import PATIENCE
 from rehearsal_trial import chosen, counted_signals, in_both_ways, rehearse, run_in_fork
 from sampling import cases
@@ -701,7 +701,7 @@ def test_the_kernel_is_not_traced(scene: Scene, request_number: int) -> None:
         ]
     ),
 )
-def test_the_kernel_is_not_seen(scene: Scene, code: str, isolation_way: Way) -> None:
+def test_the_kernel_is_not_seen(scene: Scene, code: str, isolation_way: Method) -> None:
     """Landlock hides contents only: that there is a process, everybody can ask."""
     keep = b"12345678"
     variables = scene.variables | {"address": id(keep)}

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from ipyagent.rehearsal import libraries
+from ipyagent.rehearsal import in_kernel
 from ipyagent.schema.results import table_in
 from ipyagent.values.variables.tables import copies_on_write
 from rehearsal_trial import in_both_ways, judge, rehearse
@@ -115,10 +115,10 @@ def test_libraries_of_the_list_are_loaded_before_a_look_and_no_part_that_code_ch
         monkeypatch.delitem(sys.modules, name, raising=False)
     (tmp_path / "own_file.py").touch()
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(libraries, "LIBRARIES", frozenset({"xml", "xml.sax", "own_file"}))
-    monkeypatch.setattr(libraries, "_LATE", {"xml": "xml.sax"})
-    libraries.load_libraries(code)
-    libraries.load_libraries("import own_file")
+    monkeypatch.setattr(in_kernel, "LIBRARIES", frozenset({"xml", "xml.sax", "own_file"}))
+    monkeypatch.setattr(in_kernel, "_LATE", {"xml": "xml.sax"})
+    in_kernel.load_libraries(code)
+    in_kernel.load_libraries("import own_file")
     assert {"xml", "xml.sax"} <= sys.modules.keys()
     assert sys.modules.keys().isdisjoint({"own_file", "xml.dom"})
 
@@ -130,11 +130,11 @@ def test_libraries_ask_whether_others_are_there_while_they_are_loaded(
     asks = "found = [util.find_spec('nowhere'), metadata.version('pytest')]"
     asks = f"from importlib import metadata, util\n{asks}"
     (tmp_path / "asking.py").write_text(asks)
-    monkeypatch.setattr(libraries, "LIBRARIES", frozenset({"asking"}))
-    monkeypatch.setattr(libraries, "is_of_package", lambda path: True)
+    monkeypatch.setattr(in_kernel, "LIBRARIES", frozenset({"asking"}))
+    monkeypatch.setattr(in_kernel, "is_of_package", lambda path: True)
     monkeypatch.syspath_prepend(tmp_path)
     before = [*sys.meta_path]
-    libraries.load_libraries("import asking")
+    in_kernel.load_libraries("import asking")
     assert sys.modules.pop("asking").found == [None, pytest.__version__]
     assert sys.meta_path == before
 

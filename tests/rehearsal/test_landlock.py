@@ -10,7 +10,7 @@ import pytest
 
 from ipyagent.kernel.namespace import PlainNamespace
 from ipyagent.rehearsal.confinement import Confinement, Limits
-from ipyagent.rehearsal.performance import start_rehearsal
+from ipyagent.rehearsal.on_copy import start_rehearsal
 from ipyagent.tools.rehearsal import build_confinement
 from rehearsal_trial import SECONDS, rehearse, run_in_fork
 

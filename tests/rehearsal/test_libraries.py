@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from ipyagent.rehearsal.isolation import TEMPORARY
+from ipyagent.rehearsal.confinement import TEMPORARY
 from rehearsal_trial import in_both_ways, rehearse, run_in_fork
 from sampling import cases
 

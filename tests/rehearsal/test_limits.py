@@ -19,8 +19,8 @@ import pytest
 
 from ipyagent.kernel.namespace import PlainNamespace
 from ipyagent.rehearsal.confinement import Limits
-from ipyagent.rehearsal.performance import start_rehearsal
-from ipyagent.rehearsal.rehearser import NotRehearsedError, ReportError, read_report
+from ipyagent.rehearsal.on_copy import start_rehearsal
+from ipyagent.rehearsal.process import NotRehearsedError, ReportError, read_report
 from ipyagent.tools.rehearsal import build_confinement
 from ipyagent.tools.reports import judge_report
 from ipyagent.tools.workspace import Workspace

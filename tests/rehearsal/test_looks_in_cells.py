@@ -17,11 +17,11 @@ LOOKS = {"IPYAGENT_AGENT__LOOK_FREELY": "true", "IPYAGENT_AGENT__REHEARSE_SECOND
 
 
 FORBID = """
-from ipyagent.rehearsal import system_calls
+from ipyagent.rehearsal import system
 from ipyagent.tools.sandbox import seccomp
-system_calls.forbid_new_privileges()
-system_calls.filter_calls(seccomp.build_filter())
-del system_calls, seccomp
+system.forbid_new_privileges()
+system.filter_calls(seccomp.build_filter())
+del system, seccomp
 """
 """Makes a kernel a place where namespaces are refused, as Docker does."""
 

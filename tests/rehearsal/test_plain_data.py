@@ -21,8 +21,8 @@ import pytest
 from dateutil.tz import tzutc
 from hypothesis import given, strategies as st
 
-from ipyagent.rehearsal.plain_cells import NotPlainError
 from ipyagent.rehearsal.plain_data import read_all, write_all
+from ipyagent.rehearsal.plain_parts import NotPlainError
 from ipyagent.values.variables.tables import copies_on_write
 
 HOUR = datetime.timedelta(hours=1)
@@ -103,6 +103,27 @@ def test_plain_data_comes_back_as_it_was(value: Any) -> None:
         pd.testing.assert_series_equal(value, again, check_exact=True)
     else:
         assert is_same(value, again), again
+
+
+def test_columns_of_each_type_of_pandas_that_knows_what_is_missing_come_back() -> None:
+    whole = [f"{sign}Int{bits}" for sign in ("", "U") for bits in (8, 16, 32, 64)]
+    for dtype in (*whole, "Float32", "Float64", "boolean"):
+        column = pd.Series([1, None, 0], dtype=dtype)
+        pd.testing.assert_series_equal(column, through(column), check_exact=True)
+
+
+OBJECTS = [
+    None, True, 1, 0.5, 1 + 2j, "x", b"x", datetime.timedelta(1), Fraction(1, 3), Path("a"),
+    datetime.date(2020, 2, 29), datetime.time(1, 2), datetime.datetime(2020, 1, 1), UUID(int=7),
+    Decimal("1.10"), pd.Timestamp("2020"), pd.Timedelta("3h"), pd.Period("2020"), pd.NA, pd.NaT,
+    pd.Interval(1, 2), np.float32(1.5), (1, "x"), [1], {"a": 1}, {1},
+]  # fmt: skip
+
+
+def test_cells_of_a_column_of_objects_keep_their_types() -> None:
+    for cell in OBJECTS:
+        back = through(pd.Series([cell, "x"], dtype=object))[0]
+        assert back is cell or (type(back), back) == (type(cell), cell)
 
 
 scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary()

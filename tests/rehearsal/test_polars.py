@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ipyagent.rehearsal.plain_cells import NotPlainError
 from ipyagent.rehearsal.plain_data import read_all, write_all
+from ipyagent.rehearsal.plain_parts import NotPlainError
 from ipyagent.values.describe import describe
 from kernels import Page, kernel, python, script
 
@@ -21,6 +21,7 @@ MOMENT = dt.datetime(2020, 2, 29, 1, 2, 3, 4)
 COLUMNS: list[Any] = [
     *(pl.Series("n", [1, None, 0], dtype=each) for each in (pl.Int8, pl.UInt64, pl.Int64)),
     *(pl.Series("n", [1, 2, 3], dtype=each) for each in (pl.Int16, pl.UInt8, pl.Float32)),
+    *(pl.Series("n", [1, None], dtype=each) for each in (pl.Int32, pl.UInt16, pl.UInt32)),
     pl.Series("f", [0.5, None, float("nan")]), pl.Series("f", [-0.0, 1e300, float("inf")]),
     pl.Series("b", [True, None, False]), pl.Series("b", [True, False]),
     pl.Series("", ["", "ü", None]),
@@ -28,7 +29,8 @@ COLUMNS: list[Any] = [
     *(pl.Series("m", [MOMENT, None], dtype=pl.Datetime(unit)) for unit in ("ms", "us", "ns")),
     pl.Series("z", [MOMENT]).dt.replace_time_zone("Europe/Berlin"),
     pl.Series("e", [], dtype=pl.Date), pl.Series("x", [], dtype=pl.String),
-    pl.Series("s", [dt.timedelta(1, 2, 3), None], dtype=pl.Duration("us")),
+    *(pl.Series("s", [dt.timedelta(1, 2, 3), None], dtype=pl.Duration(e)) for e in ("ms", "us")),
+    pl.Series("s", [dt.timedelta(1, 2, 3)], dtype=pl.Duration("ns")),
     pl.Series("c", ["b", None, "a"], dtype=pl.Enum(["a", "b", "c"])),
 ]  # fmt: skip
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ipyagent.rehearsal import isolation, memory, system_calls, watched_values
+from ipyagent.rehearsal import process, system, watched_values
 from ipyagent.rehearsal.probe import Probe
 from ipyagent.tools.rehearsal import build_confinement
 from rehearsal_trial import chosen, in_both_ways
@@ -30,11 +30,11 @@ def test_an_isolation_that_holds_is_found_to_hold(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("home", "part", "escape"),
     [
-        (isolation, "replace_descriptors", "writes through an open file"),
-        (isolation, "build_root", "writes elsewhere"),
-        (memory, "leave_shared_memory", "writes to shared memory"),
-        (system_calls, "drop_capabilities", "has capabilities"),
-        (system_calls, "filter_calls", "starts processes"),
+        (process, "replace_descriptors", "writes through an open file"),
+        (process, "build_root", "writes elsewhere"),
+        (system, "leave_shared_memory", "writes to shared memory"),
+        (system, "drop_capabilities", "has capabilities"),
+        (system, "filter_calls", "starts processes"),
     ],
 )
 @pytest.mark.spec("E10")
@@ -54,7 +54,7 @@ def test_where_the_environment_cannot_be_cleaned_there_is_no_isolation(
     def fail(*_: object) -> None:
         raise OSError("memory cannot be read")
 
-    monkeypatch.setattr(memory, "clean_environment", fail)
+    monkeypatch.setattr(system, "clean_environment", fail)
     assert "cannot be isolated: memory cannot be read" in (probe(tmp_path) or "")
 
 
@@ -64,7 +64,7 @@ def test_where_the_environment_cannot_be_cleaned_there_is_no_isolation(
 def test_a_shared_namespace_is_noticed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flag: int, escape: str
 ) -> None:
-    monkeypatch.setattr(system_calls, "NAMESPACES", system_calls.NAMESPACES & ~flag)
+    monkeypatch.setattr(system, "NAMESPACES", system.NAMESPACES & ~flag)
     found = probe(tmp_path) or ""
     assert escape in found or "cannot be isolated" in found
 
@@ -81,7 +81,7 @@ def test_landlock_with_the_filter_for_namespaces_is_noticed(tmp_path: Path) -> N
 def test_a_landlock_that_is_too_old_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(system_calls, "find_landlock_version", lambda: 2)
+    monkeypatch.setattr(system, "find_landlock_version", lambda: 2)
     monkeypatch.setattr(chosen, "way", "Landlock")
     assert "Landlock is too old here (version 2, 3 is needed)" in (probe(tmp_path) or "")
 
@@ -100,5 +100,5 @@ def test_a_system_without_namespaces_says_so(
     def refuse(flags: int) -> None:
         raise PermissionError(1, "Operation not permitted")
 
-    monkeypatch.setattr(system_calls, "unshare", refuse)
+    monkeypatch.setattr(system, "unshare", refuse)
     assert "users may not make namespaces here" in (probe(tmp_path) or "")

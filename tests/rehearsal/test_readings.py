@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import rehearsal_trial
-from ipyagent.rehearsal.libraries import load_libraries
+from ipyagent.rehearsal.in_kernel import load_libraries
 from ipyagent.schema import RehearsalOutcome
 from rehearsal_trial import in_both_ways, judge, rehearse
 

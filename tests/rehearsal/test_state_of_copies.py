@@ -456,6 +456,11 @@ STAYS = {
     "import warnings; warnings.simplefilter('error')": "changes to warnings (module)",
     "import logging; logging.root.setLevel(1)": "changes to logging (module)",
     "put(np)": "changes to np (module)",
+    "np.one, [np.two, *np.more] = 1, [2, 3]": "changes to np (module)",
+    "np.one: int = 1": "changes to np (module)",
+    "for np.one in [1]: pass": "changes to np (module)",
+    "before = np.seterr(all='raise')": "changes to np (module)",
+    "_ = [sys.path.append(each) for each in 'ab']": "changes to sys (module)",
     "model.extra_name = 1": "changes to model (Model)",
     "model.fit()": "changes to model (Model)",
     "print(model.fit())": "changes to model (Model)",
@@ -522,6 +527,26 @@ def test_to_set_what_an_object_has_found_and_keeps_is_a_change(tmp_path: Path) -
     found = judge("own.cached = 5", {"own": own}, tmp_path).rehearsal
     assert [(each.name, each.change) for each in found.variables] == [("own", "changed")]
     assert judge("own.cached", {"own": own}, tmp_path).rehearsal.variables == ()
+
+
+def set_cached(thing: Any) -> None:
+    thing.cached = 5
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "own.cached = 5",
+        "setattr(own, 'cached', 5)",
+        "set_cached(own)",
+        "own.cached; own.cached = 5",
+    ],
+)
+def test_to_set_what_an_object_would_find_and_keep_is_a_change(tmp_path: Path, code: str) -> None:
+    given = {"own": Own(), "set_cached": set_cached}
+    found = judge(code, given, tmp_path).rehearsal
+    assert [(each.name, each.change) for each in found.variables] == [("own", "changed")]
+    assert judge("own.cached", given, tmp_path).rehearsal.variables == ()
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from ipyagent.config import MCPServerConfig
+from ipyagent.services.mcp import ServerSources
 from ipyagent.services.mcp.servers import MCPServers
-from ipyagent.services.mcp.sources import ServerSources
 from ipyagent.tools.base import Tool
 
 HERE = Path(__file__).parent

@@ -17,7 +17,7 @@ from ipyagent.agent.session.session import Session
 from ipyagent.agent.session.sessions import Sessions
 from ipyagent.config import Config
 from ipyagent.errors import AgentError, ConfigError
-from ipyagent.magic import completions, subcommands
+from ipyagent.magic import commands, completions, subcommands
 from ipyagent.magic.notebook import Notebook
 from ipyagent.schema import ToolResult
 from ipyagent.store.journal import Journal
@@ -192,12 +192,13 @@ def notebooks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Kernels:
     """Return a function that opens the agent's notebook of a kernel, by the notebook's name."""
 
     # As if the kernels had been started with these directories.
-    monkeypatch.setattr("ipyagent.magic.notebook_sessions.start_environ", lambda: dict(os.environ))
+    monkeypatch.setattr("ipyagent.magic.notebook.start_environ", lambda: dict(os.environ))
 
     @contextmanager
     def kernel_of(name: str) -> Iterator[Notebook]:
         monkeypatch.setenv("JPY_SESSION_NAME", name)
-        shell = SimpleNamespace(user_ns={}, user_ns_hidden={}, meta={})
+        counter = SimpleNamespace(prompt_count=1)
+        shell = SimpleNamespace(user_ns={}, user_ns_hidden={}, meta={}, displayhook=counter)
         book = Notebook(shell, tmp_path)
         try:
             yield book
@@ -282,3 +283,21 @@ def test_the_option_is_completed(notebooks: Kernels, monkeypatch: pytest.MonkeyP
                 assert offered(f"{kind} {command} --here sh") == []
                 assert offered(f"{kind} {command} shop") == []
             assert offered(f"{kind} remove shop --h") == []
+
+
+def test_the_tools_that_are_listed_are_the_tools_that_the_model_is_offered(
+    notebooks: Kernels,
+) -> None:
+    with (
+        APIServer({"GET /openapi.json": json_answer(SHOP)}) as at,
+        notebooks("one.ipynb") as one,
+    ):
+        subcommands.api(one, f"register shop {at.url}")
+        listed = commands.COMMANDS["tools"](one, "")
+        assert "\n* api_request" in listed
+        assert "\n  find_tools           Find more tools" in listed
+        assert ": 4 of the service shop." in listed
+        assert "api_shop_" not in listed
+        one.settings.set("agent.allowed_tools=api_request")
+        (only,) = commands.COMMANDS["tools"](one, "").splitlines()
+        assert only.startswith("* api_request          Send a request to a service. ")

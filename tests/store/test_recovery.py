@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from ipyagent import schema as s
-from ipyagent.store.journal import KERNEL_GONE, Journal
+from ipyagent.store.journal import Journal
+from ipyagent.store.runs import KERNEL_GONE
 from stories import (
     PLAN,
     asked,

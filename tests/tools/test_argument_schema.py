@@ -1,4 +1,4 @@
-"""Arguments: what a model is told of them, and what happens to those that do not fit."""
+"""Arguments: types and JSON Schemas, references in these, and control characters."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import jsonschema
@@ -14,8 +15,18 @@ import pytest
 from pydantic import BaseModel, Field, TypeAdapter
 from typing_extensions import TypedDict
 
+from harness import YES, Lab, call
 from ipyagent.errors import ConfigError, InvalidArgumentsError
-from ipyagent.tools.argument_schema import JsonArgumentSchema, TypedArgumentSchema, signature_schema
+from ipyagent.json_types import JsonDict
+from ipyagent.schema import ToolStatus
+from ipyagent.tools.argument_schema import (
+    JsonArgumentSchema,
+    TypedArgumentSchema,
+    check_control_characters,
+    signature_schema,
+)
+from ipyagent.tools.base import tool
+from ipyagent.tools.json_schemas import Converter, Limits, References
 
 
 class Point(BaseModel):
@@ -234,3 +245,161 @@ def test_a_reference_to_elsewhere_is_not_fetched(elsewhere: tuple[str, list[str]
     assert asked == ["/fine.json"], "the library by itself asks"
     assert JsonArgumentSchema(schema).validate({"a": 1}) == {"a": 1}, "anything is right there"
     assert asked == ["/fine.json"]
+
+
+NUMBER = {"type": "integer"}
+KIDS = {"type": "array", "items": {"$dynamicRef": "#node"}}
+PART = {"type": "object", "properties": {"z": {"$ref": "#/$defs/q"}}, "$defs": {"q": NUMBER}}
+
+# The schema of the argument `p`, the rest of the schema; a right value and a wrong one.
+REFERRING: list[tuple[JsonDict, JsonDict, Any, Any]] = [
+    ({"$ref": "#n"}, {"$defs": {"x": {"$anchor": "n", **NUMBER}}}, 1, "x"),
+    ({"$dynamicRef": "#n"}, {"$defs": {"x": {"$dynamicAnchor": "n", **NUMBER}}}, 1, "x"),
+    ({"$dynamicAnchor": "node", "type": "object", "properties": {"v": NUMBER, "kids": KIDS}}, {},
+     {"kids": [{"v": 1}]}, {"kids": [{"v": "x"}]}),
+    ({"$recursiveRef": "#"}, {}, {"p": {"p": {}}}, {"p": 1}),
+    ({"$ref": "s.json#/$defs/q"}, {"$id": "https://a.example/s.json", "$defs": {"q": NUMBER}},
+     1, "x"),
+    ({"$ref": "/t.json"},
+     {"$id": "https://a.example/s.json", "$defs": {"q": {"$id": "t.json", **NUMBER}}}, 1, "x"),
+    ({"$ref": "urn:q"}, {"$defs": {"q": {"$id": "urn:q", **NUMBER}}}, 1, "x"),
+    (PART, {}, {"z": 1}, {"z": "x"}),  # a schema of pydantic, put into another one
+    ({"$id": "https://a.example/p", **PART}, {}, {"z": 1}, {"z": "x"}),
+    ({"$ref": "#/$defs/a/properties/b"},
+     {"$defs": {"a": {"$ref": "#/$defs/c"}, "c": {"properties": {"b": NUMBER}}}}, 1, "x"),
+]  # fmt: skip
+
+
+def test_references_of_every_kind_are_followed() -> None:
+    for node, more, right, wrong in REFERRING:
+        schema = {"type": "object", "properties": {"p": node}, **more}
+        arguments = JsonArgumentSchema(schema)
+        assert "integer" in str(arguments.schema) or "$recursiveRef" in node, node
+        arguments.validate({"p": right})
+        with pytest.raises(InvalidArgumentsError):
+            arguments.validate({"p": wrong})
+
+
+@pytest.mark.parametrize(
+    "reference", ["#none", "#/$defs/none", "#/$defs/a/b", "other.json", "http://[", "urn:x#y", 5]
+)
+def test_a_reference_that_leads_nowhere_describes_anything(reference: Any) -> None:
+    node = {"$ref": reference}
+    schema = {"properties": {"p": node}, "$defs": {"a": {"$ref": "#/$defs/a/b"}}}
+    JsonArgumentSchema(schema).validate({"p": 1})
+    references = References(schema)
+    assert references.follow(node) is None
+    assert (references.external is None) == str(reference).startswith("#")
+
+
+def test_of_many_choices_some_are_told() -> None:
+    schema = {"enum": [f"v{number}" for number in range(300)]}
+    told = Converter(References(schema), Limits(5, 5, 100, choices=100)).convert(schema)
+    assert told["type"] == "string"
+    assert told["description"].startswith('(enum: ["v0", "v1", ')
+
+
+class Counting(References):
+    """Counts how often a target is looked up."""
+
+    count = 0
+
+    def look_up(self, reference: object, depth: int = 0) -> object:
+        self.count += 1
+        return super().look_up(reference, depth)
+
+
+def test_references_that_lead_through_each_other_to_nothing_are_soon_given_up() -> None:
+    nowhere = {"$ref": "#/$defs/a/b"}
+    references = Counting({"properties": {f"p{i}": {"$defs": nowhere} for i in range(100)}})
+    assert references.resolve(nowhere) == (None, ())
+    assert references.count < 100
+
+
+CONTROLS = [chr(code) for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\t\n"]
+CONTROLS += ["\u2028", "\u2029"]
+
+PLACES: dict[str, Any] = {
+    "code": lambda text: call("run_python", code=text),
+    "command": lambda text: call("run_shell", command=text),
+    "script": lambda text: call("python_script", action="run", content=text),
+    "file": lambda text: call("write_file", path="a.py", content=text),
+    "path": lambda text: call("write_file", path=text, content="x"),
+    "old text": lambda text: call("edit_file", path="a.py", old_string=text, new_string="x"),
+    "new text": lambda text: call("edit_file", path="a.py", old_string="x", new_string=text),
+    "deleted path": lambda text: call("delete_file", path=text),
+    "read path": lambda text: call("read_file", path=text),
+    "cell": lambda text: call("insert_cell", source=text, path="a.ipynb"),
+    "note": lambda text: call("record_note", content=text),
+}
+
+
+@pytest.mark.spec("P35", "D6")
+@pytest.mark.parametrize("place", PLACES)
+def test_no_control_character_reaches_the_user_or_the_tool(place: str, tmp_path: Path):
+    (tmp_path / "a.py").write_text("x = 1\n")
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    lab = Lab(tmp_path)
+    calls = [PLACES[place](f"one = 1{control}two = 2") for control in CONTROLS]
+    settings = {"tools": {"shell": True}, "workspace": {"allow_delete": True}}
+    run = lab.run([{"calls": calls}, "I see."], answer=YES, settings=settings)
+    assert lab.watcher.asked == []
+    for control, execution in zip(CONTROLS, run.executions, strict=True):
+        assert execution.status is ToolStatus.FAILED
+        error = execution.result.error if execution.result else ""
+        assert f"U+{ord(control):04X}" in str(error)
+        assert "line 1, column 8" in str(error)
+    assert not {"one", "two"} & {*lab.variables}
+    after = {path: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()}
+    assert after == before
+
+
+def test_lines_end_with_a_newline_alone_or_after_a_return(lab: Lab):
+    code = "one = 1\r\nif one:\r\n\ttwo = 2\n"
+    run = lab.run([{"calls": [call("run_python", code=code)]}, "Done."], answer=YES)
+    assert run.executions[0].status is ToolStatus.SUCCESS
+    assert lab.variables["two"] == 2
+
+
+def test_a_plan_with_a_control_character_is_not_put_to_the_user(lab: Lab):
+    hidden = {"calls": [call("run_python", code="evil = 1\rprint('ok')")]}
+    run = lab.run([hidden, "I cannot plan that."], plan=True, answer=YES)
+    assert lab.watcher.asked == []
+    assert "U+000D" in str(run.executions[0].result and run.executions[0].result.error)
+    assert "evil" not in lab.variables
+
+
+def test_a_tool_of_the_user_takes_what_it_declares_and_has_its_code_checked(lab: Lab):
+    @tool(sensitive=True)
+    def send_keys(keys: str) -> str:
+        """Send keys to a device."""
+        return repr(keys)
+
+    @tool(sensitive=True, command="statement")
+    def query(statement: str) -> str:
+        """Run SQL."""
+        return statement
+
+    calls = [call("send_keys", keys="\x1b[A"), call("query", statement="select 1 --\rdrop table a")]
+    run = lab.run([{"calls": calls}, "Done."], tools=[send_keys, query], answer=YES)
+    assert [each.status for each in run.executions] == [ToolStatus.SUCCESS, ToolStatus.FAILED]
+    assert len(lab.watcher.asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ({"code": "a\nbc\x1b[2K"}, "code holds the control character U+001B at line 2, "),
+        ({"code": "a\r\n\tb\rc"}, "U+000D at line 2, column 3"),
+        ({"a": [{"b": "\x9d"}]}, "a[0].b holds the control character U+009D at line 1, column 1"),
+        ({"a": {"b\x00": 1}}, "a name in a holds the control character U+0000 at"),
+        ({"code": "print('\x7f')"}, r"write the escape sequence \x7f instead"),
+        ({"code": "a\x0cb"}, r"write the escape sequence \x0c instead"),
+    ],
+)
+def test_the_model_is_told_which_character_where_and_what_to_write(
+    arguments: dict[str, Any], told: str
+):
+    with pytest.raises(InvalidArgumentsError) as refused:
+        check_control_characters(arguments)
+    assert told in str(refused.value)

@@ -157,9 +157,9 @@ def test_a_notebook_whose_ids_are_missing_is_no_damaged_one(desk: Desk):
 
 
 DAMAGED = {
-    "no notebook: it is not JSON": "{",
+    "not a notebook: it is not JSON": "{",
     "not UTF-8": b"\xff\xfe",
-    "no notebook in format 4": "[]",
+    "not a notebook in format 4": "[]",
     "in format 4": '{"nbformat": 3, "nbformat_minor": 0, "metadata": {}, "worksheets": []}',
     "damaged notebook, so it is left alone: 'metadata'": '{"nbformat": 4, "cells": []}',
     "damaged": dumped(notebook({"cell_type": "code", "source": "x"}), "nbformat's"),

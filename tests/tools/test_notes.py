@@ -75,7 +75,7 @@ def test_the_layout_that_others_use_is_read_and_kept(pad: Pad) -> None:
     odd += [{"content": "z", "timestamp": "0001-01-01T00:00:00"}, {"content": "\ud800", "a": [[]]}]
     pad.file.write_text(json.dumps([theirs, *odd]))
     assert pad.recall().startswith("1. [general] old\n   (recorded 2025-03-01 ")
-    assert "of the entries in .ipyagent/notes.json are no notes" in pad.recall()
+    assert "of the entries in .ipyagent/notes.json are not notes" in pad.recall()
     pad.record("new")
     kept = json.loads(pad.file.read_bytes())
     assert kept[:-1] == [theirs, *odd], "what is not understood stays"

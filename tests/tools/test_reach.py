@@ -16,6 +16,7 @@ from collections import defaultdict
 import numpy as np
 import pandas as pd
 import pytest
+from IPython.display import HTML
 
 from ipyagent.tools.static_analysis import (
     ENVIRONMENT,
@@ -23,10 +24,10 @@ from ipyagent.tools.static_analysis import (
     PROCESSES,
     READS,
     WRITES,
-    analyze_code,
     analyze_command,
     describe_coverage,
 )
+from ipyagent.tools.static_analysis.code import analyze_code
 
 
 def helper() -> None: ...
@@ -71,6 +72,7 @@ VARIABLES = {
     "each_of": np.vectorize(helper),
     "tricky": Tricky(),
     "text": io.StringIO("a,b"),
+    "Shown": HTML,
 }
 
 PLOT = "import matplotlib.pyplot as plt\n"
@@ -118,13 +120,10 @@ ONLY_VARIABLES = [
     "import os\nos.path.join('a', 'b')",
     "import sys\nsys.version_info >= (3, 11)",
     "display(df)",
-    "counted['a'] += 1",
-    "df.query('b.str.contains(\"x\") and a.isin([1, 2])')",
+    "df.query('(a > 1) and not (b == @name or b in [\"x\"])')",
     "df.to_string()",
     "df.plot(backend='matplotlib')",
-    "from IPython.display import HTML\nHTML(df.to_html())",
     "df[df.b == 'https://x.example']",
-    "import statsmodels.formula.api as smf\nsmf.ols('a ~ C(b) + np.log(a)', df).fit()",
     "np.array(['https://x.example'])",
     "x = 3\nx",
     "",
@@ -159,7 +158,6 @@ TOUCHING = [
     ("import networkx as nx\nnx.write_gml(1, 'a.gml')", {WRITES}),
     ("import plotly\nplotly.offline.plot({}, filename='a.html')", {WRITES}),
     (f"{PLOT}plt.style.use('a.mplstyle')", {READS}),
-    ("from IPython.display import HTML\nHTML(filename='a.html')", {READS}),
     ("from IPython.display import Image\nImage('https://x/a.png')", {NETWORK}),
     ("from IPython.display import Image\nImage(url=name)", {NETWORK}),
     ("import altair as alt\nalt.Chart(url)", {NETWORK}),
@@ -224,6 +222,11 @@ UNREAD = [
     "df.query('@helper()')",
     "df.query(name)",
     "df.query('a.to_csv(\"x\")')",
+    "df.query('a.isin([1, 2])')",
+    "counted['a'] += 1",
+    "import statsmodels.formula.api as smf\nsmf.ols('a ~ b', df)",
+    "from IPython.display import HTML\nHTML('x')",
+    "Shown('<script>1</script>')",
     "df.eval('c = b.to_json(\"x\")')",
     "df.query('a.map(@helper)')",
     "df.eval('b.apply(@bound)')",

@@ -27,7 +27,8 @@ from boxes import (
 )
 
 from ipyagent.errors import AgentError
-from ipyagent.tools.sandbox import Sandbox, bubblewrap, escape_probe, process, protected_paths
+from ipyagent.tools import sandbox as processes
+from ipyagent.tools.sandbox import Sandbox, bubblewrap, escape_probe, protected_paths
 from ipyagent.tools.sandbox.protected_paths import WorkspaceScan
 from ipyagent.tools.workspace import Workspace
 from patience import PATIENCE, until
@@ -495,7 +496,7 @@ def test_a_folder_of_the_system_is_no_workspace_of_a_sandbox(root: str):
 @as_root
 def test_all_that_holds_for_an_ordinary_user_too(tmp_path_factory: pytest.TempPathFactory):
     """The same tests once more, as nobody and with a Python that nobody may start."""
-    source = Path(process.__file__).parents[3]
+    source = Path(processes.__file__).parents[3]
     here = Path(__file__).parent
     packages = Path(pytest.__file__).parents[1]
     user = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "env", "-i"]

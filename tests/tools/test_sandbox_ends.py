@@ -15,8 +15,8 @@ import pytest
 from boxes import Place, alive, place_in, printed
 
 from ipyagent.errors import AgentError
-from ipyagent.tools.sandbox import bubblewrap, process, supervisor
-from ipyagent.tools.sandbox.process import MAX_HEAD, BoundedOutput
+from ipyagent.tools import sandbox as processes
+from ipyagent.tools.sandbox import MAX_HEAD, BoundedOutput, bubblewrap, supervisor
 from ipyagent.tools.scripts import build_result
 from patience import PATIENCE, until
 
@@ -99,7 +99,7 @@ async def test_all_ends_when_the_kernel_dies(place: Place):
     boxed = place.sandbox.available
     told = [*place.bubblewrap(), "/bin/sh", "-c", command] if boxed else ["sh", "-c", command]
     code = (
-        "import asyncio, sys, pathlib\nfrom ipyagent.tools.sandbox.process import run\n"
+        "import asyncio, sys, pathlib\nfrom ipyagent.tools.sandbox import run_supervised as run\n"
         "here, names = pathlib.Path(sys.argv[1]), {'PATH': '/usr/bin:/bin'}\n"
         f"asyncio.run(run(sys.argv[2:], names, here, sandboxed={boxed}, seconds=60))"
     )
@@ -143,7 +143,7 @@ async def test_a_gigabyte_of_output_costs_little_memory(place: Place):
 
 
 async def test_output_without_end_is_ended(place: Place, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(process, "MAX_PRINTED", 50_000_000)
+    monkeypatch.setattr(processes, "MAX_PRINTED", 50_000_000)
     ran = await place.shell("yes")
     assert ran.outcome.stop_reason == "printed"
 
@@ -202,7 +202,7 @@ for _ in range(4):
 async def test_memory_is_limited_for_all_processes_together(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(process, "MAX_MEMORY", 300_000_000)
+    monkeypatch.setattr(processes, "MAX_MEMORY", 300_000_000)
     ran = await place.python(FORKS, 0, 100_000_000, 60)
     assert ran.outcome.stop_reason == "memory"
     result = build_result(ran, 20.0, lambda text: "")
@@ -215,7 +215,7 @@ async def test_memory_is_limited_for_all_processes_together(
 async def test_memory_within_the_limit_is_no_fault_nor_counted_for_each_fork(
     place: Place, monkeypatch: pytest.MonkeyPatch, shared: int, own: int
 ):
-    monkeypatch.setattr(process, "MAX_MEMORY", 300_000_000)
+    monkeypatch.setattr(processes, "MAX_MEMORY", 300_000_000)
     ran = await place.python(FORKS, shared, own, 0.6)
     assert (ran.outcome.code, ran.outcome.stop_reason) == (0, "")
     assert printed(ran).split() == ["filled"] * 4
@@ -248,8 +248,8 @@ async def test_a_keeper_that_is_stopped_does_its_work_all_the_same(
         bubblewrap, "detect_sandbox", lambda: bubblewrap.SandboxSupport(problem="a test")
     )
     if naive:
-        monkeypatch.setattr(process, "_STOP_SECONDS", 0.5)
-        monkeypatch.setattr(process.signal, "SIGCONT", 0)
+        monkeypatch.setattr(processes, "_STOP_SECONDS", 0.5)
+        monkeypatch.setattr(processes.signal, "SIGCONT", 0)
     mark = f"1{time.monotonic_ns()}"
     ran = await place_in(tmp_path).shell(f"kill -STOP $PPID; exec sleep {mark}", limit=0.3)
     assert ran.outcome.stop_reason == ("stuck" if naive else "time")
@@ -272,10 +272,10 @@ async def test_a_command_that_cannot_be_started_is_told(
 def test_a_keeper_does_not_kill_itself_with_a_command_that_has_no_group_yet(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    late = process._supervisor_source().replace("os.setsid()", "time.sleep(60)")
-    monkeypatch.setattr(process, "_supervisor_source", lambda: late)
+    late = processes._supervisor_source().replace("os.setsid()", "time.sleep(60)")
+    monkeypatch.setattr(processes, "_supervisor_source", lambda: late)
     variables = {"PATH": os.environ["PATH"]}
-    job = process.SupervisedProcess(["sleep", "60"], variables, tmp_path, sandboxed=False)
+    job = processes.SupervisedProcess(["sleep", "60"], variables, tmp_path, sandboxed=False)
     job.stop("stuck")
     outcome = job.outcome.result(PATIENCE)
     assert (outcome.code, outcome.stop_reason) == (-signal.SIGKILL, "stuck")

@@ -12,9 +12,10 @@ from boxes import CANARY, needs_bubblewrap
 from harness import YES, Clock, Lab, call
 from ipyagent.errors import AgentError, InvalidArgumentsError
 from ipyagent.schema import ToolResult, ToolStatus
+from ipyagent.tools import sandbox as processes
 from ipyagent.tools.base import Tool, Where
 from ipyagent.tools.result_conversion import OutputStore
-from ipyagent.tools.sandbox import Sandbox, bubblewrap, process
+from ipyagent.tools.sandbox import Sandbox, bubblewrap
 from ipyagent.tools.scripts import shell_tools
 from ipyagent.tools.workspace import Workspace
 from patience import until
@@ -173,7 +174,7 @@ async def test_very_long_output_is_an_excerpt_of_a_file(
 
 
 async def test_endless_output_says_why_it_was_ended(shell: Tool, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(process, "MAX_PRINTED", 5_000_000)
+    monkeypatch.setattr(processes, "MAX_PRINTED", 5_000_000)
     result = await run(shell, "yes")
     assert result.error.startswith("ended because it printed more than")
 

@@ -16,9 +16,10 @@ import polars as pl
 import pytest
 
 from harness import Lab, call
+from ipyagent.agent.policy import Effect, Policy
 from ipyagent.errors import AgentError
 from ipyagent.schema import DecidedBy, ToolResult, ToolStatus
-from ipyagent.tools.sql_query import QueryTool, confine
+from ipyagent.tools.namespace_tools import QueryTool, confine
 from ipyagent.tools.workspace import Workspace
 
 duckdb = pytest.importorskip("duckdb")
@@ -226,6 +227,25 @@ def test_files_that_a_query_names_are_its_sources_and_paths(root: Path) -> None:
     os.link(root / "lines.jsonl", root / "again.jsonl")
     assert found.always_asks is not None
     assert "hard link" in str(found.always_asks(sql=sql))
+
+
+def test_a_pattern_is_looked_up_once_for_each_query(root: Path) -> None:
+    walks = []
+
+    class Counting(Workspace):
+        def walk(self, *args: Any, **options: Any) -> Any:
+            walks.append(args)
+            return super().walk(*args, **options)
+
+    query, sql = QueryTool(dict, Counting(root)), "SELECT sum(sold)::INT AS s FROM 'data/*.csv'"
+    found = query.as_tool()
+    for number, total in enumerate([6, 106], 1):
+        assert Policy().evaluate(found, {"sql": sql}).effect is Effect.ALLOW
+        assert found.source is not None
+        assert found.source(sql=sql) == "data/*.csv"
+        assert asyncio.run(query.query(sql)).value.s.tolist() == [total]
+        assert len(walks) == number
+        (root / "data/july.csv").write_text("shop;sold\nA;100\n")
 
 
 def test_a_run_queries_without_a_question(root: Path) -> None:

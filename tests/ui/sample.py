@@ -6,27 +6,9 @@ import base64
 import io
 from datetime import UTC, datetime
 
-from ipyagent.schema import (
-    DecidedBy,
-    Decision,
-    Display,
-    ImageContent,
-    Message,
-    Preview,
-    Role,
-    Run,
-    RunStatus,
-    Step,
-    StopReason,
-    TextContent,
-    ThinkingContent,
-    TokenUsage,
-    ToolCall,
-    ToolExecution,
-    ToolResult,
-    ToolStatus,
-    TruncatedOutput,
-)
+from ipyagent import schema as s
+from ipyagent.ui import plain_text, static_html
+from ipyagent.ui.transcribe.run import transcribe
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 CODE = """\
@@ -68,7 +50,7 @@ orders.query("region == 'North' and week < 31").revenue.median()
 See the [pandas documentation](https://pandas.pydata.org/docs/)."""
 
 
-def sample_run() -> Run:
+def sample_run() -> s.Run:
     """A finished run with everything in it."""
     look = call("c1", "inspect_variable", {"name": "sales"})
     plot = call("c2", "run_python", {"code": CODE})
@@ -77,33 +59,33 @@ def sample_run() -> Run:
     read = call("c5", "read_file", {"path": "log.txt", "limit": 2000})
     plan = "The prompt asks **why** revenue dropped.\n\n- look at the columns\n- group by region"
     steps = (
-        Step(
+        s.Step(
             number=1,
-            message=said(ThinkingContent(thinking=plan), text("I look at the data first."), look),
-            usage=TokenUsage(prompt_tokens=900, completion_tokens=104),
+            message=said(s.ThinkingContent(thinking=plan), text("I look at the data first."), look),
+            usage=s.TokenUsage(prompt_tokens=900, completion_tokens=104),
             cost_usd=0.004,
             thinking_seconds=3.2,
             executions=(done(look, "18,204 rows × 9 columns", duration=0.0123),),
             notes=("The model is overloaded. Retry 1/2 in 1.0 s.",),
         ),
-        Step(
+        s.Step(
             number=2,
             message=said(plot, edit, fetch, read),
-            usage=TokenUsage(prompt_tokens=1400, completion_tokens=180),
+            usage=s.TokenUsage(prompt_tokens=1400, completion_tokens=180),
             cost_usd=0.006,
             executions=(_plotted(plot), _denied(edit), _failed(fetch), _cut(read)),
         ),
-        Step(
+        s.Step(
             number=3,
             message=said(text(ANSWER)),
-            usage=TokenUsage(prompt_tokens=2100, completion_tokens=350),
+            usage=s.TokenUsage(prompt_tokens=2100, completion_tokens=350),
             cost_usd=0.01,
         ),
     )
     return run(steps, context="sales: DataFrame, 18,204 × 9\nreport.md, log.txt", notes=("Hi.",))
 
 
-def run(steps: tuple[Step, ...] = (), **changes: object) -> Run:
+def run(steps: tuple[s.Step, ...] = (), **changes: object) -> s.Run:
     """A finished run of these steps."""
     fields = {
         "id": "r1",
@@ -113,41 +95,51 @@ def run(steps: tuple[Step, ...] = (), **changes: object) -> Run:
         "model": "anthropic/claude-sonnet",
         "confirm_mode": "confirm-sensitive",
         "max_steps": 20,
-        "status": RunStatus.DONE,
-        "stop_reason": StopReason.FINISHED,
+        "status": s.RunStatus.DONE,
+        "stop_reason": s.StopReason.FINISHED,
         "started_at": NOON,
         "duration": 12.34,
         "steps": steps,
     }
-    return Run.model_validate(fields | changes)
+    return s.Run.model_validate(fields | changes)
 
 
-def said(*blocks: object) -> Message:
-    return Message.model_validate({"role": Role.ASSISTANT, "content": blocks, "timestamp": NOON})
+def one_call(*executions: s.ToolExecution, **changes: object) -> s.Run:
+    """A run of one step with these calls."""
+    return run((s.Step(number=1, executions=executions),), **changes)
 
 
-def text(words: str) -> TextContent:
-    return TextContent(text=words)
+def said(*blocks: object) -> s.Message:
+    return s.Message.model_validate(
+        {"role": s.Role.ASSISTANT, "content": blocks, "timestamp": NOON}
+    )
 
 
-def call(id_: str, name: str, arguments: dict[str, object]) -> ToolCall:
-    return ToolCall(id=id_, name=name, arguments=arguments)
+def text(words: str) -> s.TextContent:
+    return s.TextContent(text=words)
 
 
-def done(of: ToolCall, output: str, **changes: object) -> ToolExecution:
+def call(id_: str, name: str, arguments: dict[str, object]) -> s.ToolCall:
+    return s.ToolCall(id=id_, name=name, arguments=arguments)
+
+
+def done(of: s.ToolCall, output: str, **changes: object) -> s.ToolExecution:
     """A call that went well."""
     fields = {
         "call": of,
-        "status": ToolStatus.SUCCESS,
-        "decision": Decision.AUTO,
-        "decided_by": DecidedBy.POLICY,
-        "result": ToolResult(output=output),
+        "status": s.ToolStatus.SUCCESS,
+        "decision": s.Decision.AUTO,
+        "decided_by": s.DecidedBy.POLICY,
+        "result": s.ToolResult(output=output),
         "duration": 0.5,
     }
-    return ToolExecution.model_validate(fields | changes)
+    return s.ToolExecution.model_validate(fields | changes)
 
 
-def figure() -> ImageContent:
+BEGUN = s.RunStarted(run=run(status=s.RunStatus.RUNNING, stop_reason=None, duration=None))
+
+
+def figure() -> s.ImageContent:
     """A small picture of bars."""
     from PIL import Image, ImageDraw
 
@@ -158,63 +150,71 @@ def figure() -> ImageContent:
         draw.rectangle([left, 180 - height, left + 60, 180], fill="#3b6ea5")
     data = io.BytesIO()
     image.save(data, "PNG")
-    return ImageContent(data=base64.b64encode(data.getvalue()).decode(), width=480, height=200)
+    return s.ImageContent(data=base64.b64encode(data.getvalue()).decode(), width=480, height=200)
 
 
-def _plotted(plot: ToolCall) -> ToolExecution:
-    result = ToolResult(
+def _plotted(plot: s.ToolCall) -> s.ToolExecution:
+    result = s.ToolResult(
         output=f"grouping…\n{TABLE_TEXT}",
         images=(figure(),),
-        displays=(Display(data={"text/html": TABLE_HTML, "text/plain": TABLE_TEXT}),),
+        displays=(s.Display(data={"text/html": TABLE_HTML, "text/plain": TABLE_TEXT}),),
     )
     return done(
         plot,
         "",
         sensitive=True,
-        decision=Decision.APPROVED,
-        decided_by=DecidedBy.BUTTON,
-        preview=Preview(kind="code", text=CODE, language="python"),
+        decision=s.Decision.APPROVED,
+        decided_by=s.DecidedBy.BUTTON,
+        preview=s.Preview(kind="code", text=CODE, language="python"),
         result=result,
         duration=0.42,
     )
 
 
-def _denied(edit: ToolCall) -> ToolExecution:
+def _denied(edit: s.ToolCall) -> s.ToolExecution:
     return done(
         edit,
         "",
         sensitive=True,
-        status=ToolStatus.DENIED,
-        decision=Decision.DENIED,
-        decided_by=DecidedBy.BUTTON,
+        status=s.ToolStatus.DENIED,
+        decision=s.Decision.DENIED,
+        decided_by=s.DecidedBy.BUTTON,
         reason="not the report",
-        preview=Preview(kind="diff", text=DIFF, language="diff"),
-        result=ToolResult.failure("denied by the person: not the report"),
+        preview=s.Preview(kind="diff", text=DIFF, language="diff"),
+        result=s.ToolResult.failure("denied by the person: not the report"),
         duration=None,
     )
 
 
-def _failed(fetch: ToolCall) -> ToolExecution:
+def _failed(fetch: s.ToolCall) -> s.ToolExecution:
     error = "ConnectionError: intra.example does not answer\nTry again later."
-    return done(fetch, "", status=ToolStatus.FAILED, result=ToolResult.failure(error), duration=3.1)
+    return done(
+        fetch, "", status=s.ToolStatus.FAILED, result=s.ToolResult.failure(error), duration=3.1
+    )
 
 
-def _cut(read: ToolCall) -> ToolExecution:
+def _cut(read: s.ToolCall) -> s.ToolExecution:
     lines = "\n".join(f"2026-02-{day % 28 + 1:02} ok line {day}" for day in range(100))
-    cut = TruncatedOutput(
+    cut = s.TruncatedOutput(
         tool_name="read_file",
         original_chars=90_000,
         original_lines=4_000,
         path=".ipyagent/outputs/1.txt",
         created_at=NOON,
     )
-    return done(read, "", result=ToolResult(output=lines, truncated=cut))
+    return done(read, "", result=s.ToolResult(output=lines, truncated=cut))
+
+
+def run_html(run: s.Run) -> str:
+    return static_html.run_html(transcribe(run))
+
+
+def render(run: s.Run) -> str:
+    return plain_text.render(transcribe(run, folds_thoughts=False))
 
 
 if __name__ == "__main__":
     import sys
     from pathlib import Path
 
-    from ipyagent.ui.static_html import saved_bundle
-
-    Path(sys.argv[1]).write_text(str(saved_bundle(sample_run())["text/html"]))
+    Path(sys.argv[1]).write_text(str(static_html.saved_bundle(sample_run())["text/html"]))

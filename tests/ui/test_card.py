@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import json
 from collections.abc import Iterator
 from types import SimpleNamespace
@@ -10,38 +11,31 @@ from typing import Any
 
 import pytest
 from comm import get_comm_manager
-from sample import call, run
+from ipykernel.comm.comm import BaseComm
+from sample import BEGUN, call, run
+from test_plans_drawn import DRAFT as WAITING_PLAN
 
 from harness import Follower
+from ipyagent import schema as s
 from ipyagent.agent.approvals import Answer, Approvals
+from ipyagent.errors import NoFrontendError
+from ipyagent.kernel.drivers import Cell
 from ipyagent.kernel.pages import TARGET, Pages
-from ipyagent.schema import (
-    ApprovalDecided,
-    ApprovalRequested,
-    DecidedBy,
-    Decision,
-    MessageDelta,
-    MessageFinished,
-    MessageStarted,
-    Notice,
-    RetryScheduled,
-    RunStarted,
-    RunStatus,
-    StepStarted,
-    ToolExecution,
-    ToolFinished,
-    ToolResult,
-    ToolStarted,
-    ToolStatus,
-)
+from ipyagent.kernel.shell import Frontend, Surface
+from ipyagent.ui import card, plain_view
 from ipyagent.ui.card import DRAWING, HANDSHAKE, LiveCard, card_module, patience
 from ipyagent.ui.page_bridge import PageBridge
+from ipyagent.ui.questions import parse_click
+from ipyagent.ui.static_html import RUN_MIME
 from page_transcript import PageTranscript
 
 CALL = call("c1", "fetch", {"url": "https://x.example", "api_key": "sk-1"})
-ASKED = ToolExecution(call=CALL, sensitive=True)
-BEGUN = RunStarted(run=run(status=RunStatus.RUNNING, stop_reason=None, duration=None))
-RETRY = RetryScheduled(step=1, attempt=1, of=2, delay=30, reason="Busy.")
+
+
+ASKED = s.ToolExecution(call=CALL, sensitive=True)
+
+
+RETRY = s.RetryScheduled(step=1, attempt=1, of=2, delay=30, reason="Busy.")
 
 
 class Wire:
@@ -75,14 +69,14 @@ class Wire:
     def ask(self) -> str:
         """Bring the card to where a person is asked; returns the approval's id."""
         approval = self.approvals.open_call(ASKED)
-        for event in (BEGUN, StepStarted(step=1), ToolStarted(step=1, execution=ASKED)):
+        for event in (BEGUN, s.StepStarted(step=1), s.ToolStarted(step=1, execution=ASKED)):
             self.tell(event)
-        self.tell(ApprovalRequested(step=1, call_id="c1", approval_id=approval.id))
+        self.tell(s.ApprovalRequested(step=1, call_id="c1", approval_id=approval.id))
         return approval.id
 
-    def decided(self, decision: Decision = Decision.APPROVED) -> None:
-        by = DecidedBy.BUTTON
-        self.tell(ApprovalDecided(step=1, call_id="c1", decision=decision, by=by))
+    def decided(self, decision: s.Decision = s.Decision.APPROVED) -> None:
+        by = s.DecidedBy.BUTTON
+        self.tell(s.ApprovalDecided(step=1, call_id="c1", decision=decision, by=by))
 
 
 @pytest.fixture
@@ -114,21 +108,21 @@ def test_the_card_pushes_and_nobody_polls(wire: Wire):
     assert [message["seq"] for message in wire.sent] == [1, 2, 3, 4]
     (snapshot,) = wire.heard(type="resync")
     assert snapshot["seq"] == 4
-    wire.tell(Notice(text="on"))
+    wire.tell(s.Notice(text="on"))
     assert wire.sent[-1]["seq"] == 5
 
 
 @pytest.mark.spec("P42")
 async def test_a_snapshot_has_what_is_streaming_and_what_is_waited_for(wire: Wire):
-    for event in (BEGUN, StepStarted(step=1), RETRY):
+    for event in (BEGUN, s.StepStarted(step=1), RETRY):
         wire.tell(event)
     (waiting,) = wire.heard(type="init", id="page-1")
     (step,) = waiting["transcript"]["steps"]
     assert step["waiting"]["text"] == "Retry 1/2"
     assert 25 < step["waiting"]["seconds"] <= 30
-    wire.tell(MessageStarted(step=1))
-    wire.tell(MessageDelta(step=1, kind="text", text="Rev"))
-    wire.tell(MessageDelta(step=1, kind="text", text="enue"))
+    wire.tell(s.MessageStarted(step=1))
+    wire.tell(s.MessageDelta(step=1, kind="text", text="Rev"))
+    wire.tell(s.MessageDelta(step=1, kind="text", text="enue"))
     (streaming,) = wire.heard(type="init", id="page-2")
     (step,) = streaming["transcript"]["steps"]
     assert (step["waiting"], step["text"], step["is_streaming"]) == (None, "Revenue", True)
@@ -151,9 +145,9 @@ def test_the_second_click_is_told_what_had_been_decided_and_when(wire: Wire):
 @pytest.mark.spec("P23")
 def test_a_click_between_the_decision_and_its_event_is_answered_after_it(wire: Wire):
     approval = wire.ask()
-    wire.approvals.decide(approval, Answer(Decision.DENIED, DecidedBy.MAGIC))
+    wire.approvals.decide(approval, Answer(s.Decision.DENIED, s.DecidedBy.MAGIC))
     assert wire.decide(approval, "approve") == []
-    wire.decided(Decision.DENIED)
+    wire.decided(s.Decision.DENIED)
     (call,) = wire.page.calls()
     assert call["late"]["decision"] == "denied"
 
@@ -187,22 +181,22 @@ def test_stop_stops(wire: Wire):
 
 @pytest.mark.spec("H15")
 def test_secrets_reach_the_page_only_where_a_person_decides_about_them(wire: Wire):
-    waved = ASKED.model_copy(update={"decision": Decision.AUTO, "decided_by": DecidedBy.POLICY})
-    assert "sk-1" in json.dumps(ToolStarted(step=1, execution=waved).to_dict())
+    waved = ASKED.model_copy(update={"decision": s.Decision.AUTO, "decided_by": s.DecidedBy.POLICY})
+    assert "sk-1" in json.dumps(s.ToolStarted(step=1, execution=waved).to_dict())
     message = {"role": "assistant", "content": (CALL,)}
     wire.tell(BEGUN)
-    wire.tell(StepStarted(step=1))
-    wire.tell(MessageFinished.model_validate({"step": 1, "message": message}))
-    wire.tell(ToolStarted(step=1, execution=waved))
+    wire.tell(s.StepStarted(step=1))
+    wire.tell(s.MessageFinished.model_validate({"step": 1, "message": message}))
+    wire.tell(s.ToolStarted(step=1, execution=waved))
     snapshot = wire.heard(type="resync")
     assert "sk-1" not in json.dumps([wire.sent, snapshot])
     wire.ask()
     assert "sk-1" in json.dumps(wire.sent[-2])
     assert "sk-1" in json.dumps(wire.heard(type="resync"))
-    done = {"decision": Decision.APPROVED, "decided_by": DecidedBy.BUTTON}
-    done |= {"status": ToolStatus.SUCCESS, "result": ToolResult(output="ok")}
+    done = {"decision": s.Decision.APPROVED, "decided_by": s.DecidedBy.BUTTON}
+    done |= {"status": s.ToolStatus.SUCCESS, "result": s.ToolResult(output="ok")}
     wire.decided()
-    wire.tell(ToolFinished(step=1, execution=ASKED.model_copy(update=done)))
+    wire.tell(s.ToolFinished(step=1, execution=ASKED.model_copy(update=done)))
     assert "sk-1" not in json.dumps([wire.sent[-1], wire.heard(type="init", id="page-2")])
 
 
@@ -240,3 +234,211 @@ def test_a_page_that_is_open_may_be_busy_drawing(
 
 def test_a_front_end_without_the_extension_is_given_a_moment() -> None:
     assert patience(None) == HANDSHAKE
+
+
+PLAN = (
+    s.PlanStep(call=call("p1", "send", {"to": "me", "api_key": "sk-1"}), note="first"),
+    s.PlanStep(call=call("p2", "run_python", {"code": "1"})),
+)
+
+
+DRAFT = run(id="plan", plan=PLAN, plan_id="abc", status=s.RunStatus.DRAFT, stop_reason=None)
+
+
+ASK = s.ToolExecution(call=call("c1", "ask_user", {}), question=s.Question(text="Which?"))
+
+
+FETCH = s.ToolExecution(call=call("c1", "fetch", {}))
+
+
+EDITED = [{"call": {"id": "p2", "name": "run_python", "arguments": {"code": "2"}}, "note": ""}]
+
+
+DENIED = s.RunFinished(status=s.RunStatus.CANCELLED, stop_reason=s.StopReason.DENIED, duration=1)
+
+
+def proposed(wire: Wire, draft: s.Run = DRAFT) -> str:
+    """Bring the card to where a plan waits; returns the approval's id."""
+    approval = wire.approvals.open_plan(draft, "digest")
+    wire.tell(s.PlanProposed(run=draft, approval_id=approval.id))
+    return approval.id
+
+
+def started() -> s.RunStarted:
+    return s.RunStarted(run=DRAFT.model_copy(update={"status": s.RunStatus.RUNNING}))
+
+
+@pytest.mark.spec("P28", "P42")
+def test_a_page_that_was_loaded_anew_gets_the_plan_and_its_buttons_work(wire: Wire):
+    approval = proposed(wire)
+    (snapshot,) = wire.heard(type="init", id="page-1")
+    plan = snapshot["transcript"]["plan"]
+    assert plan["approval"]["id"] == approval
+    assert [step["id"] for step in plan["steps"]] == ["p1", "p2"]
+    assert wire.decide(approval, "approve") == []
+    assert wire.approvals.get(approval).answer.result() == Answer(
+        s.Decision.APPROVED, s.DecidedBy.BUTTON
+    )
+
+
+@pytest.mark.spec("P41")
+@pytest.mark.parametrize("event", [started(), DENIED])
+def test_a_plan_has_no_buttons_once_it_was_decided_on(
+    wire: Wire, event: s.RunStarted | s.RunFinished
+):
+    proposed(wire)
+    wire.tell(event)
+    (snapshot,) = wire.heard(type="resync")
+    assert snapshot["transcript"]["plan"]["approval"] is None
+
+
+def test_a_plan_that_nobody_is_asked_about_has_no_buttons(wire: Wire):
+    wire.tell(s.PlanProposed(run=DRAFT))
+    (snapshot,) = wire.heard(type="resync")
+    assert snapshot["transcript"]["plan"]["approval"] is None
+
+
+@pytest.mark.spec("P28")
+def test_an_edited_plan_is_an_answer_that_holds_it(wire: Wire):
+    approval = proposed(wire)
+    wire.decide(approval, "edit", plan=EDITED)
+    answer = wire.approvals.get(approval).answer.result()
+    assert (answer.decision, answer.by) == (s.Decision.APPROVED, s.DecidedBy.BUTTON)
+    assert [step.call.arguments for step in answer.plan or ()] == [{"code": "2"}]
+
+
+@pytest.mark.spec("P05", "P23")
+@pytest.mark.parametrize(
+    ("first", "told"), [("approve", "approved"), ("deny", "denied"), ("edit", "edited")]
+)
+def test_the_second_click_is_told_what_became_of_the_plan(wire: Wire, first: str, told: str):
+    approval = proposed(wire)
+    assert wire.decide(approval, first, plan=EDITED) == []
+    assert wire.page.now["plan"]["late"] is None
+    wire.decide(approval, "approve")
+    late = wire.page.now["plan"]["late"]
+    assert late.pop("at").startswith("20")
+    assert late == {"decision": told}
+
+
+def test_of_two_proposals_only_the_newer_one_has_buttons(wire: Wire):
+    first = proposed(wire)
+    wire.decide(first, "edit", plan=EDITED)
+    second = proposed(wire, DRAFT.model_copy(update={"id": "plan-2", "plan": PLAN[1:]}))
+    wire.decide(first, "approve")
+    assert wire.page.now["plan"]["late"]["decision"] == "edited"
+    assert not wire.approvals.get(second).answer.done()
+
+
+@pytest.mark.spec("H15")
+def test_a_plan_is_whole_where_it_is_decided_on_and_nowhere_else(wire: Wire):
+    proposed(wire)
+    assert "sk-1" in json.dumps(wire.sent)
+    assert "sk-1" in json.dumps(wire.heard(type="resync"))
+    wire.tell(started())
+    assert "sk-1" not in json.dumps([wire.sent[-1], wire.heard(type="resync")])
+
+
+@pytest.mark.parametrize(
+    ("message", "about"),
+    [
+        ({"decision": "always"}, FETCH),
+        ({"decision": "folder"}, FETCH),
+        ({"decision": "folder"}, FETCH.model_copy(update={"scopes": (s.Scope.SESSION,)})),
+        ({"decision": "always"}, DRAFT),
+        ({"decision": "approve"}, ASK),
+        ({"decision": "answer", "text": "x"}, FETCH),
+        ({"decision": "answer", "text": "x"}, DRAFT),
+        ({"decision": "answer", "text": " "}, ASK),
+        ({"decision": "answer", "text": ["x"]}, ASK),
+        ({"decision": "edit", "plan": EDITED}, FETCH),
+        ({"decision": "edit", "plan": []}, DRAFT),
+        ({"decision": "edit", "plan": [{"call": {"id": "x"}}]}, DRAFT),
+        ({"decision": "edit", "plan": "all"}, DRAFT),
+        ({"decision": ["approve"]}, FETCH),
+        ({}, FETCH),
+    ],
+)
+def test_the_page_is_believed_only_what_it_was_offered(
+    message: dict[str, Any], about: s.ToolExecution | s.Run
+):
+    assert parse_click(message, about) is None
+
+
+@pytest.mark.parametrize(
+    ("word", "scope"), [("approve", s.Scope.ONCE), ("always", "session"), ("folder", "folder")]
+)
+def test_what_it_was_offered_counts(word: str, scope: s.Scope):
+    both = FETCH.model_copy(update={"scopes": (s.Scope.SESSION, s.Scope.FOLDER)})
+    answer = parse_click({"decision": word}, both)
+    assert answer == Answer(s.Decision.APPROVED, s.DecidedBy.BUTTON, scope=s.Scope(scope))
+
+
+def test_a_question_is_answered_in_words_or_declined():
+    answer = parse_click({"decision": "answer", "text": " North "}, ASK)
+    assert answer == Answer(s.Decision.APPROVED, s.DecidedBy.BUTTON, text="North")
+    declined = parse_click({"decision": "deny", "reason": ""}, ASK)
+    assert declined == Answer(s.Decision.DENIED, s.DecidedBy.BUTTON)
+
+
+HEADLESS = Frontend(Surface.TERMINAL, can_input=False)
+
+
+@pytest.fixture
+def published(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """What IPython is given to publish."""
+    published: list[dict[str, Any]] = []
+    monkeypatch.setattr(card, "publish_display_data", lambda data, **more: published.append(data))
+    return published
+
+
+def test_a_notebook_keeps_the_plan_and_how_it_is_decided_on(published: list[dict[str, Any]]):
+    view = card.NotebookView(Cell(), Approvals())
+    tell = Follower(view)
+    tell(s.PlanProposed(run=WAITING_PLAN, approval_id="a1"))
+    assert len(published) == 1
+    tell(s.PlanWaiting())
+    assert published[1][RUN_MIME]["status"] == "draft"
+    assert "%agent approve 0a1b2c" in published[1]["text/html"]
+    assert view.card.widget.comm is None
+
+
+@pytest.mark.parametrize("make", [lambda: card.NotebookView(Cell(), Approvals()), card.MirrorView])
+def test_a_plan_that_is_denied_is_published_when_it_is_over(
+    make: Any, published: list[dict[str, Any]]
+):
+    tell = Follower(make())
+    tell(s.PlanProposed(run=WAITING_PLAN))
+    tell(DENIED)
+    assert published[-1][RUN_MIME]["status"] == "cancelled"
+
+
+def test_without_a_front_end_the_mirror_is_published_once(published: list[dict[str, Any]]):
+    tell = Follower(card.MirrorView())
+    tell(s.PlanProposed(run=WAITING_PLAN))
+    assert published == []
+    tell(s.PlanWaiting())
+    assert [each[RUN_MIME]["status"] for each in published] == ["draft"]
+
+
+async def test_without_input_the_terminal_says_how_the_plan_is_decided_on(
+    capsys: pytest.CaptureFixture[str],
+):
+    approvals = Approvals()
+    view = plain_view.TerminalView(Cell(), approvals, HEADLESS)
+    tell = Follower(view)
+    tell(s.PlanProposed(run=WAITING_PLAN, approval_id="a1"))
+    with pytest.raises(NoFrontendError):
+        await view.ask(approvals.open_plan(WAITING_PLAN, "digest"))
+    tell(s.PlanWaiting())
+    assert "This plan waits for `%agent approve 0a1b2c`" in capsys.readouterr().out
+
+
+def test_ipykernel_asks_the_comm_where_its_messages_go() -> None:
+    route = getattr(BaseComm, "_reply_subshell_for", None)
+    assert route is not None, (
+        "BaseComm._reply_subshell_for is gone: a click may wait behind a blocked cell. See how "
+        "ipykernel routes comm messages now (`shell_main`), try a click while a tool blocks the "
+        "main thread in JupyterLab, and change ui/card.py"
+    )
+    assert list(inspect.signature(route).parameters) == ["self", "data", "default"]

@@ -1,52 +1,42 @@
-"""What those who follow a run are told, and what pages may ask for beside it."""
+"""What the followers of a run receive, and what pages may ask for beside it."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import sys
+import threading
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
 import pytest
-from sample import run
+from comm.base_comm import BaseComm
+from hypothesis import given, settings
+from pydantic import TypeAdapter
+from rich_run import STORIES
+from sample import BEGUN
+from strategies import runs
 
+from ipyagent import schema as s
 from ipyagent.agent.approvals import Approvals
-from ipyagent.schema import (
-    Event,
-    Message,
-    MessageDelta,
-    MessageFinished,
-    MessageStarted,
-    Notice,
-    PlanProposed,
-    Role,
-    RunFinished,
-    RunStarted,
-    RunState,
-    RunStatus,
-    StepFinished,
-    StepStarted,
-    StopReason,
-    TokenUsage,
-    ToolCall,
-    ToolExecution,
-    ToolFinished,
-    ToolOutput,
-    ToolResult,
-    ToolStarted,
-    ToolStatus,
-    Totals,
-    advance,
-)
+from ipyagent.kernel.pages import Page, Pages
+from ipyagent.schema.events import fill_from_html
+from ipyagent.ui import static_html
 from ipyagent.ui.feed import INTERVAL, Feed
+from ipyagent.ui.messages import Protocol
 from ipyagent.ui.page_bridge import PageBridge
-from ipyagent.ui.transcribe.run import Live, transcribe
+from ipyagent.ui.static_html import TRANSCRIPT_MIME
+from ipyagent.ui.transcribe.call_texts import mask_run
+from ipyagent.ui.transcribe.run import Live, Transcriber, transcribe
+from ipyagent.ui.transcript import find_changes
 from memory_pages import MemoryPages
+from page_transcript import PageTranscript
+from replayed import events_from_run
 from virtual_time import run_in_virtual_time
 
-BEGUN = RunStarted(run=run(status=RunStatus.RUNNING, stop_reason=None, duration=None))
 RUN_ID = BEGUN.run.id
 
 
@@ -60,10 +50,10 @@ def desk(pages: MemoryPages) -> PageBridge:
     return PageBridge(pages, lambda feeds: {"live": len(feeds)}, lambda run_id, cell_id: None)
 
 
-def tell(feed: Feed, event: Event) -> None:
+def tell(feed: Feed, event: s.Event) -> None:
     """Hand an event to the feed as the stream does."""
-    before = RunState(feed.run) if feed.has_begun else None
-    feed(event, advance(before, event))
+    before = s.RunState(feed.run) if feed.has_begun else None
+    feed(event, s.advance(before, event))
 
 
 def begun(desk: PageBridge) -> Feed:
@@ -79,7 +69,7 @@ def test_a_page_that_follows_twice_is_told_once(desk: PageBridge, pages: MemoryP
     feed, (page, out) = begun(desk), pages.add("one")
     for _ in range(2):
         desk.on_message(page, {"type": "follow", "run_id": RUN_ID})
-    tell(feed, Notice(text="on"))
+    tell(feed, s.Notice(text="on"))
     assert out.types() == ["snapshot", "snapshot", "changes"]
 
 
@@ -91,7 +81,7 @@ def test_a_page_that_went_is_told_nothing_more_and_is_forgotten(
     desk.on_message(page, {"type": "follow", "run_id": RUN_ID})
     desk.on_message(other, {"type": "follow", "run_id": RUN_ID})
     desk.on_message(page, {"type": "bye"})
-    tell(feed, Notice(text="on"))
+    tell(feed, s.Notice(text="on"))
     assert out.types() == ["snapshot"]
     assert stays.types() == ["snapshot", "changes"]
     assert len(feed.followers) == 1
@@ -111,7 +101,7 @@ def test_fifty_reloads_leave_one_follower(desk: PageBridge, pages: MemoryPages):
 @pytest.mark.spec("P42")
 def test_a_run_that_is_on_can_be_saved_as_far_as_it_has_come(desk: PageBridge, pages: MemoryPages):
     feed, (page, out) = begun(desk), pages.add("one")
-    tell(feed, Notice(text="so far"))
+    tell(feed, s.Notice(text="so far"))
     desk.on_message(page, {"type": "ask", "id": 7, "what": "bundle", "run_id": RUN_ID})
     assert out.sent[-1]["id"] == 7
     saved = out.sent[-1]["value"]
@@ -121,7 +111,10 @@ def test_a_run_that_is_on_can_be_saved_as_far_as_it_has_come(desk: PageBridge, p
 
 def test_a_run_that_has_ended_is_no_longer_the_desks_to_show(desk: PageBridge, pages: MemoryPages):
     feed, (page, out) = begun(desk), pages.add("one")
-    tell(feed, RunFinished(status=RunStatus.DONE, stop_reason=StopReason.FINISHED, duration=1.0))
+    tell(
+        feed,
+        s.RunFinished(status=s.RunStatus.DONE, stop_reason=s.StopReason.FINISHED, duration=1.0),
+    )
     desk.end(feed)
     desk.on_message(page, {"type": "ask", "id": 8, "what": "bundle", "run_id": RUN_ID})
     assert out.sent[-1] == {"type": "reply", "id": 8, "value": None}
@@ -132,20 +125,20 @@ class StreamedText:
 
     def __init__(self) -> None:
         self.feed = Feed(Approvals(), lambda: None)
-        self.state: RunState | None = None
-        for event in (BEGUN, StepStarted(step=1), MessageStarted(step=1)):
+        self.state: s.RunState | None = None
+        for event in (BEGUN, s.StepStarted(step=1), s.MessageStarted(step=1)):
             self.tell(event)
         self.times: list[float] = []
         loop = asyncio.get_running_loop()
         self.feed.follow(lambda message: None)
         self.feed.followers.append(lambda message: self.times.append(loop.time()))
 
-    def tell(self, event: Event) -> None:
-        self.state = advance(self.state, event)
+    def tell(self, event: s.Event) -> None:
+        self.state = s.advance(self.state, event)
         self.feed(event, self.state)
 
     def add(self, text: str) -> None:
-        self.tell(MessageDelta(step=1, kind="text", text=text))
+        self.tell(s.MessageDelta(step=1, kind="text", text=text))
 
 
 def test_events_of_one_turn_of_the_loop_are_one_message_and_the_end_does_not_wait() -> None:
@@ -153,18 +146,20 @@ def test_events_of_one_turn_of_the_loop_are_one_message_and_the_end_does_not_wai
         feed, sent, state = Feed(Approvals(), lambda: None), list[Any](), None
         feed.followers.append(sent.append)
         for turn in (
-            (BEGUN, StepStarted(step=1), MessageStarted(step=1)),
-            (StepFinished(step=1), Notice(text="Careful.")),
+            (BEGUN, s.StepStarted(step=1), s.MessageStarted(step=1)),
+            (s.StepFinished(step=1), s.Notice(text="Careful.")),
         ):
             before = len(sent)
             for event in turn:
-                state = advance(state, event)
+                state = s.advance(state, event)
                 feed(event, state)
             assert len(sent) == before
             await asyncio.sleep(0)
             assert len(sent) == before + 1
-        ended = RunFinished(status=RunStatus.DONE, stop_reason=StopReason.FINISHED, duration=1.0)
-        feed(ended, advance(state, ended))
+        ended = s.RunFinished(
+            status=s.RunStatus.DONE, stop_reason=s.StopReason.FINISHED, duration=1.0
+        )
+        feed(ended, s.advance(state, ended))
         assert len(sent) == 3
         await asyncio.sleep(0)
         assert len(sent) == 3
@@ -211,27 +206,27 @@ def test_text_is_sent_in_time_though_chunks_never_let_a_timer_run() -> None:
     assert len(run_in_virtual_time(stream())) == pytest.approx(1 / INTERVAL, abs=1)
 
 
-def take_step(feed: Feed, state: RunState, number: int) -> RunState:
+def take_step(feed: Feed, state: s.RunState, number: int) -> s.RunState:
     """Let a run take a step of one call, and count it."""
-    call = ToolCall(id=f"c{number}", name="read_file", arguments={"path": "a.txt"})
-    execution = ToolExecution(call=call, status=ToolStatus.RUNNING)
-    message = Message(role=Role.ASSISTANT, content=(call,))
-    usage = TokenUsage(prompt_tokens=10, completion_tokens=1)
-    done = {"status": ToolStatus.SUCCESS, "result": ToolResult(output="x")}
+    call = s.ToolCall(id=f"c{number}", name="read_file", arguments={"path": "a.txt"})
+    execution = s.ToolExecution(call=call, status=s.ToolStatus.RUNNING)
+    message = s.Message(role=s.Role.ASSISTANT, content=(call,))
+    usage = s.TokenUsage(prompt_tokens=10, completion_tokens=1)
+    done = {"status": s.ToolStatus.SUCCESS, "result": s.ToolResult(output="x")}
     for event in (
-        StepStarted(step=number),
-        MessageStarted(step=number),
-        MessageFinished(step=number, message=message, usage=usage, cost_usd=0.5),
-        ToolStarted(step=number, execution=execution),
-        ToolFinished(step=number, execution=execution.model_copy(update=done)),
-        StepFinished(step=number),
+        s.StepStarted(step=number),
+        s.MessageStarted(step=number),
+        s.MessageFinished(step=number, message=message, usage=usage, cost_usd=0.5),
+        s.ToolStarted(step=number, execution=execution),
+        s.ToolFinished(step=number, execution=execution.model_copy(update=done)),
+        s.StepFinished(step=number),
     ):
-        state = advance(state, event)
+        state = s.advance(state, event)
         feed(event, state)
     return state
 
 
-def count_lines(work: Callable[[], RunState]) -> tuple[int, RunState]:
+def count_lines(work: Callable[[], s.RunState]) -> tuple[int, s.RunState]:
     """How many lines of Python are run: loops are seen, and the machine's load is not."""
     count = 0
 
@@ -252,7 +247,7 @@ def count_lines(work: Callable[[], RunState]) -> tuple[int, RunState]:
 def test_a_step_of_a_long_run_costs_no_more_than_one_of_a_short_run():
     feed, sent = Feed(Approvals(), lambda: None), list[Any]()
     feed.followers.append(sent.append)
-    state = advance(None, BEGUN)
+    state = s.advance(None, BEGUN)
     feed(BEGUN, state)
     first = len(state.run.steps) + 1
     lines = []
@@ -262,24 +257,26 @@ def test_a_step_of_a_long_run_costs_no_more_than_one_of_a_short_run():
     assert lines[-1] < 1.2 * lines[10]
     assert sent[-1]["seq"] > 300
     # What is not added up anew is right all the same.
-    assert state.totals == Totals.of(state.run)
-    assert state.totals.usage == TokenUsage.sum(step.usage for step in state.run.steps)
+    assert state.totals == s.Totals.of(state.run)
+    assert state.totals.usage == s.TokenUsage.sum(step.usage for step in state.run.steps)
     assert feed.transcript == transcribe(state.run, Live())
     assert feed.totals.cost_usd == 150
 
 
 def test_the_sums_of_another_run_begin_anew():
     feed = Feed(Approvals(), lambda: None)
-    state = take_step(feed, take_step(feed, advance(None, BEGUN), 2), 3)
+    state = take_step(feed, take_step(feed, s.advance(None, BEGUN), 2), 3)
     assert state.totals.cost_usd == 1
-    for event in (RunStarted(run=BEGUN.run), PlanProposed(run=BEGUN.run)):
-        assert advance(state, event).totals == Totals.of(BEGUN.run)
+    for event in (s.RunStarted(run=BEGUN.run), s.PlanProposed(run=BEGUN.run)):
+        assert s.advance(state, event).totals == s.Totals.of(BEGUN.run)
 
 
 def test_the_last_lines_of_a_running_call_are_at_its_line_until_its_result():
-    call = ToolCall(id="c1", name="run_python", arguments={"code": "train()"})
-    ended = ToolExecution(call=call, status=ToolStatus.SUCCESS, result=ToolResult(output="done"))
-    outputs = [ToolOutput(step=1, call_id="c1", text=text) for text in ("one", "one\ntwo")]
+    call = s.ToolCall(id="c1", name="run_python", arguments={"code": "train()"})
+    ended = s.ToolExecution(
+        call=call, status=s.ToolStatus.SUCCESS, result=s.ToolResult(output="done")
+    )
+    outputs = [s.ToolOutput(step=1, call_id="c1", text=text) for text in ("one", "one\ntwo")]
     feed, state = Feed(Approvals(), lambda: None), None
     shown = []
 
@@ -287,14 +284,171 @@ def test_the_last_lines_of_a_running_call_are_at_its_line_until_its_result():
         nonlocal state
         for event in (
             BEGUN,
-            StepStarted(step=1),
-            ToolStarted(step=1, execution=ToolExecution(call=call)),
+            s.StepStarted(step=1),
+            s.ToolStarted(step=1, execution=s.ToolExecution(call=call)),
             *outputs,
-            ToolFinished(step=1, execution=ended),
+            s.ToolFinished(step=1, execution=ended),
         ):
-            state = advance(state, event)
+            state = s.advance(state, event)
             feed(event, state)
             shown.extend(each.live for step in feed.transcript.steps for each in step.calls)
 
     asyncio.run(listen())
     assert shown == ["", "one", "one\ntwo", ""]
+
+
+FROM_RUN = TypeAdapter(Protocol.model_fields["from_run"].annotation)
+
+
+async def follow(events: list[s.Event]) -> tuple[PageTranscript, Feed, list[Any]]:
+    """A page that was told of every event, and what was sent."""
+    sent: list[Any] = []
+    feed, page, state = Feed(Approvals(), lambda: None), PageTranscript(), None
+    feed.followers.append(lambda message: sent.append(json.loads(json.dumps(message))))
+    for event in events:
+        state = s.advance(state, event)
+        feed(event, state)
+        feed.flush()
+    for message in json.loads(json.dumps(sent)):
+        page.receive(message)
+    return page, feed, sent
+
+
+@pytest.mark.parametrize("name", STORIES)
+async def test_changes_lead_to_the_whole(name: str) -> None:
+    page, feed, sent = await follow(list(STORIES[name]()))
+    assert page.now == feed.transcript.to_dict()
+    for message in sent:
+        FROM_RUN.validate_python(message)
+
+
+@given(run=runs)
+@settings(deadline=None)
+def test_changes_of_any_run_lead_to_the_whole(run: s.Run) -> None:
+    page, feed, _ = asyncio.run(follow(events_from_run(run)))
+    assert page.now == feed.transcript.to_dict()
+
+
+@given(one=runs, other=runs)
+@settings(deadline=None)
+def test_changes_lead_from_any_run_to_any_other(one: s.Run, other: s.Run) -> None:
+    page, before, after = PageTranscript(), transcribe(one), transcribe(other, Live())
+    page.now = before.to_dict()
+    changes = json.loads(json.dumps(find_changes(before, after)))
+    page.receive({"type": "changes", "seq": 1, "changes": changes})
+    assert page.now == after.to_dict()
+
+
+@pytest.mark.parametrize("name", STORIES)
+async def test_a_text_that_goes_on_is_sent_once(name: str) -> None:
+    events = list(STORIES[name]())
+    _, feed, sent = await follow(events)
+    whole = len(json.dumps(feed.transcript.to_dict()))
+    assert len(json.dumps(sent)) < 3 * whole
+
+
+@given(run=runs)
+@settings(deadline=None)
+def test_a_transcriber_that_followed_says_what_one_that_begins_says(run: s.Run) -> None:
+    transcriber, state = Transcriber(), None
+    for event in events_from_run(run):
+        state = s.advance(state, event)
+        live = Live(state.open_message)
+        assert transcriber.transcribe(state.run, live) == transcribe(state.run, live)
+
+
+@given(run=runs)
+@settings(deadline=None)
+def test_a_saved_transcript_is_whole_again_with_its_run(run: s.Run) -> None:
+    bundle: dict[str, Any] = json.loads(json.dumps(static_html.saved_bundle(run)))
+    saved, data = json.loads(bundle[TRANSCRIPT_MIME]), bundle[static_html.RUN_MIME]
+    fill_from_html(data, bundle["text/html"])
+    assert filled(resolved(saved, data), SCHEMA) == transcribe(run).to_dict()
+
+
+def test_a_text_that_looks_like_arguments_stays_a_text() -> None:
+    steps = [{"call": {"id": "c", "name": "n", "arguments": each}} for each in ({}, {"a": {}})]
+    run = s.Run.from_dict({"id": "r", "model": "m", "status": "draft", "plan": steps})
+    saved = json.loads(static_html.saved_bundle(run)[TRANSCRIPT_MIME])
+    assert "{}" in json.dumps(saved["plan"]["steps"][1]["summary"])
+
+
+@given(run=runs)
+@settings(deadline=None)
+def test_a_saved_run_is_the_run_again(run: s.Run) -> None:
+    bundle = json.loads(json.dumps(static_html.saved_bundle(run)))
+    saved = bundle[static_html.RUN_MIME]
+    fill_from_html(saved, bundle["text/html"])
+    assert s.Run.from_dict(saved) == s.Run.from_dict(mask_run(run).to_dict())
+
+
+def resolved(value: Any, run: Any, name: str = "") -> Any:
+    """As `labextension/src/saved.ts` does it."""
+    if isinstance(value, dict):
+        if value.keys() == {"at"} and isinstance(value["at"], list):
+            for key in value["at"]:
+                run = run[key]
+            return run
+        assert name != "arguments"
+        return {each: resolved(value[each], run, each) for each in value}
+    return [resolved(each, run) for each in value] if isinstance(value, list) else value
+
+
+SCHEMA = json.loads(
+    (Path(__file__).parents[2] / "labextension/src/transcript.schema.json").read_text()
+)
+
+
+NOTHING: dict[str, Any] = {"string": "", "boolean": False, "array": []}
+
+
+def filled(value: Any, place: dict[str, Any]) -> Any:
+    """The value with the fields that were left out, as `labextension/src/saved.ts` does it."""
+    forms = [form for form in forms_of(place) if form.get("type") != "null"]
+    kind = value.get("type") if isinstance(value, dict) else None
+    kinds = (f for f in forms if f.get("properties", {}).get("type", {}).get("const") == kind)
+    form = next(kinds, forms[0])
+    if isinstance(value, list):
+        return [filled(each, form["items"]) for each in value]
+    if not isinstance(value, dict) or "properties" not in form:
+        return value
+    fields = form["properties"].items()
+    return {n: filled(value[n], f) if n in value else nothing_of(f) for n, f in fields}
+
+
+def nothing_of(place: dict[str, Any]) -> Any:
+    types = [form.get("type") for form in forms_of(place)]
+    return None if "null" in types else NOTHING[types[0]]
+
+
+def forms_of(place: dict[str, Any]) -> list[dict[str, Any]]:
+    if "$ref" in place:
+        return forms_of(SCHEMA["$defs"][place["$ref"].rpartition("/")[2]])
+    several = place.get("anyOf") or place.get("oneOf")
+    return [form for each in several for form in forms_of(each)] if several else [place]
+
+
+class Wire(BaseComm):
+    """A comm whose messages are kept."""
+
+    def __init__(self) -> None:
+        super().__init__(target_name="ipyagent", primary=False)
+        self.sent: list[Any] = []
+        self.arrived = threading.Event()
+
+    def publish_msg(self, msg_type: str, data: Any = None, *args: Any, **keys: Any) -> None:
+        self.sent.append(data)
+        self.arrived.set()
+
+
+def test_a_request_that_fails_is_replied_to_and_logged(caplog: pytest.LogCaptureFixture) -> None:
+    def fail(_: object) -> dict[str, object]:
+        raise RuntimeError("out of paper")
+
+    wire = Wire()
+    page = Page("one", ("client",), (), _out=wire, _in=wire)
+    bridge = PageBridge(Pages(print), lambda _: {}, lambda *_: None, {"models": fail})
+    bridge.on_message(page, {"type": "ask", "id": 7, "what": "models"})
+    assert wire.arrived.wait(20)
+    assert wire.sent == [{"type": "reply", "id": 7, "value": None}]
+    assert "a page's request for models failed" in caplog.text

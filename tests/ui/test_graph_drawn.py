@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 import hostile
 import pytest
@@ -29,9 +28,15 @@ from ipyagent.schema import (
     ToolResultContent,
     ToolStatus,
 )
-from ipyagent.ui.graph_text import FIRST, HEAD, LAST, MAX_ARROWS, graph_mermaid, graph_text
-from ipyagent.ui.ipython_display import register
-from ipyagent.ui.static_html import session_bundle
+from ipyagent.ui.static_html import (
+    FIRST,
+    HEAD,
+    LAST,
+    MAX_ARROWS,
+    graph_mermaid,
+    graph_text,
+    session_bundle,
+)
 
 NODE = re.compile(r'(n\d+)[\[/({]+"([^"\n]*)"[\]/)}]+:::[a-z]+_')
 ARROW = re.compile(r"(n\d+) --> (n\d+)")
@@ -225,14 +230,6 @@ def test_hidden_characters_are_spelt_out():
 
 
 # In a notebook
-
-
-@pytest.fixture
-def shell() -> Iterator[InteractiveShell]:
-    shell = InteractiveShell()
-    register(shell)
-    yield shell
-    shell.history_manager.end_session()
 
 
 @pytest.mark.spec("N24")

@@ -13,37 +13,20 @@ from sample import NOON, call
 from test_plans_drawn import PLAN
 
 from harness import new_session
+from ipyagent import schema as s
 from ipyagent.agent.approvals import Approvals
 from ipyagent.agent.event_stream import EventStream
 from ipyagent.agent.session.session import Session
-from ipyagent.schema import (
-    ApprovalRequested,
-    Event,
-    MessageFinished,
-    PlanProposed,
-    Run,
-    RunFinished,
-    RunStarted,
-    RunStatus,
-    StepStarted,
-    StopReason,
-    TokenUsage,
-    ToolExecution,
-    ToolFinished,
-    ToolResult,
-    ToolStarted,
-    ToolStatus,
-    VariableChange,
-    now,
-)
 from ipyagent.store.journal import Journal
-from ipyagent.ui import overview
+from ipyagent.ui import page_bridge
 from ipyagent.ui.feed import Feed
-from ipyagent.ui.overview import OverviewBuilder, OverviewContext
+from ipyagent.ui.page_bridge import OverviewBuilder, OverviewContext
 
 CALL = call("c1", "fetch", {"url": "https://x.example", "api_key": "sk-1"})
-DONE = RunFinished(status=RunStatus.DONE, stop_reason=StopReason.FINISHED, duration=1.5)
-DRAFT = Run(id="p", cell_id="cell-p", prompt="Tidy.", model="m", status=RunStatus.DRAFT, plan=PLAN)
+DONE = s.RunFinished(status=s.RunStatus.DONE, stop_reason=s.StopReason.FINISHED, duration=1.5)
+DRAFT = s.Run(
+    id="p", cell_id="cell-p", prompt="Tidy.", model="m", status=s.RunStatus.DRAFT, plan=PLAN
+)
 
 
 class Kernel:
@@ -61,21 +44,21 @@ class Kernel:
     def new_session(self) -> Session:
         return new_session(self.journal)
 
-    def draw(self, *events: Event, cell: str = "cell", session: Session | None = None) -> Feed:
+    def draw(self, *events: s.Event, cell: str = "cell", session: Session | None = None) -> Feed:
         feed = Feed(Approvals(), lambda: None, cell)
         self.feeds.append(feed)
         self.drawn.append(feed)
         self.tell(feed, *events, session=session)
         return feed
 
-    def tell(self, feed: Feed, *events: Event, session: Session | None = None) -> None:
+    def tell(self, feed: Feed, *events: s.Event, session: Session | None = None) -> None:
         used = session or self.session
         assert used
         stream = self.streams.setdefault(feed, EventStream(used, [feed]))
         for event in events:
             stream.emit(event)
 
-    def run(self, name: str, *between: Event, session: Session | None = None) -> None:
+    def run(self, name: str, *between: s.Event, session: Session | None = None) -> None:
         """One that ends."""
         self.draw(started(name), *between, DONE, cell=f"cell-{name}", session=session)
         self.feeds.clear()
@@ -90,7 +73,7 @@ class Kernel:
         """A plan that goes on waiting when its cell has ended."""
         assert self.session
         self.journal.draft(DRAFT, self.session.id)
-        self.draw(PlanProposed(run=DRAFT))
+        self.draw(s.PlanProposed(run=DRAFT))
         self.feeds.clear()
 
 
@@ -101,23 +84,23 @@ def kernel() -> Iterator[Kernel]:
     journal.close()
 
 
-def started(name: str = "r", **changes: Any) -> RunStarted:
-    run = {"id": name, "prompt": f"Prompt of {name}", "model": "m", "started_at": now()}
-    return RunStarted(run=Run.model_validate(run | changes))
+def started(name: str = "r", **changes: Any) -> s.RunStarted:
+    run = {"id": name, "prompt": f"Prompt of {name}", "model": "m", "started_at": s.now()}
+    return s.RunStarted(run=s.Run.model_validate(run | changes))
 
 
-def asked(tokens: int = 10, cost: float | None = 0.5) -> tuple[Event, ...]:
-    usage = TokenUsage(prompt_tokens=tokens, completion_tokens=1)
+def asked(tokens: int = 10, cost: float | None = 0.5) -> tuple[s.Event, ...]:
+    usage = s.TokenUsage(prompt_tokens=tokens, completion_tokens=1)
     return (
-        StepStarted(step=1),
-        MessageFinished(step=1, message=None, finish_reason="stop", usage=usage, cost_usd=cost),
+        s.StepStarted(step=1),
+        s.MessageFinished(step=1, message=None, finish_reason="stop", usage=usage, cost_usd=cost),
     )
 
 
-def called(execution: ToolExecution, *variables: VariableChange) -> tuple[Event, ...]:
-    result = ToolResult(output="ok", variables=variables)
-    ended = execution.model_copy(update={"status": ToolStatus.SUCCESS, "result": result})
-    return (ToolStarted(step=1, execution=execution), ToolFinished(step=1, execution=ended))
+def called(execution: s.ToolExecution, *variables: s.VariableChange) -> tuple[s.Event, ...]:
+    result = s.ToolResult(output="ok", variables=variables)
+    ended = execution.model_copy(update={"status": s.ToolStatus.SUCCESS, "result": result})
+    return (s.ToolStarted(step=1, execution=execution), s.ToolFinished(step=1, execution=ended))
 
 
 def test_a_kernel_without_a_session_has_nothing_to_tell_but_the_model(kernel: Kernel):
@@ -166,7 +149,7 @@ def test_a_run_of_another_session_is_told_when_it_is_over(kernel: Kernel):
 
 
 def test_only_the_newest_are_told(kernel: Kernel, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(overview, "RUNS", 2)
+    monkeypatch.setattr(page_bridge, "RUNS", 2)
     for n in range(4):
         kernel.run(f"r{n}", *asked(tokens=9))
     told = kernel.told()
@@ -180,19 +163,19 @@ def test_what_has_ended_is_worked_out_once(kernel: Kernel, monkeypatch: pytest.M
     feed = kernel.draw(started("live"))
     kernel.told()
     worked_out: list[str] = []
-    of = overview._Digest.of
+    of = page_bridge._Digest.of
     monkeypatch.setattr(
-        overview._Digest, "of", lambda run, totals: worked_out.append(run.id) or of(run, totals)
+        page_bridge._Digest, "of", lambda run, totals: worked_out.append(run.id) or of(run, totals)
     )
-    kernel.tell(feed, StepStarted(step=1))
+    kernel.tell(feed, s.StepStarted(step=1))
     kernel.told()
     assert worked_out == ["live"]
 
 
 def test_a_call_that_waits_is_told_whole(kernel: Kernel):
-    asked_about = ToolStarted(step=1, execution=ToolExecution(call=CALL, sensitive=True))
-    waits = ApprovalRequested(step=1, call_id="c1", approval_id="a1")
-    kernel.draw(started("r"), StepStarted(step=1), asked_about, waits)
+    asked_about = s.ToolStarted(step=1, execution=s.ToolExecution(call=CALL, sensitive=True))
+    waits = s.ApprovalRequested(step=1, call_id="c1", approval_id="a1")
+    kernel.draw(started("r"), s.StepStarted(step=1), asked_about, waits)
     (approval,) = kernel.told()["approvals"]
     assert (approval["approval_id"], approval["run_id"], approval["plan"]) == ("a1", "r", None)
     assert approval["call"]["request"]["arguments"]["api_key"] == "sk-1"
@@ -205,7 +188,7 @@ def test_a_call_that_waits_is_told_whole(kernel: Kernel):
 
 def test_the_newest_run_has_its_tasks_told(kernel: Kernel):
     todos = [{"content": "Look", "status": "completed"}, {"content": "Plot"}]
-    execution = ToolExecution(call=call("t", "todo_write", {"todos": todos}))
+    execution = s.ToolExecution(call=call("t", "todo_write", {"todos": todos}))
     kernel.run("r1", *asked(), *called(execution))
     assert [each["status"] for each in kernel.told()["todos"]] == ["completed", "pending"]
     kernel.run("r2")
@@ -214,7 +197,7 @@ def test_the_newest_run_has_its_tasks_told(kernel: Kernel):
 
 def test_a_plan_that_a_cell_asks_about_is_an_approval(kernel: Kernel):
     secret = DRAFT.model_copy(update={"plan": (PLAN[0].model_copy(update={"call": CALL}),)})
-    kernel.draw(PlanProposed(run=secret, approval_id="a1"))
+    kernel.draw(s.PlanProposed(run=secret, approval_id="a1"))
     told = kernel.told()
     assert told["waiting"] is None
     (approval,) = told["approvals"]
@@ -235,8 +218,10 @@ def test_a_plan_that_no_cell_asks_about_still_waits(kernel: Kernel):
 
 def test_a_plan_that_was_decided_on_waits_no_more(kernel: Kernel):
     kernel.propose()
-    denied = RunFinished(status=RunStatus.CANCELLED, stop_reason=StopReason.DENIED, duration=1)
-    kernel.draw(PlanProposed(run=DRAFT), denied)
+    denied = s.RunFinished(
+        status=s.RunStatus.CANCELLED, stop_reason=s.StopReason.DENIED, duration=1
+    )
+    kernel.draw(s.PlanProposed(run=DRAFT), denied)
     kernel.feeds.clear()
     told = kernel.told()
     assert told["waiting"] is None
@@ -244,9 +229,9 @@ def test_a_plan_that_was_decided_on_waits_no_more(kernel: Kernel):
 
 
 def test_a_plan_tells_how_far_it_is(kernel: Kernel):
-    run = DRAFT.model_copy(update={"status": RunStatus.RUNNING, "id": "p"})
-    first = ToolExecution(call=PLAN[0].call)
-    kernel.draw(RunStarted(run=run), StepStarted(step=1), *called(first))
+    run = DRAFT.model_copy(update={"status": s.RunStatus.RUNNING, "id": "p"})
+    first = s.ToolExecution(call=PLAN[0].call)
+    kernel.draw(s.RunStarted(run=run), s.StepStarted(step=1), *called(first))
     plan = kernel.told()["plan"]
     assert [each["status"] for each in plan] == ["success", "pending", "pending"]
     assert [each["name"] for each in plan] == ["read_file", "run_python", "write_file"]
@@ -256,9 +241,9 @@ def test_a_plan_tells_how_far_it_is(kernel: Kernel):
 
 
 def test_variables_say_what_became_of_them_last_and_in_which_run(kernel: Kernel):
-    created = [VariableChange(name=n, change="created", type="int") for n in ("a", "b", "c")]
-    changed = VariableChange(name="a", change="changed", type="DataFrame 3 × 2")
-    python = ToolExecution(call=call("c1", "run_python", {"code": "…"}))
+    created = [s.VariableChange(name=n, change="created", type="int") for n in ("a", "b", "c")]
+    changed = s.VariableChange(name="a", change="changed", type="DataFrame 3 × 2")
+    python = s.ToolExecution(call=call("c1", "run_python", {"code": "…"}))
     kernel.run("r1", *asked(), *called(python, *created))
     kernel.run("r2", *asked(), *called(python, changed))
     first, *others = kernel.told()["variables"]

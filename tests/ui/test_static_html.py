@@ -1,3 +1,5 @@
+"""Runs and results as MIME bundles."""
+
 from __future__ import annotations
 
 import base64
@@ -9,26 +11,13 @@ import nbformat
 import pytest
 from bs4 import BeautifulSoup
 from inspection import controls, dangers
+from IPython.core.interactiveshell import InteractiveShell
 from nbconvert import HTMLExporter, MarkdownExporter
-from pictures import run_html
-from sample import call, done, figure, run, said, sample_run, text
+from sample import call, done, figure, one_call, run, run_html, said, sample_run, text
 
-from ipyagent.schema import (
-    DecidedBy,
-    Decision,
-    Display,
-    ImageContent,
-    Preview,
-    Run,
-    RunStatus,
-    Step,
-    StopReason,
-    ThinkingContent,
-    ToolResult,
-    ToolStatus,
-)
+from ipyagent import schema as s
 from ipyagent.ui.plain_text import SUMMARY, render
-from ipyagent.ui.static_html import RUN_MIME, TRANSCRIPT_MIME, saved_bundle
+from ipyagent.ui.static_html import RUN_MIME, TRANSCRIPT_MIME, saved_bundle, tool_result_bundle
 from ipyagent.ui.transcribe.run import Live, state_of, transcribe
 
 OURS = {
@@ -38,7 +27,7 @@ OURS = {
 }
 
 
-def page(of: Run) -> BeautifulSoup:
+def page(of: s.Run) -> BeautifulSoup:
     return BeautifulSoup(run_html(of), "html.parser")
 
 
@@ -46,17 +35,13 @@ def public(soup: BeautifulSoup, name: str) -> list[str]:
     return [str(tag["data-state"]) for tag in soup.select(f"[data-ipyagent={name}]")]
 
 
-def told(of: Run) -> dict[str, str]:
+def told(of: s.Run) -> dict[str, str]:
     """The text of each format as a person reads it."""
     mirrored = saved_bundle(of)
     return {
         "html": BeautifulSoup(str(mirrored["text/html"]), "html.parser").get_text(),
         "plain": render(transcribe(of)),
     }
-
-
-def one_call(*executions: object) -> Run:
-    return run((Step(number=1, executions=executions),))
 
 
 # The picture of a run
@@ -70,7 +55,7 @@ def test_the_bundle_has_a_format_for_every_front_end():
         RUN_MIME,
         TRANSCRIPT_MIME,
     ]
-    assert Run.from_dict(mirrored[RUN_MIME]).output == sample_run().output
+    assert s.Run.from_dict(mirrored[RUN_MIME]).output == sample_run().output
     json.dumps(mirrored)
 
 
@@ -81,29 +66,31 @@ def test_where_nothing_is_drawn_calls_are_lines_above_the_answer():
     assert "✓ inspect_variable sales → 18,204 rows" in plain
     assert 'run_python by_region.plot.bar(title="Revenue by region") → 2 rows × 2' in plain
     assert len(plain.splitlines()) < 30
-    long = run((Step(number=1, message=said(text("a" * SUMMARY + "bc"))),))
+    long = run((s.Step(number=1, message=said(text("a" * SUMMARY + "bc"))),))
     assert str(saved_bundle(long)["text/plain"]).endswith("\n" + "a" * SUMMARY + "…")
 
 
 def test_where_nothing_is_drawn_a_failure_is_read():
-    failed = run(status=RunStatus.ERROR, stop_reason=StopReason.ERROR, error="No route to host.")
+    failed = run(
+        status=s.RunStatus.ERROR, stop_reason=s.StopReason.ERROR, error="No route to host."
+    )
     assert "No route to host." in str(saved_bundle(failed)["text/plain"])
 
 
 def test_a_notebook_says_a_long_answer_twice():
     """HTML for those who read it, the run for programs; a summary is short."""
     answer = " ".join(f"word{number}" for number in range(2_000))
-    of = run((Step(number=1, message=said(text(answer))),))
+    of = run((s.Step(number=1, message=said(text(answer))),))
     assert len(json.dumps(of.to_dict())) > len(answer)
     assert len(json.dumps(saved_bundle(of))) < 2.3 * len(answer)
 
 
 def test_a_notebook_holds_a_figure_once():
     figure = base64.b64encode(bytes(range(256)) * 400).decode()
-    shown = Display(data={"image/png": figure, "text/plain": "<Figure>"})
+    shown = s.Display(data={"image/png": figure, "text/plain": "<Figure>"})
     sizes = []
-    for images, displays in (((), ()), ((ImageContent(data=figure),), ()), ((), (shown,))):
-        result = ToolResult(output="", images=images, displays=displays)
+    for images, displays in (((), ()), ((s.ImageContent(data=figure),), ()), ((), (shown,))):
+        result = s.ToolResult(output="", images=images, displays=displays)
         of = one_call(done(call("call-1", "run_python", {"code": "plot()"}), "", result=result))
         sizes.append(len(json.dumps(saved_bundle(of))))
     assert max(sizes) - sizes[0] < 140_000
@@ -137,7 +124,7 @@ def test_every_format_tells_the_run_in_the_order_in_which_it_happened(kind: str)
 
 
 def test_the_header_says_model_and_state_and_while_it_is_on_steps_tokens_and_cost():
-    on = {"status": RunStatus.RUNNING, "stop_reason": None, "duration": None}
+    on = {"status": s.RunStatus.RUNNING, "stop_reason": None, "duration": None}
     first, begun = (page(each).p for each in (sample_run(), run(sample_run().steps, **on)))
     assert first.get_text() == "ipyagent · anthropic/claude-sonnet · done"
     assert begun.get_text().endswith(" · step 3/20 · 5,034 tok · $0.020")
@@ -168,7 +155,7 @@ def test_what_the_page_carries_can_be_found():
 
 @pytest.mark.spec("M13")
 def test_thinking_is_folded_away_and_never_in_the_answer():
-    thought = run((Step(number=1, message=said(ThinkingContent(thinking="hm"), text("42"))),))
+    thought = run((s.Step(number=1, message=said(s.ThinkingContent(thinking="hm"), text("42"))),))
     soup = page(thought)
     (thinking,) = soup.select("details[data-ipyagent=thinking]")
     assert not thinking.has_attr("open")
@@ -179,10 +166,10 @@ def test_thinking_is_folded_away_and_never_in_the_answer():
 
 def test_the_answer_is_the_last_reply_without_calls_of_a_run_that_is_over():
     asking = said(text("Let me look."), call("c1", "look", {}))
-    steps = (Step(number=1, message=asking), Step(number=2, message=said(text("It is 42."))))
+    steps = (s.Step(number=1, message=asking), s.Step(number=2, message=said(text("It is 42."))))
     assert page(run(steps)).select_one("[data-ipyagent=answer]").get_text().strip() == "It is 42."
     assert page(run(steps[:1])).select("[data-ipyagent=answer]") == []
-    unfinished = run(steps, status=RunStatus.RUNNING, stop_reason=None)
+    unfinished = run(steps, status=s.RunStatus.RUNNING, stop_reason=None)
     assert page(unfinished).select("[data-ipyagent=answer]") == []
 
 
@@ -213,31 +200,31 @@ def test_tables_of_user_code_are_drawn_and_their_text_is_not_repeated():
 def test_big_text_is_there_once():
     big = "\n".join(f"line {n} of a long output" for n in range(500))
     look = call("c1", "run_python", {"code": "f()"})
-    shown = Display(data={"text/plain": big})
-    said_once = one_call(done(look, "", result=ToolResult(output=big, displays=(shown,))))
+    shown = s.Display(data={"text/plain": big})
+    said_once = one_call(done(look, "", result=s.ToolResult(output=big, displays=(shown,))))
     assert str(saved_bundle(said_once)["text/html"]).count("line 250 of") == 1
 
 
 def test_figures_that_are_displays_and_images_are_drawn_once():
-    display = Display(data={"image/png": figure().data, "text/plain": "<Figure>"})
-    result = ToolResult(output="<Figure>", images=(figure(),), displays=(display,))
+    display = s.Display(data={"image/png": figure().data, "text/plain": "<Figure>"})
+    result = s.ToolResult(output="<Figure>", images=(figure(),), displays=(display,))
     assert len(page(one_call(done(call("c1", "plot", {}), "", result=result))).select("img")) == 1
 
 
 def test_what_scripts_would_draw_is_told_as_text():
     scripted = {"text/html": "<div><script>draw()</script></div>", "text/plain": "Chart(42)"}
-    result = ToolResult(output="Chart(42)", displays=(Display(data=scripted),))
+    result = s.ToolResult(output="Chart(42)", displays=(s.Display(data=scripted),))
     drawn = one_call(done(call("c1", "run_python", {"code": "chart"}), "", result=result))
     assert "Chart(42)" in page(drawn).select("pre")[-1].get_text()
 
 
 def test_images_of_the_model_are_drawn():
-    assert len(page(run((Step(number=1, message=said(figure())),))).select("img")) == 1
+    assert len(page(run((s.Step(number=1, message=said(figure())),))).select("img")) == 1
 
 
 def test_all_that_a_call_was_given_is_shown_beside_its_preview():
     shell = call("c1", "run_shell", {"command": "ls", "timeout": 3})
-    preview = Preview(kind="code", text="ls", language="bash")
+    preview = s.Preview(kind="code", text="ls", language="bash")
     story = told(one_call(done(shell, "a\nb", preview=preview)))
     assert "timeout: 3" in story["html"]
 
@@ -245,8 +232,8 @@ def test_all_that_a_call_was_given_is_shown_beside_its_preview():
 @pytest.mark.spec("M21")
 def test_one_renderer_shows_success_and_failure():
     failing = call("c1", "read_file", {"path": "x"})
-    error = ToolResult(success=False, error="no such file\nsee list_files", output="partly read")
-    story = told(one_call(done(failing, "", status=ToolStatus.FAILED, result=error)))
+    error = s.ToolResult(success=False, error="no such file\nsee list_files", output="partly read")
+    story = told(one_call(done(failing, "", status=s.ToolStatus.FAILED, result=error)))
     for words in ("✗ read_file x", "no such file", "see list_files", "partly read"):
         assert all(words in each for each in story.values())
 
@@ -255,22 +242,22 @@ def test_one_renderer_shows_success_and_failure():
     ("changes", "sentence"),
     [
         ({}, "auto (confirm-sensitive)"),
-        ({"decision": Decision.APPROVED, "decided_by": DecidedBy.BUTTON}, "approved by you"),
+        ({"decision": s.Decision.APPROVED, "decided_by": s.DecidedBy.BUTTON}, "approved by you"),
         (
-            {"decision": Decision.APPROVED, "decided_by": DecidedBy.SESSION},
+            {"decision": s.Decision.APPROVED, "decided_by": s.DecidedBy.SESSION},
             "approved for this session",
         ),
         (
             {
-                "decision": Decision.DENIED,
-                "decided_by": DecidedBy.POLICY,
-                "status": ToolStatus.DENIED,
+                "decision": s.Decision.DENIED,
+                "decided_by": s.DecidedBy.POLICY,
+                "status": s.ToolStatus.DENIED,
                 "reason": "nobody can be asked",
-                "result": ToolResult.failure("denied"),
+                "result": s.ToolResult.failure("denied"),
             },
             "denied: nobody can be asked",
         ),
-        ({"decision": Decision.EXPIRED, "status": ToolStatus.DENIED}, "expired"),
+        ({"decision": s.Decision.EXPIRED, "status": s.ToolStatus.DENIED}, "expired"),
         ({"dry_run": True}, "dry run: nothing was executed"),
     ],
 )
@@ -282,15 +269,15 @@ def test_a_card_says_how_the_call_was_decided(changes: dict[str, object], senten
 @pytest.mark.parametrize(
     ("reason", "state", "words"),
     [
-        (StopReason.MAX_STEPS, "partial", "--max-steps"),
-        (StopReason.INTERRUPTED, "cancelled", "You stopped"),
-        (StopReason.ERROR, "failed", "no key"),
+        (s.StopReason.MAX_STEPS, "partial", "--max-steps"),
+        (s.StopReason.INTERRUPTED, "cancelled", "You stopped"),
+        (s.StopReason.ERROR, "failed", "no key"),
     ],
 )
-def test_a_run_that_did_not_finish_says_why(reason: StopReason, state: str, words: str):
-    status = {"cancelled": RunStatus.CANCELLED, "failed": RunStatus.ERROR}.get(state)
+def test_a_run_that_did_not_finish_says_why(reason: s.StopReason, state: str, words: str):
+    status = {"cancelled": s.RunStatus.CANCELLED, "failed": s.RunStatus.ERROR}.get(state)
     error = "There is no key for this model.\nSet one." if state == "failed" else None
-    ended = run(status=status or RunStatus.DONE, stop_reason=reason, error=error)
+    ended = run(status=status or s.RunStatus.DONE, stop_reason=reason, error=error)
     assert state_of(ended) == state
     assert public(page(ended), "run") == [state]
     assert all(words in each for each in told(ended).values())
@@ -298,7 +285,7 @@ def test_a_run_that_did_not_finish_says_why(reason: StopReason, state: str, word
 
 def test_code_in_our_own_words_is_drawn_as_code():
     title, error = "Run `%agent a`.", "Ask `b` <again>.\nOr `c`."
-    ended = run(status=RunStatus.ERROR, stop_reason=StopReason.ERROR, error=error)
+    ended = run(status=s.RunStatus.ERROR, stop_reason=s.StopReason.ERROR, error=error)
     soup = page(ended.model_copy(update={"notes": (title,)}))
     assert [code.get_text() for code in soup.select("code")] == ["%agent a", "b", "c"]
     assert "`" not in soup.get_text()
@@ -306,23 +293,25 @@ def test_code_in_our_own_words_is_drawn_as_code():
 
 
 def test_a_run_that_goes_on_says_what_it_waits_for():
-    going = run(status=RunStatus.RUNNING, stop_reason=None, duration=None)
+    going = run(status=s.RunStatus.RUNNING, stop_reason=None, duration=None)
     assert state_of(going) == "running"
     assert state_of(going, is_asked=True) == "waiting"
     asked = done(
         call("c1", "run_python", {"code": "1"}),
         "",
-        status=ToolStatus.AWAITING_APPROVAL,
+        status=s.ToolStatus.AWAITING_APPROVAL,
         decision=None,
         decided_by=None,
         result=None,
     )
-    step = Step(number=1, executions=(asked,))
+    step = s.Step(number=1, executions=(asked,))
     waiting = going.model_copy(update={"steps": (step,)})
     assert transcribe(waiting, Live(approvals={"c1": "a1"})).header.state_text == "waiting for you"
     assert transcribe(waiting).header.state_text == "unfinished"
     assert "still on when this was written" in page(waiting).text, "for who reopens the notebook"
     assert transcribe(waiting, Live()).ending is None
+    verdicts = [transcribe(waiting, live).steps[0].calls[0].verdict for live in (None, Live())]
+    assert verdicts == ["no decision recorded", ""]
     assert state_of(run()) == "done"
 
 
@@ -374,7 +363,7 @@ def test_nobody_else_can_draw_our_cards_or_buttons():
 def test_what_hides_in_a_call_is_spelt_out(hidden: str):
     (char,) = {c for c in hidden if not c.isprintable() and c != "\u202c" and c != "\u2069"}
     asked = call("c1", hidden, {"command": hidden})
-    preview = Preview(kind="code", text=hidden)
+    preview = s.Preview(kind="code", text=hidden)
     naive = f"<pre>{hidden}</pre>"
     assert char in naive
     for story in told(one_call(done(asked, hidden, preview=preview))).values():
@@ -404,9 +393,9 @@ def test_secret_arguments_are_not_kept_in_the_notebook():
         "keyword": "visible-2",
     }
     asked = call("c1", "fetch", secrets)
-    preview = Preview(kind="arguments", text=str(secrets))
+    preview = s.Preview(kind="arguments", text=str(secrets))
     execution = done(asked, "ok", preview=preview)
-    leaking = run((Step(number=1, message=said(text("x"), asked), executions=(execution,)),))
+    leaking = run((s.Step(number=1, message=said(text("x"), asked), executions=(execution,)),))
     assert json.dumps(leaking.to_dict()).count("sk-") == 15
     kept = json.dumps(saved_bundle(leaking))
     assert "sk-" not in kept
@@ -415,10 +404,10 @@ def test_secret_arguments_are_not_kept_in_the_notebook():
 
 def test_a_failure_is_told_by_its_reason_not_by_how_its_traceback_begins():
     error = "ZeroDivisionError: division by zero"
-    result = ToolResult(
+    result = s.ToolResult(
         success=False, output=f"Traceback (most recent call last):\n{error}", error=error
     )
-    failed = {"status": ToolStatus.FAILED, "result": result}
+    failed = {"status": s.ToolStatus.FAILED, "result": result}
     mirrored = page(one_call(done(call("c1", "run_python", {"code": "1/0"}), "", **failed)))
     summary = mirrored.select_one("[data-ipyagent=tool] summary").get_text()
     assert error in summary
@@ -426,9 +415,9 @@ def test_a_failure_is_told_by_its_reason_not_by_how_its_traceback_begins():
 
 
 def test_only_bitmaps_are_drawn():
-    svg = ImageContent(media_type="image/svg+xml", data="PHN2Zy8+")
-    broken = ImageContent(data='AAAA" onload="alert(1)')
-    result = ToolResult(output="x", images=(svg, broken))
+    svg = s.ImageContent(media_type="image/svg+xml", data="PHN2Zy8+")
+    broken = s.ImageContent(data='AAAA" onload="alert(1)')
+    result = s.ToolResult(output="x", images=(svg, broken))
     mirrored = one_call(done(call("c1", "draw", {}), "", result=result))
     assert page(mirrored).select("img") == []
     assert "[image not shown: image/svg+xml]" in told(mirrored)["html"]
@@ -454,7 +443,7 @@ def _dangers(mirrored: dict[str, object]) -> list[str]:
 # In a notebook
 
 
-def notebook(of: Run, *without: str) -> nbformat.NotebookNode:
+def notebook(of: s.Run, *without: str) -> nbformat.NotebookNode:
     data = {mime: each for mime, each in saved_bundle(of).items() if mime not in without}
     output = nbformat.v4.new_output("display_data", data=data)
     cell = nbformat.v4.new_code_cell("%%agent\nWhy?", outputs=[output], execution_count=1)
@@ -488,3 +477,72 @@ def test_an_export_without_html_tells_the_run():
     exported, _ = MarkdownExporter().from_notebook_node(notebook(sample_run(), "text/html"))
     assert "Revenue fell in **Q3 because of the North**" in exported
     assert "✓ inspect_variable sales" in exported
+
+
+OF_A_RESULT = {"class": {"tex2jax_ignore mathjax_ignore"}}
+
+
+TABLE = s.Display(data={"text/html": "<table><tr><td>1</td></tr></table>", "text/plain": "1"})
+
+
+def drawn(result: s.ToolResult) -> BeautifulSoup:
+    return BeautifulSoup(tool_result_bundle(result)["text/html"], "html.parser")
+
+
+def test_a_result_shows_its_text_tables_and_images():
+    soup = drawn(s.ToolResult(output="two lines\nof text", displays=(TABLE,), images=(figure(),)))
+    assert soup.pre.get_text() == "two lines\nof text"
+    assert soup.td.get_text() == "1"
+    assert soup.img["src"].startswith("data:image/png")
+
+
+@pytest.mark.spec("M21")
+def test_a_failed_result_says_so_and_why():
+    failed = tool_result_bundle(s.ToolResult.failure("no such file"))
+    assert "✗ failed" in failed["text/html"]
+    assert "no such file" in failed["text/html"]
+    assert failed["text/plain"] == "✗ no such file"
+
+
+def test_the_text_of_a_result_is_concise():
+    cut = s.TruncatedOutput(
+        tool_name="read_file", original_chars=9_000, original_lines=100, path="outputs/1.txt"
+    )
+    long = s.ToolResult(output="line\n" * 100, images=(figure(),), displays=(TABLE,), truncated=cut)
+    shown = tool_result_bundle(long)["text/plain"]
+    cut_text = "Cut from 100 lines, 9,000 characters. All of it: outputs/1.txt"
+    assert shown.startswith(f"✓ · 1 image · 1 display · {cut_text}\nline\n")
+    assert shown.endswith("… 60 more lines; the full text is in its .output")
+    assert tool_result_bundle(s.ToolResult())["text/plain"] == "✓"
+
+
+def test_ipython_shows_results_and_runs_in_our_way(shell: InteractiveShell):
+    data, _ = shell.display_formatter.format(s.ToolResult(output="<b>"))
+    assert "<pre><code>&lt;b&gt;</code></pre>" in data["text/html"]
+    assert data["text/plain"] == "✓ <b>"
+    data, _ = shell.display_formatter.format(sample_run())
+    assert data == saved_bundle(sample_run())
+    assert s.Run.from_dict(data[RUN_MIME]).prompt == sample_run().prompt
+
+
+def test_results_in_a_tuple_are_concise_too(shell: InteractiveShell):
+    data, _ = shell.display_formatter.format(
+        (s.ToolResult(output="ok"), s.ToolResult.failure("no"))
+    )
+    assert data["text/plain"] == "(✓ ok, ✗ no)"
+
+
+def test_the_classes_bring_no_html_of_their_own():
+    for shown in (s.ToolResult(output="<b>"), run()):
+        assert not hasattr(shown, "_repr_html_")
+        assert not hasattr(shown, "_repr_mimebundle_")
+
+
+@pytest.mark.spec("D5", "H17")
+def test_no_result_acts_whatever_it_holds():
+    assert len([p for p in hostile.ALL if dangers(p)]) > 100
+    for payload in hostile.ALL:
+        for result in hostile.run_full_of(payload).results:
+            shown = tool_result_bundle(result)
+            assert dangers(shown["text/html"], OF_A_RESULT) == []
+            assert not controls(shown["text/html"] + shown["text/plain"])

@@ -297,3 +297,50 @@ array[0] = Hostile()
         "array": "1 value changed",
         "Key": "",
     }
+
+
+class MyFrame(pd.DataFrame):
+    """A table of the user's own; `copy` and `__eq__` must not run for a comparison."""
+
+    def copy(self, deep: bool = True) -> Any:
+        raise NotImplementedError
+
+    __eq__ = copy  # type: ignore[assignment]
+
+
+class MyColumn(pd.Series):
+    pass
+
+
+class MyCells(np.ndarray):
+    pass
+
+
+class MyPolars(pl.DataFrame):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("value", "change", "summary"),
+    [
+        (MyFrame({"a": [1, 2]}), "x.loc[0, 'a'] = 9", "a: 1 value changed"),
+        (MyFrame({"a": [1, 2]}), "x['b'] = 1", "2 × 1 → 2 × 2 · + b (int64)"),
+        (MyColumn([1, 2]), "x.iloc[0] = 9", "1 value changed"),
+        (MyColumn([1, 2], name="a"), "x.name = 'b'", "a renamed b"),
+        (MyPolars({"a": [1, 2]}), "x[0, 'a'] = 9", "a: 1 value changed"),
+        (np.arange(3).view(MyCells), "x[0] = 9", "1 value changed"),
+        (np.ma.array([1, 2], mask=[0, 0]), "x[0] = 9", "1 value changed"),
+        (np.ma.array([1, 2], mask=[0, 0]), "x.mask[0] = True", "1 value changed"),
+        (np.ma.array([1, 2]), "x[0] = np.ma.masked", ""),
+        (np.rec.array([(1, 2.0)], names=["a", "b"]), "x.a = 9", "values changed"),
+    ],
+)
+def test_a_table_of_a_subclass_that_a_function_changes_is_named(
+    value: Any, change: str, summary: str
+) -> None:
+    namespace = PlainNamespace({"np": np, "x": value})
+    namespace.run(f"def change():\n  {change}")
+    assert "x" not in {each.name for each in namespace.run("x; change").variables}
+    (changed,) = namespace.run("change()").variables
+    assert (changed.name, changed.change, changed.summary) == ("x", "changed", summary)
+    assert changed.kept.endswith(" cannot be taken back")

@@ -14,8 +14,7 @@ import polars as pl
 import pytest
 
 from harness import Lab
-from ipyagent.values.describe import describe
-from ipyagent.values.describe.glance import describe_named_tables
+from ipyagent.values.describe import describe, describe_named_tables
 from ipyagent.values.describe.table import Column, Table
 
 TEXT = str(pd.Series(["x"]).dtype)

@@ -15,13 +15,13 @@ from harness import Lab
 from ipyagent.agent.prompts import PUSH_DOWN
 from ipyagent.kernel.namespace import digest
 from ipyagent.values.describe import describe
-from ipyagent.values.describe.lazy_tables import _MEMORY
+from ipyagent.values.describe.libraries import MEMORY
 
 
 @pytest.fixture
 def little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """The process of the tests may hold more than a kernel with few tables."""
-    monkeypatch.setattr("ipyagent.values.describe.lazy_tables._anonymous_memory", lambda: 0)
+    monkeypatch.setattr("ipyagent.values.describe.libraries._anonymous_memory", lambda: 0)
 
 
 def test_lazy_tables_of_local_files_tell_their_columns(tmp_path: Path, little_memory: None) -> None:
@@ -79,8 +79,8 @@ def test_a_file_whose_types_stand_in_its_last_line_is_not_read(
 def test_a_plan_is_not_written_where_it_may_hold_a_large_table(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    room = "ipyagent.values.describe.lazy_tables._anonymous_memory"
-    monkeypatch.setattr(room, lambda: _MEMORY + 1)
+    room = "ipyagent.values.describe.libraries._anonymous_memory"
+    monkeypatch.setattr(room, lambda: MEMORY + 1)
     table = pl.DataFrame({"a": range(1_000_000)})
     assert line(table.lazy()).startswith("LazyFrame, 1 columns (a: Int64)")
     assert line(table.lazy().filter(pl.col("a") > 1)) == "LazyFrame, not computed [polars]"
@@ -108,8 +108,8 @@ def test_a_class_of_the_users_own_is_described_by_its_attributes() -> None:
 def test_a_mapped_array_is_not_loaded(tmp_path: Path) -> None:
     array = np.memmap(tmp_path / "m.bin", dtype="f8", mode="w+", shape=(1_000, 10))
     assert line(array) == (
-        f"memmap, shape (1,000, 10), float64, ~80.0 kB in {str(tmp_path / 'm.bin')!r}, mode w+, "
-        "not loaded"
+        f"memmap, shape (1,000, 10), float64, ~80.0 kB, in {str(tmp_path / 'm.bin')!r}, mode w+, "
+        "not loaded [numpy]"
     )
 
 

@@ -9,8 +9,7 @@ import pytest
 from pandas.tests.extension.json import JSONArray
 
 from ipyagent.kernel.namespace import digest
-from ipyagent.values.describe import describe
-from ipyagent.values.describe.compact import compact_value
+from ipyagent.values.describe import compact_value, describe
 from ipyagent.values.describe.libraries import table_of
 
 TEXT = str(pd.Index(["p1"]).dtype)

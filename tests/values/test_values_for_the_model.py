@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from ipyagent.kernel.namespace import PlainNamespace, brief_line, digest
-from ipyagent.values.describe.compact import ROWS, compact_value
+from ipyagent.values.describe import FULL_ROWS, compact_value
 
 LONG = {f"a_long_column_{number}": [1, 2] for number in range(6)}
 
@@ -38,10 +38,10 @@ def test_an_index_that_tells_something_is_a_column_of_its_own() -> None:
 
 
 def test_a_long_table_is_given_by_its_ends() -> None:
-    text = str(compact(pd.DataFrame({"x": range(ROWS + 1)})))
+    text = str(compact(pd.DataFrame({"x": range(FULL_ROWS + 1)})))
     assert "first and last 5 rows" in text
     assert text.splitlines()[1:] == ["x", *map(str, range(5)), "…", *map(str, range(56, 61))]
-    assert "…" not in str(compact(pd.DataFrame({"x": range(ROWS)})))
+    assert "…" not in str(compact(pd.DataFrame({"x": range(FULL_ROWS)})))
 
 
 def test_tables_of_polars_are_given_too() -> None:

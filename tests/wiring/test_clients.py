@@ -16,7 +16,7 @@ from ipyagent.llm.destinations import Resolved, resolve
 from ipyagent.llm.direct.client import DirectClient
 from ipyagent.llm.litellm.gateway import LiteLLMClient
 from ipyagent.wiring import client_for
-from ipyagent.wiring.clients import GROUP, warm_up
+from ipyagent.wiring.environment import GROUP, warm_up
 
 
 def test_the_client_fits_the_model(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from harness import YES, Lab, call
 from ipyagent.agent.prompts import CHANGES, NO_CHANGES
-from ipyagent.agent.session.initial_graph import initial_conversation
+from ipyagent.agent.session.conversation import initial_conversation
 from ipyagent.agent.session.session import Session
 from ipyagent.explorer.client import ExplorerClient
 from ipyagent.schema import Message, Run

@@ -12,10 +12,9 @@ import pytest
 from harness import YES, Lab
 from ipyagent.explorer.client import ExplorerClient
 from ipyagent.kernel.namespace import PlainNamespace
-from ipyagent.schema.facts import ColumnFacts, TableFacts
+from ipyagent.schema.results import ColumnFacts, TableFacts
 from ipyagent.tools.workspace import Workspace
-from ipyagent.wiring.environment import Environment
-from ipyagent.wiring.facts import list_table_facts
+from ipyagent.wiring.environment import Environment, list_table_facts
 
 COLUMNS = {
     "id": ["a1", "a2", "a3"],

@@ -446,6 +446,27 @@ def test_a_call_that_was_taken_back_alone_is_marked_alone(tmp_path: Path):
     assert transcribe(lab.session.runs[0]).header.state_text == "done · taken back"
 
 
+def test_a_mark_belongs_to_one_call_whatever_ids_the_service_gives(tmp_path: Path):
+    """As a service does that gives each call the same id, or counts them."""
+
+    def change(code: str, call_id: str) -> dict[str, Any]:
+        return {"name": "run_python", "arguments": {"code": code}, "id": call_id}
+
+    for ids in ("same",) * 5, [f"call_{number}" for number in (1, 2, 10, 11, 12)]:
+        lab = Bench(tmp_path, **dict.fromkeys("abcde", 1))
+        a, b, c, d, e = map(change, [f"{name} = 2" for name in "abcde"], ids)
+        lab.run([{"calls": [a, b]}, {"calls": [c]}, "Done."], settings=YOLO)
+        lab.run([{"calls": [d, e]}, "Done."], settings=YOLO)
+        executions = [each for run in lab.session.runs for each in run.executions]
+        for name, execution in zip("abcde", executions, strict=True):
+            report = lab.undo(execution.call.id)
+            assert [each.split()[0] for each in report.restored] == [name]
+            drawn = [call for run in lab.session.runs for step in transcribe(run).steps
+                     for call in step.calls]  # fmt: skip
+            assert [each.id for each in drawn if each.badge] == [execution.call.id]
+            lab.undo(report.id)
+
+
 def test_the_memory_of_a_list_that_grows_does_not(tmp_path: Path):
     """Each call held a copy of the whole list, and of each dict in it."""
     lab = Bench(tmp_path, seen=[], n=0)

@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 
-import { Badge } from '../lab/approvals/badge';
+import { Badge } from '../lab/badge';
 
 const settled = (): Promise<void> => new Promise(resolve => setTimeout(resolve));
 

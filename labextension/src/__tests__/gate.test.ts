@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 
-import { PanelView } from '../lab/panel/view';
+import { PanelView } from '../lab/panelView';
 import type { Call } from '../protocol';
 import { host } from '../view/host';
 import { ProposalView } from '../view/proposal';

@@ -3,8 +3,8 @@ import { Signal } from '@lumino/signaling';
 import { beforeEach, describe, expect, it, vi } from 'vitest';
 
 import { Channel } from '../channel';
-import { Link } from '../lab/kernel/link';
-import { LiveRuns } from '../lab/kernel/liveRuns';
+import { Link } from '../lab/link';
+import { LiveRuns } from '../lab/links';
 import type { Overview, Protocol } from '../protocol';
 import { asking, CUT_OFF } from './story';
 

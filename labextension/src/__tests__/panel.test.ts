@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, it, vi } from 'vitest';
 
-import type { PanelState } from '../lab/panel/controller';
-import { PanelView } from '../lab/panel/view';
+import type { PanelState } from '../lab/panel';
+import { PanelView } from '../lab/panelView';
 import type { Overview, PendingApproval, RunLine } from '../protocol';
 import { asking as waiting, plan } from './story';
 

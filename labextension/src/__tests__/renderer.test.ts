@@ -2,7 +2,7 @@ import { Sanitizer } from '@jupyterlab/apputils/lib/sanitizer';
 import type { IRenderMime } from '@jupyterlab/rendermime-interfaces';
 import { describe, expect, it, vi } from 'vitest';
 
-import { RUN, TRANSCRIPT } from '../model';
+import { RUN, TRANSCRIPT } from '../channel';
 import type { Step } from '../protocol';
 import { rendererFactory } from '../renderer';
 import { host } from '../view/host';

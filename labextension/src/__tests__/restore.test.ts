@@ -1,8 +1,15 @@
 import { describe, expect, it } from 'vitest';
 
 import { Channel, ToRun } from '../channel';
-import { CellState, findMissingRun } from '../lab/saving/findMissingRun';
-import { Bundle, isUnfinished, Output, SavedRun, insertRun } from '../lab/saving/outputs';
+import {
+  Bundle,
+  CellState,
+  findMissingRun,
+  insertRun,
+  isUnfinished,
+  Output,
+  SavedRun
+} from '../lab/outputs';
 import type { RunLine, Snapshot } from '../protocol';
 import { RunView } from '../view/run';
 import widget, { WidgetModel } from '../widget';

@@ -1,5 +1,5 @@
 /** The stories of the shared fixtures, and small transcripts for the tests of the view. */
-import { applyChanges } from '../model';
+import { applyChanges } from '../channel';
 import type {
   Addition,
   Call,

@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, it, vi } from 'vitest';
 
-import { cutOff } from '../model';
+import { cutOff } from '../channel';
 import type { Transcript } from '../protocol';
 import { RunView } from '../view/run';
 import { begun, CUT_OFF, TRANSCRIPT } from './story';

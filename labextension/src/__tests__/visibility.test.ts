@@ -3,9 +3,9 @@ import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import {
   areAllButtonsInSight,
   areButtonsInSight,
-  faceOf,
+  questionCardOf,
   isInSight
-} from '../lab/approvals/visibility';
+} from '../lab/questionCard';
 import { h } from '../view/dom';
 
 /** A page of 100 pixels on which a card and its form stand; jsdom lays nothing out. */
@@ -23,7 +23,7 @@ function asked(top: number, bottom: number) {
   place(card, top - 70, bottom);
   place(form, top, bottom);
   document.body.replaceChildren(card);
-  return faceOf(form);
+  return questionCardOf(form);
 }
 
 beforeEach(() => {
@@ -38,9 +38,9 @@ beforeEach(() => {
 
 afterEach(() => vi.restoreAllMocks());
 
-test('a face on screen can be decided on', () => {
-  const face = asked(70, 90);
-  expect([isInSight(face), areButtonsInSight(face), areAllButtonsInSight(face)]).toEqual([
+test('a card on screen can be decided on', () => {
+  const card = asked(70, 90);
+  expect([isInSight(card), areButtonsInSight(card), areAllButtonsInSight(card)]).toEqual([
     true,
     true,
     true
@@ -48,16 +48,16 @@ test('a face on screen can be decided on', () => {
 });
 
 test('a form that is cut off at an edge is in sight, but not all of it', () => {
-  const face = asked(80, 120);
-  expect([areButtonsInSight(face), areAllButtonsInSight(face)]).toEqual([true, false]);
+  const card = asked(80, 120);
+  expect([areButtonsInSight(card), areAllButtonsInSight(card)]).toEqual([true, false]);
 });
 
 test('what lies below the edge, under something else or on a hidden page is not in sight', () => {
   expect(areButtonsInSight(asked(110, 130))).toBe(false);
-  const face = asked(70, 90);
+  const card = asked(70, 90);
   cover = document.body;
-  expect(isInSight(face)).toBe(false);
+  expect(isInSight(card)).toBe(false);
   cover = null;
   vi.spyOn(document, 'visibilityState', 'get').mockReturnValue('hidden');
-  expect(isInSight(face)).toBe(false);
+  expect(isInSight(card)).toBe(false);
 });

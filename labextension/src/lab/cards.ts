@@ -1,13 +1,107 @@
 /** Serves cards: the module that draws them, what they ask for, and the keyboard focus. */
-import { NotebookActions } from '@jupyterlab/notebook';
+import { InputDialog, Notification } from '@jupyterlab/apputils';
+import type { Cell } from '@jupyterlab/cells';
+import { NotebookActions, type NotebookPanel } from '@jupyterlab/notebook';
 
 import { host } from '../view/host';
+import { revealText } from '../view/reveal';
 import { WIDGET_HASH } from '../widgetHash';
 import { widgetModules } from '../widgetModules';
-import { askBelow, insertBelow } from './cells/insertBelow';
-import type { Link } from './kernel/link';
-import type { Links } from './kernel/links';
-import { chooseModel } from './models';
+import { load } from './agentCells';
+import { cellIds, mark, runBelow } from './cells';
+import type { Link } from './link';
+import type { Links } from './links';
+import { sharedNotebook } from './notebookTools';
+import { insertCells } from './sharedCells';
+
+const NO_CONNECTION =
+  'No connection to ipyagent in a kernel: in a cell, run %load_ext ipyagent, then %agent model NAME.';
+
+/** The kernel's reply: why each model is listed, or the problem. */
+interface Models {
+  current: string;
+  models: Record<string, string>;
+  problem: string;
+}
+
+/** Show the models of a kernel; return whether the user has chosen one. */
+export async function chooseModel(link: Link | null): Promise<boolean> {
+  const reply = await request(link, null);
+  if (reply === null) {
+    return false;
+  }
+  const items = Object.entries(reply.models).map(each => each.map(revealText).join(' · '));
+  const names = Object.keys(reply.models);
+  const current = Math.max(0, names.indexOf(reply.current));
+  const title = 'Model of the next prompts';
+  const { value } = await InputDialog.getItem({ title, items, current });
+  const chosen = value === null ? null : await request(link, names[items.indexOf(value)]);
+  if (chosen !== null) {
+    const text = `The next prompts go to ${revealText(chosen.current)}`;
+    Notification.info(text, { autoClose: 5_000 });
+  }
+  return chosen !== null;
+}
+
+/** Ask the kernel for its models, once the named one was chosen; a problem is shown. */
+async function request(link: Link | null, model: string | null): Promise<Models | null> {
+  const reply = (await link?.ask('models', { model })) as Models | undefined;
+  const problem = reply === undefined ? NO_CONNECTION : reply.problem;
+  if (problem !== '') {
+    Notification.error(revealText(problem));
+  }
+  return problem === '' ? (reply ?? null) : null;
+}
+
+/** The cells that were inserted so, which the next ones follow. */
+const inserted = new Set<string>();
+
+/** The options that hold for the next prompt too. */
+const LASTING = /\s(?:-[msa]|--(?:model|session|agent|confirm|tools|max-\w+))[ =]\S+/g;
+
+/** The cell of a card, and the index where cells of the card are inserted. */
+interface Below {
+  readonly panel: NotebookPanel;
+  readonly cell: Cell;
+  readonly index: number;
+}
+
+/** Find the place below the cell with `from`; throws if there is none. */
+function findBelow({ tracker }: Links, from: Element): Below {
+  const panel = tracker.find(({ content }) => content.node.contains(from));
+  const above = panel?.content.widgets.findIndex(({ node }) => node.contains(from)) ?? -1;
+  if (panel === undefined || above < 0) {
+    throw new Error('There is no notebook here');
+  }
+  if (panel.content.model?.readOnly !== false) {
+    throw new Error('This notebook is read-only');
+  }
+  const ids = cellIds(panel);
+  const next = ids.findIndex((id, index) => index > above && !inserted.has(id));
+  const index = next < 0 ? ids.length : next;
+  return { panel, cell: panel.content.widgets[above], index };
+}
+
+/** Insert cells below the one with `from`, as one undo step. */
+function insertBelow(links: Links, from: Element, sources: readonly string[]): void {
+  const { panel, index } = findBelow(links, from);
+  for (const id of insertCells(sharedNotebook(panel), index, 'code', sources)) {
+    inserted.add(id);
+    mark(panel, id);
+  }
+}
+
+const MODEL = /^\s(?:-m|--model)\b/;
+
+/** Run a prompt in an agent cell below, with the options of the one above that last. */
+function askBelow(links: Links, from: Element, prompt: string, isModelKept: boolean): void {
+  const { panel, cell, index } = findBelow(links, from);
+  const [, options = ''] = /^%%agent(.*)$/m.exec(cell.model.sharedModel.getSource()) ?? [];
+  const lasting = options.match(LASTING) ?? [];
+  const first = `%%agent${lasting.filter(each => isModelKept || !MODEL.test(each)).join('')}`;
+  void load(panel, links.of(panel));
+  void runBelow({ panel, index: index - 1 }, `${first}\n${prompt}`);
+}
 
 /** Everything of ours in a cell: its card, proposals. */
 const OURS = '[data-ipyagent]';
@@ -17,7 +111,7 @@ const OURS = '[data-ipyagent]';
  * disabled, or is left by Escape: the page itself would get the focus, or the element would keep it,
  * where no key of the notebook works.
  */
-class FocusKeeper {
+class CellFocus {
   /** The focused element, and its cell. */
   private focused: { readonly element: Element; readonly cell: Element } | null = null;
   private changes = new MutationObserver(() => this.onChange());
@@ -38,12 +132,12 @@ class FocusKeeper {
   }
 
   private onChange(): void {
-    const { focused: held } = this;
-    if (held?.element.isConnected === false) {
+    const { focused } = this;
+    if (focused?.element.isConnected === false) {
       this.changes.disconnect();
       this.focused = null;
       if (document.activeElement === document.body) {
-        this.focusCell(held.cell);
+        this.focusCell(focused.cell);
       }
     }
   }
@@ -91,7 +185,7 @@ function linkOf(links: Links, card: Node): Link | null {
 /** Serve the cards of this page. */
 export function serveCards(links: Links): void {
   widgetModules().set(WIDGET_HASH, async () => (await import('../widget')).default);
-  new FocusKeeper(links);
+  new CellFocus(links);
   host.insertCells = (...asked) => problemOf(() => insertBelow(links, ...asked));
   host.askBelow = (...asked) => problemOf(() => askBelow(links, ...asked));
   host.undo = (from, runId, isDry) =>

@@ -3,15 +3,84 @@ import type { ICommandPalette } from '@jupyterlab/apputils';
 import { CodeCell } from '@jupyterlab/cells';
 import { CommandRegistry } from '@lumino/commands';
 
+import type { PendingApproval } from '../protocol';
 import { host } from '../view/host';
-import { Decisions } from './approvals/decisions';
-import { Faces } from './approvals/faces';
-import { NOTIFY, Notifier } from './approvals/notify';
-import { Reminder } from './approvals/reminder';
-import { addAgentCell, agentIcon, isPython } from './cells/agentCell';
-import { isPrompt } from './cells/prompts';
-import type { Links } from './kernel/links';
+import { addAgentCell, agentIcon, isPython } from './agentCells';
+import { QuestionCards, oldestWaiting, PANEL, showWaiting, Waiting } from './approvals';
+import { placeOf, uncover } from './cells';
+import type { Links } from './links';
+import { isPrompt } from './prompts';
+import { areAllButtonsInSight, QuestionCard, scrollToCard } from './questionCard';
+import { Notifier, NOTIFY, Reminder } from './reminders';
 import type { Settings } from './settings';
+
+/** Milliseconds between two deliberate presses: a key that is held down decides nothing. */
+const PRESS_MILLISECONDS = 400;
+
+/** Decides on the oldest approval of the current notebook. */
+class Decisions {
+  private lastPress = -PRESS_MILLISECONDS;
+
+  constructor(
+    private links: Links,
+    private cards: QuestionCards
+  ) {}
+
+  /** The approval that has waited longest; null without one. */
+  get pending(): PendingApproval | null {
+    return this.oldest?.approval ?? null;
+  }
+
+  /** Press the button, which guards itself; if it is not on screen, scroll there instead. */
+  async press(word: 'approve' | 'deny'): Promise<void> {
+    const [last, now] = [this.lastPress, performance.now()];
+    this.lastPress = now;
+    if (now - last < PRESS_MILLISECONDS) {
+      return;
+    }
+    const { oldest } = this;
+    const card = await this.findCard();
+    if (card === null) {
+      await (oldest && this.lead(oldest));
+    } else if (areAllButtonsInSight(card)) {
+      card.form.querySelector<HTMLButtonElement>(`[data-ipyagent="${word}"]`)?.click();
+    } else {
+      // A toast might cover the call.
+      const status = card.form.querySelector('.ipyagent-sent');
+      status?.replaceChildren(`Read it, then ${word} again.`);
+      scrollToCard(card);
+    }
+  }
+
+  private get oldest(): Waiting | null {
+    return oldestWaiting(this.links);
+  }
+
+  private get card(): QuestionCard | null {
+    return this.oldest && this.cards.choiceOf(this.oldest);
+  }
+
+  /** Find the card with the buttons, uncovering the cell that asks if none is displayed. */
+  private async findCard(): Promise<QuestionCard | null> {
+    const { oldest } = this;
+    const place = oldest && placeOf(oldest.approval.cell_id, [oldest.panel]);
+    this.cards.chooseCards();
+    if (this.card === null && place !== null) {
+      await uncover(place);
+      this.cards.chooseCards();
+    }
+    return this.card;
+  }
+
+  /** Show a question without a card in the current notebook: in another one, or in the panel. */
+  private async lead(waiting: Waiting): Promise<void> {
+    await showWaiting(waiting, this.links);
+    this.cards.chooseCards();
+    if (this.cards.choiceOf(waiting) === null) {
+      this.links.app.shell.activateById(PANEL);
+    }
+  }
+}
 
 const CATEGORY = 'ipyagent';
 
@@ -96,11 +165,11 @@ export function addCommands(
   palette: ICommandPalette | null
 ): void {
   const { commands: registry, serviceManager } = links.app;
-  const faces = new Faces(links);
-  new Reminder(links, faces);
+  const cards = new QuestionCards(links);
+  new Reminder(links, cards);
   new Notifier(links, settings);
   palette?.addItem({ command: NOTIFY, category: CATEGORY });
-  const all = commandsFor(links, new Decisions(links, faces));
+  const all = commandsFor(links, new Decisions(links, cards));
   for (const [id, { label, ...command }] of Object.entries(all)) {
     registry.addCommand(id, {
       ...command,
@@ -110,11 +179,11 @@ export function addCommands(
     });
     palette?.addItem({ command: id, category: CATEGORY });
   }
-  const tellKeys = (): void => {
+  const updateKeys = (): void => {
     host.keys = keysOf(registry);
   };
-  registry.keyBindingChanged.connect(tellKeys);
-  tellKeys();
+  registry.keyBindingChanged.connect(updateKeys);
+  updateKeys();
   const update = (): void => registry.notifyCommandChanged('ipyagent:add-cell');
   links.changed.connect(update);
   serviceManager.kernelspecs.specsChanged.connect(update);

@@ -20,7 +20,7 @@ export interface Drawing {
 /** Opens an editor of what is asked about; `done` gets null without a change. */
 type Open = (done: (answer: Answer | null) => void) => { element: HTMLElement; focus(): void };
 
-/** The form is made anew for another approval. Saved runs have none: `decide` is null there. */
+/** Another approval gets a new form. Saved runs have none: `decide` is null there. */
 export class ApprovalView {
   readonly element = h('div');
 
@@ -98,7 +98,7 @@ export class ApprovalView {
     }
   }
 
-  /** Show an editor in place of the buttons; the kernel asks about what it makes anew. */
+  /** Show an editor in place of the buttons; the kernel asks again about the result. */
   private edit(open: Open, send: Decide): void {
     const editor = open(answer => {
       this.closeEditor();

@@ -1,5 +1,5 @@
 /** Edits what is asked about: a call, or the steps of a plan. */
-import { isObject } from '../model';
+import { isObject } from '../channel';
 import type { CallRequest } from '../protocol';
 import { Child, h } from './dom';
 import { button, textArea } from './form';

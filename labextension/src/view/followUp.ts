@@ -10,7 +10,7 @@ const SINGLE = /^Next: “(.+)”\.$/;
 
 /** The line below a run that is over; it runs an agent cell below. */
 export class FollowUpView {
-  /** False once the user has chosen another model than that of the cell. */
+  /** False once the user has chosen another model than the cell's. */
   isModelKept = true;
 
   readonly element = h('div', {

@@ -4,7 +4,7 @@ import { Child, h } from './dom';
 import { answerForm, button, Decide, field } from './form';
 import { reveal } from './reveal';
 
-/** Draw the question; with its choices as text where they are no buttons. */
+/** Draw the question; with its choices as text where they are not buttons. */
 export function questionText({ text, choices }: Question, withChoices: boolean): Child[] {
   const items = choices.map(choice => h('li', {}, reveal(choice)));
   return [

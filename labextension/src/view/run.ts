@@ -1,6 +1,5 @@
 /** Draws a run, live or saved. */
-import type { ToRun } from '../channel';
-import { isOver } from '../model';
+import { isOver, type ToRun } from '../channel';
 import type { Ending, Transcript } from '../protocol';
 import { DecideOn } from './approval';
 import { h, Slot, Views } from './dom';
@@ -8,14 +7,14 @@ import { foldedOf, Part, partsOf, PartView } from './foldedSteps';
 import { FollowUpView } from './followUp';
 import { FooterView } from './footer';
 import { HeaderView } from './header';
+import { host } from './host';
 import { PlanView, TodosView } from './plan';
 import { withInlineCode } from './reveal';
-import { host } from './host';
-import { keepHtml, Before } from './sanitize';
-import { UserTextsView } from './userTexts';
+import { Before, keepHtml } from './sanitize';
 import { note } from './step';
 import { ranBy, toCells } from './toCell';
 import { UndoView } from './undo';
+import { UserTextsView } from './userTexts';
 
 const EXPLORER = 'offline/explorer';
 

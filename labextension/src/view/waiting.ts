@@ -1,4 +1,4 @@
-/** The line that tells what a step waits for: the model's reply, or the next attempt. */
+/** The line that says what a step waits for: the model's reply, or the next attempt. */
 import type { Waiting } from '../protocol';
 import { Clock, h, setText } from './dom';
 

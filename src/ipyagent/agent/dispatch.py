@@ -11,11 +11,11 @@ import json
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ipyagent.agent.approvals import Answer
 from ipyagent.agent.budgets import TimeLimits
-from ipyagent.agent.call_checks import CheckedCall, check_call
-from ipyagent.agent.comparison import Comparison
+from ipyagent.agent.call_checks import CheckedCall, Comparison, check_call
 from ipyagent.agent.policy import Effect
 from ipyagent.agent.tool_context import ToolContext, ToolTask, tell_output
 from ipyagent.errors import AgentError, JournalError, NoFrontendError
@@ -43,8 +43,11 @@ from ipyagent.schema import (
     now,
 )
 from ipyagent.tools.base import Tool, get_command
-from ipyagent.tools.rehearsed import RehearsalContext, Rehearsed, Rehearser
+from ipyagent.tools.rehearsed import RehearsalContext, Rehearsed
 from ipyagent.tools.result_conversion import error_result
+
+if TYPE_CHECKING:
+    from ipyagent.tools.rehearsal import Rehearser
 
 _PATIENCE = 0.4
 """Seconds that a question which comes in any case waits for the effects that it shows."""

@@ -18,7 +18,7 @@ from ipyagent.schema import (
     Run,
     RunState,
 )
-from ipyagent.schema.state import Kind, Listener
+from ipyagent.schema.events import Kind, Listener
 
 log = logging.getLogger("ipyagent")
 

@@ -10,14 +10,14 @@ import asyncio
 import contextlib
 import uuid
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from ipyagent.agent import budgets
+from ipyagent.agent.answers import MOST_AGAIN, AnswerType, write_value
 from ipyagent.agent.budgets import RunBudget
 from ipyagent.agent.compaction import Compactor
-from ipyagent.agent.plans.draft import is_plan, planning_context
-from ipyagent.agent.plans.rehearsal import only_look
+from ipyagent.agent.plans import is_plan, only_look, planning_context
 from ipyagent.agent.prompts import (
     CALL_AGAIN,
     CALL_NOW,
@@ -56,6 +56,7 @@ from ipyagent.schema import (
     Notice,
     Run,
     RunStarted,
+    RunStatus,
     StopReason,
     ToolStatus,
 )
@@ -108,15 +109,17 @@ class UserPrompt:
 class AgentLoop(StepMachine):
     """One run of the agent. With `planning` it only proposes calls.
 
-    `window` is the model's context in tokens, if that is known.
+    `window` is the model's context in tokens, if that is known; `answer` the type of the answer.
     """
 
     system_prompt: str
     planning: bool = False
     window: int | None = None
+    answer: AnswerType | None = None
     _unfinished: StreamedReply | None = field(default=None, init=False)
     _unattended: list[str] = field(default_factory=list, init=False)
     _problem: str | None = field(default=None, init=False)
+    _value: tuple[object, str] = field(default=(None, ""), init=False)
 
     def __post_init__(self) -> None:
         self._looking = self.context
@@ -199,7 +202,9 @@ class AgentLoop(StepMachine):
             if self.planning and is_plan(self.stream.run) and (spent or not unsent):
                 return StopReason.PLANNED
             nudge = None if reply.calls or spent or unsent else self._nudge_after(reply)
-            is_used_up = nudge is None or nudges[nudge] >= _REPEATS.get(nudge, 1)
+            count = nudges.total() if self.answer else nudges[nudge or ""]
+            most = MOST_AGAIN if self.answer else 1
+            is_used_up = nudge is None or count >= _REPEATS.get(nudge, most)
             if not reply.calls and not unsent and is_used_up:
                 return self._accept_answer(reply)
             if spent:
@@ -249,6 +254,7 @@ class AgentLoop(StepMachine):
         self._unfinished = reply
         self.stream.emit(MessageStarted(step=step))
         request = self.build_request(self.session.conversation.tools, may_call=not closing)
+        request = replace(request, answer=getattr(self.answer, "format", None))
         asking = stream_reply(self.client, self.session, request, self._budget)
         async with contextlib.aclosing(asking) as chunks:
             async for chunk in chunks:
@@ -259,8 +265,12 @@ class AgentLoop(StepMachine):
                     self.stream.emit(MessageDelta(step=step, kind="thinking", text=chunk.data))
         self.stream.end_reply()
         reply.complete()
+        if self.answer:
+            reply.take_answer()
         reply.make_ids_unique(self.session.conversation.call_ids)
         self._emit_reply(reply)
+        if self.answer and not reply.calls:
+            self._read_answer(self.answer, reply)
         return reply
 
     async def _run_tool_calls(self, step: int, reply: StreamedReply, *, closing: bool) -> None:
@@ -283,13 +293,25 @@ class AgentLoop(StepMachine):
 
     def _nudge_after(self, reply: StreamedReply) -> str | None:
         """Return the nudge, given once, after a reply that is not an answer yet."""
-        if reply.is_truncated:
-            return CONTINUE
         if reply.is_paused:
             return GO_ON
+        if self.answer:
+            return self.answer.ask_again(self._problem) if self._problem else None
+        if reply.is_truncated:
+            return CONTINUE
         if reply.lacks_calls or self._writes_calls(reply):
             return CALL_PROPERLY
         return CALL_NOW if self._announces_calls(reply) else None
+
+    def _read_answer(self, answer: AnswerType, reply: StreamedReply) -> None:
+        """Keep the answer that a reply is, and the problem with one that is not of the type."""
+        self._value, self._problem = (None, ""), None
+        try:
+            text = "" if reply.stop_reason is StopReason.EMPTY else self.stream.run.output
+            value = answer.read(text, is_cut=reply.is_truncated)
+            self._value = value, write_value(value)
+        except ValueError as error:
+            self._problem = None if reply.is_withheld else str(error)
 
     def _writes_calls(self, reply: StreamedReply) -> bool:
         """Return whether a reply is a call as text, which some servers take for a thought."""
@@ -307,6 +329,8 @@ class AgentLoop(StepMachine):
 
     def _accept_answer(self, reply: StreamedReply) -> StopReason:
         """Accept the reply as the answer."""
+        if self.answer:
+            return StopReason.ERROR if self._problem else reply.stop_reason
         if reply.is_truncated:
             self.stream.emit(
                 Notice(text="The answer was cut at the model's limit of length; it is incomplete.")
@@ -322,6 +346,10 @@ class AgentLoop(StepMachine):
 
     def _explain_ending(self, ending: RunEnding) -> None:
         """Add a note if an answer does not mean that all is done."""
+        ending.value, ending.value_text = self._value
+        if self.answer and ending.reason is StopReason.ERROR:
+            ending.status = RunStatus.ERROR
+            ending.error = f"The answer is not {self.answer.name}: {self._problem}"
         if self._unattended and ending.reason in _INCONCLUSIVE:
             ending.reason, ending.error = StopReason.UNATTENDED, self._unattended[0]
         elif ending.reason in _INCONCLUSIVE and self._problem:

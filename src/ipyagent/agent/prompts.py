@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ipyagent.plaintext import spell
-from ipyagent.schema.facts import WorkspaceFacts
+from ipyagent.schema.results import WorkspaceFacts
 from ipyagent.values.describe import describe
 
 SYSTEM_PROMPT = """\
@@ -61,6 +61,11 @@ interface for tool calls. If you need no tool, answer in plain words.\
 CALL_AGAIN = """\
 Your tool call could not be read, so nothing ran: {problem}
 Call the tool again, with arguments that are one complete JSON object.\
+"""
+
+ANSWER_AGAIN = """\
+This is not the answer that is asked for: {problem}
+Answer again, with nothing but JSON of this schema: {schema}\
 """
 
 GO_ON = """\

@@ -18,7 +18,10 @@ import re
 import unicodedata
 from collections.abc import Iterator, Set as AbstractSet
 
-from ipyagent.schema import Decision
+from ipyagent.agent.approvals import Answer
+from ipyagent.agent.session.session import Session
+from ipyagent.errors import SessionError
+from ipyagent.schema import DecidedBy, Decision, Outcome
 
 _END = 4_000
 """Characters at the beginning and at the end of a reply in which it may announce something."""
@@ -221,15 +224,38 @@ def parse_yes_no(text: str) -> Decision | None:
     return Decision.DENIED if word in _CANCEL or word in _NO else None
 
 
-def is_plan_word(text: str) -> bool:
-    """Return whether a prompt can only refer to a waiting plan."""
+NOTHING_WAITS = (
+    "no pending plan: nothing waits for {word!r}, so nothing was run and no model was asked. Say "
+    "in a sentence what you would like to be done"
+)
+
+
+def find_decision(session: Session, text: str) -> Answer | None:
+    """Return a prompt's decision on the waiting plan; None for an ordinary prompt.
+
+    Raises SessionError for a word without anything to decide. A yes or no is a prompt if it may
+    answer the model: after an answer that ends with a question, or a run that ended early.
+    """
+    decision = parse_yes_no(text)
+    if decision is None:
+        return None
+    if session.waiting_plan_id is not None:
+        return Answer(decision, DecidedBy.PROMPT)
     word = _normalize(text)
-    return word in _CONFIRM or word in _CANCEL
+    if word in _GO:
+        return None
+    if word in _CONFIRM or word in _CANCEL or not _expects_answer(session):
+        raise SessionError(NOTHING_WAITS.format(word=text.strip()))
+    return None
 
 
-def is_go_word(text: str) -> bool:
-    """Return whether a prompt has a meaning of its own when nothing waits."""
-    return _normalize(text) in _GO
+def _expects_answer(session: Session) -> bool:
+    """Return whether the newest run ended with a question, or before it was done."""
+    if not session.runs:
+        return False
+    run = session.runs[-1]
+    _, _, last_paragraph = run.output.rstrip().rpartition("\n\n")
+    return run.outcome is not Outcome.SUCCESS or bool(re.search("[?\uff1f]", last_paragraph))
 
 
 def _normalize(text: str) -> str:

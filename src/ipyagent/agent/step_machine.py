@@ -7,6 +7,7 @@ sent once all earlier events are on the disk.
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import time
 from collections.abc import (
@@ -36,7 +37,7 @@ from ipyagent.errors import (
     describe_error,
     lacks_descriptors,
 )
-from ipyagent.llm.client import Client, ModelRequest, maker_of
+from ipyagent.llm.client import ANSWER_TOOL, Client, ModelRequest, maker_of
 from ipyagent.llm.wire import ReplyBuilder
 from ipyagent.phrases import first_line
 from ipyagent.redaction import Redactor
@@ -52,11 +53,13 @@ from ipyagent.schema import (
     StepStarted,
     StopReason,
     StreamChunk,
+    TextContent,
+    ThinkingContent,
     TokenUsage,
     ToolCall,
     ToolDefinition,
 )
-from ipyagent.schema.facts import WorkspaceFacts
+from ipyagent.schema.results import WorkspaceFacts
 
 log = logging.getLogger("ipyagent")
 
@@ -68,11 +71,13 @@ TOO_LONG = (
 
 @dataclass
 class RunEnding:
-    """The end of a run: status, reason and error."""
+    """The end of a run: status, reason and error, and its answer as a value, if it has a type."""
 
     status: RunStatus = RunStatus.DONE
     reason: StopReason = StopReason.FINISHED
     error: str | None = None
+    value: object = None
+    value_text: str = ""
 
 
 @asynccontextmanager
@@ -100,6 +105,8 @@ async def run_lifecycle(
             stop_reason=ending.reason,
             error=ending.error,
             duration=duration,
+            value=ending.value,
+            value_text=ending.value_text,
         )
     )
     await _journal_problem(stream.session)
@@ -239,6 +246,9 @@ def _system_message(prompt: str) -> Message:
     return Message.of(Role.SYSTEM, prompt)
 
 
+CUT_ANSWER = "cut"
+"""The finish reason of an answer with a type that was cut at the limit of length."""
+
 YIELD_SECONDS = 0.02
 """Seconds after which a reply that streams without a pause yields to other tasks."""
 
@@ -303,6 +313,22 @@ class StreamedReply:
         message = self._builder.message()
         self.message = message and self._redactor.record(message)
 
+    def take_answer(self) -> None:
+        """Make a call of ANSWER_TOOL the text of the reply; beside other calls it does not count.
+
+        A reply that was cut is not continued: half of an object is asked for again.
+        """
+        if self.is_truncated:
+            self._builder.finish_reason = CUT_ANSWER
+        answers = [call for call in self.calls if call.name == ANSWER_TOOL]
+        if self.message is None or not answers:
+            return
+        blocks = [block for block in self.message.content if block not in answers]
+        if len(answers) == len(self.calls):
+            blocks = [each for each in blocks if isinstance(each, ThinkingContent)]
+            blocks.append(TextContent(text=json.dumps(answers[-1].arguments, ensure_ascii=False)))
+        self.message = self.message.model_copy(update={"content": tuple(blocks)})
+
     def make_ids_unique(self, used_ids: AbstractSet[str]) -> None:
         """Give calls new ids where an earlier call has the same: providers refuse a used id."""
         if self.message is None or used_ids.isdisjoint(call.id for call in self.calls):
@@ -332,7 +358,12 @@ class StreamedReply:
     @property
     def is_truncated(self) -> bool:
         """True if the model's own length limit ended it."""
-        return self._builder.finish_reason == "length"
+        return self._builder.finish_reason in ("length", CUT_ANSWER)
+
+    @property
+    def is_withheld(self) -> bool:
+        """True if the model or its service refused to give it."""
+        return self._builder.finish_reason == "content_filter"
 
     @property
     def is_paused(self) -> bool:
@@ -349,7 +380,7 @@ class StreamedReply:
         """The stop reason of a run that ends with this reply."""
         if self.is_truncated:
             return StopReason.MAX_TOKENS
-        if self._builder.finish_reason == "content_filter":
+        if self.is_withheld:
             return StopReason.CONTENT_FILTER
         text = self.message.text.strip() if self.message else ""
         return StopReason.FINISHED if text else StopReason.EMPTY

@@ -10,9 +10,11 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
+from secrets import token_hex
 from typing import Any, NamedTuple
 
 import platformdirs
@@ -305,6 +307,21 @@ class UserDataFile:
         except ConfigError:
             self.path.replace(self.path.with_suffix(".corrupt"))
             return {}
+
+
+_SECRET = UserDataFile("secret.json")
+
+
+def read_user_secret() -> str:
+    """Return this user's secret, made when it is first asked for; raises ConfigError.
+
+    A file that comes with a folder cannot hold what was signed with it.
+    """
+    with suppress(ConfigError, KeyError):
+        return str(_SECRET.read()["secret"])
+    made = {"secret": token_hex(32)}
+    _SECRET.rewrite(lambda known: made | known)
+    return str(_SECRET.read()["secret"])
 
 
 CONFIRM_MODES = ("yolo", "confirm-sensitive", "confirm-all")

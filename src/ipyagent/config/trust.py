@@ -16,8 +16,11 @@ import re
 import shlex
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
+from functools import reduce
+from operator import getitem
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +29,6 @@ from pydantic import ValidationError
 from ipyagent.config.rules import PARTIAL
 from ipyagent.config.sections import (
     Config,
-    Key,
     MCPServerConfig,
     explain_error,
     format_value,
@@ -414,50 +416,37 @@ def _copy_values(values: Mapping[str, object]) -> object:
         return {}
 
 
-def _drop_errors(values: object, error: ValidationError) -> object:
+def _drop_errors(values: Any, error: ValidationError) -> object:
     """Remove the values with errors; the last of a list first, so that indexes stay right."""
     errors = error.errors(include_input=False, include_url=False, include_context=False)
-    keys = {_whole_item(_existing_key(values, each["loc"])) for each in errors}
-    for key in sorted(keys, key=lambda key: [str(part).rjust(9) for part in key], reverse=True):
-        values = _drop_key(values, key)
+    keys = {_find_invalid(values, each["loc"]) for each in errors}
+    if () in keys:
+        return {}
+    ordered = sorted(keys, key=lambda key: [str(each).rjust(9) for each in key], reverse=True)
+    for *above, last in ordered:
+        with suppress(LookupError, TypeError):  # gone with its section
+            holder = reduce(getitem, above, values)
+            del holder[last]
+            if holder == []:  # set by nobody then
+                del reduce(getitem, above[:-1], values)[above[-1]]
     return values
 
 
-def _whole_item(key: tuple[object, ...]) -> tuple[object, ...]:
-    """Return the path of the whole list item: half of a rule may mean something else."""
-    return next((key[: at + 1] for at, part in enumerate(key) if isinstance(part, int)), key)
+def _find_invalid(values: object, location: Iterable[object]) -> tuple[Any, ...]:
+    """Return as much of a path into the values as exists.
 
-
-def _existing_key(values: object, location: Iterable[object]) -> tuple[object, ...]:
-    """Return as much of a path into the values as exists."""
-    way: list[object] = []
+    It ends at an item of a list, which goes as a whole: half of a rule may mean something else.
+    """
+    key: list[object] = []
     for part in location:
-        if isinstance(values, dict):
-            names = [name for name in values if str(name) == str(part)]
-            if not names:
-                break
-            way.append(names[0])
-            values = values[names[0]]
-        elif isinstance(values, list) and isinstance(part, int) and part < len(values):
-            way.append(part)
-            values = values[part]
-        else:
+        if isinstance(values, list):
+            is_there = isinstance(part, int) and part < len(values)
+            return (*key, part) if is_there else tuple(key)
+        if not isinstance(values, dict):
             break
-    return tuple(way)
-
-
-def _drop_key(values: Any, key: tuple[object, ...] | Key) -> object:
-    """Return the values without one key; without a key, nothing."""
-    if not key:
-        return {}
-    copy = deepcopy(values)
-    inner = copy
-    try:
-        for part in key[:-1]:
-            inner = inner[part]
-        del inner[key[-1]]
-    except (LookupError, TypeError):  # gone with its section
-        return copy
-    if inner == []:  # set by nobody then
-        return _drop_key(copy, key[:-1])
-    return copy
+        names = [name for name in values if str(name) == str(part)]
+        if not names:
+            break
+        key.append(names[0])
+        values = values[names[0]]
+    return tuple(key)

@@ -10,10 +10,11 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import AsyncGenerator, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import AsyncGenerator, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import inf
 
-from ipyagent.errors import ModelRefusedError
+from ipyagent.errors import ModelRefusedError, name_and_text
 from ipyagent.explorer import steps
 from ipyagent.explorer.answers import Query, UnreadableError, find_query, join_conditions
 from ipyagent.explorer.frame import Frame, FrameParser, MisfitError
@@ -23,7 +24,7 @@ from ipyagent.explorer.text import code, codes, fresh
 from ipyagent.json_types import JsonDict
 from ipyagent.llm.client import ModelRequest
 from ipyagent.schema import Message, Role, StreamChunk, ToolCall, ToolResultContent
-from ipyagent.schema.facts import TableFacts, WorkspaceFacts
+from ipyagent.schema.results import TableFacts, WorkspaceFacts
 
 _BEFORE = 8
 """Prompts before the newest one that it may continue."""
@@ -45,9 +46,16 @@ class PromptReader:
     """One prompt; `before` is the frame of the prompt before it, if that was understood."""
 
     def __init__(
-        self, prompt: str, facts: WorkspaceFacts, before: Frame | None, names: dict[int, Names]
+        self,
+        prompt: str,
+        facts: WorkspaceFacts,
+        before: Frame | None,
+        names: dict[int, Names],
+        loaded: Mapping[str, TableFacts],
     ) -> None:
         self.prompt, self.facts, self.before, self.names = prompt, facts, before, names
+        self.loaded = loaded
+        """The tables in which files are, by their paths."""
 
     def read(self) -> tuple[Step, Frame | None]:
         """Return the step, and the frame that the next prompt may continue."""
@@ -62,7 +70,7 @@ class PromptReader:
         lost = [t.text for t in plain[0] if t.tag == "NOFILE"]
         if lost and not any(t.tag == "SAVE" for t in plain[0]):
             return steps.decline(self.facts, [], [f"I see no file {codes(lost)}."]), None
-        return self._on_tables(plain[0])
+        return self._on_tables(self._as_loaded(plain[0]))
 
     def _lexer(self, table: TableFacts | None, order: str) -> Lexer:
         """Return a lexer; the names of a table are put together once."""
@@ -70,11 +78,17 @@ class PromptReader:
             self.names[id(table)] = Names(self.facts, table)
         return Lexer(self.names[id(table)], order)
 
+    def _as_loaded(self, tokens: Sequence[Token]) -> list[Token]:
+        """Return tokens that name the tables in which files are, in place of the files."""
+        tables = {("FILE", path): table.variable for path, table in self.loaded.items()}
+        named = [(each, tables.get((each.tag, each.value))) for each in tokens]
+        return [Token("TABLE", name, each.text) if name else each for each, name in named]
+
     def _frame_of_errand(self, tokens: Sequence[Token]) -> Frame | None:
         """Return a frame without a question, about the table that is loaded."""
         paths = [t.value for t in tokens if t.tag == "FILE"]
         table = next((t for t in self.facts.tables if t.path in paths and t.path), None)
-        return Frame(table) if table else None
+        return Frame(self.loaded.get(table.path, table)) if table else None
 
     def _candidates(self, tokens: Sequence[Token]) -> list[TableFacts]:
         """Return the tables that the prompt may be about, those in files without a name yet."""
@@ -122,7 +136,7 @@ class PromptReader:
 
     def _in_order(self, table: TableFacts, order: str) -> Reading:
         lexer = self._lexer(table, order)
-        tokens = lexer.read(self.prompt)
+        tokens = self._as_loaded(lexer.read(self.prompt))
         reading = Reading(table, corrected=lexer.corrected)
         reading.unknown = [t.text for t in tokens if t.tag == "UNKNOWN"]
         if reading.unknown:
@@ -157,26 +171,34 @@ class PromptReader:
         return steps.run_code(query.rule, source, answer, self.facts)
 
 
-def _as_loaded(frame: Frame | None, facts: WorkspaceFacts) -> Frame | None:
-    """Return a frame about a file as one about the variable that it was loaded into."""
-    if frame is None or not frame.table.path:
-        return frame
-    stem = steps.name_for(frame.table, WorkspaceFacts())
-    columns = [each.name for each in frame.table.columns or ()]
-    for table in facts.tables:
-        same = [each.name for each in table.columns or ()] == columns or not columns
-        if table.variable == stem and same:
-            return replace(frame, table=table)
-    return frame
+def _find_loaded(messages: Sequence[Message], facts: WorkspaceFacts) -> dict[str, TableFacts]:
+    """Return the tables that earlier calls loaded from files, if these have not changed since."""
+    asked = max((n for n, each in enumerate(messages) if each.is_from_user), default=0)
+    failed = {each.tool_use_id for m in messages for each in m.tool_results if each.is_error}
+    ran: dict[str, float] = {}
+    for message in messages[:asked]:
+        for call in message.tool_calls:
+            if call.name == "run_python" and call.id not in failed:
+                lines = str(call.arguments.get("code")).splitlines()
+                ran |= dict.fromkeys(lines, message.timestamp.timestamp())
+    return {
+        file.path: table
+        for file in facts.tables
+        for table in facts.tables
+        if file.path and table.variable
+        if ran.get(steps.load_line(file, table.variable), -inf) > file.changed
+    }
 
 
-def next_step(prompts: Sequence[str], facts: WorkspaceFacts) -> Step:
+def next_step(
+    prompts: Sequence[str], facts: WorkspaceFacts, loaded: Mapping[str, TableFacts]
+) -> Step:
     """Return the step for the newest prompt; those before it are the questions it may continue."""
     before: Frame | None = None
     names: dict[int, Names] = {}
     for prompt in prompts[-_BEFORE:-1]:
-        before = _as_loaded(PromptReader(prompt, facts, before, names).read()[1], facts)
-    return PromptReader(prompts[-1], facts, before, names).read()[0]
+        _, before = PromptReader(prompt, facts, before, names, loaded).read()
+    return PromptReader(prompts[-1], facts, before, names, loaded).read()[0]
 
 
 # The client --------------------------------------------------------------------------------------
@@ -214,13 +236,16 @@ class ExplorerClient:
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[StreamChunk, None]:
         """Yield the reply to `request` word by word; raises ModelRefusedError for a bug of ours."""
+        if request.answer:
+            advice = "choose a language model (`%agent model ID`)"
+            raise ModelRefusedError(f"{self.model} cannot answer as a type: {advice}")
         offered = {tool.name for tool in request.tools} if request.may_call else set[str]()
         try:
             answer = reply(request.messages, request.facts or WorkspaceFacts(), offered)
         except Exception as error:
             # Final: another attempt would meet the same bug.
             raise ModelRefusedError(
-                f"{self.model}: the explorer failed: {type(error).__name__}: {error}"
+                f"{self.model}: the explorer failed: {name_and_text(error)}"
             ) from error
         turn = 1 + sum(message.role is Role.ASSISTANT for message in request.messages)
         for chunk in chunks_of(answer, turn):
@@ -247,7 +272,7 @@ def _split_words(text: str) -> list[str]:
 
 
 def reply(
-    messages: Iterable[Message], facts: WorkspaceFacts, offered: Collection[str]
+    messages: Sequence[Message], facts: WorkspaceFacts, offered: Collection[str]
 ) -> ExplorerReply:
     """Return the explorer's reply to a conversation; `offered` are the names of the tools.
 
@@ -260,7 +285,8 @@ def reply(
             calls.clear()
         calls += message.tool_calls
         results |= {each.tool_use_id: each for each in message.tool_results}
-    step = next_step(prompts, facts) if prompts else steps.help_out(facts)
+    loaded = _find_loaded(messages, facts)
+    step = next_step(prompts, facts, loaded) if prompts else steps.help_out(facts)
     done = [each for each in calls if each.id in results]
     if not done:
         return _begin(step, offered)

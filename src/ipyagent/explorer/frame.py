@@ -16,7 +16,7 @@ from typing import Any
 
 from ipyagent.explorer.lexer import Token
 from ipyagent.explorer.text import code, codes, words
-from ipyagent.schema.facts import ColumnFacts, Kind, TableFacts
+from ipyagent.schema.results import ColumnFacts, Kind, TableFacts
 
 
 class MisfitError(Exception):
@@ -380,7 +380,7 @@ def _ends_open(token: Token, then: Token) -> bool:
 
 
 def _exchange(old: Sequence[Token], new: Sequence[Token], kinds: set[str]) -> list[Token]:
-    """Return the old tokens with the new ones in the place of those of these kinds."""
+    """Return the old tokens with the new ones in the place of the ones of these kinds."""
     places = [i for i, token in enumerate(old) if token.tag in kinds]
     first, last = places[0], places[-1]
     kept = [t for t in old[first : last + 1] if t.tag not in kinds and t.tag != "AND"]

@@ -17,7 +17,7 @@ from typing import Any
 
 from ipyagent.explorer.text import UNITS, Words, correct, singular, usable, without_unit, words
 from ipyagent.json_types import JsonDict
-from ipyagent.schema.facts import ColumnFacts, TableFacts, WorkspaceFacts
+from ipyagent.schema.results import ColumnFacts, TableFacts, WorkspaceFacts
 
 
 @dataclass(frozen=True)
@@ -302,7 +302,7 @@ class Lexer:
             return None
         tag, value = named[0]
         if spelled in PHRASES and tag == "VALUE" and text != value[1]:
-            return None  # an article is no grade A
+            return None  # an article is not a grade A
         column = next((c for c in self.names.columns if tag == "COL" and c.name == value), None)
         is_plural = text.casefold().endswith("s") and spelled[-1] != words(str(value))[-1]
         if column and is_plural and (truth := truth_of(column)):

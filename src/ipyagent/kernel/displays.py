@@ -27,8 +27,7 @@ from typing import TYPE_CHECKING, Any
 from ipyagent.json_types import JsonDict
 from ipyagent.kernel.threads import own_context
 from ipyagent.schema import ImageContent
-from ipyagent.values.describe.metadata import is_of_module
-from ipyagent.values.describe.safe_inspect import module_name
+from ipyagent.values.describe.safe_inspect import is_of_module, module_name
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -293,7 +292,7 @@ LARGEST = 2_000_000
 _PLOTLY, _ANY_VEGALITE = "application/vnd.plotly.v1+json", r"application/vnd\.vegalite\.v\d\+json"
 _SCHEMA = re.compile(r"https://vega\.github\.io/schema/vega-lite/v[\d.]+\.json")
 _REACHING = re.compile(
-    r"(?<![a-z])(?:url|href|src|srcset|source|images?|geojson|topojson|usermeta|loader|bind)(?![a-z])"
+    r"(?<![a-z])(?:url|src|srcset|source|images?|geojson|topojson|usermeta|loader|bind)(?![a-z])"
 )
 """Keys of addresses, and of what becomes a part of the page."""
 _COMPUTED = re.compile(

@@ -6,12 +6,14 @@ The surroundings are the environment, the working folder and a folder's files.
 from __future__ import annotations
 
 import os
-import re
+import platform
 import stat
 import types
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cache
+from importlib import metadata
 from itertools import islice
 from typing import TYPE_CHECKING, Literal, Protocol
 
@@ -23,8 +25,8 @@ from ipyagent.kernel.shell import Shell
 from ipyagent.phrases import ellipsize
 from ipyagent.schema import ToolResult
 from ipyagent.values import Variables
-from ipyagent.values.describe import describe, is_table
-from ipyagent.values.describe.objects import module_title
+from ipyagent.values.describe import is_table, label, summarize
+from ipyagent.values.describe.python_values import Description, module_title
 from ipyagent.values.describe.safe_inspect import ancestors, one_line
 from ipyagent.values.describe.secrets import secret_strings
 from ipyagent.values.variables.reach import Adoption, OwnVariables
@@ -36,8 +38,7 @@ if TYPE_CHECKING:
 LINES = 100
 """Variables that a digest describes; the others are counted."""
 _MODULES = 30
-_COLUMNS = re.compile(r" columns \(.*\)")
-_SHORT = 60  # characters of a list of columns that may be repeated
+_SHORT = 50  # characters of a list of columns that may be repeated
 _BRIEF = 250  # characters of a brief line
 
 
@@ -276,16 +277,14 @@ def _describe_each(
     """Yield each variable with its line; columns that another table has too are named once."""
     owners: dict[str, str] = {}
     for name in names:
-        line = describe(name, namespace[name], detail=False)
-        columns = _COLUMNS.search(line)
-        owner = name
-        if columns is not None and len(columns[0]) >= _SHORT:
-            owner = owners.setdefault(columns[0], name)
-        yield name, f"- {line if owner == name else _refer_to(owner, line)}"
+        line = summarize(name, namespace[name])
+        if len(line.columns) >= _SHORT:
+            line = _refer_to(owners.setdefault(line.columns, name), name, line)
+        yield name, f"- {label(name, line)}"
 
 
-def _refer_to(owner: str, line: str) -> str:
-    return _COLUMNS.sub(lambda _: f" columns (same columns as {owner})", line, count=1)
+def _refer_to(owner: str, name: str, line: Description) -> Description:
+    return line if owner == name else line._replace(columns=f" (same columns as {owner})")
 
 
 def brief_line(
@@ -295,15 +294,14 @@ def brief_line(
 
     Columns of another table are not named again, if it is one of those `known`, by default all.
     """
-    line = describe(name, namespace[name], detail=False)
-    if (columns := _COLUMNS.search(line)) is not None and len(columns[0]) >= _SHORT:
+    line = summarize(name, namespace[name])
+    if len(line.columns) >= _SHORT:
         others = (each for each in (namespace if known is None else known) if each != name)
         for other in islice(others, LINES):
-            if is_table(type(namespace[other])) and columns[0] in describe(
-                other, namespace[other], detail=False
-            ):
-                return _refer_to(other, line)
-    return ellipsize(line, _BRIEF)
+            is_other = is_table(type(namespace[other]))
+            if is_other and summarize(other, namespace[other]).columns == line.columns:
+                return label(name, _refer_to(other, name, line))
+    return ellipsize(label(name, line), _BRIEF)
 
 
 def is_data(value: object) -> bool:
@@ -344,6 +342,38 @@ def _modules(namespace: JsonMapping, names: list[str]) -> str:
         title = module_title(namespace[name])
         titles.append(one_line(name if name == title else f"{name} ({title})"))
     return f"- modules: {', '.join(titles)}{', …' if len(names) > _MODULES else ''}"
+
+
+PACKAGES = (
+    "pandas", "polars", "numpy", "scipy", "scikit-learn", "statsmodels", "matplotlib", "seaborn",
+    "plotly", "pyarrow", "duckdb", "openpyxl", "xgboost", "torch",
+)  # fmt: skip
+
+EXPECTED = ("pandas", "numpy", "scipy", "scikit-learn", "statsmodels", "matplotlib", "seaborn")
+"""Packages that models use without asking; it is worth a few bytes that one is missing."""
+
+
+@cache
+def installed_packages() -> str:
+    """Return one line on Python and the packages, the same as long as the kernel lives.
+
+    It is part of the system prompt, which must not change within a session.
+    """
+    versions = {name: version for name in PACKAGES if (version := _version(name))}
+    python = ".".join(platform.python_version_tuple()[:2])
+    parts = [f"Python {python}", *(f"{name} {each}" for name, each in versions.items())]
+    missing = [name for name in EXPECTED if name not in versions]
+    rest = f"; not installed: {', '.join(missing)}" if missing else ""
+    return f"Installed: {', '.join(parts)}{rest}."
+
+
+def _version(name: str) -> str:
+    """Return the first two parts of a package's version; "" if it is not installed."""
+    try:
+        version = metadata.version(name) or ""
+    except (metadata.PackageNotFoundError, OSError, ValueError):  # or its record is damaged
+        return ""
+    return ".".join(version.split(".")[:2])
 
 
 MOST_FILES = 20_000

@@ -13,7 +13,7 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Literal
 
 from ipyagent.json_types import JsonDict
 from ipyagent.kernel.displays import (
@@ -33,7 +33,7 @@ from ipyagent.kernel.streams import DescriptorOutput
 from ipyagent.plaintext import strip_escapes
 from ipyagent.schema import Display, ImageContent, ToolResult
 from ipyagent.schema.results import distinct
-from ipyagent.values.describe.compact import compact_value
+from ipyagent.values.describe import compact_value
 
 Channel = Literal["stdout", "stderr", "display"]
 PRINTED: tuple[Channel, ...] = ("stdout", "stderr")
@@ -267,7 +267,7 @@ class Outputs:
         return tuple(displays)
 
     @property
-    def frames(self) -> tuple[Any, ...]:
+    def frames(self) -> tuple[object, ...]:
         """The live tables that were displayed, in order, each object once."""
         return distinct(p.table for p in list(self._pieces) if p.table is not None)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import AsyncGenerator, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NoReturn, Protocol, cast, runtime_checkable
 
 from tenacity import (
@@ -18,8 +18,26 @@ from tenacity import (
 
 from ipyagent.config import RetryConfig
 from ipyagent.errors import ModelUnavailableError, RetryExhaustedError
+from ipyagent.json_types import JsonDict
 from ipyagent.schema import Message, StreamChunk, TokenUsage, ToolDefinition
-from ipyagent.schema.facts import WorkspaceFacts
+from ipyagent.schema.results import WorkspaceFacts
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerFormat:
+    """The JSON object that an answer has to be; `strict` if OpenAI's strict mode takes it."""
+
+    schema: JsonDict
+    strict: bool
+
+    def to_openai(self) -> JsonDict:
+        """Return the format in OpenAI's terms."""
+        return {"name": "answer", "schema": self.schema, "strict": self.strict}
+
+
+ANSWER_TOOL = "final_answer"
+"""The tool by which a model answers that cannot be held to a format."""
+_ANSWER = "Give your final answer. Only what you pass here counts, so call this once, at the end."
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +47,8 @@ class ModelRequest:
     `may_call=False` keeps the tools in the request, so that providers' caches hit, and forbids
     their use. `trace_id` is sent to the model's service as the header X-Trace-Id. `max_tokens` is
     sent to the service, if set; the caller enforces it. `facts` are not sent: a client that follows
-    rules works on them.
+    rules works on them. The `answer` is text in this format, or a call of ANSWER_TOOL;
+    `must_call` is a tool that the reply has to call.
     """
 
     messages: tuple[Message, ...]
@@ -38,6 +57,17 @@ class ModelRequest:
     trace_id: str = ""
     max_tokens: int | None = None
     facts: WorkspaceFacts | None = None
+    answer: AnswerFormat | None = None
+    must_call: str = ""
+
+    def answered_by_tool(self) -> ModelRequest:
+        """Return the same request with a tool in the place of the format of the answer."""
+        if self.answer is None:
+            return self
+        schema, must = self.answer.schema, "" if self.tools and self.may_call else ANSWER_TOOL
+        tool = ToolDefinition(name=ANSWER_TOOL, description=_ANSWER, input_schema=schema)
+        tools = *self.tools, tool
+        return replace(self, tools=tools, may_call=True, answer=None, must_call=must)
 
 
 SMALL_PARAMETERS = 14.0

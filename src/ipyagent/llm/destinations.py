@@ -359,7 +359,7 @@ class Route:
         if not self.provider.base or _host(base) == _host(self.provider.base):
             return self.provider
         ids = self.provider.call_ids and f"{self.provider.call_ids}|.*__thought__.*"
-        return replace(self.provider, length="max_tokens", call_ids=ids)
+        return replace(self.provider, length="max_tokens", call_ids=ids, structured=False)
 
 
 def find_route(model: str, config: LLMConfig, environ: Mapping[str, str]) -> Route | None:

@@ -33,6 +33,12 @@ _TOOL = re.compile(
 _TOO_MANY = re.compile(r"(?i)'tools'.*maximum length (\d{2,3})\b")
 _MOST_TOOLS = 8  # a service that refuses more of them takes none
 
+_FORMAT = re.compile(
+    r"(?i)response_?format|output_(config|format)|json_?schema|text\.format|structured.output"
+    r"|response.?schema|grammar"
+)
+"""Words in which services refuse the format of an answer."""
+
 NOT_FOUND = 404  # a whole answer instead of a stream often means another service's address
 
 
@@ -75,6 +81,11 @@ class ServiceClient:
     def maker(self) -> str:
         """The model and its service, as answers remember them."""
         return self._maker_at(self._current_destination())
+
+    @property
+    def destination(self) -> Destination:
+        """The address and key of a request; raises ModelRefusedError if a setting is missing."""
+        return self._current_destination()
 
     @property
     def vision(self) -> bool:
@@ -172,6 +183,11 @@ class ServiceClient:
             failure = ModelUnavailableError(f"{self.model}: no answer for {seconds}.")
             return add_advice(failure, where, self.model, 0, "timeout")
         return map_error(error, self.model, where.key, where)
+
+
+def refuses_format(request: ModelRequest, error: str) -> bool:
+    """Return whether an error is about the format that a request asks its answer in."""
+    return request.answer is not None and _FORMAT.search(error) is not None
 
 
 def trace_headers(request: ModelRequest) -> dict[str, str]:

@@ -1,28 +1,27 @@
-"""The execution of an `%%agent` cell."""
+"""The execution of an `%%agent` cell, and decisions on the plans and calls that wait."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from ipyagent.agent.plan_approval import WAITING_NOTICE
+from ipyagent.agent.answers import AnswerType
+from ipyagent.agent.approvals import Answer, Approval, Approvals
+from ipyagent.agent.plan_runner import WAITING_NOTICE
+from ipyagent.agent.session.session import Session
+from ipyagent.agent.signs import find_decision
 from ipyagent.errors import AgentError, ConfigError, RunFailedError
-from ipyagent.kernel.drivers import Cell, comm_status, drive_async, drive_sync
-from ipyagent.kernel.shell import detect, running_shell
+from ipyagent.kernel.drivers import Cell, comm_status, drive_async, drive_sync, stoppable
+from ipyagent.kernel.shell import Frontend, Surface, detect, running_shell
 from ipyagent.magic.notebook import Notebook, notebook
 from ipyagent.magic.options import USAGE, Options, parse
-from ipyagent.magic.subcommands import check_background, in_words
-from ipyagent.schema import Outcome, Run, RunStatus
+from ipyagent.schema import DecidedBy, Decision, Run, RunStatus, ToolExecution
 from ipyagent.ui.views import SilentView, show_run, view_for
-from ipyagent.wiring import (
-    Hold,
-    RunFactory,
-    RunFunction,
-    RunRequest,
-    failed_run,
-    runtime,
-)
+from ipyagent.wiring import Hold, RunFactory, RunFunction, RunRequest, failed_run, runtime
+
+BACKGROUND = "--background"
 
 
 async def run(cell: Cell, line: str, text: str) -> None:
@@ -64,10 +63,10 @@ class _Job:
             self.book.shell.user_ns[self.options.out] = run
         if self.options.json:
             print(json.dumps(run.to_output_dict(), ensure_ascii=False, indent=2))  # noqa: T201
-        if self.options.raises and run.status is RunStatus.DRAFT:
-            raise RunFailedError(WAITING_NOTICE.format(plan_id=run.plan_id))
-        if self.options.raises and run.outcome is not Outcome.SUCCESS:
-            raise RunFailedError(run.error or f"the run ended as {run.outcome}: {run.stop_reason}")
+        if self.options.raises:
+            if run.status is RunStatus.DRAFT:
+                raise RunFailedError(WAITING_NOTICE.format(plan_id=run.plan_id))
+            run.raise_for_outcome()
 
 
 def _prepare(cell: Cell, hold: Hold, line: str, text: str) -> _Job:
@@ -86,7 +85,7 @@ def _prepare_job(cell: Cell, hold: Hold, line: str, text: str) -> _Job:
     settings = book.settings.resolve(*options.layers, agent=options.agent)
     session = book.sessions.newest = book.sessions.get(options.session)
     hold.add_session(session.id)
-    decision = in_words(session, text)
+    decision = find_decision(session, text)
     resolved = book.model.choose(settings.config)
     frontend = detect(book.shell)
     plan = options.plan or settings.config.agent.plan
@@ -102,6 +101,7 @@ def _prepare_job(cell: Cell, hold: Hold, line: str, text: str) -> _Job:
         trace_id=options.trace_id,
         dry_run=options.dry_run,
         plan=plan,
+        answer=AnswerType.find(options.result, book.shell.user_ns) if options.result else None,
         background=options.background,
         notices=(*settings.notices, *book.settings.warnings()),
         one_time_notices=(*book.sessions.take_news(), *book.model.introduce(resolved)),
@@ -121,3 +121,135 @@ def _refuse(line: str, text: str, error: AgentError) -> None:
     run = failed_run(text.strip() or line, error)
     runtime().last_run = run
     show_run(detect(running_shell()), run)
+
+
+# -- decisions on plans and calls that wait
+
+
+def in_its_cell(approvals: Approvals, reference: str) -> Approval | None:
+    """Return the question about a plan that a cell of this kernel is asking now, if named."""
+    for approval in approvals.pending():
+        plan = approval.subject
+        if isinstance(plan, Run) and any(
+            name.startswith(reference) for name in (approval.id, plan.id, plan.plan_id or "")
+        ):
+            return approval
+    return None
+
+
+def decide_on_plan(
+    approvals: Approvals,
+    reference: str,
+    answer: Answer,
+    session: Session,
+    prepare: Callable[[Cell], RunFunction],
+) -> str:
+    """Decide on a plan: in the cell that asks, or else here, with the run of `prepare`."""
+    asked = in_its_cell(approvals, reference)
+    if asked is not None and approvals.decide(asked.id, answer):
+        return f"{asked.id}: {answer.decision}"
+    with runtime().run_lock.hold() as hold:
+        hold.add_session(session.id)
+        cell = Cell()
+        with stoppable(cell):
+            hold.keep_for_background(cell, drive_sync(cell, prepare(cell)))
+    return ""
+
+
+def stop_plan(_book: object, _rest: str) -> str:
+    """stop the plan that runs in the background"""
+    behind = runtime().run_lock.background
+    if behind is None:
+        raise ConfigError(
+            "no plan runs in the background; what runs in a cell is stopped there, or by "
+            "interrupting the kernel"
+        )
+    behind.stop()
+    return f"stopping the plan {behind.name}; its work so far is kept"
+
+
+def check_background(frontend: Frontend) -> None:
+    """Raise ConfigError if nobody would see a plan that runs in the background."""
+    if frontend.surface is Surface.TERMINAL:
+        raise ConfigError(
+            "--background needs a notebook: in a terminal its progress would be printed between "
+            "your lines. Leave it out, and the plan runs here"
+        )
+    if not frontend.can_input:
+        raise ConfigError(
+            "--background needs somebody at the notebook: run from its first cell to its last, as "
+            "by nbconvert, the kernel would end in the middle of the plan. Leave it out, and the "
+            "plan runs in its cell"
+        )
+
+
+def approve(book: Notebook, rest: str) -> str:
+    """approve the plan or call that waits, or the one with this ID; a plan may --background"""
+    words = [word for word in rest.split() if word != BACKGROUND]
+    background = len(words) < len(rest.split())
+    if background:
+        check_background(detect(book.shell))
+    answer = Answer(Decision.APPROVED, DecidedBy.MAGIC)
+    return _decide(book, " ".join(words), answer, background=background)
+
+
+def say(book: Notebook, rest: str) -> str:
+    """tell the run that is on something; the model reads it with its next request"""
+    if not rest:
+        raise ConfigError("usage: %agent say TEXT")
+    book.environment.approvals.steering.say(rest)
+    return "the model reads it with its next request"
+
+
+def deny(book: Notebook, rest: str) -> str:
+    """deny the plan or call that waits, or the one with this ID; a reason may follow"""
+    approval_id, _, reason = rest.partition(" ")
+    return _decide(book, approval_id, Answer(Decision.DENIED, DecidedBy.MAGIC, reason or None))
+
+
+def _decide(book: Notebook, reference: str, answer: Answer, *, background: bool = False) -> str:
+    approvals = book.environment.approvals
+    pending = {approval.id: approval for approval in approvals.pending()}
+    if not reference and len(pending) > 1:
+        raise ConfigError(f"several calls wait: {', '.join(pending)}; name one")
+    reference = reference or next(iter(pending), "")
+    named = approvals.get(reference)
+    if named is None:
+        return _decide_on_plan(book, reference, answer, background=background)
+    if background and isinstance(named.subject, ToolExecution):
+        raise ConfigError(f"{reference} is a call; only plans run in the background")
+    if answer.decision is Decision.APPROVED and _is_question(named):
+        raise ConfigError(f"{reference} is a question: answer it in its cell, or `%agent deny` it")
+    if not approvals.decide(reference, answer):
+        raise ConfigError(_late_decision(named))
+    return f"{reference}: {answer.decision}"
+
+
+def _decide_on_plan(
+    book: Notebook, reference: str, answer: Answer, *, background: bool = False
+) -> str:
+    session, settings = book.sessions.get(), book.settings.config
+    if not reference and session.waiting_plan_id is None:
+        raise ConfigError("there is no pending plan, and no call waits for an approval")
+
+    def prepare(cell: Cell) -> RunFunction:
+        environment = book.environment
+        client = environment.client_for(book.model.resolve(settings), settings.llm)
+        view = partial(view_for, cell, environment.approvals, detect(book.shell), book.desk)
+        runs = RunFactory(environment, session, client, cell, view)
+        request = RunRequest("", settings, background=background)
+        return runs.build_decision(request, answer, reference)
+
+    approvals = book.environment.approvals
+    return decide_on_plan(approvals, reference, answer, session, prepare)
+
+
+def _is_question(approval: Approval) -> bool:
+    return isinstance(approval.subject, ToolExecution) and approval.subject.question is not None
+
+
+def _late_decision(approval: Approval) -> str:
+    """Return why a decision comes too late."""
+    at = approval.decided_at
+    when = f" at {at.astimezone():%H:%M}" if at else ""
+    return f"{approval.id} was already {approval.decision}{when}"

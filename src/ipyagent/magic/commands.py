@@ -1,34 +1,202 @@
-"""The subcommands of `%agent`."""
+"""The subcommands of `%agent`; `status` and `policy`: the agent's state, and what it may do."""
 
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from ipyagent import config
-from ipyagent.agent.approvals import Answer, Approval
+from ipyagent.agent.policy import FolderPermissions
+from ipyagent.agent.session.session import Session
+from ipyagent.config import Settings
 from ipyagent.errors import AgentError, ConfigError
-from ipyagent.kernel.drivers import Cell
 from ipyagent.kernel.shell import detect
 from ipyagent.kernel.threads import EngineThread
-from ipyagent.llm.destinations import BUILT_IN
-from ipyagent.magic import status, subcommands
+from ipyagent.llm.client import ModelSize
+from ipyagent.llm.destinations import BUILT_IN, SCRIPTED
+from ipyagent.llm.service_client import ServiceClient
+from ipyagent.magic import cells, subcommands
 from ipyagent.magic.entry import state_of
 from ipyagent.magic.notebook import Notebook, notebook
 from ipyagent.magic.options import HELP_AT, USAGE, find_near, options_help
 from ipyagent.phrases import ellipsize, first_line, limit_lines, plural
 from ipyagent.plaintext import visible
-from ipyagent.schema import DecidedBy, Decision, Run, Skill, TokenUsage, ToolExecution
+from ipyagent.schema import Run, Skill, TokenUsage, ToolExecution
 from ipyagent.services.skills import Skills, personal_folder
 from ipyagent.tools.namespace_tools import find_authors
 from ipyagent.tools.path_rules import SKILLS
-from ipyagent.ui.views import show_run, view_for
-from ipyagent.wiring import RunFactory, RunFunction, RunRequest
+from ipyagent.tools.rehearsed import UNTRIED
+from ipyagent.ui.views import show_run
+from ipyagent.wiring import runtime
+
+_IN_MEMORY = "none: this session is kept in memory alone"
+_DISABLED = "Agent cells are disabled until these settings are fixed:"
+
+
+def _rows(lines: Mapping[str, Callable[[], str]]) -> Iterator[str]:
+    """Yield a row for each fact; unknown ones are reported once, with the reason."""
+    problems: set[str] = set()
+    for key, value in lines.items():
+        try:
+            yield f"{key:<15} {value()}"
+        except AgentError as error:
+            problem = str(error)
+            why = "not known either" if problem in problems else f"not known: {problem}"
+            yield f"{key:<15} {why}"
+            problems.add(problem)
+
+
+def _describe_offer(book: Notebook, settings: Settings) -> str:
+    """Return which tools the model is offered, and why fewer."""
+    config = settings.config
+    if config.agent.allowed_tools:
+        return f"only {', '.join(config.agent.allowed_tools)}"
+    model = book.model.resolve(config).model
+    built_in = model.startswith((BUILT_IN, SCRIPTED))
+    size = ModelSize() if built_in else ServiceClient(model, config.llm).size()
+    if config.tools.offer == "auto" and size.is_small:
+        return f"few, and short results: a small model ({size.reason})"
+    return {"all": "all", "small": "few, and short results"}.get(
+        config.tools.offer, "the usual ones, others where they are of use"
+    )
+
+
+def _sandbox(book: Notebook) -> str:
+    sandbox = book.environment.toolset.sandbox
+    if sandbox.unavailable_reason:
+        return f"none: {sandbox.unavailable_reason}"
+    return f"holds, but {sandbox.unfiltered_reason}" if sandbox.unfiltered_reason else "holds"
+
+
+def _looking(settings: Settings) -> str:
+    """Return whether code that changes nothing runs unasked, and why not."""
+    agent = settings.config.agent
+    if agent.confirm_mode == "yolo":
+        return "not needed: nothing is asked about"
+    if agent.confirm_mode == "confirm-all":
+        return "asked about: agent.confirm_mode is confirm-all"
+    if not agent.look_freely or not agent.rehearse_seconds:
+        name = "rehearse_seconds is 0" if agent.look_freely else "look_freely is off"
+        return f"asked about: agent.{name}"
+    isolation = runtime().isolation
+    if isolation.problem == UNTRIED:
+        how = "if a copy of the kernel can be isolated here, tried with the first code"
+    elif isolation.problem is not None:
+        return f"asked about: {isolation.problem}"
+    elif isolation.method == "Landlock":
+        how = "on a copy of the kernel that Landlock keeps from writing files"
+    else:
+        how = "on a copy of the kernel, in namespaces of its own"
+    return f"free {how}"
+
+
+def _background() -> str:
+    """Return the plan that runs in the background."""
+    behind = runtime().run_lock.background
+    return f"the plan {behind.name} runs; `%agent stop` stops it" if behind else "nothing runs"
+
+
+def _waiting(book: Notebook, session: Session) -> str:
+    """Return what waits for the user's decision."""
+    pending = book.environment.approvals.pending()
+    waiting = [each.id for each in pending if isinstance(each.subject, ToolExecution)]
+    if plan := session.waiting_plan_name:
+        waiting.append(f"the plan {plan}: `%agent approve` or `%agent deny`")
+    return ", ".join(waiting) or "nothing"
+
+
+# -- %agent policy
+
+LABEL = 16
+"""The width of the first column."""
+
+
+def policy(book: Notebook, rest: str) -> str:
+    """which calls are asked about; `revoke N|all` takes back what you allowed"""
+    match rest.split():
+        case []:
+            return "\n".join(_policy_lines(book))
+        case ["revoke", reference]:
+            return _revoke(book, reference)
+    raise ConfigError("usage: %agent policy, or %agent policy revoke N|TOOL|all")
+
+
+class Permission(NamedTuple):
+    """A permission of the user's: a tool, its reach, and its duration."""
+
+    tool: str
+    covers: str
+    in_folder: bool
+
+    def __str__(self) -> str:
+        return f"{self.tool}: {self.covers}" if self.covers else self.tool
+
+
+def _list_permissions(book: Notebook) -> list[Permission]:
+    """Return all permissions, in the order of their numbers."""
+    granted, standing = (
+        book.sessions.get().grants,
+        FolderPermissions(book.environment.workspace.root),
+    )
+    session = [Permission(tool, str(granted.get(tool)), in_folder=False) for tool in granted]
+    folder = [
+        Permission(tool, standing.describe_grant(tool), in_folder=True)
+        for tool in standing.tool_names()
+    ]
+    return [*session, *folder]
+
+
+def _policy_lines(book: Notebook) -> Iterator[str]:
+    settings, session = book.settings.resolve(), book.sessions.get()
+    standing = FolderPermissions(book.environment.workspace.root)
+    tools = [tool.name for tool in book.environment.toolset.build(settings.config)]
+    origin = settings.origins["agent.confirm_mode"]
+    yield _line("confirm", f"{settings.config.agent.confirm_mode} ({origin})")
+    rules = settings.config.policy.rules
+    for n, rule in enumerate(rules):
+        unused = "" if any(map(rule.names_tool, tools)) else "; it names no tool that there is now"
+        yield _line("" if n else "rules", f"{rule} ({rule.source}{unused})")
+    if not rules:
+        yield _line("rules", "none")
+    yield from _allowed_lines(_list_permissions(book))
+    read = ", ".join(map(visible, session.conversation.sources))
+    yield _line("read so far", read or "nothing that others wrote")
+    yield from (*standing.notices(), *settings.notices)
+
+
+def _allowed_lines(allowed: list[Permission]) -> Iterator[str]:
+    for in_folder, label in ((False, "this session"), (True, "this folder")):
+        lines = [f"{n} {each}" for n, each in enumerate(allowed, 1) if each.in_folder == in_folder]
+        for n, line in enumerate(lines or ["nothing is allowed"]):
+            yield _line("" if n else label, line)
+
+
+def _line(label: str, text: str) -> str:
+    return f"{label:<{LABEL}}{text}"
+
+
+def _revoke(book: Notebook, reference: str) -> str:
+    """Take back the permissions with this number, or for this tool, or all of them."""
+    numbered = enumerate(_list_permissions(book), 1)
+    chosen = [each for n, each in numbered if reference in (str(n), each.tool, "all")]
+    if not chosen:
+        raise ConfigError(
+            f"you allowed nothing that {reference} stands for; "
+            "`%agent policy` lists what you allowed"
+        )
+    standing = FolderPermissions(book.environment.workspace.root)
+    for each in chosen:
+        if each.in_folder:
+            standing.revoke(each.tool)
+        else:
+            book.sessions.get().grants.revoke(each.tool)
+    return f"asked about again: {', '.join(sorted({each.tool for each in chosen}))}"
+
 
 Command = Callable[[Notebook, str], str]
 
-BACKGROUND, DRY_RUN = "--background", "--dry-run"
+DRY_RUN = "--dry-run"
 
 MOST_CHANGES = 50
 """Changes of a variable that are listed."""
@@ -77,7 +245,7 @@ def _overview(book: Notebook, _rest: str) -> str:
         *(line for line in options_help().splitlines() if line.split()[0].strip(",") in _NEEDED),
         *(_command_help(name) for name in _NEEDED if name in COMMANDS),
     ]
-    return "\n".join([USAGE, "", *lines, "", _status(book, "")])
+    return "\n".join([USAGE, "", *lines, "", describe_status(book)])
 
 
 def _help(_book: Notebook, _rest: str) -> str:
@@ -90,9 +258,39 @@ def _command_help(name: str) -> str:
     return f"{f'  %agent {name}':<{HELP_AT}}{COMMANDS[name].__doc__}"
 
 
-def _status(book: Notebook, _rest: str) -> str:
+def describe_status(book: Notebook, _rest: str = "") -> str:
     """which model answers and why, what is asked, how far the session is"""
-    return status.describe(book)
+    try:
+        settings = book.settings.resolve()
+    except ConfigError as error:
+        return f"{_DISABLED}\n{textwrap.indent(str(error), '  ')}"
+    notes: list[str] = []
+
+    def model() -> str:
+        resolved = book.model.resolve(settings.config)
+        notes.extend(resolved.notes)
+        return f"{resolved.model} ({resolved.why})"
+
+    def session() -> str:
+        found = book.sessions.get()
+        notes.extend(found.notices)
+        runs, messages = plural(len(found.runs), "run"), plural(len(found.messages), "message")
+        return f"{found.name}, {runs}, {messages}"
+
+    lines = {
+        "model": model,
+        "tools": lambda: _describe_offer(book, settings),
+        "confirm": lambda: settings.config.agent.confirm_mode,
+        "always allowed": lambda: ", ".join(book.sessions.get().grants) or "nothing",
+        "workspace": lambda: str(book.environment.workspace.root),
+        "sandbox": lambda: _sandbox(book),
+        "looking": lambda: _looking(settings),
+        "session": session,
+        "record": lambda: str(book.sessions.get().journal.path or _IN_MEMORY),
+        "background": _background,
+        "waiting": lambda: _waiting(book, book.sessions.get()),
+    }
+    return "\n".join([*_rows(lines), *(textwrap.fill(note, 88) for note in notes)])
 
 
 def _model(book: Notebook, rest: str) -> str:
@@ -111,23 +309,18 @@ def _config(book: Notebook, rest: str) -> str:
     wanted = rest.partition("=")[0].strip()
     rows = [row for row in config.setting_rows(settings) if row[0].startswith(wanted)]
     if not rows:
-        return _no_setting(rest)
+        config.from_assignment(f"{rest}=")  # raises, naming the nearest setting
     lines = [f"{key:<27} {value:<22} {origin}" for key, value, origin in rows]
     return "\n".join([*lines, *settings.notices])
 
 
-def _no_setting(key: str) -> str:
-    config.from_assignment(f"{key}=")  # raises, naming the nearest setting
-    return ""
-
-
 def _tools(book: Notebook, _rest: str) -> str:
-    """list the tools; * marks those that are asked about"""
+    """list the tools that the model is offered; * marks those that are asked about"""
     settings = book.settings.config
     services = book.services.load_tools(book.services.find_servers(settings))
     tools, notices = EngineThread.current().wait_for(services)
     box = book.environment.toolset.build(settings).merge_services(tools)
-    offered = box.select(settings.agent.allowed_tools)
+    offered = box.select(settings.agent.allowed_tools).offered_tools()
     disabled = set() if settings.workspace.allow_delete else {"delete_file"}
     rows = (
         f"{'*' if each.sensitive else ' '} {each.name:<20} {_first_line(each.description)}"
@@ -230,78 +423,6 @@ def _trust(book: Notebook, _rest: str) -> str:
     return config.trust(book.home)
 
 
-def _approve(book: Notebook, rest: str) -> str:
-    """approve the plan or call that waits, or the one with this ID; a plan may --background"""
-    words = [word for word in rest.split() if word != BACKGROUND]
-    background = len(words) < len(rest.split())
-    if background:
-        subcommands.check_background(detect(book.shell))
-    answer = Answer(Decision.APPROVED, DecidedBy.MAGIC)
-    return _decide(book, " ".join(words), answer, background=background)
-
-
-def _say(book: Notebook, rest: str) -> str:
-    """tell the run that is on something; the model reads it with its next request"""
-    if not rest:
-        raise ConfigError("usage: %agent say TEXT")
-    book.environment.approvals.steering.say(rest)
-    return "the model reads it with its next request"
-
-
-def _deny(book: Notebook, rest: str) -> str:
-    """deny the plan or call that waits, or the one with this ID; a reason may follow"""
-    approval_id, _, reason = rest.partition(" ")
-    return _decide(book, approval_id, Answer(Decision.DENIED, DecidedBy.MAGIC, reason or None))
-
-
-def _decide(book: Notebook, reference: str, answer: Answer, *, background: bool = False) -> str:
-    approvals = book.environment.approvals
-    pending = {approval.id: approval for approval in approvals.pending()}
-    if not reference and len(pending) > 1:
-        raise ConfigError(f"several calls wait: {', '.join(pending)}; name one")
-    reference = reference or next(iter(pending), "")
-    named = approvals.get(reference)
-    if named is None:
-        return _decide_on_plan(book, reference, answer, background=background)
-    if background and isinstance(named.subject, ToolExecution):
-        raise ConfigError(f"{reference} is a call; only plans run in the background")
-    if answer.decision is Decision.APPROVED and _is_question(named):
-        raise ConfigError(f"{reference} is a question: answer it in its cell, or `%agent deny` it")
-    if not approvals.decide(reference, answer):
-        raise ConfigError(_late_decision(named))
-    return f"{reference}: {answer.decision}"
-
-
-def _decide_on_plan(
-    book: Notebook, reference: str, answer: Answer, *, background: bool = False
-) -> str:
-    session, settings = book.sessions.get(), book.settings.config
-    if not reference and session.waiting_plan_id is None:
-        raise ConfigError("there is no pending plan, and no call waits for an approval")
-
-    def prepare(cell: Cell) -> RunFunction:
-        environment = book.environment
-        client = environment.client_for(book.model.resolve(settings), settings.llm)
-        view = partial(view_for, cell, environment.approvals, detect(book.shell), book.desk)
-        runs = RunFactory(environment, session, client, cell, view)
-        request = RunRequest("", settings, background=background)
-        return runs.build_decision(request, answer, reference)
-
-    approvals = book.environment.approvals
-    return subcommands.decide_on_plan(approvals, reference, answer, session, prepare)
-
-
-def _is_question(approval: Approval) -> bool:
-    return isinstance(approval.subject, ToolExecution) and approval.subject.question is not None
-
-
-def _late_decision(approval: Approval) -> str:
-    """Return why a decision comes too late."""
-    at = approval.decided_at
-    when = f" at {at.astimezone():%H:%M}" if at else ""
-    return f"{approval.id} was already {approval.decision}{when}"
-
-
 def _first_line(text: str) -> str:
     return ellipsize(first_line(text), 70)
 
@@ -309,7 +430,7 @@ def _first_line(text: str) -> str:
 COMMANDS: dict[str, Command] = {
     "": _overview,
     "help": _help,
-    "status": _status,
+    "status": describe_status,
     "model": _model,
     "config": _config,
     "tools": _tools,
@@ -318,15 +439,15 @@ COMMANDS: dict[str, Command] = {
     "cost": _cost,
     "undo": _undo,
     "blame": _blame,
-    "approve": _approve,
-    "deny": _deny,
-    "say": _say,
-    "stop": subcommands.stop_plan,
+    "approve": cells.approve,
+    "deny": cells.deny,
+    "say": cells.say,
+    "stop": cells.stop_plan,
     "session": subcommands.session,
     "mcp": subcommands.mcp,
     "api": subcommands.api,
     "skills": _skills,
-    "policy": status.policy,
+    "policy": policy,
     "trust": _trust,
 }
 
@@ -345,7 +466,7 @@ TAKES = {
     "cost": "",
     "undo": f"[RUN|CALL] [{DRY_RUN}]",
     "blame": "NAME[.COLUMN]",
-    "approve": f"[ID] [{BACKGROUND}]",
+    "approve": f"[ID] [{cells.BACKGROUND}]",
     "stop": "",
     "skills": "",
     "trust": "",

@@ -21,7 +21,7 @@ from ipyagent import config
 from ipyagent.agent.prompts import MENTION
 from ipyagent.kernel.namespace import ShellNamespace, rank_names
 from ipyagent.llm.destinations import SCRIPTED, list_models
-from ipyagent.magic import commands
+from ipyagent.magic import cells, commands
 from ipyagent.magic.notebook import Notebook, notebook
 from ipyagent.magic.options import OptionInfo, list_options, split_prompt
 from ipyagent.magic.subcommands import API, HERE, MCP, SESSION
@@ -226,8 +226,8 @@ def _on_line(book: Notebook, line: str) -> Completed:
             return word, _all(_settings, book, word)
         case ["mcp" | "api", "activate" | "deactivate", *given] if HERE not in given:
             return word, [_describe_name(HERE, "in this notebook alone")] * HERE.startswith(word)
-        case ["approve", *given] if commands.BACKGROUND not in given:
-            option = commands.BACKGROUND
+        case ["approve", *given] if cells.BACKGROUND not in given:
+            option = cells.BACKGROUND
             return word, [_describe_name(option, "the plan runs on")] * option.startswith(word)
         case ["session", "resume"]:
             return word, _all(_sessions, book, word)

@@ -183,4 +183,4 @@ def _import_all(imported: Future[None], home: Path | None) -> None:
         finally:
             imported.set_result(None)
         import_or_explain(_COMPLETION)
-        import_or_explain("ipyagent.magic.notebook_sessions").NotebookSettings(home).prepare_model()
+        import_or_explain("ipyagent.magic.notebook").NotebookSettings(home).prepare_model()

@@ -45,6 +45,7 @@ class Options:
     out: str | None
     json: bool
     raises: bool
+    result: str | None
     background: bool
     prompt: str
 
@@ -70,6 +71,7 @@ def _make_parser() -> tuple[_Parser, list[argparse.Action]]:
     options = [
         *add_options(parser),
         add("-o", "--out", metavar="NAME", help="bind the Run to this variable as well"),
+        add("--result", metavar="NAME", help="answer as an instance of that type: run.value"),
         add("--background", action="store_true", help="the plan runs on while other cells run"),
         add("--raise", dest="raises", action="store_true", help="raise when the run fails"),
     ]
@@ -187,6 +189,7 @@ def options_from(values: JsonDict, folder: Path, command: str) -> Options:
         json=values["json"],
         out=values.get("out"),
         raises=values.get("raises", False),
+        result=values.get("result"),
         background=values.get("background", False),
         prompt=values.get("prompt", ""),
     )

@@ -13,7 +13,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from enum import Enum
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from operator import is_
 from typing import Any, Protocol, TypeVar
 
@@ -138,21 +138,18 @@ class SecretFinder:
             return []
         raw = text.encode("utf-8", "surrogatepass")
         found = self._in_bytes(raw)
-        if len(raw) == len(text):
-            return found
-        return list(_in_characters(raw, found))
+        return found if len(raw) == len(text) else list(_in_characters(raw, found))
 
     def _in_bytes(self, raw: bytes) -> list[Span]:
         found: list[Span] = []
         # Without a secret its neighbour may stand out: a token begins where a word begins.
         while spans := self._all_in(raw):
-            more = _unite_spans(spans)
-            found += more
+            found += spans
             blanked = bytearray(raw)
-            for start, end in more:
+            for start, end in spans:
                 blanked[start:end] = bytes(end - start)
             raw = bytes(blanked)
-        return _unite_spans(found) if found else found
+        return _unite_spans(found)
 
     def _all_in(self, raw: bytes) -> list[Span]:
         """Return the spans in the text and in what it encodes."""
@@ -229,13 +226,11 @@ def _unite_spans(spans: Iterable[Span]) -> list[Span]:
 def _in_characters(raw: bytes, spans: Iterable[Span]) -> Iterator[Span]:
     """Yield spans in UTF-8 as spans in its text."""
     read, characters = 0, 0
-    for span in spans:
-        bounds = []
-        for bound in span:
-            characters += len(raw[read:bound].decode("utf-8", "surrogatepass"))
-            read = bound
-            bounds.append(characters)
-        yield bounds[0], bounds[1]
+    for start, end in spans:
+        first = characters + len(raw[read:start].decode("utf-8", "surrogatepass"))
+        characters = first + len(raw[start:end].decode("utf-8", "surrogatepass"))
+        read = end
+        yield first, characters
 
 
 HIDDEN = "\u2039hidden\u203a"
@@ -268,24 +263,18 @@ class StreamRedactor:
     is dropped.
     """
 
-    def __init__(
-        self, finder: SecretFinder, on_clean: Callable[[str], object] = lambda text: None
-    ) -> None:
-        """`on_clean` is called at the end with the whole text, if nothing in it was hidden."""
-        self._finder, self._on_clean = finder, on_clean
-        self._pieces: list[str] | None = []  # None: some of it was hidden
+    def __init__(self, finder: SecretFinder) -> None:
+        self._finder = finder
         self._phrases = [value for value in finder.values if not _WORD.fullmatch(value)]
         self._long = max(_LONG, 4 * max(map(len, finder.values), default=0))
         self._patience = self._long
-        self._told = ""  # raw, for the context that it gives
+        self._shown = ""  # raw, for the context that it gives
         self._held = ""
-        self._hid = False  # the last shown text is HIDDEN
+        self._is_hiding = False  # the last shown text is HIDDEN
         self._endless = False
 
     def add(self, text: str) -> str:
         """Return the text that can be shown after this piece."""
-        if self._pieces is not None:
-            self._pieces.append(text)
         if self._endless:
             rest = _REST.match(text)
             text = text[rest.end() :] if rest else text
@@ -301,65 +290,54 @@ class StreamRedactor:
         A possible beginning of a secret stays held back, and so does the rest of a word that was
         shown in part: a secret could come in single letters, with text of another kind between.
         """
-        is_rest = bool(_word_length(self._told[::-1]) and _word_length(self._held))
+        is_rest = bool(_word_length(self._shown[::-1]) and _word_length(self._held))
         if not self._held or is_rest or self._may_go_on():
             return ""
         return self._show(final=True)
 
     def end(self) -> str:
         """Return the text still held back."""
-        rest = self._show(final=True)
-        if self._pieces:
-            self._on_clean("".join(self._pieces))
-        self._pieces = None
-        return rest
+        return self._show(final=True)
 
     def _may_go_on(self) -> bool:
-        text = self._told + self._held
-        begun = min(
-            (_beginning_at_end(text, value) for value in self._finder.values), default=len(text)
-        )
-        if len(text) - begun >= _BEGINNING:
+        text = self._shown + self._held
+        if len(text) - _find_beginning(text, self._finder.values) >= _BEGINNING:
             return True
         so_far = self._finder.spans(text)
         return any(self._finder.spans(text + more) != so_far for more in _CONTINUATIONS)
 
     def _show(self, *, final: bool) -> str:
-        text = self._told + self._held
+        text = self._shown + self._held
         spans = self._finder.spans(text)
-        if spans:
-            self._pieces = None
-        safe = len(text) if final else max(len(self._told), self._safe(text, spans))
+        safe = len(text) if final else max(len(self._shown), self._safe(text, spans))
         redacted = self._redact(text, safe, spans)
         if len(text) - safe > _ENDLESS:
-            redacted, safe, self._endless, self._hid = redacted + HIDDEN, len(text), True, True
+            redacted, safe = redacted + HIDDEN, len(text)
+            self._endless = self._is_hiding = True
         self._keep(text, safe)
         return redacted
 
     def _safe(self, text: str, spans: list[Span]) -> int:
         """Return how far the text is certain: to the last word, or an unfinished secret."""
         word = len(text) - _word_length(text[::-1])
-        begun = min(
-            (_beginning_at_end(text, phrase) for phrase in self._phrases), default=len(text)
-        )
+        begun = _find_beginning(text, self._phrases)
         is_open = spans and not text[spans[-1][1] :].strip()
         safe = min(word, begun, spans[-1][0] if is_open else len(text))
         if is_open or begun < len(text) or len(text) - safe < self._long:
             return safe
-        self._pieces = None
         middle = len(text) - self._long // 2
         return next((end for start, end in spans if start < middle < end), middle)
 
     def _redact(self, text: str, safe: int, spans: list[Span]) -> str:
-        parts, told = [], len(self._told)
+        parts, done = [], len(self._shown)
         for start, end in spans:
-            if told < end and start < safe:
-                parts.append(text[told:start])
+            if done < end and start < safe:
+                parts.append(text[done:start])
                 # The continuation of a secret that is hidden already.
-                parts.append("" if self._hid and start <= told else HIDDEN)
-                told, self._hid = min(end, safe), True
-        parts.append(text[told:safe])
-        self._hid = self._hid and told == safe
+                parts.append("" if self._is_hiding and start <= done else HIDDEN)
+                done, self._is_hiding = min(end, safe), True
+        parts.append(text[done:safe])
+        self._is_hiding = self._is_hiding and done == safe
         return "".join(parts)
 
     def _keep(self, text: str, safe: int) -> None:
@@ -368,7 +346,7 @@ class StreamRedactor:
         rest = _word_length(text[start:safe])
         if start and start + rest < safe:
             start += rest
-        self._told, self._held = text[start:safe], text[safe:]
+        self._shown, self._held = text[start:safe], text[safe:]
         self._patience = max(self._long, 2 * len(self._held))
 
 
@@ -377,8 +355,12 @@ def _word_length(text: str) -> int:
     return word.end() if word else 0
 
 
-def _beginning_at_end(text: str, phrase: str) -> int:
-    """Return where the phrase's beginning stands at the end of the text, or its length."""
+def _find_beginning(text: str, phrases: Iterable[str]) -> int:
+    """Return where a phrase begins that the end of the text may begin, or the text's length."""
+    return min((_begins_at(text, each) for each in phrases), default=len(text))
+
+
+def _begins_at(text: str, phrase: str) -> int:
     place = text.find(phrase[0], max(0, len(text) - len(phrase) + 1))
     while place >= 0 and not phrase.startswith(text[place:]):
         place = text.find(phrase[0], place + 1)
@@ -404,7 +386,8 @@ class Redactor:
 
     def __init__(self, values: Iterable[str] = ()) -> None:
         self._finder = SecretFinder(values)
-        self._recent: dict[str, str] = {}
+        # Names, words and arguments come again in every event and every view of a run.
+        self._redact_short = lru_cache(_RECENT_TEXTS)(self._redact)
         self._clean: dict[str, None] = {}
 
     @property
@@ -414,10 +397,9 @@ class Redactor:
 
     def learn(self, values: Iterable[str]) -> None:
         """Hide these values too, from now on."""
-        finder = SecretFinder({*self._finder.values, *values})
-        if finder.values != self._finder.values:
-            self._finder = finder
-            self._recent, self._clean = {}, {}
+        known = {*self.values, *values}
+        if SecretFinder(known).values != self.values:
+            self.__init__(known)  # type: ignore[misc]
 
     def forget(self) -> None:
         """Forget all values."""
@@ -425,28 +407,17 @@ class Redactor:
 
     def text(self, text: str) -> str:
         """Return the text without its secrets."""
-        if len(text) > _RECENT_LENGTH:
-            return text if text in self._clean else self._redact_long(text)
-        # Names, words and arguments come again in every event and every view of a run.
-        recent = self._recent
-        clean = recent.get(text)
-        if clean is None:
-            if len(recent) >= _RECENT_TEXTS:
-                recent.clear()
-            clean = recent[text] = self._redact(text)
-        return text if clean == text else clean
-
-    def _redact_long(self, text: str) -> str:
+        if len(text) <= _RECENT_LENGTH:
+            clean = self._redact_short(text)
+            return text if clean == text else clean
+        if text in self._clean:
+            return text
         clean = self._redact(text)
         if clean is text:
-            self._remember_clean(text)
-        return clean
-
-    def _remember_clean(self, text: str) -> None:
-        if len(text) > _RECENT_LENGTH:
             self._clean[text] = None
             if len(self._clean) > _CLEAN_TEXTS:
                 del self._clean[next(iter(self._clean))]
+        return clean
 
     def _redact(self, text: str) -> str:
         parts: list[str] = []
@@ -472,13 +443,7 @@ class Redactor:
 
     def stream(self) -> StreamRedactor:
         """Return a redactor for text in pieces: the end result is `text` of the whole."""
-        finder = self._finder
-
-        def remember(text: str) -> None:
-            if finder is self._finder:  # else more values are known now
-                self._remember_clean(text)
-
-        return StreamRedactor(finder, remember)
+        return StreamRedactor(self._finder)
 
     def _data(self, data: object, depth: int) -> object:
         if not depth:

@@ -1,6 +1,6 @@
 """Patterns of secrets: tokens with typical forms, values in typical places, and their names.
 
-Names are those of variables, keys, columns and arguments; the environment is searched by them.
+Variables, keys, columns and arguments have such names; the environment is searched by them.
 """
 
 from __future__ import annotations
@@ -149,19 +149,13 @@ def known_secrets(environ: Mapping[str, str]) -> frozenset[str]:
     would be hidden everywhere.
     """
     # Names first: reading all values as well takes twice as long.
-    named = [
-        (name, secret)
-        for name in environ
-        if (secret := secrecy(name) or (_SESSION.search(name) and Secrecy.MAYBE))
-    ]
-    secrets = [(name, environ.get(name, "").strip(), secret) for name, secret in named]
-    return frozenset(
-        [
-            value
-            for name, value, secret in secrets
-            if len(value) >= SHORTEST and _is_secret(name, value, secret)
-        ]
-    )
+    secrets = set()
+    for name in environ:
+        if secret := secrecy(name) or (_SESSION.search(name) and Secrecy.MAYBE):
+            value = environ.get(name, "").strip()
+            if len(value) >= SHORTEST and _is_secret(name, value, secret):
+                secrets.add(value)
+    return frozenset(secrets)
 
 
 def _is_secret(name: str, value: str, secret: Secrecy) -> bool:
@@ -258,17 +252,17 @@ _MODEL = re.compile(r"[a-z]+/[a-z0-9./-]+")
 
 
 def _is_real_value(value: str) -> bool:
-    """Return whether it is no placeholder."""
+    """Return whether it is more than a placeholder."""
     return not _PLACEHOLDER.fullmatch(value)
 
 
 def _is_mixed(value: str) -> bool:
-    """Return whether it has a digit and a letter, unlike most words, and is no model's name."""
+    """Return whether it has a digit and a letter, unlike most words and models' names."""
     return has_mixed_characters(value) and _is_real_value(value) and not _MODEL.fullmatch(value)
 
 
 def _is_literal(value: str) -> bool:
-    """Return whether it is no code that gets the value from elsewhere."""
+    """Return whether it is a value, not code that gets one from elsewhere."""
     code = _CODE.fullmatch(value)
     elsewhere = code and (code["more"] or "." in value or _ABOUT_SECRETS.search(value))
     return _is_mixed(value) and not elsewhere
@@ -279,7 +273,7 @@ def _looks_random(value: str) -> bool:
     return _is_literal(value) and not is_identifier(value)
 
 
-def _uncommon(value: str) -> bool:
+def _is_unusual(value: str) -> bool:
     return _is_mixed(value) and not is_identifier(value)
 
 
@@ -288,17 +282,17 @@ def _looks_generated(value: str) -> bool:
     return not is_identifier(value)
 
 
-def _is_no_address(value: str) -> bool:
+def _is_password(value: str) -> bool:
     """Return whether it is neither the rest of an address nor a port with a path."""
     return _is_real_value(value) and not _ADDRESS.match(value)
 
 
-def _no_folder(value: str) -> bool:
+def _is_not_folder(value: str) -> bool:
     return _is_literal(value) and not _FOLDER.match(value)
 
 
-def _is_no_call(value: str) -> bool:
-    """Return whether it is no call, also up to its first quote."""
+def _is_not_call(value: str) -> bool:
+    """Return whether it is a value, not a call, not even up to its first quote."""
     return _is_real_value(value) and not _CALL.fullmatch(value)
 
 
@@ -310,7 +304,7 @@ def _looks_chosen(value: str) -> bool:
     )
 
 
-def _long(value: str) -> bool:
+def _is_long(value: str) -> bool:
     return _is_real_value(value) and (len(value) >= 20 or _is_literal(value))
 
 
@@ -328,14 +322,14 @@ PLACES: tuple[tuple[str, Check], ...] = (
      rf"{_BETWEEN}*(?:-----END|$)", bool),
     (rf"{_BEGIN}({_HEADERS}(?:{_BETWEEN}*{_BASE64}{{16,}})+)", bool),  # cut off
     (rf"://[\w.%+~!*-]*:([!#-&(-.0-;=?-\[\]^_a-z|~{_LETTERS}]+)@", _is_real_value),
-    (rf"(?i)\b{_DATABASE}://[\w.%+~!*-]*:([!#-&(-;=?-\[\]^_a-z|~{_LETTERS}]+)@", _is_no_address),
+    (rf"(?i)\b{_DATABASE}://[\w.%+~!*-]*:([!#-&(-;=?-\[\]^_a-z|~{_LETTERS}]+)@", _is_password),
     # Tokens that may also begin as a word does
     (r"(?:\b|_)(sk_(?:[a-z]{1,8}_)?[A-Za-z0-9]{24,})", _looks_generated),  # ElevenLabs, Cartesia
     (r"(?:\b|_)((?:gsk|fw|r8)_[A-Za-z0-9]{20,})", _looks_generated),  # Groq, Fireworks, Replicate
     (r"(?:\b|_)([0-9]{8,10}:AA[\w-]{32,})", _looks_generated),  # Telegram
     (r"(?:(?i:mailgun)[^\n]{0,100}|\bapi:)\b(key-[0-9a-f]{32})\b", bool),
     (r"(?i)\bbearer\s+([\w.~+/-]{16,}=*)", _looks_random),
-    (rf"{_HEADER}bearer\s+([\w.~+/-]{{8,}}=*)", _long),
+    (rf"{_HEADER}bearer\s+([\w.~+/-]{{8,}}=*)", _is_long),
     (rf"{_HEADER}(?:(?:basic|token|apikey|digest)\s+)?([\w.~+/-]{{8,}}=*)", _is_literal),
     (r"(?i)\bbasic\s+([A-Za-z0-9+/]{8,}={0,2})", _is_pair),
     (r"(?:hooks\.slack\.com/\w+|discord(?:app)?\.com/api/webhooks)/([\w/+-]{20,})", _is_real_value),
@@ -347,13 +341,13 @@ PLACES: tuple[tuple[str, Check], ...] = (
     (rf"(?i)(?:[;&?]\s*|\b(?:host|user|dbname)=[^\s,()]+ +(?:\w+=[^\s,()]+ +){{0,8}})"
      rf"(?:{_NAME}|pwd)=({_PLAIN}{{3,}}){_END}", _is_real_value),
     (rf"(?m)^\s*(?:export\s+)?[A-Z0-9_]*(?:SECRET|PASSWORD|PASSWD|PASSPHRASE)="
-     rf"((?:{_PLAIN}|[()\[\]{{}}]){{4,}}{_JOINED}){_END}", _is_no_call),
+     rf"((?:{_PLAIN}|[()\[\]{{}}]){{4,}}{_JOINED}){_END}", _is_not_call),
     (rf"\b[A-Z0-9_]*(?:KEY|TOKEN|PAT)\s?=\s?({_PLAIN}{{16,}}){_END}", _looks_random),
     (rf"(?i){_NAME}(?:\s?=\s?|:[ \t]*)({_PLAIN}{{6,}}{_JOINED}){_END}", _is_literal),
-    (rf"(?i)(?:\b|_)pwd(?:\s?=\s?|:[ \t]*)({_PLAIN}{{6,}}{_JOINED}){_END}", _no_folder),
+    (rf"(?i)(?:\b|_)pwd(?:\s?=\s?|:[ \t]*)({_PLAIN}{{6,}}{_JOINED}){_END}", _is_not_folder),
     (rf"(?i:{_NAME}){_IS}{_QUOTE}({_QUOTED}{{6,}}){_QUOTE}", _is_mixed),
     (rf"{_QUOTE}(?i:pass(?:word|wd|phrase)){_IS}{_QUOTE}({_QUOTED}{{8,}}){_QUOTE}", _looks_chosen),
-    (rf"\b{_VARIABLE}{_IS}{_QUOTE}({_QUOTED}{{6,}}){_QUOTE}", _uncommon),
+    (rf"\b{_VARIABLE}{_IS}{_QUOTE}({_QUOTED}{{6,}}){_QUOTE}", _is_unusual),
     (rf"(?m)^\s*(?:export\s+)?[A-Z0-9_]+_(?:PASS|PW|SK)=({_PLAIN}{{8,}}{_JOINED}){_END}",
      _looks_random),
     (rf"(?i:{_NAME}):\s?[\w.| \[\]]+=\s?{_QUOTE}({_QUOTED}{{6,}}){_QUOTE}", _is_mixed),
@@ -363,11 +357,11 @@ PLACES: tuple[tuple[str, Check], ...] = (
     (r"\b_?auth(?:\"\s?:\s?\"|\s?=\s?)([A-Za-z0-9+/]{8,}={0,2})", _is_pair),  # Docker, npm
     (r"\"username\"[^\n{}]+\"key\"\s?:\s?\"([0-9a-f]{32})\"", bool),  # Kaggle
     (rf"\bsshpass\s+-p\s?({_PLAIN}{{4,}}){_END}", _is_real_value),
-    (rf"\bpwd{_IS}{_QUOTE}({_QUOTED}{{6,}}){_QUOTE}", _no_folder),
+    (rf"\bpwd{_IS}{_QUOTE}({_QUOTED}{{6,}}){_QUOTE}", _is_not_folder),
     (rf"\btoken{_IS}(?:{_QUOTE})?([\w.~+/-]{{16,}}=*){_END}", _looks_random),
     (rf"(?i)--(?:{_NAME}|token)[ =]({_PLAIN}{{6,}}){_END}", _is_literal),
     (rf"(?i)\bcurl\s(?:[^\n]{{0,200}}\s)?(?:-u|--user)[ =][\"']?[^\s:\"']+:({_PLAIN}+)",
-     _is_no_address),
+     _is_password),
     (rf"\bmysql(?:dump|admin)?\s(?:[^\n|;&]{{0,200}}\s)?-p({_PLAIN}{{4,}}){_END}", _is_mixed),
     (rf"\blogin\s+\S+\s+password\s+({_PLAIN}+)", _is_mixed),
 )  # fmt: skip

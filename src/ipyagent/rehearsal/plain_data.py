@@ -10,37 +10,35 @@ import json
 import re
 import struct
 import sys
-from collections import deque
+from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property, partial
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
 
-from ipyagent.rehearsal.plain_cells import (
-    PLAIN_TYPE,
-    Joint,
-    NotPlainError,
-    make_array,
-    make_view,
-)
 from ipyagent.rehearsal.plain_parts import (
     HOLDERS,
+    IN_CELLS,
+    PLAIN_TYPE,
+    NotPlainError,
     check_keys,
-    list_held,
+    make_array,
+    make_view,
     put_together,
     take_apart,
 )
 from ipyagent.rehearsal.watched_values import is_own_module
 from ipyagent.values.describe.safe_inspect import is_a, module_name
 from ipyagent.values.variables.arrays import find_owner, is_array
-from ipyagent.values.variables.columns import PANDAS, kind_of, memory_owners
 from ipyagent.values.variables.parts import is_atom
 from ipyagent.values.variables.reach import Adoption
-from ipyagent.values.variables.tables import copies_on_write
+from ipyagent.values.variables.tables import PANDAS, copies_on_write, kind_of, memory_owners
 
 Node = list[object]
 """A value as JSON: its kind, then its parts."""
+Joint = frozenset[int]
+"""The ids of arrays of which several others are views."""
 Existing = Mapping[str, object]
 """The variables as they are: their objects are referred to by name."""
 
@@ -126,6 +124,24 @@ def is_same_data(one: object, other: object) -> bool:
     return False
 
 
+def _list_held(value: Any) -> list[object]:
+    """Return what a list, a tuple, the values of a dict or the cells of a table hold, in order.
+
+    Of cells only the containers.
+    """
+    kind, pandas = type(value), sys.modules.get("pandas")
+    if kind is list or kind is tuple:
+        return [*value]
+    if kind in (dict, Counter, OrderedDict, defaultdict):
+        return [*dict.values(value)]
+    if pandas is not None and kind is pandas.DataFrame:
+        columns = (value.iloc[:, number] for number in range(value.shape[1]))
+        return [cell for column in columns for cell in _list_held(column)]
+    if pandas is not None and kind is pandas.Series and value.dtype == object:
+        return [each for each in value.tolist() if type(each) in IN_CELLS]
+    return []
+
+
 class _Parts:
     """Objects that variables hold, in containers at any depth."""
 
@@ -139,13 +155,13 @@ class _Parts:
 
     def find(self, value: object) -> Node:
         """Return the variable by which a value is reached, and the steps; raises NotPlainError."""
-        if (way := self._ways.get(id(value))) is None:
+        if (path := self._paths.get(id(value))) is None:
             raise NotPlainError
         self._used.add(id(value))
-        return ["part", *way]
+        return ["part", *path]
 
     @cached_property
-    def _ways(self) -> dict[int, list[object]]:
+    def _paths(self) -> dict[int, list[object]]:
         # Names of the user's come before those that the shell gave.
         names = sorted(self._existing, key=lambda name: name[:1] == "_")
         waiting = deque[tuple[list[object], object]](
@@ -153,10 +169,10 @@ class _Parts:
         )
         found: dict[int, list[object]] = {}
         while waiting and len(found) < _MOST_NODES:
-            way, holder = waiting.popleft()
-            for step, each in enumerate(list_held(holder)):
+            path, holder = waiting.popleft()
+            for step, each in enumerate(_list_held(holder)):
                 if id(each) not in found and not is_atom(each):
-                    found[id(each)] = [*way, step]
+                    found[id(each)] = [*path, step]
                     waiting.append((found[id(each)], each))
         return found
 
@@ -412,7 +428,7 @@ class _Reader:
         value = self._existing[name]
         for step in steps:
             if id(value) not in self._held:
-                self._held[id(value)] = list_held(value)
+                self._held[id(value)] = _list_held(value)
             if type(step) is not int:
                 raise NotPlainError
             value = self._held[id(value)][step]

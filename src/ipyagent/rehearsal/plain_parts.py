@@ -1,28 +1,178 @@
 """Values taken apart into plain parts, and put together again.
 
-Tables, columns and indexes of pandas, its moments and spans of time, and what the standard library
-has of numbers, times and containers.
+Arrays, tables, columns and indexes of pandas and polars, moments and spans of time, and what the
+standard library has of numbers, times and containers. To put columns of polars together starts none
+of its threads: those do not survive a fork, so that there would be no rehearsal with polars any
+more. To take them apart, on the copy, may.
 """
 
 from __future__ import annotations
 
 import builtins
+import re
 import sys
+from array import array as packed
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from fractions import Fraction
+from functools import partial
+from itertools import accumulate
+from math import prod
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from ipyagent.rehearsal.plain_cells import NotPlainError, pack_texts, unpack_texts
-from ipyagent.rehearsal.polars_parts import make_polars, take_polars
 from ipyagent.values.describe.safe_inspect import module_name
+from ipyagent.values.variables.arrays import is_array
 from ipyagent.values.variables.parts import are_plain_keys
+
+
+class NotPlainError(Exception):
+    """Raised for a value that is not plain data, and for data that makes no sense."""
+
+
+PLAIN_TYPE = re.compile(r"[<>|][biufcSUmM]\d{1,5}(\[\d{0,4}[a-zA-Z]{1,2}\])?")
+"""Types of plain numbers, text and times; no other can be asked for."""
+
+
+_LARGEST = 128 << 20
+"""Bytes of a view, which repeats cells where it does not step on."""
+
+
+_MOST_TEXTS = 10_000_000
+"""Texts in a column."""
+
+
+def make_array(dtype: str, shape: list[int], order: str, raw: bytes | memoryview) -> Any:
+    """Return an array of all of these bytes; raises NotPlainError, or what numpy raises."""
+    _check_type(dtype, shape)
+    numpy = sys.modules["numpy"]
+    cells = numpy.frombuffer(raw, dtype) if raw else numpy.empty(0, dtype)
+    # A copy has its own memory, as what code makes: it can be resized.
+    return cells.reshape(shape, order="F" if order == "F" else "C").copy(order="K")
+
+
+def make_view(
+    owner: object,
+    dtype: str,
+    shape: list[int],
+    strides: list[int],
+    offset: int,
+    *,
+    is_writeable: bool,
+) -> object:
+    """Return a view of an array's memory; raises NotPlainError for one beyond it."""
+    _check_type(dtype, shape)
+    numpy = sys.modules["numpy"]
+    if not is_array(owner) or prod(shape) * max(1, numpy.dtype(dtype).itemsize) > _LARGEST:
+        raise NotPlainError
+    memory = numpy.asarray(owner)  # itself
+    if memory.dtype.hasobject or not (memory.flags.c_contiguous or memory.flags.f_contiguous):
+        raise NotPlainError
+    cells = memory.reshape(-1, order="A").view("u1")
+    view = numpy.ndarray(shape, dtype, cells, offset, strides)
+    view.flags.writeable = view.flags.writeable and is_writeable is True
+    return view
+
+
+def _check_type(dtype: str, shape: list[int]) -> None:
+    if not PLAIN_TYPE.fullmatch(dtype) or any(type(e) is not int or e < 0 for e in shape):
+        raise NotPlainError
+
+
+def pack_texts(cells: list[str | None]) -> tuple[bytes, bytes]:
+    """Return the lengths of texts in characters, -1 for None, and all of them in UTF-8."""
+    lengths = packed("i", [-1 if each is None else len(each) for each in cells])
+    text = "".join(each for each in cells if each is not None)
+    return lengths.tobytes(), text.encode(errors="surrogatepass")
+
+
+def unpack_texts(sizes: bytes, data: bytes) -> list[str | None]:
+    """Return the texts that were packed; raises NotPlainError."""
+    lengths = packed("i", sizes)
+    if len(lengths) > _MOST_TEXTS:
+        raise NotPlainError
+    text = data.decode(errors="surrogatepass")
+    ends = [*accumulate(max(size, 0) for size in lengths)]
+    if (ends[-1] if ends else 0) != len(text):
+        raise NotPlainError
+    pairs = zip(ends, lengths, strict=True)
+    return [None if size < 0 else text[end - size : end] for end, size in pairs]
+
+
+_CELLS: Mapping[str, str] = {
+    **{f"{sign}Int{8 * size}": f"{code}{size}" for sign, code in (("", "i"), ("U", "u"))
+       for size in (1, 2, 4, 8)},
+    "Float32": "f4", "Float64": "f8", "Boolean": "b1",
+    "Date": "i4", "Time": "i8",
+}  # fmt: skip
+"""The types of columns of numbers, days and times of day, and of the numbers that they are."""
+_UNITS = ("ms", "us", "ns")
+
+
+def _take_polars(value: Any) -> tuple[object, ...]:
+    """Return the kind of a table or column, and its parts; raises NotPlainError."""
+    polars = sys.modules["polars"]
+    if type(value) is polars.Series:
+        return "polars column", _take_column(value)
+    if type(value) is not polars.DataFrame or (value.height and not value.width):
+        raise NotPlainError
+    return "polars table", [*map(_take_column, value.get_columns())]
+
+
+def _take_column(values: Any) -> tuple[object, ...]:
+    """Return name, type and cells, and where they are missing."""
+    name = type(values.dtype).__name__
+    keys = [each for each in ("time_unit", "time_zone") if hasattr(values.dtype, each)]
+    details = [getattr(values.dtype, each) for each in keys]
+    if name in ("String", "Enum"):
+        categories = values.dtype.categories.to_list() if name == "Enum" else None
+        return values.name, name, categories, *pack_texts(values.to_list())
+    if name not in _CELLS and not details:
+        raise NotPlainError
+    numbers = values.to_physical()
+    missing = numbers.is_null().to_numpy().copy() if values.null_count() else None
+    cells = numbers.fill_null(False if name == "Boolean" else 0).to_numpy().copy()
+    return values.name, name, details, cells, missing
+
+
+def _make_column(column: object) -> object:
+    polars, numpy = sys.modules["polars"], sys.modules["numpy"]
+    match column:
+        case (str(name), "String", None, bytes() as sizes, bytes() as data):
+            return polars.Series(name, unpack_texts(sizes, data), dtype=polars.String)
+        case (str(name), "Enum", list(categories), bytes() as sizes, bytes() as data):
+            if all(type(each) is str for each in categories):
+                dtype = polars.Enum(categories)
+                return polars.Series(name, unpack_texts(sizes, data), dtype=dtype)
+        case (str(name), str(kind), list(details), numpy.ndarray() as cells, missing):
+            dtype = _make_type(kind, details, polars)
+            if cells.ndim != 1 or cells.dtype != numpy.dtype(_CELLS.get(kind, "i8")):
+                raise NotPlainError
+            match missing:
+                case None:
+                    return polars.Series(name, cells, dtype=dtype)
+                case numpy.ndarray() as gone if gone.dtype == bool and gone.shape == cells.shape:
+                    pairs = zip(cells.tolist(), gone.tolist(), strict=True)
+                    kept = [None if is_gone else cell for cell, is_gone in pairs]
+                    return polars.Series(name, kept, dtype=dtype)
+    raise NotPlainError
+
+
+def _make_type(name: str, details: list[object], polars: ModuleType) -> object:
+    match name, details:
+        case "Datetime", [str(unit), (None | str()) as zone] if unit in _UNITS:
+            return polars.Datetime(unit, zone)
+        case "Duration", [str(unit)] if unit in _UNITS:
+            return polars.Duration(unit)
+        case _, [] if name in _CELLS:
+            return getattr(polars, name)
+    raise NotPlainError
+
 
 _MASKED = frozenset(
     {f"{sign}Int{bits}" for sign in ("", "U") for bits in (8, 16, 32, 64)}
@@ -39,15 +189,15 @@ _TEXTS: Mapping[type, Callable[[str], object]] = {
 """Types of values that a text says wholly, and how it is read."""
 
 
-class Held(NamedTuple):
+class CellContainer(NamedTuple):
     """A container in a cell of a table, which is not the table's alone."""
 
     container: object
 
 
-HOLDERS = frozenset({Counter, OrderedDict, defaultdict, deque, Held})
+HOLDERS = frozenset({Counter, OrderedDict, defaultdict, deque, CellContainer})
 """Types whose parts are others' objects, too."""
-_IN_CELLS = frozenset({list, dict, set})
+IN_CELLS = frozenset({list, dict, set})
 _SPANS = ("Timestamp", "Timedelta", "Period", "Interval")
 """Moments and spans of time in pandas."""
 _INDEXES = ("Index", "CategoricalIndex", "IntervalIndex", "PeriodIndex")
@@ -65,26 +215,13 @@ _PARTS = frozenset({type(None), int, str, list, tuple, dict, set, type})
 def take_apart(value: Any) -> tuple[object, ...]:
     """Return the kind of a value, and its parts; raises NotPlainError for what is not plain."""
     kind, pandas = type(value), sys.modules.get("pandas")
-    if kind in _TEXTS:
-        return kind.__name__, _spell(value)
-    if kind is Held:
-        return "held", value.container
-    if kind is timedelta:
-        return "timedelta", value.days, value.seconds, value.microseconds
-    if kind is Fraction:
-        return "Fraction", value.numerator, value.denominator
-    if kind is range:
-        return "range", value.start, value.stop, value.step
-    if kind is Counter or kind is OrderedDict:
-        return kind.__name__, tuple(value.items())
-    if kind is defaultdict:
-        return "defaultdict", value.default_factory, tuple(value.items())
-    if kind is deque:
-        return "deque", tuple(value), value.maxlen
+    if kind in _STANDARD:
+        take, _ = _STANDARD[kind]
+        return kind.__name__, *take(value)
     if module_name(kind) == "numpy.random._generator":
-        return "generator", *_take_generator(value)
+        return "Generator", *_take_generator(value)
     if module_name(kind).partition(".")[0] == "polars":
-        return take_polars(value)
+        return _take_polars(value)
     if pandas is None:
         raise NotPlainError
     if kind in map(vars(pandas).get, _SPANS):
@@ -110,24 +247,6 @@ def check_keys(keys: Sequence[object]) -> None:
         raise NotPlainError
 
 
-def list_held(value: Any) -> list[object]:
-    """Return what a list, a tuple, the values of a dict or the cells of a table hold, in order.
-
-    Of cells only the containers.
-    """
-    kind, pandas = type(value), sys.modules.get("pandas")
-    if kind is list or kind is tuple:
-        return [*value]
-    if kind in (dict, Counter, OrderedDict, defaultdict):
-        return [*dict.values(value)]
-    if pandas is not None and kind is pandas.DataFrame:
-        columns = (value.iloc[:, number] for number in range(value.shape[1]))
-        return [cell for column in columns for cell in list_held(column)]
-    if pandas is not None and kind is pandas.Series and value.dtype == object:
-        return [each for each in value.tolist() if type(each) in _IN_CELLS]
-    return []
-
-
 def _read_pairs(items: object) -> dict[Any, Any]:
     """Return the dict of pairs; raises NotPlainError for any that came from elsewhere."""
     if type(items) is not tuple or any(type(each) is not tuple for each in items):
@@ -136,12 +255,8 @@ def _read_pairs(items: object) -> dict[Any, Any]:
     return dict(items)
 
 
-def _make_counter(items: object) -> object:
-    return Counter(_read_pairs(items))
-
-
-def _make_ordered(items: object) -> object:
-    return OrderedDict(_read_pairs(items))
+def _make_mapping(kind: Callable[..., object], items: object) -> object:
+    return kind(_read_pairs(items))
 
 
 def _make_defaults(factory: Any, items: object) -> object:
@@ -150,16 +265,10 @@ def _make_defaults(factory: Any, items: object) -> object:
     raise NotPlainError  # it is called for each key that is missing
 
 
-def _make_queue(items: object, most: int | None) -> object:
-    if type(items) is not tuple:
-        raise NotPlainError
-    return deque(items, most)
-
-
 def _make_fraction(over: object, under: object) -> object:
     if type(over) is not int or type(under) is not int:
         raise NotPlainError
-    return over / Fraction(1) / under
+    return Fraction(over, under)
 
 
 def _take_generator(value: Any) -> tuple[object, ...]:
@@ -200,11 +309,6 @@ def _take_span(value: Any, pandas: ModuleType) -> tuple[object, ...]:
     return value.left, value.right, value.closed
 
 
-def _make_timestamp(moment: object, zone: str | None) -> object:
-    stamp = sys.modules["pandas"].Timestamp(moment)
-    return stamp if zone is None else stamp.tz_localize("UTC").tz_convert(zone)
-
-
 def _take_table(value: Any, pandas: ModuleType) -> tuple[object, ...]:
     """Return the kind of a table, column or index, and its parts; raises NotPlainError."""
     if type(value) in (pandas.DataFrame, pandas.Series):
@@ -214,7 +318,7 @@ def _take_table(value: Any, pandas: ModuleType) -> tuple[object, ...]:
             return "column", _take_values(value), value.index, value.name
         columns = [_take_values(value.iloc[:, i]) for i in range(value.shape[1])]
         return "table", columns, value.columns, value.index
-    if pandas is None or not isinstance(value, pandas.Index):
+    if not isinstance(value, pandas.Index):
         raise NotPlainError
     names = [*value.names]
     if type(value) is pandas.RangeIndex:
@@ -246,12 +350,14 @@ def put_together(kind: str, parts: list[Any]) -> object:
         if any(type(e) not in _PARTS or (type(e) is str and len(e) > _LONGEST) for e in parts):
             raise NotPlainError
         return _MAKERS[kind](*parts)
-    if kind.startswith("polars "):
-        return make_polars(kind, parts)
+    if kind in ("polars column", "polars table"):
+        columns = [*map(_make_column, parts if kind == "polars column" else parts[0])]
+        return columns[0] if kind == "polars column" else sys.modules["polars"].DataFrame(columns)
     pandas = sys.modules["pandas"]
     match kind, parts:
         case "Timestamp", [moment, (None | str()) as zone]:
-            return _make_timestamp(moment, zone)
+            stamp = pandas.Timestamp(moment)
+            return stamp if zone is None else stamp.tz_localize("UTC").tz_convert(zone)
         case "Timedelta", [length]:
             return pandas.Timedelta(length)
         case "Period", [int(ordinal), str(freq)]:
@@ -290,19 +396,27 @@ def put_together(kind: str, parts: list[Any]) -> object:
     return index
 
 
-_MAKERS: Mapping[str, Callable[..., object]] = {
-    **{kind.__name__: read for kind, read in _TEXTS.items()},
-    "timedelta": timedelta,
-    "range": range,
-    "Fraction": _make_fraction,
-    "Counter": _make_counter,
-    "OrderedDict": _make_ordered,
-    "deque": _make_queue,
-    "defaultdict": _make_defaults,
-    "generator": _make_generator,
-    "held": lambda container: container,
+_STANDARD: Mapping[type, tuple[Callable[[Any], tuple[object, ...]], Callable[..., object]]] = {
+    **{kind: (lambda value: (_spell(value),), read) for kind, read in _TEXTS.items()},
+    **{
+        kind: (lambda value: (tuple(value.items()),), partial(_make_mapping, kind))
+        for kind in (Counter, OrderedDict)
+    },
+    timedelta: (lambda value: (value.days, value.seconds, value.microseconds), timedelta),
+    range: (lambda value: (value.start, value.stop, value.step), range),
+    Fraction: (lambda value: (value.numerator, value.denominator), _make_fraction),
+    deque: (lambda value: (tuple(value), value.maxlen), deque),
+    defaultdict: (
+        lambda value: (value.default_factory, tuple(value.items())),
+        _make_defaults,
+    ),
+    CellContainer: (lambda value: (value.container,), lambda container: container),
 }
-"""Functions that make a value of its parts."""
+"""Types of the standard library: how a value is taken apart, and made of its parts."""
+_MAKERS = {
+    "Generator": _make_generator,
+    **{kind.__name__: make for kind, (_, make) in _STANDARD.items()},
+}
 
 
 def _take_values(column: Any) -> object:
@@ -337,7 +451,7 @@ def _take_values(column: Any) -> object:
     cells = plain.tolist()
     if all(type(each) is str or each is None for each in cells):
         return "strings", *pack_texts(cells)
-    return "objects", [Held(each) if type(each) in _IN_CELLS else each for each in cells]
+    return "objects", [CellContainer(each) if type(each) in IN_CELLS else each for each in cells]
 
 
 def _put_values(values: object) -> Any:
@@ -368,7 +482,7 @@ def _put_values(values: object) -> Any:
         case ("intervals", pandas.Index() as left, pandas.Index() as right, str(closed)):
             return pandas.arrays.IntervalArray.from_arrays(left, right, closed)
         case ("objects", list(items)):
-            return _make_objects([e if type(e) in _IN_CELLS else _check_label(e) for e in items])
+            return _make_objects([e if type(e) in IN_CELLS else _check_label(e) for e in items])
         case ("zoned", numpy.ndarray() as instants, str(name)) if name.startswith("datetime64["):
             if instants.dtype.kind == "M":
                 return pandas.DatetimeIndex(instants).tz_localize("UTC").astype(name).array

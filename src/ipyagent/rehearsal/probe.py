@@ -19,7 +19,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ipyagent.rehearsal.confinement import Confinement, Limits
-from ipyagent.rehearsal.rehearser import Rehearsing, Report, start_isolated
+from ipyagent.rehearsal.process import CopyProcess, Report, start_isolated
 from ipyagent.rehearsal.watched_values import read_pages
 
 _LIMITS = Limits(seconds=5.0)
@@ -64,16 +64,16 @@ class Probe:
             hidden_files=(_HIDDEN,),
             hidden_folders=(),
         )
-        self._rehearsing: Rehearsing | None = None
+        self._rehearsing: CopyProcess | None = None
 
     def start(self) -> None:
         """Start it, on the main thread."""
         os.close(os.pidfd_open(self._kernel))  # which old systems do not have
 
-        def act() -> Report:
+        def job() -> Report:
             return {"escapes": [name for name, deed in self._attempts() if _succeeds(deed)]}, []
 
-        self._rehearsing = start_isolated((act,), self._confinement, _LIMITS)
+        self._rehearsing = start_isolated((job,), self._confinement, _LIMITS)
 
     def finish(self) -> str | None:
         """Return why the isolation cannot be relied on, or None."""

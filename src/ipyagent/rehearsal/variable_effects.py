@@ -18,9 +18,9 @@ from types import BuiltinFunctionType, FrameType, FunctionType, ModuleType
 from typing import Any, Literal
 
 from ipyagent.json_types import JsonDict
-from ipyagent.rehearsal.adoption import is_as_written, is_in_text, resolve_names
-from ipyagent.rehearsal.plain_cells import NotPlainError
+from ipyagent.rehearsal.in_kernel import is_as_written, is_in_text, resolve_names
 from ipyagent.rehearsal.plain_data import is_same_data, write_all
+from ipyagent.rehearsal.plain_parts import NotPlainError
 from ipyagent.rehearsal.watched_values import TOO_MUCH, WatchedValues, is_data
 from ipyagent.schema import ToolResult, VariableChange
 from ipyagent.values.describe import kind
@@ -31,9 +31,9 @@ from ipyagent.values.describe.safe_inspect import (
     type_name,
 )
 from ipyagent.values.variables.arrays import is_array
-from ipyagent.values.variables.columns import kind_of
 from ipyagent.values.variables.parts import is_atom, is_plain
 from ipyagent.values.variables.reach import (
+    attributes_set,
     is_of_shell,
     list_names,
     loaded_names,
@@ -41,6 +41,7 @@ from ipyagent.values.variables.reach import (
     parse_nodes,
     stored_names,
 )
+from ipyagent.values.variables.tables import kind_of
 
 _BY_SHELL = re.compile(r"_{1,3}|_i{1,3}|_i?[0-9]+|_oh|_dh|_ih|_exit_code|In|Out")
 """Names that the shell binds anew; what they hold are objects that others hold, too."""
@@ -83,7 +84,7 @@ class VariableEffects:
         self.before = dict(bindings)
         self._after, self._shows = self.before, False
         self._reached = list_names(code, self.before)
-        self._watched = WatchedValues(self.before, self._reached)
+        self._watched = WatchedValues(self.before, self._reached, attributes_set(code))
         self._objects = {
             name: _read_public(self.before[name])
             for name in self._reached
@@ -232,7 +233,7 @@ class VariableEffects:
         shown = nodes[0].body[-1:] if self._shows and isinstance(nodes[0], ast.Module) else []
         for node in nodes:
             found = dict.fromkeys(_list_roots(node))
-            if isinstance(node, ast.Expr) and not _is_setting(node):
+            if isinstance(node, ast.Expr):
                 found = {} if node in shown else self._without_modules(node, found, imported)
             touched |= found
         seen = set[str]()
@@ -291,15 +292,6 @@ def _read_public(value: Any) -> dict[str, object]:
     return found
 
 
-def _is_setting(node: ast.AST) -> bool:
-    """Return whether an expression calls a function that sets something, whatever it returns."""
-    match node:
-        case ast.Expr(value=ast.Call(func=ast.Attribute(value=holder, attr=name))):
-            is_of_part = isinstance(holder, ast.Attribute)
-            return bool(_SETTING.match(name)) or (is_of_part and name in _FILLING)
-    return False
-
-
 def _list_roots(node: ast.AST) -> Iterator[str]:
     """Yield the names of objects on which a statement calls a method, or sets a part.
 
@@ -312,8 +304,14 @@ def _list_roots(node: ast.AST) -> Iterator[str]:
         ):
             if name not in _MAGICS:
                 yield f"%{name}"
-        case ast.Call(func=ast.Attribute() as called, args=[ast.Constant(str(text)), *_]):
-            targets = [called] if _SQL.match(text) else []
+        case ast.Call(func=ast.Attribute(value=holder, attr=name) as called, args=given):
+            is_setting = _SETTING.match(name) or (
+                name in _FILLING and isinstance(holder, ast.Attribute)
+            )
+            match given:
+                case [ast.Constant(str(text)), *_] if _SQL.match(text):
+                    is_setting = True
+            targets = [called] if is_setting else []
         case ast.Expr(value=ast.Call(func=ast.Attribute(attr=name), args=[*given])) if (
             _SHOWING.match(name) or (given and _READS.match(ast.unparse(given[0])))
         ):
@@ -324,10 +322,8 @@ def _list_roots(node: ast.AST) -> Iterator[str]:
             name
         ):
             targets = [ast.Attribute(each, "") for each in arguments]
-        case ast.Assign(targets=several) | ast.Delete(targets=several):
-            targets = several
-        case ast.AugAssign(target=target):
-            targets = [target]
+        case ast.Attribute(ctx=context) | ast.Subscript(ctx=context):
+            targets = [] if isinstance(context, ast.Load) else [node]
     for part in targets:
         root: ast.expr = part
         is_made = False

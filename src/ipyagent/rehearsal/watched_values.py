@@ -27,7 +27,7 @@ from contextvars import ContextVar
 from typing import Any
 
 from ipyagent.imports import is_of_package
-from ipyagent.rehearsal.memory import read_page_flags
+from ipyagent.rehearsal.system import read_page_flags
 from ipyagent.values.describe.safe_inspect import (
     ancestors,
     class_dict,
@@ -38,10 +38,16 @@ from ipyagent.values.describe.safe_inspect import (
 )
 from ipyagent.values.variables.arrays import views_of_same_memory
 from ipyagent.values.variables.checkpoint import Allowance, Capture
-from ipyagent.values.variables.columns import PANDAS, find_memory, kind_of, memory_owners
 from ipyagent.values.variables.parts import FIXED, is_atom
-from ipyagent.values.variables.reach import names_in, reach_anything, without_shell
-from ipyagent.values.variables.tables import TablePart, copies_on_write
+from ipyagent.values.variables.reach import attributes_set, names_in, reach_anything, without_shell
+from ipyagent.values.variables.tables import (
+    PANDAS,
+    TablePart,
+    copies_on_write,
+    find_memory,
+    kind_of,
+    memory_owners,
+)
 
 _PAGE = mmap.PAGESIZE
 _SMALL = 8 * _PAGE
@@ -140,10 +146,13 @@ class State:
 class WatchedValues:
     """The values of some variables, and all data that can be reached from them, as they were."""
 
-    def __init__(self, variables: Mapping[str, object], names: Iterable[str]) -> None:
+    def __init__(
+        self, variables: Mapping[str, object], names: Iterable[str], attributes: Iterable[str] = ()
+    ) -> None:
+        """Note the variables with these `names`; the code may set these `attributes`."""
         self.unseen: set[str] = set()
         """The variables with more data than can be compared."""
-        self._variables = variables
+        self._variables, self._set = variables, {*attributes}
         shown = (each for name, each in variables.items() if name[:1] != "_" and name != "Out")
         self._named = {id(each) for each in shown if is_data(each)}
         # A table that has a name is reported by it, not by what leads to it.
@@ -219,12 +228,14 @@ class WatchedValues:
             if len(self._known) > _MOST_VALUES:
                 raise TooMuchError
             self._known[id(one)] = name, one
-            if (state := _capture(one, self._variables)) is None:
+            if (state := _capture(one, self._variables, self._set)) is None:
                 # A library's parts are its own, unless they are the value of another variable.
                 held = [*gc.get_referents(one), *own_attributes(one).values()]
                 waiting += [each for each in held if id(each) in self._named]
                 continue
             self._states[name].append(state)
+            if isinstance(one, types.FunctionType):
+                self._set |= attributes_set(one.__code__)
             if module_name(type(one)).partition(".")[0] == "pandas":
                 self._memory += [(name, each, _read(each)) for each in find_memory(one)]
                 if kind_of(one) in PANDAS and not copies_on_write():
@@ -259,8 +270,13 @@ def is_own_module(module: object) -> bool:
     return not path.startswith((f"{sys.base_prefix}/lib", f"{sys.prefix}/lib"))
 
 
-def _capture(value: Any, variables: Mapping[str, object]) -> State | None:
-    """Return the state of data; None for an object of a library."""
+def _capture(
+    value: Any, variables: Mapping[str, object], attributes: Collection[str]
+) -> State | None:
+    """Return the state of data; None for an object of a library.
+
+    `attributes` are those that the code may set, as far as they are known in the end.
+    """
     kind = type(value)
     if kind in _MAPPINGS:
         return State(lambda: _read_mapping(value))
@@ -280,7 +296,7 @@ def _capture(value: Any, variables: Mapping[str, object]) -> State | None:
         return _capture_module(value)
     if is_a(value, type):
         return State(lambda: _read_class(value))
-    return _capture_instance(value)
+    return _capture_instance(value, attributes)
 
 
 def _is_own(definition: Any) -> bool:
@@ -409,7 +425,7 @@ def _read_class(cls: type) -> dict[str, object]:
     }
 
 
-def _capture_instance(value: Any) -> State:
+def _capture_instance(value: Any, attributes: Collection[str]) -> State:
     # This makes its dictionary, which is one of the things that it leads to.
     before = frozenset(own_attributes(value))
 
@@ -420,7 +436,8 @@ def _capture_instance(value: Any) -> State:
         others += ordered.keys(value) if ordered else []
         numbered = {f".{number}": each for number, each in enumerate(others)}
         # A value that a class finds and keeps is not a change; setting it to another one is.
-        known = {name: each for name, each in own_attributes(value).items() if name in before}
+        own = own_attributes(value).items()
+        known = {name: each for name, each in own if name in before or name in attributes}
         return {**set_attributes(value), **known, **numbered}
 
     return State(read)

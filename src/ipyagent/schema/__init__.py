@@ -9,12 +9,14 @@ from ipyagent.schema.events import (
     MessageFinished as MessageFinished,
     MessageStarted as MessageStarted,
     Notice as Notice,
+    OpenMessage as OpenMessage,
     PlanProposed as PlanProposed,
     PlanRehearsed as PlanRehearsed,
     PlanWaiting as PlanWaiting,
     RetryScheduled as RetryScheduled,
     RunFinished as RunFinished,
     RunStarted as RunStarted,
+    RunState as RunState,
     StepFinished as StepFinished,
     StepStarted as StepStarted,
     TakenBack as TakenBack,
@@ -24,7 +26,10 @@ from ipyagent.schema.events import (
     ToolRehearsed as ToolRehearsed,
     ToolRunning as ToolRunning,
     ToolStarted as ToolStarted,
+    Totals as Totals,
     UserTextsChanged as UserTextsChanged,
+    advance as advance,
+    fold as fold,
 )
 from ipyagent.schema.graph import (
     Graph as Graph,
@@ -92,11 +97,4 @@ from ipyagent.schema.runs import (
     Step as Step,
     StopReason as StopReason,
     UserText as UserText,
-)
-from ipyagent.schema.state import (
-    OpenMessage as OpenMessage,
-    RunState as RunState,
-    Totals as Totals,
-    advance as advance,
-    fold as fold,
 )

@@ -262,6 +262,10 @@ class Run(ForeignModel):
     status: RunStatus = RunStatus.RUNNING
     stop_reason: StopReason | None = None
     error: Text | None = None
+    value: Any = Field(default=None, exclude=True, repr=False)
+    """The answer as an instance of the type that was asked for; not in a run that was loaded."""
+    value_text: Text = Field(default="", exclude_if=not_)
+    """The same as Python writes it."""
     steps: tuple[Step, ...] = ()
     notes: tuple[Text, ...] = ()
     unsent: UserTexts = ()
@@ -376,7 +380,7 @@ class Run(ForeignModel):
         return self.images
 
     @property
-    def frames(self) -> tuple[Any, ...]:
+    def frames(self) -> tuple[object, ...]:
         """The tables that results displayed or returned, as live objects, in order, each once.
 
         Warns of those that are gone: a run that was loaded has none.
@@ -452,6 +456,43 @@ def _in_part(value: object) -> object:
     """Return an argument, long text or data cut to the beginning."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return value if len(text) <= MAX_ARGUMENT else text[:MAX_ARGUMENT] + "…"
+
+
+def never_ran(run: Run) -> bool:
+    """Return whether it is a plan that waits, or was denied as a whole."""
+    waits = run.status is RunStatus.DRAFT or run.stop_reason is StopReason.DENIED
+    return bool(run.plan) and not run.executions and waits
+
+
+def plan_index(run: Run, call_id: str) -> int | None:
+    """Return the step of the plan that a call carries out, from 0; None for any other call."""
+    ids = [step.call.id for step in run.plan]
+    base, _, attempt = call_id.rpartition(".")
+    known = call_id if call_id in ids else base if attempt.isdecimal() else None
+    return ids.index(known) if known in ids else None
+
+
+def progress(run: Run) -> list[ToolStatus]:
+    """Return the status of each step: that of its newest call, or pending."""
+    states = [ToolStatus.PENDING] * len(run.plan)
+    for execution in run.executions:
+        if (index := plan_index(run, execution.call.id)) is not None:
+            states[index] = execution.status
+    return states
+
+
+AS_DRAFT = {
+    "status": RunStatus.DRAFT,
+    "stop_reason": None,
+    "error": None,
+    "steps": (),
+    "notes": (),
+    "unsent": (),
+    "duration": None,
+}
+"""Changes to a run that is to begin as a plan."""
+UNWANTED = "I do not want this plan; nothing of it was run."
+"""The message to the model about a plan that was denied."""
 
 
 CLOCK_SKEW = timedelta(seconds=5)

@@ -9,7 +9,7 @@ import os
 import posixpath
 import re
 import unicodedata
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
@@ -75,28 +75,26 @@ def parse(text: str, folder: str, path: str) -> Skill:
     fields = _parse_front_matter(header)
     body = body.strip("\n")
     description = _one_line(fields.get("description")) or _one_line(_first_paragraph(body))
-    metadata = fields.get("metadata")
     return Skill(
         name=visible(_one_line(fields.get("name")) or folder)[:_MAX_NAME],
         description=description[:_MAX_DESCRIPTION],
         content=body,
         license=_one_line(fields.get("license")) or None,
-        allowed_tools=_parse_tools(_find_tools(fields)),
-        metadata=object_of(metadata),
+        allowed_tools=_parse_tools(fields),
+        metadata=object_of(fields.get("metadata")),
         skill_path=path,
     )
 
 
-def rename_links(text: str, name: Callable[[str], str | None]) -> str:
-    """Return the text with each relative link replaced by `name(link)`, unless that is None."""
+def rename_links(text: str, paths: Mapping[str, str]) -> str:
+    """Return the text with each relative link replaced by its path, if it has one."""
 
     def rename_link(match: re.Match[str]) -> str:
         target, mark, part = match[2].strip("<>").partition("#")
-        path = _normalize_link(target)
-        new = path and name(path)
-        if not new:
+        path = paths.get(_normalize_link(target) or "")
+        if path is None:
             return match[0]
-        new = f"{new}{mark}{part}"
+        new = f"{path}{mark}{part}"
         return match[1] + (f"<{new}>" if re.search(r"[\s()]", new) else new)
 
     return _LINK.sub(rename_link, text)
@@ -108,11 +106,6 @@ def find_links(text: str) -> Iterator[str]:
         _normalize_link(match[2].strip("<>").partition("#")[0]) for match in _LINK.finditer(text)
     )
     yield from dict.fromkeys(filter(None, targets))
-
-
-def file_names(text: str) -> set[str]:
-    """Return possible names of files in a text; of a path, the last part."""
-    return {word.rpartition("/")[2].strip(".") for word in _WORD.findall(text)}
 
 
 def _normalize_link(target: str) -> str | None:
@@ -199,24 +192,19 @@ def _first_paragraph(text: str) -> str:
     return " ".join(lines)
 
 
-def _find_tools(fields: JsonDict) -> object:
-    """Return the list of tools: `allowed-tools`, `allowed_tools` or `allowedTools`."""
-    for key, value in fields.items():
-        if re.sub("[-_]", "", str(key)).casefold() == "allowedtools":
-            return value
-    return None
-
-
-def _parse_tools(value: object) -> tuple[str, ...] | None:
-    """Return the names of tools, or None if no list is given."""
-    match value:
+def _parse_tools(fields: JsonDict) -> tuple[str, ...] | None:
+    """Return the names in `allowed-tools`, `allowed_tools` or `allowedTools`; None without it."""
+    values = (
+        v for k, v in fields.items() if re.sub("[-_]", "", str(k)).casefold() == "allowedtools"
+    )
+    match next(values, None):
         case None:
             return None
-        case str():
+        case str(text):
             # A list that is not valid YAML, such as [Read, *], still has its brackets.
-            return tuple(name.strip("[]\"'") for name in _TOOL.findall(value))
-        case list() if all(isinstance(each, str) for each in value):
-            return tuple(name for each in value for name in _TOOL.findall(each))
+            return tuple(name.strip("[]\"'") for name in _TOOL.findall(text))
+        case list(names) if all(isinstance(each, str) for each in names):
+            return tuple(name for each in names for name in _TOOL.findall(each))
     raise ValueError("its allowed-tools is not a list of names")
 
 
@@ -239,25 +227,18 @@ class FoundSkill:
 
     def text(self) -> str:
         """Return the skill as the model reads it, with the paths of its files."""
-        return self._with_files() if self.own else self._with_paths()
+        content = self.skill.content
+        links = (each for each in find_links(content) if self.folder.is_file(self._path_of(each)))
+        paths = {each: self._path_of(each) for each in links}
+        return self._with_files(paths) if self.own else self._prompt(rename_links(content, paths))
 
-    def _with_paths(self) -> str:
-        """Return the text with links replaced by paths in the workspace, for read_file."""
-
-        @cache
-        def path_for(link: str) -> str | None:
-            path = f"{self.path}/{link}"
-            return path if self.folder.is_file(path) else None
-
-        return self._prompt(rename_links(self.skill.content, path_for))
-
-    def _with_files(self) -> str:
+    def _with_files(self, linked: Mapping[str, str]) -> str:
         """Return the text and the files it names, as far as they fit: no tool can read them."""
         parts = [self._prompt(self.skill.content)]
         remaining = _MAX_TEXT - len(parts[0])
-        named, others = self._files()
+        named, others = self._find_files(linked)
         for link in named:
-            path = f"{self.path}/{link}"
+            path = self._path_of(link)
             try:
                 text = decode_utf8(self.folder.read_bytes(path), path).removeprefix(BOM)
             except AgentError as error:
@@ -273,13 +254,11 @@ class FoundSkill:
             parts.append(f"Its other files, which are not included: {names}\n")
         return "\n".join(parts)
 
-    def _files(self) -> tuple[list[str], list[str]]:
+    def _find_files(self, linked: Iterable[str]) -> tuple[list[str], list[str]]:
         """Return the files that the text links to or names ("read FORMS.md"), and the others."""
-        content = self.skill.content
-        links = find_links(content)
-        named = [link for link in links if self.folder.is_file(f"{self.path}/{link}")]
-        words = set(map(normalize_name, file_names(content)))
-        others: list[str] = []
+        named, others = [*linked], list[str]()
+        paths = (word.rpartition("/") for word in _WORD.findall(self.skill.content))
+        words = {normalize_name(name.strip(".")) for _, _, name in paths}
         for each in self.folder.walk(self.path, WalkBudget(entries=_MAX_FILES)):
             path, name = each.path, normalize_name(each.path.rpartition("/")[2])
             hidden = f"/{path}".count("/.") or path.casefold() == _FILE.casefold()
@@ -287,74 +266,12 @@ class FoundSkill:
                 (named if name in words else others).append(path)
         return named, others
 
+    def _path_of(self, link: str) -> str:
+        return f"{self.path}/{link}"
+
     def _prompt(self, content: str) -> str:
         text = self.skill.model_copy(update={"content": content}).to_prompt()
         return f"{text}\nThe skill's folder: {self.skill.skill_path}\n"
-
-
-class SkillFinder:
-    """Finds skills; `notices` say which are left out and why."""
-
-    def __init__(self) -> None:
-        self.notices: list[str] = []
-
-    def find(self, workspace: Workspace, personal: Path | None) -> dict[str, FoundSkill]:
-        """Return the skills by normalized name: the user's first, then the workspace's."""
-        skills: dict[str, FoundSkill] = {}
-        for folder, path, own in self._folders(workspace, personal):
-            where = _display_path(folder, path, own=own)
-            try:
-                skill = _read_skill(folder, path, where)
-            except (AgentError, ValueError) as error:
-                self.notices.append(f"The skill {where} is left out: {_describe_error(error)}.")
-                continue
-            if skill is None:
-                continue
-            first = skills.setdefault(
-                normalize_name(skill.name), FoundSkill(skill, folder, path, own)
-            )
-            if first.skill is not skill:
-                self.notices.append(
-                    f"The skill {where} is left out: {first.skill.skill_path} has the same "
-                    f"name, {skill.name!r}."
-                )
-        return skills
-
-    def _folders(
-        self, workspace: Workspace, personal: Path | None
-    ) -> Iterator[tuple[Workspace, str, bool]]:
-        """Yield folders that may be skills: (folder, path in it, whether it is the user's)."""
-        if personal is not None and os.path.lexists(personal):
-            try:
-                folder = Workspace(personal)
-                yield from (
-                    (folder, path, True) for path in self._skill_paths(folder, ".", own=True)
-                )
-            except AgentError as error:
-                self.notices.append(f"Your skills cannot be read: {error}.")
-        try:
-            if workspace.stat(SKILLS) is not None:
-                paths = self._skill_paths(workspace, SKILLS, own=False)
-                yield from ((workspace, path, False) for path in paths)
-        except AgentError as error:
-            self.notices.append(f"The skills of this folder cannot be read: {error}.")
-
-    def _skill_paths(self, folder: Workspace, path: str, *, own: bool) -> Iterator[str]:
-        entries = [
-            each for each in folder.scan(path, WalkBudget()) if not each.path.startswith(".")
-        ]
-        for entry in entries[:_MAX_FOLDERS]:
-            full_path = entry.path if path == "." else f"{path}/{entry.path}"
-            if entry.kind == "folder":
-                yield full_path
-            elif entry.kind == "link":
-                where = _display_path(folder, full_path, own=own)
-                self.notices.append(f"The skill {where} is left out: it is a link.")
-        if len(entries) > _MAX_FOLDERS:
-            self.notices.append(
-                f"Only the first {_MAX_FOLDERS} skills in "
-                f"{_display_path(folder, path, own=own)} are read."
-            )
 
 
 def normalize_name(name: str) -> str:
@@ -364,12 +281,6 @@ def normalize_name(name: str) -> str:
 
 def _display_path(folder: Workspace, path: str, *, own: bool) -> str:
     return spell(str(folder.root / path) if own else path)
-
-
-def _describe_error(error: Exception) -> str:
-    if isinstance(error, ValidationError):
-        return "; ".join(each["msg"] for each in error.errors())
-    return str(error)
 
 
 def _read_skill(folder: Workspace, path: str, where: str) -> Skill | None:
@@ -410,7 +321,7 @@ class Skills:
     def __init__(self, workspace: Workspace, personal: Path | None) -> None:
         self._workspace = workspace
         self._personal = personal
-        self._finder = SkillFinder()
+        self._notices: list[str] = []
         self._loaded: dict[str, Skill] = {}
 
     def all(self) -> tuple[Skill, ...]:
@@ -420,7 +331,7 @@ class Skills:
     def notices(self) -> tuple[str, ...]:
         """Return notices about the skills that are left out."""
         _ = self._skills
-        return tuple(self._finder.notices)
+        return tuple(self._notices)
 
     def is_own(self, skill: Skill) -> bool:
         """Return whether a skill is the user's, not the workspace's."""
@@ -479,7 +390,57 @@ class Skills:
 
     @cached_property
     def _skills(self) -> dict[str, FoundSkill]:
-        return self._finder.find(self._workspace, self._personal)
+        """The skills by normalized name; of two with the same name, the first."""
+        skills: dict[str, FoundSkill] = {}
+        for folder, path, own in self._iter_folders():
+            where = _display_path(folder, path, own=own)
+            try:
+                skill = _read_skill(folder, path, where)
+            except (AgentError, ValueError) as error:
+                invalid = error.errors() if isinstance(error, ValidationError) else []
+                reason = "; ".join(each["msg"] for each in invalid) or error
+                self._notices.append(f"The skill {where} is left out: {reason}.")
+                continue
+            if skill is None:
+                continue
+            found = FoundSkill(skill, folder, path, own)
+            first = skills.setdefault(normalize_name(skill.name), found)
+            if first is not found:
+                self._notices.append(
+                    f"The skill {where} is left out: {first.skill.skill_path} has the same "
+                    f"name, {skill.name!r}."
+                )
+        return skills
+
+    def _iter_folders(self) -> Iterator[tuple[Workspace, str, bool]]:
+        """Yield folders that may be skills: (folder, path in it, whether it is the user's)."""
+        try:
+            if self._personal is not None and os.path.lexists(self._personal):
+                yield from self._iter_skills(Workspace(self._personal), ".", own=True)
+        except AgentError as error:
+            self._notices.append(f"Your skills cannot be read: {error}.")
+        try:
+            if self._workspace.stat(SKILLS) is not None:
+                yield from self._iter_skills(self._workspace, SKILLS, own=False)
+        except AgentError as error:
+            self._notices.append(f"The skills of this folder cannot be read: {error}.")
+
+    def _iter_skills(
+        self, folder: Workspace, path: str, *, own: bool
+    ) -> Iterator[tuple[Workspace, str, bool]]:
+        entries = [
+            each for each in folder.scan(path, WalkBudget()) if not each.path.startswith(".")
+        ]
+        for entry in entries[:_MAX_FOLDERS]:
+            full_path = entry.path if path == "." else f"{path}/{entry.path}"
+            if entry.kind == "folder":
+                yield folder, full_path, own
+            elif entry.kind == "link":
+                where = _display_path(folder, full_path, own=own)
+                self._notices.append(f"The skill {where} is left out: it is a link.")
+        if len(entries) > _MAX_FOLDERS:
+            where = _display_path(folder, path, own=own)
+            self._notices.append(f"Only the first {_MAX_FOLDERS} skills in {where} are read.")
 
 
 def _own_tool_name(name: str) -> str:

@@ -1,4 +1,4 @@
-"""The journal's database, opened and migrated, and its records of sessions with their locks.
+"""The journal's database, opened and migrated, and the one thread that writes.
 
 The tables, and the migrations between their versions:
 
@@ -7,31 +7,41 @@ The tables, and the migrations between their versions:
               ├─ runs        the status of each run: the guard of its transitions
               └─ replies     the text so far of replies that still stream in
 
-A lock is one of the operating system, not a heartbeat: it ends with its process, however that ends.
+Events wait in memory and are committed together:
+
+    append ─▶ queue ─▶ flush ─▶ one transaction, on the disk when the flush is done
+
+Events that could not be written stay in the queue for the next flush. A reply that is streaming in
+is saved each time its text has doubled: a long one costs few commits, and a crash loses less than
+half of it.
 """
 
 from __future__ import annotations
 
+import atexit
 import contextlib
-import itertools
 import logging
 import os
+import queue
 import sqlite3
+import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from functools import lru_cache, partial
+from itertools import chain
 from pathlib import Path
+from typing import Any, TypeVar
 
-from pydantic import TypeAdapter
 from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
 
-from ipyagent.atomic_files import has_locks, open_lock, try_lock
-from ipyagent.errors import JournalError, SessionError
-from ipyagent.json_types import JsonDict
-from ipyagent.schema import Node, Session, SessionState, now
-from ipyagent.store.runs import read
+from ipyagent import schema
+from ipyagent.errors import JournalError
+from ipyagent.store import runs
+from ipyagent.store.runs import Encoder
 
-APPLICATION = 0x69707961  # "ipya", in the file's header
-"""Distinguishes our databases from those of other programs."""
+APPLICATION = 0x69707961  # "ipya" in the header of a file: it is not another program's
 
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (
@@ -95,27 +105,20 @@ BUSY_SECONDS = 10.0
 
 WITHOUT = "continue without a record: `%agent config chat.persist=false`, or Agent(persist=False)"
 
+_MAKE_WRITABLE = "Make its folder and the file writable"
+_BEGIN_NEW = "Move it away to begin a new one"
 _REMEDIES = {
     sqlite3.SQLITE_FULL: ("the disk is full", "Make room"),
-    sqlite3.SQLITE_READONLY: ("it cannot be written", "Make the file and its folder writable"),
-    sqlite3.SQLITE_PERM: ("it cannot be written", "Make the file and its folder writable"),
-    sqlite3.SQLITE_CANTOPEN: (
-        "it cannot be opened or created",
-        "Make its folder and the file writable",
-    ),
+    sqlite3.SQLITE_READONLY: ("it cannot be written", _MAKE_WRITABLE),
+    sqlite3.SQLITE_PERM: ("it cannot be written", _MAKE_WRITABLE),
+    sqlite3.SQLITE_CANTOPEN: ("it cannot be opened or created", _MAKE_WRITABLE),
     sqlite3.SQLITE_BUSY: (
         f"another program has kept it locked for {BUSY_SECONDS:g} s",
         "Close that program",
     ),
     sqlite3.SQLITE_IOERR: ("the disk failed to read or write it", "Check the disk and its space"),
-    sqlite3.SQLITE_CORRUPT: (
-        "it is damaged; it was left as it is",
-        "Move it away to begin a new one",
-    ),
-    sqlite3.SQLITE_NOTADB: (
-        "it is not a database; it was left as it is",
-        "Move it away to begin a new one",
-    ),
+    sqlite3.SQLITE_CORRUPT: ("it is damaged; it was left as it is", _BEGIN_NEW),
+    sqlite3.SQLITE_NOTADB: ("it is not a database; it was left as it is", _BEGIN_NEW),
 }
 
 
@@ -124,9 +127,13 @@ def connect(path: Path | None) -> sqlite3.Connection:
     # A link could lead a hostile workspace's journal anywhere.
     if path is not None and path.is_symlink():
         raise failure(path, "it is a symbolic link", "Put the file itself there")
-    with explain_errors(path):
+    try:
         if path is not None:
-            _make_folder(path)
+            path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        problem = f"its folder cannot be created ({error.strerror})"
+        raise failure(path, problem, "Make the place writable") from None
+    with explain_errors(path):
         # Any thread may be the last one and close it, so it is not bound to one.
         connection = sqlite3.connect(
             path or ":memory:",
@@ -164,7 +171,7 @@ def explain_errors(path: Path | None) -> Iterator[None]:
         yield
     except sqlite3.Error as error:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-        problem, remedy = _REMEDIES.get(code, (str(error), "Move it away to begin a new one"))
+        problem, remedy = _REMEDIES.get(code, (str(error), _BEGIN_NEW))
         raise failure(path, problem, remedy) from error
 
 
@@ -173,25 +180,22 @@ def failure(path: Path | None, problem: str, remedy: str) -> JournalError:
     return JournalError(f"the journal {path or 'in memory'}: {problem}. {remedy}, or {WITHOUT}.")
 
 
-def _make_folder(path: Path) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        problem = f"its folder cannot be created ({error.strerror})"
-        raise failure(path, problem, "Make the place writable") from None
-
-
 def _prepare(connection: sqlite3.Connection, path: Path | None) -> None:
     # A database may come from a stranger: its views and triggers are not trusted.
     connection.execute("PRAGMA trusted_schema=OFF")
     connection.execute("PRAGMA foreign_keys=ON")
     _refuse_foreign(connection, path)
     if path is not None:
-        _share(connection)
+        share(connection)
     else:
         connection.execute("PRAGMA page_size=512")  # each table and index begins a page
     with transaction(connection):
-        _migrate(connection)
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        for statement in chain.from_iterable(MIGRATIONS[version:]):
+            connection.execute(statement)
+        if version < len(MIGRATIONS):
+            connection.execute(f"PRAGMA application_id={APPLICATION}")
+            connection.execute(f"PRAGMA user_version={len(MIGRATIONS)}")
 
 
 def _refuse_foreign(connection: sqlite3.Connection, path: Path | None) -> None:
@@ -204,211 +208,323 @@ def _refuse_foreign(connection: sqlite3.Connection, path: Path | None) -> None:
     connection.execute("COMMIT")
     if application != APPLICATION and (tables or version):
         problem = "it is a database of another program; it was left as it is"
-        raise failure(path, problem, "Move it away to begin a new one")
+        raise failure(path, problem, _BEGIN_NEW)
     if version > len(MIGRATIONS):
         problem = f"a newer ipyagent wrote it (version {version}, this one knows {len(MIGRATIONS)})"
         raise failure(path, problem, "Update ipyagent, or move the file away to begin a new one")
 
 
-def _share(connection: sqlite3.Connection) -> None:
+def share(connection: sqlite3.Connection, synchronous: str = "FULL") -> None:
     """Allow readers beside one writer, and let commits survive a power cut."""
     (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
     if mode != "wal":
         # This needs the database alone for a moment, and SQLite does not wait for that when several
         # kernels open a new one at once.
         retry = Retrying(
-            retry=retry_if_exception(_is_busy),
+            retry=retry_if_exception(
+                lambda error: getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_BUSY
+            ),
             stop=stop_after_delay(BUSY_SECONDS),
             wait=wait_fixed(0.02),
             reraise=True,
         )
         retry(connection.execute, "PRAGMA journal_mode=WAL")
-    connection.execute("PRAGMA synchronous=FULL")
+    connection.execute(f"PRAGMA synchronous={synchronous}")
 
 
-def _is_busy(error: BaseException) -> bool:
-    return isinstance(error, sqlite3.Error) and error.sqlite_errorcode == sqlite3.SQLITE_BUSY
+T = TypeVar("T")
 
 
-def _migrate(connection: sqlite3.Connection) -> None:
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
-    if version >= len(MIGRATIONS):
-        return
-    for statements in MIGRATIONS[version:]:
-        for statement in statements:
-            connection.execute(statement)
-    connection.execute(f"PRAGMA application_id={APPLICATION}")
-    connection.execute(f"PRAGMA user_version={len(MIGRATIONS)}")
+class Worker:
+    """Does one job after the other until one ends it; `closed` makes the error of later ones.
+
+    Not a ThreadPoolExecutor: a finalizer may call `submit` while the same thread holds one of its
+    locks.
+    """
+
+    def __init__(self, closed: Callable[[], Exception]) -> None:
+        self._closed = closed
+        self._pid = os.getpid()
+        # SimpleQueue.put is reentrant: a finalizer may call it in the middle of another put.
+        self._jobs: queue.SimpleQueue[tuple[Future[Any], Callable[[], Any]]] = queue.SimpleQueue()
+        self._has_ended = False
+        threading.Thread(target=self._work, name="ipyagent-journal", daemon=True).start()
+
+    @property
+    def is_copy(self) -> bool:
+        """True in the copy that a fork made: it has no thread."""
+        return os.getpid() != self._pid
+
+    def submit(self, job: Callable[[], T]) -> Future[T]:
+        """Return a future for the job's result."""
+        future: Future[T] = Future()
+        self._jobs.put((future, job))
+        if self._has_ended:
+            self._refuse_rest()
+        return future
+
+    def end(self) -> None:
+        """Do no more jobs; called by the last one."""
+        self._has_ended = True
+
+    def _work(self) -> None:
+        while not self._has_ended:
+            future, job = self._jobs.get()
+            if future.set_running_or_notify_cancel():
+                try:
+                    future.set_result(job())
+                except BaseException as error:
+                    future.set_exception(error)
+            # Otherwise they would be kept until the next job comes.
+            del future, job
+        self._refuse_rest()
+
+    def _refuse_rest(self) -> None:
+        """Fail the jobs that came too late."""
+        with contextlib.suppress(queue.Empty):
+            while True:
+                future, _ = self._jobs.get_nowait()
+                if future.set_running_or_notify_cancel():
+                    future.set_exception(self._closed())
+
+
+@lru_cache(maxsize=1)
+def _memory_worker(pid: int) -> Worker:
+    """Return the worker of all journals in memory, none of which waits for a disk; never ends."""
+    return Worker(RuntimeError)
 
 
 log = logging.getLogger("ipyagent")
 
-SHORTEST = 4
-"""Characters that the beginning of an id needs at least."""
 
-_STATE = ("pending_run_id", "active_run_id", "last_run_id", "last_run_status", "last_run_at")
-"""Columns that follow the runs and are never set directly."""
+FIRST_SAVE = 256
+"""Characters of a reply that justify a commit of their own."""
 
-_SESSION = TypeAdapter(Session)
-_NODE = TypeAdapter(Node)
+_REPLY_ENDS = schema.MessageStarted | schema.MessageFinished | schema.RunFinished
+"""Events after which the text of a streaming reply so far is void."""
 
-
-def create_session(db: sqlite3.Connection, session: Session, nodes: Iterable[Node]) -> None:
-    """Add a session and its initial history."""
-    try:
-        db.execute(
-            "INSERT INTO sessions (id, name, record, activity)"
-            " VALUES (?, ?, ?, (SELECT coalesce(max(activity), 0) + 1 FROM sessions))",
-            (session.id, session.name, _text(session)),
-        )
-    except sqlite3.IntegrityError:
-        raise SessionError(f"the session {session.id} is in the journal already") from None
-    rows = ((session.id, place, node.model_dump_json()) for place, node in enumerate(nodes))
-    db.executemany("INSERT INTO nodes (session_id, position, node) VALUES (?, ?, ?)", rows)
+MAX_QUEUED = 64 * 1024 * 1024
+"""Characters that may wait for a disk that accepts nothing."""
 
 
-def find_or_create_session(
-    db: sqlite3.Connection,
-    session: Session,
-    nodes: Iterable[Node],
-    matches: Callable[[Session], bool],
-) -> Session:
-    """Return the newest session that matches, else add this one, under a free name."""
-    known = newest_sessions(db)
-    if existing := next(filter(matches, known), None):
-        return existing
-    taken = {row["name"] for row in db.execute("SELECT name FROM sessions")}
-    numbered = (f"{session.name}-{number}" for number in itertools.count(2))
-    name = next(each for each in itertools.chain([session.name], numbered) if each not in taken)
-    session = session.model_copy(update={"name": name})
-    create_session(db, session, nodes)
-    return session
+@dataclass(frozen=True)
+class QueuedEvent:
+    """An event that waits to be written."""
+
+    session_id: str
+    run_id: str
+    event: schema.Event
+    at: str
+    text: str
 
 
-def update_session(db: sqlite3.Connection, session: Session) -> None:
-    """Store a session's name, state, origin and metadata."""
-    changed = db.execute(
-        "UPDATE sessions SET name = ?, record = ? WHERE id = ?",
-        (session.name, _text(session), session.id),
-    )
-    if not changed.rowcount:
-        raise SessionError(f"the session {session.id} is not in the journal")
+@dataclass
+class Batch:
+    """Rows that are written together; `messages` are streaming in, by the ids of their runs."""
+
+    rows: list[QueuedEvent] = field(default_factory=list)
+    messages: dict[str, schema.OpenMessage] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.rows or self.messages)
 
 
-def find_session(db: sqlite3.Connection, reference: str) -> Session | None:
-    """Find by id, by name (the newest), or by the beginning of an id."""
-    query = "SELECT * FROM sessions WHERE {} ORDER BY activity DESC"
-    for column in ("id", "name"):
-        row = db.execute(query.format(f"{column} = ?"), (reference,)).fetchone()
-        if row is not None:
-            return _session(row)
-    if len(reference) < SHORTEST:
-        return None
-    begins = query.format("substr(id, 1, ?) = ?")
-    rows = db.execute(begins, (len(reference), reference.lower())).fetchall()
-    if len(rows) > 1:
-        choices = ", ".join(f"{row['id']} ({row['name']})" for row in rows[:5])
-        raise SessionError(f"several sessions begin with {reference!r}: {choices}")
-    return _session(rows[0]) if rows else None
+class Writer:
+    """Owns the connection. `commits` counts the transactions that wrote something."""
 
-
-def newest_sessions(db: sqlite3.Connection) -> list[Session]:
-    """Return all sessions that can be read."""
-    readable = []
-    for row in db.execute("SELECT * FROM sessions ORDER BY activity DESC"):
-        try:
-            readable.append(_session(row))
-        except SessionError as error:
-            log.warning("%s", error)
-    return readable
-
-
-def initial_nodes(db: sqlite3.Connection, session_id: str) -> list[Node]:
-    """Return the initial history of a session."""
-    rows = db.execute(
-        "SELECT node FROM nodes WHERE session_id = ? ORDER BY position", (session_id,)
-    )
-    return [read(_NODE, row["node"], f"the history of session {session_id}") for row in rows]
-
-
-def _text(session: Session) -> str:
-    return session.model_dump_json(exclude={"messages", *_STATE})
-
-
-def _session(row: sqlite3.Row) -> Session:
-    def complete(record: JsonDict) -> JsonDict:
-        # If the clock was set back, the session must stay readable.
-        started_at = min(record["started_at"], now().isoformat())
-        return record | {column: row[column] for column in _STATE} | {"started_at": started_at}
-
-    session = read(_SESSION, row["record"], f"the session {row['name']!r} ({row['id']})", complete)
-    # The first run makes a session active, but does not change its record.
-    has_run = session.active_run_id or session.last_run_id
-    is_new = session.state is SessionState.INITIALIZING
-    return session.move(SessionState.ACTIVE) if has_run and is_new else session
-
-
-class SessionLocks:
-    """The sessions that this journal's kernel has claimed; with `folder` None it may claim any."""
-
-    def __init__(self, folder: Path | None) -> None:
-        self.folder = folder
-        self._locks: dict[str, int] = {}
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        path: Path | None,
+        limit: int = MAX_QUEUED,
+        on_end: Callable[[], None] = lambda: None,
+    ) -> None:
+        connection.row_factory = sqlite3.Row
+        self.connection, self.path, self.limit = connection, path, limit
+        self.commits = 0
+        self._lock = threading.Lock()
+        self._on_end = on_end
+        self._waiting = Batch()
+        self._writing = False
+        self._size = 0
+        self._saved: dict[str, schema.OpenMessage] = {}
+        """The newest text of each streaming message that is saved, or about to be."""
+        self._encoder = Encoder()
+        self._lost: JournalError | None = None
+        self._refused: set[str] = set()
+        closed = partial(failure, path, "it was closed", "Load ipyagent again")
+        self._worker = Worker(closed) if path else _memory_worker(os.getpid())
         _all.add(self)
 
-    def claim(self, session_id: str) -> bool:
-        """Return whether the session is ours now; raises JournalError."""
-        if self.folder is None or session_id in self._locks:
-            return True
-        if not has_locks():
-            log.warning("this system has no locks; %s may be open in two kernels", session_id)
-            return True
-        path = self.folder / f"{session_id}.lock"
+    def append(
+        self,
+        session_id: str,
+        run_id: str,
+        event: schema.Event,
+        open_message: schema.OpenMessage | None = None,
+    ) -> None:
+        """Queue an event for the next flush, unless nothing keeps it; never raises."""
+        if self._worker.is_copy or isinstance(event, schema.ToolOutput):
+            return
+        with self._lock:
+            if isinstance(event, schema.MessageDelta):
+                self._keep_open(run_id, open_message)
+                return
+            if isinstance(event, _REPLY_ENDS):
+                self._saved.pop(run_id, None)
+                self._waiting.messages.pop(run_id, None)
+            self._enqueue(session_id, run_id, event)
+
+    def save(self) -> None:
+        """Start to write the events appended so far; the next flush reports a failure."""
+        if not self._worker.is_copy:
+            self._submit(self._write)
+
+    def flush(self) -> Future[None]:
+        """Return a future, done when everything so far is on the disk; fails with JournalError."""
+        if not self._worker.is_copy:
+            with self._lock:
+                if not (self._waiting or self._writing or self._lost):
+                    done: Future[None] = Future()
+                    done.set_result(None)
+                    return done
+        return self._submit(self._flush)
+
+    def perform(self, job: Callable[[sqlite3.Connection], T]) -> T:
+        """Run a job with the database after all that was appended; raises JournalError."""
+
+        def work() -> T:
+            try:
+                self._write()
+            except JournalError as error:
+                # It stays in the queue, and the next flush reports it.
+                log.warning("%s", error)
+            with explain_errors(self.path):
+                return job(self.connection)
+
+        return self._submit(work).result()
+
+    def stop(self) -> Future[None]:
+        """Write queued events soon. Takes no lock: the garbage collector may call it."""
+        return self._submit(self._end)
+
+    def close(self) -> None:
+        """Write queued events now."""
+        with contextlib.suppress(JournalError):  # it was closed before
+            self.stop().result()
+
+    def _submit(self, job: Callable[[], T]) -> Future[T]:
+        if not self._worker.is_copy:
+            return self._worker.submit(job)
+        refused: Future[T] = Future()
+        problem = "it belongs to the process that this one was forked from"
+        refused.set_exception(failure(self.path, problem, "Run agents in the kernel itself"))
+        return refused
+
+    def _end(self) -> None:
         try:
-            self.folder.mkdir(exist_ok=True)
-            lock = open_lock(path)
-        except OSError as error:
-            problem = f"it cannot be opened ({error.strerror})"
-            raise failure(path, problem, "Make it and its folder writable") from None
+            self._write()
+        except JournalError as error:
+            log.error("%s", error)
+        finally:
+            if self.path:
+                self._worker.end()
+        self.connection.close()
+        self._on_end()
+
+    def _keep_open(self, run_id: str, message: schema.OpenMessage | None) -> None:
+        saved = self._saved[run_id].text_length if run_id in self._saved else 0
+        if message is not None and message.text_length - saved >= max(FIRST_SAVE, saved):
+            self._saved[run_id] = self._waiting.messages[run_id] = message
+            self._submit(self._write)
+
+    def _enqueue(self, session_id: str, run_id: str, event: schema.Event) -> None:
         try:
-            is_ours = try_lock(lock)
-        except OSError as error:
-            os.close(lock)
-            problem = f"the file system has no locks ({error.strerror})"
-            raise failure(path, problem, "Move the workspace") from None
-        if not is_ours:
-            os.close(lock)
-            return False
-        self._locks[session_id] = lock
-        return True
+            text = self._encoder.encode(run_id, event)
+        except Exception as error:
+            log.exception("%s could not be recorded", event.type)
+            problem = f"an event ({event.type}) cannot be written: {error}"
+            self._lost = failure(self.path, problem, "Leave out what is not text or JSON")
+            return
+        if self._size + len(text) > self.limit:
+            problem = "too many events wait to be written, and further ones are lost"
+            self._lost = failure(self.path, problem, "Make room on the disk")
+            return
+        self._encoder.note(run_id, event)
+        self._size += len(text)
+        self._waiting.rows.append(
+            QueuedEvent(session_id, run_id, event, schema.now().isoformat(), text)
+        )
 
-    def release(self, session_id: str) -> None:
-        """Release the session for others."""
-        # The file stays: another kernel may just be opening it.
-        lock = self._locks.pop(session_id, None)
-        if lock is not None:
-            os.close(lock)
+    def _flush(self) -> None:
+        self._write()
+        with self._lock:
+            lost, self._lost = self._lost, None
+        if lost:
+            raise lost
 
-    def forget(self, session_id: str) -> None:
-        """Remove the lock of a session that nobody else can know of."""
-        if self.folder is not None and session_id in self._locks:
-            (self.folder / f"{session_id}.lock").unlink(missing_ok=True)
-        self.release(session_id)
+    def _write(self) -> None:
+        """Write what waits, in the writing thread."""
+        with self._lock:
+            batch, self._waiting = self._waiting, Batch()
+            self._writing = bool(batch)
+        if not batch:
+            return
+        try:
+            with explain_errors(self.path), transaction(self.connection):
+                self._store(batch)
+            self.commits += 1
+        except BaseException:
+            self._put_back(batch)
+            raise
+        else:
+            with self._lock:
+                self._size -= sum(len(row.text) for row in batch.rows)
+        finally:
+            with self._lock:
+                self._writing = False
 
-    def release_all(self) -> None:
-        """Release all sessions."""
-        for session_id in tuple(self._locks):
-            self.release(session_id)
+    def _put_back(self, batch: Batch) -> None:
+        with self._lock:
+            self._waiting.rows[:0] = batch.rows
+            for run_id, message in batch.messages.items():
+                if self._saved.get(run_id) is message:  # else more of it, or its end, is on its way
+                    self._waiting.messages[run_id] = message
+
+    def _store(self, batch: Batch) -> None:
+        for row in batch.rows:
+            if row.run_id not in self._refused and (why := store(self.connection, row)):
+                # A retry would fail again, and block the rest.
+                self._refused.add(row.run_id)
+                self._lost = failure(self.path, why, "Ask again")
+        for run_id, message in batch.messages.items():
+            self.connection.execute(
+                "INSERT OR REPLACE INTO replies (run_id, step, text) VALUES (?, ?, ?)",
+                (run_id, message.step, message.join("text")),
+            )
 
 
-_all: weakref.WeakSet[SessionLocks] = weakref.WeakSet()
+def store(db: sqlite3.Connection, row: QueuedEvent) -> str | None:
+    """Add an event to its session, with its consequences; return why that is refused, or None."""
+    if why := runs.follow(db, row.session_id, row.run_id, row.event):
+        return why
+    try:
+        db.execute(
+            "INSERT INTO events (session_id, run_id, at, data) VALUES (?, ?, ?, ?)",
+            (row.session_id, row.run_id, row.at, row.text),
+        )
+    except sqlite3.IntegrityError:
+        return f"the session {row.session_id} is not in it"
+    if isinstance(row.event, _REPLY_ENDS):
+        db.execute("DELETE FROM replies WHERE run_id = ?", (row.run_id,))
+    return None
 
 
-def _release_in_child() -> None:
-    """Close a fork's copies of its parent's locks, which would otherwise outlive the parent."""
-    for locks in tuple(_all):
-        locks.release_all()
+_all: weakref.WeakSet[Writer] = weakref.WeakSet()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_release_in_child)
+@atexit.register
+def _close_all() -> None:
+    """Close all writers: daemon threads are not waited for at the end of the process."""
+    for writer in tuple(_all):
+        writer.close()

@@ -27,7 +27,7 @@ from ipyagent.compat import block_text, convert_blocks
 from ipyagent.errors import SessionError
 from ipyagent.json_types import JsonDict, as_json, object_of
 from ipyagent.phrases import join_some
-from ipyagent.schema.state import RUN_MIME, fill_from_html
+from ipyagent.schema.events import RUN_MIME, fill_from_html
 from ipyagent.store.runs import describe_error, load_tolerant
 
 OWN = "ipyagent"

@@ -7,12 +7,16 @@ Runs whose kernel is gone are kept, and brought to an end. A call that had begun
 outcome: it may be done, half done, or not done at all. It is never run again automatically.
 
 Read only, nothing is created, locked or changed.
-"""
+
+One kernel at a time continues a session. Its lock is one of the operating system, not a heartbeat:
+it ends with its process, however that ends."""
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import logging
+import os
 import sqlite3
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Set as AbstractSet
@@ -22,79 +26,197 @@ from pathlib import Path
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
+from pydantic import TypeAdapter
+
 from ipyagent import schema
+from ipyagent.atomic_files import has_locks, open_lock, try_lock
 from ipyagent.errors import SessionError
-from ipyagent.store import database, runs
-from ipyagent.store.database import APPLICATION, MIGRATIONS, SessionLocks, connect, transaction
-from ipyagent.store.runs import Decoder, Encoder, Record
-from ipyagent.store.writer import MAX_QUEUED, QueuedEvent, Writer, store
+from ipyagent.json_types import JsonDict
+from ipyagent.store import runs
+from ipyagent.store.database import (
+    APPLICATION,
+    MAX_QUEUED,
+    MIGRATIONS,
+    QueuedEvent,
+    Writer,
+    connect,
+    failure,
+    store,
+    transaction,
+)
+from ipyagent.store.runs import Decoder, Encoder, Record, read
 
-KERNEL_GONE = "the kernel ended during the run; its work until then is kept"
+SHORTEST = 4
+"""Characters that the beginning of an id needs at least."""
+
+_STATE = ("pending_run_id", "active_run_id", "last_run_id", "last_run_status", "last_run_at")
+"""Columns that follow the runs and are never set directly."""
+
+_SESSION = TypeAdapter(schema.Session)
+_NODE = TypeAdapter(schema.Node)
 
 
-def closing_events(
-    run: schema.Run | None, planned: schema.Run | None, history: list[Record], text: str
-) -> list[schema.Event]:
-    """Return the events that end a run.
-
-    `run` is the fold of its `history`, `planned` what was approved but had not begun, `text` the
-    partial reply when it was cut off.
-    """
-    events: list[schema.Event] = []
-    if run is None:
-        if planned is None:
-            return []
-        run = planned.model_copy(update={"status": schema.RunStatus.RUNNING})
-        events.append(schema.RunStarted(run=run))
-    if history and _is_open(history):
-        events += _step_end(run.steps[-1], text)
-    seconds = (history[-1].at - run.started_at).total_seconds() if history else 0.0
-    events.append(
-        schema.RunFinished(
-            status=schema.RunStatus.ERROR,
-            stop_reason=schema.StopReason.ERROR,
-            error=KERNEL_GONE,
-            duration=max(seconds, 0.0),
+def create_session(
+    db: sqlite3.Connection, session: schema.Session, nodes: Iterable[schema.Node]
+) -> None:
+    """Add a session and its initial history."""
+    try:
+        db.execute(
+            "INSERT INTO sessions (id, name, record, activity)"
+            " VALUES (?, ?, ?, (SELECT coalesce(max(activity), 0) + 1 FROM sessions))",
+            (session.id, session.name, _text(session)),
         )
+    except sqlite3.IntegrityError:
+        raise SessionError(f"the session {session.id} is in the journal already") from None
+    rows = ((session.id, place, node.model_dump_json()) for place, node in enumerate(nodes))
+    db.executemany("INSERT INTO nodes (session_id, position, node) VALUES (?, ?, ?)", rows)
+
+
+def find_or_create_session(
+    db: sqlite3.Connection,
+    session: schema.Session,
+    nodes: Iterable[schema.Node],
+    matches: Callable[[schema.Session], bool],
+) -> schema.Session:
+    """Return the newest session that matches, else add this one, under a free name."""
+    known = newest_sessions(db)
+    if existing := next(filter(matches, known), None):
+        return existing
+    taken = {row["name"] for row in db.execute("SELECT name FROM sessions")}
+    numbered = (f"{session.name}-{number}" for number in itertools.count(2))
+    name = next(each for each in itertools.chain([session.name], numbered) if each not in taken)
+    session = session.model_copy(update={"name": name})
+    create_session(db, session, nodes)
+    return session
+
+
+def update_session(db: sqlite3.Connection, session: schema.Session) -> None:
+    """Store a session's name, state, origin and metadata."""
+    changed = db.execute(
+        "UPDATE sessions SET name = ?, record = ? WHERE id = ?",
+        (session.name, _text(session), session.id),
     )
-    return events
+    if not changed.rowcount:
+        raise SessionError(f"the session {session.id} is not in the journal")
 
 
-def _is_open(history: list[Record]) -> bool:
-    """Return whether a step was in progress."""
-    last = [r.event.type for r in history if r.event.type in ("step_started", "step_finished")]
-    return bool(last) and last[-1] == "step_started"
+def find_session(db: sqlite3.Connection, reference: str) -> schema.Session | None:
+    """Find by id, by name (the newest), or by the beginning of an id."""
+    query = "SELECT * FROM sessions WHERE {} ORDER BY activity DESC"
+    for column in ("id", "name"):
+        row = db.execute(query.format(f"{column} = ?"), (reference,)).fetchone()
+        if row is not None:
+            return _session(row)
+    if len(reference) < SHORTEST:
+        return None
+    begins = query.format("substr(id, 1, ?) = ?")
+    rows = db.execute(begins, (len(reference), reference.lower())).fetchall()
+    if len(rows) > 1:
+        choices = ", ".join(f"{row['id']} ({row['name']})" for row in rows[:5])
+        raise SessionError(f"several sessions begin with {reference!r}: {choices}")
+    return _session(rows[0]) if rows else None
 
 
-def _step_end(step: schema.Step, text: str) -> Iterator[schema.Event]:
-    if step.message is None and text.strip():
-        message = schema.Message.of(schema.Role.ASSISTANT, text)
-        yield schema.MessageFinished(step=step.number, message=message)
-    known = {execution.call.id: execution for execution in step.executions}
-    for call in step.message.tool_calls if step.message else ():
-        execution = known.get(call.id)
-        if execution is None:
-            execution = schema.ToolExecution(call=call)
-            yield schema.ToolStarted(step=step.number, execution=execution)
-        if execution.result is None:
-            yield schema.ToolFinished(step=step.number, execution=_close_execution(execution))
-    yield schema.StepFinished(step=step.number)
+def newest_sessions(db: sqlite3.Connection) -> list[schema.Session]:
+    """Return all sessions that can be read."""
+    readable = []
+    for row in db.execute("SELECT * FROM sessions ORDER BY activity DESC"):
+        try:
+            readable.append(_session(row))
+        except SessionError as error:
+            log.warning("%s", error)
+    return readable
 
 
-def _close_execution(execution: schema.ToolExecution) -> schema.ToolExecution:
-    call = execution.call
-    has_begun = execution.status is schema.ToolStatus.RUNNING
-    status = schema.ToolStatus.UNKNOWN if has_begun else schema.ToolStatus.CANCELLED
-    not_run = f"{call.name} was not run: the kernel ended before it began."
-    why = _unknown(call) if has_begun else not_run
-    return execution.model_copy(update={"status": status, "result": schema.ToolResult.failure(why)})
-
-
-def _unknown(call: schema.ToolCall) -> str:
-    return (
-        f"unknown outcome: the kernel ended while {call.name} ran; it may have been done, partly "
-        "or not at all; check before you repeat it"
+def initial_nodes(db: sqlite3.Connection, session_id: str) -> list[schema.Node]:
+    """Return the initial history of a session."""
+    rows = db.execute(
+        "SELECT node FROM nodes WHERE session_id = ? ORDER BY position", (session_id,)
     )
+    return [read(_NODE, row["node"], f"the history of session {session_id}") for row in rows]
+
+
+def _text(session: schema.Session) -> str:
+    return session.model_dump_json(exclude={"messages", *_STATE})
+
+
+def _session(row: sqlite3.Row) -> schema.Session:
+    def complete(record: JsonDict) -> JsonDict:
+        # If the clock was set back, the session must stay readable.
+        started_at = min(record["started_at"], schema.now().isoformat())
+        return record | {column: row[column] for column in _STATE} | {"started_at": started_at}
+
+    session = read(_SESSION, row["record"], f"the session {row['name']!r} ({row['id']})", complete)
+    # The first run makes a session active, but does not change its record.
+    has_run = session.active_run_id or session.last_run_id
+    is_new = session.state is schema.SessionState.INITIALIZING
+    return session.move(schema.SessionState.ACTIVE) if has_run and is_new else session
+
+
+class SessionLocks:
+    """The sessions that this journal's kernel has claimed; with `folder` None it may claim any."""
+
+    def __init__(self, folder: Path | None) -> None:
+        self.folder = folder
+        self._locks: dict[str, int] = {}
+        _all.add(self)
+
+    def claim(self, session_id: str) -> bool:
+        """Return whether the session is ours now; raises JournalError."""
+        if self.folder is None or session_id in self._locks:
+            return True
+        if not has_locks():
+            log.warning("this system has no locks; %s may be open in two kernels", session_id)
+            return True
+        path = self.folder / f"{session_id}.lock"
+        try:
+            self.folder.mkdir(exist_ok=True)
+            lock = open_lock(path)
+        except OSError as error:
+            problem = f"it cannot be opened ({error.strerror})"
+            raise failure(path, problem, "Make it and its folder writable") from None
+        try:
+            is_ours = try_lock(lock)
+        except OSError as error:
+            os.close(lock)
+            problem = f"the file system has no locks ({error.strerror})"
+            raise failure(path, problem, "Move the workspace") from None
+        if not is_ours:
+            os.close(lock)
+            return False
+        self._locks[session_id] = lock
+        return True
+
+    def release(self, session_id: str) -> None:
+        """Release the session for others."""
+        # The file stays: another kernel may just be opening it.
+        lock = self._locks.pop(session_id, None)
+        if lock is not None:
+            os.close(lock)
+
+    def forget(self, session_id: str) -> None:
+        """Remove the lock of a session that nobody else can know of."""
+        if self.folder is not None and session_id in self._locks:
+            (self.folder / f"{session_id}.lock").unlink(missing_ok=True)
+        self.release(session_id)
+
+    def release_all(self) -> None:
+        """Release all sessions."""
+        for session_id in tuple(self._locks):
+            self.release(session_id)
+
+
+_all: weakref.WeakSet[SessionLocks] = weakref.WeakSet()
+
+
+def _release_in_child() -> None:
+    """Close a fork's copies of its parent's locks, which would otherwise outlive the parent."""
+    for locks in tuple(_all):
+        locks.release_all()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_release_in_child)
 
 
 log = logging.getLogger("ipyagent")
@@ -143,7 +265,7 @@ class Journal:
 
     def create(self, session: schema.Session, nodes: Iterable[schema.Node] = ()) -> None:
         """Add a session; `nodes` is its initial history, parents before children."""
-        self._change(lambda db: database.create_session(db, session, nodes))
+        self._change(lambda db: create_session(db, session, nodes))
 
     def find_or_create(
         self,
@@ -155,23 +277,23 @@ class Journal:
 
         In one transaction: kernels that ask at the same time get the same one, or other names.
         """
-        return self._change(lambda db: database.find_or_create_session(db, session, nodes, matches))
+        return self._change(lambda db: find_or_create_session(db, session, nodes, matches))
 
     def update(self, session: schema.Session) -> None:
         """Store name, state, origin and metadata; columns about runs follow automatically."""
-        self._change(lambda db: database.update_session(db, session))
+        self._change(lambda db: update_session(db, session))
 
     def session(self, reference: str) -> schema.Session | None:
         """Find by id, name (the newest), or start of an id; raises SessionError if ambiguous."""
-        return self._writer.perform(lambda db: database.find_session(db, reference))
+        return self._writer.perform(lambda db: find_session(db, reference))
 
     def sessions(self) -> list[schema.Session]:
         """Return all sessions, the newest activity first."""
-        return self._writer.perform(database.newest_sessions)
+        return self._writer.perform(newest_sessions)
 
     def nodes(self, session_id: str) -> list[schema.Node]:
         """Return the initial history of a session."""
-        return self._writer.perform(lambda db: database.initial_nodes(db, session_id))
+        return self._writer.perform(lambda db: initial_nodes(db, session_id))
 
     def claim(self, session_id: str) -> bool:
         """Return whether this kernel may continue the session; False while another one does."""
@@ -199,6 +321,18 @@ class Journal:
         `open_message` is the reply that is streaming in.
         """
         self._writer.append(session_id, run_id, event, open_message)
+
+    def note_undo(
+        self, session_id: str, run: schema.Run, calls: Iterable[str], stays: Iterable[str]
+    ) -> schema.Run:
+        """Record which calls of a run are taken back now, and what stays; return the run.
+
+        No kernel need have opened the session. Raises JournalError.
+        """
+        event = schema.TakenBack(calls=tuple(calls), stays=tuple(stays))
+        self.append(session_id, run.id, event)
+        self.flush().result()
+        return schema.fold(run, event)
 
     def save(self) -> None:
         """Start to write the events appended so far; the next flush reports a failure."""
@@ -283,7 +417,7 @@ class Journal:
             lambda db: db.execute("SELECT * FROM replies WHERE run_id = ?", (run_id,)).fetchone()
         )
         planned = _with_recorded_status(None, row)
-        events = closing_events(
+        events = runs.closing_events(
             _fold_runs(history).get(run_id), planned, history, reply["text"] if reply else ""
         )
 
@@ -293,7 +427,7 @@ class Journal:
                 store(db, QueuedEvent(session_id, run_id, event, at, encoder.encode(run_id, event)))
                 encoder.note(run_id, event)
             if not events:  # its beginning is lost
-                runs.end(db, run_id, schema.RunStatus.ERROR, KERNEL_GONE)
+                runs.end(db, run_id, schema.RunStatus.ERROR, runs.KERNEL_GONE)
 
         self._change(close)
 
@@ -367,7 +501,7 @@ def read_summary(path: Path) -> JournalSummary:
     """Return the content of the journal in that file; nothing if none can be read."""
     try:
         with _open_readonly(path) as db:
-            return JournalSummary(tuple(database.newest_sessions(db)), dict(_plans(db)))
+            return JournalSummary(tuple(newest_sessions(db)), dict(_plans(db)))
     except sqlite3.Error:
         return JournalSummary()
 

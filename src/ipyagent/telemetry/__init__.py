@@ -18,7 +18,6 @@ import re
 import uuid
 from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
-from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 from urllib.parse import quote
 
@@ -26,7 +25,7 @@ from ipyagent.errors import ConfigError
 
 if TYPE_CHECKING:
     from ipyagent.redaction import Redactor
-    from ipyagent.schema.state import Listener
+    from ipyagent.schema.events import Listener
 
 _SAFE = re.compile(r"[A-Za-z0-9._:/+=@-]{1,64}")
 """Characters that need no quoting in a header, a log line or a page."""
@@ -90,12 +89,6 @@ def span_listener(environ: Mapping[str, str]) -> Listener:
 
 Level = Literal["debug", "info", "warn", "error"]
 
-_LEVELS: dict[Level, int] = {
-    "debug": logging.DEBUG,
-    "info": logging.INFO,
-    "warn": logging.WARNING,
-    "error": logging.ERROR,
-}
 _FORMATTER = logging.Formatter()
 
 
@@ -105,7 +98,7 @@ def setup_logging(level: Level = "info", redactor: Redactor | None = None) -> No
     Records pass `redactor`; without one, text that looks like a secret is still hidden.
     """
     logger = logging.getLogger("ipyagent")
-    logger.setLevel(_LEVELS[level])
+    logger.setLevel(level.upper())
     for former in [each for each in logger.filters if isinstance(each, RedactingFilter)]:
         logger.removeFilter(former)
     logger.addFilter(RedactingFilter(redactor))
@@ -119,21 +112,18 @@ class RedactingFilter(logging.Filter):
 
     def __init__(self, redactor: Redactor | None = None) -> None:
         super().__init__()
-        self._given = redactor
-
-    @cached_property
-    def _redactor(self) -> Redactor:
-        """The redactor; its code is imported for the first record, not while ipyagent loads."""
-        from ipyagent.redaction import Redactor
-
-        return self._given or Redactor()
+        self._redactor = redactor
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Redact every record and pass it on; drop it if that is impossible."""
         try:
-            text = self._redactor.text
+            # Imported for the first record, not while ipyagent loads.
+            from ipyagent.redaction import Redactor
+
+            self._redactor = self._redactor or Redactor()
         except (ImportError, OSError):  # no descriptor is left, perhaps
             return False
+        text = self._redactor.text
         with contextlib.suppress(TypeError, ValueError):  # logging itself reports a bad format
             message = record.getMessage()
             if (clean := text(message)) != message:

@@ -17,11 +17,6 @@ from ipyagent.json_types import JsonDict
 Record = JsonDict
 
 
-def header(run: s.Run) -> Record:
-    """Return the fields that every line of a run has."""
-    return {"trace_id": run.trace_id, "run_id": run.id, "session_id": run.session_id}
-
-
 def record(event: s.Event) -> Record:
     """Return the event's fields: texts and calls, but no images."""
     match event:
@@ -42,13 +37,17 @@ def record(event: s.Event) -> Record:
                 "cost_usd": event.cost_usd,
             }
         case s.ToolStarted(execution=execution):
+            shown = {"arguments": execution.call.arguments, "sensitive": execution.sensitive}
+            return _call(event.step, execution) | shown
+        case s.ToolFinished(execution=execution):
+            result, duration = execution.result, execution.duration
             return {
                 **_call(event.step, execution),
-                "arguments": execution.call.arguments,
-                "sensitive": execution.sensitive,
+                "status": execution.status,
+                "output": result and result.output,
+                "error": result and result.error,
+                "duration_ms": None if duration is None else milliseconds(duration),
             }
-        case s.ToolFinished(execution=execution):
-            return _call(event.step, execution) | _outcome(execution)
         case s.Compacted():
             return {"step": event.step, "summary": event.summary.text}
     # Not the id of an approval: whoever has it can give the approval.
@@ -65,16 +64,6 @@ def milliseconds(seconds: float) -> float:
 
 def _call(step: int, execution: s.ToolExecution) -> Record:
     return {"step": step, "call_id": execution.call.id, "tool": execution.call.name}
-
-
-def _outcome(execution: s.ToolExecution) -> Record:
-    result, duration = execution.result, execution.duration
-    return {
-        "status": execution.status,
-        "output": result and result.output,
-        "error": result and result.error,
-        "duration_ms": None if duration is None else milliseconds(duration),
-    }
 
 
 log = logging.getLogger("ipyagent")
@@ -99,7 +88,7 @@ class EventLog:
         self._header: Record = {}
         self._request: tuple[int, float] | None = None
         self._asks = True
-        """True if steps begin with a request to the model: those of plans do not."""
+        """True if steps begin with a request to the model: not in plans."""
         self._lost = False
 
     def __call__(self, event: s.Event, state: s.RunState) -> None:
@@ -108,7 +97,9 @@ class EventLog:
             case s.MessageDelta() | s.ToolOutput():
                 return
             case s.RunStarted(run=run) | s.PlanProposed(run=run):
-                self._header, self._request, self._lost = header(run), None, False
+                ids = {"run_id": run.id, "session_id": run.session_id}
+                self._header = {"trace_id": run.trace_id, **ids}
+                self._request, self._lost = None, False
                 self._asks = not run.plan
             case s.MessageFinished(finish_reason=reason):
                 self._end_request("finish_reason", reason)
@@ -132,18 +123,13 @@ class EventLog:
         if self._lost:
             return
         line = {"time": s.now().isoformat(), **self._header, "event": event, **self._mask(fields)}
+        present = {name: value for name, value in line.items() if value is not None}
+        text = json.dumps(present, ensure_ascii=False).translate(_LINE_ENDS)
         try:
-            _append(self._path, _encode_line(line))
+            _append(self._path, text.encode() + b"\n")
         except OSError as error:
             self._lost = True
             log.warning("the event log %s cannot be written: %s", self._path, error)
-
-
-def _encode_line(line: Record) -> bytes:
-    """Return one line of JSON in UTF-8."""
-    fields = {name: value for name, value in line.items() if value is not None}
-    text = json.dumps(fields, ensure_ascii=False).translate(_LINE_ENDS)
-    return text.encode() + b"\n"
 
 
 def _append(path: Path, line: bytes) -> None:

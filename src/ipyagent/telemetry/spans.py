@@ -116,7 +116,7 @@ class Spans:
         self._chat: Span | None = None
         self._replied: int | None = None
         self._asks = False
-        """True if a step begins with a request to the model: those of plans do not."""
+        """True if a step begins with a request to the model: not in plans."""
         self._tools: dict[str, Span] = {}
         self._common: dict[str, str] = {}
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import lru_cache
 from types import FrameType
-from typing import Any, TypedDict, Unpack, overload
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
 
 from pydantic import BaseModel
 
@@ -34,9 +34,11 @@ from ipyagent.tools.argument_schema import (
     check_control_characters,
     signature_schema,
 )
-from ipyagent.tools.rehearsed import Rehearser
 from ipyagent.tools.static_analysis import Effects
 from ipyagent.values.describe.safe_inspect import is_a
+
+if TYPE_CHECKING:
+    from ipyagent.tools.rehearsal import Rehearser
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # what every provider takes
 
@@ -74,6 +76,8 @@ class Tool:
     """How much of the output the model gets at once."""
     allow_override: bool = False
     """True if it may replace another tool with its name."""
+    gives_way: bool = False
+    """True if any other tool with its name replaces it."""
     idempotent: bool = False
     """True if a failed call may be repeated as it is."""
     reaches_out: bool | Callable[[], bool] = False
@@ -178,7 +182,7 @@ class BaseTool:
         """Return it as a Tool; raises ConfigError if something is missing."""
         for needed in ("name", "execute"):
             if not hasattr(self, needed):
-                raise ConfigError(f"{type(self).__name__} is no tool yet: it has no {needed!r}")
+                raise ConfigError(f"{type(self).__name__} is not a tool yet: it lacks {needed!r}")
         return _from_object(self)
 
     def to_schema(self) -> JsonDict:
@@ -205,26 +209,22 @@ def _from_object(thing: Any) -> Tool:
     def trait(name: str) -> Any:
         return getattr(thing, name, getattr(BaseTool, name))
 
+    if (model := trait("args_model")) is not None:
+        arguments: ArgumentSchema = TypedArgumentSchema(model)
+    elif (schema := trait("parameters")) is not None:
+        arguments = JsonArgumentSchema(schema)
+    else:
+        arguments = signature_schema(thing.execute)
     return Tool(
         name=thing.name,
         description=trait("description") or inspect.cleandoc(type(thing).__doc__ or ""),
         function=thing.execute,
-        arguments=_choose_schema(trait("args_model"), trait("parameters"), thing.execute),
+        arguments=arguments,
         sensitive=trait("sensitive"),
         where=_choose_where(trait("where"), thing.execute),
         truncate=trait("truncate"),
         allow_override=trait("allow_override"),
     )
-
-
-def _choose_schema(
-    model: type[BaseModel] | None, schema: JsonMapping | None, execute: Callable[..., object]
-) -> ArgumentSchema:
-    if model is not None:
-        return TypedArgumentSchema(model)
-    if schema is not None:
-        return JsonArgumentSchema(schema)
-    return signature_schema(execute)
 
 
 class ToolOptions(TypedDict, total=False):
@@ -236,6 +236,7 @@ class ToolOptions(TypedDict, total=False):
     requires: Callable[..., object] | None
     truncate: TruncationConfig
     allow_override: bool
+    gives_way: bool
     idempotent: bool
     reaches_out: bool | Callable[[], bool]
     paths: Callable[..., Iterable[str]] | None
@@ -279,8 +280,8 @@ def tool(
             raise ConfigError(f"{function.__name__} is a class; a tool is an object of it")
         if not callable(function):
             raise ConfigError(
-                f"an object of type {type(function).__name__} is no tool: a tool is a function, or "
-                "an object with a name, a description, parameters (a JSON Schema) and a method "
+                f"an object of type {type(function).__name__} is not a tool: a tool is a function, "
+                "or an object with a name, a description, parameters (a JSON Schema) and a method "
                 "execute"
             )
         call = function if inspect.isroutine(function) else function.__call__
@@ -403,14 +404,14 @@ class Toolbox:
         box.add_from_cells(each for each in self if each.name in self._from_cells)
         return box
 
-    def add(self, new: Tool, *, allow_override: bool = False) -> None:
+    def add(self, new: Tool) -> None:
         """Add a tool. Re-running its cell replaces it; another tool with its name raises.
 
         A tool that replaces a sensitive tool is asked about like it: approved code can define tools
         as well. Rules of the user's settings may still allow it.
         """
         old = self._tools.get(new.name)
-        override = allow_override or new.allow_override
+        override = new.allow_override or (old is not None and old.gives_way)
         if old is not None and not override and _owner_of(old) != _owner_of(new):
             raise DuplicateToolError(
                 f"two tools are named {new.name!r}; rename one of them, or make the one that is "

@@ -19,7 +19,7 @@ from ipyagent.digests import digest_content
 from ipyagent.errors import AgentError, ApprovalExpiredError, PathValidationError
 from ipyagent.phrases import human_size
 from ipyagent.plaintext import spell
-from ipyagent.schema import FileChange, PendingEdit
+from ipyagent.schema import FileChange
 from ipyagent.tools.text_encoding import (
     ENDING_NAMES,
     MIXED,
@@ -44,8 +44,6 @@ class Change:
     before: bytes | None
     after: bytes | None
     summary: str
-    edit: PendingEdit | None = None
-    """The place of an edit."""
     encoding: str = "utf-8"
     """The encoding of the new content: its bytes alone may be ambiguous."""
 
@@ -150,14 +148,6 @@ def _mark_missing_newline(line: str) -> str:
     return line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
 
 
-@dataclass(frozen=True)
-class _RecordedPreview:
-    file_digest: str | None
-    """The hash of the file that was shown; None: there was none."""
-    recorded_at: float
-    edit: PendingEdit | None
-
-
 class Previews:
     """Previews that may be run within `seconds`.
 
@@ -166,7 +156,8 @@ class Previews:
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
-        self._previews: dict[str, list[_RecordedPreview]] = {}
+        self._previews: dict[str, list[tuple[str | None, float]]] = {}
+        """The digest of the file that was shown (None: there was none) and the time, by calls."""
         self._lock = threading.Lock()
 
     def clear(self) -> None:
@@ -174,11 +165,11 @@ class Previews:
         with self._lock:
             self._previews.clear()
 
-    def add(self, call: str, change: Change) -> None:
-        """Remember the preview of a call, which is identified by the digest of its arguments."""
-        preview = _RecordedPreview(digest_content(change.before), monotonic(), change.edit)
+    def add(self, call: str, before: bytes | None) -> None:
+        """Remember the preview of a call, by the digest of its arguments, and what it changes."""
         with self._lock:
-            self._previews.setdefault(call, []).append(preview)
+            shown = self._previews.setdefault(call, [])
+            shown.append((digest_content(before), monotonic()))
 
     def consume(self, call: str, path: str, current: bytes | None) -> None:
         """Use up the preview of a call; raises AgentError if it is no longer valid.
@@ -191,34 +182,16 @@ class Previews:
             preview = previews.pop() if previews else None
         if preview is None:
             return
-        if monotonic() - preview.recorded_at > self._seconds:
+        digest, shown_at = preview
+        if monotonic() - shown_at > self._seconds:
             raise ApprovalExpiredError(
                 f"{spell(path)}: the preview is too old ({self._seconds:g} s), so nothing was "
                 "done; call it again"
             )
-        if preview.file_digest != digest_content(current):
+        if digest != digest_content(current):
             raise PathValidationError(
                 f"{spell(path)}: changed since preview, so nothing was done; read it and call again"
             )
-
-    def pending_edits(self) -> tuple[PendingEdit, ...]:
-        """Return the waiting edits, oldest first."""
-        with self._lock:
-            waiting = [each for previews in self._previews.values() for each in previews]
-        fresh = (each for each in waiting if monotonic() - each.recorded_at <= self._seconds)
-        return tuple(each.edit for each in sorted(fresh, key=lambda p: p.recorded_at) if each.edit)
-
-
-def with_context(edit: PendingEdit, text: str) -> PendingEdit:
-    """Return the edit with the lines around its first match in a text."""
-    lines = text.removesuffix("\n").split("\n")
-    first = edit.match_line - 1
-    end = edit.match_line + edit.old_string.removesuffix("\n").count("\n")
-    around = {
-        "context_before": tuple(lines[max(0, first - _CONTEXT) : first]),
-        "context_after": tuple(lines[end : end + _CONTEXT]),
-    }
-    return edit.model_copy(update=around)
 
 
 _FOLDER = "checkpoints"

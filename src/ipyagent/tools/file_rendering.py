@@ -1,18 +1,26 @@
-"""Files rendered for a model: numbered lines, the cells of a notebook, or an image."""
+"""Files rendered for a model: numbered lines, the cells of a notebook, or an image.
+
+Of a binary file: the table that it holds, else its kind and size, and what a zip archive contains.
+"""
 
 from __future__ import annotations
 
 import base64
 import io
+import mimetypes
 import re
-from typing import TYPE_CHECKING
+import struct
+import zipfile
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, BinaryIO
 
 from ipyagent.errors import InvalidArgumentsError, PathValidationError
-from ipyagent.phrases import ellipsize, human_size
+from ipyagent.phrases import ellipsize, human_size, limit_lines
 from ipyagent.plaintext import spell
 from ipyagent.schema import ImageContent, ToolResult
 from ipyagent.tools.notebook_file import render_saved
-from ipyagent.tools.tables.sample import KINDS, split_ending
+from ipyagent.tools.tables import describe_table, table_ending
+from ipyagent.tools.tables.sample import KINDS, NotTableError, split_ending
 from ipyagent.tools.text_encoding import (
     BOM,
     ENDING_NAMES,
@@ -21,6 +29,7 @@ from ipyagent.tools.text_encoding import (
     detect_line_ending,
     normalize_newlines,
 )
+from ipyagent.tools.workspace import Workspace
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -132,3 +141,113 @@ def _image_bytes(name: str, image: Image.Image) -> bytes:
     fitting = image if image.mode in modes else image.convert("RGBA" if name == "PNG" else "RGB")
     fitting.save(buffer, name)
     return buffer.getvalue()
+
+
+_MEMBERS = 100
+_DIRECTORY = 2_000_000
+"""Bytes of the longest list of contents that is read."""
+_OLD_OFFICE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+PROBE = 8192
+"""Bytes by which a file is known to be binary."""
+_KINDS: tuple[tuple[bytes, str], ...] = (
+    (b"PK\3\4", "zip archive"),
+    (b"PK\5\6", "empty zip archive"),
+    (b"\x1f\x8b", "gzip file"),
+    (b"BZh", "bzip2 file"),
+    (b"\xfd7zXZ\0", "xz file"),
+    (b"\x28\xb5\x2f\xfd", "Zstandard file"),
+    (b"7z\xbc\xaf\x27\x1c", "7-Zip archive"),
+    (b"%PDF-", "PDF document"),
+    (b"SQLite format 3\0", "SQLite database"),
+    (b"PAR1", "Parquet file"),
+    (b"ARROW1", "Arrow file"),
+    (b"\x89HDF\r\n\x1a\n", "HDF5 file"),
+    (b"CDF", "NetCDF file"),
+    (b"\x93NUMPY", "NumPy array"),
+    (b"Obj\1", "Avro file"),
+    (_OLD_OFFICE, "old or encrypted Microsoft Office document"),
+    (b"\x7fELF", "Linux program or library"),
+    (b"MZ", "Windows program"),
+    (b"II*\0", "TIFF image"),
+    (b"MM\0*", "TIFF image"),
+    (b"BM", "BMP image"),
+    (b"OggS", "Ogg media"),
+    (b"ID3", "MP3 audio"),
+    (b"fLaC", "FLAC audio"),
+    (b"\x80\4", "Python pickle"),
+    (b"\x80\5", "Python pickle"),
+)
+
+
+def is_binary(data: bytes) -> bool:
+    """Return whether a file that starts like this is binary, UTF-16 and UTF-32 apart."""
+    start = data[:PROBE]
+    if start.startswith((b"\xff\xfe", b"\xfe\xff", b"\0\0\xfe\xff")):
+        return False
+    if any(start.startswith(magic) for magic, _ in _KINDS if len(magic) > 2):
+        return not start.startswith(b"CDF") or b"\0" in start
+    if start.startswith(b"\x1f\x8b") or _is_tar(start):
+        return True
+    zeros = start[::2].count(0), start[1::2].count(0)
+    # Text of 16-bit characters has its zeros on one side.
+    return sum(zeros) > 0 and (min(zeros) > 0 or max(zeros) < len(start) // 8)
+
+
+def _is_tar(start: bytes) -> bool:
+    return start[257:262] == b"ustar"
+
+
+def describe_binary(workspace: Workspace, path: str) -> str:
+    """Describe a binary file: as a table if it holds one, else by its kind and contents."""
+    problem = ""
+    if table_ending(path) is not None:
+        try:
+            return describe_table(workspace, path)
+        except NotTableError as error:
+            problem = f"; not shown as a table: {error}"
+    with workspace.open_file(path) as file:
+        start = file.read(PROBE)
+        size = file.seek(0, 2)
+        summary = f"{spell(path)}: {_name_kind(start, path)}, {human_size(size)}{problem}"
+        try:
+            members = limit_lines([*_list_members(file, size, start)], _MEMBERS, "  … and more")
+        except NotTableError as error:
+            members = [f"(its contents cannot be listed: {error})"]
+    return "\n".join([summary, *members] if members else [f"{summary}; open it with code"])
+
+
+def _name_kind(start: bytes, path: str) -> str:
+    if _is_tar(start):
+        return "tar archive"
+    named = next((name for magic, name in _KINDS if start.startswith(magic)), None)
+    guessed = mimetypes.guess_type(path)[0]
+    return f"binary file ({guessed or 'unknown type'})" if named is None else named
+
+
+def _open_archive(file: BinaryIO, size: int) -> zipfile.ZipFile:
+    """Return a zip archive whose list of contents is not too long; raises NotTableError."""
+    file.seek(max(0, size - 65_557))
+    tail = file.read(65_557)
+    at = tail.rfind(b"PK\5\6")
+    if at < 0 or len(tail) < at + 22:
+        file.seek(0)
+        if file.read(len(_OLD_OFFICE)) == _OLD_OFFICE:
+            raise NotTableError("it is protected by a password, or an .xls under another name")
+        raise NotTableError("it is not a zip archive, or is damaged")
+    (directory,) = struct.unpack_from("<I", tail, at + 12)
+    if directory > _DIRECTORY:
+        raise NotTableError("it holds too many files to list")
+    try:
+        return zipfile.ZipFile(file)
+    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
+        raise NotTableError(f"it is damaged: {error}") from None
+
+
+def _list_members(file: BinaryIO, size: int, start: bytes) -> Iterator[str]:
+    """Yield the members of a zip archive."""
+    if start.startswith((b"PK\3\4", b"PK\5\6")):
+        with _open_archive(file, size) as archive:
+            entries = archive.infolist()
+        yield f"{len(entries):,} files and folders:"
+        for each in entries[: _MEMBERS + 1]:
+            yield f"  {spell(each.filename)}  {human_size(each.file_size)}"

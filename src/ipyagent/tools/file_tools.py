@@ -1,19 +1,19 @@
-"""Tools that read and search files and folders; `edits` changes them.
+"""Tools that read, search and change files and folders.
 
-Of binary files they tell kind and size, and the contents of zip archives.
+Each change is computed first, shown as a diff, and then applied.
 """
 
 from __future__ import annotations
 
 import contextlib
-import mimetypes
-import struct
-import zipfile
+import difflib
 from collections.abc import Callable, Iterator
-from typing import Annotated, BinaryIO
+from functools import partial
+from typing import Annotated, Literal
 
 from pydantic import Field
 
+from ipyagent.digests import digest_json
 from ipyagent.errors import (
     AgentError,
     InvalidArgumentsError,
@@ -21,18 +21,197 @@ from ipyagent.errors import (
     PathValidationError,
 )
 from ipyagent.globs import path_pattern
-from ipyagent.phrases import human_size, limit_lines
+from ipyagent.phrases import limit_lines, plural
 from ipyagent.plaintext import spell
-from ipyagent.schema import ToolResult
+from ipyagent.schema import Preview, ToolResult
 from ipyagent.tools import file_rendering, path_rules
 from ipyagent.tools.base import Tool, Where, tool
-from ipyagent.tools.edits import FileEditTools, PathCheck
-from ipyagent.tools.file_change import Previews
+from ipyagent.tools.file_change import Change, Checkpoints, Previews, size_of
+from ipyagent.tools.file_rendering import PROBE, describe_binary, is_binary
 from ipyagent.tools.path_rules import WalkBudget
-from ipyagent.tools.tables.inspect import describe_table, table_ending
+from ipyagent.tools.tables import describe_table, table_ending
 from ipyagent.tools.tables.sample import NotTableError
-from ipyagent.tools.text_encoding import decode_file, normalize_newlines
+from ipyagent.tools.text_encoding import (
+    decode_file,
+    detect_line_ending,
+    encode_text,
+    normalize_newlines,
+    replace_keeping_endings,
+)
 from ipyagent.tools.workspace import Workspace
+
+EDIT_SECONDS = 300.0
+
+WriteMode = Literal["overwrite", "append"]
+MakeChange = Callable[..., Change]
+"""Computes a change from the path, the current content, and a call's other arguments."""
+
+PathCheck = Callable[[str], object]
+"""Raises AgentError for a file, relative to the root, that these tools must not change."""
+
+
+class FileEditTools:
+    """The tools that change files.
+
+    A preview is remembered until its call runs. If the file has changed in between, or the preview
+    is older than `edit_seconds`, the call fails: nobody approved its present effect. Only an
+    approved call runs; no tool lets a model approve one.
+    """
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        *,
+        allow_delete: bool,
+        edit_seconds: float = EDIT_SECONDS,
+        check: PathCheck = lambda path: None,
+        previews: Previews | None = None,
+    ) -> None:
+        self._workspace = workspace
+        self._allow_delete = allow_delete
+        self._check = check
+        self.previews = previews or Previews(edit_seconds)
+        self._checkpoints = Checkpoints(workspace)
+
+    def tools(self) -> Iterator[Tool]:
+        """Yield write_file, edit_file and delete_file."""
+        for function, make in (
+            (self.write_file, _write_change),
+            (self.edit_file, _edit_change),
+            (self.delete_file, _delete_change),
+        ):
+            yield tool(
+                sensitive=True,
+                refuse_controls=True,
+                where=Where.THREAD,
+                preview=partial(self._preview_change, make),
+                validate=partial(self._check_call, make),
+                paths=lambda path, **_: (self._workspace.normalize_path(path),),
+                always_asks=lambda path, **_: self._workspace.write_approval_reason(path),
+            )(function)
+
+    def write_file(self, path: str, content: str, mode: WriteMode = "overwrite") -> ToolResult:
+        """Write a text file or append to it; parent folders are made."""
+        return self._apply_change(_write_change, path, content=content, mode=mode)
+
+    def edit_file(
+        self, path: str, old_string: str, new_string: str, replace_all: bool = False
+    ) -> ToolResult:
+        """Replace old_string by new_string; it must occur once unless replace_all.
+
+        Copy it with its indentation, without line numbers.
+        """
+        strings = {"old_string": old_string, "new_string": new_string}
+        return self._apply_change(_edit_change, path, **strings, replace_all=replace_all)
+
+    def delete_file(self, path: str) -> ToolResult:
+        """Delete a file."""
+        return self._apply_change(_delete_change, path)
+
+    def _check_call(self, make: MakeChange, path: str, **arguments: object) -> str:
+        """Return the path from the root; raises AgentError for a call that can never run."""
+        if arguments.get("old_string") == "":
+            raise InvalidArgumentsError("old_string is empty; write_file makes new files")
+        if make is _delete_change and not self._allow_delete:
+            raise PathValidationError(
+                "delete_file is disabled; set workspace.allow_delete=true to allow it"
+            )
+        path = self._workspace.writable_path(path)
+        self._check(path)
+        return path
+
+    def _preview_change(self, make: MakeChange, path: str, **arguments: object) -> Preview:
+        call = digest_json([make.__name__, path, arguments])
+        path = self._check_call(make, path, **arguments)
+        before = self._workspace.read_if_exists(path)
+        change = make(path, before, **arguments)
+        self.previews.add(call, before)
+        return Preview(kind="diff", language="diff", text=change.diff())
+
+    def _apply_change(self, make: MakeChange, path: str, **arguments: object) -> ToolResult:
+        call = digest_json([make.__name__, path, arguments])
+        path = self._check_call(make, path, **arguments)
+        before = self._workspace.read_if_exists(path)
+        self.previews.consume(call, path, before)
+        change = make(path, before, **arguments)
+        kept = self._checkpoints.save(change)
+        if change.after is None:
+            self._workspace.delete(path, before)
+        else:
+            self._workspace.compare_and_swap(path, before, change.after)
+        return ToolResult(output=change.summary, files=(kept,))
+
+
+def _write_change(path: str, before: bytes | None, content: str, mode: WriteMode) -> Change:
+    if mode == "append" and before is not None:
+        return _append_change(content, path, before)
+    after = encode_text(content)
+    return Change(path, before, after, f"wrote {spell(path)}, {size_of(after)}")
+
+
+def _append_change(content: str, path: str, before: bytes) -> Change:
+    """Return the change that appends to a file, in its own encoding and with its line endings."""
+    file = decode_file(before, path)
+    ends = detect_line_ending(file.text)
+    if ends in ("\r\n", "\r"):
+        content = normalize_newlines(content).replace("\n", ends)
+    after = before + file.encode(content, path)
+    message = f"appended to {spell(path)}, {size_of(after)}"
+    return Change(path, before, after, message, encoding=file.encoding)
+
+
+def _edit_change(
+    path: str, before: bytes | None, old_string: str, new_string: str, replace_all: bool
+) -> Change:
+    if before is None:
+        raise _missing_file_error(path)
+    file = decode_file(before, path)
+    text, old, new = map(normalize_newlines, (file.text, old_string, new_string))
+    if old == new:
+        raise InvalidArgumentsError("old_string and new_string are equal; nothing to do")
+    rows = _match_lines(old, text)
+    if not rows:
+        raise InvalidArgumentsError(_not_found_message(path, old, text))
+    if len(rows) > 1 and not replace_all:
+        raise InvalidArgumentsError(
+            f"old_string occurs {len(rows)} times in {spell(path)} (lines "
+            f"{', '.join(map(str, rows[:10]))}); include more lines around it, or replace_all"
+        )
+    message = f"replaced {plural(text.count(old), 'occurrence')} in {spell(path)}"
+    after = file.encode(replace_keeping_endings(file.text, old, new), path)
+    return Change(path, before, after, message, file.encoding)
+
+
+def _delete_change(path: str, before: bytes | None) -> Change:
+    if before is None:
+        raise _missing_file_error(path)
+    return Change(path, before, None, f"deleted {spell(path)}, {size_of(before)}")
+
+
+def _missing_file_error(path: str) -> PathValidationError:
+    return PathValidationError(f"{spell(path)}: no such file").advise("(list_files shows them.)")
+
+
+def _match_lines(old: str, text: str) -> list[int]:
+    """Return the lines where `old` begins; overlapping matches are ambiguous too."""
+    rows: list[int] = []
+    row, seen, start = 1, 0, text.find(old)
+    while start >= 0:
+        row += text.count("\n", seen, start)
+        rows.append(row)
+        seen, start = start, text.find(old, start + 1)
+    return rows
+
+
+def _not_found_message(path: str, old: str, text: str) -> str:
+    message = f"old_string was not found in {spell(path)}"
+    first = next((line for line in old.split("\n") if line.strip()), old)
+    lines = [line[:200] for line in text.split("\n")[:20_000]]
+    close = difflib.get_close_matches(first[:200], lines, n=3, cutoff=0.5)
+    if not close:
+        return f"{message}, nor anything like it; read_file shows what is there"
+    nearest = "".join(f"\n{lines.index(line) + 1:>6}\t{line}" for line in close)
+    return f"{message}; compare spaces and indentation. The closest lines:{nearest}"
 
 
 class FilePattern:
@@ -182,116 +361,6 @@ def _format_report(found: list[str], skipped: int, budget: WalkBudget) -> str:
     if skipped:
         notes.append(f"(not searched: {skipped} binary, large, linked or private files)")
     return "\n".join([*(found[:MAX_MATCHES] or ["(no matches)"]), *notes])
-
-
-_MEMBERS = 100
-_DIRECTORY = 2_000_000
-"""Bytes of the longest list of contents that is read."""
-_OLD_OFFICE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
-PROBE = 8192
-"""Bytes by which a file is known to be binary."""
-_KINDS: tuple[tuple[bytes, str], ...] = (
-    (b"PK\3\4", "zip archive"),
-    (b"PK\5\6", "empty zip archive"),
-    (b"\x1f\x8b", "gzip file"),
-    (b"BZh", "bzip2 file"),
-    (b"\xfd7zXZ\0", "xz file"),
-    (b"\x28\xb5\x2f\xfd", "Zstandard file"),
-    (b"7z\xbc\xaf\x27\x1c", "7-Zip archive"),
-    (b"%PDF-", "PDF document"),
-    (b"SQLite format 3\0", "SQLite database"),
-    (b"PAR1", "Parquet file"),
-    (b"ARROW1", "Arrow file"),
-    (b"\x89HDF\r\n\x1a\n", "HDF5 file"),
-    (b"CDF", "NetCDF file"),
-    (b"\x93NUMPY", "NumPy array"),
-    (b"Obj\1", "Avro file"),
-    (_OLD_OFFICE, "old or encrypted Microsoft Office document"),
-    (b"\x7fELF", "Linux program or library"),
-    (b"MZ", "Windows program"),
-    (b"II*\0", "TIFF image"),
-    (b"MM\0*", "TIFF image"),
-    (b"BM", "BMP image"),
-    (b"OggS", "Ogg media"),
-    (b"ID3", "MP3 audio"),
-    (b"fLaC", "FLAC audio"),
-    (b"\x80\4", "Python pickle"),
-    (b"\x80\5", "Python pickle"),
-)
-
-
-def is_binary(data: bytes) -> bool:
-    """Return whether a file that starts like this is binary, UTF-16 and UTF-32 apart."""
-    start = data[:PROBE]
-    if start.startswith((b"\xff\xfe", b"\xfe\xff", b"\0\0\xfe\xff")):
-        return False
-    if any(start.startswith(magic) for magic, _ in _KINDS if len(magic) > 2):
-        return not start.startswith(b"CDF") or b"\0" in start
-    if start.startswith(b"\x1f\x8b") or _is_tar(start):
-        return True
-    zeros = start[::2].count(0), start[1::2].count(0)
-    # Text of 16-bit characters has its zeros on one side.
-    return sum(zeros) > 0 and (min(zeros) > 0 or max(zeros) < len(start) // 8)
-
-
-def _is_tar(start: bytes) -> bool:
-    return start[257:262] == b"ustar"
-
-
-def describe_binary(workspace: Workspace, path: str) -> str:
-    """Describe a binary file: as a table if it holds one, else by its kind and contents."""
-    problem = ""
-    if table_ending(path) is not None:
-        try:
-            return describe_table(workspace, path)
-        except NotTableError as error:
-            problem = f"; not shown as a table: {error}"
-    with workspace.open_file(path) as file:
-        start = file.read(PROBE)
-        size = file.seek(0, 2)
-        summary = f"{spell(path)}: {_name_kind(start, path)}, {human_size(size)}{problem}"
-        try:
-            members = limit_lines([*_list_members(file, size, start)], _MEMBERS, "  … and more")
-        except NotTableError as error:
-            members = [f"(its contents cannot be listed: {error})"]
-    return "\n".join([summary, *members] if members else [f"{summary}; open it with code"])
-
-
-def _name_kind(start: bytes, path: str) -> str:
-    if _is_tar(start):
-        return "tar archive"
-    named = next((name for magic, name in _KINDS if start.startswith(magic)), None)
-    guessed = mimetypes.guess_type(path)[0]
-    return f"binary file ({guessed or 'unknown type'})" if named is None else named
-
-
-def _open_archive(file: BinaryIO, size: int) -> zipfile.ZipFile:
-    """Return a zip archive whose list of contents is not too long; raises NotTableError."""
-    file.seek(max(0, size - 65_557))
-    tail = file.read(65_557)
-    at = tail.rfind(b"PK\5\6")
-    if at < 0 or len(tail) < at + 22:
-        file.seek(0)
-        if file.read(len(_OLD_OFFICE)) == _OLD_OFFICE:
-            raise NotTableError("it is protected by a password, or an .xls under another name")
-        raise NotTableError("it is no zip archive, or is damaged")
-    (directory,) = struct.unpack_from("<I", tail, at + 12)
-    if directory > _DIRECTORY:
-        raise NotTableError("it holds too many files to list")
-    try:
-        return zipfile.ZipFile(file)
-    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
-        raise NotTableError(f"it is damaged: {error}") from None
-
-
-def _list_members(file: BinaryIO, size: int, start: bytes) -> Iterator[str]:
-    """Yield the members of a zip archive."""
-    if start.startswith((b"PK\3\4", b"PK\5\6")):
-        with _open_archive(file, size) as archive:
-            entries = archive.infolist()
-        yield f"{len(entries):,} files and folders:"
-        for each in entries[: _MEMBERS + 1]:
-            yield f"  {spell(each.filename)}  {human_size(each.file_size)}"
 
 
 MAX_LINES = 500

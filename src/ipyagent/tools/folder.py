@@ -78,11 +78,11 @@ class Folder:
         return self._check_readable(self.relative_path(path))
 
     def check_file(self, path: str) -> None:
-        """Raise AgentError if `path` is no regular file, or must not be read."""
+        """Raise AgentError if `path` is not a regular file, or must not be read."""
         os.close(self._open_file(self.readable_path(path)))
 
     def check_folder(self, path: str) -> None:
-        """Raise AgentError if `path` is no folder, or must not be read."""
+        """Raise AgentError if `path` is not a folder, or must not be read."""
         path = self.readable_path(path)
         try:
             os.close(self._open_folder(path))

@@ -1,7 +1,9 @@
 """JSON Schemas from anywhere, converted into plain, bounded ones without references.
 
-`clean` reads one level as draft 2020-12 whatever the draft it was written for; `Converter` makes
-a schema for models. What services do not take as a keyword becomes a part of the description.
+`References` finds what a schema refers to within its document: by path, by anchor, by the id of a
+schema in it. `clean` reads one level as draft 2020-12 whatever the draft it was written for;
+`Converter` makes a schema for models. What services do not take as a keyword becomes a part of the
+description.
 """
 
 from __future__ import annotations
@@ -9,12 +11,121 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
+from functools import cached_property
 from itertools import chain, islice
 from typing import Any, NamedTuple, TypeGuard
+from urllib.parse import unquote, urljoin
 
-from ipyagent.json_types import object_of, well_formed
+from ipyagent.json_types import JsonDict, object_of, well_formed
 from ipyagent.plaintext import clean_text, excerpt
-from ipyagent.tools.schema_references import REFERRING, References, Schema, merge
+
+Schema = JsonDict
+
+REFERRING = ("$ref", "$dynamicRef", "$recursiveRef")
+"""Keywords that refer to another schema; here none means another one in another place."""
+
+_MANY_REFERENCES = 50
+_MOST_LEVELS = 3  # references to places that are found by other references
+
+
+class References:
+    """Resolves references inside one document; nothing is ever fetched from elsewhere."""
+
+    def __init__(self, document: Schema) -> None:
+        self.document = document
+        self.external: str | None = None
+        """A reference that led out of the document."""
+        own = document.get("$id") or document.get("id")
+        self._own = own if isinstance(own, str) else ""
+
+    def follow(self, node: object) -> Any:
+        """Return the node, or the target of its reference; None if there is none."""
+        return self.resolve(node)[0]
+
+    def resolve(self, node: object, depth: int = 0) -> tuple[Any, tuple[str, ...]]:
+        """Return the node with what it refers to, and the references on the way."""
+        names: dict[str, None] = {}
+        while isinstance(node, dict) and (keys := [key for key in REFERRING if key in node]):
+            reference = node[keys[0]]
+            target = self.look_up(reference, depth)
+            if target is None or reference in names or len(names) > _MANY_REFERENCES:
+                return None, tuple(names)
+            names[reference] = None
+            beside = {key: value for key, value in node.items() if key != keys[0]}
+            node = merge(target, beside) if beside and isinstance(target, dict) else target
+        return node, tuple(names)
+
+    def look_up(self, reference: object, depth: int = 0) -> object:
+        """Return the target of one reference; None if there is none."""
+        address, _, pointer = str(reference).partition("#")
+        place = self._join(address)
+        root = self.document if place == self._own else self._by_name.get(place)
+        if not isinstance(reference, str) or root is None:
+            self.external = self.external or str(reference)
+            return None
+        if pointer and not pointer.startswith("/"):
+            return self._by_name.get(f"#{pointer}")
+        found = self._walk(root, pointer, depth)
+        if found is None and root is self.document:
+            return self._by_name.get(f"#{unquote(pointer)}")
+        return found
+
+    def _join(self, address: str) -> str:
+        try:
+            return urljoin(self._own, address)
+        except ValueError:  # as of `http://[`
+            return address
+
+    def _walk(self, node: object, pointer: str, depth: int) -> object:
+        """Return what is at a path, which may lead through other references."""
+        for part in unquote(pointer).split("/")[1:]:
+            name = part.replace("~1", "/").replace("~0", "~")
+            if isinstance(node, dict) and name not in node and depth < _MOST_LEVELS:
+                node, _ = self.resolve(node, depth + 1)
+            if isinstance(node, dict):
+                node = node.get(name)
+            elif isinstance(node, list) and name.isdecimal() and int(name) < len(node):
+                node = node[int(name)]
+            else:
+                return None
+        return node
+
+    @cached_property
+    def _by_name(self) -> Schema:
+        """The schemas by their ids and anchors, and definitions as if what has them were alone.
+
+        Schemas that are put into another one still refer to their own definitions so.
+        """
+        named: Schema = {}
+        seen: set[int] = set()  # a value with aliases comes up many times
+        stack: list[object] = [self.document]
+        while stack:
+            node = stack.pop()
+            if isinstance(node, list):
+                stack += reversed(node)
+            elif isinstance(node, dict) and id(node) not in seen:
+                seen.add(id(node))
+                stack += reversed(node.values())
+                for key in ("$id", "$anchor", "$dynamicAnchor"):
+                    if isinstance(name := node.get(key), str):
+                        named.setdefault(self._join(name) if key == "$id" else f"#{name}", node)
+                for key in ("$defs", "definitions"):
+                    for name, each in object_of(node.get(key)).items():
+                        named.setdefault(f"#/{key}/{name}", each)
+        return named
+
+
+def merge(first: Schema, second: Schema) -> Schema:
+    """Return a schema with the keywords of both; the second's win."""
+    merged = {**first, **second}
+    for key in ("properties", "required", "allOf"):
+        one, other = first.get(key), second.get(key)
+        if isinstance(one, dict) and isinstance(other, dict):
+            merged[key] = {**one, **other}
+        elif isinstance(one, list) and isinstance(other, list):
+            merged[key] = [*one, *(each for each in other if each not in one)]
+    return merged
+
 
 _TYPE_NAMES = {
     str: "string",
@@ -47,7 +158,7 @@ _LITERAL = {"const", "enum", "dependentRequired", "dependentSchemas"}
 CONDITIONS = ("anyOf", "oneOf", "not", "if", "then", "else", *sorted(_LITERAL))
 """Keywords for which a service has no place at the top."""
 
-_IN_WORDS = ("pattern", "examples", *_LENGTHS)
+_IN_WORDS = ("pattern", "examples", *_LENGTHS, *CONDITIONS)
 
 
 def is_number(value: object) -> TypeGuard[float]:
@@ -166,9 +277,6 @@ class Limits(NamedTuple):
     """The number of properties, of values in an enumeration."""
 
 
-_MOST = 10  # parts of a condition
-_DEPTH = 3
-_OUTLINES = 2_000
 _WIDTH = 300  # characters of a keyword in words
 _DEFAULTS = 50  # values of a default
 _LONG = 1_000
@@ -189,11 +297,10 @@ class Converter:
         """True if there were more schemas than allowed."""
         self.unknown_types: list[object] = []
         self._remaining, self._for_requests = limits.schemas, for_requests
-        self._outlines = _OUTLINES  # schemas in outlines that may still be read
         self._ancestors: list[tuple[str, ...]] = []
 
     def resolve(self, node: object) -> Schema | None:
-        """Return a node as `clean` does, its reference followed; None if it is no object."""
+        """Return a node as `clean` does, its reference followed; None if it is not an object."""
         found = self.references.follow(node)
         return clean(found) if isinstance(found, dict) else None
 
@@ -219,37 +326,6 @@ class Converter:
             return self._convert_keywords(schema)
         finally:
             self._ancestors.pop()
-
-    def conditions(self, schema: Schema, depth: int = _DEPTH) -> Schema:
-        """Return the conditions of a schema, in outline."""
-        new: Schema = {}
-        for key in (each for each in CONDITIONS if each in schema):
-            value = schema[key]
-            if key == "dependentSchemas":
-                value = {name: self._outline(each, depth) for name, each in value.items()}
-            elif key not in _LITERAL:
-                value = self._outline(value, depth)
-            if not isinstance(value, list) or any(value):
-                new[key] = value
-        return new
-
-    def _outline(self, node: object, depth: int) -> Any:
-        """Return what a part asks for: required names, fixed values, and alternatives."""
-        if isinstance(node, list):
-            return [self._outline(each, depth) for each in node[:_MOST]]
-        self._outlines -= 1
-        schema = self.resolve(node) if depth and self._outlines > 0 else None
-        if not schema:
-            return {}
-        inside = islice(schema.get("properties", {}).items(), _MOST)
-        asked = ((name, self._outline(each, depth - 1)) for name, each in inside)
-        new: Schema = {
-            "properties": {name: each for name, each in asked if each},
-            "required": schema.get("required"),
-            "allOf": self._outline(schema.get("allOf", []), depth - 1),
-        }
-        new = {key: value for key, value in new.items() if value}
-        return new | self.conditions(schema, depth - 1)
 
     def _convert_keywords(self, schema: Schema) -> Schema:
         is_long = {key for key in _LENGTHS if schema.get(key, 0) >= _LONG}
@@ -293,8 +369,7 @@ class Converter:
         """Return the description, and in words what is not `sent` as a keyword."""
         text, limit = schema.get("description", ""), self.limits.text
         words = [excerpt(text, limit) if self._for_requests else clean_text(text)[:limit]]
-        rest = {key: value for key, value in schema.items() if key not in sent}
-        rest = {key: rest[key] for key in _IN_WORDS if key in rest} | self.conditions(rest)
+        rest = {key: schema[key] for key in _IN_WORDS if key in schema and key not in sent}
         words += (
             f"({key}: {excerpt(json.dumps(value, default=str), _WIDTH)})"
             for key, value in rest.items()

@@ -208,9 +208,9 @@ class NotebookFile:
         try:
             notebook = json.loads(text)
         except (ValueError, RecursionError) as error:
-            raise AgentError(f"{self.name} is no notebook: it is not JSON ({error})") from None
+            raise AgentError(f"{self.name} is not a notebook: it is not JSON ({error})") from None
         if not isinstance(notebook, dict) or notebook.get("nbformat") != 4:
-            raise AgentError(f"{self.name} is no notebook in format 4, so it is left alone")
+            raise AgentError(f"{self.name} is not a notebook in format 4, so it is left alone")
         if problem := _find_problem(notebook):
             raise AgentError(f"{self.name} is a damaged notebook, so it is left alone: {problem}")
         return notebook

@@ -8,7 +8,6 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import replace
 from typing import Annotated
 
 from pydantic import Field
@@ -152,8 +151,7 @@ class NotebookTools:
             cells = document.cells()
             self._insert_position(document, cells, index)
             before = _fingerprint_at(cells, index)
-        change = Change("", before, None, "")
-        self._previews.add(digest_json(["insert", source, kind, index, path]), change)
+        self._previews.add(digest_json(["insert", source, kind, index, path]), before)
         return Preview(kind="code", language=_LANGUAGES[kind], text=source)
 
     def _preview_edit(self, cell: CellRef, source: str, path: str | None = None) -> Preview:
@@ -163,8 +161,7 @@ class NotebookTools:
         if old.source == source:
             raise InvalidArgumentsError(f"{name} holds exactly that; nothing to do")
         change = Change(name, _diff_bytes(old.source), _diff_bytes(source), "")
-        known = replace(change, before=fingerprint(old))
-        self._previews.add(digest_json(["edit", cell, source, path]), known)
+        self._previews.add(digest_json(["edit", cell, source, path]), fingerprint(old))
         return Preview(kind="diff", language="diff", text=change.diff())
 
     def _find_document(self, path: str | None) -> Document | None:
@@ -337,7 +334,7 @@ class RunCellTool:
 
     def _preview_cell(self, cell: CellRef) -> Preview:
         _, target = self._find_runnable(cell)
-        self._previews.add(digest_json([cell]), Change("", fingerprint(target), None, ""))
+        self._previews.add(digest_json([cell]), fingerprint(target))
         return Preview(kind="code", language="python", text=target.source)
 
     def _take_approved_cell(self, cell: CellRef) -> tuple[OpenNotebook, NotebookCell]:

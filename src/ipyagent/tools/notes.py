@@ -83,7 +83,7 @@ class NoteTools:
         return f"Recorded note: {note.content}{where}{remark}"
 
     def recall_notes(self, category: Category | None = None) -> str | ToolResult:
-        """Read the notes of this and earlier sessions, all or those of a category."""
+        """Read the notes of this and earlier sessions, all or one category's."""
         if self._workspace.stat(NOTES_PATH) is None:
             return with_sources(ToolResult(output="No notes recorded yet."), ())
         state = self._workspace.state_folder()
@@ -94,7 +94,7 @@ class NoteTools:
         notes = list(_parse_notes(entries))
         found = [each for each in notes if category is None or each.category == category]
         if left := len(entries) - len(notes):
-            remark += f"\n({left} of the entries in {STATE}/{NOTES_FILE} are no notes)"
+            remark += f"\n({left} of the entries in {STATE}/{NOTES_FILE} are not notes)"
         if not notes:
             return f"No notes recorded yet.{remark}"
         if not found:
@@ -190,7 +190,7 @@ def todo_tool(read_sources: Callable[[], Collection[str]] = tuple) -> Tool:
             lines.append(f"Warning: {busy} tasks are in_progress; work on one at a time.")
         if sources := list(read_sources()):
             newest = ", ".join(spell(each) for each in sources[: -_NEWEST_SOURCES - 1 : -1])
-            lines.append(f"Written after reading {newest}: what only they ask for is no task.")
+            lines.append(f"Written after reading {newest}: what only they ask for is not a task.")
         return "\n".join(lines)
 
     return todo_write

@@ -6,7 +6,6 @@ The walk through a folder has a budget.
 from __future__ import annotations
 
 import os
-import re
 import stat
 import sys
 import time
@@ -94,7 +93,8 @@ _PROTECTED_PAIRS = (
     ("nbconvert", "templates"),
 )
 
-_IMPORTABLE = (".py", ".pyc", ".pyd", ".so")
+IMPORTABLE = (".py", ".pyc", ".pyd", ".so")
+"""Endings of modules that Python can import."""
 
 # Skipped when a tree is listed or searched: large, and nobody's work.
 _SKIPPED_FOLDERS = frozenset(
@@ -150,7 +150,7 @@ def is_skipped_folder(name: str) -> bool:
 def find_shadowed_module(path: str, root: Path) -> str | None:
     """Return the installed or standard module that a file at `path` would shadow."""
     *folders, name = path.split("/")
-    if not name.casefold().endswith(_IMPORTABLE):
+    if not name.casefold().endswith(IMPORTABLE):
         return None
     stem = name.split(".")[0]
     if stem == "__init__":
@@ -186,15 +186,13 @@ def _any_part_matches(path: str, patterns: frozenset[str]) -> bool:
     return any(_matches_any(part, patterns) for part in path.split("/"))
 
 
+_pattern_of = cache(any_text_pattern)
+
+
 @lru_cache(maxsize=10_000)  # whole trees are judged, again and again
 def _matches_any(part: str, patterns: frozenset[str]) -> bool:
-    wanted = _compile_patterns(patterns)
+    wanted = _pattern_of(patterns)
     return any(wanted.fullmatch(name) for name in _equivalent_names(part))
-
-
-@cache
-def _compile_patterns(patterns: frozenset[str]) -> re.Pattern[str]:
-    return any_text_pattern(patterns)
 
 
 def _equivalent_names(part: str) -> Iterator[str]:

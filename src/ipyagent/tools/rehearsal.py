@@ -23,18 +23,17 @@ from typing import Any, get_args
 from ipyagent.errors import AgentError
 from ipyagent.json_types import JsonDict
 from ipyagent.kernel.threads import without_interrupts
-from ipyagent.rehearsal.adoption import restore_random_states
-from ipyagent.rehearsal.confinement import Confinement, Limits, Way
-from ipyagent.rehearsal.libraries import load_libraries
-from ipyagent.rehearsal.memory import describe_shared_memory
-from ipyagent.rehearsal.performance import start_rehearsal
+from ipyagent.rehearsal.confinement import Confinement, Limits, Method
+from ipyagent.rehearsal.in_kernel import load_libraries, restore_random_states
+from ipyagent.rehearsal.on_copy import start_rehearsal
 from ipyagent.rehearsal.probe import Probe
-from ipyagent.rehearsal.rehearser import (
+from ipyagent.rehearsal.process import (
+    CopyProcess,
     NotRehearsedError,
-    Rehearsing,
     Report,
     start_isolated,
 )
+from ipyagent.rehearsal.system import describe_shared_memory
 from ipyagent.schema import Rehearsal, RehearsalOutcome, ToolResult
 from ipyagent.tools.path_rules import STATE
 from ipyagent.tools.rehearsed import UNTRIED, RehearsalContext, Rehearsed
@@ -80,7 +79,7 @@ def machine_facts(groups: str) -> Iterator[str]:
                 yield from (str(folder / name) for name in _CPU_LIMITS + _MEMORY_LIMITS)
 
 
-def build_confinement(root: Path, way: Way = "namespaces") -> Confinement:
+def build_confinement(root: Path, method: Method = "namespaces") -> Confinement:
     """Return the confinement for a workspace; raises AgentError if there is too much to scan."""
     python = bubblewrap.python_paths(str(root))
     guarded = WorkspaceScan(root, python).run()
@@ -95,9 +94,9 @@ def build_confinement(root: Path, way: Way = "namespaces") -> Confinement:
         hidden_files=tuple(guarded.hidden_files),
         hidden_folders=(STATE, *guarded.hidden_folders),
         state=STATE,
-        call_filter=seccomp.build_filter(processes=False, namespaces=way == "namespaces"),
+        call_filter=seccomp.build_filter(processes=False, namespaces=method == "namespaces"),
         variables=frozenset(bubblewrap.kept_variables()),
-        way=way,
+        method=method,
     )
 
 
@@ -106,8 +105,8 @@ _POLARS_THREAD = re.compile(r"polars-\d+\n")
 """The names of those that compute: the first computation starts them, not the import."""
 
 
-class CodeRehearser:
-    """Rehearses code among the variables of a namespace."""
+class Rehearser:
+    """Rehearses code among the variables of a namespace, where it can change nothing."""
 
     def __init__(self, namespace: TrackedNamespace, workspace: Workspace) -> None:
         self._namespace, self._workspace = namespace, workspace
@@ -128,7 +127,11 @@ class CodeRehearser:
     async def rehearse(
         self, codes: Sequence[str], context: RehearsalContext, *, keeps: bool = False
     ) -> list[Rehearsed]:
-        """Run codes on a copy of the kernel, in turn; never raises but if it is cancelled."""
+        """Return what each code would change on a copy of the kernel, on top of those before it.
+
+        It has a result if it would change nothing, or if it is the only one and its new names can
+        be adopted; never if it `keeps` what it makes. Nothing is raised unless it is cancelled.
+        """
         begun = time.monotonic()
         try:
             found, problem = await self._try(codes, context)
@@ -150,18 +153,18 @@ class CodeRehearser:
         self, codes: Sequence[str], context: RehearsalContext
     ) -> tuple[list[Rehearsed], str]:
         """Return what was found, and why the rest was not; raises the errors above."""
-        threads, isolation = asyncio.get_running_loop().run_in_executor, context.isolation
-        await threads(context.threads, _check_process)
+        isolation = context.isolation
+        await context.in_thread(_check_process)
         if isolation.problem == UNTRIED:
-            await self._choose_way(context)
+            await self._choose_method(context)
         if isolation.problem is not None:
             raise NotRehearsedError(isolation.problem)
-        confinement = await threads(context.threads, self._prepare, codes, context)
+        confinement = await context.in_thread(self._prepare, codes, context)
         starting = context.post(partial(self._start, codes, confinement, context))
         reports, problem = await _wait_for(starting, len(codes), context)
         judge = partial(self._judge, sees=confinement.sees, loading=isolation.loading)
         pairs = zip(codes, reports, strict=False)
-        return [await threads(context.threads, judge, *each) for each in pairs], problem
+        return [await context.in_thread(judge, *each) for each in pairs], problem
 
     def _judge(
         self, code: str, given: Report, sees: Callable[[str], bool], loading: Lock
@@ -184,14 +187,13 @@ class CodeRehearser:
         note = _GONE.format(", ".join(sorted({*missing, *(left & loaded_names(code))})))
         return replace(judged, result=judged.result.with_note(note, only_model=True))
 
-    async def _choose_way(self, context: RehearsalContext) -> None:
+    async def _choose_method(self, context: RehearsalContext) -> None:
         """Find out how rehearsals can be isolated here, if at all."""
-        threads = asyncio.get_running_loop().run_in_executor
         problems: list[str] = []
-        for way in get_args(Way):
+        for method in get_args(Method):
             root = self._workspace.root
-            confinement = await threads(context.threads, build_confinement, root, way)
-            context.isolation.way, problem = way, await _probe(confinement, context)
+            confinement = await context.in_thread(build_confinement, root, method)
+            context.isolation.method, problem = method, await _probe(confinement, context)
             if problem is None:
                 break
             problems.append(problem)
@@ -202,12 +204,12 @@ class CodeRehearser:
         with context.isolation.loading:
             for code in codes:
                 load_libraries(self._namespace.plain.as_python(code))
-        return build_confinement(self._workspace.root, context.isolation.way)
+        return build_confinement(self._workspace.root, context.isolation.method)
 
     @without_interrupts
     def _start(
         self, codes: Sequence[str], confinement: Confinement, context: RehearsalContext
-    ) -> Rehearsing:
+    ) -> CopyProcess:
         namespace, limits = self._namespace.plain, context.limits
         limits = replace(limits, seconds=limits.seconds * len(codes))
         if any(uses_polars(code, namespace.bindings()) for code in codes):
@@ -230,7 +232,7 @@ class CodeRehearser:
 
 
 async def _wait_for(
-    starting: Future[Rehearsing], count: int, context: RehearsalContext
+    starting: Future[CopyProcess], count: int, context: RehearsalContext
 ) -> tuple[list[Report], str]:
     """Return the reports of a process; whoever stops waiting ends it, and it is waited for."""
     reading = context.threads.submit(lambda: starting.result().finish(count))
@@ -256,22 +258,21 @@ def _check_process() -> None:
 
 async def _probe(confinement: Confinement, context: RehearsalContext) -> str | None:
     """Return why nothing can be rehearsed here, or None."""
-    threads = asyncio.get_running_loop().run_in_executor
     try:
-        probe = await threads(context.threads, Probe, confinement)
+        probe = await context.in_thread(Probe, confinement)
         await asyncio.wrap_future(context.post(probe.start))
-        if problem := await threads(context.threads, probe.finish):
+        if problem := await context.in_thread(probe.finish):
             return problem
         # The probe has a workspace of its own; this one may hold what cannot be covered.
         start = partial(start_isolated, (), confinement, Limits(seconds=1.0))
         empty = await asyncio.wrap_future(context.post(start))
-        _, problem = await threads(context.threads, empty.finish, 0)
+        _, problem = await context.in_thread(empty.finish, 0)
         return problem or None
     except OSError as error:
         return f"it could not be tried: {error}"
 
 
-def _stop(started: Future[Rehearsing]) -> None:
+def _stop(started: Future[CopyProcess]) -> None:
     if started.exception() is None:
         started.result().stop()
 

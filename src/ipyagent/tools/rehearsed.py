@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 from threading import Lock
-from typing import Final, Protocol
+from typing import Final, TypeVar
 
-from ipyagent.json_types import JsonDict
 from ipyagent.kernel.displays import PageBundle
 from ipyagent.kernel.threads import Post
-from ipyagent.rehearsal.confinement import Limits, Way
+from ipyagent.rehearsal.confinement import Limits, Method
 from ipyagent.schema import Rehearsal, RehearsalOutcome, ToolResult
 from ipyagent.values.variables.reach import Adoption
+
+T = TypeVar("T")
 
 UNTRIED: Final = "not tried yet"
 
@@ -25,14 +26,9 @@ class Isolation:
 
     problem: str | None = UNTRIED
     """Why there is none."""
-    way: Way = "namespaces"
+    method: Method = "namespaces"
     loading: Lock = field(default_factory=Lock)
     """Held while libraries are loaded for a rehearsal."""
-
-    def wait_until_loaded(self) -> None:
-        """Wait for the end of a load that goes on."""
-        with self.loading:
-            pass
 
 
 @dataclass(frozen=True)
@@ -53,6 +49,10 @@ class RehearsalContext:
     adopts_new: bool = True
     """False: new variables are asked about, too."""
 
+    def in_thread(self, function: Callable[..., T], *arguments: object) -> asyncio.Future[T]:
+        """Call a function beside the run's loop."""
+        return asyncio.get_running_loop().run_in_executor(self.threads, function, *arguments)
+
     def beside_question(self) -> RehearsalContext | None:
         """Return the context for code about which the user is asked meanwhile, if there is any."""
         if self.seconds is None:
@@ -61,9 +61,13 @@ class RehearsalContext:
 
     async def wait_until_loaded(self) -> None:
         """Wait while a library is loaded, of which code would meet no more than a part."""
+
+        def wait() -> None:
+            with self.isolation.loading:
+                pass
+
         if self.isolation.loading.locked():
-            threads = asyncio.get_running_loop().run_in_executor
-            await threads(self.threads, self.isolation.wait_until_loaded)
+            await self.in_thread(wait)
 
 
 @dataclass(frozen=True)
@@ -91,30 +95,3 @@ class Rehearsed:
     def as_kept(self) -> Rehearsed:
         """Return it as a question shows it about code that is to run in the kernel."""
         return self if self.has_failed else Rehearsed(self.asked or self.rehearsal)
-
-
-class Rehearser(Protocol):
-    """Runs a tool's code where it can change nothing."""
-
-    def asks_at_once(self, arguments: JsonDict) -> bool:
-        """Return whether a call says itself that it changes what is there."""
-        ...
-
-    async def rehearse(
-        self, codes: Sequence[str], context: RehearsalContext, *, keeps: bool = False
-    ) -> Sequence[Rehearsed]:
-        """Return what each code would change, on top of those before it.
-
-        It has a result if it would change nothing, or if it is the only one and its new names can
-        be adopted; never if it `keeps` what it makes.
-        """
-        ...
-
-    @property
-    def root(self) -> str:
-        """The folder whose files the code may change."""
-        ...
-
-    def take_over(self, code: str, rehearsed: Rehearsed) -> ToolResult:
-        """Return that result, on the main thread, as if the code had run here."""
-        ...

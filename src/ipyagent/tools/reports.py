@@ -25,12 +25,11 @@ from pydantic import ValidationError
 from ipyagent.errors import AgentError
 from ipyagent.json_types import JsonDict
 from ipyagent.kernel.displays import PageBundle, as_chart, as_image
-from ipyagent.rehearsal.adoption import is_in_text, is_random_state, resolve_names
-from ipyagent.rehearsal.libraries import load_libraries
-from ipyagent.rehearsal.performance import digest_file
-from ipyagent.rehearsal.plain_cells import NotPlainError
+from ipyagent.rehearsal.in_kernel import is_in_text, is_random_state, load_libraries, resolve_names
+from ipyagent.rehearsal.on_copy import digest_file
 from ipyagent.rehearsal.plain_data import read_all
-from ipyagent.rehearsal.rehearser import NotRehearsedError
+from ipyagent.rehearsal.plain_parts import NotPlainError
+from ipyagent.rehearsal.process import NotRehearsedError
 from ipyagent.schema import (
     Display,
     FileEffect,
@@ -102,7 +101,8 @@ def judge_report(
         for each in found.variables
     )
     if found.files or found.texts or not is_allowed:
-        return Rehearsed(_without_result(found) if is_isolated else found, left=left)
+        shown = found.model_copy(update={"result": None}) if is_isolated else found
+        return Rehearsed(shown, left=left)
     names = [*nodes, *resolved]
     if not all(_is_free(n, bindings, own) and is_in_text(n, code) for n in names):
         raise NotRehearsedError("its report makes no sense")
@@ -179,16 +179,12 @@ def _judge_failure(
         is_isolated, reason = True, f"fails where it is isolated: {result.error}"[:_TEXT]
         found = found.model_copy(update={"texts": (*found.texts, reason)})
     if is_isolated:
-        return Rehearsed(_without_result(found), has_failed=True)
+        # Not with the error of right code that met the isolation.
+        return Rehearsed(found.model_copy(update={"result": None}), has_failed=True)
     has_changed = found.files or found.texts or found.variables
     result = result.with_note(UNKEPT) if has_changed else result
     failed = Rehearsal(outcome=RehearsalOutcome.FAILED)
     return Rehearsed(failed, result, has_failed=True, charts=charts)
-
-
-def _without_result(found: Rehearsal) -> Rehearsal:
-    """Return a rehearsal of right code that met the isolation: not with the error that it got."""
-    return found.model_copy(update={"result": None})
 
 
 def _meets_isolation(error: str, sees: Callable[[str], bool]) -> bool:

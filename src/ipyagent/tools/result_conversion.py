@@ -21,6 +21,7 @@ from ipyagent.errors import (
     PageError,
     PathTraversalError,
     PathValidationError,
+    name_and_text,
 )
 from ipyagent.plaintext import strip_escapes
 from ipyagent.schema import (
@@ -128,6 +129,7 @@ LOCALE_ADVICE = (
 )
 
 _ERRORS = TruncationConfig(max_chars=2_000)
+_BLOCKS = (TextContent, ImageContent)
 
 
 def as_result(value: object) -> ToolResult:
@@ -143,7 +145,7 @@ def as_result(value: object) -> ToolResult:
             return ToolResult(output=str(value), value=value)
         case TextContent() | ImageContent():
             return _result_of_blocks([value])
-        case list() | tuple() if value and all(map(_is_block, value)):
+        case list() | tuple() if value and all(isinstance(each, _BLOCKS) for each in value):
             return _result_of_blocks(value)
     if (converted := _convert_own_result(value)) is not None:
         return converted
@@ -157,7 +159,7 @@ def error_result(error: BaseException) -> ToolResult:
     with contextlib.suppress(BaseException):  # the text of a stranger's error is code, too
         text = strip_escapes(str(error))
     if not text or not isinstance(error, AgentError):
-        text = f"{type(error).__name__}: {text}" if text else type(error).__name__
+        text = name_and_text(error, text)
     if isinstance(error, UnicodeEncodeError) and error.encoding == sys.getfilesystemencoding():
         text += f". {LOCALE_ADVICE}"
     advice = error.advice if isinstance(error, AgentError) else ""
@@ -182,10 +184,6 @@ def truncate_result(
     if result.for_model is not None:
         changes["for_model"] = truncate(result.for_model, tool=tool, save=save, limits=limits)[0]
     return result.model_copy(update=changes)
-
-
-def _is_block(value: object) -> bool:
-    return isinstance(value, TextContent | ImageContent)
 
 
 def _result_of_blocks(blocks: Collection[object]) -> ToolResult:

@@ -19,11 +19,12 @@ from ipyagent.json_types import JsonDict
 from ipyagent.phrases import human_size, plural
 from ipyagent.plaintext import spell
 from ipyagent.schema import Preview, PythonScript, ToolResult, now
+from ipyagent.tools import sandbox as processes
 from ipyagent.tools.base import Tool, tool
-from ipyagent.tools.sandbox import Sandbox, SandboxResult, process
-from ipyagent.tools.sandbox.process import MAX_HEAD, MAX_PRINTED, BoundedOutput
+from ipyagent.tools.sandbox import MAX_HEAD, MAX_PRINTED, BoundedOutput, Sandbox, SandboxResult
 from ipyagent.tools.sandbox.supervisor import MAX_TASKS
-from ipyagent.tools.static_analysis import Effects, analyze_code, analyze_command
+from ipyagent.tools.static_analysis import Effects, analyze_command
+from ipyagent.tools.static_analysis.code import analyze_code
 from ipyagent.tools.text_encoding import encode_text
 from ipyagent.tools.workspace import Workspace
 
@@ -65,7 +66,7 @@ def _describe_failure(ran: SandboxResult, timeout: float) -> str:
             return f"ended because it had more than {MAX_TASKS:,} processes and threads"
         case "memory":
             return (
-                f"ended because it used more than {human_size(process.MAX_MEMORY)} of memory, "
+                f"ended because it used more than {human_size(processes.MAX_MEMORY)} of memory, "
                 "all its processes together; work in parts, or start fewer processes"
             )
         case "printed":
@@ -83,7 +84,7 @@ def _describe_failure(ran: SandboxResult, timeout: float) -> str:
 
 
 def _describe_signal(number: int) -> str:
-    """Return a signal's name and likely cause; empty if it is no signal."""
+    """Return a signal's name and likely cause; empty if it is not a signal."""
     if number not in set(signal.Signals):
         return ""
     memory = " (there may not be enough memory)" if number == signal.SIGKILL else ""
@@ -243,7 +244,7 @@ class ScriptRunner:
             effects=_script_effects,
             reaches_out=lambda: not self._sandbox.available,
             always_asks=self._always_asks,
-            source=self._output_source,
+            source=lambda action, **_: "the output of a script" if action == "run" else None,
         )(self.python_script)
 
     async def python_script(
@@ -309,9 +310,6 @@ class ScriptRunner:
     def _always_asks(self, action: Action, **_: object) -> str | None:
         why = self._sandbox.unavailable_reason
         return f"{UNSANDBOXED}: {why}" if action == "run" and why else None
-
-    def _output_source(self, action: Action, **_: object) -> str | None:
-        return "the output of a script" if action == "run" else None
 
 
 def _script_effects(preview: Preview) -> Effects:

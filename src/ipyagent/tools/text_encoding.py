@@ -34,7 +34,7 @@ _MISREAD = re.compile(r"[^\W\d][\xa3\xa5\xb3\xb9\xbf\xb6\xbc\xbe][^\W\d]|\b\xa3[
 _SIGNS_ONLY = re.compile(
     rb"(?:[\t\n\r -~]|(?<![A-Za-z\x80-\xff])[\x80\xa0\xa3]+(?![A-Za-z\x80-\xff]))*"
 )
-"""Only currency signs and blanks of Western European are no ASCII, and none is part of a word."""
+"""Only currency signs and blanks of Western European are not ASCII, and none is part of a word."""
 _PROBE = 1 << 20  # bytes that are looked at for a guess
 _NO_TEXT = re.compile(r"[\x00-\x08\x0e-\x19\x1b-\x1f\x7f-\x9f]|\x1a.", re.DOTALL)
 

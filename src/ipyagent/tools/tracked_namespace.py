@@ -12,7 +12,8 @@ from ipyagent.kernel.namespace import Namespace, brief_line, is_data, take_snaps
 from ipyagent.kernel.outputs import Outputs
 from ipyagent.plaintext import spell
 from ipyagent.schema import ToolResult, VariableChange
-from ipyagent.tools.static_analysis import UNKNOWN_EFFECTS, Effects, analyze_code
+from ipyagent.tools.static_analysis import UNKNOWN_EFFECTS, Effects
+from ipyagent.tools.static_analysis.code import analyze_code
 from ipyagent.values.describe.libraries import table_of
 from ipyagent.values.describe.safe_inspect import one_line, type_name
 from ipyagent.values.variables.reach import (

@@ -17,13 +17,13 @@ from IPython.display import publish_display_data
 from ipywidgets import Layout
 from traitlets import Unicode
 
+from ipyagent import schema
 from ipyagent.agent.approvals import Approval, Approvals
 from ipyagent.digests import digest_bytes
 from ipyagent.json_types import JsonDict
 from ipyagent.kernel.drivers import Cell
 from ipyagent.kernel.pages import handle_quietly
 from ipyagent.kernel.shell import running_shell
-from ipyagent.schema import Event, PlanWaiting, Run, RunFinished, RunState
 from ipyagent.ui import static_html
 from ipyagent.ui.feed import Feed
 from ipyagent.ui.messages import CardModule
@@ -149,13 +149,13 @@ class NotebookView:
         if desk is not None:
             desk.begin(self.card.feed)
 
-    def __call__(self, event: Event, state: RunState) -> None:
+    def __call__(self, event: schema.Event, state: schema.RunState) -> None:
         """Show an event."""
         self.card.feed(event, state)
-        if isinstance(event, RunFinished | PlanWaiting):
+        if isinstance(event, schema.RunFinished | schema.PlanWaiting):
             self._replace(state.run)
 
-    def _replace(self, run: Run) -> None:
+    def _replace(self, run: schema.Run) -> None:
         """Replace the card by a copy that needs no kernel."""
         data, how = static_html.saved_bundle(run), {"transient": self.transient, "update": True}
         if self.cell.is_released and self.publisher is not None:
@@ -186,12 +186,12 @@ def patience(desk: PageBridge | None) -> float:
 class MirrorView(NoAsker):
     """The static view for kernels without a front end: published when the run is over."""
 
-    def __call__(self, event: Event, state: RunState) -> None:
+    def __call__(self, event: schema.Event, state: schema.RunState) -> None:
         """Publish the run at the end."""
-        if isinstance(event, RunFinished | PlanWaiting):
+        if isinstance(event, schema.RunFinished | schema.PlanWaiting):
             publish_run(state.run)
 
 
-def publish_run(run: Run) -> None:
+def publish_run(run: schema.Run) -> None:
     """Publish a run that has ended."""
     publish_display_data(static_html.saved_bundle(run), transient={"display_id": run.id})

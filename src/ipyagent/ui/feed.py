@@ -20,21 +20,10 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+from ipyagent import schema
 from ipyagent.agent.approvals import Approvals
 from ipyagent.errors import AgentError
 from ipyagent.json_types import JsonDict
-from ipyagent.schema import (
-    Event,
-    MessageDelta,
-    PlanWaiting,
-    RetryScheduled,
-    Run,
-    RunFinished,
-    RunState,
-    ToolOutput,
-    Totals,
-    now,
-)
 from ipyagent.ui.questions import parse_click
 from ipyagent.ui.transcribe.run import Live, Transcriber
 from ipyagent.ui.transcribe.step import CUT_OFF
@@ -65,7 +54,7 @@ class Feed:
         """Called after every event but pieces of text and of output."""
         self._lock = threading.Lock()
         self._seq = 0
-        self._state: RunState | None = None
+        self._state: schema.RunState | None = None
         self._transcriber = Transcriber()
         self._shown: Transcript | None = None
         self._retry: Waiting | None = None
@@ -76,19 +65,19 @@ class Feed:
         self._problem = ""
         """Why the user's last text was refused."""
 
-    def __call__(self, event: Event, state: RunState) -> None:
+    def __call__(self, event: schema.Event, state: schema.RunState) -> None:
         """Show an event soon, or text that follows other text when an interval has passed."""
         with self._lock:
             self._state = state
             self._retry = None
-            if isinstance(event, RetryScheduled):
+            if isinstance(event, schema.RetryScheduled):
                 text = f"Retry {event.attempt}/{event.of}"
                 self._retry = Waiting(text=text, seconds=event.delay)
                 self._retry_at = time.monotonic() + event.delay
-        if isinstance(event, MessageDelta | ToolOutput):
+        if isinstance(event, schema.MessageDelta | schema.ToolOutput):
             self._pace(asyncio.get_running_loop())
             return
-        if isinstance(event, RunFinished | PlanWaiting):
+        if isinstance(event, schema.RunFinished | schema.PlanWaiting):
             self.flush()
         else:
             self._flush_soon()
@@ -175,22 +164,21 @@ class Feed:
         return self._state is not None and self._state.run.id == run_id
 
     @property
-    def run(self) -> Run:
+    def run(self) -> schema.Run:
         """The run as far as it was shown."""
         if self._state is None:
             raise RuntimeError("no run has started")
         return self._state.run
 
-    def replace(self, run: Run) -> None:
+    def replace(self, run: schema.Run) -> None:
         """Show a run that has ended in another way: it was taken back."""
         with self._lock:
-            if self._state is not None:
-                self._state = replace(self._state, run=run)
+            self._state = replace(self._state or schema.RunState(run), run=run)
 
     @property
-    def totals(self) -> Totals:
+    def totals(self) -> schema.Totals:
         """The sums of the run's steps."""
-        return self._state.totals if self._state else Totals()
+        return self._state.totals if self._state else schema.Totals()
 
     @property
     def transcript(self) -> Transcript:
@@ -200,7 +188,7 @@ class Feed:
                 raise RuntimeError("no run has started")
             return self._transcribe(self._state)
 
-    def _transcribe(self, state: RunState) -> Transcript:
+    def _transcribe(self, state: schema.RunState) -> Transcript:
         decisions = state.decisions
         late = {
             call: late
@@ -226,7 +214,7 @@ class Feed:
         approval = self.approvals.get(approval_id)
         if approval is None or not approval.was_missed:
             return None
-        answer, at = approval.answer.result(), approval.decided_at or now()
+        answer, at = approval.answer.result(), approval.decided_at or schema.now()
         return Late(decision=answer.decision if answer.plan is None else "edited", at=at)
 
     def _send_changes(self, followers: list[Send]) -> None:

@@ -20,7 +20,7 @@ from ipyagent.ui.transcript import Call, CutOff, Plan, State, Todo, Transcript
 
 
 class RunLine(Model):
-    """A run in one line; `facts` is everything but the prompt, `number` that of its cell."""
+    """A run in one line; `facts` is everything but the prompt, `number` its cell's number."""
 
     id: str
     cell_id: str | None
@@ -81,9 +81,9 @@ class VariableLine(Model):
 class Overview(Model):
     """An overview of a notebook: the newest entries of each list.
 
-    `model` would answer now. `runs` are oldest first; `plan` and `todos` are those of the newest
-    run, `done` is their progress; `waiting` is a plan that no cell asks about, and has no
-    `approval_id`; `usage` is that of all runs of the session; `status` is the line
+    `model` would answer now. `runs` are oldest first; `plan` and `todos` belong to the
+    newest run, `done` is their progress; `waiting` is a plan that no cell asks about, and has no
+    `approval_id`; `usage` is the usage of all runs of the session; `status` is the line
     of the status bar.
     """
 
@@ -211,7 +211,7 @@ class Edit(Model):
 
 
 class EditCall(Model):
-    """The user changes the arguments of a call, which is asked about anew."""
+    """The user changes the arguments of a call, and is asked again."""
 
     decision: Literal["edit_call"] = "edit_call"
     arguments: JsonDict
@@ -270,7 +270,7 @@ class KernelReplies(Model):
 
 
 class PageRequest(Model):
-    """The kernel asks for something in an open notebook: that at `path`, or that of `client`."""
+    """The kernel asks for something in the open notebook at `path`, or in the one of `client`."""
 
     type: Literal["request"] = "request"
     id: int

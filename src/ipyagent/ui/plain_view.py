@@ -8,44 +8,16 @@ import sys
 import time
 from collections.abc import Callable, Iterable
 
+from ipyagent import schema
 from ipyagent.agent.approvals import Approval, Approvals
 from ipyagent.kernel.drivers import Cell
 from ipyagent.kernel.shell import Frontend
 from ipyagent.plaintext import reveal_prose, strip_escapes, visible
-from ipyagent.schema import (
-    ApprovalDecided,
-    ApprovalRequested,
-    Compacted,
-    Decision,
-    Event,
-    MessageDelta,
-    MessageFinished,
-    MessageStarted,
-    Notice,
-    PlanProposed,
-    PlanRehearsed,
-    PlanStep,
-    PlanWaiting,
-    RetryScheduled,
-    Run,
-    RunFinished,
-    RunStarted,
-    RunState,
-    StepFinished,
-    StepStarted,
-    ToolEdited,
-    ToolExecution,
-    ToolFinished,
-    ToolOutput,
-    ToolRunning,
-    ToolStarted,
-    UserTextsChanged,
-)
-from ipyagent.ui.plain_text import TextPrinter, prose, render
+from ipyagent.ui.plain_text import TextPrinter, plan_effects_text, plan_text, prose, render, wrap
 from ipyagent.ui.questions import InputAsker, choose_asker
 from ipyagent.ui.reveal import reveal
-from ipyagent.ui.transcribe.arguments import mask_execution
 from ipyagent.ui.transcribe.call import COUNTED, OPEN, CallContext, is_tried, transcribe_call
+from ipyagent.ui.transcribe.call_texts import mask_execution
 from ipyagent.ui.transcribe.run import transcribe, transcribe_todos
 from ipyagent.ui.transcribe.step import (
     SENT,
@@ -59,7 +31,6 @@ from ipyagent.ui.transcribe.step import (
     transcribe_user_texts,
 )
 from ipyagent.ui.transcript import Call, Todo
-from ipyagent.ui.transcript_text import plan_effects_text, plan_text, wrap
 
 
 class ProseFilter:
@@ -103,77 +74,77 @@ class PlainView:
 
     def __init__(self, write: Callable[[str], object], *, color: bool) -> None:
         self._out = TextPrinter(write, color=color)
-        self._run: Run | None = None
+        self._run: schema.Run | None = None
         self._begun: str | None = None
-        self._plan: tuple[PlanStep, ...] = ()
+        self._plan: tuple[schema.PlanStep, ...] = ()
         self._todos: tuple[Todo, ...] = ()
         self._stream = _Stream(self._out)
         self._live = _LiveLines(self._out)
 
-    def __call__(self, event: Event, state: RunState) -> None:
+    def __call__(self, event: schema.Event, state: schema.RunState) -> None:
         """Show an event."""
         self._run = run = state.run
         self._live.erase()
         match event:
-            case PlanProposed() | RunStarted():
-                self._begin(run, is_draft=isinstance(event, PlanProposed))
-            case PlanRehearsed():
+            case schema.PlanProposed() | schema.RunStarted():
+                self._begin(run, is_draft=isinstance(event, schema.PlanProposed))
+            case schema.PlanRehearsed():
                 plan = transcribe_plan(run, is_whole=True)
                 self._out.line(plan_effects_text(plan) if plan else "")
-            case PlanWaiting():
+            case schema.PlanWaiting():
                 plan = transcribe_plan(run)
                 self._out.line(plan.hint if plan else "", "yellow")
-            case StepStarted():
+            case schema.StepStarted():
                 self._out.print_user_texts(transcribe_user_texts(run.steps[-1].user_texts, SENT))
                 self._out.line(lead_in(run, len(run.steps) - 1), "dim")
-            case Compacted():
+            case schema.Compacted():
                 self._out.line(reveal(run.steps[-1].notes[-1]), "dim")
-            case RetryScheduled():
+            case schema.RetryScheduled():
                 self._stream.close()
                 self._out.line(reveal(run.steps[-1].notes[-1]), "yellow")
-            case StepFinished() if run.verbose >= COUNTED:
+            case schema.StepFinished() if run.verbose >= COUNTED:
                 self._out.line(step_facts(run.steps[-1], run.verbose), "dim")
-            case Notice(text=text):
+            case schema.Notice(text=text):
                 self._out.line(reveal(text), "yellow")
-            case UserTextsChanged():
+            case schema.UserTextsChanged():
                 self._out.print_user_texts(transcribe_unsent(run))
-            case RunFinished():
+            case schema.RunFinished():
                 self._stream.close()
                 self._out.print_user_texts(transcribe_unsent(run))
                 self._out.print_end(transcribe(run))
-            case MessageStarted():
+            case schema.MessageStarted():
                 self._stream.close()
-            case MessageDelta(kind=kind, text=text):
+            case schema.MessageDelta(kind=kind, text=text):
                 self._stream.add(kind, text, run.verbose)
-            case MessageFinished():
+            case schema.MessageFinished():
                 self._end_message(event, run)
-            case ToolOutput():
+            case schema.ToolOutput():
                 self._live.draw(state.outputs.values())
             case _:
                 self._show_call(event, state)
 
-    def _show_call(self, event: Event, state: RunState) -> None:
+    def _show_call(self, event: schema.Event, state: schema.RunState) -> None:
         run, asked = state.run, state.decisions.asked
         match event:
-            case ToolStarted(execution=execution) | ToolEdited(execution=execution):
+            case schema.ToolStarted(execution=execution) | schema.ToolEdited(execution=execution):
                 if is_tried(execution):
                     line = TextPrinter(str, color=False).call_line(_call(run, execution), "")
                     self._live.draw([line])
-            case ApprovalRequested(call_id=call_id):
+            case schema.ApprovalRequested(call_id=call_id):
                 self._out.print_question(_call(run, _find_call(run, call_id)))
-            case ApprovalDecided(call_id=call_id, decision=Decision.APPROVED):
+            case schema.ApprovalDecided(call_id=call_id, decision=schema.Decision.APPROVED):
                 call = _call(run, _find_call(run, call_id))
                 if call_id in asked and not call.question:
                     self._out.line(f"  {call.decision}", "bold")
-            case ToolRunning(call_id=call_id):
+            case schema.ToolRunning(call_id=call_id):
                 call = _call(run, _find_call(run, call_id), was_asked=call_id in asked)
                 self._out.print_running(call)
-            case ToolFinished(execution=execution):
+            case schema.ToolFinished(execution=execution):
                 call = _call(run, execution, was_asked=execution.call.id in asked)
                 self._out.print_call(call, _index(run, execution))
                 self._show_todos(transcribe_todos(state.totals))
 
-    def _begin(self, run: Run, *, is_draft: bool) -> None:
+    def _begin(self, run: schema.Run, *, is_draft: bool) -> None:
         if self._begun != run.id:
             self._begun = run.id
             self._out.print_head(transcribe(run))
@@ -182,7 +153,7 @@ class PlainView:
             self._out.line(plan_text(plan))
             self._plan = run.plan
 
-    def _end_message(self, event: MessageFinished, run: Run) -> None:
+    def _end_message(self, event: schema.MessageFinished, run: schema.Run) -> None:
         if self._stream.close() or event.message is None:
             return
         if thinking := transcribe_thinking(run.steps[-1], is_open=run.verbose >= OPEN):
@@ -259,17 +230,17 @@ class _LiveLines:
             self._height = 0
 
 
-def _call(run: Run, execution: ToolExecution, *, was_asked: bool = False) -> Call:
+def _call(run: schema.Run, execution: schema.ToolExecution, *, was_asked: bool = False) -> Call:
     position, context = position_of(run, execution), CallContext.of(run, is_live=True)
     call = transcribe_call(mask_execution(execution), context, position=position)
     return call.model_copy(update={"was_asked": True}) if was_asked else call
 
 
-def _find_call(run: Run, call_id: str) -> ToolExecution:
+def _find_call(run: schema.Run, call_id: str) -> schema.ToolExecution:
     return next(e for e in run.steps[-1].executions if e.call.id == call_id)
 
 
-def _index(run: Run, execution: ToolExecution) -> int:
+def _index(run: schema.Run, execution: schema.ToolExecution) -> int:
     """Return the index of a call's result; parallel calls end in any order."""
     ids = [each.call.id for each in run.executions]
     # The last one: some services number the calls of every reply from zero.
@@ -291,7 +262,7 @@ class TerminalView(PlainView):
         await self.asker.ask(approval)
 
 
-def write_run(run: Run) -> None:
+def write_run(run: schema.Run) -> None:
     """Write a run that has ended."""
     _write(render(transcribe(run, folds_thoughts=False)))
 

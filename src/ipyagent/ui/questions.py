@@ -14,19 +14,11 @@ from collections.abc import Callable, Sequence
 
 from pydantic import TypeAdapter, ValidationError
 
+from ipyagent import schema
 from ipyagent.agent.approvals import Answer, Approval, Approvals
 from ipyagent.errors import NoFrontendError
 from ipyagent.kernel.shell import Frontend
 from ipyagent.kernel.threads import MainThread
-from ipyagent.schema import (
-    DecidedBy,
-    Decision,
-    PlanStep,
-    Question,
-    Run,
-    Scope,
-    ToolExecution,
-)
 from ipyagent.ui.reveal import reveal
 
 _PLAIN = re.compile(r"[\w./ -]{1,200}")
@@ -37,10 +29,15 @@ Ask = Callable[[str], str]
 _YES = {"y", "yes", "ok", "approve"}
 _NO = {"n", "no", "deny"}
 _MORE = {
-    Scope.SESSION: "[a]lways for this session",
-    Scope.FOLDER: "[f] always in this folder",
+    schema.Scope.SESSION: "[a]lways for this session",
+    schema.Scope.FOLDER: "[f] always in this folder",
 }
-_WORDS = {"a": Scope.SESSION, "always": Scope.SESSION, "f": Scope.FOLDER, "folder": Scope.FOLDER}
+_WORDS = {
+    "a": schema.Scope.SESSION,
+    "always": schema.Scope.SESSION,
+    "f": schema.Scope.FOLDER,
+    "folder": schema.Scope.FOLDER,
+}
 
 _FRONT_END = "run it where somebody can approve it, such as JupyterLab or a terminal"
 _UNASKED = (
@@ -66,14 +63,14 @@ class NoAsker:
 
 def _decline(approval: Approval) -> str:
     about = approval.subject
-    if isinstance(about, Run):
+    if isinstance(about, schema.Run):
         return "the plan needs approval and nobody can be asked here"
     if about.question:
         return "nobody can be asked here"
     # Calls that always ask also ask in yolo.
     always = about.concern is not None and not about.scopes
     ways = [_FRONT_END]
-    if Scope.FOLDER in about.scopes:  # elsewhere a rule would not do
+    if schema.Scope.FOLDER in about.scopes:  # elsewhere a rule would not do
         ways.append(_RULE.format(rule=_allowing(about)))
     if not always:
         ways.append(_UNASKED)
@@ -82,7 +79,7 @@ def _decline(approval: Approval) -> str:
     return f"it needs an approval and nobody can be asked here. To have it run: {way}."
 
 
-def _allowing(execution: ToolExecution) -> str:
+def _allowing(execution: schema.ToolExecution) -> str:
     """Return the rule that allows such a call: the tool, for the file of the call."""
     path = execution.call.arguments.get("path")
     where = (
@@ -117,7 +114,7 @@ def choose_asker(frontend: Frontend, prompt: InputAsker) -> InputAsker | NoAsker
 
 def print_approval(approval: Approval) -> None:
     """Print all that an approval is about."""
-    from ipyagent.ui.transcript_text import request_text  # most runs of scripts ask nothing
+    from ipyagent.ui.plain_text import request_text  # most runs of scripts ask nothing
 
     print(request_text(approval.subject, color=False), flush=True)  # noqa: T201
 
@@ -126,7 +123,7 @@ def _ask_once(approval: Approval, ask: Ask) -> Answer | None:
     """Ask once; return None for an unclear answer."""
     about = approval.subject
     try:
-        if isinstance(about, Run):
+        if isinstance(about, schema.Run):
             return parse_answer(ask("Run this plan? [y]es, [n]o, or n and a reason: "), ())
         if about.question:
             return parse_reply(ask("Your answer, or Enter to decline: "), about.question)
@@ -137,32 +134,32 @@ def _ask_once(approval: Approval, ask: Ask) -> Answer | None:
         words = f"[y]es, {offers}[n]o, or n and a reason: "
         return parse_answer(ask(f"Run {reveal(about.call.name)}? {words}"), about.scopes)
     except EOFError:
-        if isinstance(about, Run):  # it can wait
+        if isinstance(about, schema.Run):  # it can wait
             raise NoFrontendError("nobody answered (end of input)") from None
         reason = "nobody answered (end of input)"
-        return Answer(Decision.DENIED, DecidedBy.PROMPT, reason)
+        return Answer(schema.Decision.DENIED, schema.DecidedBy.PROMPT, reason)
 
 
-def parse_answer(text: str, scopes: Sequence[Scope]) -> Answer | None:
+def parse_answer(text: str, scopes: Sequence[schema.Scope]) -> Answer | None:
     """Parse a typed answer; None if it is neither yes nor no, nor one of the `scopes`."""
     word, _, reason = text.strip().partition(" ")
     word = word.lower().rstrip(",:;.")
     if word in _NO:
-        return Answer(Decision.DENIED, DecidedBy.PROMPT, reason.strip() or None)
-    scope = Scope.ONCE if word in _YES else _WORDS.get(word)
-    if scope is not None and scope in (Scope.ONCE, *scopes):
-        return Answer(Decision.APPROVED, DecidedBy.PROMPT, scope=scope)
+        return Answer(schema.Decision.DENIED, schema.DecidedBy.PROMPT, reason.strip() or None)
+    scope = schema.Scope.ONCE if word in _YES else _WORDS.get(word)
+    if scope is not None and scope in (schema.Scope.ONCE, *scopes):
+        return Answer(schema.Decision.APPROVED, schema.DecidedBy.PROMPT, scope=scope)
     return None
 
 
-def parse_reply(text: str, question: Question) -> Answer:
+def parse_reply(text: str, question: schema.Question) -> Answer:
     """Return the answer to a question: a choice by its number, or the user's own words."""
     text = text.strip()
     if not text:
-        return Answer(Decision.DENIED, DecidedBy.PROMPT)
+        return Answer(schema.Decision.DENIED, schema.DecidedBy.PROMPT)
     number = int(text) if text.isdecimal() else 0
     chosen = question.choices[number - 1] if 1 <= number <= len(question.choices) else text
-    return Answer(Decision.APPROVED, DecidedBy.PROMPT, text=chosen)
+    return Answer(schema.Decision.APPROVED, schema.DecidedBy.PROMPT, text=chosen)
 
 
 def choose(question: str, choices: Sequence[str]) -> str:
@@ -174,37 +171,45 @@ def choose(question: str, choices: Sequence[str]) -> str:
             return choices[int(text) - 1]
 
 
-_SCOPES = {"approve": Scope.ONCE, "always": Scope.SESSION, "folder": Scope.FOLDER}
-_STEPS = TypeAdapter(tuple[PlanStep, ...])
+_SCOPES = {
+    "approve": schema.Scope.ONCE,
+    "always": schema.Scope.SESSION,
+    "folder": schema.Scope.FOLDER,
+}
+_STEPS = TypeAdapter(tuple[schema.PlanStep, ...])
 
 
-def parse_click(given: object, about: ToolExecution | Run) -> Answer | None:
-    """Return the answer in a click; None if it is no answer to the question."""
-    asks = None if isinstance(about, Run) else about.question is not None
+def parse_click(given: object, about: schema.ToolExecution | schema.Run) -> Answer | None:
+    """Return the answer in a click; None if it does not answer the question."""
+    asks = None if isinstance(about, schema.Run) else about.question is not None
     match given:
         case {"decision": "deny", **rest}:
             reason = str(rest.get("reason") or "").strip() or None
-            return Answer(Decision.DENIED, DecidedBy.BUTTON, reason)
+            return Answer(schema.Decision.DENIED, schema.DecidedBy.BUTTON, reason)
         case {"decision": "answer", "text": str(text)} if asks and text.strip():
-            return Answer(Decision.APPROVED, DecidedBy.BUTTON, text=text.strip())
+            return Answer(schema.Decision.APPROVED, schema.DecidedBy.BUTTON, text=text.strip())
         case {"decision": "edit", "plan": list(plan)} if asks is None:
             steps = _steps(plan)
-            return Answer(Decision.APPROVED, DecidedBy.BUTTON, plan=steps) if steps else None
+            return (
+                Answer(schema.Decision.APPROVED, schema.DecidedBy.BUTTON, plan=steps)
+                if steps
+                else None
+            )
         case {"decision": "edit_call", "arguments": dict(given)} if asks is False:
-            return Answer(Decision.APPROVED, DecidedBy.BUTTON, arguments=given)
+            return Answer(schema.Decision.APPROVED, schema.DecidedBy.BUTTON, arguments=given)
         case {"decision": str(word)} if _SCOPES.get(word) in _offered_scopes(about):
-            return Answer(Decision.APPROVED, DecidedBy.BUTTON, scope=_SCOPES[word])
+            return Answer(schema.Decision.APPROVED, schema.DecidedBy.BUTTON, scope=_SCOPES[word])
     return None
 
 
-def _offered_scopes(about: ToolExecution | Run) -> tuple[Scope, ...]:
+def _offered_scopes(about: schema.ToolExecution | schema.Run) -> tuple[schema.Scope, ...]:
     """Return how far an approval may reach; a question is answered, not approved."""
-    if isinstance(about, Run):
-        return (Scope.ONCE,)
-    return () if about.question else (Scope.ONCE, *about.scopes)
+    if isinstance(about, schema.Run):
+        return (schema.Scope.ONCE,)
+    return () if about.question else (schema.Scope.ONCE, *about.scopes)
 
 
-def _steps(plan: list[object]) -> tuple[PlanStep, ...]:
+def _steps(plan: list[object]) -> tuple[schema.PlanStep, ...]:
     try:
         return _STEPS.validate_python(plan)
     except ValidationError:

@@ -1,17 +1,16 @@
 """The one place where rooms are wired together; `%%agent` and `Agent` are its two callers."""
 
-from ipyagent.wiring.clients import (
-    client_for as client_for,
-    warm_up as warm_up,
-)
 from ipyagent.wiring.environment import (
     Environment as Environment,
     Services as Services,
+    client_for as client_for,
+    warm_up as warm_up,
 )
 from ipyagent.wiring.run_task import (
     RunFactory as RunFactory,
     RunFunction as RunFunction,
     RunRequest as RunRequest,
+    extra_validators as extra_validators,
     failed_run as failed_run,
 )
 from ipyagent.wiring.runtime import (

@@ -1,16 +1,27 @@
-"""The environment of runs: a workspace's tools, a namespace, services."""
+"""The environment of runs: a workspace, a namespace, services, and the client of each model.
+
+The module behind a client is imported when a client is made. Installed distributions add clients by
+entry points: `acme = "acme.client:Client"` in the group `ipyagent.clients` answers for models that
+are called `acme/…`, and is called with that name.
+"""
 
 from __future__ import annotations
 
 import os
+import re
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from importlib.metadata import EntryPoint, entry_points
+from importlib.util import find_spec
 from itertools import chain
+from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from types import ModuleType
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from ipyagent.agent.approvals import Approvals
 from ipyagent.agent.prompts import Context, describe_mentions
@@ -21,30 +32,197 @@ from ipyagent.json_types import JsonDict
 from ipyagent.kernel.namespace import Namespace, list_lines
 from ipyagent.kernel.shell import CellNote
 from ipyagent.llm.client import Client
-from ipyagent.llm.destinations import Resolved
+from ipyagent.llm.destinations import BUILT_IN, SCRIPTED, Resolved
+from ipyagent.llm.service_client import ServiceClient
 from ipyagent.plaintext import spell
-from ipyagent.schema.facts import TableFacts, WorkspaceFacts
-from ipyagent.services.mcp.sources import NamedServers, ServerSources
+from ipyagent.providers import PROVIDERS
+from ipyagent.schema.results import ColumnFacts, Kind, TableFacts, WorkspaceFacts
+from ipyagent.services.mcp import NamedServers, ServerSources
 from ipyagent.services.openapi import has_services
+from ipyagent.tools import tables as table_files
 from ipyagent.tools.base import Tool
 from ipyagent.tools.notebook_file import CellChange
 from ipyagent.tools.notebook_tools import NotebookTools
 from ipyagent.tools.path_rules import Entry
-from ipyagent.tools.tables import inspect
-from ipyagent.tools.tables.inspect import MOST_BYTES, describe_table, find_named_tables, list_tables
+from ipyagent.tools.tables import (
+    MOST_BYTES,
+    describe_table,
+    find_named_tables,
+    list_tables,
+    sample_table,
+)
 from ipyagent.tools.tables.sample import NotTableError
 from ipyagent.tools.workspace import Workspace
-from ipyagent.values.describe import holds_lazy_data, is_table
-from ipyagent.values.describe.glance import describe_named_tables
-from ipyagent.wiring.clients import client_for
-from ipyagent.wiring.facts import list_table_facts, name_types, read_file_facts
+from ipyagent.values.describe import describe_named_tables, holds_lazy_data, is_table
+from ipyagent.values.describe.libraries import table_of
+from ipyagent.values.describe.python_values import module_title
+from ipyagent.values.describe.safe_inspect import type_name
+from ipyagent.values.describe.table import Column, Table
 from ipyagent.wiring.toolset import Toolset
 from ipyagent.wiring.undo import UndoHistory
 
 if TYPE_CHECKING:
-    from ipyagent.services.mcp.server import Server
-    from ipyagent.services.mcp.servers import MCPServers
+    from ipyagent.services.mcp.servers import MCPServers, Server
     from ipyagent.services.openapi.services import OpenAPIServices
+
+
+_SAMPLE, _CHOICES = 1_000, 200
+"""Rows whose values are looked at, and the most different values of a column of choices."""
+_KINDS: dict[Kind, str] = {
+    "bool": "bool", "date": "datetime|date", "number": "u?int|float|decimal|number",
+    "text": "str|string|object|category|utf8|categorical|enum|text",
+}  # fmt: skip
+_DAY = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d.*)?")
+
+
+def list_table_facts(variables: Mapping[str, object]) -> Iterator[TableFacts]:
+    """Yield the facts of the tables among the variables, the newest first."""
+    for name in reversed([*variables]):
+        with suppress(Exception):  # a table library's own object can be broken
+            table = table_of(variables[name])
+            if table is not None and not table.is_series:
+                library: Literal["pandas", "polars"] = (
+                    "polars" if type(variables[name]).__module__.startswith("polars") else "pandas"
+                )
+                columns = tuple(_list_columns(table))
+                yield TableFacts(name, library=library, rows=table.rows, columns=columns)
+
+
+def read_file_facts(workspace: Workspace, path: str, wait: float | None = None) -> TableFacts:
+    """Return the facts of a table in a file; without columns if it is not described by then."""
+    changed = inf
+    with suppress(AgentError, NotTableError, TimeoutError):
+        status = workspace.stat(path)
+        changed = status.st_ctime if status else inf
+        samples = sample_table(workspace, path).result(wait)
+        if not isinstance(samples, str):
+            columns = tuple(_list_columns(samples[0].table))
+            call, rows = samples[0].call, samples[0].total
+            return TableFacts(path=path, call=call, rows=rows, columns=columns, changed=changed)
+    return TableFacts(path=path, changed=changed)
+
+
+def name_types(variables: Mapping[str, object]) -> dict[str, str]:
+    """Return the type of each variable, or the module that it is."""
+    return {
+        name: module_title(value) if type(value) is ModuleType else type_name(type(value))
+        for name, value in variables.items()
+    }
+
+
+def _list_columns(table: Table) -> Iterator[ColumnFacts]:
+    for column in table.columns:
+        if type(column.label) is str:
+            yield _describe_column(column, column.label, table.rows)
+
+
+def _describe_column(column: Column, name: str, rows: int) -> ColumnFacts:
+    dtype = column.dtype.partition(" with ")[0].casefold()
+    kinds = (kind for kind, names in _KINDS.items() if re.match(names, dtype))
+    kind: Kind = next(kinds, "other")
+    if " with " in column.dtype:  # a sign that the library does not read
+        kind = "text"
+    choices: tuple[str, ...] = ()
+    is_key = False
+    with suppress(Exception):  # some types of columns cannot do it
+        if kind == "text":
+            texts = [each for each in column.values(slice(_SAMPLE)) if type(each) is str]
+            kind = "date" if texts and all(map(_DAY.fullmatch, texts)) else kind
+            choices = tuple(dict.fromkeys(texts))
+        may_be_key = kind == "text" or dtype.startswith(("int", "uint"))
+        is_key = bool(may_be_key and column.unique and column.unique() == rows > 1)
+    few = choices if len(choices) <= _CHOICES and kind == "text" else ()
+    return ColumnFacts(name, column.dtype, kind, few, is_key)
+
+
+GROUP = "ipyagent.clients"
+_EXPLORER = EntryPoint(BUILT_IN.rstrip("/"), "ipyagent.explorer.client:ExplorerClient", GROUP)
+"""The built-in client, found without the metadata of an installation as well."""
+
+
+def client_for(
+    model: str | Resolved,
+    config: LLMConfig,
+    root: Path,
+    environ: Mapping[str, str] | None = None,
+    last: Client | None = None,
+) -> Client:
+    """Return the client of a model; the path of a script is relative to `root`.
+
+    It is the `last` one if that asks the same model in the same way: it remembers the
+    conversation as it was sent, and what the service refused.
+    """
+    name = model.model if isinstance(model, Resolved) else model
+    if name.startswith(SCRIPTED):
+        from ipyagent.llm.scripted import Scripted
+
+        return Scripted.from_file(root / name.removeprefix(SCRIPTED), model=name)
+    if (point := _find_entry_point(name)) is not None:
+        client: Client = point.load()(name)
+        return client
+    new = service_client(name, config, environ=environ)
+    return last if isinstance(last, ServiceClient) and last.is_like(new) else new
+
+
+def _find_entry_point(model: str) -> EntryPoint | None:
+    """Return the entry point that answers for a model's name; those of services have none."""
+    prefix, slash, _ = model.partition("/")
+    if not slash or prefix in PROVIDERS:
+        return None
+    found = [*entry_points(group=GROUP, name=prefix)]
+    return found[0] if found else _EXPLORER if prefix == _EXPLORER.name else None
+
+
+def service_client(
+    model: str,
+    config: LLMConfig,
+    *,
+    environ: Mapping[str, str] | None = None,
+    start: Mapping[str, str] | None = None,
+) -> Client:
+    """Return the client of a service's model; raises ConfigError if there is none here."""
+    from ipyagent.llm.destinations import find_route
+
+    variables = os.environ if environ is None else environ
+    route = None if config.client == "litellm" else find_route(model, config, variables)
+    if route is not None:
+        from ipyagent.llm.direct.client import DirectClient
+
+        return DirectClient(model, route, config, environ=environ, start=start)
+    if config.client == "direct":
+        raise ConfigError(
+            f"llm.client is direct, but {model} is reached through LiteLLM only: set llm.client to "
+            "auto, or choose a model whose service speaks OpenAI's or Anthropic's format."
+        )
+    if find_spec("litellm") is None:
+        raise ConfigError(
+            f"{model} is reached through LiteLLM, which is not installed: run `%pip install "
+            "'ipyagent[litellm]'`, or choose a model whose service speaks OpenAI's or Anthropic's "
+            "format."
+        )
+    from ipyagent.llm.litellm.gateway import LiteLLMClient
+
+    return LiteLLMClient(model, config, environ=environ, start=start)
+
+
+def warm_up(model: Resolved, config: LLMConfig) -> None:
+    """Begin to import the dependencies of the model's client; returns at once."""
+    if model.model.startswith(SCRIPTED) or _find_entry_point(model.model) is not None:
+        return
+    from ipyagent.llm.destinations import find_route
+
+    if config.client != "litellm" and find_route(model.model, config, os.environ) is not None:
+        threading.Thread(target=_prepare_direct, name="ipyagent-connect", daemon=True).start()
+        return
+    from ipyagent.llm.litellm import warmup
+
+    warmup.warm_up()
+
+
+def _prepare_direct() -> None:
+    from ipyagent.llm.direct.client import prepare
+
+    prepare()
 
 
 @dataclass(frozen=True)
@@ -108,7 +286,7 @@ class Services:
         if has_services(self.folder, self.configured):
             tools, notices = [*self.openapi.tools(), *tools], [*self.openapi.notices(), *notices]
         if any(each.hidden for each in tools):
-            from ipyagent.services.tool_search import add_search
+            from ipyagent.services import add_search
 
             tools = add_search(tools)
         return tools, notices
@@ -221,9 +399,9 @@ class Environment:
         files, is_cut = self.workspace.find_files()
         paths = list_tables(files)
         if paths:
-            inspect.reader.start()  # it takes a second, and no prompt waits for longer
+            table_files.table_reader.start()  # it takes a second, and no prompt waits for longer
         # Who knows nothing but facts can say nothing without them.
-        seconds = inspect.FACTS_SECONDS if with_facts else inspect.PROMPT_SECONDS
+        seconds = table_files.FACTS_SECONDS if with_facts else table_files.PROMPT_SECONDS
         tables = self._describe_tables(prompt, paths, variables, may_read, seconds)
         read = tuple(map(spell, tables))
         tables |= describe_named_tables(prompt, variables, MOST_BYTES, or_only=not tables)

@@ -11,18 +11,18 @@ from functools import partial
 from typing import TypeVar
 
 from ipyagent import imports, telemetry
+from ipyagent.agent.answers import AnswerType
 from ipyagent.agent.approvals import Answer
 from ipyagent.agent.event_stream import EventStream
-from ipyagent.agent.grants import FolderPermissions
 from ipyagent.agent.loop import AgentLoop, UserPrompt
-from ipyagent.agent.plan_approval import (
+from ipyagent.agent.plan_runner import (
+    PlanRunner,
     check_background_plan,
     find_plan,
     propose_plan,
     resolve_plan,
 )
-from ipyagent.agent.plans.runner import PlanRunner
-from ipyagent.agent.policy import Effect, Policy
+from ipyagent.agent.policy import Effect, FolderPermissions, Policy
 from ipyagent.agent.prompts import Context, system_prompt
 from ipyagent.agent.session.session import Session
 from ipyagent.agent.tool_context import DRY_RUN, ToolContext
@@ -34,9 +34,9 @@ from ipyagent.agent.validation import (
     validate,
 )
 from ipyagent.config import Config, has_profile_tools
-from ipyagent.errors import AgentError, describe_error
+from ipyagent.errors import AgentError, ConfigError, describe_error
 from ipyagent.kernel.drivers import Cell
-from ipyagent.kernel.error_hints import installed_packages
+from ipyagent.kernel.namespace import installed_packages
 from ipyagent.kernel.threads import without_interrupts
 from ipyagent.llm import forget_environment
 from ipyagent.llm.client import Client, ModelSize
@@ -44,7 +44,7 @@ from ipyagent.llm.modelmap import size_of
 from ipyagent.redaction import Redactor, known_secrets, mask_arguments
 from ipyagent.rehearsal.confinement import Limits
 from ipyagent.schema import Decision, Run, RunStatus, StopReason, runs
-from ipyagent.schema.state import Listener
+from ipyagent.schema.events import Listener
 from ipyagent.services.skills import Skills, personal_folder
 from ipyagent.telemetry.eventlog import EventLog
 from ipyagent.tools.base import Tool
@@ -79,6 +79,7 @@ class RunRequest:
     plan: bool = False
     background: bool = False
     """True if an approved plan keeps running after its cell has ended."""
+    answer: AnswerType | None = None
     notices: tuple[str, ...] = ()
     """Lasting notices, shown once per session."""
     one_time_notices: tuple[str, ...] = ()
@@ -185,6 +186,7 @@ class RunTask:
             self.instructions,
             planning=request.plan and not request.dry_run,
             window=self.size.window,
+            answer=request.answer,
         )
         with self.environment.namespace.own.during_run():
             run = await loop.run(prompt)
@@ -366,6 +368,13 @@ def _load_instructions(config: Config, workspace: Workspace) -> tuple[str, tuple
     return f"{standard}\n\n{own.strip()}" if own else standard, notes
 
 
+def extra_validators(environment: Environment, config: Config) -> Iterator[Validator]:
+    """Yield the validators that packages and settings add."""
+    yield from installed_validators()
+    folder = environment.home or environment.workspace.root
+    yield from configured_validators(config.chat.validators, folder)
+
+
 def _undo_run(run: Run, *, dry_run: bool = False) -> runs.UndoReport:
     """Take back a run of any agent in this process."""
     undos = [undo_of_run(each, run) for each in runtime().environments]
@@ -394,20 +403,28 @@ class RunFactory:
     own_tools: Iterable[Tool] = ()
 
     def build(
-        self, request: RunRequest, validators: Iterable[Validator] = VALIDATORS
+        self,
+        request: RunRequest,
+        validators: Iterable[Validator] = VALIDATORS,
+        context: Context | None = None,
     ) -> RunFunction:
-        """Return the run that answers the prompt.
+        """Return the run that answers the prompt; with a `context` of its own, if that is given.
 
         Raises AgentError for a prompt that cannot be answered, before anything is shown.
         """
-        checks = (*validators, *self._extra_validators(request))
+        if request.plan and request.answer:
+            raise ConfigError("a plan has no answer of a type: leave one of them out")
+        extra = extra_validators(self.environment, request.config)
+        checks = (*validators, *extra, *self.session.validators)
         validate(request.prompt, checks)
         self.session.check_ready()
         task = self._create_task(request)
-        with_facts = getattr(self.client, "reads_facts", False)
-        context, read = self.environment.prompt_context(
-            request.prompt, task.may_read, with_facts=with_facts
-        )
+        read: tuple[str, ...] = ()
+        if context is None:
+            with_facts = getattr(self.client, "reads_facts", False)
+            context, read = self.environment.prompt_context(
+                request.prompt, task.may_read, with_facts=with_facts
+            )
         return partial(task.answer_prompt, context, read, checks)
 
     def build_decision(
@@ -426,10 +443,3 @@ class RunFactory:
             self.open_view,
             self.own_tools,
         )
-
-    def _extra_validators(self, request: RunRequest) -> Iterator[Validator]:
-        """Yield the validators that packages, settings and the session add."""
-        yield from installed_validators()
-        folder = self.environment.home or self.environment.workspace.root
-        yield from configured_validators(request.config.chat.validators, folder)
-        yield from self.session.validators

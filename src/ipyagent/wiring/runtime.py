@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ipyagent.agent.approvals import Approvals
-from ipyagent.agent.session.initial_graph import mark_origin
+from ipyagent.agent.session.conversation import mark_origin
 from ipyagent.config.sources import Data, UserDataFile, folder_key
 from ipyagent.errors import AgentError, BusyError, ConfigError, JournalError
 from ipyagent.kernel.drivers import Cell
@@ -191,15 +191,14 @@ class Runtime:
                 self._workspaces[root] = Workspace(root)
             return self._workspaces[root]
 
+    @without_interrupts
     def journal(self, workspace: Workspace, *, persist: bool) -> Journal:
         """Return the workspace's journal, opened once, or a new one in memory.
 
         Raises JournalError.
         """
-        return self._journal(workspace) if persist else Journal.open(None)
-
-    @without_interrupts
-    def _journal(self, workspace: Workspace) -> Journal:
+        if not persist:
+            return Journal.open(None)
         with self._opening:
             if workspace not in self._journals:
                 self._journals[workspace] = _open_journal(workspace)

@@ -22,13 +22,12 @@ from ipyagent.redaction import Redactor
 from ipyagent.tools.base import Tool, Toolbox, find_tools, is_built_in
 from ipyagent.tools.file_change import Previews
 from ipyagent.tools.file_tools import file_tools, search_tools
-from ipyagent.tools.namespace_tools import find_authors, namespace_tools
+from ipyagent.tools.namespace_tools import QueryTool, find_authors, namespace_tools
 from ipyagent.tools.notebook_tools import NotebookTools, RunCellTool, check_not_open
 from ipyagent.tools.notes import note_tools, question_tool, todo_tool
 from ipyagent.tools.result_conversion import OutputStore
 from ipyagent.tools.sandbox import Sandbox
 from ipyagent.tools.scripts import ScriptRunner, shell_tools
-from ipyagent.tools.sql_query import QueryTool
 from ipyagent.tools.tracked_namespace import TrackedNamespace
 from ipyagent.tools.workspace import Workspace
 from ipyagent.values.describe.secrets import secret_strings
@@ -90,12 +89,8 @@ class Toolset:
         desktop = self.open_notebooks()
         built_in = self._built_in_tools(config, redactor, session, desktop)
         notebook_tools = self._notebook_tools(config, built_in.namespace, desktop, post)
-        from_cells, own_tools = find_tools(self.namespace.variables().values()), [*own_tools]
-        # A name that others give to their tools, too.
-        is_taken = any(each.name == "query" for each in (*own_tools, *from_cells))
-        tools = (each for each in built_in.tools if each.name != "query" or not is_taken)
-        toolbox = Toolbox([*tools, *notebook_tools, *own_tools])
-        toolbox.add_from_cells(from_cells)
+        toolbox = Toolbox([*built_in.tools, *notebook_tools, *own_tools])
+        toolbox.add_from_cells(find_tools(self.namespace.variables().values()))
         return toolbox
 
     def describe_author(self, session: Session | None, name: str) -> str:

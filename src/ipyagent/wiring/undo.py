@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Protocol
 from weakref import WeakSet
 
 from ipyagent.agent.session.session import Session
-from ipyagent.errors import AgentError, ConfigError
+from ipyagent.errors import AgentError, ConfigError, SessionError
 from ipyagent.kernel.namespace import Namespace, take_snapshot
 from ipyagent.phrases import join_some, plural
 from ipyagent.plaintext import spell
 from ipyagent.schema import Event, FileChange, Run, RunState, ToolExecution, ToolFinished
 from ipyagent.schema.runs import UndoReport
+from ipyagent.store.journal import Journal
 from ipyagent.tools.file_change import Checkpoints
 from ipyagent.tools.notebook_file import CellChange
 from ipyagent.tools.workspace import Workspace
@@ -77,6 +78,8 @@ class UndoHistory:
     records: list[CallRecord] = field(default_factory=list)
     sessions: WeakSet[Session] = field(default_factory=WeakSet)
     """The sessions whose runs say what of them was taken back."""
+    journal: Journal | None = None
+    """The record of runs of other sessions."""
     show: Callable[[Run], object] = lambda run: None
     """Shows a run again that says so."""
     _undos: int = 0
@@ -120,11 +123,23 @@ class UndoHistory:
             changed.setdefault(each.run_id, {})[each.call_id] = each
         for run_id, calls in changed.items():
             session = next((each for each in self.sessions if run_id in each.runs.ids), None)
-            if session is None or (run := session.runs.get(run_id)) is None:
+            run = session.runs.get(run_id) if session else self._find_unopened(run_id)
+            if run is None:
                 continue
             others = (each for each in run.taken_back if each not in calls)
             now = [*others, *(name for name, each in calls.items() if each.is_undone)]
-            self.show(session.note_undo(run, now, stays if now else ()))
+            left = stays if now else ()
+            if session:
+                run = session.note_undo(run, now, left)
+            elif self.journal:
+                run = self.journal.note_undo(run.session_id, run, now, left)
+            self.show(run)
+
+    def _find_unopened(self, run_id: str) -> Run | None:
+        """Return a recorded run of a session that this kernel has not opened."""
+        with suppress(SessionError):
+            return self.journal.run(run_id) if self.journal else None
+        return None
 
     def find_redo(self, run_id: str) -> CallRecord | None:
         """Return the newest undo of a run that is not taken back itself."""
@@ -353,11 +368,11 @@ def _find_all(environment: UndoPlace, runs: Iterable[Run], reference: str) -> It
         others.append(run)
         if run.id.startswith(reference) or (run.plan_id or "").startswith(reference):
             yield undo_of_run(environment, run)
-    for run in others:
-        for call in run.executions:
-            if call.call.id.startswith(reference):
-                title, subject = f"call {call.call.id}", f"your call of {call.call.name}"
-                yield _undo_of_calls(environment, run, [call], title, subject)
+    calls = [(run, call) for run in others for call in run.executions]
+    found = [pair for pair in calls if pair[1].call.id.startswith(reference)]
+    for run, call in sorted(found, key=lambda pair: pair[1].call.id != reference):
+        title, subject = f"call {call.call.id}", f"your call of {call.call.name}"
+        yield _undo_of_calls(environment, run, [call], title, subject)
 
 
 def describe_undo(environment: UndoPlace, run: Run) -> str:

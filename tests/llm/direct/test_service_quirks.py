@@ -63,6 +63,7 @@ CASES = {
     "OpenAI refuses": Case(
         [chunk(refusal="I can't"), chunk(refusal=" do that."), *END],
         (TextContent(text="I can't do that."),),
+        "content_filter",
     ),
     "Azure begins with filter results and an empty list": Case(
         [

@@ -27,7 +27,7 @@ import zarr
 
 from describing import Counted, line
 from ipyagent.values.describe import describe, holds_lazy_data
-from ipyagent.values.describe.stored_data import DATABASES, FAR
+from ipyagent.values.describe.library_objects import DATABASES, FAR
 
 FRAME = pd.DataFrame({"a": range(1_000), "b": "x"})
 
@@ -47,11 +47,11 @@ def test_a_duckdb_connection_tells_its_tables_and_views(connection: Any) -> None
     connection.execute("CREATE VIEW v AS SELECT a FROM t WHERE b > 0")
     connection.execute("CREATE SCHEMA s; CREATE TABLE s.u (z VARCHAR)")
     assert line(connection) == (
-        "DuckDBPyConnection, 2 tables, 1 view: "
-        "t(a INTEGER PRIMARY KEY, b DECIMAL(10,2)), ~100,000 rows; s.u(z VARCHAR), ~0 rows; "
-        "v (view): SELECT a FROM t WHERE (b > 0)"
+        "DuckDBPyConnection, 2 tables, 1 view [duckdb]: "
+        "TABLE t(a INTEGER PRIMARY KEY, b DECIMAL(10,2)), ~100,000 rows; "
+        "TABLE s.u(z VARCHAR), ~0 rows; VIEW v AS SELECT a FROM t WHERE (b > 0)"
     )
-    assert "\n  s.u(z VARCHAR), ~0 rows\n" in describe("x", connection, detail=True)
+    assert "\n  TABLE s.u(z VARCHAR), ~0 rows\n" in describe("x", connection, detail=True)
 
 
 def test_no_function_of_a_view_or_relation_is_called(connection: Any) -> None:
@@ -68,7 +68,7 @@ def test_no_function_of_a_view_or_relation_is_called(connection: Any) -> None:
     assert line(relation) == (
         "DuckDBPyRelation, 2 columns (n: BIGINT, a: INTEGER), not computed [duckdb]"
     )
-    assert "v (view): SELECT counted(a) AS n FROM t" in line(connection)
+    assert "VIEW v AS SELECT counted(a) AS n FROM t" in line(connection)
     assert count.calls == 0
     assert repr(relation)
     assert count.calls  # the naive look runs the query
@@ -76,7 +76,7 @@ def test_no_function_of_a_view_or_relation_is_called(connection: Any) -> None:
 
 def test_a_result_that_the_user_has_not_fetched_stays(connection: Any) -> None:
     connection.execute("SELECT 42")
-    assert line(connection) == "DuckDBPyConnection, 0 tables"
+    assert line(connection) == "DuckDBPyConnection, 0 tables [duckdb]"
     assert connection.fetchall() == [(42,)]
 
 
@@ -92,7 +92,8 @@ def test_tables_of_an_attached_database_have_its_name(connection: Any, tmp_path:
     connection.execute(f"CREATE TABLE t AS SELECT 1 AS a; ATTACH '{tmp_path / 'other.db'}'")
     connection.execute("CREATE TABLE other.u AS SELECT 1 AS b")
     assert line(connection) == (
-        "DuckDBPyConnection, 2 tables: memory.t(a INTEGER), ~1 rows; other.u(b INTEGER), ~1 rows"
+        "DuckDBPyConnection, 2 tables [duckdb]: "
+        "TABLE t(a INTEGER) in memory, ~1 rows; TABLE u(b INTEGER) in other, ~1 rows"
     )
 
 
@@ -127,7 +128,7 @@ def test_tables_of_ibis_and_sqlalchemy_tell_the_columns_that_they_hold() -> None
 
 def test_an_engine_is_described_without_its_password_and_not_connected() -> None:
     engine = sa.create_engine("sqlite:////no/such/folder/x.db")
-    assert line(engine) == "Engine [sqlalchemy], sqlite:////no/such/folder/x.db"
+    assert line(engine) == "Engine, sqlite:////no/such/folder/x.db [sqlalchemy]"
     url = sa.URL.create("sqlite", "me", "s3cret-words", "host", database="x")
     engine.url = url
     assert "s3cret-words" not in line(engine)
@@ -143,7 +144,7 @@ def test_arrows_tables_and_files_tell_schema_rows_and_size(tmp_path: Path) -> No
     table = pq.read_table(path)
     assert line(table).startswith(f"Table, {columns}, 1,000 rows, ~")
     dataset = pads.dataset(tmp_path)
-    assert line(dataset).startswith(f"FileSystemDataset, {columns}, 1 file, ~")
+    assert line(dataset).startswith(f"FileSystemDataset, {columns}, 1 file, not read")
     path.unlink()
     assert line(dataset) == f"FileSystemDataset, {columns}, 1 file, not read [pyarrow]"
     reader = table.to_reader(100)
@@ -163,12 +164,12 @@ def test_an_hdf5_file_tells_its_tree(tmp_path: Path) -> None:
         file["elsewhere"] = h5py.ExternalLink("/no/such/file.h5", "/x")
         data = "shape (1,000, 10), float32, ~40.0 kB, chunks (100, 10)"
         assert line(file) == (
-            f"File [h5py] in {str(tmp_path / 'x.h5')!r}, mode r+: elsewhere (link); "
+            f"File in {str(tmp_path / 'x.h5')!r}, mode r+ [h5py]: elsewhere (link); "
             f"group/data: {data}; link (link)"
         )
         assert line(file["group"]).endswith(f": data: {data}")
-        assert line(file["group/data"]).endswith(f"mode r+, {data}, not read")
-    assert line(file) == "File [h5py], closed"
+        assert line(file["group/data"]).endswith(f"mode r+, {data}, not read [h5py]")
+    assert line(file) == "File, closed [h5py]"
 
 
 def test_nobody_waits_for_a_thread_that_reads_hdf5(tmp_path: Path) -> None:
@@ -185,9 +186,10 @@ def test_nobody_waits_for_a_thread_that_reads_hdf5(tmp_path: Path) -> None:
         thread = threading.Thread(target=read)
         thread.start()
         reading.wait()
-        assert line(file) == "File [h5py], in use by another thread"
+        text = line(file)
         done.set()
         thread.join()
+    assert text == "File, in use by another thread [h5py]"
 
 
 class OpenFile:
@@ -206,7 +208,7 @@ def test_a_file_that_is_an_object_of_the_users_is_not_read(tmp_path: Path) -> No
     with opened.file, h5py.File(opened, "w") as file:
         file.create_dataset("data", (3,), "f4")
         before = opened.calls
-        assert line(file).endswith("mode r+, fileobj")
+        assert line(file).endswith("mode r+, fileobj [h5py]")
         assert opened.calls == before
 
 
@@ -214,16 +216,14 @@ def test_a_zarr_group_tells_its_tree_if_it_is_local(tmp_path: Path) -> None:
     group = zarr.open_group(tmp_path / "z")
     group.create_array("a/b", shape=(100, 10), dtype="f4", chunks=(10, 10))
     group.create_group("empty")
-    entries = ["a/b: shape (100, 10), float32, chunks (10, 10)", "empty/"]
-    assert line(group) == f"Group [zarr] '/', in {str(tmp_path / 'z')!r}: {'; '.join(entries)}"
+    entries = ["a/b: shape (100, 10), float32, ~4.0 kB, chunks (10, 10)", "empty/"]
+    assert line(group) == f"Group '/', in {str(tmp_path / 'z')!r} [zarr]: {'; '.join(entries)}"
     assert "\n  empty/" in describe("x", group, detail=True)
     array: Any = group["a/b"]
-    assert line(array).startswith(
-        "Array [zarr], shape (100, 10), float32, ~4.0 kB, chunks (10, 10), in "
-    )
+    assert line(array).startswith("Array, shape (100, 10), float32, ~4.0 kB, chunks (10, 10), in ")
     memory = zarr.open_group(zarr.storage.MemoryStore())
     memory.create_array("q", shape=(3,), dtype="i4")
-    assert line(memory) == "Group [zarr] '/', in a MemoryStore: q: shape (3,), int32, chunks (3,)"
+    assert line(memory) == "Group '/', in a MemoryStore [zarr]"
 
 
 def test_a_store_of_the_users_own_class_is_not_asked() -> None:
@@ -232,7 +232,7 @@ def test_a_store_of_the_users_own_class_is_not_asked() -> None:
 
     group = zarr.open_group(Store())
     group.create_array("q", shape=(3,), dtype="i4")
-    assert line(group) == "Group [zarr] '/', in a Store"
+    assert line(group) == "Group '/', in a Store [zarr]"
 
 
 def test_xarrays_objects_tell_dimensions_types_and_what_is_not_loaded(tmp_path: Path) -> None:

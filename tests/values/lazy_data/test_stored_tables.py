@@ -15,7 +15,7 @@ import pytest
 import xarray as xr
 from pyarrow import orc
 
-from ipyagent.tools.tables.inspect import describe_table
+from ipyagent.tools.tables import describe_table
 from ipyagent.tools.tables.sample import NotTableError
 from ipyagent.tools.workspace import Workspace
 

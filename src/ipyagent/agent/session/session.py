@@ -14,11 +14,11 @@ from typing import cast, overload
 from pydantic import ValidationError
 
 from ipyagent import schema
-from ipyagent.agent.grants import Grants
-from ipyagent.agent.session import current_session
-from ipyagent.agent.session.conversation import Conversation
-from ipyagent.agent.session.initial_graph import (
+from ipyagent.agent import session as sessions_room
+from ipyagent.agent.policy import Grants
+from ipyagent.agent.session.conversation import (
     GRAPH,
+    Conversation,
     InitialGraph,
     branch_heads,
     initial_conversation,
@@ -45,12 +45,10 @@ from ipyagent.schema import (
     RunStatus,
     SessionState,
     StopReason,
-    TakenBack,
     advance,
-    fold,
 )
 from ipyagent.schema.graph import Packed, handle
-from ipyagent.schema.state import AS_DRAFT
+from ipyagent.schema.runs import AS_DRAFT
 from ipyagent.store.journal import Journal
 from ipyagent.store.runs import plan_name
 
@@ -142,7 +140,7 @@ class Session:
     @classmethod
     def current(cls) -> Session | None:
         """Return the notebook's session, started if necessary; None without the extension."""
-        provider = current_session.provider
+        provider = sessions_room.provider
         return None if provider is None else cast(Session, provider.get_session())
 
     @classmethod
@@ -390,9 +388,9 @@ class Session:
 
     def make_current(self) -> None:
         """Continue the notebook's next cells with this session; raises SessionError elsewhere."""
-        if current_session.provider is None:
+        if sessions_room.provider is None:
             raise SessionError("there is no notebook here; give the session to Agent(session=…)")
-        current_session.provider.use_session(self)
+        sessions_room.provider.use_session(self)
 
     def register(self) -> Session:
         """Make this the object that is returned when this session is opened in this process."""
@@ -432,11 +430,8 @@ class Session:
 
         Raises JournalError.
         """
-        event = TakenBack(calls=tuple(calls), stays=tuple(stays))
-        run = fold(run, event)
-        self.journal.append(self.id, run.id, event)
+        run = self.journal.note_undo(self.id, run, calls, stays)
         self.runs.replace(run)
-        self.journal.flush().result()
         return run
 
     async def wait_until_recorded(self) -> None:

@@ -21,8 +21,13 @@ from types import MappingProxyType
 from pydantic import JsonValue
 
 from ipyagent import schema
-from ipyagent.agent.session.conversation import CONVERSATION_EVENTS, Conversation
-from ipyagent.agent.session.initial_graph import NOTEBOOK, initial_conversation, load_initial_graph
+from ipyagent.agent.session.conversation import (
+    CONVERSATION_EVENTS,
+    NOTEBOOK,
+    Conversation,
+    initial_conversation,
+    load_initial_graph,
+)
 from ipyagent.agent.session.session import Session
 from ipyagent.errors import SessionError
 from ipyagent.schema import Node, PlanProposed, Run, RunStarted, SessionState

@@ -39,6 +39,9 @@ _NONE = {"null", "none", "finish_reason_unspecified"}
 LENGTH = "max_tokens"
 """The name under which a length limit is omitted, whatever a format calls it."""
 
+ANSWER = "answer"
+"""The name under which the format of an answer is omitted: a tool takes its place."""
+
 NO_THOUGHT = " "
 """Stands for the thought of a call that had none, where services want one and not an empty one."""
 
@@ -111,6 +114,8 @@ class Reader(ABC):
         """True once the service said that nothing follows."""
         self.has_words = False
         """True once there was a part of a reply."""
+        self.is_refusal = False
+        """True once the model's words were marked as a refusal."""
         self.reason: Any = None
         """An error that came without being marked as one, in an event that is no part of it."""
         self._join = Joiner()
@@ -145,6 +150,7 @@ class Reader(ABC):
         if _BROKEN.search(plain):
             told = {"message": f"the service ended the reply as {word!r}", "type": "server_error"}
             raise ServiceError.in_stream(self.reason or told)
+        plain = "refusal" if self.is_refusal else plain
         known = (name for name, words in _FINISHES.items() if words.match(plain))
         self.is_finished = True
         yield StreamChunk(type="finish", data=next(known, word))
@@ -176,6 +182,10 @@ class Format(ABC):
 
         `omitted` are settings that the service refuses.
         """
+
+    def takes_answer(self, request: ModelRequest) -> bool:
+        """Return whether the service takes the format of an answer with this request."""
+        return self._target.provider.structured or not request.tools
 
     @abstractmethod
     def reader(self) -> Reader:

@@ -64,6 +64,11 @@ class ChatFormat(Format):
         tail: JsonDict = {}
         if request.tools and not request.may_call and provider.tool_choice:
             tail["tool_choice"] = "none"
+        if request.must_call and provider.tool_choice:
+            tail["tool_choice"] = {"type": "function", "function": {"name": request.must_call}}
+        if request.answer:
+            wanted = request.answer.to_openai()
+            tail["response_format"] = {"type": "json_schema", "json_schema": wanted}
         if request.tools and Demand.NO_EFFORT in self._target.demands:
             tail["reasoning_effort"] = "none"
         if request.max_tokens is not None and LENGTH not in omitted:
@@ -348,7 +353,9 @@ class ChatReader(Reader):
             for part in _parts(content):  # Mistral
                 yield from self._thought("".join(_texts(part.get("thinking"))))
                 yield from self._read_text(text_of(part.get("text")), offset)
-        yield from self._read_text(text_of(delta.get("refusal")), offset)
+        if refusal := text_of(delta.get("refusal")):
+            self.is_refusal = True
+            yield from self._read_text(refusal, offset)
         calls = objects_of(delta.get("tool_calls"))
         calls += [part for part in _parts(content) if part.get("type") == "tool_use"]
         if not calls and (old := object_of(delta.get("function_call"))):

@@ -27,7 +27,7 @@ from ipyagent.json_types import object_of, parse_json
 from ipyagent.llm import modelmap, service_client
 from ipyagent.llm.client import ModelRequest
 from ipyagent.llm.destinations import Destination, Route, complete_address, insists_on_responses
-from ipyagent.llm.direct import LENGTH, Demand, Format, Reader, Target, objects_of
+from ipyagent.llm.direct import ANSWER, LENGTH, Demand, Format, Reader, Target, objects_of
 from ipyagent.llm.direct.chat import ChatFormat
 from ipyagent.llm.direct.messages import MessagesFormat
 from ipyagent.llm.direct.reading import (
@@ -155,10 +155,12 @@ class DirectClient(ServiceClient):
         """Yield the chunks of the reply as they arrive, several at a time."""
         while True:
             form, deadline = self._format(where), Deadline(self._config.timeout)
+            takes = form.takes_answer(request) and ANSWER not in self._omitted
+            asked = request if takes else request.answered_by_tool()
             try:
                 async with AsyncExitStack() as stack:
                     async with deadline.limit():
-                        sent = self._send(request, form, where)
+                        sent = self._send(asked, form, where)
                         response = await stack.enter_async_context(sent)
                         await check_status(response)
                     reading = self._read(response, form.reader(), deadline, where.key)
@@ -279,6 +281,8 @@ def _refused_setting(error: ServiceError, request: ModelRequest) -> str | None:
     """Return the setting that a service refuses and that it can do without."""
     if request.max_tokens is not None and refuses_length(error.message):
         return LENGTH
+    if service_client.refuses_format(request, error.message):
+        return ANSWER
     return next((name for name, words in _OPTIONAL.items() if words in error.message), None)
 
 

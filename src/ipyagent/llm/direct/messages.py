@@ -71,6 +71,11 @@ class MessagesFormat(Format):
         tail: JsonDict = {"max_tokens": self._longest(request, omitted)}
         if request.tools and not request.may_call:
             tail["tool_choice"] = {"type": "none"}
+        if request.must_call:
+            tail["tool_choice"] = {"type": "tool", "name": request.must_call}
+        if request.answer:
+            wanted = {"type": "json_schema", "schema": request.answer.schema}
+            tail["output_config"] = {"format": wanted}
         tail |= _CACHE
         items = self._history.join(messages)
         return join_body(head, "messages", items, tail, omitted - {LENGTH})

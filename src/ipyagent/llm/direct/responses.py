@@ -53,6 +53,10 @@ class ResponsesFormat(Format):
         tail: JsonDict = {}
         if request.tools and not request.may_call:
             tail["tool_choice"] = "none"
+        if request.must_call:
+            tail["tool_choice"] = {"type": "function", "name": request.must_call}
+        if request.answer:
+            tail["text"] = {"format": {"type": "json_schema"} | request.answer.to_openai()}
         if request.max_tokens is not None and LENGTH not in omitted:
             tail["max_output_tokens"] = self._target.limit(request.max_tokens)
         return join_body(head, "input", self._history.join(request.messages), tail, omitted)
@@ -164,6 +168,7 @@ class ResponsesReader(Reader):
             part = event.get("summary_index" if name == "summary" else "content_index")
             place = (name, index, count_of(part) or 0)
             text = text_of(event.get("delta"))
+            self.is_refusal |= field == "refusal"
             if stage == "done":
                 text = self._join.rest(place, text_of(event.get(field)))
             yield from self._text(place, text)
@@ -226,6 +231,7 @@ class ResponsesReader(Reader):
         parts = [{"text": parts}] if text_of(parts) else parts
         for number, part in enumerate(objects_of(parts), start=first or 0):
             place = (name, index, number)
+            self.is_refusal |= bool(text_of(part.get("refusal")))
             text = text_of(part.get("text")) or text_of(part.get("refusal"))
             yield from self._text(place, self._join.rest(place, text))
 
@@ -288,5 +294,5 @@ class ResponsesReader(Reader):
         reason = text_of(object_of(response.get("incomplete_details")).get("reason"))
         if word == "stop" and self._calls:
             word = "tool_calls"
-        word = _REASONS.get(reason, reason) or word
+        word = "content_filter" if self.is_refusal else _REASONS.get(reason, reason) or word
         yield StreamChunk(type="finish", data=word)

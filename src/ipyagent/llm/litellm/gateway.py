@@ -156,6 +156,8 @@ class LiteLLMClient(ServiceClient):
         litellm = await asyncio.to_thread(warmup.litellm)
         provider = self._provider(litellm)
         where, request = self._destination(provider), self._takeable(request)
+        if request.tools or not litellm.supports_response_schema(self.model):
+            request = request.answered_by_tool()
         with silence(litellm, where.key):  # once: it takes a lock
             async with aclosing(self._read_reply(litellm, request, provider, where)) as chunks:
                 async for chunk in chunks:
@@ -168,14 +170,17 @@ class LiteLLMClient(ServiceClient):
         try:
             stream = await self._wait(where, self._open(litellm, request, provider, where, events))
         except ModelError as error:
-            if request.max_tokens is None or not refuses_length(str(error)):
+            if service_client.refuses_format(request, str(error)):
+                request = request.answered_by_tool()
+            elif request.max_tokens is not None and refuses_length(str(error)):
+                # It has a limit of its own, or another name for it; ours is watched over here too.
+                request = replace(request, max_tokens=None)
+            else:
                 sent = self._messages(request, where)
                 is_refused = isinstance(error, ModelRefusedError)
                 raise (
                     is_refused and self._leave_out(error, request, sent, where)
                 ) or error from None
-            # It has a limit of its own, or another name for it; ours is watched over here as well.
-            request = replace(request, max_tokens=None)
             stream = await self._wait(where, self._open(litellm, request, provider, where, events))
         failure: ModelError | None = None
         try:
@@ -252,6 +257,12 @@ class LiteLLMClient(ServiceClient):
             if not request.may_call:
                 # Dropped for a service that has no such choice: the run ends either way.
                 settings |= {"tool_choice": "none", "drop_params": True}
+        if request.must_call:
+            choice = {"type": "function", "function": {"name": request.must_call}}
+            settings |= {"tool_choice": choice, "drop_params": True}
+        if request.answer:
+            wanted = request.answer.to_openai()
+            settings["response_format"] = {"type": "json_schema", "json_schema": wanted}
         settings |= {"api_key": where.key, "api_base": where.base}
         if headers := trace_headers(request):
             settings["extra_headers"] = headers

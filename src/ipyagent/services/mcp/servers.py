@@ -1,69 +1,194 @@
-"""The MCP servers of one folder: their list, their tools, and the user's commands."""
+"""The MCP servers of one folder: connected when needed, supervised, their tools, the commands.
+
+A connection's scopes must be left by the task that entered them. So each connection has a task of
+its own in one thread, which lives as long as the kernel, and runs only send it requests.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import atexit
 import json
-import re
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import TimeoutError as TooLate
-from typing import Any
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from concurrent.futures import TimeoutError as TooLate, wait
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+from weakref import WeakSet
 
+from ipyagent.config import MCPServerConfig
 from ipyagent.config.trust import ListedServer
-from ipyagent.digests import digest_bytes
 from ipyagent.errors import ConfigError, MCPConnectionError, MCPError, MCPToolCallError
-from ipyagent.json_types import JsonDict
+from ipyagent.json_types import JsonDict, JsonMapping
+from ipyagent.kernel.threads import LoopThread
 from ipyagent.phrases import ellipsize, join_some, join_words, plural
 from ipyagent.plaintext import cite, clean_text, visible
 from ipyagent.schema import Preview, ToolResult
-from ipyagent.services import notebook_note
-from ipyagent.services.mcp.server import Description, Server, ServersThread, digest_tool
-from ipyagent.services.mcp.sources import ADDED, NamedServer, NamedServers, ServerSources
-from ipyagent.services.tool_search import hide_surplus
+from ipyagent.services import hide_surplus, name_tools, notebook_note
+from ipyagent.services.mcp import ADDED, NamedServer, NamedServers, Pins, ServerSources
 from ipyagent.telemetry import current_trace_id
 from ipyagent.tools.argument_schema import JsonArgumentSchema
 from ipyagent.tools.base import Tool, Where, find_command
 
-_MAX_NAME = 64
-_MARK_LENGTH = 9  # "_" and eight digits of a hash
+if TYPE_CHECKING:
+    from ipyagent.services.mcp.connection import Connection, Listing
 
-Pair = tuple[str, str]
-"""The original names of a server and a tool."""
+T = TypeVar("T")
 
-
-def tool_names(pairs: Iterable[Pair]) -> dict[Pair, str]:
-    """Return a name for each pair, independent of their order.
-
-    A changed name always gets a mark, even if it is unique: a name that was allowed once must not
-    pass to another tool later.
-    """
-    names = {pair: re.sub(r"[^a-zA-Z0-9_-]", "_", _full_name(pair))[:_MAX_NAME] for pair in pairs}
-    exact = Counter(name for pair, name in names.items() if name == _full_name(pair))
-    return {
-        pair: name if name == _full_name(pair) and exact[name] == 1 else _mark_name(pair, name)
-        for pair, name in names.items()
-    }
+_EXIT_SECONDS = 3.0  # seconds that servers get to end by themselves when the kernel ends
 
 
-def _full_name(pair: Pair) -> str:
-    return f"mcp_{pair[0]}_{pair[1]}"
+class ServersThread(LoopThread):
+    """The thread of all connections; `connections` are those to close when it ends."""
+
+    thread_name = "ipyagent-mcp"
+
+    def __init__(self) -> None:
+        self.connections: WeakSet[Connection] = WeakSet()
+        super().__init__()
+        atexit.register(self._close)
+
+    async def run(self, work: Coroutine[Any, Any, T], seconds: float) -> T:
+        """Await `work` from another loop; raises TimeoutError even if this loop hangs."""
+        return await asyncio.wait_for(asyncio.wrap_future(self.submit(work)), seconds)
+
+    def _close(self) -> None:
+        remaining = list(self.connections)
+        if self.thread.is_alive():
+            wait([self.submit(each.close()) for each in remaining], _EXIT_SECONDS)
+        for each in remaining:
+            each.kill()
 
 
-def _mark_name(pair: Pair, name: str) -> str:
-    identity = f"{len(pair[0])}:{pair[0]}:{pair[1]}".encode("utf-8", "surrogatepass")
-    return f"{name[: _MAX_NAME - _MARK_LENGTH]}_{digest_bytes(identity)[: _MARK_LENGTH - 1]}"
+RESTARTS = 2
+"""The number of times that a program is restarted in one kernel."""
+
+
+class Server:
+    """A server; async methods are called in the servers' thread."""
+
+    def __init__(
+        self, config: MCPServerConfig, source: str, environ: Mapping[str, str], folder: Path
+    ) -> None:
+        self.config, self.source, self.name = config, source, config.name
+        self.failure: str | None = None
+        """The reason why it is not tried again."""
+        self.listing: Listing | None = None
+        self.pins = Pins(config)
+        self._environ, self._folder = environ, folder
+        self._connection: Connection | None = None
+        self._starts = 0
+        self._lock = asyncio.Lock()
+
+    @property
+    def state(self) -> str:
+        """The state, in one or two words."""
+        if self.failure:
+            return "failed"
+        if self._connection is None:
+            return "not started"
+        return "connected" if self._connection.is_alive else "ended"
+
+    @property
+    def descriptions(self) -> dict[str, JsonMapping]:
+        """Its latest descriptions of tools by name; none if it was never connected."""
+        return self.listing.tools if self.listing else {}
+
+    async def refresh_listing(self) -> None:
+        """Connect if necessary and get its listing; raises MCPConnectionError."""
+        if self.failure:
+            raise MCPConnectionError(self.failure)
+        seconds = self.config.connect_timeout
+        try:
+            async with self._lock, asyncio.timeout(seconds):
+                await self._update_listing()
+        except (TimeoutError, MCPError) as error:
+            is_late = isinstance(error, TimeoutError)
+            late = self._describe_problem(f"it did not answer within {seconds:g} s")
+            problem = late if is_late else str(error)
+            self.disconnect()
+            if not is_late or self.listing is None or self._starts > RESTARTS:
+                self.failure = problem
+            raise MCPConnectionError(problem) from None
+        await asyncio.to_thread(self.pins.load, self.descriptions)
+
+    async def reconnect(self) -> None:
+        """Forget failures and reconnect; raises MCPConnectionError."""
+        self.disconnect()
+        self.failure, self.listing, self._starts = None, None, 0
+        await self.refresh_listing()
+
+    async def call(
+        self, tool: str, pin: str, arguments: JsonDict, *, reads: bool, trace_id: str | None
+    ) -> ToolResult:
+        """Call a tool if it is still as approved; raises MCPError."""
+        seconds = self.config.execute_timeout
+        try:
+            async with asyncio.timeout(seconds):
+                await self.refresh_listing()
+                self._check_approved(tool, pin)
+                if self._connection is None:  # closed by the user meanwhile
+                    raise MCPConnectionError("it is not connected any more")
+                return await self._connection.call(tool, arguments, reads, trace_id)
+        except TimeoutError:
+            raise MCPToolCallError(f"there was no answer within {seconds:g} s") from None
+
+    def disconnect(self) -> None:
+        """End the connection without waiting."""
+        if self._connection is not None:
+            ServersThread.current().submit(self._connection.close())
+            self._connection = None
+
+    def change_advice(self) -> str:
+        """Return advice for the user about a changed tool."""
+        return (
+            f"`%agent mcp refresh {self.name}` shows what changed, and with --accept approves it."
+        )
+
+    def _check_approved(self, tool: str, pin: str) -> None:
+        """Raise MCPToolCallError if a tool is not as approved."""
+        now = self.descriptions.get(tool)
+        if now is None:
+            raise MCPToolCallError(f"{cite(tool)} was not called: it is not offered any more")
+        if self.pins.digest(now) != pin:
+            raise MCPToolCallError(
+                f"{cite(tool)} was not called: its description is not the one that was "
+                f"approved. {self.change_advice()}"
+            )
+
+    async def _update_listing(self) -> None:
+        connection = self._connection
+        if connection is None or not connection.is_alive:
+            connection = await self._start()
+        try:
+            self.listing = await connection.list_tools()
+        except MCPConnectionError:  # it had ended unnoticed
+            self.listing = await (await self._start()).list_tools()
+
+    async def _start(self) -> Connection:
+        from ipyagent.services.mcp.connection import Connection
+
+        if self.config.command is not None and self._starts > RESTARTS:
+            raise MCPConnectionError(self._describe_problem(f"it ended {self._starts} times"))
+        self._starts += 1
+        self.disconnect()
+        new = self._connection = Connection(self.config, self._environ, self._folder)
+        ServersThread.current().connections.add(new)
+        await new.open()
+        return new
+
+    def _describe_problem(self, problem: str) -> str:
+        return self._connection.describe_problem(problem) if self._connection else problem
 
 
 _MAX_DESCRIPTION = 2_000  # characters of a description
 
 
-def server_tool(server: Server, tool: Description, name: str) -> Tool:
+def server_tool(server: Server, tool: JsonMapping, name: str) -> Tool:
     """Return one of a server's tools under a name; raises ConfigError for an unusable schema.
 
     It runs in the servers' thread; every call of it needs approval.
     """
-    own_name, pin = str(tool["name"]), digest_tool(server.pins.server, tool)
+    own_name, pin = str(tool["name"]), server.pins.digest(tool)
     hints = tool.get("annotations") or {}
     reads, destroys = (hints.get(f"{each}Hint") is True for each in ("readOnly", "destructive"))
     arguments = JsonArgumentSchema(dict(tool.get("inputSchema") or {}))
@@ -105,7 +230,7 @@ def server_tool(server: Server, tool: Description, name: str) -> Tool:
     )
 
 
-def _describe_tool(server: Server, tool: Description, hints: Description) -> str:
+def _describe_tool(server: Server, tool: JsonMapping, hints: JsonMapping) -> str:
     """Return the server's own description, made safe, and attributed to the server."""
     text = ellipsize(clean_text(str(tool.get("description") or "")).strip(), _MAX_DESCRIPTION)
     title = cite(str(tool.get("title") or hints.get("title") or tool["name"]))[:100]
@@ -167,24 +292,31 @@ class MCPServers:
 
     def describe_servers(self) -> str:
         """Return a list of all servers with their states."""
-        named, notices = self.sources.collect()
-        switches = self._read_switches() or {}
-        rows = [self._describe_server(each, self._is_on(each, switches)) for each in named.values()]
+        named, notices, switches = self.sources.collect()
+        rows = [
+            self._describe_server(each, self._is_on(each, switches or {}))
+            for each in named.values()
+        ]
         return "\n".join([*rows, *notices]) or "no MCP servers; `%agent mcp add NAME URL|COMMAND`"
 
     def add(self, name: str, target: Sequence[str], values: Mapping[str, object]) -> str:
         """Add a server for this folder: an address, or a command with its arguments."""
-        named, _ = self.sources.collect()
+        named = self.sources.collect().named
         if name in named:
             raise ConfigError(
                 f"there is an MCP server {cite(name)} already, in {named[name].source}"
             )
         if not target:
             raise ConfigError("name the server's address, or the command that starts it")
-        values = {**_parse_target(target), **values}
+        if "://" not in target[0]:
+            values = {"command": target[0], "args": [*target[1:]], **values}
+        elif len(target) == 1:
+            values = {"url": target[0], **values}
+        else:
+            raise ConfigError("only options may follow an address")
         listed = ListedServer(name, ADDED, values)
         listed.to_config(self.sources.environ, self.sources.home)
-        self.sources.choices.add(name, values)
+        self.sources.choose("servers", name, values)
         does = "starts this program" if "command" in values else "connects to"
         return f"{cite(name)} is added. The next cell {does}:\n  {listed}"
 
@@ -196,14 +328,15 @@ class MCPServers:
                 f"{cite(name)} is named in {cite(each.source)}; remove it there, or switch it off: "
                 f"`%agent mcp deactivate {cite(name)}`"
             )
-        self.sources.choices.remove(name)
+        self.sources.choose("servers", name, None)
+        self.sources.choose("active", name, None)
         self._disconnect(name)
         return f"{cite(name)} is removed"
 
     def prepare_switch(self, name: str, *, on: bool) -> None:
         """Prepare to switch a server for this notebook alone; raises ConfigError."""
         each = self._find(name)
-        if on and not _may_be_on(each, self.sources.choices.load_switches()):
+        if on and not _may_be_on(each, self.sources.collect().switches or {}):
             raise ConfigError(
                 f"{cite(name)} is disabled in {cite(each.source)}; to use it all the same: "
                 f"`%agent mcp activate {cite(name)}`, for the whole folder"
@@ -213,12 +346,12 @@ class MCPServers:
 
     def activate(self, name: str) -> str:
         """Use a server in this folder, even one that its source disables."""
-        self.sources.choices.switch(self._find(name).name, True)
+        self.sources.choose("active", self._find(name).name, True)
         return f"{cite(name)} is used from the next cell on"
 
     def deactivate(self, name: str) -> str:
         """Stop using a server in this folder."""
-        self.sources.choices.switch(self._find(name).name, False)
+        self.sources.choose("active", self._find(name).name, False)
         self._disconnect(name)
         return f"{cite(name)} is switched off"
 
@@ -248,12 +381,11 @@ class MCPServers:
 
     def _active(self, found: NamedServers) -> tuple[list[Server], list[str]]:
         """Return the servers in use, and notices about the others."""
-        named, notices = found.named, [*found.notices]
-        if (switches := self._read_switches()) is None:
+        notices, used = [*found.notices], dict[str, Server]()
+        if found.switches is None:
             return [], notices
-        used = {}
-        for each in named.values():
-            if not self._is_on(each, switches):
+        for each in found.named.values():
+            if not self._is_on(each, found.switches):
                 continue
             if not each.trusted:
                 notices.append(_untrusted_notice(each))
@@ -266,13 +398,6 @@ class MCPServers:
             self._disconnect(name)
         return list(used.values()), notices
 
-    def _read_switches(self) -> dict[str, bool] | None:
-        """Return the folder's switches; None if they cannot be read: then no server is used."""
-        try:
-            return self.sources.choices.load_switches()
-        except ConfigError:  # reported already: the same file holds the added servers
-            return None
-
     def _is_on(self, each: NamedServer, switches: Mapping[str, bool]) -> bool:
         """Return whether a server is in use; the notebook's switches win."""
         on = switches.get(each.name, not each.disabled)
@@ -281,21 +406,19 @@ class MCPServers:
 
     def _get_server(self, named: NamedServer) -> Server:
         """Return the existing server, unless its settings have changed."""
-        config, before = named.config(), self._servers.get(named.name)
-        if before is not None and (before.config, before.source) == (config, named.source):
-            return before
-        self._disconnect(named.name)
-        sources = self.sources
-        new = Server(config, named.source, sources.environ, sources.home)
-        self._servers[named.name] = new
-        return new
+        config, server = named.config(), self._servers.get(named.name)
+        if server is None or (server.config, server.source) != (config, named.source):
+            self._disconnect(named.name)
+            server = Server(config, named.source, self.sources.environ, self.sources.home)
+            self._servers[named.name] = server
+        return server
 
     def _disconnect(self, name: str) -> None:
         if server := self._servers.pop(name, None):
             server.disconnect()
 
     def _find(self, name: str) -> NamedServer:
-        named, _ = self.sources.collect()
+        named = self.sources.collect().named
         if name not in named:
             known = ", ".join(map(cite, named)) or "none"
             raise ConfigError(f"there is no MCP server {cite(name)}; there are: {known}")
@@ -306,33 +429,28 @@ class MCPServers:
     def _make_tools(self, servers: Sequence[Server], notices: list[str]) -> list[Tool]:
         """Return the approved tools, under unique names."""
         offered = {each: each.descriptions for each in servers}
-        names = tool_names(
-            (each.name, name) for each, descriptions in offered.items() for name in descriptions
-        )
-        tools: dict[str, Tool] = {}
-        groups: dict[str, list[Tool]] = {each.name: [] for each in servers}
+        pairs = [(each.name, name) for each, found in offered.items() for name in found]
+        names = name_tools({pair: "_".join(("mcp", *pair)) for pair in pairs})
+        groups: list[list[Tool]] = []
         for each, descriptions in offered.items():
             about = f"The MCP server {cite(each.name)}"
-            notices += (f"{about}: {problem}." for problem in each.current_listing.problems)
+            problems = each.listing.problems if each.listing else ()
+            notices += (f"{about}: {problem}." for problem in problems)
             notices += [f"{about}: {each.pins.problem}."] * bool(each.pins.problem)
             if changed := each.pins.changed_tools(descriptions):
                 notices.append(
                     f"{about} changed the description of {_join_names(changed)} since that was "
                     f"approved, so it is left out. {each.change_advice()}"
                 )
-            approved = {k: v for k, v in descriptions.items() if k not in changed}
-            for own_name, description in approved.items():
-                name = names[each.name, own_name]
+            groups.append([])
+            for name in (each for each in descriptions if each not in changed):
                 try:
-                    tool = server_tool(each, description, name)
+                    tool = server_tool(each, descriptions[name], names[each.name, name])
                 except ConfigError as error:
-                    notices.append(f"{about}: its tool {cite(own_name)} is left out: {error}.")
-                    continue
-                if tools.setdefault(name, tool) is not tool:
-                    notices.append(f"Two MCP tools would be called {name}; one is left out.")
+                    notices.append(f"{about}: its tool {cite(name)} is left out: {error}.")
                 else:
-                    groups[each.name].append(tool)
-        return hide_surplus(groups.values())
+                    groups[-1].append(tool)
+        return hide_surplus(groups)
 
     def _refresh_server(self, server: Server, *, accept: bool) -> str:
         """Describe a server's tools and their changes; approve the changes if `accept`."""
@@ -353,12 +471,8 @@ class MCPServers:
 
     def _describe_server(self, each: NamedServer, is_on: bool) -> str:
         server = self._servers.get(each.name)
-        if not each.trusted:
-            state = "not trusted"
-        elif not is_on:
-            state = "off"
-        else:
-            state = server.state if server else "not started"
+        state = server.state if server else "not started"
+        state = "not trusted" if not each.trusted else state if is_on else "off"
         count = plural(len(server.listing.tools), "tool") if server and server.listing else ""
         failure = f"\n    {server.failure}" if server and server.failure else ""
         here = self._notebook_switches().get(f"mcp:{each.name}") if each.trusted else None
@@ -371,14 +485,6 @@ class MCPServers:
 def _may_be_on(each: NamedServer, switches: Mapping[str, bool]) -> bool:
     """Return whether a notebook may use it; a disabled one needs the folder's switch."""
     return not each.disabled or switches.get(each.name, False)
-
-
-def _parse_target(target: Sequence[str]) -> JsonDict:
-    if "://" in target[0]:
-        if len(target) > 1:
-            raise ConfigError("only options may follow an address")
-        return {"url": target[0]}
-    return {"command": target[0], "args": list(target[1:])}
 
 
 def _join_names(names: Sequence[str]) -> str:

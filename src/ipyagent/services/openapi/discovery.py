@@ -1,165 +1,50 @@
-"""Look up a service: find and parse its description, choose its base URL, read its operations."""
+"""Look up services: find descriptions, choose base URLs, and store what was found.
+
+Registrations and operations are stored in the user's own data directory, never in the folder, so
+the tools are available without a network in the next kernel.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import codecs
-import json
+import contextlib
 import logging
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, ClassVar, TypeGuard
+from typing import TypeGuard
 
 import httpx
-import yaml
+from pydantic import ValidationError
 
+from ipyagent.config import MCPServerConfig
+from ipyagent.config.sources import UserDataFile, folder_key
+from ipyagent.digests import digest_text
 from ipyagent.errors import AgentError, ConfigError, MCPConnectionError, MCPError, MCPToolCallError
-from ipyagent.json_types import MAX_DEPTH, JsonDict, as_json, object_of
+from ipyagent.json_types import JsonDict, object_of
+from ipyagent.phrases import plural
 from ipyagent.plaintext import excerpt, visible
-from ipyagent.services.openapi import operations, transport
-from ipyagent.services.openapi.operations import NotCallableError, Service
-from ipyagent.services.openapi.tools import build_headers, make_guard
+from ipyagent.services import find_credentials, secret_headers
+from ipyagent.services.openapi import REGISTRY, Configured, configured_services, transport
+from ipyagent.services.openapi.documents import (
+    MAX_BYTES,
+    MAX_STORED,
+    NotCallableError,
+    Operation,
+    Service,
+    parse_document,
+    read_document,
+    read_error,
+    read_operations,
+)
+from ipyagent.services.openapi.requests import make_guard
 from ipyagent.services.openapi.transport import (
     AddressGuard,
     RefusedAddressError,
     Resolve,
-    connect,
     format_url,
     is_public,
 )
-
-MAX_BYTES = 20_000_000  # GitHub's has 13 million
-MAX_YAML_BYTES = 2_000_000  # it takes twenty times as long to read as JSON
-MAX_NODES = 2_000_000
-
-_VERSIONS = ("2.0", "3.0", "3.1", "3.2")
-
-
-def parse_document(data: bytes) -> JsonDict:
-    """Parse a JSON or YAML description; raises ConfigError."""
-    if len(data) > MAX_BYTES:
-        raise ConfigError(f"it is larger than {MAX_BYTES:,} bytes")
-    try:
-        is_wide = data[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)  # as of PowerShell
-        text = data.decode("utf-16" if is_wide else "utf-8-sig")
-        given = json.loads(text) if text.lstrip()[:1] in ("{", "[") else _parse_yaml(text)
-        if not isinstance(given, dict) or not isinstance(given.get("paths"), dict):
-            raise ConfigError("it is not an OpenAPI description: it has no `paths`")
-        _check_size(given)
-        document: JsonDict = as_json(given)
-        _check_version(document)
-    except RecursionError:
-        raise ConfigError("it is nested too deeply") from None
-    except UnicodeDecodeError:
-        raise ConfigError("it is not text in UTF-8") from None
-    except json.JSONDecodeError as error:
-        raise ConfigError(f"it is not JSON ({error})") from None
-    except (TypeError, ValueError, OverflowError) as error:
-        raise read_error(error) from None
-    return document
-
-
-def read_document(path: Path) -> JsonDict:
-    """Return the description in a file; raises ConfigError."""
-    try:
-        with path.open("rb") as file:
-            return parse_document(file.read(MAX_BYTES + 1))
-    except OSError as error:
-        raise ConfigError(f"{path} cannot be read: {error.strerror}") from None
-    except ConfigError as error:
-        raise ConfigError(f"{path}: {error}") from None
-
-
-def read_error(error: Exception) -> ConfigError:
-    """Return the error for an unexpected failure while reading."""
-    return ConfigError(f"it cannot be read: {excerpt(error, 200)}")
-
-
-def _check_version(document: JsonDict) -> None:
-    version = document.get("swagger") or document.get("openapi") or "nothing"
-    declared = f"{version}.0" if version in (2, 3, "2", "3") else str(version)
-    supported = next((each for each in _VERSIONS if declared.startswith(each)), None)
-    if supported is None or (supported == "2.0") != ("swagger" in document):
-        raise ConfigError(f"its version is {visible(declared[:20])}; 2.0 and 3.0 to 3.2 are known")
-
-
-_YAML_WORDS = {
-    "null": ("~|null|Null|NULL|", ["~", "n", "N", ""]),
-    "bool": ("true|True|TRUE|false|False|FALSE", [*"tTfF"]),
-    "int": (r"[-+]?\d+|0o[0-7]+|0x[\da-fA-F]+", [*"-+0123456789"]),
-    "float": (r"[-+]?(?:\.\d+|\d+(?:\.\d*)?)(?:[eE][-+]?\d+)?", [*"-+.0123456789"]),
-    "merge": ("<<", ["<"]),
-}
-"""Plain words that are no text, by type: a pattern and the characters it may begin with."""
-
-_TAG = "tag:yaml.org,2002:"
-_SafeLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-
-
-class _Loader(_SafeLoader):  # type: ignore[misc]
-    """A loader of YAML 1.2 without types that JSON lacks; all keys are text.
-
-    PyYAML reads YAML 1.1, where NO is false, 010 is 8 and 12:30 is 750.
-    """
-
-    yaml_implicit_resolvers: ClassVar[dict[str, Any]] = {}
-
-    def construct_mapping(self, node: Any, deep: bool = False) -> Any:
-        self.flatten_mapping(node)
-        for key, _ in node.value:
-            if isinstance(key, yaml.ScalarNode):
-                key.tag = f"{_TAG}str"
-        return super().construct_mapping(node, deep)
-
-    def construct_int(self, node: Any) -> int:
-        text = str(self.construct_scalar(node))
-        return int(text, 0 if text[:2] in ("0x", "0o") else 10)
-
-
-_Loader.add_constructor(f"{_TAG}int", _Loader.construct_int)
-_Loader.add_constructor(f"{_TAG}merge", _SafeLoader.construct_yaml_str)  # where it is a value
-for _kind, (_pattern, _first) in _YAML_WORDS.items():
-    _Loader.add_implicit_resolver(f"{_TAG}{_kind}", re.compile(f"(?:{_pattern})$"), _first)
-
-
-def _parse_yaml(text: str) -> Any:
-    if len(text) > MAX_YAML_BYTES:
-        raise ConfigError(f"as YAML it is larger than {MAX_YAML_BYTES:,} bytes; use JSON")
-    try:
-        _check_flat(yaml.parse(text, _Loader))
-        return yaml.load(text, _Loader)  # noqa: S506 (it is a SafeLoader)
-    except (yaml.YAMLError, ValueError, TypeError) as error:
-        if "nesting depth" in str(error):  # newer versions of LibYAML have a limit
-            raise ConfigError("it is nested too deeply") from None
-        mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None)
-        place = f" (line {mark.line + 1}: {excerpt(problem, 100)})" if mark else ""
-        raise ConfigError(f"it is neither JSON nor YAML{place}") from None
-
-
-def _check_flat(events: Iterator[object]) -> None:
-    """Raise if building the values is unsafe: LibYAML's deep nesting ends the process."""
-    depth = 0
-    for event in events:
-        name = type(event).__name__
-        depth += name.endswith("StartEvent") - name.endswith("EndEvent")
-        if depth > MAX_DEPTH:
-            raise ConfigError("it is nested too deeply")
-
-
-def _check_size(document: JsonDict) -> None:
-    """Raise if the document, aliases followed, is endless or too large."""
-    stack: list[object] = [document]
-    for _ in range(MAX_NODES):
-        if not stack:
-            return
-        node = stack.pop()
-        if isinstance(node, dict):
-            stack += node.values()
-        elif isinstance(node, list):
-            stack += node
-    raise ConfigError(f"it holds more than {MAX_NODES:,} values, or itself")
-
 
 _LOOPBACK = {"localhost", "127.0.0.1", "::1", "0.0.0.0"}  # noqa: S104 (names of this machine)
 
@@ -331,7 +216,8 @@ async def _find_document(
     if service.document and not _is_url(service.document):
         return await asyncio.to_thread(read_document, Path(service.document)), url
     try:
-        credentials = build_headers(service, environ)
+        given = service.secrets, service.header_env, service.token_env
+        credentials = find_credentials(*given, environ)
     except AgentError:  # many descriptions need no credentials
         credentials = {}
     document = httpx.URL(service.document) if service.document else None
@@ -358,23 +244,30 @@ async def _find_document(
 async def _fetch(
     place: httpx.URL, guard: AddressGuard, headers: Mapping[str, str]
 ) -> tuple[JsonDict, httpx.URL]:
-    """Return the document at a place and its final URL, within TRY_SECONDS in all."""
-    async with connect(
-        guard, connect=TRY_SECONDS - 1, total=TRY_SECONDS, max_bytes=MAX_BYTES + 1
-    ) as connection:
-        target = place
-        for _ in range(_MAX_REDIRECTS + 1):
-            reply = await connection.send("GET", target, headers)
-            if (redirect := reply.location) is None:
-                break
-            if transport.origin(redirect) != transport.origin(place) or redirect.userinfo:
-                raise MCPToolCallError(
-                    f"it redirects to {visible(str(redirect)[:200])}; not followed"
-                )
-            target = redirect
-    if not reply.ok:
-        raise MCPToolCallError(f"it answered {reply.status}")
-    return await asyncio.to_thread(parse_document, reply.body), reply.url
+    """Return the document at a place and its final URL, within TRY_SECONDS for each address."""
+    target = place
+    for _ in range(_MAX_REDIRECTS + 1):
+        reply, _ = await transport.send(
+            guard,
+            "GET",
+            target,
+            headers,
+            connect=TRY_SECONDS - 1,
+            total=TRY_SECONDS,
+            max_bytes=MAX_BYTES + 1,
+        )
+        if not reply.has_redirect_location:
+            break
+        try:
+            redirect = target.join(reply.headers["Location"])
+        except httpx.InvalidURL:
+            raise MCPToolCallError("it redirects to what is not an address") from None
+        if transport.origin(redirect) != transport.origin(place) or redirect.userinfo:
+            raise MCPToolCallError(f"it redirects to {visible(str(redirect)[:200])}; not followed")
+        target = redirect
+    if not reply.is_success:
+        raise MCPToolCallError(f"it answered {reply.status_code}")
+    return await asyncio.to_thread(parse_document, reply.content), target
 
 
 def _interpret(
@@ -396,7 +289,7 @@ def _interpret(
             )
         return str(own) if own not in (None, base) else None
 
-    content = operations.read(document, choose_own)
+    content = read_operations(document, choose_own)
     notices = [*content.notices]
     if other:
         notices.append(
@@ -406,7 +299,7 @@ def _interpret(
     has_key = bool(service.variables or service.secrets)
     notices += _key_notices(document, has_key=has_key)
     title = excerpt(object_of(document.get("info")).get("title") or "", 80)
-    count = operations.count_operations(content.operations)
+    count = plural(len(content.operations), "operation")
     head = f"{service.name}{title and f' ({title})'}: {count} at {format_url(base)}"
     found = service.model_copy(update={"base": str(base), "operations": content.operations})
     return found, [head, *(f"{service.name}: {each}" for each in notices)]
@@ -429,3 +322,91 @@ def _key_notices(document: JsonDict, *, has_key: bool) -> Iterator[str]:
             yield f"it takes a key in its {place} (`{name}`), which is never sent"
     if options and not has_key:
         yield f"it asks for a key; register it again with {' or '.join(options)}"
+
+
+class Registry:
+    """The services of one folder."""
+
+    def __init__(self, folder: Path, configured: Configured = ()) -> None:
+        self._folder = folder
+        self._configured = configured
+        self._cache: dict[Path, tuple[JsonDict, tuple[Operation, ...]]] = {}
+
+    def all(self) -> dict[str, Service]:
+        """Return all services by name, those of the settings first; raises ConfigError."""
+        stored = dict(self._read_stored())
+        services = {}
+        for each in map(_from_config, configured_services(self._configured)):
+            known = stored.get(each.name)
+            if known and (known.url, known.document) == (each.url, each.document):
+                facts = {name: getattr(known, name) for name in ("base", "active", "known")}
+                each = each.model_copy(update=facts)
+            services[each.name] = each
+        for name, service in stored.items():
+            if not service.configured:
+                services.setdefault(name, service)
+        return {name: self._with_operations(each) for name, each in services.items()}
+
+    def get(self, name: str) -> Service:
+        """Return the service with that name; raises ConfigError with the names of all."""
+        services = self.all()
+        if name not in services:
+            known = ", ".join(services) or "none"
+            raise ConfigError(f"no service is named {name!r}; there are: {known}")
+        return services[name]
+
+    def save(self, service: Service, *, operations: bool = False) -> None:
+        """Add or replace a service; raises ConfigError."""
+        if operations:
+            lines = [each.dump_line() for each in service.operations]
+            self._file(service).rewrite(lambda _: {"operations": lines})
+        record = service.to_dict()
+        REGISTRY.rewrite_of(self._folder, lambda mine: {**mine, service.name: record})
+
+    def remove(self, service: Service) -> None:
+        """Remove a service."""
+        REGISTRY.rewrite_of(
+            self._folder, lambda mine: {k: v for k, v in mine.items() if k != service.name}
+        )
+        path = self._file(service).path
+        for each in (path, path.with_suffix(".lock")):
+            with contextlib.suppress(OSError):
+                each.unlink(missing_ok=True)
+
+    def _read_stored(self) -> Iterator[tuple[str, Service]]:
+        for name, record in REGISTRY.read_of(self._folder).items():
+            try:
+                yield name, Service.from_dict({**record, "name": name})
+            except (ValidationError, TypeError) as error:
+                log.warning("%s: %s is not a service: %s", REGISTRY.path, name, error)
+
+    def _with_operations(self, service: Service) -> Service:
+        """Return the service with its stored operations; none if they cannot be read."""
+        file = self._file(service)
+        old, operations = self._cache.get(file.path, ({}, ()))
+        try:
+            data = file.read()
+            if data != old:
+                lines = data.get("operations", [])
+                operations = tuple(map(Operation.model_validate_json, lines))
+                self._cache[file.path] = data, operations
+        except (ConfigError, ValueError, TypeError) as error:
+            log.warning("the operations of %s cannot be read: %s", service.name, error)
+            return service
+        return service.model_copy(update={"operations": operations})
+
+    def _file(self, service: Service) -> UserDataFile:
+        place = folder_key(self._folder)
+        identity = "\0".join((place, service.name, service.url, service.document or ""))
+        return UserDataFile(f"services/{digest_text(identity)[:16]}.json", MAX_STORED + 1_000)
+
+
+_SHARED = ("name", "token_env", "header_env", "get_unasked", "connect_timeout", "execute_timeout")
+"""The settings of a server that a service has, too."""
+
+
+def _from_config(config: MCPServerConfig) -> Service:
+    url, document = transport.parse_service(config.url or "")
+    shared = {name: getattr(config, name) for name in _SHARED}
+    secrets = secret_headers(config)
+    return Service(url=str(url), document=document, configured=True, secrets=secrets, **shared)

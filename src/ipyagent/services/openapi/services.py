@@ -1,146 +1,54 @@
-"""The services of a folder: registration, refresh, and tools.
+"""The services of a folder: registration, refresh, and their tools.
 
-Registrations and discovered operations are stored in the user's own data directory, never in the
-folder, so the tools are available without a network in the next kernel. A service's operations are
-looked up while a user waits at a cell.
+A service's operations are looked up while a user waits at a cell.
 """
 
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from itertools import accumulate
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
-from pydantic import SecretStr, TypeAdapter, ValidationError
+from pydantic import TypeAdapter, ValidationError
 
-from ipyagent.config import MCPServerConfig
 from ipyagent.config.rules import Variable
-from ipyagent.config.sources import UserDataFile, folder_key
-from ipyagent.digests import digest_text
-from ipyagent.errors import AgentError, ConfigError
+from ipyagent.errors import AgentError, ConfigError, InvalidArgumentsError, MCPToolCallError
 from ipyagent.json_types import JsonDict
 from ipyagent.kernel.threads import EngineThread
-from ipyagent.phrases import limit_lines
+from ipyagent.phrases import limit_lines, plural
 from ipyagent.plaintext import visible
 from ipyagent.schema import ToolResult
-from ipyagent.services import notebook_note
-from ipyagent.services.openapi import REGISTRY, Configured, configured_services, transport
-from ipyagent.services.openapi.discovery import look_up, server_in
-from ipyagent.services.openapi.operations import MAX_STORED, Operation, Service, count_operations
-from ipyagent.services.openapi.request_builder import HEADER_NAME, PreparedRequest
-from ipyagent.services.openapi.tools import build_tools, send
+from ipyagent.services import name_tools, notebook_note
+from ipyagent.services.openapi import Configured, transport
+from ipyagent.services.openapi.discovery import Registry, look_up, server_in
+from ipyagent.services.openapi.documents import METHODS, Operation, Service
+from ipyagent.services.openapi.requests import (
+    HEADER_NAME,
+    PreparedRequest,
+    find_operation,
+    prepare_request,
+    send,
+)
 from ipyagent.services.openapi.transport import Resolve, format_url, system_resolve
-from ipyagent.tools.base import Tool
+from ipyagent.tools.argument_schema import JsonArgumentSchema
+from ipyagent.tools.base import COMMAND, Tool, Where, find_command
 
 log = logging.getLogger("ipyagent")
 
 
-class Registry:
-    """The services of one folder."""
-
-    def __init__(self, folder: Path, configured: Configured = ()) -> None:
-        self._folder = folder
-        self._configured = configured
-        self._cache: dict[str, tuple[JsonDict, tuple[Operation, ...]]] = {}
-
-    def all(self) -> dict[str, Service]:
-        """Return all services by name, those of the settings first; raises ConfigError."""
-        stored = self._load_stored()
-        settings = map(_from_config, configured_services(self._configured))
-        services = {each.name: self._merge(each, stored.get(each.name)) for each in settings}
-        for name, service in stored.items():
-            if not service.configured:
-                services.setdefault(name, self._load_operations(service))
-        return services
-
-    def get(self, name: str) -> Service:
-        """Return the service with that name; raises ConfigError with the names of all."""
-        services = self.all()
-        if name not in services:
-            known = ", ".join(services) or "none"
-            raise ConfigError(f"no service is named {name!r}; there are: {known}")
-        return services[name]
-
-    def save(self, service: Service, *, operations: bool = False) -> None:
-        """Add or replace a service; raises ConfigError."""
-        if operations:
-            lines = [each.dump_line() for each in service.operations]
-            self._file(service).rewrite(lambda _: {"operations": lines})
-        record = service.to_dict()
-        REGISTRY.rewrite_of(self._folder, lambda mine: {**mine, service.name: record})
-
-    def remove(self, service: Service) -> None:
-        """Remove a service."""
-        REGISTRY.rewrite_of(
-            self._folder, lambda mine: {k: v for k, v in mine.items() if k != service.name}
-        )
-        for path in (self._file(service).path, self._file(service).path.with_suffix(".lock")):
-            with contextlib.suppress(OSError):
-                path.unlink(missing_ok=True)
-
-    def _load_stored(self) -> dict[str, Service]:
-        services = {}
-        for name, record in REGISTRY.read_of(self._folder).items():
-            try:
-                services[name] = Service.from_dict({**record, "name": name})
-            except (ValidationError, TypeError) as error:
-                log.warning("%s: %s is not a service: %s", REGISTRY.path, name, error)
-        return services
-
-    def _merge(self, current: Service, stored: Service | None) -> Service:
-        """Return a service of the settings with the stored facts that were discovered."""
-        if stored is None or stored.url != current.url or stored.document != current.document:
-            return current
-        facts = {name: getattr(stored, name) for name in ("base", "active", "known")}
-        return self._load_operations(current.model_copy(update=facts))
-
-    def _load_operations(self, service: Service) -> Service:
-        """Return the service with its stored operations; none if they cannot be read."""
-        old, operations = self._cache.get(service.name, ({}, ()))
-        try:
-            data = self._file(service).read()
-            if data != old:
-                lines = data.get("operations", [])
-                operations = tuple(map(Operation.model_validate_json, lines))
-                self._cache[service.name] = data, operations
-        except (ConfigError, ValueError, TypeError) as error:
-            log.warning("the operations of %s cannot be read: %s", service.name, error)
-            return service
-        return service.model_copy(update={"operations": operations})
-
-    def _file(self, service: Service) -> UserDataFile:
-        place = folder_key(self._folder)
-        identity = "\0".join((place, service.name, service.url, service.document or ""))
-        return UserDataFile(f"services/{digest_text(identity)[:16]}.json", MAX_STORED + 1_000)
-
-
-def _from_config(config: MCPServerConfig) -> Service:
-    url, document = transport.parse_service(config.url or "")
-    secrets = dict(config.headers)
-    if config.token is not None:
-        secrets["Authorization"] = SecretStr(f"Bearer {config.token.get_secret_value()}")
-    return Service(
-        name=config.name,
-        url=str(url),
-        document=document,
-        token_env=config.token_env,
-        header_env=config.header_env,
-        get_unasked=config.get_unasked,
-        connect_timeout=config.connect_timeout,
-        execute_timeout=config.execute_timeout,
-        configured=True,
-        secrets=secrets,
-    )
-
-
 _NAME = re.compile(r"[a-zA-Z][a-zA-Z0-9_-]{0,29}")
+_SET_HERE = ("host", "content-length", "connection")
 _FILE_PATTERN = re.compile(r"[./~]|[^./:]+(/[^:]*)?\.(json|ya?ml)$", re.IGNORECASE)
 
 
 class OpenAPIServices:
-    """The services registered for a folder, and those of kind openapi in the settings.
+    """The services that are registered for a folder, or in the settings with the kind openapi.
 
     Paths are relative to `home`; `environ` is read at each call; `here` returns the switches of
     this notebook alone, such as `api:shop`.
@@ -166,7 +74,7 @@ class OpenAPIServices:
         target: str,
         *,
         auth_env: str | None = None,
-        header_env: Mapping[str, str] | None = None,
+        header_env: Mapping[str, str] = MappingProxyType({}),
         get_unasked: bool = False,
         base: str | None = None,
     ) -> str:
@@ -178,6 +86,7 @@ class OpenAPIServices:
             raise ConfigError(
                 f"{visible(name)!r} is not a valid name for a service; use letters, digits, - and _"
             )
+        _check_credentials([*([auth_env] if auth_env else []), *header_env.values()], header_env)
         fixed = transport.parse_url(base) if base else None
         if path := self._find_file(target):
             url = fixed = fixed or server_in(path)
@@ -191,11 +100,8 @@ class OpenAPIServices:
             document=document,
             base=str(fixed) if fixed else None,
             moved=fixed is not None,
-            token_env=_check_variable_name(auth_env) if auth_env else None,
-            header_env={
-                _check_header_name(key): _check_variable_name(var)
-                for key, var in (header_env or {}).items()
-            },
+            token_env=auth_env,
+            header_env={**header_env},
             get_unasked=get_unasked,
         )
         lines = []
@@ -213,14 +119,14 @@ class OpenAPIServices:
 
     def refresh(self, name: str | None = None) -> str:
         """Look up the operations of one service or all; return the changes."""
-        services = self._registry.all()
-        if name is None and not services:
-            return self.describe_services()
-        chosen = [self._registry.get(name)] if name is not None else list(services.values())
-        return "\n".join(line for each in chosen for line in self._look_up(each))
+        one = [self._registry.get(name)] if name is not None else []
+        lines = [
+            line for each in one or self._registry.all().values() for line in self._look_up(each)
+        ]
+        return "\n".join(lines) or self.describe_services()
 
     def prepare_switch(self, name: str, *, on: bool) -> None:
-        """Prepare to switch a service for this notebook alone; raises ConfigError."""
+        """Raise ConfigError for a service that cannot be switched for this notebook alone."""
         self._registry.get(name)
 
     def activate(self, name: str) -> str:
@@ -244,9 +150,14 @@ class OpenAPIServices:
 
     def tools(self) -> list[Tool]:
         """Return the tools of the active services, as discovered before: without a network."""
-        services = self._active_services()
+        try:
+            services = [each for each in self._list_services() if each.active and each.base]
+        except AgentError:
+            return []  # `notices` reports it
+        services = [each for each in services if each.operations]
         if services != self._cached_tools[0]:
-            self._cached_tools = services, build_tools(services, self._current, self._send)
+            tools = build_tools(services, self._check_unchanged, self._send) if services else []
+            self._cached_tools = services, tools
         return self._cached_tools[1]
 
     def notices(self) -> list[str]:
@@ -266,22 +177,26 @@ class OpenAPIServices:
         """Return the services with this notebook's switches."""
         return [self._apply_switch(each) for each in self._registry.all().values()]
 
-    def _current(self, name: str) -> Service:
-        return self._apply_switch(self._registry.get(name))
-
     def _apply_switch(self, service: Service) -> Service:
         on = self._notebook_switches().get(f"api:{service.name}", service.active)
         return service if on == service.active else service.model_copy(update={"active": on})
 
-    def _active_services(self) -> list[Service]:
-        try:
-            services = self._list_services()
-        except AgentError:
-            return []  # `notices` reports it
-        return [each for each in services if each.active and each.operations and each.base]
-
     async def _send(self, request: PreparedRequest) -> ToolResult:
         return await send(request, self._environ, self._resolve)
+
+    def _check_unchanged(self, service: Service) -> Service:
+        """Return the service if it is unchanged since its tools were made; raises AgentError."""
+        now = self._apply_switch(self._registry.get(service.name))
+        if not now.active:
+            raise MCPToolCallError(
+                f"the service {service.name} is not active; `%agent api activate {service.name}`"
+            )
+        if now != service:
+            raise MCPToolCallError(
+                f"the service {service.name} was changed since this run began; ask again in a new "
+                "cell"
+            )
+        return now
 
     def _find_file(self, target: str) -> Path | None:
         """Return the path of the user's file if the target is one; raises ConfigError."""
@@ -331,7 +246,8 @@ class OpenAPIServices:
 
     def _describe_service(self, service: Service) -> str:
         state = "active" if service.active else "inactive"
-        tools = count_operations(service.operations) if service.operations else "no tools yet"
+        count = len(service.operations)
+        tools = plural(count, "operation") if count else "no tools yet"
         facts = [f"{format_url(service.base or service.url)}", tools]
         facts += notebook_note(self._notebook_switches().get(f"api:{service.name}"))
         facts += ["in the settings"] if service.configured else []
@@ -361,16 +277,139 @@ def _describe_changes(old: tuple[Operation, ...], new: tuple[Operation, ...]) ->
     return limit_lines([*moved, *lines], 20, "  … and {} more changes")
 
 
-def _check_variable_name(name: str) -> str:
+def _check_credentials(variables: Iterable[str], headers: Iterable[str]) -> None:
+    """Raise ConfigError for what is not the name of a variable, or of a header to be set."""
+    for name in headers:
+        if not HEADER_NAME.fullmatch(name) or name.lower() in _SET_HERE:
+            raise ConfigError(f"{visible(name)!r} is not a header that can be set")
     try:
-        return TypeAdapter[str](Variable).validate_python(name)
+        TypeAdapter(list[Variable]).validate_python([*variables])
     except ValidationError:
         raise ConfigError(
             "--auth-env and --header-env take the NAME of an environment variable, not the secret"
         ) from None
 
 
-def _check_header_name(name: str) -> str:
-    if not HEADER_NAME.fullmatch(name) or name.lower() in ("host", "content-length", "connection"):
-        raise ConfigError(f"{visible(name)!r} is not a header that can be set")
-    return name
+REQUEST = "api_request"
+
+_MAX_LISTED = 3_000  # characters of operations that the request's description lists
+_MAX_LINE = 160
+
+
+def build_tools(
+    services: Sequence[Service],
+    check_unchanged: Callable[[Service], Service],
+    send: Callable[[PreparedRequest], Coroutine[Any, Any, ToolResult]],
+) -> list[Tool]:
+    """Return the tool for requests to these services, which are active and have operations.
+
+    Each operation is a hidden tool, as which its calls are shown, asked about and allowed.
+    """
+    known = {each.name: each for each in services}
+    operations = {
+        (service.name, each.method, each.path): each
+        for service in services
+        for each in service.operations
+    }
+    names = name_tools(
+        {key: _name_operation(key[0], each.name) for key, each in operations.items()}
+    )
+
+    def make(owner: str = "", only: Operation | None = None, **traits: Any) -> Tool:
+        def prepare(
+            service: str, method: str, path: str, query: Any = None, body: Any = None
+        ) -> PreparedRequest:
+            if only is not None and service != owner:
+                raise InvalidArgumentsError(f"service: this is an operation of {owner}")
+            return prepare_request(check_unchanged(known[service]), method, path, query, body, only)
+
+        async def call(**arguments: Any) -> ToolResult:
+            return await send(prepare(**arguments))
+
+        return Tool(
+            function=call,
+            arguments=schema,
+            where=Where.LOOP,
+            preview=lambda **arguments: prepare(**arguments).preview(),
+            validate=prepare,
+            reaches_out=True,
+            source=lambda service=owner, **_: f"the service {service}",
+            **traits,
+        )
+
+    def redirect(service: str, method: str, path: str, **more: object) -> tuple[str, JsonDict]:
+        operation, _ = find_operation(known[service].operations, method, path)
+        given = {"service": service, "method": method, "path": path, **more}
+        return names[service, method, operation.path], given
+
+    schema = JsonArgumentSchema(_request_schema([*known]))
+    request = make(
+        name=REQUEST,
+        description=_describe_services(services),
+        sensitive=True,
+        command=f"body.{COMMAND}",
+        redirect=redirect,
+    )
+    tools = [
+        make(key[0], each, **_operation_traits(names[key], known[key[0]], each))
+        for key, each in operations.items()
+    ]
+    return [request, *tools]
+
+
+def _name_operation(service: str, name: str) -> str:
+    words = (re.sub(r"[^a-zA-Z0-9_-]+", "_", each).strip("_") for each in (service, name))
+    return "_".join(["api", *(each or "x" for each in words)])
+
+
+def _operation_traits(name: str, service: Service, operation: Operation) -> JsonDict:
+    reads = operation.method == "GET"
+    details = f"\n{json.dumps(operation.inputs)}" if operation.inputs else ""
+    command = find_command({"properties": operation.inputs}, "query")
+    return {
+        "name": name,
+        "description": f"{operation.line()} (service {service.name}){details}",
+        "sensitive": not (reads and service.get_unasked),
+        "idempotent": reads,
+        "command": command or f"body.{COMMAND}",
+        "hidden": True,
+        "part_of": REQUEST,
+    }
+
+
+def _request_schema(names: list[str]) -> JsonDict:
+    return {
+        "type": "object",
+        "properties": {
+            "service": {"type": "string", "enum": names},
+            "method": {"type": "string", "enum": list(METHODS)},
+            "path": {"type": "string", "description": "with its parameters filled in: /items/7"},
+            "query": {
+                "type": "object",
+                "description": "the parameters, also those that are headers",
+                "additionalProperties": True,
+            },
+            "body": {
+                "type": ["object", "array", "string", "null"],
+                "description": "a JSON value, or the text to send",
+            },
+        },
+        "required": ["service", "method", "path"],
+        "additionalProperties": False,
+    }
+
+
+def _describe_services(services: Sequence[Service]) -> str:
+    """Return the description of requests, with as many operations as there is room for."""
+    lines = ["Send a request to a service. Only operations in its description can be called."]
+    for service in services:
+        listed = [f"{each.line()} {json.dumps(each.inputs)}" for each in service.operations]
+        room = _MAX_LISTED // len(services)
+        if sum(map(len, listed)) > room:
+            listed = [each.line()[:_MAX_LINE] for each in service.operations]
+        sizes = accumulate(map(len, listed))
+        some = [line for line, size in zip(listed, sizes, strict=True) if size <= room]
+        more = "; find_tools finds all, such as" if len(some) < len(listed) else ""
+        count = plural(len(listed), "operation")
+        lines += [f"{service.name}: {count}{more}", *some]
+    return "\n".join(lines)

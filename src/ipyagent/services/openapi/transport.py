@@ -9,14 +9,13 @@ Public addresses are allowed, and those that the user registered.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import ipaddress
 import re
 import socket
 import ssl
 import threading
 import zlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import cache
@@ -84,18 +83,18 @@ def is_document(url: httpx.URL) -> bool:
     return bool(_DOCUMENT.search(path_of(url)))
 
 
-def service_url(url: httpx.URL) -> httpx.URL:
-    """Return the service's own URL: the same for all its well-known descriptions."""
-    path = path_of(url)
-    matches = [known for known in WELL_KNOWN if path.endswith(known)]
-    longest = max(matches, key=len, default="")
-    return url.copy_with(raw_path=path.removesuffix(longest).encode() or b"/") if matches else url
-
-
 def parse_service(text: str) -> tuple[httpx.URL, str | None]:
-    """Return the service's own URL, and the address of its description if `text` is one."""
+    """Return the service's own URL, and the address of its description if `text` is one.
+
+    A service has the same URL for all its well-known descriptions.
+    """
     url = parse_url(text)
-    return service_url(url), str(url) if is_document(url) else None
+    if not is_document(url):
+        return url, None
+    path = path_of(url)
+    known = max((each for each in WELL_KNOWN if path.endswith(each)), key=len, default="")
+    own = url.copy_with(raw_path=path.removesuffix(known).encode() or b"/") if known else url
+    return own, str(url)
 
 
 def join_path(url: httpx.URL, path: str) -> httpx.URL:
@@ -250,81 +249,44 @@ class AddressGuard:
 
 MAX_READ = 5_000_000
 _CHUNK = 64 * 1024
-_REDIRECTS = (301, 302, 303, 307, 308)
 
 
-@dataclass(frozen=True)
-class ServiceReply:
-    """A service's reply; `cut` is true if its body was truncated."""
-
-    url: httpx.URL
-    status: int
-    headers: httpx.Headers
-    body: bytes
-    cut: bool = False
-
-    @property
-    def ok(self) -> bool:
-        """True if the status reports success."""
-        return 200 <= self.status < 300
-
-    @property
-    def media_type(self) -> str:
-        """The body's media type, in lower case."""
-        return str(self.headers.get("Content-Type", "")).partition(";")[0].strip().lower()
-
-    @property
-    def location(self) -> httpx.URL | None:
-        """The target of the redirect, if the reply is one."""
-        target = self.headers.get("Location")
-        if self.status not in _REDIRECTS or not target:
-            return None
-        try:
-            return self.url.join(target)
-        except httpx.InvalidURL:
-            raise MCPToolCallError(f"it redirects to {visible(target[:200])!r}") from None
+def media_kind(media: str) -> str:
+    """Return a media type without its parameters, in lower case."""
+    return media.partition(";")[0].strip().lower()
 
 
-class ServiceClient:
-    """A client for one service and one call. It ignores the environment's proxies and settings."""
+async def send(
+    guard: AddressGuard,
+    method: str,
+    url: httpx.URL,
+    headers: Mapping[str, str],
+    body: bytes | None = None,
+    *,
+    connect: float,
+    total: float,
+    max_bytes: int = MAX_READ,
+) -> tuple[httpx.Response, bool]:
+    """Send one request; return its reply, and whether the body was cut. Raises MCPError.
 
-    def __init__(self, client: httpx.AsyncClient, max_bytes: int) -> None:
-        self._client, self._max_bytes = client, max_bytes
-
-    async def send(
-        self,
-        method: str,
-        url: httpx.URL,
-        headers: Mapping[str, str] | None = None,
-        body: bytes | None = None,
-    ) -> ServiceReply:
-        """Send one request; return its reply. Redirects are not followed."""
-        # As bytes, because httpx accepts text only in ASCII.
-        encoded = [(k.encode("latin-1"), v.encode("latin-1")) for k, v in (headers or {}).items()]
-        request = self._client.build_request(method, url, headers=encoded, content=body)
-        reply = await self._client.send(request, stream=True)
-        try:
-            data, cut = await _read_body(reply, self._max_bytes)
-        finally:
-            await reply.aclose()
-        return ServiceReply(url, reply.status_code, reply.headers, data, cut)
-
-
-@contextlib.asynccontextmanager
-async def connect(
-    guard: AddressGuard, *, connect: float, total: float, max_bytes: int = MAX_READ
-) -> AsyncIterator[ServiceClient]:
-    """Connect for at most `total` seconds; raises MCPError for every failure."""
+    It takes at most `total` seconds. Redirects are not followed, and the environment's proxies and
+    settings not used.
+    """
     client = httpx.AsyncClient(
         transport=_GuardedTransport(guard),
         timeout=httpx.Timeout(total, connect=min(connect, total)),
         headers={"User-Agent": "ipyagent", "Accept": "*/*", "Accept-Encoding": "identity"},
-        follow_redirects=False,
         trust_env=False,
     )
+    # As bytes, because httpx accepts text only in ASCII.
+    encoded = [(k.encode("latin-1"), v.encode("latin-1")) for k, v in headers.items()]
     try:
-        async with asyncio.timeout(total), client:
-            yield ServiceClient(client, max_bytes)
+        async with (
+            asyncio.timeout(total),
+            client,
+            client.stream(method, url, headers=encoded, content=body) as reply,
+        ):
+            data, cut = await _read_body(reply, max_bytes)
     except (httpx.ConnectTimeout, httpx.ConnectError) as error:
         reason = str(error) or "no answer"
         raise MCPConnectionError(f"it cannot be reached: {visible(reason)}") from None
@@ -333,6 +295,8 @@ async def connect(
     except (httpx.HTTPError, httpx.InvalidURL, ValueError, zlib.error) as error:
         reason = str(error) or type(error).__name__
         raise MCPToolCallError(f"the connection failed: {visible(reason[:200])}") from None
+    kept = [(k, v) for k, v in reply.headers.multi_items() if k != "content-encoding"]
+    return httpx.Response(reply.status_code, headers=kept, content=data), cut
 
 
 class _GuardedTransport(httpx.AsyncHTTPTransport):

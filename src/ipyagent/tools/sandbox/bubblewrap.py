@@ -234,18 +234,13 @@ def detect_sandbox() -> SandboxSupport:
         options = frozenset(
             each for each in _NEWER_OPTIONS if each.encode() in completed.stdout + completed.stderr
         )
-        calls = seccomp.build_filter()
+        calls, unfiltered = seccomp.build_filter(), None
+        problem = _try_escape(bwrap, options, calls)
         if not calls:
             unfiltered = f"there is no filter of system calls for {platform.machine()}"
-            return SandboxSupport(
-                bwrap, options, _try_escape(bwrap, options), unfiltered_reason=unfiltered
-            )
-        why = _try_escape(bwrap, options, calls)
-        if why and not (without := _try_escape(bwrap, options)):
-            return SandboxSupport(
-                bwrap, options, without, unfiltered_reason=f"it cannot be filtered: {why}"
-            )
-        return SandboxSupport(bwrap, options, why, calls)
+        elif problem and not _try_escape(bwrap, options):
+            calls, problem, unfiltered = b"", None, f"it cannot be filtered: {problem}"
+        return SandboxSupport(bwrap, options, problem, calls, unfiltered)
     except (OSError, subprocess.SubprocessError) as error:
         return SandboxSupport(problem=f"bubblewrap could not be tried: {error}")
 

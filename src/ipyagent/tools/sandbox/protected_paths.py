@@ -36,15 +36,12 @@ Protection = Literal["hidden", "kept", ""]
 Identity = tuple[int, str]
 """The inode of a folder and a name in it.
 
-Unchanged when the folder is moved or somebody outside saves the file anew, different in a folder
+Unchanged when the folder is moved or somebody outside saves the file again, different in a folder
 that took the other's place.
 """
 
 _PRIVILEGE = stat.S_ISUID | stat.S_ISGID
-_MODULES = (".py", ".pyc", ".pyd", ".so")
-_JUPYTER_CHECKPOINTS = (
-    ".ipynb_checkpoints"  # Jupyter makes these whenever the user saves a notebook
-)
+_JUPYTER_CHECKPOINTS = ".ipynb_checkpoints"  # made whenever the user saves a notebook
 
 
 @dataclass
@@ -66,8 +63,6 @@ class ProtectedPaths:
     """Programs that run as root whoever starts them: their inode and change time."""
     mode: int = 0
     """The permissions of the workspace's own folder."""
-    entries: int = 0
-    """A digest of all names and inodes, but for those of names with a dot, as programs make."""
 
     def mount_points(self) -> dict[str, Identity]:
         """Return the paths on which something can be mounted."""
@@ -100,8 +95,7 @@ class WorkspaceScan:
         waiting: deque[tuple[str, bool]] = deque([("", False)])
         while waiting:
             folder, kept = waiting.popleft()
-            for below in self._scan_folder(folder, kept=kept):
-                waiting.append(below)
+            waiting.extend(self._scan_folder(folder, kept=kept))
             places = len(self.paths.mount_points())
             if not self._is_second and (self.entries_seen > MAX_ENTRIES or places > MAX_PROTECTED):
                 raise AgentError(
@@ -123,14 +117,11 @@ class WorkspaceScan:
             self.paths.hidden_folders[folder] = _path_identity(where)
             return
         self.entries_seen += len(entries)
-        if "/." not in f"/{folder}":
-            shown = {(each.name, each.inode()) for each in entries if each.name[:1] != "."}
-            self.paths.entries = hash((self.paths.entries, folder, frozenset(shown)))
         for entry in entries:
             path = f"{folder}/{entry.name}" if folder else entry.name
             if entry.path in self._skip:
                 continue
-            meaning = self._protection_of_entry(entry)
+            meaning = "hidden" if entry.path in self._personal else _protection_of(entry.name)
             with contextlib.suppress(FileNotFoundError):  # it has gone meanwhile
                 if self._record_entry(entry, path, (inode, entry.name), meaning, kept=kept):
                     yield path, kept or meaning == "kept"
@@ -139,13 +130,9 @@ class WorkspaceScan:
         """Make a folder readable; raises PermissionError if that is not possible."""
         if os.access(where, os.R_OK | os.X_OK):
             return
-        status = Path(where).stat()
         if not self._is_second or _path_identity(where) in self._hidden:  # the user's own
             raise PermissionError
-        Path(where).chmod(stat.S_IMODE(status.st_mode) | stat.S_IRWXU)
-
-    def _protection_of_entry(self, entry: os.DirEntry[str]) -> Protection:
-        return "hidden" if entry.path in self._personal else _protection_of(entry.name)
+        Path(where).chmod(stat.S_IMODE(Path(where).stat().st_mode) | stat.S_IRWXU)
 
     def _record_entry(
         self,
@@ -173,7 +160,7 @@ class WorkspaceScan:
             self.paths.hidden_files[path] = identity
         elif meaning == "kept" and not kept:
             self.paths.read_only[path] = identity
-        elif path.endswith(_MODULES):
+        elif path.endswith(path_rules.IMPORTABLE):
             self.paths.modules.add(path)
         return False
 

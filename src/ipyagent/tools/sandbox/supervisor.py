@@ -190,7 +190,7 @@ def _resource_limits() -> dict[int, int]:
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     tasks = _count_tasks()
     return {
-        # It counts all that the user has, so it is but the last resort; root has none.
+        # It counts all that the user has, so it is only the last resort; root has no such limit.
         **({resource.RLIMIT_NPROC: tasks + 2 * MAX_TASKS} if tasks else {}),
         resource.RLIMIT_AS: max(4 * _GB, memory // 2),
         resource.RLIMIT_FSIZE: _FILE_SIZE,

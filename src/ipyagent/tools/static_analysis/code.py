@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Mapping
+from symtable import symtable
 
-from ipyagent.tools.static_analysis import effects, name_origins
-from ipyagent.tools.static_analysis.effects import (
+from ipyagent.tools import static_analysis as effects
+from ipyagent.tools.static_analysis import (
     NETWORK,
     READS,
     UNKNOWN_EFFECTS,
@@ -17,6 +18,7 @@ from ipyagent.tools.static_analysis.effects import (
     keyword_values,
     kinds_touched_by,
     leads_elsewhere,
+    name_origins,
     reads_input,
     takes_code,
 )
@@ -52,32 +54,25 @@ def analyze_code(code: str, variables: Mapping[str, object], subject: str = "cod
         tree = compile(code, "<code>", "exec", _FLAGS)
         reader = _CodeVisitor(NameOrigins(tree, variables))
         reader.visit(tree)
+        redefines = [name for name in _assigned_names(code) if name in variables]
     except SyntaxError:
         why = "a % or ! line" if re.search(r"^\s*[%!]", code, re.MULTILINE) else "not plain Python"
         return Effects({UNKNOWN_EFFECTS: why}, subject=subject)
     except (ValueError, RecursionError, MemoryError):
         return Effects({UNKNOWN_EFFECTS: "not plain Python"}, subject=subject)
-    redefines = [name for name in _assigned_names(tree) if name in variables]
     return Effects(
         reader.touches,
         tuple(name for name in reader.loaded if name in variables),
         tuple(reader.paths),
-        tuple(dict.fromkeys(redefines)),
+        tuple(redefines),
         subject,
     )
 
 
-def _assigned_names(tree: ast.AST) -> Iterable[str]:
+def _assigned_names(code: str) -> Iterable[str]:
     """Return the names that code assigns outside of functions; an import counts by its origin."""
-    skipped = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
-    for child in ast.iter_child_nodes(tree):
-        if isinstance(child, skipped):
-            yield from [child.name] if not isinstance(child, ast.Lambda) else []
-            continue
-        if isinstance(child, ast.Name) and isinstance(child.ctx, ast.Store | ast.Del):
-            yield child.id
-        if not isinstance(child, ast.comprehension):
-            yield from _assigned_names(child)
+    symbols = symtable(code, "<code>", "exec").get_symbols()
+    return [each.get_name() for each in symbols if each.is_assigned() and not each.is_imported()]
 
 
 class _CodeVisitor(ast.NodeVisitor):
@@ -157,7 +152,7 @@ class _CodeVisitor(ast.NodeVisitor):
                 self._judge_texts(origin, node)
         self._judge_callee(node)
         name = called_name(node.func)
-        if takes_code(node) or name == "set_usetex" or name_origins.starts_latex(node):
+        if takes_code(node) or name == "set_usetex" or keyword_values(node, "usetex"):
             self.add([UNKNOWN_EFFECTS], node)
         if name in effects.CALLS and isinstance(node.func, ast.Attribute):
             self._judge_expression(node)
@@ -275,14 +270,6 @@ class _CodeVisitor(ast.NodeVisitor):
     def _judge_texts(self, function: str, node: ast.Call) -> None:
         """Judge a text that a library runs, shows or fetches."""
         given = [*node.args, *(k.value for k in node.keywords)]
-        if name_origins.is_formula(function) and not all(
-            map(name_origins.is_safe_formula, given[:1])
-        ):
-            self.add([UNKNOWN_EFFECTS], node)
-        if function in name_origins.MARKUP and not all(
-            map(name_origins.is_safe_markup, node.args[:1])
-        ):
-            self.add([UNKNOWN_EFFECTS], node)
         if function.startswith("IPython.display."):
             self.add([NETWORK] if keyword_values(node, "url") else [], node)
             self.add([READS] if keyword_values(node, "filename") else [], node)
@@ -297,16 +284,9 @@ class _CodeVisitor(ast.NodeVisitor):
         """Judge `df.agg("to_csv")`, which calls a method by its name."""
         self._by_name = True
         for each in (*node.args[:1], *keyword_values(node, "func")):
-            unread = isinstance(each, ast.BinOp | ast.JoinedStr | ast.Call | ast.Subscript)
-            if (
-                unread
-                and called_name(node.func) not in {"map", "pipe"}
-                and not self._is_known_call(each)
-            ):
+            is_computed = isinstance(each, ast.BinOp | ast.JoinedStr | ast.Call | ast.Subscript)
+            if is_computed and not self._is_known_call(each):
                 self.add([UNKNOWN_EFFECTS], node)
-            for part in ast.walk(each):
-                if isinstance(part, ast.Constant) and isinstance(part.value, str):
-                    self.add(kinds_touched_by(part.value), node)
 
     def _is_known_call(self, node: ast.expr) -> bool:
         return isinstance(node, ast.Call) and not (
@@ -318,8 +298,7 @@ class _CodeVisitor(ast.NodeVisitor):
         if called_name(node.func).startswith("fetch_"):
             self.add([NETWORK], node)
             return
-        pickled = keyword_values(node, "allow_pickle")
-        if any(not isinstance(p, ast.Constant) or p.value for p in pickled):
+        if keyword_values(node, "allow_pickle"):
             self.add([UNKNOWN_EFFECTS], node)
         given = [*node.args[:1], *keyword_values(node, *_INPUTS)][:1]
         for each in given:

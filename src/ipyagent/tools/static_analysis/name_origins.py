@@ -17,8 +17,7 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Any
 
-from ipyagent.phrases import word_set
-from ipyagent.tools.static_analysis.effects import BUFFERS, MODULES, PATHS, PLAIN
+from ipyagent.tools.static_analysis import BUFFERS, MODULES, PATHS, PLAIN
 from ipyagent.values.describe.safe_inspect import (
     ancestors,
     class_dict,
@@ -132,24 +131,13 @@ def _bindings(node: ast.AST) -> Iterator[tuple[str, ast.expr | str]]:
         case ast.Assign(targets=targets, value=value):
             for target in targets:
                 yield from _target_bindings(target, value)
-        case ast.AnnAssign(target=target, value=ast.expr() as value):
+        case (
+            ast.AnnAssign(target=target, value=ast.expr() as value)
+            | ast.NamedExpr(target=target, value=value)
+        ):
             yield from _target_bindings(target, value)
-        case ast.NamedExpr(target=target, value=value):
-            yield target.id, value
         case ast.withitem(context_expr=value, optional_vars=ast.Name(id=name)):
             yield name, value
-        case ast.withitem(optional_vars=ast.expr() as target):
-            yield from _target_bindings(target, DATA)
-        case (
-            ast.For(target=target) | ast.AsyncFor(target=target) | ast.comprehension(target=target)
-        ):
-            yield from _target_bindings(target, DATA)
-        case _:
-            yield from _plain_bindings(node)
-
-
-def _plain_bindings(node: ast.AST) -> Iterator[tuple[str, str]]:
-    match node:
         case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
             yield name, LOCAL
         case ast.arg(arg=name):
@@ -159,9 +147,16 @@ def _plain_bindings(node: ast.AST) -> Iterator[tuple[str, str]]:
             | ast.MatchAs(name=str(name))
             | ast.MatchStar(name=str(name))
             | ast.MatchMapping(rest=str(name))
-            | ast.AugAssign(target=ast.Name(id=name))
         ):
             yield name, DATA
+        case (
+            ast.withitem(optional_vars=ast.expr() as target)
+            | ast.For(target=target)
+            | ast.AsyncFor(target=target)
+            | ast.comprehension(target=target)
+            | ast.AugAssign(target=target)
+        ):
+            yield from _target_bindings(target, DATA)
 
 
 def _import_bindings(node: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, str]]:
@@ -182,15 +177,11 @@ def _target_bindings(
             yield name, value
         case ast.Starred(value=inner), _:
             yield from _target_bindings(inner, DATA)
-        case (
-            (ast.Tuple(elts=names) | ast.List(elts=names)),
-            (ast.Tuple(elts=values) | ast.List(elts=values)),
-        ) if len(names) == len(values):
-            for each, its in zip(names, values, strict=True):
-                yield from _target_bindings(each, its)
         case ((ast.Tuple(elts=names) | ast.List(elts=names)), _):
-            for each in names:
-                yield from _target_bindings(each, DATA)
+            values = value.elts if isinstance(value, ast.Tuple | ast.List) else []
+            for n, each in enumerate(names):
+                is_known = len(values) == len(names)
+                yield from _target_bindings(each, values[n] if is_known else DATA)
 
 
 def origin_of(value: Any) -> str:
@@ -235,14 +226,12 @@ def _object_origin(value: object) -> str:
 def _holds_code(value: object) -> bool:
     """Return whether an object holds code that its use would run."""
     roots = {root_of(module_name(base)) for base in ancestors(type(value))}
-    if roots & _HOLDERS or type(value) in _LAZY:
+    if roots & _HOLDERS or type(value) in _LAZY or is_a(value, defaultdict):
         return True
-    if is_a(value, defaultdict):
-        factory = class_dict(defaultdict)["default_factory"].__get__(value)
-        return not (factory is None or any(factory is each for each in _PLAIN_FACTORIES))
     if any("__call__" in class_dict(base) for base in ancestors(type(value))):
-        return "sympy" not in roots
-    return any(map(_is_code, islice(_container_items(value), _MOST_ITEMS)))
+        return True
+    items = islice(_container_items(value), _MOST_ITEMS)
+    return any(not is_a(each, dict) and origin_of(each) != DATA for each in items)
 
 
 def _container_items(value: Any) -> Iterator[object]:
@@ -262,40 +251,15 @@ def _container_items(value: Any) -> Iterator[object]:
                 yield from islice(value.iloc[:, number].to_numpy(), _MOST_ITEMS // 10)
 
 
-_HOLDERS = frozenset({"functools", "operator", "contextlib", "itertools", "weakref"})
+_HOLDERS = frozenset({"functools", "operator", "contextlib", "itertools", "weakref", "collections"})
 _LAZY = (map, filter, zip, enumerate, reversed, types.MappingProxyType, property)
-_PLAIN_FACTORIES = (int, float, str, list, dict, set, tuple, bool)
 _RUNNING = (types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType, types.MethodType)
-
-
-def _is_code(value: object) -> bool:
-    return origin_of(value) != DATA if not is_a(value, dict) else False
 
 
 _CALL = re.compile(r"([\w.]*)\s*\(")
 _INDIRECT = re.compile(r"[\])'\"`]\s*\(|\blambda\b|\bfor\b")
 _VARIABLE = re.compile(r"@\s*(\w+)")
-_MATH = word_set(
-    "sin cos tan exp log log1p log10 expm1 sqrt sinh cosh tanh "
-    "arcsin arccos arctan arccosh arcsinh "
-    "arctanh abs floor ceil arctan2"
-)
-_METHODS = word_set(
-    "isin isna isnull notna notnull between contains startswith endswith match fullmatch lower "
-    "upper strip len abs round mean median min max sum std quantile shift diff rank cumsum clip "
-    "fillna astype duplicated date normalize year month"
-)
 _OPERATORS = frozenset({"", "and", "or", "not", "in"})
-_CODINGS = word_set(
-    "C Q I bs cr cc te center standardize scale Treatment Sum Poly Helmert Diff "
-    "np.log np.log10 np.log1p np.log2 np.exp np.sqrt np.abs np.power np.square"
-)
-_FORMULAS = ("statsmodels.formula", "patsy.")
-_SCRIPT = re.compile(
-    r"<\s*(?:script|iframe|object|embed|link|base|meta)|javascript:|\bon\w+\s*=", re.I
-)
-MARKUP = frozenset({"IPython.display.HTML", "ipywidgets.HTML", "ipywidgets.widgets.HTML"})
-"""Functions that display markup."""
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _ABOUT_TEXT = ("builtins.", "re.", "json.", "textwrap.", "urllib.parse", "string.", "difflib.")
 _TEXT_HOLDERS = frozenset(
@@ -307,52 +271,16 @@ SETTINGS = re.compile(
 """Settings that import a module or start a program, and values that do."""
 
 
-def starts_latex(call: ast.Call) -> bool:
-    """Return whether a call has a text drawn by LaTeX, which runs at the end of the cell."""
-    given = [each.value for each in call.keywords if each.arg == "usetex"]
-    return any(not isinstance(each, ast.Constant) or each.value for each in given)
-
-
 def is_safe_expression(text: str) -> bool:
-    """Return whether the text of `df.query` or `df.eval` only compares and computes."""
+    """Return whether the text of `df.query` or `df.eval` calls nothing."""
     if "__" in text or "._" in text or _INDIRECT.search(text):
         return False
-    return all(map(_computes, _CALL.findall(text)))
+    return all(name.lower() in _OPERATORS for name in _CALL.findall(text))
 
 
 def referenced_variables(text: str) -> list[str]:
     """Return the variables that the text of `df.query` or `df.eval` names."""
     return _VARIABLE.findall(text)
-
-
-def _computes(name: str) -> bool:
-    head, dot, last = name.rpartition(".")
-    if name.lower() in _OPERATORS or (not dot and name in _MATH):
-        return True
-    return bool(dot) and bool(head or last) and last in _METHODS
-
-
-def is_formula(function: str) -> bool:
-    """Return whether a library's function takes a formula, whose calls run as code."""
-    return function.startswith(_FORMULAS)
-
-
-def is_safe_formula(node: ast.expr) -> bool:
-    """Return whether a formula calls only codings and plain functions."""
-    text = node.value if isinstance(node, ast.Constant) else None
-    if not isinstance(text, str) or _INDIRECT.search(text):
-        return False
-    return all(name in _CODINGS or not name for name in _CALL.findall(text))
-
-
-def is_safe_markup(node: ast.expr) -> bool:
-    """Return whether HTML that is displayed cannot hold a script, as far as can be read."""
-    match node:
-        case ast.Constant(value=value):
-            return not (isinstance(value, str) and _SCRIPT.search(value))
-        case ast.Call(func=ast.Attribute(attr="to_html")):
-            return True
-    return False
 
 
 def fetches_address(function: str, node: ast.expr) -> bool:

@@ -318,29 +318,14 @@ def _load_columnar(file: _File) -> JsonDict:
     """Parquet, Feather, ORC: rows and types from the footer, values from the beginning."""
     if find_spec("pyarrow") is None:
         return _load_by_polars(file)
-    pyarrow = importlib.import_module("pyarrow")
-    pyarrow.set_cpu_count(1)
-    with file.open() as opened:
-        if file.ending in ("parquet", "pq"):
-            function, module = "pd.read_parquet", importlib.import_module("pyarrow.parquet")
-            store = module.ParquetFile(opened)
-            total, schema = store.metadata.num_rows, store.schema_arrow
-            batches = store.iter_batches(ROWS, use_threads=False)
-        elif file.ending == "orc":
-            function, module = "pd.read_orc", importlib.import_module("pyarrow.orc")
-            store = module.ORCFile(opened)
-            total, schema = store.nrows, store.schema
-            batches = (store.read_stripe(i) for i in range(store.nstripes))
-        else:
-            function, module = "pd.read_feather", importlib.import_module("pyarrow.ipc")
-            store = module.open_file(io.BytesIO(file.read()))
-            parts = [store.get_batch(i) for i in range(store.num_record_batches)]
-            total, schema, batches = sum(each.num_rows for each in parts), store.schema, iter(parts)
-        first = [each.slice(0, ROWS) for each in [next(batches, None)] if each is not None]
-        table = pyarrow.Table.from_batches(first, schema)
-        table.validate(full=True)
-        frame = table.to_pandas(use_threads=False)
-    return _describe(frame, file.write_call(function), total, declared=True)
+    importlib.import_module("pyarrow").set_cpu_count(1)
+    form = {"parquet": "parquet", "pq": "parquet", "orc": "orc"}.get(file.ending, "feather")
+    data = importlib.import_module("pyarrow.dataset").dataset(file.place, format=form)
+    quietly = {"batch_readahead": 0, "fragment_readahead": 0, "use_threads": False}
+    table = data.head(ROWS, batch_size=ROWS, **quietly)
+    table.validate(full=True)
+    frame = table.to_pandas(use_threads=False)
+    return _describe(frame, file.write_call(f"pd.read_{form}"), data.count_rows(), declared=True)
 
 
 def _load_by_polars(file: _File) -> JsonDict:

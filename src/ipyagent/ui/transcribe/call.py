@@ -7,28 +7,18 @@ from dataclasses import dataclass
 from datetime import UTC
 from typing import Final
 
+from ipyagent import schema
 from ipyagent.phrases import plural, seconds
-from ipyagent.schema import (
-    DecidedBy,
-    Decision,
-    Rehearsal,
-    RehearsalOutcome,
-    Run,
-    Scope,
-    StopReason,
-    TodoStatus,
-    ToolExecution,
-    ToolResult,
-    ToolStatus,
-)
 from ipyagent.schema.results import TODOS, todos_in
 from ipyagent.ui import transcript
 from ipyagent.ui.reveal import reveal, shorten
-from ipyagent.ui.transcribe.arguments import SUMMARY, summarize_arguments, transcribe_request
-from ipyagent.ui.transcribe.result import (
+from ipyagent.ui.transcribe.call_texts import (
+    SUMMARY,
     result_facts,
+    summarize_arguments,
     summarize_call,
     summarize_result,
+    transcribe_request,
     transcribe_result,
 )
 
@@ -38,22 +28,22 @@ LISTED = 30
 _KEPT = "⚠ cannot be taken back"
 
 
-def _effects(execution: ToolExecution) -> transcript.Effects | None:
+def _effects(execution: schema.ToolExecution) -> transcript.Effects | None:
     """Return what a call would change, for whoever decides, or has decided, that it does not."""
-    asked = execution.status in {ToolStatus.AWAITING_APPROVAL, ToolStatus.DENIED}
+    asked = execution.status in {schema.ToolStatus.AWAITING_APPROVAL, schema.ToolStatus.DENIED}
     if execution.rehearsal is None or not asked:
         return None
-    is_open = execution.status is not ToolStatus.DENIED
+    is_open = execution.status is not schema.ToolStatus.DENIED
     return transcribe_rehearsal(execution.rehearsal, execution.call.name, is_open=is_open)
 
 
 def transcribe_rehearsal(
-    rehearsal: Rehearsal, tool: str, *, is_open: bool = True
+    rehearsal: schema.Rehearsal, tool: str, *, is_open: bool = True
 ) -> transcript.Effects:
     """Return what a tool's code would change, or would have changed once that is not open."""
-    if rehearsal.outcome is RehearsalOutcome.TRYING:
+    if rehearsal.outcome is schema.RehearsalOutcome.TRYING:
         return transcript.Effects(title="Being tried on a copy of the kernel…")
-    if rehearsal.outcome is RehearsalOutcome.SKIPPED:
+    if rehearsal.outcome is schema.RehearsalOutcome.SKIPPED:
         return transcript.Effects(title=f"Not tried on a copy: {reveal(rehearsal.reason)}")
     result = transcribe_result(rehearsal.result, tool) if rehearsal.result else None
     shown_title = _count(result) if result else ""
@@ -71,7 +61,7 @@ def transcribe_rehearsal(
     )
 
 
-def _lines(rehearsal: Rehearsal) -> Iterator[transcript.EffectLine]:
+def _lines(rehearsal: schema.Rehearsal) -> Iterator[transcript.EffectLine]:
     for each in rehearsal.variables[:LISTED]:
         text = f"{each.name} {each.summary or each.type}".rstrip()
         kept = f" · {_KEPT}: {each.kept}" if each.kept else ""
@@ -97,14 +87,14 @@ def _count(result: transcript.Result) -> str:
 
 
 GLYPHS: Final = {
-    ToolStatus.PENDING: ("…", "pending"),
-    ToolStatus.AWAITING_APPROVAL: ("?", "awaiting approval"),
-    ToolStatus.RUNNING: ("▶", "running"),
-    ToolStatus.SUCCESS: ("✓", "succeeded"),
-    ToolStatus.FAILED: ("✗", "failed"),
-    ToolStatus.DENIED: ("⊘", "denied"),
-    ToolStatus.CANCELLED: ("■", "cancelled"),
-    ToolStatus.UNKNOWN: ("!", "unknown outcome"),
+    schema.ToolStatus.PENDING: ("…", "pending"),
+    schema.ToolStatus.AWAITING_APPROVAL: ("?", "awaiting approval"),
+    schema.ToolStatus.RUNNING: ("▶", "running"),
+    schema.ToolStatus.SUCCESS: ("✓", "succeeded"),
+    schema.ToolStatus.FAILED: ("✗", "failed"),
+    schema.ToolStatus.DENIED: ("⊘", "denied"),
+    schema.ToolStatus.CANCELLED: ("■", "cancelled"),
+    schema.ToolStatus.UNKNOWN: ("!", "unknown outcome"),
 }
 """The sign of each status, and its name for screen readers."""
 
@@ -115,8 +105,11 @@ OPEN, COUNTED, ALL = 1, 2, 3
 """From which `Run.verbose` on calls and thinking begin unfolded; what each step took is shown; ids
 and reasons are."""
 
-_BY_USER = {DecidedBy.BUTTON, DecidedBy.PROMPT, DecidedBy.MAGIC}
-_STANDING = {DecidedBy.SESSION: "for this session", DecidedBy.FOLDER: "for this folder"}
+_BY_USER = {schema.DecidedBy.BUTTON, schema.DecidedBy.PROMPT, schema.DecidedBy.MAGIC}
+_STANDING = {
+    schema.DecidedBy.SESSION: "for this session",
+    schema.DecidedBy.FOLDER: "for this folder",
+}
 
 _LOOKING, _LOOKED = "looking…", "looked"
 """In the line of a call that is only tried on a copy; the rest stands behind it."""
@@ -124,8 +117,8 @@ _LOOKING, _LOOKED = "looking…", "looked"
 APPROVE = transcript.Choice(answer="approve", label="Approve")
 DENY = transcript.Choice(answer="deny", label="Deny")
 _LONGER = {
-    Scope.SESSION: transcript.Choice(answer="always", label="Always for this session"),
-    Scope.FOLDER: transcript.Choice(answer="folder", label="Always in this folder"),
+    schema.Scope.SESSION: transcript.Choice(answer="always", label="Always for this session"),
+    schema.Scope.FOLDER: transcript.Choice(answer="folder", label="Always in this folder"),
 }
 
 
@@ -140,14 +133,14 @@ class CallContext:
     taken_back: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, run: Run, *, is_live: bool = False) -> CallContext:
+    def of(cls, run: schema.Run, *, is_live: bool = False) -> CallContext:
         """Return the context of a run's calls."""
-        planned = run.stop_reason is StopReason.PLANNED
+        planned = run.stop_reason is schema.StopReason.PLANNED
         return cls(run.confirm_mode, run.verbose, planned, is_live, run.taken_back)
 
 
 def transcribe_call(
-    execution: ToolExecution,
+    execution: schema.ToolExecution,
     context: CallContext,
     approval_id: str | None = None,
     late: transcript.Late | None = None,
@@ -155,10 +148,10 @@ def transcribe_call(
 ) -> transcript.Call:
     """Return a call as it is drawn.
 
-    `approval_id` is that of the pending decision, `position` the plan's step that the call carries
-    out.
+    `approval_id` is the id of the pending decision, `position` the step of the plan that the call
+    carries out.
     """
-    is_asked = execution.status is ToolStatus.AWAITING_APPROVAL
+    is_asked = execution.status is schema.ToolStatus.AWAITING_APPROVAL
     dry, question, result = execution.dry_run, execution.question, _visible_result(execution)
     badge = ("planned" if context.is_planned else "dry run") if dry else ""
     marks = (
@@ -185,7 +178,7 @@ def transcribe_call(
         is_dry=dry,
         is_sensitive=execution.sensitive,
         was_asked=is_asked
-        or (execution.decision is not Decision.AUTO and execution.decided_by in _BY_USER),
+        or (execution.decision is not schema.Decision.AUTO and execution.decided_by in _BY_USER),
         position=position,
         touches=reveal(execution.touches or ""),
         effects=_effects(execution),
@@ -206,72 +199,72 @@ def transcribe_call(
     )
 
 
-def call_glyph(execution: ToolExecution) -> tuple[str, str]:
+def call_glyph(execution: schema.ToolExecution) -> tuple[str, str]:
     """Return the sign of a call's status and its name."""
     if is_tried(execution):
-        return GLYPHS[ToolStatus.PENDING][0], "looking"
-    dry = execution.dry_run and execution.status is ToolStatus.SUCCESS
+        return GLYPHS[schema.ToolStatus.PENDING][0], "looking"
+    dry = execution.dry_run and execution.status is schema.ToolStatus.SUCCESS
     return _WOULD_RUN if dry else GLYPHS[execution.status]
 
 
-def is_tried(execution: ToolExecution) -> bool:
+def is_tried(execution: schema.ToolExecution) -> bool:
     """Return whether a call is tried on a copy of the kernel, and not asked about so far."""
-    is_open = execution.status is ToolStatus.PENDING and execution.decision is None
+    is_open = execution.status is schema.ToolStatus.PENDING and execution.decision is None
     return is_open and execution.rehearsal is not None
 
 
-def decision_text(execution: ToolExecution, mode: str = "") -> str:
+def decision_text(execution: schema.ToolExecution, mode: str = "") -> str:
     """Return how a call was decided on: "approved by you", "auto (yolo)"; "" if undecided."""
     if execution.decision is None:
         return ""
     by, reason = execution.decided_by, reveal(execution.reason) if execution.reason else ""
     match execution.decision:
-        case Decision.AUTO if by is DecidedBy.REHEARSAL:
+        case schema.Decision.AUTO if by is schema.DecidedBy.REHEARSAL:
             return reason
-        case Decision.AUTO:
+        case schema.Decision.AUTO:
             return f"auto ({reason or reveal(mode)})" if reason or mode else "auto"
-        case Decision.APPROVED if execution.question:
+        case schema.Decision.APPROVED if execution.question:
             text = "answered by you"
-        case Decision.APPROVED:
+        case schema.Decision.APPROVED:
             text = f"approved {_STANDING.get(by, 'by you') if by else 'by you'}"
-        case Decision.DENIED:
+        case schema.Decision.DENIED:
             text = "declined" if execution.question else "denied"
             text += " by you" if by in _BY_USER else ""
-        case Decision.EXPIRED:
+        case schema.Decision.EXPIRED:
             text = "expired"
     return f"{text}: {reason}" if reason else text
 
 
-def todo_summary(execution: ToolExecution) -> str:
+def todo_summary(execution: schema.ToolExecution) -> str:
     """Return the summary of a checklist ("1 of 3 done"), "" for other calls."""
     if execution.call.name != TODOS:
         return ""
     todos = todos_in(execution.call.arguments)
-    completed = sum(todo.status is TodoStatus.COMPLETED for todo in todos)
+    completed = sum(todo.status is schema.TodoStatus.COMPLETED for todo in todos)
     return f"{completed} of {len(todos)} done" if todos else ""
 
 
-def _summarize(execution: ToolExecution) -> str:
+def _summarize(execution: schema.ToolExecution) -> str:
     if execution.question:
         return shorten(execution.question.text, SUMMARY)
     return todo_summary(execution) or summarize_call(execution)
 
 
-def _verdict(execution: ToolExecution, context: CallContext) -> str:
+def _verdict(execution: schema.ToolExecution, context: CallContext) -> str:
     """Return the decision for the call's line: "" for calls that are normally allowed."""
     match execution.status:
-        case ToolStatus.AWAITING_APPROVAL if not context.is_live:
+        case schema.ToolStatus.AWAITING_APPROVAL if not context.is_live:
             return "no answer recorded" if execution.question else "no decision recorded"
-        case ToolStatus.UNKNOWN:
-            return GLYPHS[ToolStatus.UNKNOWN][1]
-        case ToolStatus.PENDING if is_tried(execution):
+        case schema.ToolStatus.UNKNOWN:
+            return GLYPHS[schema.ToolStatus.UNKNOWN][1]
+        case schema.ToolStatus.PENDING if is_tried(execution):
             return _LOOKING
-    if execution.decided_by is DecidedBy.REHEARSAL:
+    if execution.decided_by is schema.DecidedBy.REHEARSAL:
         return _LOOKED
-    return "" if execution.decision is Decision.AUTO else decision_text(execution)
+    return "" if execution.decision is schema.Decision.AUTO else decision_text(execution)
 
 
-def _remarks(execution: ToolExecution, context: CallContext, badge: str) -> tuple[str, ...]:
+def _remarks(execution: schema.ToolExecution, context: CallContext, badge: str) -> tuple[str, ...]:
     """Return remarks on a call beside its line and its result."""
     is_in_line = _verdict(execution, context) not in {"", _LOOKING, _LOOKED}
     texts = [
@@ -282,7 +275,7 @@ def _remarks(execution: ToolExecution, context: CallContext, badge: str) -> tupl
     return tuple(filter(None, texts))
 
 
-def _change(execution: ToolExecution) -> str:
+def _change(execution: schema.ToolExecution) -> str:
     """Return what the model had written, if the user changed it; "" if not."""
     if execution.proposed is None:
         return ""
@@ -290,22 +283,22 @@ def _change(execution: ToolExecution) -> str:
     return f"changed by you; the model had written: {summarize_arguments(before)}"
 
 
-def _visible_result(execution: ToolExecution) -> ToolResult | None:
-    """Return the result for the user: not that of a denial, nor of a checklist."""
+def _visible_result(execution: schema.ToolExecution) -> schema.ToolResult | None:
+    """Return the result for the user; None for denied calls and for checklists."""
     result = execution.result
-    if execution.status is ToolStatus.DENIED or (
+    if execution.status is schema.ToolStatus.DENIED or (
         result and result.success and todo_summary(execution)
     ):
         return None
     return result
 
 
-def _comparison(execution: ToolExecution) -> list[str]:
+def _comparison(execution: schema.ToolExecution) -> list[str]:
     found = execution.rehearsal and execution.rehearsal.compared
     return [reveal(found)] if found else []
 
 
-def _call_facts(execution: ToolExecution, verbose: int) -> list[str]:
+def _call_facts(execution: schema.ToolExecution, verbose: int) -> list[str]:
     """Return a call's id, who decided on it and when it began."""
     if verbose < ALL:
         return []
@@ -318,7 +311,7 @@ def _call_facts(execution: ToolExecution, verbose: int) -> list[str]:
     return [" · ".join(part for part in parts if part)]
 
 
-def _approval(execution: ToolExecution, approval_id: str) -> transcript.Approval:
+def _approval(execution: schema.ToolExecution, approval_id: str) -> transcript.Approval:
     scopes = [_LONGER[scope] for scope in execution.scopes if scope in _LONGER]
     covers = execution.covers if scopes else None
     return transcript.Approval(

@@ -7,25 +7,12 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Final
 
+from ipyagent import schema
 from ipyagent.plaintext import strip_escapes
-from ipyagent.schema import (
-    OpenMessage,
-    Outcome,
-    Run,
-    RunStatus,
-    Step,
-    StopReason,
-    Todo,
-    TodoStatus,
-    ToolExecution,
-    ToolStatus,
-    Totals,
-)
 from ipyagent.ui import transcript
 from ipyagent.ui.reveal import reveal
-from ipyagent.ui.transcribe.arguments import mask_call_arguments, mask_execution
 from ipyagent.ui.transcribe.call import OPEN, CallContext, transcribe_call
-from ipyagent.ui.transcribe.result import last_lines
+from ipyagent.ui.transcribe.call_texts import last_lines, mask_call_arguments, mask_execution
 from ipyagent.ui.transcribe.step import (
     CUT_OFF,
     StepContext,
@@ -41,23 +28,27 @@ from ipyagent.ui.transcribe.step import (
 
 _LIMIT = "Stopped here: the {} was reached. Raise it with {}."
 _ENDINGS: Final = {
-    StopReason.MAX_STEPS: _LIMIT.format("limit of steps", "--max-steps"),
-    StopReason.MAX_SECONDS: _LIMIT.format("time limit", "--max-seconds"),
-    StopReason.MAX_TOKENS: _LIMIT.format("token limit", "--max-tokens"),
-    StopReason.MAX_USD: _LIMIT.format("cost limit", "--max-usd"),
-    StopReason.TIMEOUT: (
+    schema.StopReason.MAX_STEPS: _LIMIT.format("limit of steps", "--max-steps"),
+    schema.StopReason.MAX_SECONDS: _LIMIT.format("time limit", "--max-seconds"),
+    schema.StopReason.MAX_TOKENS: _LIMIT.format("token limit", "--max-tokens"),
+    schema.StopReason.MAX_USD: _LIMIT.format("cost limit", "--max-usd"),
+    schema.StopReason.TIMEOUT: (
         "Stopped here: one step took too long. Ask for less at once, or raise agent.step_seconds."
     ),
-    StopReason.CONTEXT_OVERFLOW: (
+    schema.StopReason.CONTEXT_OVERFLOW: (
         "The conversation no longer fits what this model can read at once. Begin a new one with "
         "`%agent session new`, or ask a model that reads more."
     ),
-    StopReason.CONTENT_FILTER: "The model's service withheld the rest of this reply.",
-    StopReason.EMPTY: "The model ended without saying anything. Ask again, or ask another model.",
-    StopReason.PLANNED: "Planned: nothing was run for it.",
-    StopReason.UNATTENDED: "A call had to be approved, and nobody could be asked: it was not run.",
-    StopReason.DENIED: "You denied this plan: nothing was run.",
-    StopReason.INTERRUPTED: "You stopped this run.",
+    schema.StopReason.CONTENT_FILTER: "The model's service withheld the rest of this reply.",
+    schema.StopReason.EMPTY: (
+        "The model ended without saying anything. Ask again, or ask another model."
+    ),
+    schema.StopReason.PLANNED: "Planned: nothing was run for it.",
+    schema.StopReason.UNATTENDED: (
+        "A call had to be approved, and nobody could be asked: it was not run."
+    ),
+    schema.StopReason.DENIED: "You denied this plan: nothing was run.",
+    schema.StopReason.INTERRUPTED: "You stopped this run.",
 }
 """Why a run did not do all that was asked for, if its error does not say so."""
 
@@ -65,9 +56,9 @@ FEW = 5
 """Steps that are always shown each, although they only read."""
 
 _TODO_GLYPHS: Final = {
-    TodoStatus.PENDING: ("☐", "to do"),
-    TodoStatus.IN_PROGRESS: ("▶", "being done"),
-    TodoStatus.COMPLETED: ("☑", "done"),
+    schema.TodoStatus.PENDING: ("☐", "to do"),
+    schema.TodoStatus.IN_PROGRESS: ("▶", "being done"),
+    schema.TodoStatus.COMPLETED: ("☑", "done"),
 }
 
 
@@ -75,8 +66,8 @@ _TODO_GLYPHS: Final = {
 class Live:
     """The current state beside the events: pending and late decisions, the streaming reply."""
 
-    open_message: OpenMessage | None = None
-    totals: Totals | None = None
+    open_message: schema.OpenMessage | None = None
+    totals: schema.Totals | None = None
     """The sums of the run's steps, if they are known."""
     approvals: Mapping[str, str] = field(default_factory=dict)
     """The ids of pending approvals, by the ids of their calls."""
@@ -91,7 +82,7 @@ class Live:
 
 
 def transcribe(
-    run: Run, live: Live | None = None, *, folds_thoughts: bool = True
+    run: schema.Run, live: Live | None = None, *, folds_thoughts: bool = True
 ) -> transcript.Transcript:
     """Return a run as it is drawn: with `live` while it is on, else as it is saved."""
     return Transcriber(folds_thoughts=folds_thoughts).transcribe(run, live)
@@ -107,17 +98,17 @@ class Transcriber:
     def __init__(self, *, folds_thoughts: bool = True) -> None:
         self._folds_thoughts = folds_thoughts
         self._key: tuple[CallContext, int | None, bool] = (CallContext(), None, False)
-        self._earlier: tuple[Step, ...] = ()
+        self._earlier: tuple[schema.Step, ...] = ()
         """The steps that later ones follow: they are drawn once."""
         self._drawn: list[transcript.Step] = []
         self._newest: _TranscribedStep | None = None
 
-    def transcribe(self, run: Run, live: Live | None = None) -> transcript.Transcript:
+    def transcribe(self, run: schema.Run, live: Live | None = None) -> transcript.Transcript:
         """Return the run as it is drawn now."""
         is_over = run.is_finished
         answer = _answering(run) if is_over else None
         folds_brief = self._folds_thoughts and is_over and run.verbose < OPEN
-        totals = (live and live.totals) or Totals.of(run)
+        totals = (live and live.totals) or schema.Totals.of(run)
         steps = self._transcribe_steps(run, live, answer, folds_brief)
         state = state_of(run, is_asked=bool(live and (live.approvals or live.plan_approval)))
         is_cut_off = live is None and state == "running"  # nobody follows it
@@ -125,7 +116,7 @@ class Transcriber:
             run_id=run.id,
             label="Run of ipyagent",
             verbose=run.verbose,
-            is_draft=run.status is RunStatus.DRAFT,
+            is_draft=run.status is schema.RunStatus.DRAFT,
             header=_header(run, state, totals, is_cut_off=is_cut_off),
             notes=(*run.notes, *run.stays),
             plan=transcribe_plan(run, *((live.plan_approval, live.plan_late) if live else ()))
@@ -149,7 +140,7 @@ class Transcriber:
         )
 
     def _transcribe_steps(
-        self, run: Run, live: Live | None, answer: int | None, folds_brief: bool
+        self, run: schema.Run, live: Live | None, answer: int | None, folds_brief: bool
     ) -> tuple[transcript.Step, ...]:
         context = CallContext.of(run, is_live=live is not None)
         earlier, known = run.steps[:-1], len(self._earlier)
@@ -164,7 +155,7 @@ class Transcriber:
         self._newest = self._transcribe_step(run, len(earlier), live)
         return (*self._drawn, self._newest.drawn)
 
-    def _transcribe_step(self, run: Run, index: int, live: Live | None) -> _TranscribedStep:
+    def _transcribe_step(self, run: schema.Run, index: int, live: Live | None) -> _TranscribedStep:
         """Return a step as it is drawn; calls that have not changed since are kept."""
         step, (context, answer, folds_brief), newest = run.steps[index], self._key, self._newest
         message = live.open_message if live else None
@@ -173,6 +164,7 @@ class Transcriber:
             context,
             lead_in=lead_in(run, index),
             is_answer=index == answer,
+            value_text=run.value_text if index == answer else "",
             folds_brief=folds_brief,
             open_message=message,
             waiting=_waiting(run, step, live, message) if live else None,
@@ -198,7 +190,7 @@ def _only_reads(step: transcript.Step) -> bool:
     if step.text or step.notes or step.user_texts or step.images or not step.calls:
         return False
     return all(
-        call.status is ToolStatus.SUCCESS
+        call.status is schema.ToolStatus.SUCCESS
         and not (call.is_sensitive or call.effects or call.question)
         and not (call.result and call.result.media)
         for call in step.calls
@@ -210,58 +202,58 @@ class _TranscribedStep:
     """A step and its transcript."""
 
     index: int
-    step: Step
+    step: schema.Step
     drawn: transcript.Step
 
-    def find(self, index: int, execution: ToolExecution) -> transcript.Call | None:
+    def find(self, index: int, execution: schema.ToolExecution) -> transcript.Call | None:
         """Return the call at that index, if it has not changed."""
         same = index < len(self.step.executions) and self.step.executions[index] is execution
         return self.drawn.calls[index] if same else None
 
 
-def transcribe_todos(totals: Totals) -> tuple[transcript.Todo, ...]:
+def transcribe_todos(totals: schema.Totals) -> tuple[transcript.Todo, ...]:
     """Return the checklist of a run as it is drawn."""
     return tuple(map(_todo, totals.todos))
 
 
-def count_tokens_and_cost(totals: Totals) -> list[str]:
+def count_tokens_and_cost(totals: schema.Totals) -> list[str]:
     """Return the usage of a run: "5,034 tok", "$0.020"."""
     tokens = totals.usage.total_tokens
     texts = (f"{tokens:,} tok" if tokens else "", cost_text(totals.cost_usd))
     return [*filter(None, texts)]
 
 
-def state_of(run: Run, *, is_asked: bool = False) -> transcript.State:
+def state_of(run: schema.Run, *, is_asked: bool = False) -> transcript.State:
     """Return the state of a run; `is_asked` while a call or its plan waits for the user."""
     match run.outcome:
-        case Outcome.SUCCESS:
+        case schema.Outcome.SUCCESS:
             return "done"
-        case Outcome.FAILED:
+        case schema.Outcome.FAILED:
             return "failed"
-        case Outcome.PARTIAL:
-            return "cancelled" if run.status is RunStatus.CANCELLED else "partial"
-    return "waiting" if is_asked or run.status is RunStatus.DRAFT else "running"
+        case schema.Outcome.PARTIAL:
+            return "cancelled" if run.status is schema.RunStatus.CANCELLED else "partial"
+    return "waiting" if is_asked or run.status is schema.RunStatus.DRAFT else "running"
 
 
-def state_text(run: Run, state: transcript.State) -> str:
+def state_text(run: schema.Run, state: transcript.State) -> str:
     """Return a state in words."""
     if state == "waiting":
         return "waiting for you"
-    text = "planned" if state == "done" and run.stop_reason is StopReason.PLANNED else state
+    text = "planned" if state == "done" and run.stop_reason is schema.StopReason.PLANNED else state
     if not run.taken_back:
         return text
     is_whole = not run.stays and {*run.changing_calls} <= {*run.taken_back}
     return f"{text} · {'' if is_whole else 'partly '}taken back"
 
 
-def model_name(run: Run) -> str:
-    """Return the model's id; for the data explorer with the note that it is no language model."""
+def model_name(run: schema.Run) -> str:
+    """Return the model's id, with a note that the data explorer is not a language model."""
     name = reveal(run.model)
     return f"{name} (not a language model)" if name.startswith("offline/") else name
 
 
 def _header(
-    run: Run, state: transcript.State, totals: Totals, *, is_cut_off: bool
+    run: schema.Run, state: transcript.State, totals: schema.Totals, *, is_cut_off: bool
 ) -> transcript.Header:
     return transcript.Header(
         model=model_name(run),
@@ -269,13 +261,13 @@ def _header(
         state=state,
         state_text="unfinished" if is_cut_off else state_text(run, state),
         facts=(*_how_far(run), *count_tokens_and_cost(totals))
-        if run.status is RunStatus.RUNNING
+        if run.status is schema.RunStatus.RUNNING
         else (),
         started_at=run.started_at,
     )
 
 
-def _how_far(run: Run) -> list[str]:
+def _how_far(run: schema.Run) -> list[str]:
     if run.plan:
         return [f"step {count_begun(run)}/{len(run.plan)}"]
     if not run.steps:
@@ -285,9 +277,9 @@ def _how_far(run: Run) -> list[str]:
     return [f"step {requests}/{run.max_steps}", *(["closing"] if is_closing else [])]
 
 
-def _todo(todo: Todo) -> transcript.Todo:
+def _todo(todo: schema.Todo) -> transcript.Todo:
     glyph, text = _TODO_GLYPHS[todo.status]
-    doing = todo.status is TodoStatus.IN_PROGRESS and todo.active_form.strip()
+    doing = todo.status is schema.TodoStatus.IN_PROGRESS and todo.active_form.strip()
     return transcript.Todo(
         status=todo.status.value, glyph=glyph, status_text=text, text=doing or todo.content
     )
@@ -298,16 +290,16 @@ _STILL_ON: Final = transcript.Ending(
 )
 
 
-def _ending(run: Run, answer: int | None) -> transcript.Ending | None:
+def _ending(run: schema.Run, answer: int | None) -> transcript.Ending | None:
     """Return why the run is not all that was asked for; None if it finished or still runs."""
     if run.error:
         title, _, text = strip_escapes(run.error).strip().partition("\n")
         return transcript.Ending(title=title, text=text.strip(), tone="error")
     title = "" if run.stop_reason is None else _ENDINGS.get(run.stop_reason, "")
-    if run.stop_reason is StopReason.DENIED and answer is not None:
+    if run.stop_reason is schema.StopReason.DENIED and answer is not None:
         title = ""
     finish = run.steps[-1].finish_reason if run.steps else None
-    if run.stop_reason is StopReason.MAX_TOKENS and finish == "length":
+    if run.stop_reason is schema.StopReason.MAX_TOKENS and finish == "length":
         title = "The reply was cut: it reached the model's own limit. Ask it to continue."
     return transcript.Ending(title=title) if title else None
 
@@ -317,14 +309,14 @@ _SAY: Final = transcript.SayField(
 )
 
 
-def _say_field(run: Run, problem: str) -> transcript.SayField | None:
+def _say_field(run: schema.Run, problem: str) -> transcript.SayField | None:
     """Return the field for the user's next text; None for a run without a model to read it."""
-    if run.status is not RunStatus.RUNNING or run.plan:
+    if run.status is not schema.RunStatus.RUNNING or run.plan:
         return None
     return _SAY.model_copy(update={"problem": problem}) if problem else _SAY
 
 
-def _answering(run: Run) -> int | None:
+def _answering(run: schema.Run) -> int | None:
     """Return the index of the answering step: the last one with text and without calls."""
     for index in reversed(range(len(run.steps))):
         step = run.steps[index]
@@ -335,11 +327,11 @@ def _answering(run: Run) -> int | None:
 
 
 def _waiting(
-    run: Run, step: Step, live: Live, message: OpenMessage | None
+    run: schema.Run, step: schema.Step, live: Live, message: schema.OpenMessage | None
 ) -> transcript.Waiting | None:
     """Return the wait for the model's reply or the next try, while nothing of it has come."""
     begun = step.message is not None or step.finish_reason is not None
-    if run.status is not RunStatus.RUNNING or begun or (message and not message.is_empty):
+    if run.status is not schema.RunStatus.RUNNING or begun or (message and not message.is_empty):
         return None
     if live.retry is not None or run.plan:  # a plan asks no model
         return live.retry
@@ -347,7 +339,11 @@ def _waiting(
 
 
 def _calls(
-    run: Run, step: Step, context: CallContext, live: Live | None, known: _TranscribedStep | None
+    run: schema.Run,
+    step: schema.Step,
+    context: CallContext,
+    live: Live | None,
+    known: _TranscribedStep | None,
 ) -> Iterator[transcript.Call]:
     for index, execution in enumerate(step.executions):
         approval_id = live.approvals.get(execution.call.id) if live else None
@@ -359,6 +355,6 @@ def _calls(
             position = position_of(run, execution)
             call = transcribe_call(masked, context, approval_id, late, position)
         output = live.outputs.get(execution.call.id, "") if live else ""
-        if execution.status is ToolStatus.CANCELLED and execution.result:
+        if execution.status is schema.ToolStatus.CANCELLED and execution.result:
             output = last_lines(execution.result)
         yield call if call.live == output else call.model_copy(update={"live": output})

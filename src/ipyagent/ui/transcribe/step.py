@@ -5,36 +5,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
+from ipyagent import schema
 from ipyagent.phrases import dollars, plural, seconds
-from ipyagent.schema import (
-    INCOMPLETE,
-    ImageContent,
-    OpenMessage,
-    PlanStep,
-    Rehearsal,
-    Run,
-    RunStatus,
-    Step,
-    TokenUsage,
-    ToolExecution,
-    ToolStatus,
-    Totals,
-    UserText,
-)
-from ipyagent.schema.state import never_ran, plan_index, progress
+from ipyagent.schema.runs import never_ran, plan_index, progress
 from ipyagent.ui import transcript
 from ipyagent.ui.reveal import reveal, shorten
-from ipyagent.ui.transcribe.arguments import (
-    SUMMARY,
-    mask_plan,
-    summarize_arguments,
-    transcribe_planned,
-)
 from ipyagent.ui.transcribe.call import (
     ALL,
     APPROVE,
@@ -45,8 +26,13 @@ from ipyagent.ui.transcribe.call import (
     CallContext,
     transcribe_rehearsal,
 )
-from ipyagent.ui.transcribe.result import transcribe_image
-from ipyagent.ui.transcript import CutOff, Ending, Status
+from ipyagent.ui.transcribe.call_texts import (
+    SUMMARY,
+    mask_plan,
+    summarize_arguments,
+    transcribe_image,
+    transcribe_planned,
+)
 
 SENT, WAITS = "You said", "Goes with the next request"
 UNSENT: Final = "Not sent: the run ended first"
@@ -59,14 +45,16 @@ class StepContext:
     calls: CallContext
     lead_in: str = ""
     is_answer: bool = False
+    value_text: str = ""
+    """The answer as Python writes it, if it has a type."""
     folds_brief: bool = False
     """True if a thought of less than a second stands behind the footer."""
-    open_message: OpenMessage | None = None
+    open_message: schema.OpenMessage | None = None
     waiting: transcript.Waiting | None = None
 
 
 def transcribe_step(
-    step: Step, calls: tuple[transcript.Call, ...], context: StepContext
+    step: schema.Step, calls: tuple[transcript.Call, ...], context: StepContext
 ) -> transcript.Step:
     """Return a step as it is drawn, with its `calls`."""
     message, streaming = step.message, context.open_message
@@ -82,14 +70,14 @@ def transcribe_step(
         thinking=None
         if is_folded
         else transcribe_thinking(step, context.open_message, is_open=context.calls.verbose >= OPEN),
-        text=text if text.strip() else "",
+        text=_fence(context.value_text) if context.value_text else text if text.strip() else "",
         is_streaming=streaming is not None,
         is_answer=context.is_answer,
         images=tuple(
             [
                 transcribe_image(block, "Figure from the model")
                 for block in blocks
-                if isinstance(block, ImageContent)
+                if isinstance(block, schema.ImageContent)
             ]
         ),
         calls=calls,
@@ -97,24 +85,34 @@ def transcribe_step(
     )
 
 
-def transcribe_user_texts(texts: Iterable[UserText], label: str) -> tuple[transcript.UserText, ...]:
+def _fence(code: str) -> str:
+    """Return Markdown that shows Python as it is."""
+    ticks = "`" * (1 + max([2, *map(len, re.findall("`+", code))]))
+    return f"{ticks}python\n{code}\n{ticks}"
+
+
+def transcribe_user_texts(
+    texts: Iterable[schema.UserText], label: str
+) -> tuple[transcript.UserText, ...]:
     """Return texts that the user added while the run was on; `label` says what became of them."""
     return tuple([transcript.UserText(id=each.id, label=label, text=each.text) for each in texts])
 
 
-def transcribe_unsent(run: Run) -> tuple[transcript.UserText, ...]:
+def transcribe_unsent(run: schema.Run) -> tuple[transcript.UserText, ...]:
     """Return the texts that wait, or that no request took before the run ended."""
-    return transcribe_user_texts(run.unsent, WAITS if run.status is RunStatus.RUNNING else UNSENT)
+    return transcribe_user_texts(
+        run.unsent, WAITS if run.status is schema.RunStatus.RUNNING else UNSENT
+    )
 
 
-def lead_in(run: Run, index: int) -> str:
+def lead_in(run: schema.Run, index: int) -> str:
     """Return why the model was asked again without a new message or result, or ""."""
     step, before = run.steps[index], run.steps[index - 1] if index else None
     if run.plan or (step.user_texts and not step.closing):
         return ""
     if step.closing:
         return "The budget is spent: the model was asked to come to an end."
-    cut = before and before.finish_reason in INCOMPLETE and not before.executions
+    cut = before and before.finish_reason in schema.INCOMPLETE and not before.executions
     return "The reply was cut: the model was asked to continue." if cut else ""
 
 
@@ -126,7 +124,7 @@ def thinking_title(value: float | None) -> str:
 
 
 def transcribe_thinking(
-    step: Step, streaming: OpenMessage | None = None, *, is_open: bool = False
+    step: schema.Step, streaming: schema.OpenMessage | None = None, *, is_open: bool = False
 ) -> transcript.Fold | None:
     """Return the model's thinking as it is drawn, or None."""
     message = step.message
@@ -137,12 +135,14 @@ def transcribe_thinking(
     return transcript.Fold(title=title, text=text, is_open=is_open)
 
 
-def is_brief(step: Step) -> bool:
+def is_brief(step: schema.Step) -> bool:
     """Return whether the model thought for less than a second."""
     return step.thinking_seconds is not None and step.thinking_seconds < 1
 
 
-def transcribe_footer(run: Run, totals: Totals, *, folds_brief: bool) -> transcript.Footer:
+def transcribe_footer(
+    run: schema.Run, totals: schema.Totals, *, folds_brief: bool
+) -> transcript.Footer:
     """Return how long a run took, and what is folded behind that."""
     facts = (usage_text(totals.usage), cost_text(totals.cost_usd))
     folds = (_context(run), _brief_thoughts(run) if folds_brief else None)
@@ -154,7 +154,7 @@ def transcribe_footer(run: Run, totals: Totals, *, folds_brief: bool) -> transcr
     )
 
 
-def _context(run: Run) -> transcript.Fold | None:
+def _context(run: schema.Run) -> transcript.Fold | None:
     """Return the context added to the prompt; None while a plan has not run."""
     if not run.context or (run.plan and never_ran(run)):
         return None
@@ -162,7 +162,7 @@ def _context(run: Run) -> transcript.Fold | None:
     return transcript.Fold(title=title, text=run.context, is_open=run.verbose >= COUNTED)
 
 
-def _brief_thoughts(run: Run) -> transcript.Fold | None:
+def _brief_thoughts(run: schema.Run) -> transcript.Fold | None:
     """Return the thoughts that took less than a second, by step."""
     brief = ((each.number, transcribe_thinking(each)) for each in run.steps if is_brief(each))
     text = "\n\n".join(f"Step {number}: {fold.text.strip()}" for number, fold in brief if fold)
@@ -174,7 +174,7 @@ def cost_text(cost_usd: float | None) -> str:
     return "" if cost_usd is None else dollars(cost_usd)
 
 
-def usage_text(usage: TokenUsage) -> str:
+def usage_text(usage: schema.TokenUsage) -> str:
     """Return the tokens in and out, and the share of the provider's cache."""
     if not usage.total_tokens:
         return ""
@@ -185,7 +185,7 @@ def usage_text(usage: TokenUsage) -> str:
     return f"{usage.prompt_tokens:,} tokens in{cache}, {usage.completion_tokens:,} out"
 
 
-def step_facts(step: Step, verbose: int) -> str:
+def step_facts(step: schema.Step, verbose: int) -> str:
     """Return one step's usage and finish reason."""
     took = sum(e.duration or 0.0 for e in step.executions)
     reason = reveal(step.finish_reason or "") if verbose >= ALL else ""
@@ -200,34 +200,34 @@ def step_facts(step: Step, verbose: int) -> str:
     return " · ".join(part for part in parts if part)
 
 
-def _status(status: ToolStatus) -> Status:
+def _status(status: schema.ToolStatus) -> transcript.Status:
     glyph, text = GLYPHS[status]
-    verdict = text if status is ToolStatus.UNKNOWN else ""
-    return Status(status=status, glyph=glyph, status_text=text, verdict=verdict)
+    verdict = text if status is schema.ToolStatus.UNKNOWN else ""
+    return transcript.Status(status=status, glyph=glyph, status_text=text, verdict=verdict)
 
 
-_UNKNOWN, _CANCELLED = _status(ToolStatus.UNKNOWN), _status(ToolStatus.CANCELLED)
+_UNKNOWN, _CANCELLED = _status(schema.ToolStatus.UNKNOWN), _status(schema.ToolStatus.CANCELLED)
 
-CUT_OFF: Final = CutOff(
+CUT_OFF: Final = transcript.CutOff(
     state="failed",
     state_text="failed",
     unsent=UNSENT,
-    ending=Ending(
+    ending=transcript.Ending(
         title="The kernel was restarted or stopped: this run is unfinished.",
         text="Load ipyagent again (%load_ext ipyagent) to see what was recorded of it.",
         tone="error",
     ),
     # Running calls may have happened, pending ones have not.
     statuses={
-        ToolStatus.RUNNING: _UNKNOWN,
-        ToolStatus.PENDING: _CANCELLED,
-        ToolStatus.AWAITING_APPROVAL: _CANCELLED,
+        schema.ToolStatus.RUNNING: _UNKNOWN,
+        schema.ToolStatus.PENDING: _CANCELLED,
+        schema.ToolStatus.AWAITING_APPROVAL: _CANCELLED,
     },
 )
 
 
 def transcribe_plan(
-    run: Run,
+    run: schema.Run,
     approval_id: str | None = None,
     late: transcript.Late | None = None,
     *,
@@ -242,7 +242,7 @@ def transcribe_plan(
     is_asked = approval_id is not None
     steps = run.plan if is_whole or is_asked else mask_plan(run.plan)
     states = progress(run)
-    is_waiting = run.status is RunStatus.DRAFT
+    is_waiting = run.status is schema.RunStatus.DRAFT
     rehearsals = run.rehearsals if is_waiting and run.rehearsals else (None,) * len(steps)
     return transcript.Plan(
         goal=shorten(run.prompt, SUMMARY),
@@ -255,23 +255,26 @@ def transcribe_plan(
     )
 
 
-def count_begun(run: Run) -> int:
+def count_begun(run: schema.Run) -> int:
     """Return the number of steps that have begun."""
     places = {plan_index(run, execution.call.id) for execution in run.executions}
     return len(places - {None})
 
 
-def position_of(run: Run, execution: ToolExecution) -> str:
+def position_of(run: schema.Run, execution: schema.ToolExecution) -> str:
     """Return the plan's step that a call carries out, as "step 2/5"; "" for other calls."""
     index = plan_index(run, execution.call.id) if run.plan else None
     return "" if index is None else f"step {index + 1}/{len(run.plan)}"
 
 
 def _step(
-    run: Run, step: PlanStep, status: ToolStatus, rehearsal: Rehearsal | None
+    run: schema.Run,
+    step: schema.PlanStep,
+    status: schema.ToolStatus,
+    rehearsal: schema.Rehearsal | None,
 ) -> transcript.PlanStep:
     glyph, status_text = GLYPHS[status]
-    left_out = run.is_finished and status is ToolStatus.PENDING
+    left_out = run.is_finished and status is schema.ToolStatus.PENDING
     lines = (line.strip() for line in reveal(step.note).split("\n"))
     return transcript.PlanStep(
         id=step.call.id,
@@ -286,15 +289,15 @@ def _step(
         request=transcribe_planned(step.call),
         effects=transcribe_rehearsal(rehearsal, step.call.name) if rehearsal else None,
         # A plan to approve is shown in full.
-        is_open=run.status is RunStatus.DRAFT,
+        is_open=run.status is schema.RunStatus.DRAFT,
     )
 
 
-def _hint(run: Run) -> str:
+def _hint(run: schema.Run) -> str:
     """Return how to decide on a waiting plan; "" for others, or if a note says so already."""
     name = run.plan_id or run.id
     is_in_notes = any(f"`%agent approve {name}`" in note for note in run.notes)
-    if run.status is not RunStatus.DRAFT or is_in_notes:
+    if run.status is not schema.RunStatus.DRAFT or is_in_notes:
         return ""
     return f"This plan waits for `%agent approve {reveal(name)}` or `%agent deny {reveal(name)}`."
 

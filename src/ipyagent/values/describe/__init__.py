@@ -7,142 +7,309 @@ Python's own or a table library's, never consumes an iterator and never collects
 from __future__ import annotations
 
 import builtins
+import csv
+import io
 import re
+import sys
 import types
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from itertools import islice
+from typing import cast
 
 from ipyagent.plaintext import strip_escapes
 from ipyagent.redaction import Secrecy, secrecy
-from ipyagent.values.describe.libraries import Describer, find_loaded, library_types
-from ipyagent.values.describe.library_objects import ROWS, Row
-from ipyagent.values.describe.metadata import is_known_class
-from ipyagent.values.describe.objects import BY_TYPE, anything
-from ipyagent.values.describe.preview import key_secrecy
+from ipyagent.values.describe.libraries import DESCRIBERS, column_labels, table_of
+from ipyagent.values.describe.library_objects import ROWS
+from ipyagent.values.describe.python_values import (
+    BY_TYPE,
+    Describer,
+    Description,
+    can_preview,
+    describe_object,
+    key_secrecy,
+)
 from ipyagent.values.describe.safe_inspect import (
     ancestors,
     one_line,
     own_attributes,
     type_name,
 )
+from ipyagent.values.describe.table import NAMED, TIMES, Column, Table, write_cell
+
+BRIEF = 48
+"""Characters that a list of completions has room for."""
+_MEMBERS, _MEMBER = 8, 80
+"""Attributes with data that are described in a line, and the characters of each."""
 
 _PYTHONS_OWN = {id(each) for each in (*vars(builtins).values(), *vars(types).values())}
 """The identity of types that need no look at their ancestors, and of other objects."""
+_TABLES = [
+    *((module, name) for module, name, _ in DESCRIBERS if name == "DataFrame"),
+    *((row.module, row.name) for row in ROWS if row.is_table),
+]
+_LAZY = [(row.module, row.name) for row in ROWS if not row.in_memory]
 
 
-def _describe_row(row: Row) -> tuple[str, str, Describer]:
-    """Return a row's type with a describer that declines subclasses: they may run other code."""
-
-    def describe_own(value: object, secret: Secrecy, detail: bool) -> str | None:
-        return row.describe(value, detail) if is_known_class(type(value)) else None
-
-    return row.module, row.name, describe_own
+def describe(name: str, value: object, *, detail: bool) -> str:
+    """Describe a variable in one line, or with `detail` in as much text as helps to use it."""
+    return label(name, _describe_safely(value, secrecy(name), detail))
 
 
-_METADATA = [*map(_describe_row, ROWS)]
-_TABLES = [_describe_row(row) for row in ROWS if row.columns is not None]
-_LAZY = [_describe_row(row) for row in ROWS if not row.in_memory]
+def summarize(name: str, value: object) -> Description:
+    """Return the parts of a variable's line."""
+    return _describe_safely(value, secrecy(name), False)
 
 
-def known_types() -> dict[int, Describer]:
-    """Return the describers by the identity of the types that are loaded."""
-    found: dict[int, Describer] = {}
-    for cls, describer in (*library_types(), *find_loaded(_METADATA)):
-        found[id(cls)] = describer
-    return found
+def label(name: str, description: Description) -> str:
+    """Return a description behind the name of the variable."""
+    return strip_escapes(f"{one_line(name)}: {description.text}")
+
+
+def kind(value: object) -> str:
+    """Return the type of a value, with its size if it has one."""
+    return summarize("", value).kind
+
+
+def brief(name: str, value: object) -> str:
+    """Return type and size, or value, in a few characters: `int = 3`."""
+    with suppress(Exception):
+        if (table := table_of(value)) is not None:
+            width = "" if table.is_series else f" {TIMES} {table.width:,}"
+            return f"{table.kind} {table.rows:,}{width}"
+    return one_line(strip_escapes(summarize(name, value).text), BRIEF)
 
 
 def is_table(cls: type) -> bool:
     """Return whether the class is a table library's, or the user's subclass of one."""
-    if id(cls) in _PYTHONS_OWN:
-        return False
-    known = {id(each) for each, _ in find_loaded(_TABLES)}
-    known |= {id(each) for each, _ in library_types() if type_name(each) == "DataFrame"}
-    return not known.isdisjoint(map(id, ancestors(cls)))
+    return _is_any_of(cls, _TABLES)
 
 
 def holds_lazy_data(values: Iterable[object]) -> bool:
     """Return whether some of the values are data that is not in memory."""
     classes = {id(type(each)): type(each) for each in values}
-    foreign = [cls for cls in classes.values() if id(cls) not in _PYTHONS_OWN]
-    known = {id(each) for each, _ in find_loaded(_LAZY)} if foreign else set()
-    return any(not known.isdisjoint(map(id, ancestors(cls))) for cls in foreign)
+    return any(_is_any_of(cls, _LAZY) for cls in classes.values())
 
 
-_KIND = re.compile(r"\w+(?:, (?:shape \([\d, ]*\)|[\d,]+ \w+(?: × [\d,]+ \w+)?))?")  # noqa: RUF001
-"""The part of a line before names, types and values."""
-
-BRIEF = 48
-"""Characters that a list of completions has room for."""
-
-_TABLE = re.compile(r"(\w+), ([\d,]+) rows(?: (\S) ([\d,]+) columns)?")
-
-_MEMBERS, _MEMBER = 8, 80
-"""Attributes with data that are described in a line, and the characters of each."""
+def _is_any_of(cls: type, known: Iterable[tuple[str, str]]) -> bool:
+    """Return whether the class has one of the types, given by module and name, as an ancestor."""
+    if id(cls) in _PYTHONS_OWN:
+        return False
+    loaded = {id(_find_loaded(*each)) for each in known}
+    return not loaded.isdisjoint(map(id, ancestors(cls)))
 
 
-def describe(name: str, value: object, *, detail: bool) -> str:
-    """Describe a variable in one line, or with `detail` in as much text as helps to use it."""
-    # A table library's own object can be broken; its type is still useful.
-    description = _try_to_describe(value, secrecy(name), detail) or type_name(type(value))
-    return strip_escapes(f"{one_line(name)}: {description}")
+def _find_loaded(module: str, name: str) -> type | None:
+    """Return a class of a library, if it is imported."""
+    cls = getattr(sys.modules.get(module), name, None)
+    return (
+        cast(type, cls) if issubclass(type(cls), type) else None
+    )  # the user may put anything there
 
 
-def _try_to_describe(value: object, secret: Secrecy, detail: bool) -> str:
-    """Return the description of a value, "" if that fails."""
+def _describe_safely(value: object, secret: Secrecy, detail: bool) -> Description:
+    """Return the description of a value; of a table library's object that is broken, its type."""
     try:
         return _describe_value(value, secret, detail)
     except Exception:
-        return ""
+        return Description(type_name(type(value)))
     except BaseException as error:
         # Libraries in Rust panic, which to Python is no error.
         if type(error).__name__ != "PanicException":
             raise
-        return ""
+        return Description(type_name(type(value)))
 
 
-def kind(value: object) -> str:
-    """Return the type of a value, with its size if it has one."""
-    match = _KIND.match(_try_to_describe(value, Secrecy.NONE, False))
-    return match[0] if match else type_name(type(value))
-
-
-def brief(name: str, value: object) -> str:
-    """Return type and size, or value, in a few characters: `int = 3`."""
-    description = describe(name, value, detail=False).removeprefix(f"{one_line(name)}: ")
-    table = _TABLE.match(description)
-    return one_line(" ".join(filter(None, table.groups())) if table else description, BRIEF)
-
-
-def _describe_value(value: object, secret: Secrecy, detail: bool) -> str:
-    known = _BUILT_IN if id(type(value)) in _BUILT_IN else _BUILT_IN | known_types()
+def _describe_value(value: object, secret: Secrecy, detail: bool) -> Description:
+    known = _BUILT_IN if id(type(value)) in _BUILT_IN else _known_types()
     for base in ancestors(type(value)):
         describer = known.get(id(base))
         description = describer(value, secret, detail) if describer else None
         if description is not None:
             return description
-    return type_name(type(value))
+    return Description(type_name(type(value)))
 
 
-def _describe_object(value: object, secret: Secrecy, detail: bool) -> str:
+def _known_types() -> dict[int, Describer]:
+    """Return the describers by the identity of the types that are loaded."""
+    rows = ((row.module, row.name, row.describe) for row in ROWS)
+    loaded = (
+        (_find_loaded(module, name), describer) for module, name, describer in (*DESCRIBERS, *rows)
+    )
+    return _BUILT_IN | {id(cls): describer for cls, describer in loaded if cls is not None}
+
+
+def _describe_object(value: object, secret: Secrecy, detail: bool) -> Description:
     """Describe an object by its attributes; tables and arrays among them, private ones too."""
     data = {name: each for name, each in own_attributes(value).items() if _is_data(name, each)}
-    texts = [anything(value, secret, detail, data)]
+    kind, _, rest = describe_object(value, secret, detail, data)
     for name, each in islice(data.items(), None if detail else _MEMBERS):
-        text = _describe_value(each, max(secret, key_secrecy(name)), False)
-        texts.append(f"{one_line(name)}: {one_line(text, 4 * _MEMBER if detail else _MEMBER)}")
-    return ("\n" if detail else "; ").join(texts)
+        text = _describe_value(each, max(secret, key_secrecy(name)), False).text
+        text = one_line(text, 4 * _MEMBER if detail else _MEMBER)
+        rest += ("\n" if detail else "; ") + f"{one_line(name)}: {text}"
+    return Description(kind, rest=rest)
 
 
 def _is_data(name: object, value: object) -> bool:
     """Return whether an attribute is a table, an array or the like, or a dictionary of these."""
     held = [value, *islice(dict.values(value), _MEMBERS)] if type(value) is dict else [value]
     classes = [type(each) for each in held if id(type(each)) not in _PYTHONS_OWN]
-    known = known_types() if classes else {}
+    known = _known_types().keys() - _BUILT_IN.keys() if classes else ()
     return type(name) is str and any(id(b) in known for cls in classes for b in ancestors(cls))
 
 
 _BUILT_IN: dict[int, Describer] = {
-    **{id(cls): describer for cls, describer in BY_TYPE},
+    **{id(cls): describer for cls, describer in BY_TYPE.items()},
     id(object): _describe_object,
 }
+
+
+# The tables that a prompt is about ----------------------------------------------------------------
+
+_MOST_NAMED, _MOST_MEANT = 3, 2
+"""Tables that are described: by their names, else by the names of their columns."""
+_MOST_TEXT = 20_000
+_SHORTEST = 3
+"""Letters of a column's name; shorter ones are words of any prompt."""
+_BETWEEN = re.compile(r"[\W_]+|(?<=[a-z])(?=[A-Z])")
+
+
+def describe_named_tables(
+    prompt: str, variables: Mapping[str, object], limit: int, *, or_only: bool
+) -> dict[str, str]:
+    """Describe the tables that a prompt names, or else the columns of, in `limit` bytes each.
+
+    If it names none, the only one may be meant.
+    """
+    words = _split(prompt[:_MOST_TEXT])
+    tables = {name: value for name, value in variables.items() if is_table(type(value))}
+    named = [name for name in variables if len(name) > 1 and _mentions(words, name)]
+    chosen = [name for name in named if name in tables or table_of(variables[name])][:_MOST_NAMED]
+    if not chosen:
+        counts = {name: _count_columns(words, value) for name, value in tables.items()}
+        most = max(counts.values(), default=0)
+        meant = [name for name, count in counts.items() if count == most > 0]
+        chosen = meant[-_MOST_MEANT:] or ([*tables] if or_only and len(tables) == 1 else [])
+    return {name: _describe_in(limit, name, variables[name]) for name in chosen}
+
+
+def _split(text: str) -> str:
+    """Return the words of a text in small letters, with blanks around each."""
+    return f" {_BETWEEN.sub(' ', text).casefold().strip()} "
+
+
+def _mentions(words: str, name: str) -> bool:
+    """Return whether a text has the words of a name, also in the plural or the singular."""
+    form = _split(name).strip()
+    forms = filter(None, (form, f"{form}s", form.removesuffix("s")))
+    # Not all scripts have blanks between words.
+    return any(map(words.__contains__, [f" {each} " if each.isascii() else each for each in forms]))
+
+
+def _count_columns(words: str, table: object) -> int:
+    labels: Sequence[object] = ()
+    with suppress(Exception):
+        labels = column_labels(table)
+    texts = (each for each in labels if type(each) is str and len(each.strip()) >= _SHORTEST)
+    return sum(_mentions(words, each) for each in texts)
+
+
+def _describe_in(limit: int, name: str, value: object) -> str:
+    with suppress(Exception):
+        if (table := table_of(value)) is not None:
+            return label(name, Description(replace(table, secret=secrecy(name)).detail(limit)))
+    return describe(name, value, detail=True).encode()[:limit].decode(errors="ignore")
+
+
+# The last value of code ---------------------------------------------------------------------------
+#
+# The user sees what Jupyter draws. A table's text is wrapped, repeats its index, and tells neither
+# types nor missing values.
+
+FULL_ROWS = 60
+"""Rows of a table that are given in full; of a longer one the first and last ones are."""
+LONG = 4_000
+"""Characters of a container's or an array's text above which it is summarised."""
+
+_ENDS = 5
+_CELL = 200  # characters
+_COUNTED = 1_000_000  # cells up to which missing values are counted
+_SCALAR = re.compile(
+    r"(?<!['\"])\bnp\.(?:u?int|float|bool|str|bytes)_?\d*\(((?:[^()'\"]|'[^']*')*)\)"
+)
+
+
+def compact_value(value: object, plain: str) -> str | None:
+    """Return a value in a form for the model; None if its plain text is right as it is."""
+    table = table_of(value)
+    if table is not None:
+        return _format_table(table)
+    if len(plain) > LONG and _is_container(value):
+        text = strip_escapes(_describe_safely(value, Secrecy.NONE, True).text)
+        return f"{text}\n[too long to print ({len(plain):,} characters): print a part]"
+    short = _SCALAR.sub(r"\1", plain) if "np." in plain else plain
+    return short if short != plain else None
+
+
+def _is_container(value: object) -> bool:
+    numpy = sys.modules.get("numpy")
+    return type(value) in (dict, list, tuple, set, frozenset) or (
+        numpy is not None and type(value) is getattr(numpy, "ndarray", None)
+    )
+
+
+def _format_table(table: Table) -> str | None:
+    """Return the table as CSV below its facts; None if it holds objects of unknown classes."""
+    columns = [*table.index, *table.columns[:NAMED]]
+    whole = table.rows <= FULL_ROWS
+    parts = [slice(None)] if whole else [slice(_ENDS), slice(table.rows - _ENDS, table.rows)]
+    blocks = [
+        [[_cell(v, column) for v in column.values(part)] for column in columns] for part in parts
+    ]
+    if any(cell is None for block in blocks for cells in block for cell in cells):
+        return None
+    rows = [_write(zip(*block, strict=True)) for block in blocks]
+    header = _write([[_header(column) for column in columns]])
+    return "\n".join([_facts(table), header, "\n…\n".join(rows)]).rstrip("\n")
+
+
+def _facts(table: Table) -> str:
+    kinds = {column.dtype for column in table.columns}
+    same = len(kinds) == 1 < table.width
+    facts = [f"{table.size}, all {kinds.pop()}{table.suffix}" if same else table.line()]
+    if table.index:
+        named = (_header(column) or "no name" for column in table.index)
+        facts.append(f"index: {', '.join(named)}")
+    facts += table.name_levels()
+    if table.rows > FULL_ROWS:
+        facts.append(f"first and last {_ENDS} rows")
+    if table.width > NAMED:
+        facts.append(f"first {NAMED} columns")
+    return "; ".join([*facts, *_nulls(table)])
+
+
+def _header(column: Column) -> str:
+    return "" if column.label is None else column.name
+
+
+def _nulls(table: Table) -> list[str]:
+    """Return the columns with missing values, unless there are too many cells to count."""
+    if table.rows * table.width > _COUNTED:
+        return []
+    counts = ((column.name, column.nulls()) for column in table.columns[:NAMED] if column.nulls)
+    some = ", ".join(f"{name} {count:,}" for name, count in counts if count)
+    return [f"nulls: {some}"] if some else []
+
+
+def _cell(value: object, column: Column) -> str | None:
+    """Return a cell's text; None for an object whose text only its own code could tell."""
+    if type(value) is not str and not can_preview(type(value)):
+        return None
+    return write_cell(column, value, key_secrecy(column.label), _CELL)
+
+
+def _write(rows: Iterable[Sequence[str | None]]) -> str:
+    buffer = io.StringIO()
+    csv.writer(buffer, lineterminator="\n").writerows(rows)
+    return buffer.getvalue().rstrip("\n")

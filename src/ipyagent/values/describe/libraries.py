@@ -7,14 +7,21 @@ digest reads no cell, so its cost does not depend on the number of rows.
 from __future__ import annotations
 
 import math
+import mmap
+import os
+import re
 import sys
-from collections.abc import Callable, Iterable, Sequence
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
-from functools import cached_property
-from typing import Any, cast
+from functools import cached_property, partial
+from pathlib import Path
+from types import FrameType
+from typing import Any, TypeVar
 
 from ipyagent.redaction import Secrecy
-from ipyagent.values.describe.preview import preview
+from ipyagent.values.describe.python_values import Describer, Description, preview
 from ipyagent.values.describe.safe_inspect import (
     is_a,
     module_name,
@@ -33,11 +40,10 @@ from ipyagent.values.describe.table import (
     label_text,
 )
 
+T = TypeVar("T")
+
 _OWN = ("_mgr", "_df", "_s", "__getattribute__", "__class__")
 """The names that a subclass would have to define to run its own code while its data is read."""
-
-Describer = Callable[[Any, Secrecy, bool], str | None]
-"""Takes a value, its secrecy and whether to go into detail; returns None if it cannot."""
 
 
 # pandas ------------------------------------------------------------------------------------------
@@ -45,7 +51,7 @@ Describer = Callable[[Any, Secrecy, bool], str | None]
 
 def pandas_frame(value: object) -> Table | None:
     """Return a DataFrame as a table, or None if its class guards its own data."""
-    frame = _plain(value, sys.modules["pandas"].DataFrame)
+    frame = to_base(value, sys.modules["pandas"].DataFrame)
     if frame is None:
         return None
     rows, width = frame.shape
@@ -54,7 +60,7 @@ def pandas_frame(value: object) -> Table | None:
         rows,
         width,
         _pandas_columns(frame, _pandas_labels(frame)),
-        lambda: pandas_memory(frame),
+        lambda: _measure_pandas(frame),
         _name_projection(frame),
         index=_pandas_index(frame.index),
         levels=list(frame.columns.names),
@@ -161,7 +167,7 @@ def _pandas_labels(frame: Any) -> list[object]:
     return frame.columns[:COLUMNS].tolist()  # type: ignore[no-any-return]
 
 
-def pandas_memory(frame: Any) -> int:
+def _measure_pandas(frame: Any) -> int:
     """Return what `memory_usage` adds up column by column, from the arrays that hold them."""
     arrays = getattr(getattr(frame, "_mgr", None), "arrays", None)
     if arrays is None:  # it is no public name
@@ -174,16 +180,25 @@ def _is_library_storage(dtype: object) -> bool:
     return module_name(type(dtype)).partition(".")[0] in {"numpy", "pandas"}
 
 
-def _plain(value: object, cls: Any) -> Any:
-    """Return the same data as the library's own class: no copy, no methods of a subclass."""
+def to_base(value: Any, cls: Any) -> Any:
+    """Return the same data as the library's own class: no copy, no methods of a subclass.
+
+    Return None if the subclass guards its data.
+    """
     if type(value) is cls:
         return value
-    return None if overrides(type(value), cls, _OWN) else cls(value, copy=False)
+    if overrides(type(value), cls, _OWN):
+        return None
+    if hasattr(cls, "_from_pydf"):  # of polars
+        return cls._from_pydf(value._df)
+    if hasattr(cls, "_from_pyseries"):
+        return cls._from_pyseries(value._s)
+    return cls(value, copy=False)
 
 
 def pandas_series(value: object) -> Table | None:
     """Return a Series as a table of one column, or None if its class guards its own data."""
-    series = _plain(value, sys.modules["pandas"].Series)
+    series = to_base(value, sys.modules["pandas"].Series)
     if series is None:
         return None
     columns = _pandas_columns(series.to_frame(), [series.name])
@@ -197,15 +212,15 @@ def pandas_series(value: object) -> Table | None:
     )
 
 
-def pandas_index(value: Any, secret: Secrecy, detail: bool) -> str | None:
+def _describe_index(value: Any, secret: Secrecy, detail: bool) -> Description | None:
     """Describe an Index in one line."""
     if module_name(type(value)).partition(".")[0] != "pandas":
         return None
     first = [preview(v, secret=secret, limit=30) for v in value[:HEAD].tolist()]
     more = ", …" if value.shape[0] > HEAD else ""
-    kind = type_name(type(value))
     names = "" if set(value.names) == {None} else f" {', '.join(map(label_text, value.names))}"
-    return f"{kind}{names}, {value.shape[0]:,} entries ({value.dtype}): [{', '.join(first)}{more}]"
+    entries = f", {value.shape[0]:,} entries ({value.dtype}): [{', '.join(first)}{more}]"
+    return Description(type_name(type(value)), rest=names + entries)
 
 
 # polars ------------------------------------------------------------------------------------------
@@ -213,10 +228,9 @@ def pandas_index(value: Any, secret: Secrecy, detail: bool) -> str | None:
 
 def polars_frame(value: Any) -> Table | None:
     """Return a polars DataFrame as a table, or None if its class guards its own data."""
-    cls = sys.modules["polars"].DataFrame
-    if overrides(type(value), cls, _OWN):
+    frame = to_base(value, sys.modules["polars"].DataFrame)
+    if frame is None:
         return None
-    frame = value if type(value) is cls else cls._from_pydf(value._df)
     # Its whole schema would name the type of each of thousands of columns.
     first = frame[:, :COLUMNS].get_columns()
     columns = [_polars_column(series, series.dtype) for series in first]
@@ -226,10 +240,9 @@ def polars_frame(value: Any) -> Table | None:
 
 def polars_series(value: Any) -> Table | None:
     """Return a polars Series as a table of one column, or None if its class guards its data."""
-    cls = sys.modules["polars"].Series
-    if overrides(type(value), cls, _OWN):
+    series = to_base(value, sys.modules["polars"].Series)
+    if series is None:
         return None
-    series = value if type(value) is cls else cls._from_pyseries(value._s)
     column = _polars_column(series, series.dtype)
     return Table("Series", series.len(), 1, [column], series.estimated_size, " [polars]")
 
@@ -251,21 +264,95 @@ def _polars_column(series: Any, dtype: Any) -> Column:
     )
 
 
+_SECONDS = 0.05
+_PLAN = 65_536  # bytes of a plan that is read; a longer one holds a table
+MEMORY = 400_000_000
+"""Bytes of a process in which writing a plan, with its tables, takes no time."""
+_UNFIT = (b"://", b"infer_schema_length\xc0")
+"""Parts that a plan must not hold: the address of a server, types that only a whole file tells."""
+_HARMLESS = "<frozen abc>"  # how `isinstance` asks whether something is a file
+
+
+class ForeignCodeError(Exception):
+    """Python code would have been run."""
+
+
+def resolve_schema(plan: Any) -> Any:
+    """Return the columns' types by name of a plan of polars; None if that would take work.
+
+    To resolve them, polars reads footers of files, asks servers, and calls the functions of
+    `map_elements` and of Python scans. So it is asked only about plans that rest on tables in
+    memory or on local files, and in a call that refuses the user's functions.
+    """
+    types = str(Path(sys.modules["polars"].__file__ or "").parent / "datatypes") + os.sep
+    return _call_guarded(plan.collect_schema, types) if _rests_on_local_data(plan) else None
+
+
+def _call_guarded(call: Callable[[], T], *allowed: str) -> T | None:
+    """Return what a compiled function returns; None if it fails, or takes too long.
+
+    It fails where it would run Python code of files whose path begins with none of `allowed`.
+    It has a thread of its own, since a profile function belongs to its thread: the user's stays.
+    """
+    results = []
+
+    def check(frame: FrameType, event: str, argument: object) -> None:
+        if event == "call" and not frame.f_code.co_filename.startswith((_HARMLESS, *allowed)):
+            raise ForeignCodeError
+
+    def run() -> None:
+        sys.setprofile(check)
+        try:
+            results.append(call())
+        except BaseException:  # noqa: S110 - what Rust code panics with is not an Exception
+            pass
+        finally:
+            sys.setprofile(None)
+
+    thread = threading.Thread(target=run, name="ipyagent-describe", daemon=True)
+    thread.start()
+    thread.join(_SECONDS)
+    return results[0] if results else None
+
+
+def _rests_on_local_data(plan: Any) -> bool:
+    """Return whether the plan rests on tables in memory and local files, and on nothing else."""
+    root = plan._node_name()
+    if root == "DataFrameScan":
+        return True
+    # A plan is written with the tables in it: where there may be large ones, that takes seconds.
+    if root != "Scan" and _anonymous_memory() > MEMORY:
+        return False
+    with mmap.mmap(-1, _PLAN) as buffer:  # it refuses what is longer, and has no Python code
+        _call_guarded(partial(plan.serialize_binary, buffer))
+        written = buffer[: buffer.tell()]
+    return 0 < len(written) < _PLAN and not any(each in written for each in _UNFIT)
+
+
+def _anonymous_memory() -> int:
+    """Return the memory of this process that no file backs, in bytes."""
+    with suppress(OSError, TypeError):  # only Linux tells
+        status = Path("/proc/self/status").read_text()
+        return int(re.search(r"^RssAnon:\s+(\d+) kB$", status, re.MULTILINE)[1]) * 1024  # type: ignore[index]
+    return MEMORY + 1
+
+
 # numpy -------------------------------------------------------------------------------------------
 
 
-def numpy_array(value: Any, secret: Secrecy, detail: bool) -> str:
+def _describe_array(value: Any, secret: Secrecy, detail: bool) -> Description:
     """Describe an array by shape and type; on request with range and first values, if small."""
     numpy = sys.modules["numpy"]
     shape = numpy.ndarray.shape.__get__(value)
     dtype = numpy.ndarray.dtype.__get__(value)
-    line = f"{type_name(type(value))}, shape {shape}, {one_line(str(dtype))}"
+    kind, dtype_text = f"{type_name(type(value))}, shape {shape}", f", {one_line(str(dtype))}"
     small = type(value) is numpy.ndarray and 0 < value.size <= COUNTED_CELLS
     if not detail or not small or dtype.kind not in "biuf":
-        return line
+        return Description(kind, rest=dtype_text)
     first = ", ".join(preview(v) for v in value.flat[:10].tolist())
     more = ", …" if value.size > 10 else ""
-    return f"{line}\nmin {value.min()}, max {value.max()}\nfirst values: {first}{more}"
+    ends = f"\nmin {value.min()}, max {value.max()}\nfirst values: {first}{more}"
+    return Description(kind, rest=dtype_text + ends)
 
 
 _TABLES: list[tuple[str, str, Callable[[object], Table | None]]] = [
@@ -294,33 +381,16 @@ def column_labels(value: object) -> Sequence[object]:
     return [column.label for column in table.columns] if table else ()
 
 
-def _table(read: Callable[[object], Table | None]) -> Describer:
-    def describe_table(value: object, secret: Secrecy, detail: bool) -> str | None:
-        table = read(value)
-        if table is None:
-            return None
-        return replace(table, secret=secret).detail() if detail else table.line()
-
-    return describe_table
+def _describe_table(value: object, secret: Secrecy, detail: bool) -> Description | None:
+    table = table_of(value)
+    if table is None or not detail:
+        return table.summarize() if table else None
+    return Description(replace(table, secret=secret).detail())
 
 
-_LIBRARY: list[tuple[str, str, Describer]] = [
-    *((module, name, _table(read)) for module, name, read in _TABLES),
-    ("pandas", "Index", pandas_index),
-    ("numpy", "ndarray", numpy_array),
-]
-
-
-def library_types() -> list[tuple[type, Describer]]:
-    """Return the loaded types of tables and arrays, each with its describer."""
-    return find_loaded(_LIBRARY)
-
-
-def find_loaded(known: Iterable[tuple[str, str, Describer]]) -> list[tuple[type, Describer]]:
-    """Return those of the types, given by module and name, whose module is loaded."""
-    found = []
-    for module, name, describer in known:
-        cls = getattr(sys.modules.get(module), name, None)
-        if issubclass(type(cls), type):  # the user may have put anything there
-            found.append((cast(type, cls), describer))
-    return found
+DESCRIBERS: tuple[tuple[str, str, Describer], ...] = (
+    *((module, name, _describe_table) for module, name, _ in _TABLES),
+    ("pandas", "Index", _describe_index),
+    ("numpy", "ndarray", _describe_array),
+)
+"""Types of tables and arrays, by module and name."""

@@ -87,6 +87,20 @@ def module_name(cls: type) -> str:
     return one_line(module) if type(module) is str else ""
 
 
+def is_library_class(cls: type, *homes: str) -> bool:
+    """Return whether the class is really one of these packages' own, whatever it says of itself."""
+    return module_name(cls).partition(".")[0] in homes and is_of_module(cls)
+
+
+def is_of_module(cls: type) -> bool:
+    """Return whether the module that a class names has this very class under its name."""
+    module = sys.modules.get(module_name(cls))
+    if module is None:
+        return False
+    names = class_dict(types.ModuleType)["__dict__"].__get__(module)  # a lazy one loads nothing
+    return type(names) is dict and names.get(type_name(cls)) is cls
+
+
 def overrides(cls: type, base: type, names: Iterable[str]) -> bool:
     """Return whether a class between `cls` and its ancestor `base` defines one of the names."""
     below = ancestors(cls)[: next(i for i, c in enumerate(ancestors(cls)) if c is base)]

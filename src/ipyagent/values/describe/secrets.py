@@ -16,7 +16,7 @@ from typing import Any
 from ipyagent.redaction import Secrecy
 from ipyagent.redaction.secret_patterns import is_identifier
 from ipyagent.values.describe.libraries import column_labels, table_of
-from ipyagent.values.describe.preview import key_secrecy
+from ipyagent.values.describe.python_values import key_secrecy
 from ipyagent.values.describe.safe_inspect import is_a, module_name, own_attributes
 from ipyagent.values.describe.table import Column
 

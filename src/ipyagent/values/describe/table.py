@@ -1,28 +1,31 @@
-"""Descriptions of tables in one line or in detail, for any library."""
+"""Descriptions of tables in one line or in detail, for any library, with what may mislead in them.
+
+As kinds of text in one column, gaps, repeated rows, and a last row of sums.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import csv
 import io
+import math
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice, zip_longest
+from itertools import islice, pairwise, zip_longest
 from typing import Any
 
 from ipyagent.phrases import human_size
 from ipyagent.redaction import Secrecy
-from ipyagent.values.describe.oddities import (
-    clear_missing,
-    count_repeats,
-    ends_in_sum,
-    find_spellings,
-    pick_examples,
-    split_range,
+from ipyagent.values.describe.python_values import (
+    Description,
+    is_comparable,
+    key_secrecy,
+    preview,
+    text,
 )
-from ipyagent.values.describe.preview import key_secrecy, preview, text
-from ipyagent.values.describe.safe_inspect import one_line
+from ipyagent.values.describe.safe_inspect import one_line, type_name
 
 NAMED = 30
 """Columns that are named in a line."""
@@ -82,8 +85,6 @@ class Column:
     nulls: Callable[[], int] | None
     unique: Callable[[], int] | None
     values: Callable[[slice], Sequence[object]]
-    choices: Callable[[], Sequence[object]] = tuple
-    """All values, if they are few; else none."""
     ends: Callable[[], Sequence[object]] = tuple
     """The smallest and the largest value, if that says more than an example; else none."""
     is_text: bool = True
@@ -135,13 +136,18 @@ class Table:
 
     def line(self) -> str:
         """Return size, columns and their types, in one line."""
+        return self.summarize().text
+
+    def summarize(self) -> Description:
+        """Return the parts of the line."""
         index = [f"index {_name_of_index(c)}: {c.dtype}" for c in self.index]
         if self.is_series:
-            return f"{self.size} ({', '.join([self.columns[0].dtype, *index])}){self.suffix}"
-        labels = [*index, *(f"{c.name}: {c.dtype}" for c in self.columns[:NAMED])]
-        if self.width > NAMED:
-            labels.append(f"… {self.width - NAMED:,} more")
-        return f"{self.size} ({', '.join(labels)}){self.suffix}"
+            labels = [self.columns[0].dtype, *index]
+        else:
+            labels = [*index, *(f"{c.name}: {c.dtype}" for c in self.columns[:NAMED])]
+            if self.width > NAMED:
+                labels.append(f"… {self.width - NAMED:,} more")
+        return Description(self.size, f" ({', '.join(labels)})", self.suffix)
 
     def detail(self, limit: int | None = None) -> str:
         """Return size, memory, oddities, a description of each column, and the first rows.
@@ -211,7 +217,7 @@ class Table:
             parts = [slice(third), middle, slice(rows - third, rows)]
         with contextlib.suppress(Exception):  # some types of columns cannot do it
             values = [v for part in parts for v in column.values(part)]
-            return clear_missing(values) if values else None
+            return _clear_missing(values) if values else None
         return None
 
     def _list_oddities(self, samples: Sequence[list[Any] | None]) -> list[str]:
@@ -222,18 +228,18 @@ class Table:
         known = [each for each in samples if each]
         is_numbered = all(each.label is None and "int" in each.dtype for each in self.index)
         is_whole = len(known) == self.width > 1 and is_numbered
-        if is_whole and (count := count_repeats(known)):
+        if is_whole and (count := _count_repeats(known)):
             found.append(f"{count:,} repeated rows")
         if self._read_rows == self.rows:
             named = ", ".join(
                 each.name
                 for each, sample in columns
-                if _is_numeric(sample) and ends_in_sum(sample or ())
+                if _is_numeric(sample) and _ends_in_sum(sample or ())
             )
             found += [f"the last row is the sum of the rows above in {named}"] if named else []
         for column, sample in columns:
             texts = [each for each in sample or () if type(each) is str]
-            for group in find_spellings(texts)[:1]:
+            for group in _find_spellings(texts)[:1]:
                 spelled = " and ".join(self._write_texts(column, group[:3]))
                 found.append(f"{column.name}: {spelled} differ only in case or blanks")
         return found[:_ODDITIES]
@@ -260,16 +266,14 @@ class Table:
         present = [each for each in sample or () if each is not None]
         numbers = [each for each in (*present, *ends) if type(each) in (int, float)]
         texts = [each for each in present if type(each) in (str, bool)]
-        cells = [self._write_cells(column, part) for part in split_range(numbers)]
+        cells = [self._write_cells(column, part) for part in _split_range(numbers)]
         found = [" to ".join(dict.fromkeys(part)) for part in cells]
         if not numbers and ends:
             found = [" to ".join(dict.fromkeys(self._write_cells(column, ends)))]
         elif texts:
-            picked, are_all = pick_examples(texts)
+            picked, are_all = _pick_examples(texts)
             written = self._write_texts(column, picked, quote=bool(numbers))
             found += [*written, *([] if are_all else ["…"])]
-        elif not numbers:
-            found = self._write_cells(column, column.choices())
         while found and sum(map(len, found)) > _CHOICES:
             found = found[:-1]
         return ", ".join(dict.fromkeys(found))
@@ -377,3 +381,102 @@ def align_columns(rows: Sequence[Sequence[str]]) -> str:
         "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=False)).rstrip()
         for row in rows
     )
+
+
+# Oddities: what changes a result ------------------------------------------------------------------
+
+_FEW = 6
+"""Different values of a column that are named, at most."""
+_FORMS = 12
+"""Different forms of text that a column may have before letters are taken as equal."""
+_COMPARED_TEXTS = 2_000
+"""Different texts of a column that are compared."""
+_FORMS_SHOWN = 4
+_FEWEST_NUMBERS = 5
+"""Different numbers from which a gap between them says something."""
+_WORDS = re.compile(r"[^\W\d_]+(?: [^\W\d_]+)*")
+
+
+def _clear_missing(values: Sequence[object]) -> list[Any] | None:
+    """Return values that can be compared, with None where one is missing.
+
+    None if some are of unknown classes: to compare them would run their code.
+    """
+    classes = {id(cls): cls for cls in map(type, values)}
+    if not all(map(is_comparable, classes.values())):
+        return None
+    missing = {key for key, cls in classes.items() if type_name(cls) in ("NaTType", "NAType")}
+    if missing or id(float) in classes:
+        return [None if id(type(each)) in missing or each != each else each for each in values]
+    return [*values]
+
+
+def _pick_examples(texts: Sequence[str]) -> tuple[list[str], bool]:
+    """Return texts that show how a column is written, and whether these are all.
+
+    Of many, the first of the commonest form and of the rarest ones; of prose, one.
+    """
+    distinct = [*dict.fromkeys(texts)]
+    if len(distinct) <= _FEW:
+        return distinct, True
+    forms = Counter[str]()
+    examples: dict[str, str] = {}
+    for generalize in (_generalize_digits, _generalize_words):
+        forms, examples = Counter(), {}
+        for each in distinct[:_COMPARED_TEXTS]:
+            form = generalize(each[:80])
+            forms[form] += 1
+            examples.setdefault(form, each)
+        if len(forms) <= _FORMS:
+            break
+    else:
+        return distinct[:1], False
+    common, *others = (form for form, _ in forms.most_common())
+    return [examples[form] for form in (common, *others[1 - _FORMS_SHOWN :])], False
+
+
+def _generalize_digits(text: str) -> str:
+    return re.sub(r"\d+", "9", text)
+
+
+def _generalize_words(text: str) -> str:
+    def name_case(word: re.Match[str]) -> str:
+        return "a" if word[0].islower() else "A" if word[0].isupper() else "Aa"
+
+    return _WORDS.sub(name_case, _generalize_digits(text))
+
+
+def _find_spellings(texts: Sequence[str]) -> list[list[str]]:
+    """Return groups of texts that differ only in case or blanks."""
+    groups: dict[str, list[str]] = {}
+    for each in [*dict.fromkeys(texts)][:_COMPARED_TEXTS]:
+        groups.setdefault(" ".join(each.split()).casefold(), []).append(each)
+    return [group for group in groups.values() if len(group) > 1]
+
+
+def _split_range(numbers: Sequence[float]) -> list[tuple[float, float]]:
+    """Return the range of numbers, in two or three parts where a gap is wider than all the rest."""
+    ordered = sorted(set(numbers))
+    parts = [ordered]
+    while len(ordered) >= _FEWEST_NUMBERS and len(parts) < 3:
+        longest = max(parts, key=len)
+        width, at = max((b - a, n) for n, (a, b) in enumerate(pairwise(longest), 1))
+        if not math.isfinite(width) or width <= (longest[-1] - longest[0]) / 2:
+            break
+        place = parts.index(longest)
+        parts[place : place + 1] = [longest[:at], longest[at:]]
+        ordered = max(parts, key=len)
+    return [(part[0], part[-1]) for part in parts if part]
+
+
+def _count_repeats(columns: Sequence[Sequence[object]]) -> int:
+    """Return how many rows are there already; the columns are as long as each other."""
+    return len(columns[0]) - len(set(zip(*columns, strict=True))) if columns else 0
+
+
+def _ends_in_sum(numbers: Sequence[float | None]) -> bool:
+    """Return whether the last number is the sum of those above, which are several."""
+    *above, last = numbers or [None]
+    given = [each for each in above if each]
+    total = math.fsum(given) if all(map(math.isfinite, given)) else math.nan
+    return last is not None and len(given) > 2 and math.isclose(total, last) and last not in given

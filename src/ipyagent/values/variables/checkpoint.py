@@ -16,19 +16,20 @@ from ipyagent.schema import VariableChange
 from ipyagent.values import Variables
 from ipyagent.values.describe.safe_inspect import one_line, type_name
 from ipyagent.values.variables.arrays import ArrayPart, is_array
-from ipyagent.values.variables.containers import ContainerPart, is_container
 from ipyagent.values.variables.parts import (
     ATOMS,
     INSIDE,
+    ContainerPart,
     Fixed,
     Opaque,
     Part,
     are_plain_keys,
     has_state,
     is_atom,
+    is_container,
     summarize_types,
 )
-from ipyagent.values.variables.tables import TablePart, is_table
+from ipyagent.values.variables.tables import DerivedPart, TablePart, is_table, read_base
 
 ELEMENTS = 100_000
 """Elements of all containers of a variable that a snapshot looks at."""
@@ -87,7 +88,7 @@ def read_part(value: Any, *, inside: bool = False) -> Part:
         return ContainerPart(value)
     if is_atom(value) and not has_state(value):
         return Fixed(value)
-    return Opaque(value, inside=inside)
+    return Opaque(value, inside=inside) if inside or not read_base(value) else DerivedPart(value)
 
 
 def _walk(root: Part, read: Callable[[object], Part]) -> Iterator[Part]:
@@ -174,7 +175,7 @@ class Capture:
 
     def _read_alike(self, value: object) -> Part | None:
         """Return what a value holds; None if it is of another kind."""
-        now = Opaque(value) if isinstance(self.root, Opaque) else read_part(value)
+        now = Opaque(value) if type(self.root) is Opaque else read_part(value)
         return now if type(now) is type(self.root) else None
 
     def was_changed(self) -> bool:
@@ -187,7 +188,7 @@ class Capture:
     def is_left(self, root: Part, undone: Undone) -> bool:
         """Return whether a part is of the same object, and all in it holds the same."""
         if isinstance(self.root, Opaque) and root.value is not None:
-            root = Opaque(root.value)
+            root = type(self.root)(root.value)
         parts = _walk(root, lambda each: undone.get(id(each)) or read_part(each, inside=True))
         pairs = zip_longest(self.parts, parts)
         return all(one and now and one.is_state_of(now) for one, now in pairs)
@@ -233,7 +234,9 @@ class Capture:
 def capture_result(value: object) -> Capture:
     """Return the state that a call left: it is only compared with."""
     allowance = Allowance(COPIED, 2**62)
-    found = Capture(value, lambda part: isinstance(part, ArrayPart) or allowance.copy(part))
+    found = Capture(
+        value, lambda part: isinstance(part, ArrayPart | Opaque) or allowance.copy(part)
+    )
     found.release()
     return found
 

@@ -6,6 +6,7 @@ Those that a run has made on copies of the kernel are its own until other code m
 from __future__ import annotations
 
 import ast
+import dis
 import functools
 import gc
 import re
@@ -54,6 +55,21 @@ def loaded_names(code: str) -> set[str]:
 def stored_names(code: str) -> set[str]:
     """Return the names that code binds by assignments, loops and the like."""
     return {*_names(parse_nodes(code) or [])}
+
+
+def attributes_set(code: str | types.CodeType) -> set[str]:
+    """Return the names of attributes that code may set: texts in it may be names, too."""
+    if isinstance(code, types.CodeType):
+        inside = [each for each in code.co_consts if isinstance(each, types.CodeType)]
+        found = {each for each in code.co_consts if type(each) is str}
+        found |= {e.argval for e in dis.get_instructions(code) if e.opname == "STORE_ATTR"}
+        return found.union(*map(attributes_set, inside))
+    nodes = parse_nodes(code)
+    if nodes is None:
+        return {*_WORD.findall(code)}
+    texts = {each.value for each in nodes if isinstance(each, ast.Constant)}
+    set_ = {e.attr for e in nodes if isinstance(e, ast.Attribute) and type(e.ctx) is not ast.Load}
+    return set_ | {each for each in texts if isinstance(each, str)}
 
 
 def names_of_loops(code: str) -> set[str]:

@@ -1,0 +1,180 @@
+/** Completion in `%%agent` cells: the kernel's matches, without Python's. */
+import {
+  Completer,
+  CompleterModel,
+  CompletionHandler,
+  ICompletionContext,
+  ICompletionProvider,
+  ICompletionProviderManager
+} from '@jupyterlab/completer';
+import type { Kernel, KernelMessage } from '@jupyterlab/services';
+
+import { forEachCodeCell } from './cells';
+import type { Links } from './links';
+import { inMention, isPrompt } from './prompts';
+import type { Settings } from './settings';
+
+/** Above JupyterLab's own providers: 550 is the kernel's, 500 the words of the cell. */
+const RANK = 1_000;
+
+/** A completion with its rank, and the number of characters before the cursor that it replaces. */
+interface Item extends CompletionHandler.ICompletionItem {
+  order: number;
+  fragment: number;
+}
+
+type Answer = Omit<KernelMessage.ICompleteReplyMsg['content'] & { status: 'ok' }, 'status'>;
+
+type Items = CompletionHandler.ICompletionItems;
+
+function isOurs(item: CompletionHandler.ICompletionItem): item is Item {
+  return 'fragment' in item;
+}
+
+/** In prompts, accepts this provider's items only, in their order and range. */
+class Model extends CompleterModel {
+  completionItems(): Items {
+    const items = super.completionItems();
+    return items.every(isOurs) ? [...items].sort((a, b) => a.order - b.order) : items;
+  }
+
+  setCompletionItems(items: Items): void {
+    if (!isPrompt(this.original?.text ?? '')) {
+      super.setCompletionItems(items);
+      return;
+    }
+    // Merging with other providers may have removed the start of an item's text.
+    const ours = items.filter(isOurs).map(item => ({ ...item, insertText: item.label }));
+    if (this.cursor !== null && ours.length > 0) {
+      const { end } = this.cursor;
+      this.cursor = { start: end - ours[0].fragment, end };
+    }
+    super.setCompletionItems(ours);
+  }
+}
+
+/** Shows types in the kernel's own case: `DataFrame`, not `dataframe`. */
+class Renderer extends Completer.Renderer {
+  createCompletionItemNode(
+    item: CompletionHandler.ICompletionItem,
+    types: string[]
+  ): HTMLLIElement {
+    const node = super.createCompletionItemNode(item, types);
+    if (isOurs(item) && item.type !== undefined && node.lastElementChild !== null) {
+      node.classList.add('ipyagent-completion');
+      node.lastElementChild.textContent = item.type;
+    }
+    return node;
+  }
+}
+
+class Provider implements ICompletionProvider<Item> {
+  readonly identifier = 'ipyagent:completion';
+  readonly rank = RANK;
+  readonly renderer = new Renderer();
+
+  private requests = new WeakMap<Kernel.IKernelConnection, Promise<unknown>>();
+
+  isApplicable({ editor, session }: ICompletionContext): Promise<boolean> {
+    const source = editor?.model.sharedModel.getSource() ?? '';
+    return Promise.resolve(Boolean(session?.kernel) && isPrompt(source));
+  }
+
+  modelFactory(): Promise<Completer.IModel> {
+    return Promise.resolve(new Model());
+  }
+
+  /** Wait until the kernel has replied: requests pile up while it runs a cell. */
+  async waitForReply(kernel: Kernel.IKernelConnection): Promise<void> {
+    await this.requests.get(kernel)?.catch(() => undefined);
+  }
+
+  async fetch(
+    { text, offset }: CompletionHandler.IRequest,
+    { session }: ICompletionContext
+  ): Promise<CompletionHandler.ICompletionItemsReply<Item>> {
+    const kernel = session?.kernel;
+    const request = kernel?.requestComplete({ code: text, cursor_pos: offset });
+    if (kernel && request) {
+      this.requests.set(kernel, request);
+    }
+    const { content } = (await request) ?? {};
+    return content?.status === 'ok'
+      ? toItems(content, text)
+      : { start: offset, end: offset, items: [] };
+  }
+}
+
+/** Convert the kernel's reply to items of the completer. */
+function toItems(
+  { cursor_start: start, cursor_end: end, matches, metadata }: Answer,
+  text: string
+): CompletionHandler.ICompletionItemsReply<Item> {
+  const types = metadata._jupyter_types_experimental as { type?: string }[] | undefined;
+  // The kernel counts code points, the page UTF-16 code units.
+  const characters = Array.from(text);
+  const fragment = characters.slice(start, end).join('').length;
+  const items = matches.map((label, order) => {
+    return { label, type: types?.[order]?.type ?? '', order, fragment };
+  });
+  return { start, end, items };
+}
+
+/** Opens the completer while a name is typed after `@`. */
+class Mentions {
+  private count = 0;
+
+  constructor(
+    private links: Links,
+    private manager: ICompletionProviderManager,
+    private provider: Provider,
+    private settings: Settings
+  ) {
+    links.forEachNotebook(panel =>
+      forEachCodeCell(panel, ({ model }) => {
+        model.sharedModel.changed.connect((_, { sourceChange }) =>
+          this.onTyped(sourceChange?.map(({ insert }) => insert ?? '').join('') ?? '')
+        );
+      })
+    );
+  }
+
+  private onTyped(inserted: string): void {
+    if (this.settings.now.completeOnAt && inserted.length === 1 && this.isMention()) {
+      void this.open();
+    }
+  }
+
+  /** Open the completer, unless more was typed meanwhile. */
+  private async open(): Promise<void> {
+    const { panel } = this.links;
+    const kernel = panel?.sessionContext.session?.kernel;
+    const count = ++this.count;
+    if (panel && kernel) {
+      await this.provider.waitForReply(kernel);
+      if (count === this.count && this.isMention()) {
+        this.manager.invoke(panel.id);
+      }
+    }
+  }
+
+  private isMention(): boolean {
+    const editor = this.links.tracker.activeCell?.editor;
+    if (!editor?.hasFocus() || !isPrompt(editor.model.sharedModel.getSource())) {
+      return false;
+    }
+    const { line, column } = editor.getCursorPosition();
+    return inMention(editor.getLine(line)?.slice(0, column) ?? '');
+  }
+}
+
+/** Complete variables, files and options in prompts. */
+export function completePrompts(
+  links: Links,
+  manager: ICompletionProviderManager,
+  settings: Settings
+): void {
+  const provider = new Provider();
+  manager.registerProvider(provider);
+  new Mentions(links, manager, provider, settings);
+}

@@ -1,0 +1,268 @@
+/**
+ * Serves the kernel's notebook tools (`ipyagent/kernel/pages.py`), and draws the changes that they
+ * propose at their cells.
+ */
+import { type Cell, CodeCellModel } from '@jupyterlab/cells';
+import { NotebookActions, NotebookPanel } from '@jupyterlab/notebook';
+import { PanelLayout, Widget } from '@lumino/widgets';
+
+import type { Answer } from '../channel';
+import type { Call } from '../protocol';
+import type { Decide } from '../view/form';
+import { ProposalView } from '../view/proposal';
+import { listWaiting } from './approvals';
+import { mark } from './cells';
+import type { Links } from './links';
+import {
+  codeCell,
+  insertCells,
+  Inserted,
+  Kind,
+  type Notebook,
+  Output,
+  CallPlace,
+  placeOfCall,
+  readCells,
+  removeCell,
+  replaceSource,
+  setOutputs
+} from './sharedCells';
+
+/** The fields of all requests; each has some of them. */
+interface RequestDetails {
+  id: string;
+  index: number;
+  kind: Kind;
+  before: string;
+  source: string;
+  outputs: Output[];
+  execution_count: number | null;
+}
+
+/** Read and change open notebooks for the kernel. Nothing is saved here. */
+function serveRequests(links: Links, inserted: Inserted): void {
+  const answers: Record<string, (panel: NotebookPanel, details: RequestDetails) => unknown> = {
+    cells: panel => ({ path: panel.context.path, cells: readCells(sharedNotebook(panel)) }),
+    insert: (panel, { index, kind, source }) => {
+      const [id] = insertCells(sharedNotebook(panel), index, kind, [source]);
+      inserted.add(links.of(panel)?.overview, id);
+      mark(panel, id);
+      return { id, index };
+    },
+    replace: (panel, { id, before, source }) => {
+      replaceSource(sharedNotebook(panel), id, before, source);
+      mark(panel, id);
+      return {};
+    },
+    remove: (panel, { id, before }) => {
+      removeCell(sharedNotebook(panel), id, before);
+      return {};
+    },
+    outputs: setOutputsOf,
+    open: () => ({ paths: links.notebooks().map(({ context }) => context.path) })
+  };
+  links.serve = async (panel, { what, details }) => {
+    if (!Object.hasOwn(answers, what)) {
+      throw new Error(`this version of the page cannot do ${what}`);
+    }
+    await panel.context.ready;
+    return answers[what](panel, details as unknown as RequestDetails);
+  };
+}
+
+function setOutputsOf(panel: NotebookPanel, details: RequestDetails): unknown {
+  const cell = codeCell(sharedNotebook(panel), details.id, details.before);
+  const model = panel.content.widgets.find(each => each.model.sharedModel === cell)?.model;
+  if (model instanceof CodeCellModel) {
+    // JupyterLab does the same when it runs a cell.
+    model.trusted = true;
+    setOutputs(cell, details.outputs, details.execution_count);
+    model.isDirty = false;
+  }
+  mark(panel, details.id);
+  return {};
+}
+
+/** Return the document shared by all views of a notebook. */
+export function sharedNotebook({ content }: NotebookPanel): Notebook {
+  if (content.model === null) {
+    throw new Error('the notebook is being closed');
+  }
+  return content.model.sharedModel as unknown as Notebook;
+}
+
+/** A waiting call, and its context. */
+interface ProposedCall {
+  readonly id: string;
+  readonly runId: string;
+  readonly call: Call;
+  /** The path of the notebook to change. */
+  readonly path: string;
+  /** The notebook whose agent asks, if it is another. */
+  readonly asking: string | null;
+  /** The agent's own cell. */
+  readonly cellId: string | null;
+  /** The ids of the cells that its run has inserted. */
+  readonly inserted: readonly string[];
+  readonly decide: Decide;
+}
+
+/** Draws one proposal in the layout of a cell, with which it moves. */
+class Proposal {
+  private view: ProposalView | null = null;
+  private widget: Widget | null = null;
+  private side: CallPlace['side'] | null = null;
+  private isDisposed = false;
+  /** The cell to change, and its source at the time of the proposal. */
+  private changed: { cellId: string; before: string } | null = null;
+
+  constructor(
+    private panel: NotebookPanel,
+    private waiting: ProposedCall
+  ) {}
+
+  /** Draw it at its current place: cells are added, moved and deleted. */
+  update(): void {
+    const { widgets } = this.panel.content;
+    const { cellId: asking, call, inserted } = this.waiting;
+    const cells = widgets.map(({ model }) => model.id);
+    const place: CallPlace | null = this.changed
+      ? { cellId: this.changed.cellId, side: 'changed' }
+      : placeOfCall(call, { cells, agentCell: asking, inserted });
+    const cell = widgets.find(({ model }) => model.id === place?.cellId);
+    if (place === null || cell === undefined) {
+      this.remove();
+    } else {
+      this.draw(cell, place);
+    }
+  }
+
+  /** Remove it for good. */
+  dispose(): void {
+    this.isDisposed = true;
+    this.view?.dispose();
+    this.remove();
+  }
+
+  private draw(cell: Cell, { cellId, side }: CallPlace): void {
+    const source = cell.model.sharedModel.getSource();
+    if (side === 'changed') {
+      this.changed ??= { cellId, before: source };
+    }
+    const before = this.changed?.before ?? null;
+    const { call, asking, decide } = this.waiting;
+    this.view ??= new ProposalView({ call, before, asking }, decide);
+    this.view.element.dataset.run = this.waiting.runId;
+    this.view.update(before !== null && before !== source);
+    if (this.widget?.parent !== cell || this.side !== side) {
+      this.remove();
+      this.insert(this.view, cell, side);
+    }
+  }
+
+  private insert({ element }: ProposalView, cell: Cell, side: CallPlace['side']): void {
+    if (cell.isPlaceholder()) {
+      void cell.ready.then(() => this.isDisposed || this.update());
+      return;
+    }
+    this.side = side;
+    this.widget = new Widget({ node: element });
+    const layout = cell.layout as PanelLayout;
+    const input = layout.widgets.findIndex(({ node }) =>
+      node.contains(cell.inputArea?.node ?? null)
+    );
+    const at = { before: 0, changed: input + 1, after: layout.widgets.length };
+    layout.insertWidget(at[side], this.widget);
+    if (cell.isHidden) {
+      // A folded heading would hide the proposal.
+      NotebookActions.expandParent(cell, this.panel.content);
+    }
+  }
+
+  private remove(): void {
+    this.widget?.dispose();
+    this.widget = null;
+    this.side = null;
+  }
+}
+
+const TOOLS = ['edit_cell', 'insert_cell'];
+
+/** Keeps all notebooks' proposals up to date: decided calls disappear. */
+class Proposals {
+  /** The proposals in each view of a notebook. */
+  private drawn = new Map<NotebookPanel, Map<string, Proposal>>();
+
+  constructor(
+    private links: Links,
+    private inserted: Inserted
+  ) {
+    links.forEachNotebook(panel => this.add(panel));
+    links.changed.connect(() => this.update());
+  }
+
+  private add(panel: NotebookPanel): void {
+    const proposals = new Map<string, Proposal>();
+    this.drawn.set(panel, proposals);
+    panel.disposed.connect(() => this.drawn.delete(panel));
+    // The signal is emitted before the cells are drawn.
+    panel.content.modelContentChanged.connect(() =>
+      queueMicrotask(() => proposals.forEach(each => each.update()))
+    );
+    this.update();
+  }
+
+  private update(): void {
+    const waiting = this.listProposed();
+    this.drawn.forEach((proposals, panel) => {
+      const here = new Map(
+        waiting.filter(({ path }) => path === panel.context.path).map(each => [each.id, each])
+      );
+      proposals.forEach((proposal, id) => {
+        if (!here.has(id)) {
+          proposal.dispose();
+          proposals.delete(id);
+        }
+      });
+      here.forEach((each, id) => {
+        const proposal = proposals.get(id) ?? new Proposal(panel, each);
+        proposals.set(id, proposal);
+        proposal.update();
+      });
+    });
+  }
+
+  private listProposed(): ProposedCall[] {
+    return listWaiting(this.links).flatMap(({ key, approval, link, panel }) => {
+      const { call, cell_id: cellId, run_id: runId } = approval;
+      if (call === null || !TOOLS.includes(call.name)) {
+        return [];
+      }
+      const own = panel.context.path;
+      const path = this.resolveTarget(own, call.request.arguments.path);
+      const asking = path === own ? null : own;
+      const decide = (answer: Answer): void =>
+        link.sendToRun(runId, { type: 'decide', approval_id: approval.approval_id, answer });
+      const inserted = this.inserted.by(runId);
+      return [{ id: key, runId, call, path, asking, cellId, inserted, decide }];
+    });
+  }
+
+  /** Resolve a path to an open notebook: relative to the agent's, or to the server's root. */
+  private resolveTarget(own: string, given: unknown): string {
+    if (typeof given !== 'string') {
+      return own;
+    }
+    const open = [...this.drawn.keys()].map(({ context }) => context.path);
+    const { contents } = this.links.app.serviceManager;
+    const relative = contents.resolvePath(`${own}/..`, given);
+    return open.includes(relative) ? relative : given;
+  }
+}
+
+/** Let tools change open notebooks, and show changes that wait for a decision. */
+export function serveNotebooks(links: Links): void {
+  const inserted = new Inserted();
+  serveRequests(links, inserted);
+  new Proposals(links, inserted);
+}

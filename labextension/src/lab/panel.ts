@@ -1,0 +1,292 @@
+/** Adds the side panel and the status bar's item: their state, and what their buttons do. */
+import type { ILayoutRestorer } from '@jupyterlab/application';
+import { type ICommandPalette, Notification } from '@jupyterlab/apputils';
+import { NotebookActions, type NotebookPanel } from '@jupyterlab/notebook';
+import type { Kernel, KernelMessage } from '@jupyterlab/services';
+import type { IStatusBar } from '@jupyterlab/statusbar';
+import { Widget } from '@lumino/widgets';
+
+import type { Answer } from '../channel';
+import type { PendingApproval } from '../protocol';
+import { h, setText } from '../view/dom';
+import { revealText } from '../view/reveal';
+import { agentIcon } from './agentCells';
+import { oldestWaiting, PANEL, showWaiting } from './approvals';
+import { chooseModel } from './cards';
+import { cellIds, goTo, placeOf, runBelow, watchCells } from './cells';
+import type { Link } from './link';
+import type { Links } from './links';
+import { sharedNotebook } from './notebookTools';
+import { countWaiting } from './panelSections';
+import { PanelView } from './panelView';
+import { NOTIFY } from './reminders';
+import { insertCells } from './sharedCells';
+
+const ADD = 'ipyagent:add-cell';
+
+const EXAMPLE = [
+  `import pandas as pd
+
+sales = pd.DataFrame({
+    "region": ["North", "South", "East"] * 2,
+    "year": [2024] * 3 + [2025] * 3,
+    "revenue": [84.2, 61.5, 47.0, 91.3, 58.8, 52.6],
+})`,
+  '%%agent\nPlot revenue by region'
+];
+
+export type PanelState = ReturnType<Controller['state']>;
+
+export type PanelActions = Omit<Controller, 'state' | 'propose'>;
+
+class Controller {
+  /** The prompts that a kernel proposed to begin with; null until it has replied. */
+  private proposed: { readonly link: Link; readonly prompts: readonly string[] | null } | null =
+    null;
+
+  constructor(private links: Links) {}
+
+  /** Return what the panel shows of the current notebook. */
+  state() {
+    const { proposed } = this;
+    const { panel, current, app } = this.links;
+    const { commands } = app;
+    const can = (command: string): boolean =>
+      commands.hasCommand(command) && commands.isEnabled(command);
+    return {
+      /** Null while no notebook is open. */
+      notebook: panel?.title.label ?? null,
+      /** Null without ipyagent. */
+      overview: current?.overview ?? null,
+      /** False while decisions cannot reach the kernel. */
+      isReachable: current?.kernel.connectionStatus === 'connected',
+      /** The cells of the kernel's open notebooks. */
+      cells: new Set(this.notebooks().flatMap(cellIds)),
+      /** Prompts that fit the variables and files; null while the kernel has not said them. */
+      prompts: proposed !== null && proposed.link === current ? proposed.prompts : null,
+      /** False where no agent cell can be added. */
+      canAdd: can(ADD),
+      /** True if the user has not decided on notifications yet. */
+      canNotify: can(NOTIFY)
+    };
+  }
+
+  /** Ask a kernel without runs for prompts, each only once unless `again`; then call `done`. */
+  async propose(again: boolean, done: () => void): Promise<void> {
+    const { current: link } = this.links;
+    if (link?.overview?.runs.length === 0 && (again || this.proposed?.link !== link)) {
+      const before = this.proposed?.link === link ? this.proposed.prompts : null;
+      this.proposed = { link, prompts: before };
+      const reply = (await link.ask('requests', {})) as { requests?: string[] } | undefined;
+      this.proposed = { link, prompts: reply?.requests ?? [] };
+      done();
+    }
+  }
+
+  /** Run a prompt in a new cell. */
+  ask(prompt: string): void {
+    const { panel } = this.links;
+    if (panel !== null) {
+      void runBelow({ panel, index: panel.content.activeCellIndex }, `%%agent\n${prompt}`);
+    }
+  }
+
+  /** Insert cells with a small table and a prompt about it. */
+  insertExample(): void {
+    const { panel } = this.links;
+    if (panel !== null) {
+      insertCells(sharedNotebook(panel), panel.content.activeCellIndex + 1, 'code', EXAMPLE);
+    }
+  }
+
+  decide(asked: PendingApproval, approvalId: string, answer: Answer): void {
+    if (approvalId === '') {
+      this.decidePlan(asked, answer);
+    } else {
+      const message = { type: 'decide' as const, approval_id: approvalId, answer };
+      this.links.current?.sendToRun(asked.run_id, message);
+    }
+  }
+
+  /** Decide on a plan that no cell asks about in a new cell, which shows what follows. */
+  private decidePlan({ cell_id, run_id }: PendingApproval, answer: Answer): void {
+    const { panel } = this.links;
+    const end = panel && { panel, index: cellIds(panel).length - 1 };
+    const place = placeOf(cell_id, this.notebooks()) ?? end;
+    // IPython reads a question mark at the end of a line as its help.
+    const why = answer.decision === 'deny' ? answer.reason.replace(/[\s?]+/g, ' ').trimEnd() : '';
+    if (place !== null && /^\w+$/.test(run_id)) {
+      void runBelow(place, `%agent ${answer.decision} ${run_id} ${why}`.trimEnd());
+    }
+  }
+
+  stop(runId: string): void {
+    this.links.current?.sendToRun(runId, { type: 'stop' });
+  }
+
+  jump(cellId: string): void {
+    const place = placeOf(cellId, this.notebooks());
+    if (place !== null) {
+      void goTo(place, this.links.app);
+    }
+  }
+
+  resume(sessionId: string): void {
+    const { current: link } = this.links;
+    if (link !== null && /^[\w-]+$/.test(sessionId)) {
+      const reply = execute(link.kernel, `%agent session resume ${sessionId}`);
+      void reply.then(text =>
+        text.startsWith('ipyagent: ')
+          ? Notification.error(text)
+          : Notification.success(`ipyagent goes on with ${text}`, { autoClose: 5_000 })
+      );
+    }
+  }
+
+  chooseModel(): void {
+    void chooseModel(this.links.current);
+  }
+
+  add(): void {
+    void this.links.app.commands.execute(ADD);
+  }
+
+  notify(): void {
+    void this.links.app.commands.execute(NOTIFY);
+  }
+
+  private notebooks(): NotebookPanel[] {
+    const { current } = this.links;
+    return current === null ? [] : this.links.notebooks(current);
+  }
+}
+
+/** Execute code without a trace in the history; return what it printed. */
+async function execute(kernel: Kernel.IKernelConnection, code: string): Promise<string> {
+  const printed: string[] = [];
+  const future = kernel.requestExecute({ code, store_history: false, allow_stdin: false });
+  future.onIOPub = ({ header, content }: KernelMessage.IIOPubMessage) => {
+    if (header.msg_type === 'stream') {
+      printed.push((content as KernelMessage.IStreamMsg['content']).text);
+    }
+  };
+  await future.done;
+  return printed.join('').trim();
+}
+
+const SHOW = 'ipyagent:show-panel';
+const CAPTION = 'Agent: runs, approvals and sessions';
+
+/** The panel's widget, updated while visible. */
+class Panel extends Widget {
+  private controller: Controller;
+  private view: PanelView;
+
+  constructor(links: Links) {
+    super();
+    this.id = PANEL;
+    this.title.icon = agentIcon;
+    this.title.className = 'ipyagent-tab';
+    this.node.tabIndex = -1;
+    this.node.setAttribute('role', 'region');
+    this.node.setAttribute('aria-label', 'ipyagent');
+    this.controller = new Controller(links);
+    this.view = new PanelView(this.controller);
+    this.node.append(this.view.element);
+    const update = (): void => this.update();
+    links.forEachNotebook(panel => watchCells(panel, update));
+    links.app.commands.commandChanged.connect(update);
+    links.changed.connect(update);
+    links.changed.connect(() => this.propose(false));
+    NotebookActions.executed.connect(() => this.propose(true));
+    links.changed.connect(() => this.showCount());
+    this.showCount();
+  }
+
+  /** Show on the side bar how many questions wait. */
+  private showCount(): void {
+    const { overview, isReachable } = this.controller.state();
+    const count = overview !== null && isReachable ? countWaiting(overview) : 0;
+    const { dataset } = this.title;
+    this.title.dataset = { ...dataset, waiting: count > 0 ? `${count}` : '' };
+    this.title.caption = count > 0 ? `${CAPTION} (${count} waiting for you)` : CAPTION;
+  }
+
+  protected onActivateRequest(): void {
+    this.node.focus();
+  }
+
+  protected onAfterShow(): void {
+    this.update();
+    this.propose(true);
+  }
+
+  private propose(again: boolean): void {
+    if (this.isVisible) {
+      void this.controller.propose(again, () => this.update());
+    }
+  }
+
+  protected onUpdateRequest(): void {
+    if (this.isVisible) {
+      this.view.update(this.controller.state());
+    }
+  }
+}
+
+/** Add the panel, and what the status bar shows. */
+export function addPanel(
+  links: Links,
+  palette: ICommandPalette | null,
+  restorer: ILayoutRestorer | null,
+  bar: IStatusBar | null
+): void {
+  const { commands, shell } = links.app;
+  const widget = new Panel(links);
+  shell.add(widget, 'right', { rank: 850, type: 'ipyagent' });
+  restorer?.add(widget, PANEL);
+  commands.addCommand(SHOW, {
+    label: 'Show the agent’s panel',
+    icon: agentIcon,
+    execute: () => shell.activateById(PANEL)
+  });
+  palette?.addItem({ command: SHOW, category: 'ipyagent' });
+  if (bar !== null) {
+    addStatus(bar, links);
+  }
+}
+
+/** Add a button with one line of text to the status bar. */
+function addStatus(bar: IStatusBar, links: Links): void {
+  const line = h('button', { type: 'button', class: 'ipyagent-status' });
+  const item = new Widget();
+  item.node.dataset.ipyagent = 'status';
+  item.node.append(line);
+  line.addEventListener('click', () => {
+    const waiting = oldestWaiting(links);
+    if (waiting === null) {
+      links.app.shell.activateById(PANEL);
+    } else {
+      void showWaiting(waiting, links);
+    }
+  });
+  const show = (): void => {
+    const overview = links.current?.overview ?? null;
+    if (overview !== null) {
+      const isWaiting = countWaiting(overview) > 0;
+      setText(line, revealText(overview.status));
+      line.title = isWaiting ? 'Go to the question' : 'Show the panel';
+      line.classList.toggle('ipyagent-waiting', isWaiting);
+    }
+  };
+  // Connected first: the status bar then asks whether the item is active.
+  links.changed.connect(show);
+  bar.registerStatusItem('ipyagent:status', {
+    item,
+    align: 'right',
+    rank: 900,
+    isActive: () => (links.current?.overview ?? null) !== null,
+    activeStateChanged: links.changed
+  });
+  show();
+}

@@ -1,0 +1,283 @@
+/**
+ * Restores runs in cells that JupyterLab no longer updates: after a reload, after the notebook was
+ * closed and opened, when another page executed the cell, and when the kernel died. Saves live runs.
+ */
+import type { ICellModel, ICodeCellModel } from '@jupyterlab/cells';
+import { NotebookActions, type NotebookPanel } from '@jupyterlab/notebook';
+
+import { CUT_OFF } from '../channel';
+import { codeCells, isShared } from './cells';
+import type { Link } from './link';
+import { type Links, live } from './links';
+import {
+  Bundle,
+  findMissingRun,
+  indexOfRun,
+  insertRun,
+  isUnfinished,
+  MissingRun,
+  Output,
+  outputOf,
+  runOf
+} from './outputs';
+
+/** Milliseconds in which what another page draws arrives in a shared document. */
+const PATIENCE = 1_500;
+
+export class Restorer {
+  /** Cells executed by this page: JupyterLab updates their outputs. */
+  private executed = new WeakSet<ICellModel>();
+  /** Cells with a live run that was restored here. */
+  private restored = new WeakMap<ICellModel, string>();
+  /** Cells for which the current kernel has no run. */
+  private withoutRun = new WeakSet<ICellModel>();
+  /** Cells with the run that was requested for them. */
+  private requested = new WeakMap<ICellModel, MissingRun>();
+  /** Cells of shared documents that miss a run, with whether another page may still draw it. */
+  private awaited = new WeakMap<ICellModel, boolean>();
+  private opened = new WeakMap<NotebookPanel, number>();
+  /** Connected notebooks, with their links. */
+  private connected = new Map<NotebookPanel, Link>();
+
+  constructor(private links: Links) {
+    NotebookActions.executionScheduled.connect((_, { cell }) => this.onExecuted(cell.model));
+    NotebookActions.outputCleared.connect((_, { cell }) => this.onCleared(cell.model));
+    links.tracker.widgetAdded.connect((_, panel) => this.opened.set(panel, Date.now()));
+    links.changed.connect(() => this.update());
+    this.update();
+  }
+
+  private onExecuted(cell: ICellModel): void {
+    this.onCleared(cell);
+    if (!this.hasLiveRun(cell)) {
+      this.executed.add(cell);
+    }
+  }
+
+  /** Forget a cell's state, and restore a live run whose card was cleared. */
+  private onCleared(cell: ICellModel): void {
+    this.executed.delete(cell);
+    this.restored.delete(cell);
+    this.withoutRun.delete(cell);
+    this.requested.delete(cell);
+    if (this.hasLiveRun(cell)) {
+      this.update();
+    }
+  }
+
+  private hasLiveRun({ id }: ICellModel): boolean {
+    const runs = [...this.connected.values()].flatMap(link => link.live);
+    return runs.some(({ cell_id }) => cell_id === id);
+  }
+
+  private update(): void {
+    live.update(this.links.all);
+    this.connected.forEach((link, panel) => this.watch(panel, link));
+    for (const panel of this.links.notebooks()) {
+      const link = this.links.of(panel);
+      if (link?.overview) {
+        this.connected.set(panel, link);
+        codeCells(panel).forEach(cell => void this.restore(panel, link, cell));
+      }
+    }
+  }
+
+  /** Mark cards as cut off when their kernel is gone. */
+  private watch(panel: NotebookPanel, link: Link): void {
+    if (panel.isDisposed || this.links.of(panel) !== link || link.overview === null) {
+      this.connected.delete(panel);
+      if (!panel.isDisposed) {
+        this.cutOff(panel);
+      }
+    }
+  }
+
+  private cutOff(panel: NotebookPanel): void {
+    for (const { node } of panel.content.widgets) {
+      const cards = node.querySelectorAll('[data-ipyagent=run]');
+      cards.forEach(card => card.dispatchEvent(new Event(CUT_OFF)));
+    }
+    for (const cell of codeCells(panel)) {
+      this.withoutRun.delete(cell);
+      if (this.restored.has(cell)) {
+        cell.executionState = 'idle';
+      }
+    }
+  }
+
+  private async restore(panel: NotebookPanel, link: Link, cell: ICodeCellModel): Promise<void> {
+    const missing = this.requested.has(cell) ? null : this.findMissing(panel, link, cell);
+    if (missing === null) {
+      this.awaited.delete(cell);
+      return;
+    }
+    if (isShared(panel) && this.mayArrive(cell)) {
+      return;
+    }
+    this.requested.set(cell, missing);
+    const bundle = (await link.ask('bundle', missing.which)) as Bundle | null | undefined;
+    const parent = bundle ? await findParentRun(link, cell, bundle) : null;
+    if (this.requested.get(cell) !== missing) {
+      return; // the cell was cleared or executed meanwhile
+    }
+    this.requested.delete(cell);
+    if (bundle && !cell.isDisposed) {
+      const run = link.overview?.runs.find(({ id }) => id === runOf(bundle)?.id);
+      this.placeRun(cell, missing, bundle, parent, run?.number ?? null);
+    } else if (bundle === null) {
+      this.withoutRun.add(cell);
+    }
+    // The run may have ended meanwhile.
+    this.update();
+  }
+
+  private findMissing(panel: NotebookPanel, link: Link, cell: ICodeCellModel): MissingRun | null {
+    return findMissingRun({
+      cellId: cell.id,
+      source: cell.sharedModel.getSource(),
+      outputs: cell.outputs.toJSON(),
+      runs: link.overview?.runs ?? [],
+      placed: this.restored.get(cell) ?? null,
+      isDrawn: this.executed.has(cell) && link.hasWidgets,
+      isRunning: cell.executionState === 'running',
+      isShared: isShared(panel),
+      isUnknown: this.withoutRun.has(cell),
+      saved: Date.parse(panel.context.contentsModel?.last_modified ?? ''),
+      opened: this.opened.get(panel) ?? 0
+    });
+  }
+
+  /** Return whether another page may still draw it. */
+  private mayArrive(cell: ICellModel): boolean {
+    if (!this.awaited.has(cell)) {
+      this.awaited.set(cell, true);
+      setTimeout(() => {
+        this.awaited.set(cell, false);
+        this.update();
+      }, PATIENCE);
+    }
+    return this.awaited.get(cell) ?? false;
+  }
+
+  private placeRun(
+    cell: ICodeCellModel,
+    missing: MissingRun,
+    bundle: Bundle,
+    parent: Bundle | null,
+    number: number | null
+  ): void {
+    const id = runOf(bundle)?.id;
+    if (missing.isLive && id !== undefined) {
+      this.restored.set(cell, id);
+      cell.executionState = 'running';
+    } else {
+      this.restored.delete(cell);
+      cell.executionCount = number ?? cell.executionCount;
+      cell.executionState = 'idle';
+    }
+    updateOutputs(cell, insertRun(cell.outputs.toJSON(), bundle, parent));
+  }
+}
+
+/** Find the run of the same cell that proposed this plan. */
+async function findParentRun(
+  link: Link,
+  cell: ICodeCellModel,
+  bundle: Bundle
+): Promise<Bundle | null> {
+  const parent = runOf(bundle)?.parent_id ?? null;
+  if (parent === null) {
+    return null;
+  }
+  const led = ((await link.ask('bundle', { run_id: parent })) as Bundle | null | undefined) ?? null;
+  return led !== null && runOf(led)?.cell_id === cell.id ? led : null;
+}
+
+/** Update only outputs that differ, so that opened details stay open. */
+function updateOutputs({ outputs }: ICodeCellModel, next: Output[]): void {
+  const now = outputs.toJSON();
+  if (now.length > next.length) {
+    outputs.fromJSON(next);
+    return;
+  }
+  next.forEach((output, index) => {
+    if (index >= now.length) {
+      outputs.add(output);
+    } else if (JSON.stringify(output) !== JSON.stringify(now[index])) {
+      outputs.set(index, output);
+    }
+  });
+}
+
+/** Milliseconds between two saves of a run: a bundle includes its figures. */
+const PAUSE = 1_000;
+
+/** The origin of changes that JupyterLab does not draw. */
+const UNSEEN = 'silent-change';
+
+export class LiveRunSaver {
+  /** The progress of each cell's run when it was saved. */
+  private saved = new WeakMap<ICodeCellModel, string>();
+  private busy = new WeakSet<ICodeCellModel>();
+  /** Cells executed by this page. */
+  private executed = new WeakSet<ICellModel>();
+
+  constructor(private links: Links) {
+    NotebookActions.executionScheduled.connect((_, { cell }) => this.executed.add(cell.model));
+    links.changed.connect(() => this.update());
+    this.update();
+  }
+
+  private update(): void {
+    for (const link of this.links.all) {
+      const cells = this.links.notebooks(link).flatMap(panel => this.cellsToSave(panel));
+      for (const { id, cell_id } of link.live) {
+        cells.filter(cell => cell.id === cell_id).forEach(cell => void this.save(link, cell, id));
+      }
+    }
+  }
+
+  /** Return the cells of a notebook; where it is shared, other pages save those that they executed. */
+  private cellsToSave(panel: NotebookPanel): ICodeCellModel[] {
+    return codeCells(panel).filter(cell => !isShared(panel) || this.executed.has(cell));
+  }
+
+  private async save(link: Link, cell: ICodeCellModel, runId: string): Promise<void> {
+    const stage = progressOf(link, runId);
+    if (this.busy.has(cell) || this.saved.get(cell) === stage) {
+      return;
+    }
+    this.busy.add(cell);
+    const bundle = (await link.ask('bundle', { run_id: runId })) as Bundle | null | undefined;
+    if (bundle && !cell.isDisposed && isLive(link, runId)) {
+      this.saved.set(cell, stage);
+      replaceSaved(cell, bundle);
+    }
+    setTimeout(() => {
+      this.busy.delete(cell);
+      this.update();
+    }, PAUSE);
+  }
+}
+
+/** Return a key that changes with each step, fact and approval. */
+function progressOf({ overview }: Link, runId: string): string {
+  const run = overview?.runs.find(({ id }) => id === runId);
+  const approvals = overview?.approvals.filter(({ run_id }) => run_id === runId);
+  return JSON.stringify([runId, run?.steps, run?.facts, approvals?.map(each => each.approval_id)]);
+}
+
+function isLive({ live }: Link, runId: string): boolean {
+  return live.some(({ id }) => id === runId);
+}
+
+/** Replace the output in the saved document only: drawing it would close details and lose input. */
+function replaceSaved({ outputs, sharedModel }: ICodeCellModel, bundle: Bundle): void {
+  const current = outputs.toJSON();
+  const place = indexOfRun(current, bundle);
+  // The run may have ended meanwhile.
+  if (place !== undefined && isUnfinished(current[place])) {
+    const change = (): void => sharedModel.updateOutputs(place, place + 1, [outputOf(bundle)]);
+    (sharedModel.notebook ?? sharedModel).transact(change, false, UNSEEN);
+  }
+}

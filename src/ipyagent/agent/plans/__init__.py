@@ -1,1 +1,0 @@
-"""Plans: their drafts, rehearsals on a copy of the kernel, and carrying them out."""

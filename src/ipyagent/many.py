@@ -1,0 +1,302 @@
+"""`ipyagent.map`: one prompt for thousands of items, which are answered beside each other."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import os
+import re
+import time
+import warnings
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from functools import partial
+from importlib import import_module
+from inspect import signature
+from typing import TYPE_CHECKING, Any
+
+from ipyagent.agent.answers import AnswerType, check_text
+from ipyagent.agent.batch import Batch, ItemAnswer, ask_item
+from ipyagent.agent.prompts import Context
+from ipyagent.agent.validation import validate
+from ipyagent.api import Agent
+from ipyagent.config import Layer
+from ipyagent.config.sources import read_user_secret
+from ipyagent.digests import digest_json, digest_text
+from ipyagent.errors import ConfigError, JournalError, describe_error
+from ipyagent.json_types import JsonDict
+from ipyagent.kernel.drivers import Cell, drive_async_in_any_task, drive_sync, stoppable
+from ipyagent.kernel.shell import Frontend, Surface, running_shell
+from ipyagent.llm.client import Client, maker_of
+from ipyagent.llm.limited import LimitedClient
+from ipyagent.phrases import dollars, join_some
+from ipyagent.redaction import known_secrets
+from ipyagent.schema import Outcome
+from ipyagent.store.answers import AnswerStore
+from ipyagent.tools.base import BaseTool, Tool, tool
+from ipyagent.ui.views import SilentView
+from ipyagent.wiring import RunFactory, RunFunction, RunRequest, extra_validators
+from ipyagent.wiring.workers import RemoteClient, dashboard_of
+
+if TYPE_CHECKING:
+    import pandas
+
+STORE = "answers.db"
+"""The file of the answers that are kept, in the workspace's state."""
+
+WHOLE = Layer("ipyagent.map", {"llm": {"stream": False, "timeout": 300}})
+"""Replies come in one piece, which costs less, and have the time for it."""
+
+_FIELD = re.compile(r"\{([^{}\n]+)\}")
+_DRAW_SECONDS = 0.1
+
+Ask = Callable[[str], Awaitable[ItemAnswer]]
+
+
+def map(prompt: str, items: object, **options: object) -> pandas.DataFrame:  # noqa: A001
+    """Ask the prompt about each item; return a table of the answers in the order of the items.
+
+    `items` is a DataFrame, whose columns fill the prompt's `{column}`; or a Series, list or other
+    iterable: of dicts, or of values for the one field of the prompt. The table is pandas', or
+    polars' for polars: the fields of `result`, else the column `value`; `error` and `cost_usd`; and
+    with tools `run_id`. An item that fails never ends the others. Without pandas it is a list.
+
+    `result` is the type of an answer, as in `Agent.ask`. With `tools` (functions, or names of
+    built-in tools) each item is a run of an agent; calls that need approval are denied, unless a
+    rule allows them. `at_once`, `requests_per_minute` and `tokens_per_minute` limit the requests.
+    No more items are asked about once `max_usd` is used up, or once ten in a row have failed in the
+    same way. Other arguments are those of `Agent`.
+
+    `on` is a `dask.distributed.Client` or an `Executor`, whose workers send the requests and call
+    the functions of `tools`. They take keys from their own environment; `send_key=True` sends this
+    process's key to workers that have none.
+
+    Answers are kept in the workspace: after a stop or a crash, or for a longer list, only what is
+    missing is asked. Raises ConfigError, and AgentInterrupted when it is stopped.
+    """
+    mapping = _prepare(prompt, items, options)
+    with stoppable(mapping.cell), mapping.show_progress():
+        drive_sync(mapping.cell, mapping.run)
+    return mapping.to_table()
+
+
+async def amap(prompt: str, items: object, **options: object) -> pandas.DataFrame:
+    """Return the same table as `map`, with its options, for async code."""
+    mapping = _prepare(prompt, items, options)
+    with mapping.show_progress():
+        await drive_async_in_any_task(mapping.cell, mapping.run)
+    return mapping.to_table()
+
+
+def _prepare(prompt: str, items: object, options: JsonDict) -> ItemMap:
+    return ItemMap(prompt, items, **options)
+
+
+class ItemMap(Agent):
+    """One call of `map`: its items by the digests of what is asked, and their answers."""
+
+    def __init__(
+        self,
+        prompt: str,
+        items: Any,
+        *,
+        result: object = None,
+        tools: Iterable[str | Tool | BaseTool | Callable[..., object]] = (),
+        at_once: int = 64,
+        requests_per_minute: float | None = None,
+        tokens_per_minute: float | None = None,
+        max_usd: float | None = None,
+        on: object = None,
+        send_key: bool = False,
+        **agent: object,
+    ) -> None:
+        settings: JsonDict = {**agent}
+        own = [each if isinstance(each, str) else tool(each) for each in tools]
+        self._names = [each if isinstance(each, str) else each.name for each in own]
+        if own:
+            settings["allowed_tools"] = self._names
+        settings["tools"] = [each for each in own if not isinstance(each, str)]
+        settings["layers"] = (WHOLE, *settings.get("layers", ()))
+        super().__init__(**settings)
+        self.cell, self._items = Cell(), items
+        self._answer = None if result is None else AnswerType(result)
+        self._columns = [*self._answer.format.schema["properties"]] if self._answer else ["value"]
+        if taken := {"error", "cost_usd", "run_id"} & {*self._columns}:
+            raise ConfigError(f"a column of the table is called {min(taken)}: rename that field")
+        self._model = self._client or self._resolve_settings()
+        self._dashboard = dashboard_of(on)
+        self._workers: RemoteClient | None = None
+        if on is not None:
+            config = None if self._client else self.config.llm
+            folder = self.environment.workspace.root
+            self._workers = RemoteClient(on, self._model, config, folder, send_key)
+            self._model = self._workers
+            self.tools = [self._workers.carry(each) for each in self.tools]
+        self._limits = at_once, requests_per_minute, tokens_per_minute
+        self._batch = Batch(self._keep, at_once, max_usd)
+        self._render, count = read_items(prompt, items)
+        schema = self._answer and self._answer.format.schema
+        asked = maker_of(self._model), schema, self._names, self.config.agent.system_prompt
+        shared = _sign(_find_secret(), digest_json(asked))
+        self._keys = [_sign(shared, digest_text(self._render(n))).hex() for n in range(count)]
+        root = self.environment.workspace.state_folder().root if self.config.chat.persist else None
+        self._store = AnswerStore(root and root / STORE)
+        self._answers = dict(self._find_kept())
+        self._bar: Any = None
+        self._due = 0.0
+
+    async def run(self) -> None:
+        """Ask about the items that have no answer yet."""
+        client = LimitedClient(self._model, *self._limits)
+        ask = self._run_of_agent(client) if self._names else self._request_to_model(client)
+        missing = {key: n for n, key in enumerate(self._keys) if key not in self._answers}
+        if missing and self._workers:
+            await self._workers.check()
+        await self._batch.run(ask, ((key, self._render(n)) for key, n in missing.items()))
+
+    def _request_to_model(self, client: Client) -> Ask:
+        """Return a function that asks the model itself about an item."""
+        checks = [*extra_validators(self.environment, self.config)]
+        key = self.config.llm.api_key
+        secrets = {*known_secrets(os.environ), key.get_secret_value() if key else ""}
+        redactor, retry = self.environment.toolset.redactor(secrets), self.config.llm.retry
+
+        async def ask(prompt: str) -> ItemAnswer:
+            validate(prompt, checks)
+            return await ask_item(client, redactor.text(prompt), self._answer, retry, redactor)
+
+        return ask
+
+    def _run_of_agent(self, client: Client) -> Ask:
+        """Return a function that lets an agent with a session of its own work on an item."""
+        sessions, nobody = self._sessions(), Frontend(Surface.TERMINAL, can_input=False)
+        view = partial(SilentView, self.cell, self.environment.approvals, nobody)
+
+        def build(prompt: str) -> RunFunction:
+            session = sessions.begin("map")
+            runs = RunFactory(self.environment, session, client, self.cell, view, self.tools)
+            return runs.build(RunRequest(prompt, self.config, answer=self._answer), (), Context())
+
+        async def ask(prompt: str) -> ItemAnswer:
+            run = await (await asyncio.wrap_future(self.cell.main.post(partial(build, prompt))))()
+            error = None if run.outcome is Outcome.SUCCESS else run.error or str(run.stop_reason)
+            value = run.value if self._answer else run.output
+            return ItemAnswer(run.output, value, error, run.cost_usd, run.id)
+
+        return ask
+
+    def _find_kept(self) -> Iterator[tuple[str, ItemAnswer]]:
+        """Yield the answers that are here from before; one that is not valid now is left out."""
+        for key in self._keys:
+            if row := self._store.find(key):
+                text, cost, run_id = row
+                with suppress(ValueError):
+                    value = self._answer.read(text) if self._answer else check_text(text)
+                    yield key, ItemAnswer(text, value, None, cost, run_id)
+
+    def _keep(self, key: str, answer: ItemAnswer) -> None:
+        self._answers[key] = answer
+        if answer.error is None:
+            try:
+                self._store.add(key, answer.text, answer.cost_usd, answer.run_id)
+            except JournalError as error:  # what cannot be kept would be paid for again
+                self._batch.stopped = describe_error(error)
+        if (moment := time.monotonic()) >= self._due:
+            self._due = moment + _DRAW_SECONDS
+            self.cell.main.post(self._draw, alone=False)
+
+    @contextmanager
+    def show_progress(self) -> Iterator[None]:
+        """Show a bar meanwhile, if tqdm is installed; warn of items that were not asked about."""
+        with suppress(ImportError):
+            # A script whose output goes elsewhere shows none.
+            disable = None if running_shell() is None else False
+            bar = import_module("tqdm.auto").tqdm
+            self._bar = bar(total=len(set(self._keys)), disable=disable, unit=" items")
+            if self._dashboard and not self._bar.disable:
+                self._bar.write(f"Dask's dashboard: {self._dashboard}")
+        try:
+            self._draw()
+            yield
+        finally:
+            self._draw()
+            if self._bar is not None:
+                self._bar.close()
+            self._store.close()
+        if self._batch.stopped:
+            warnings.warn(f"Not all items were asked about: {self._batch.stopped}", stacklevel=3)
+
+    def _draw(self) -> None:
+        """Draw the bar; on the main thread."""
+        if self._bar is not None:
+            failed = sum(each.error is not None for each in [*self._answers.values()])
+            cost = dollars(self._batch.spent) if self._batch.spent else ""
+            words = ", ".join(filter(None, (f"{failed} failed" if failed else "", cost)))
+            self._bar.set_postfix_str(words, refresh=False)
+            self._bar.update(len(self._answers) - self._bar.n)
+
+    def to_table(self) -> pandas.DataFrame:
+        """Return the answers as a table like that of the items, or as a list of dicts."""
+        rows = [self._row(self._answers[key]) for key in self._keys]
+        kind = type(self._items).__module__.partition(".")[0]
+        if kind == "polars":
+            return import_module("polars").DataFrame(rows, infer_schema_length=None)
+        try:
+            frame = import_module("pandas").DataFrame
+        except ImportError:
+            return rows
+        return frame(rows, index=self._items.index if kind == "pandas" else None)
+
+    def _row(self, answer: ItemAnswer) -> JsonDict:
+        row: JsonDict = dict.fromkeys(self._columns)
+        if answer.error is None:
+            row |= self._answer.to_row(answer.value) if self._answer else {"value": answer.value}
+        row |= {"error": answer.error, "cost_usd": answer.cost_usd}
+        return row | ({"run_id": answer.run_id} if self._names else {})
+
+
+def _sign(secret: bytes, digest: str) -> bytes:
+    return hmac.digest(secret, digest.encode(), "sha256")
+
+
+def _find_secret() -> bytes:
+    """Return what answers are signed with: those that came with a folder are not found."""
+    try:
+        return read_user_secret().encode()
+    except ConfigError:  # the user's own folder cannot be used
+        return os.urandom(32)
+
+
+def read_items(prompt: str, items: Any) -> tuple[Callable[[int], str], int]:
+    """Return a function that fills the prompt for an item by its number, and the count of items."""
+    found = [*dict.fromkeys(_FIELD.findall(prompt))]
+    named = [each for each in found if each.isidentifier()]
+    if hasattr(items, "columns"):
+        known = {str(each): each for each in items.columns}
+        names = [each for each in found if each in known or each in named]
+        columns = {name: items[known[name]].to_list() for name in names if name in known}
+        count = len(items)
+    else:
+        values = items.to_list() if hasattr(items, "to_list") else [*items]
+        names, count = named, len(values)
+        if values and all(isinstance(each, Mapping) for each in values):
+            known = dict.fromkeys(key for each in values for key in each)
+            columns = {name: [each.get(name) for each in values] for name in names if name in known}
+        else:
+            known, columns = {}, dict.fromkeys(names[:1], values)
+    missing = [name for name in names if name not in columns]
+    if missing or not names:
+        what = f"the prompt's {{{missing[0]}}}" if missing else "the prompt, which has no {field}"
+        of = f"; there are {join_some([*known], 20)}" if known else ""
+        raise ConfigError(f"ipyagent.map: no item fills {what}{of}")
+
+    def render(number: int) -> str:
+        return _FIELD.sub(
+            lambda found: str(columns[found[1]][number]) if found[1] in columns else found[0],
+            prompt,
+        )
+
+    return render, count
+
+
+map.__signature__ = signature(ItemMap).replace(return_annotation="pandas.DataFrame")  # type: ignore[attr-defined]  # for help and completion

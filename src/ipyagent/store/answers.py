@@ -1,0 +1,50 @@
+"""The answers to single items, by the digest of what was asked: none is paid for twice."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from pathlib import Path
+
+from ipyagent.store.database import BUSY_SECONDS, explain_errors, failure, share
+
+
+class AnswerStore:
+    """Answers in a file, or in memory; raises JournalError."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path, self._lock = path, threading.Lock()
+        if path is not None and path.is_symlink():
+            raise failure(path, "it is a symbolic link", "Put the file itself there")
+        with explain_errors(path):
+            self._db = sqlite3.connect(
+                path or ":memory:",
+                timeout=BUSY_SECONDS,
+                isolation_level=None,
+                check_same_thread=False,
+            )
+            self._db.execute("PRAGMA trusted_schema=OFF")
+            if path is not None:
+                share(self._db, "NORMAL")  # after a power cut the last ones may be asked again
+            self._db.execute(
+                "CREATE TABLE IF NOT EXISTS answers (key TEXT PRIMARY KEY, text TEXT NOT NULL, "
+                "cost_usd REAL, run_id TEXT NOT NULL) WITHOUT ROWID"
+            )
+
+    def find(self, key: str) -> tuple[str, float | None, str] | None:
+        """Return the text of an answer, its cost, and its run; None if it is not here."""
+        with self._lock, explain_errors(self._path):
+            query = "SELECT text, cost_usd, run_id FROM answers WHERE key = ?"
+            row: tuple[str, float | None, str] | None
+            row = self._db.execute(query, (key,)).fetchone()
+            return row
+
+    def add(self, key: str, text: str, cost_usd: float | None, run_id: str) -> None:
+        """Keep an answer."""
+        with self._lock, explain_errors(self._path):
+            query = "INSERT OR REPLACE INTO answers VALUES (?, ?, ?, ?)"
+            self._db.execute(query, (key, text, cost_usd, run_id))
+
+    def close(self) -> None:
+        """Close the file."""
+        self._db.close()
