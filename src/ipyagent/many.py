@@ -32,7 +32,7 @@ from ipyagent.kernel.drivers import Cell, drive_async_in_any_task, drive_sync, s
 from ipyagent.kernel.shell import Frontend, Surface, running_shell
 from ipyagent.llm.client import Client, maker_of
 from ipyagent.llm.limited import LimitedClient
-from ipyagent.phrases import dollars, join_some
+from ipyagent.plaintext import dollars, join_some
 from ipyagent.redaction import known_secrets
 from ipyagent.schema import Outcome
 from ipyagent.store.answers import AnswerStore

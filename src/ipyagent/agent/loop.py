@@ -49,7 +49,7 @@ from ipyagent.errors import (
     MalformedCallError,
 )
 from ipyagent.llm.client import retrying
-from ipyagent.phrases import first_line
+from ipyagent.plaintext import first_line
 from ipyagent.schema import (
     Asked,
     MessageDelta,

@@ -52,7 +52,7 @@ from ipyagent.agent.step_machine import (
 from ipyagent.config import RetryConfig
 from ipyagent.errors import AgentError, NoFrontendError, SessionError
 from ipyagent.llm.client import delay, retrying
-from ipyagent.phrases import plural
+from ipyagent.plaintext import plural
 from ipyagent.schema import (
     DecidedBy,
     Decision,

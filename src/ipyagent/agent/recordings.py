@@ -21,8 +21,7 @@ from pathlib import Path
 from ipyagent.config.sources import folder_key, read_user_secret
 from ipyagent.digests import digest_json
 from ipyagent.errors import AgentError, ConfigError
-from ipyagent.phrases import ellipsize
-from ipyagent.plaintext import flatten
+from ipyagent.plaintext import ellipsize, flatten
 from ipyagent.redaction import MASK
 from ipyagent.schema import (
     DecidedBy,

@@ -28,7 +28,7 @@ from ipyagent.llm.service_error import (
     reason_behind,
     words_of,
 )
-from ipyagent.phrases import ellipsize
+from ipyagent.plaintext import ellipsize
 from ipyagent.providers import is_too_long
 
 Trouble = Literal["", "refused", "dns", "certificate", "tls", "redirects", "timeout"]

@@ -22,7 +22,7 @@ from ipyagent.llm.destinations import Destination, destination
 from ipyagent.llm.error_mapping import add_advice, hide_keys, map_error, readable
 from ipyagent.llm.modelmap import ask_ollama, size_in_name
 from ipyagent.llm.service_error import THOUGHTS, find_refused
-from ipyagent.phrases import ellipsize
+from ipyagent.plaintext import ellipsize
 from ipyagent.schema import TokenUsage, ToolDefinition
 
 _TOOL = re.compile(

@@ -25,7 +25,7 @@ from ipyagent.magic import cells, commands
 from ipyagent.magic.notebook import Notebook, notebook
 from ipyagent.magic.options import OptionInfo, list_options, split_prompt
 from ipyagent.magic.subcommands import API, HERE, MCP, SESSION
-from ipyagent.phrases import first_line
+from ipyagent.plaintext import first_line
 from ipyagent.tools import path_rules
 from ipyagent.tools.path_rules import WalkBudget
 from ipyagent.values.describe import brief

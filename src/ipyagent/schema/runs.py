@@ -6,7 +6,7 @@ import json
 import uuid
 import warnings
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from operator import not_
@@ -25,6 +25,7 @@ from pydantic import (
 from ipyagent import compat
 from ipyagent.errors import RunFailedError
 from ipyagent.json_types import JsonDict
+from ipyagent.numbers import TracedNumber, trace_numbers
 from ipyagent.schema.messages import (
     Amount,
     Count,
@@ -316,6 +317,14 @@ class Run(ForeignModel):
         return tuple(change for result in self.results for change in result.variables)
 
     @property
+    def numbers(self) -> tuple[TracedNumber, ...]:
+        """The numbers of the answer, each looked up in what the model had read in this run."""
+        said = (each.text for step in self.steps for each in step.user_texts)
+        results = ((e.call.id, e.result.text_for_model) for e in self.executions if e.result)
+        given = "\n".join((self.prompt, self.context, *said))
+        return tuple(trace_numbers(self.output, [("", given), *results]))
+
+    @property
     def todos(self) -> tuple[Todo, ...]:
         """The newest checklist."""
         found = (find_todos(step) for step in reversed(self.steps))
@@ -383,6 +392,7 @@ class Run(ForeignModel):
             "stop_reason": str(self.stop_reason) if self.stop_reason else None,
             "dry_run": any(e.dry_run for e in self.executions),
             "output": self.output,
+            "numbers": [asdict(each) for each in self.numbers],
             "error": self.error,
             "steps": len(self.steps),
             "tools_used": [

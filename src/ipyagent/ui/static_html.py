@@ -16,8 +16,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from ipyagent import schema
-from ipyagent.phrases import plural
-from ipyagent.plaintext import visible
+from ipyagent.plaintext import plural, visible
 from ipyagent.redaction import mask_arguments
 from ipyagent.schema.events import RUN_MIME, refer_to_html
 from ipyagent.schema.graph import COMPACTED, handle

@@ -8,7 +8,7 @@ from datetime import UTC
 from typing import Final
 
 from ipyagent import schema
-from ipyagent.phrases import plural, seconds
+from ipyagent.plaintext import plural, seconds
 from ipyagent.schema.results import TODOS, todos_in
 from ipyagent.ui import transcript
 from ipyagent.ui.reveal import reveal, shorten
