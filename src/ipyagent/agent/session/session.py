@@ -238,9 +238,19 @@ class Session:
         return len(self.conversation.history)
 
     @property
+    def messages(self) -> list[Message]:
+        """The messages sent to a model."""
+        return self.conversation.messages
+
+    @property
     def graph(self) -> Graph:
         """Everything said and done, as a graph."""
         return self.conversation.graph
+
+    @property
+    def head(self) -> str | None:
+        """The id of the newest node."""
+        return self.conversation.head
 
     @property
     def heads(self) -> tuple[str, ...]:
