@@ -14,7 +14,7 @@ from harness import NO, YES, Lab, call, new_session
 from ipyagent.agent.answers import AnswerType
 from ipyagent.agent.approvals import Answer
 from ipyagent.agent.recordings import is_same_text
-from ipyagent.agent.replay import KEEP, LIVE
+from ipyagent.agent.replay import KEEP, LIVE, NOT_SIGNED
 from ipyagent.errors import AgentError, RunFailedError
 from ipyagent.llm.client import Client
 from ipyagent.llm.scripted import Scripted
@@ -364,6 +364,8 @@ def test_an_unsigned_recording_is_asked_about_once_as_a_plan(kernels: Kernels) -
     (asked,) = lab.watcher.asked
     assert isinstance(asked.subject, Run)
     assert [each.call.name for each in asked.subject.plan] == ["list_files", "send"]
+    assert asked.subject.notes == (NOT_SIGNED,)
+    assert [each.decided_by for each in run.executions] == [DecidedBy.BUTTON] * 2
     assert [each for each in lab.watcher.events if isinstance(each, PlanProposed)]
 
 
