@@ -32,6 +32,7 @@ sys.path.insert(0, str(ROOT / "tests"))
 import large
 import memory
 import programs
+import replays
 import sessions
 from table import Row, print_table
 
@@ -64,6 +65,10 @@ class Scale:
     names: int = 5_000
     folders: int = 100
     """Folders of a workspace, of a thousand files each."""
+    recorded: int = 10_000
+    """Runs in the journal in which a recording is looked for."""
+    cells: int = 300
+    """Agent cells of the notebook in which one is looked for."""
 
 
 FULL = Scale()
@@ -82,6 +87,8 @@ TINY = Scale(
     columns=2,
     names=20,
     folders=1,
+    recorded=2,
+    cells=2,
 )
 """Enough to see that everything runs."""
 
@@ -241,6 +248,11 @@ def measure_large(scale: Scale, _server: ModelServer) -> Iterable[Row]:
     return large.measure(run, columns=scale.columns, names=scale.names, folders=scale.folders)
 
 
+def measure_replays(scale: Scale, _server: ModelServer) -> Iterable[Row]:
+    """Yield the costs of replays."""
+    return replays.measure(run, times=scale.repetitions, runs=scale.recorded, cells=scale.cells)
+
+
 SECTIONS = {
     "start": measure_start,
     "turns": measure_turns,
@@ -249,6 +261,7 @@ SECTIONS = {
     "rest": measure_rest,
     "sessions": measure_sessions,
     "large": measure_large,
+    "replays": measure_replays,
 }
 
 

@@ -69,7 +69,7 @@ def test_a_recording_of_somebody_else_is_asked_about_as_one_plan(
     other.shot("replay-stranger")
     expect(other.run(1)).to_contain_text("theirs = 1")
     expect(other.run(1)).to_contain_text("more = 2")
-    expect(other.run(1)).to_contain_text("was not made by you in this folder")
+    expect(other.run(1)).to_contain_text("not approved by you in this folder")
     decide(other, 1, "approve")
     other.expect_done(2)
     expect(other.output(2)).to_contain_text("3")

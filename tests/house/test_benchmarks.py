@@ -53,6 +53,13 @@ SECTIONS = {
         "what a prompt says of 1,000 files",
         "a name completed among 1,000 files",
     ],
+    "replays": [
+        "a replay of ten calls, beside these",
+        "a recording is found among 2",
+        "a notebook of 2 runs is read",
+        "… and takes, the first time",
+        "… and later",
+    ],
 }
 """The rows of the table."""
 

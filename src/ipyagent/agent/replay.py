@@ -50,10 +50,10 @@ from ipyagent.store.runs import plan_name
 LIVE, KEEP, STOP = "Ask the model from here on", "Keep to the recording", "Stop here"
 _ANSWERS = {LIVE: "live", KEEP: "keep"}
 
-_ORIGIN = "The recording of this cell was not made by you in this folder, or it was changed"
+_ORIGIN = "The recorded calls of this cell were not approved by you in this folder, or were changed"
 NOT_SIGNED = f"{_ORIGIN}. If you approve, exactly these calls run again."
 NOT_APPROVED = (
-    f"{_ORIGIN}: its calls have to be approved, and nobody could be asked. Nothing was run. Run "
+    f"{_ORIGIN}. They have to be approved, and nobody could be asked: nothing was run. Run "
     "the cell where you can approve them, add --confirm yolo, or allow them by a rule."
 )
 
