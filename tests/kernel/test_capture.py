@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import base64
+import inspect
 import io
 import json
 import os
@@ -513,7 +514,9 @@ def test_any_exception_of_a_script_is_a_failed_result():
 
 
 def test_a_scripts_traceback_shows_its_own_lines():
-    result = run_plain({}, "def f():\n    raise ValueError('bad')\nf()")
+    namespace: dict[str, Any] = {}
+    result = run_plain(namespace, "def f():\n    raise ValueError('bad')\nf()")
+    assert inspect.getsource(namespace["f"]) == "def f():\n    raise ValueError('bad')\n"
     # Newer Pythons underline the part of a line that failed.
     lines = [line for line in result.output.split("\n") if line.strip(" ~^")]
     assert "\n".join(lines) == textwrap.dedent(

@@ -183,6 +183,8 @@ def test_a_waiting_plan_is_approved_to_run_in_the_background(fresh: Kernel, fold
     fresh.run("%agent deny")
     waiting = fresh.run("%%agent -m scripted/plan.yaml --plan\nMake a file.")
     assert "%agent approve" in waiting.of("display_data")[-1]["data"]["text/plain"]
+    unseen = fresh.run("%agent approve --background")
+    assert "needs somebody at the notebook" in unseen.stderr + str(unseen.stdout), unseen
     fresh.run("%agent approve --background", page=page)
     page.until((folder / BEGUN).exists)
     (folder / GO).touch()

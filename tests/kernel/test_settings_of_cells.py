@@ -162,7 +162,7 @@ def test_a_profile_is_chosen_by_name(
     (tmp_path / "ipyagent.yaml").write_text(
         "agents: {reviewer: {system_prompt: 'You review.', max_steps: 4, allowed_tools: read_file}}"
     )
-    server.replies = [answer("One."), answer("Two.")]
+    server.replies = [answer("One."), answer("Two."), answer("Three.")]
     for cell in ("%%agent reviewer\nBegin.", "%%agent -a reviewer\nBegin."):
         run = asking_kernel.run(cell).run
         assert run["agent"] == "reviewer"
@@ -173,6 +173,7 @@ def test_a_profile_is_chosen_by_name(
     refused = asking_kernel.run("%%agent reviewr\nBegin.").run
     assert "reviewr" in refused["error"]
     assert "did you mean reviewer?" in refused["error"]
+    assert asking_kernel.run("%%agent review here\nBegin.").run["prompt"] == "review here\nBegin."
 
 
 @pytest.mark.spec("A10", "M07")

@@ -2,12 +2,21 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+import httpx
 import pytest
 
 from ipyagent.errors import ModelRefusedError, ModelUnavailableError
-from ipyagent.llm.error_mapping import MAX_CHARS, MAX_WAIT, map_error, readable, retry_after
+from ipyagent.llm.error_mapping import (
+    CUT_OFF,
+    MAX_CHARS,
+    MAX_WAIT,
+    map_error,
+    readable,
+    retry_after,
+)
 from ipyagent.llm.service_error import ServiceError, find_error, words_of
 
+MALFORMED = "the answer is malformed and cannot be read."
 NOW = datetime(2026, 5, 1, 12, 0, 0, tzinfo=UTC)
 
 
@@ -102,6 +111,31 @@ def test_a_missing_package_is_final_and_named() -> None:
     error = map_error(ImportError("Missing boto3 to call bedrock."), "bedrock/x")
     assert type(error) is ModelRefusedError
     assert "boto3" in str(error)
+
+
+BROKEN_OFF = (
+    "Response payload is not completed",
+    "peer closed connection without sending complete message body (incomplete chunked read)",
+    "[Errno 104] Connection reset by peer",
+    "Server disconnected without sending a response.",
+)
+UNREADABLE = (
+    "Expecting value: line 1 column 1 (char 0)",
+    "'NoneType' object has no attribute 'choices'",
+    "1 validation error for ModelResponse",
+    "'utf-8' codec can't decode byte 0xff in position 0: invalid start byte",
+    "maximum recursion depth exceeded while decoding a JSON array from a unicode string",
+    "Error -3 while decompressing data: incorrect header check",
+    "Unable to get json response - Expecting value",
+    "Exceeds the limit (4300 digits) for integer string conversion: value has 5000 digits",
+)
+
+
+def test_what_libraries_say_of_a_broken_answer_is_said_in_plain_words() -> None:
+    cut = [*map(RuntimeError, BROKEN_OFF), httpx.ReadError(""), httpx.WriteError("")]
+    for errors, plain in ((cut, CUT_OFF), (map(RuntimeError, UNREADABLE), MALFORMED)):
+        for error in errors:
+            assert str(map_error(error, "openai/x")) == f"openai/x: {plain}"
 
 
 def test_an_error_nobody_foresaw_is_still_ours() -> None:

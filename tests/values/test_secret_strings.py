@@ -152,6 +152,18 @@ def test_the_types_of_a_tables_columns_are_read_only_if_one_is_secret(
     }
 
 
+def test_of_a_large_graph_of_objects_each_class_is_judged_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    judged: list[type] = []
+    monkeypatch.setattr(secrets, "table_reader", lambda value: judged.append(type(value)))
+    logins = [[Login("ada", f"{SECRET}{n}-{m}") for m in range(100)] for n in range(15)]
+    found = secret_strings({"servers": logins, "clients": {"last": logins[-1][-1]}})
+    assert len(found) == MOST
+    assert f"{SECRET}14-99" in found
+    assert sorted(each.__name__ for each in judged) == ["Login", "dict", "list"]
+
+
 def test_numbers_hide_no_secret_behind_them() -> None:
     numbers: dict[str, object] = {f"n{i}": i for i in range(6_000)}
     assert secret_strings(numbers | {"password": "correct horse battery"}) == {

@@ -186,7 +186,7 @@ class PlainNamespace(Namespace):
 
 
 class WatchedNamespace:
-    """A namespace that passes secret strings to `learn`, now and each time code has run.
+    """A namespace that passes secret strings to `learn` each time code has run.
 
     `clean` hides the known ones in what code shows beside the card.
     """
@@ -200,7 +200,6 @@ class WatchedNamespace:
         self._namespace, self._learn, self._clean = namespace, learn, clean
         self.undo_memory, self.written = namespace.undo_memory, namespace.written
         self.own = namespace.own
-        learn(secret_strings(namespace.variables()))
 
     def variables(self) -> Mapping[str, object]:
         """The user's variables."""

@@ -81,7 +81,7 @@ def _prepare(cell: Cell, hold: Hold, line: str, text: str) -> _Job:
 def _prepare_job(cell: Cell, hold: Hold, line: str, text: str) -> _Job:
     book = notebook()
     options = parse(line, book.home)
-    if options.prompt and " " not in options.prompt:
+    if len(options.prompt.split()) == 1:
         options = options.name_profile(book.settings.resolve(*options.layers).config.agents)
     if not (text := f"{options.prompt}\n{text}".strip()):
         raise ConfigError(f"The prompt is empty.\n\n{USAGE}")

@@ -145,7 +145,6 @@ def _image_bytes(name: str, image: Image.Image) -> bytes:
 _MEMBERS = 100
 _DIRECTORY = 2_000_000
 """Bytes of the longest list of contents that is read."""
-_OLD_OFFICE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 PROBE = 8192
 """Bytes by which a file is known to be binary."""
 _KINDS: tuple[tuple[bytes, str], ...] = (
@@ -164,7 +163,7 @@ _KINDS: tuple[tuple[bytes, str], ...] = (
     (b"CDF", "NetCDF file"),
     (b"\x93NUMPY", "NumPy array"),
     (b"Obj\1", "Avro file"),
-    (_OLD_OFFICE, "old or encrypted Microsoft Office document"),
+    (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "old or encrypted Microsoft Office document"),
     (b"\x7fELF", "Linux program or library"),
     (b"MZ", "Windows program"),
     (b"II*\0", "TIFF image"),
@@ -229,10 +228,7 @@ def _open_archive(file: BinaryIO, size: int) -> zipfile.ZipFile:
     tail = file.read(65_557)
     at = tail.rfind(b"PK\5\6")
     if at < 0 or len(tail) < at + 22:
-        file.seek(0)
-        if file.read(len(_OLD_OFFICE)) == _OLD_OFFICE:
-            raise NotTableError("it is protected by a password, or an .xls under another name")
-        raise NotTableError("it is not a zip archive, or is damaged")
+        raise NotTableError("it is damaged")
     (directory,) = struct.unpack_from("<I", tail, at + 12)
     if directory > _DIRECTORY:
         raise NotTableError("it holds too many files to list")

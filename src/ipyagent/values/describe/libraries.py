@@ -363,13 +363,19 @@ _TABLES: list[tuple[str, str, Callable[[object], Table | None]]] = [
 ]
 
 
-def table_of(value: object) -> Table | None:
-    """Return the value as a table; None if it is none, or guards its own data."""
+def table_reader(value: object) -> Callable[[object], Table | None] | None:
+    """Return what reads objects of the value's class as tables, if they are tables."""
     for module, name, read in _TABLES:
         cls = getattr(sys.modules.get(module), name, None)
         if cls is not None and is_a(cls, type) and is_a(value, cls):
-            return read(value)
+            return read
     return None
+
+
+def table_of(value: object) -> Table | None:
+    """Return the value as a table; None if it is none, or guards its own data."""
+    read = table_reader(value)
+    return read(value) if read else None
 
 
 def column_labels(value: object) -> Sequence[object]:

@@ -15,7 +15,7 @@ from typing import Any
 
 from ipyagent.redaction import Secrecy
 from ipyagent.redaction.secret_patterns import is_identifier
-from ipyagent.values.describe.libraries import column_labels, table_of
+from ipyagent.values.describe.libraries import column_labels, table_of, table_reader
 from ipyagent.values.describe.python_values import key_secrecy
 from ipyagent.values.describe.safe_inspect import is_a, module_name, own_attributes
 from ipyagent.values.describe.table import Column
@@ -49,6 +49,7 @@ def _walk(variables: Mapping[str, object]) -> Iterator[str]:
         if type(value) not in _WORDLESS
     )
     seen: set[int] = set()
+    kinds: dict[int, tuple[bool, bool]] = {}
     for _ in range(_VISITS):
         if not waiting:
             return
@@ -58,20 +59,21 @@ def _walk(variables: Mapping[str, object]) -> Iterator[str]:
                 yield value
         elif type(value) not in _WORDLESS and id(value) not in seen:
             seen.add(id(value))
-            yield from _of_table(secrecy, value)
-            waiting += _items(secrecy, value, depth)
+            if (kind := id(type(value))) not in kinds:
+                kinds[kind] = table_reader(value) is not None, _has_members(value)
+            is_table, has_members = kinds[kind]
+            if is_table:
+                yield from _of_table(secrecy, value)
+            if has_members and depth:
+                waiting += _items(secrecy, value, depth)
 
 
 def _items(secrecy: Secrecy, value: Any, depth: int) -> Iterator[_Item]:
     """Yield the items of a built-in container or a plain object."""
-    if not depth:
-        return
     if type(value) is dict:
         members: Mapping[Any, object] = value
     elif type(value) in (list, tuple, set, frozenset):
         yield from ((secrecy, each, depth - 1) for each in islice(value, _ITEMS))
-        return
-    elif is_a(value, type) or is_a(value, ModuleType) or _is_own(type(value)):
         return
     else:
         members = own_attributes(value)
@@ -79,13 +81,14 @@ def _items(secrecy: Secrecy, value: Any, depth: int) -> Iterator[_Item]:
         yield max(secrecy, key_secrecy(key)), each, depth - 1
 
 
-def _is_own(cls: type) -> bool:
-    """Return whether a class is ipyagent's: an agent holds its whole conversation, redacted.
+def _has_members(value: object) -> bool:
+    """Return whether objects of its class are inspected: no classes, modules and agents are.
 
-    Records of runs are not: the values of results may be the user's.
+    An agent holds its whole conversation, redacted; in records of runs, values may be the user's.
     """
-    name = module_name(cls)
-    return name.startswith("ipyagent.") and not name.startswith("ipyagent.schema.")
+    name = module_name(type(value))
+    is_own = name.startswith("ipyagent.") and not name.startswith("ipyagent.schema.")
+    return not (is_own or is_a(value, type) or is_a(value, ModuleType))
 
 
 def _of_table(secrecy: Secrecy, value: object) -> Iterator[str]:
