@@ -15,6 +15,7 @@ from ipyagent.explorer.text import code, codes, fence, fresh, literal
 from ipyagent.json_types import JsonDict
 from ipyagent.providers import default_models
 from ipyagent.schema.results import TableFacts, WorkspaceFacts
+from ipyagent.syntax import parse
 
 _READERS = {
     "csv": "pd.read_csv({})", "tsv": 'pd.read_csv({}, sep="\\t")',
@@ -66,7 +67,7 @@ def run_code(rule: str, source: str, answer: Callable[[str], str], facts: Worksp
 
 def with_imports(source: str, variables: Mapping[str, str]) -> str:
     """Return code after its imports, which take other names where the user has theirs."""
-    names = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Name)]
+    names = [node for node in ast.walk(parse(source)) if isinstance(node, ast.Name)]
     used, imports, renamed = {node.id for node in names}, list[str](), dict[str, str]()
     if "print" in used and "print" in variables:
         module = fresh("builtins", variables)

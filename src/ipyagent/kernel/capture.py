@@ -39,6 +39,7 @@ from ipyagent.kernel.threads import without_reminders
 from ipyagent.plaintext import strip_escapes
 from ipyagent.schema import ToolResult
 from ipyagent.schema.results import table_in
+from ipyagent.syntax import parse
 from ipyagent.values import Variables
 from ipyagent.values.describe import compact_value
 
@@ -289,8 +290,7 @@ def loop_is_running() -> bool:
 
 
 def _dump_tree(code: str) -> str:
-    flags = ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
-    return ast.dump(compile(code, "<code>", "exec", flags))
+    return ast.dump(parse(code))
 
 
 def _execute(namespace: Variables, code: str) -> object:
@@ -300,7 +300,7 @@ def _execute(namespace: Variables, code: str) -> object:
     awaiting = compile(code, name, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
     if awaiting.co_flags & inspect.CO_COROUTINE:
         raise SyntaxError(NO_AWAIT)
-    tree = ast.parse(code, name)
+    tree = parse(code, name)
     last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
     exec(compile(tree, name, "exec"), namespace)  # noqa: S102
     if not isinstance(last, ast.Expr):

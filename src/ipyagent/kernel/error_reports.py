@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from ipyagent.plaintext import ellipsize
+from ipyagent.syntax import parse
 from ipyagent.values.describe.libraries import table_of
 from ipyagent.values.describe.safe_inspect import ancestors, class_dict, one_line
 
@@ -216,7 +217,7 @@ def _find_failure(frame: types.FrameType | None, line: int) -> Failure:
     try:
         nodes = [
             each
-            for each in ast.walk(ast.parse(source))
+            for each in ast.walk(parse(source))
             if isinstance(each, ast.stmt) and each.lineno <= line <= (each.end_lineno or 0)
         ]
     except (SyntaxError, ValueError):  # a cell with magics
@@ -228,7 +229,7 @@ def _find_failure(frame: types.FrameType | None, line: int) -> Failure:
 
 def _parse_line(line: str) -> ast.stmt:
     try:
-        return ast.parse(line.strip()).body[0]
+        return parse(line.strip()).body[0]
     except (SyntaxError, ValueError, IndexError):
         return ast.Pass()
 

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Mapping
 from symtable import symtable
 
+from ipyagent.syntax import parse
 from ipyagent.tools import static_analysis as effects
 from ipyagent.tools.static_analysis import (
     NETWORK,
@@ -39,7 +40,6 @@ _LISTED_ONLY = frozenset({"os", "sys", "asyncio"})
 _DUNDERS = frozenset({"__name__", "__doc__", "__version__", "__init__", "__len__"})
 _UNDERSCORED = frozenset({"_asdict", "_replace", "_fields", "_repr_html_", "_"})
 _HIDDEN_NAME = re.compile(r"__\w+__")
-_FLAGS = ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
 _OUTPUTS = frozenset({"path_or_buf", "buf", "path", "filename", "file"})
 _INPUTS = _OUTPUTS | {"filepath_or_buffer", "io", "source", "fname"}
 _OPTIONS = ("pandas.options.display.", "pandas.options.mode.")
@@ -51,7 +51,7 @@ def analyze_code(code: str, variables: Mapping[str, object], subject: str = "cod
     try:
         if len(code) > _MAX_CODE_CHARS:
             return Effects({UNKNOWN_EFFECTS: "it is too long"}, subject=subject)
-        tree = compile(code, "<code>", "exec", _FLAGS)
+        tree = parse(code)
         reader = _CodeVisitor(NameOrigins(tree, variables))
         reader.visit(tree)
         redefines = [name for name in _assigned_names(code) if name in variables]

@@ -17,6 +17,7 @@ from ipyagent.kernel.displays import SHOWN
 from ipyagent.kernel.outputs import CHANNEL_MARKS
 from ipyagent.plaintext import plural, strip_escapes
 from ipyagent.redaction import mask_arguments
+from ipyagent.syntax import parse
 from ipyagent.ui import transcript
 from ipyagent.ui.reveal import LINE, first_line, reveal, shorten
 
@@ -362,7 +363,7 @@ def _find_gist(code: str) -> str:
     if len(code) > _MAX_PARSED or "\\" in code:  # an escape may make Python warn
         return code
     try:
-        statements = ast.parse(code).body
+        statements = parse(code).body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return code
     telling = [each for each in statements if not _only_shows(each)] or statements

@@ -1,0 +1,20 @@
+"""Python code as a tree."""
+
+from __future__ import annotations
+
+import ast
+from contextlib import suppress
+
+_TRIES = 20
+
+
+def parse(code: str, name: str = "<code>") -> ast.Module:
+    """Return the tree of code, which may await; raises what `ast.parse` raises.
+
+    Before Python 3.11.8, threads that parse at the same time could make each other fail with a
+    SystemError (https://github.com/python/cpython/issues/106905). Then it is tried again.
+    """
+    for _ in range(_TRIES):
+        with suppress(SystemError):
+            return ast.parse(code, name)
+    return ast.parse(code, name)
