@@ -55,15 +55,29 @@ class Block(NamedTuple):
 
 def run_html(drawn: transcript.Transcript) -> str:
     """Return the run as HTML with its style, without scripts and buttons."""
-    return f"<style>{style()}</style>\n{join_blocks(list_blocks(drawn))}"
+    html = join_blocks(list_blocks(drawn))
+    return f"<style>{needed_style(html)}</style>\n{html}"
+
+
+def needed_style(html: str) -> str:
+    """Return the rules of the card that this HTML needs: each run has its own."""
+    root, rules = _rules()
+    used = set(re.findall(r"ipyagent-[a-z-]+", html))
+    needed = (rule for rule, names in rules if not names or names & used)
+    return f"{root}{''.join(needed)}}}"
 
 
 @cache
-def style() -> str:
-    """Return the style of a run, without comments and needless space."""
-    text = Path(__file__).with_name("card.css").read_text("utf-8")
-    text = re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
-    return re.sub(r"\s*([{};,])\s*", r"\1", " ".join(text.split())).replace(";}", "}")
+def _rules() -> tuple[str, list[tuple[str, set[str]]]]:
+    """Return the beginning of the style, and each rule in it with the classes that it is for."""
+    text = re.sub(
+        r"/\*.*?\*/", "", Path(__file__).with_name("card.css").read_text("utf-8"), flags=re.S
+    )
+    text = re.sub(r" ?([{};,>]) ?", r"\1", " ".join(text.split()))
+    text = text.replace(";}", "}").replace(": ", ":")
+    rules = re.findall(r"[^{};]+\{(?:[^{}]|\{[^{}]*\})*\}", text.partition("{")[2])
+    classes = [set(re.findall(r"\.(ipyagent-[a-z-]+)", each.partition("{")[0])) for each in rules]
+    return text[: text.index(rules[0])], [*zip(rules, classes, strict=True)]
 
 
 def join_blocks(blocks: Iterable[Block]) -> str:
@@ -235,7 +249,7 @@ def _plan_step(step: transcript.PlanStep) -> str:
     is_begun = step.status is not ToolStatus.PENDING
     name, note = escape(reveal(step.name)), "<br>".join(map(escape, step.notes))
     parts = [
-        _glyph(step.glyph, step.status_text) if is_begun else "",
+        _glyph(step) if is_begun else "",
         f'<span class="ipyagent-summary"><b>{note or name}</b></span>',
         f"<small>{name}</small>" if note else "",
         f"<em>{step.verdict}</em>" if step.verdict else "",
@@ -303,7 +317,7 @@ def _call_line(call: transcript.Call) -> str:
     verdict = "" if call.verdict == "looked" else escape(call.verdict)
     is_long = call.duration and not call.duration.startswith("0.")
     parts = [
-        _icon(call.gist.kind) if is_done else _glyph(call.glyph, call.status_text),
+        _icon(call.gist.kind) if is_done else _glyph(call),
         f'<span class="ipyagent-summary">{title}</span>',
         f"<mark>{call.badge}</mark>" if call.badge else "",
         *map(_chip, call.gist.changes),
@@ -318,8 +332,10 @@ def _icon(kind: transcript.Kind) -> str:
     return f'<span class="ipyagent-glyph ipyagent-{kind}">{_ICONS[kind]}</span>'
 
 
-def _glyph(sign: str, status: str) -> str:
-    return f'<span class="ipyagent-glyph" title="{status}">{sign}</span>'
+def _glyph(of: transcript.Call | transcript.PlanStep) -> str:
+    """Return the sign of a status that stands out."""
+    kind = f"ipyagent-glyph ipyagent-{of.status}"
+    return f'<span class="{kind}" title="{of.status_text}">{of.glyph}</span>'
 
 
 def _chip(change: transcript.EffectLine) -> str:
@@ -329,7 +345,7 @@ def _chip(change: transcript.EffectLine) -> str:
 
 def _call_body(call: transcript.Call, name: str) -> str:
     preview, question = call.request.preview, call.question
-    caption = words.join_facts([name, escape(preview.caption) if preview else ""])
+    caption = words.join_facts([name, escape(preview.caption) if preview else "", call.duration])
     if question:
         request = pre(words.question_text(question))
     else:

@@ -96,13 +96,17 @@ def _find_facts(node: ast.AST) -> Iterator[tuple[str, str]]:
 
 
 def _find_call(node: ast.Call, name: str) -> Iterator[tuple[str, str]]:
+    """Yield what a call tells: outer calls come first, so a chain reads from its end."""
     texts = [each.value for each in node.args if isinstance(each, ast.Constant)]
     if name in _DELETES or name in _WRITES or name.startswith("to_"):
         verb = "deletes" if name in _DELETES else "writes"
         yield from ((verb, each) for each in texts if isinstance(each, str))
     elif name in _READS or name.startswith("read_"):
         yield "reads", name
-    elif name in _PLOTS or name == "fit":
+    elif name not in _PLOTS and name != "fit":
+        if isinstance(node.func, ast.Attribute):
+            yield "calls", name
+    else:
         parts = [node.func] if name == "fit" else [*node.args[:1], node.func]
         names = [n.id for part in parts for n in ast.walk(part) if isinstance(n, ast.Name)]
         yield from (("fits" if name == "fit" else "plots", each) for each in names[:1])
@@ -118,6 +122,9 @@ def _tell(found: dict[str, list[str]]) -> Iterator[str]:
     columns = found.get("sets", [])
     if len(columns) > 1 and len(frames := {each.rpartition(" of ")[2] for each in columns}) == 1:
         found["sets"] = [f"{plural(len(columns), 'column')} of {frames.pop()}"]
+    if "looks at" in found and (called := found.get("calls")):
+        looked = join_some(found["looks at"], _NAMED)
+        found["looks at"] = [f"{looked}: {join_some(called[::-1], _NAMED)}"]
     telling = [verb for verb in _TELLING if verb in found] or [*filter(found.get, _REST)][:1]
     yield from (f"{verb} {join_some(found[verb], _NAMED)}" for verb in telling)
 
