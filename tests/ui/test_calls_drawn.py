@@ -341,7 +341,7 @@ def test_a_call_that_differed_says_so_in_its_line_and_how_behind_it():
     assert facts_of(execution)[-1] == "not as rehearsed: also set PATH⟨U+202E⟩"
     run = s.Run(id="r", status="done", steps=(s.Step(number=1, executions=(execution,)),))
     [line, *_] = run_html(run).split('data-tool="run_python"')[1].split("</summary>")
-    assert "<mark>not as rehearsed</mark>" in line
+    assert ">not as rehearsed</mark>" in line
     for text in (summarize(transcribe(run)), render(run)):
         assert "run_python [not as rehearsed]" in text
     assert effects_of(execution) is None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import inspect
 import json
 import re
 from collections.abc import Iterator
@@ -24,16 +23,18 @@ from ipyagent.ui.static_html import RUN_MIME, TRANSCRIPT_MIME, saved_bundle, too
 from ipyagent.ui.transcribe.call import GLYPHS
 from ipyagent.ui.transcribe.run import Live, state_of, transcribe
 
+
+def page(of: s.Run) -> BeautifulSoup:
+    return BeautifulSoup(run_html(of), "html.parser")
+
+
 CLASSES = {
-    *("tex2jax_ignore", "mathjax_ignore", *(f"ipyagent-{status}" for status in s.ToolStatus)),
-    *re.findall(r"ipyagent-[a-z-]+[a-z]", inspect.getsource(blocks)),
-    *(f"ipyagent-{name}" for name in ("answer", "step", "ending", "error-card")),
-    *(f"ipyagent-{name}" for name in ("look", "change", "file", "question")),
-    *(
-        f"ipyagent-{name}"
-        for name in ("created", "changed", "deleted", "diff-added", "diff-removed")
-    ),
+    name
+    for each in (sample_run(), hostile.run_full_of("text"), hostile.run_full_of("<td>text"))
+    for tag in page(each).select("[class]")
+    for name in tag["class"]
 }
+"""The classes of runs in which nobody tries anything; none is a name of other code's."""
 
 OURS = {
     "class": CLASSES,
@@ -43,10 +44,6 @@ OURS = {
     },
     "data-state": {"failed", "success", "denied", "pending"},
 }
-
-
-def page(of: s.Run) -> BeautifulSoup:
-    return BeautifulSoup(run_html(of), "html.parser")
 
 
 def public(soup: BeautifulSoup, name: str) -> list[str]:
@@ -471,7 +468,7 @@ def _dangers(mirrored: dict[str, object]) -> list[str]:
 
 
 def without_style(html: str) -> str:
-    """The HTML of a run without the style that it begins with, which is none but ours."""
+    """Return the HTML of a run without the style that it begins with, which is none but ours."""
     _, _, rest = html.partition("</style>\n")
     assert html == f"<style>{blocks.needed_style(rest)}</style>\n{rest}"
     return rest

@@ -70,9 +70,8 @@ def needed_style(html: str) -> str:
 @cache
 def _rules() -> tuple[str, list[tuple[str, set[str]]]]:
     """Return the beginning of the style, and each rule in it with the classes that it is for."""
-    text = re.sub(
-        r"/\*.*?\*/", "", Path(__file__).with_name("card.css").read_text("utf-8"), flags=re.S
-    )
+    css = Path(__file__).with_name("card.css").read_text("utf-8")
+    text = re.sub(r"/\*.*?\*/", "", css, flags=re.DOTALL)
     text = re.sub(r" ?([{};,>]) ?", r"\1", " ".join(text.split()))
     text = text.replace(";}", "}").replace(": ", ":")
     rules = re.findall(r"[^{};]+\{(?:[^{}]|\{[^{}]*\})*\}", text.partition("{")[2])
@@ -96,42 +95,33 @@ def join_blocks(blocks: Iterable[Block]) -> str:
 def list_blocks(drawn: transcript.Transcript) -> Iterator[Block]:
     """Yield the blocks of a run, in the order of the card."""
     state, plan = drawn.header.state, drawn.plan
-    yield Block(
-        "r",
-        "",
-        f'<div class="ipyagent-run ipyagent-card {NO_MATH}" data-ipyagent="run" '
-        f'data-state="{state}">\n</div>',
-    )
-    head = [
-        ("h", _header(drawn)),
-        ("n", _notes(drawn.notes)),
-        ("p", _plan(plan, state) if plan else ""),
-    ]
-    yield from _filled("r", head)
+    public = f'data-ipyagent="run" data-state="{state}"'
+    yield Block("r", "", f'<div class="ipyagent-run ipyagent-card {NO_MATH}" {public}>\n</div>')
+    head = {"h": _header(drawn), "n": _notes(drawn.notes), "p": _plan(plan, state) if plan else ""}
+    yield from _filled("r", head.items())
     yield from _steps(drawn)
-    tail = [
-        ("e", _ending(drawn.ending) if drawn.ending else ""),
-        ("f", _footer(drawn)),
-        ("u", "".join(map(_user_text, drawn.unsent))),
-    ]
-    yield from _filled("r", tail)
+    unsent = _element("div", "unsent", "".join(map(_user_text, drawn.unsent)))
+    tail = {"e": _ending(drawn.ending) if drawn.ending else "", "f": _footer(drawn), "u": unsent}
+    yield from _filled("r", tail.items())
 
 
 def _filled(parent: str, parts: Iterable[tuple[str, str]]) -> Iterator[Block]:
     yield from (Block(f"{parent}/{name}", parent, html) for name, html in parts if html)
 
 
+def _element(tag: str, name: str, html: str, public: str = "") -> str:
+    """Return an element of the card, or "" if nothing is in it."""
+    return f'<{tag} class="ipyagent-{name}"{public}>{html}</{tag}>' if html else ""
+
+
 def _header(drawn: transcript.Transcript) -> str:
     """Return what a finished run does not show by its answer or its ending."""
     header = drawn.header
     state, _, rest = header.state_text.partition(" · ")
-    if drawn.is_over and (drawn.ending or state == "done"):
-        facts = [rest]
-    else:
-        facts = [header.model, header.state_text, *header.facts]
-    marks = [f"<mark>{escape(header.badge)}</mark>"] if header.badge else []
-    parts = [*marks, *(escape(fact) for fact in facts if fact)]
-    return f'<p class="ipyagent-header">{" · ".join(parts)}</p>' if parts else ""
+    is_clear = drawn.is_over and (drawn.ending or state == "done")
+    facts = (rest,) if is_clear else (header.model, header.state_text, *header.facts)
+    mark = _element("mark", "badge", escape(header.badge))
+    return _element("p", "header", words.join_facts([mark, *map(escape, facts)]))
 
 
 def _steps(drawn: transcript.Transcript) -> Iterator[Block]:
@@ -141,44 +131,34 @@ def _steps(drawn: transcript.Transcript) -> Iterator[Block]:
     last = max((place for place, each in enumerate(steps) if each.calls), default=-1)
 
     def stands_back(place: int) -> bool:
-        step = steps[place]
-        return _stands_back(step, is_last=place == last) if is_folded else _only_looks(step)
+        return _stands_back(steps[place], is_folded=is_folded, is_last=place == last)
 
     for is_behind, group in groupby(range(len(steps)), stands_back):
         places = [*group]
-        span = steps[places[0] : places[-1] + 1]
-        parent = "r"
-        if is_behind and _count_lines(span) > (1 if is_folded else _FEW):
+        span, parent = steps[places[0] : places[-1] + 1], "r"
+        lines = sum(len(each.calls) + bool(each.text or each.thinking) for each in span)
+        if is_behind and lines > (1 if is_folded else _FEW):
             parent = f"r/g{places[0]}"
             yield Block(parent, "r", _fold_line(span))
         for place in places:
-            if place == at and parent == "r":
-                yield from _filled("r", [("t", _todos(drawn.todos))])
+            yield from _filled("r", [("t", _todos(drawn.todos))] if place == at else [])
             yield from _step(steps[place], parent)
-    if at >= len(steps):
-        yield from _filled("r", [("t", _todos(drawn.todos))])
+    yield from _filled("r", [("t", _todos(drawn.todos))] if at >= len(steps) else [])
 
 
-def _stands_back(step: transcript.Step, *, is_last: bool) -> bool:
-    """Return whether a step of a finished run is less than its answer.
+def _stands_back(step: transcript.Step, *, is_folded: bool, is_last: bool) -> bool:
+    """Return whether a step is less than the answer of its run, or, without one, only looked.
 
     Figures are in sight, tables only as the last that the answer follows.
     """
     media = [each for call in step.calls if call.result for each in call.result.media]
-    in_sight = step.is_answer or step.user_texts or step.images or any(map(_is_figure, media))
-    return not (in_sight or (is_last and media) or any(call.is_open for call in step.calls))
-
-
-def _only_looks(step: transcript.Step) -> bool:
-    """Return whether a step has nothing but calls that looked at something."""
-    if step.text or step.notes or step.user_texts or step.images or not step.calls:
+    is_open = any(call.is_open or call.is_dry for call in step.calls)
+    if step.is_answer or step.user_texts or step.images or is_open:
         return False
-    return all(
-        call.gist.kind == "look"
-        and call.status is ToolStatus.SUCCESS
-        and not (call.is_open or call.is_dry or (call.result and call.result.media))
-        for call in step.calls
-    )
+    if is_folded:
+        return not (any(map(_is_figure, media)) or (is_last and media))
+    only_looked = {*map(_kind_of, step.calls)} == {"look"}
+    return only_looked and not (media or step.text or step.notes)
 
 
 def _is_figure(media: transcript.Media) -> bool:
@@ -195,11 +175,8 @@ def _fold_line(steps: Sequence[transcript.Step]) -> str:
     counts = Counter(map(_kind_of, calls))
     looks = counts.pop("look", 0)
     named = {1: "Looked once", 2: "Looked twice"}.get(looks, f"Looked {looks} times")
-    parts = [
-        plural(count, kind) if kind in _ICONS else f"{count} {kind}"
-        for kind, count in counts.items()
-    ]
-    title = words.join_facts([named if looks else "", *parts]) or "Thought"
+    others = (plural(n, kind) if kind in _ICONS else f"{n} {kind}" for kind, n in counts.items())
+    title = words.join_facts([named if looks else "", *others]) or "Thought"
     changes = list(dict.fromkeys(each for call in calls for each in call.gist.changes))
     more = f" <small>… {len(changes) - _CHIPS} more</small>" if len(changes) > _CHIPS else ""
     icon = _icon("change" if "change" in counts else "look") if calls else ""
@@ -223,25 +200,18 @@ def _kind_of(call: transcript.Call) -> str:
 
 
 def _todos(todos: Iterable[transcript.Todo]) -> str:
-    items = "".join(
-        f'<li data-state="{todo.status}">{escape(reveal(f"{todo.glyph} {todo.text}"))}</li>'
-        for todo in todos
-    )
-    return f'<ul class="ipyagent-todos" data-ipyagent="todos">{items}</ul>' if items else ""
+    texts = (escape(reveal(f"{todo.glyph} {todo.text}")) for todo in todos)
+    items = "".join(f"<li>{text}</li>" for text in texts)
+    return _element("ul", "todos", items, ' data-ipyagent="todos"')
 
 
 def _plan(plan: transcript.Plan, state: str) -> str:
     """Return the plan: in full while it waits, its progress afterwards."""
-    steps = "\n".join(map(_plan_step, plan.steps))
     title = f"<strong>{escape(plan.goal)}</strong> <small>{escape(words.plan_title(plan))}</small>"
-    listed = (
-        f'<ol data-ipyagent="plan" data-state="{state}">\n{steps}\n</ol>\n{_own_note(plan.hint)}'
-    )
-    is_open = state in ("running", "waiting")
-    return (
-        f'<details class="ipyagent-plan"{" open" * is_open}><summary>{title}</summary>\n'
-        f"{listed}</details>"
-    )
+    public = f' data-ipyagent="plan" data-state="{state}"'
+    steps = _element("ol", "plan-steps", "\n".join(map(_plan_step, plan.steps)), public)
+    body = f"<summary>{title}</summary>\n{steps}\n{_own_note(plan.hint)}"
+    return _element("details", "plan", body, " open" * (state in ("running", "waiting")))
 
 
 def _plan_step(step: transcript.PlanStep) -> str:
@@ -250,9 +220,9 @@ def _plan_step(step: transcript.PlanStep) -> str:
     name, note = escape(reveal(step.name)), "<br>".join(map(escape, step.notes))
     parts = [
         _glyph(step) if is_begun else "",
-        f'<span class="ipyagent-summary"><b>{note or name}</b></span>',
-        f"<small>{name}</small>" if note else "",
-        f"<em>{step.verdict}</em>" if step.verdict else "",
+        _element("b", "summary", note or name),
+        _element("small", "duration", name if note else ""),
+        _element("em", "decision", step.verdict),
     ]
     body = [
         _effects(step.effects) if step.effects else "",
@@ -267,14 +237,14 @@ def _plan_step(step: transcript.PlanStep) -> str:
 def _step(step: transcript.Step, parent: str) -> Iterator[Block]:
     key = f"{parent.partition('/')[0]}/s{step.number}"
     kind = "answer" if step.is_answer else "step"
-    yield Block(key, parent, f'<div class="ipyagent-{kind}">\n</div>')
+    yield Block(key, parent, _element("div", kind, "\n"))
     public = ' data-ipyagent="answer"' if step.is_answer else ""
     text = markdown_to_html(step.text) if step.text else ""
     parts = [
         ("u", "".join(map(_user_text, step.user_texts))),
         ("n", _notes(step.notes)),
         ("t", _thinking(step.thinking) if step.thinking else ""),
-        ("x0", f'<div class="ipyagent-markdown"{public}>\n{text}</div>' if text else ""),
+        ("x0", _element("div", "markdown", text, public)),
         ("i", _all_media(step.images)),
     ]
     for place, call in enumerate(step.calls):
@@ -287,12 +257,11 @@ def _step(step: transcript.Step, parent: str) -> Iterator[Block]:
 
 def _user_text(text: transcript.UserText) -> str:
     lines = escape(words.user_text(text)).replace("\n", "<br>")
-    public = 'class="ipyagent-user-text" data-ipyagent="user-text"'
-    return f"<blockquote {public}><p>{lines}</p></blockquote>"
+    return _element("blockquote", "user-text", f"<p>{lines}</p>", ' data-ipyagent="user-text"')
 
 
 def _thinking(thinking: transcript.Fold) -> str:
-    body = f'<div class="ipyagent-markdown">{markdown_to_html(thinking.text)}</div>'
+    body = _element("div", "markdown", markdown_to_html(thinking.text))
     public = 'class="ipyagent-thinking" data-ipyagent="thinking"'
     return _details(f"<em>{thinking.title}</em>", body, public, is_open=thinking.is_open)
 
@@ -318,12 +287,12 @@ def _call_line(call: transcript.Call) -> str:
     is_long = call.duration and not call.duration.startswith("0.")
     parts = [
         _icon(call.gist.kind) if is_done else _glyph(call),
-        f'<span class="ipyagent-summary">{title}</span>',
-        f"<mark>{call.badge}</mark>" if call.badge else "",
+        _element("span", "summary", title),
+        _element("mark", "badge", call.badge),
         *map(_chip, call.gist.changes),
-        f'<em class="ipyagent-decision">{verdict}</em>' if verdict else "",
-        f'<samp class="ipyagent-outcome">{outcome}</samp>' if outcome else "",
-        f'<small class="ipyagent-duration">{call.duration}</small>' if is_long else "",
+        _element("em", "decision", verdict),
+        _element("samp", "outcome", outcome),
+        _element("small", "duration", call.duration if is_long else ""),
     ]
     return " ".join(filter(None, parts))
 
@@ -339,8 +308,7 @@ def _glyph(of: transcript.Call | transcript.PlanStep) -> str:
 
 
 def _chip(change: transcript.EffectLine) -> str:
-    text = escape(change.text)
-    return f'<span class="ipyagent-chip ipyagent-{change.change}">{text}</span>'
+    return _element("span", f"chip ipyagent-{change.change}", escape(change.text))
 
 
 def _call_body(call: transcript.Call, name: str) -> str:
@@ -353,7 +321,7 @@ def _call_body(call: transcript.Call, name: str) -> str:
     remarks = [call.concern, *call.remarks, reveal(call.request.parse_error)]
     parts = [
         _effects(call.effects) if call.effects else "",
-        f'<p class="ipyagent-caption">{caption}</p>',
+        _element("p", "caption", caption),
         request,
         *(f"<p><em>{escape(text)}</em></p>" for text in remarks if text),
         *map(pre, words.texts_beside_line(call)),
@@ -389,7 +357,7 @@ def _effects(effects: transcript.Effects) -> str:
     if effects.shown:
         text = effects.shown.output or effects.shown.error
         parts.append(_details(escape(effects.shown_title), pre(text)))
-    return f'<div class="ipyagent-effects" data-ipyagent="effects">{"".join(parts)}</div>'
+    return _element("div", "effects", "".join(parts), ' data-ipyagent="effects"')
 
 
 def _effect(line: transcript.EffectLine) -> str:
@@ -400,8 +368,7 @@ def _effect(line: transcript.EffectLine) -> str:
 
 
 def _all_media(media: Iterable[transcript.Media]) -> str:
-    parts = "\n".join(map(media_html, media))
-    return f'<div class="ipyagent-media">\n{parts}\n</div>' if parts else ""
+    return _element("div", "media", "\n".join(map(media_html, media)))
 
 
 def media_html(media: transcript.Media) -> str:
@@ -417,10 +384,10 @@ def _display(display: transcript.Display) -> str:
             # Some objects are drawn by scripts alone: then there is nothing left to see.
             safe = safe_html(content)
             plain = clean_output(display.data.get("text/plain", ""))
-            shown = f'<div class="ipyagent-markdown ipyagent-display">{safe}</div>'
+            shown = _element("div", "markdown ipyagent-display", safe)
             return shown if says_something(safe) else pre(plain)
         case "text/markdown":
-            return f'<div class="ipyagent-markdown">{markdown_to_html(content)}</div>'
+            return _element("div", "markdown", markdown_to_html(content))
         case "image/png" | "image/jpeg":
             return _image(transcript.Image(media_type=mime, data=content, label=display.label))
         case "text/plain":
@@ -442,7 +409,7 @@ def _ending(ending: transcript.Ending) -> str:
     is_error = ending.tone == "error"
     title = f"<strong>✗ {title}</strong>" if is_error else f"<em>{title}</em>"
     kind = "error-card" if is_error else "ending"
-    return f'<div class="ipyagent-{kind}">{title}{"<br>" if lines else ""}{lines}</div>'
+    return _element("div", kind, f"{title}{'<br>' if lines else ''}{lines}")
 
 
 def _footer(drawn: transcript.Transcript) -> str:
@@ -462,17 +429,15 @@ def _fold(fold: transcript.Fold) -> str:
 
 def note_html(text: str) -> str:
     """Return a remark of others as HTML, or ""."""
-    return f'<p class="ipyagent-note"><small>{escape(reveal(text))}</small></p>' if text else ""
+    return _element("p", "note", escape(reveal(text)))
 
 
 def _notes(texts: Iterable[str]) -> str:
-    notes = "".join(map(_own_note, texts))
-    return f"<div>{notes}</div>" if notes else ""
+    return _element("div", "notes", "".join(map(_own_note, texts)))
 
 
 def _own_note(text: str) -> str:
-    note = _with_inline_code(reveal(text))
-    return f'<p class="ipyagent-note"><small>{note}</small></p>' if text else ""
+    return _element("p", "note", _with_inline_code(reveal(text)))
 
 
 def _with_inline_code(text: str) -> str:

@@ -360,21 +360,14 @@ def _find_gist(code: str) -> str:
     begin = code.lstrip()
     if begin.startswith("#"):
         return begin.partition("\n")[0]
-    statements = parse_code(code)
-    if statements is None:
+    if len(code) > _MAX_PARSED or "\\" in code:  # an escape may make Python warn
+        return code
+    try:
+        statements = ast.parse(code).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         return code
     telling = [each for each in statements if not _only_shows(each)] or statements
     return ast.get_source_segment(code, telling[-1]) or code if telling else code
-
-
-def parse_code(code: str) -> list[ast.stmt] | None:
-    """Return the statements of code; None where it is long, or is not Python."""
-    if len(code) > _MAX_PARSED or "\\" in code:  # an escape may make Python warn
-        return None
-    try:
-        return ast.parse(code).body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
 
 
 def _only_shows(statement: ast.stmt) -> bool:
