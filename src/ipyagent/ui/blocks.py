@@ -136,7 +136,7 @@ def _steps(drawn: transcript.Transcript) -> Iterator[Block]:
     for is_behind, group in groupby(range(len(steps)), stands_back):
         places = [*group]
         span, parent = steps[places[0] : places[-1] + 1], "r"
-        lines = sum(len(each.calls) + bool(each.text or each.thinking) for each in span)
+        lines = sum(len([*each.calls, *_media(each)]) + bool(each.text) for each in span)
         if is_behind and lines > (1 if is_folded else _FEW):
             parent = f"r/g{places[0]}"
             yield Block(parent, "r", _fold_line(span))
@@ -151,7 +151,7 @@ def _stands_back(step: transcript.Step, *, is_folded: bool, is_last: bool) -> bo
 
     Figures are in sight, tables only as the last that the answer follows.
     """
-    media = [each for call in step.calls if call.result for each in call.result.media]
+    media = _media(step)
     is_open = any(call.is_open or call.is_dry for call in step.calls)
     if step.is_answer or step.user_texts or step.images or is_open:
         return False
@@ -159,6 +159,10 @@ def _stands_back(step: transcript.Step, *, is_folded: bool, is_last: bool) -> bo
         return not (any(map(_is_figure, media)) or (is_last and media))
     only_looked = {*map(_kind_of, step.calls)} == {"look"}
     return only_looked and not (media or step.text or step.notes)
+
+
+def _media(step: transcript.Step) -> list[transcript.Media]:
+    return [each for call in step.calls if call.result for each in call.result.media]
 
 
 def _is_figure(media: transcript.Media) -> bool:
