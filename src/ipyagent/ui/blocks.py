@@ -98,14 +98,14 @@ def list_blocks(drawn: transcript.Transcript) -> Iterator[Block]:
     public = f'data-ipyagent="run" data-state="{state}"'
     yield Block("r", "", f'<div class="ipyagent-run ipyagent-card {NO_MATH}" {public}>\n</div>')
     head = {"h": _header(drawn), "n": _notes(drawn.notes), "p": _plan(plan, state) if plan else ""}
-    yield from _filled("r", head.items())
+    yield from _children("r", head.items())
     yield from _steps(drawn)
     unsent = _element("div", "unsent", "".join(map(_user_text, drawn.unsent)))
     tail = {"e": _ending(drawn.ending) if drawn.ending else "", "f": _footer(drawn), "u": unsent}
-    yield from _filled("r", tail.items())
+    yield from _children("r", tail.items())
 
 
-def _filled(parent: str, parts: Iterable[tuple[str, str]]) -> Iterator[Block]:
+def _children(parent: str, parts: Iterable[tuple[str, str]]) -> Iterator[Block]:
     yield from (Block(f"{parent}/{name}", parent, html) for name, html in parts if html)
 
 
@@ -141,9 +141,9 @@ def _steps(drawn: transcript.Transcript) -> Iterator[Block]:
             parent = f"r/g{places[0]}"
             yield Block(parent, "r", _fold_line(span))
         for place in places:
-            yield from _filled("r", [("t", _todos(drawn.todos))] if place == at else [])
+            yield from _children("r", [("t", _todos(drawn.todos))] if place == at else [])
             yield from _step(steps[place], parent)
-    yield from _filled("r", [("t", _todos(drawn.todos))] if at >= len(steps) else [])
+    yield from _children("r", [("t", _todos(drawn.todos))] if at >= len(steps) else [])
 
 
 def _stands_back(step: transcript.Step, *, is_folded: bool, is_last: bool) -> bool:
@@ -256,7 +256,7 @@ def _step(step: transcript.Step, parent: str) -> Iterator[Block]:
             (f"c{place}", _call(call)),
             (f"c{place}/m", _all_media(call.result.media) if call.result else ""),
         ]
-    yield from _filled(key, [*parts, ("z", note_html(step.facts))])
+    yield from _children(key, [*parts, ("z", note_html(step.facts))])
 
 
 def _user_text(text: transcript.UserText) -> str:

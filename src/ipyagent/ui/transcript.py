@@ -32,6 +32,7 @@ from ipyagent.schema import Decision, Model, Run, ToolStatus
 State = Literal["running", "waiting", "done", "partial", "failed", "cancelled"]
 Tone = Literal["plain", "error"]
 Kind = Literal["look", "change", "file", "question"]
+Change = Literal["created", "changed", "deleted", "other"]
 
 
 class Fold(Model):
@@ -151,7 +152,7 @@ class Result(Model):
 class EffectLine(Model):
     """One thing that a call would change, in words; a file perhaps with its diff."""
 
-    change: Literal["created", "changed", "deleted", "other"]
+    change: Change
     text: str
     diff: str = ""
 

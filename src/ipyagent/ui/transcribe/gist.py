@@ -106,5 +106,6 @@ def _list_changes(execution: schema.ToolExecution) -> Iterator[transcript.Effect
         yield transcript.EffectLine(change=each.change, text=text)
     has_diff = execution.preview and execution.preview.kind == "diff"
     for file in () if has_diff else result.files:
+        change: transcript.Change
         change = "created" if file.before is None else "changed" if file.after else "deleted"
         yield transcript.EffectLine(change=change, text=shorten(f"{file.path} {change}", LINE))
