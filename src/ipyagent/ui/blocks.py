@@ -62,21 +62,22 @@ def run_html(drawn: transcript.Transcript) -> str:
 def needed_style(html: str) -> str:
     """Return the rules of the card that this HTML needs: each run has its own."""
     root, rules = _rules()
-    used = set(re.findall(r"ipyagent-[a-z-]+", html))
-    needed = (rule for rule, names in rules if not names or names & used)
-    return f"{root}{''.join(needed)}}}"
+    used = set(re.findall(r"<\w+|ipyagent-[a-z-]+", html))
+    return f"{root}{''.join(rule for rule, names in rules if names & used)}}}"
 
 
 @cache
 def _rules() -> tuple[str, list[tuple[str, set[str]]]]:
-    """Return the beginning of the style, and each rule in it with the classes that it is for."""
+    """Return the beginning of the style, and each rule with the classes or tags it is for."""
     css = Path(__file__).with_name("card.css").read_text("utf-8")
-    text = re.sub(r"/\*.*?\*/", "", css, flags=re.DOTALL)
-    text = re.sub(r" ?([{};,>]) ?", r"\1", " ".join(text.split()))
-    text = text.replace(";}", "}").replace(": ", ":")
+    text = " ".join(re.sub(r"/\*.*?\*/", "", css, flags=re.DOTALL).split())
+    text = re.sub(r" ?([{};,>]) ?", r"\1", text).replace(";}", "}").replace(": ", ":")
     rules = re.findall(r"[^{};]+\{(?:[^{}]|\{[^{}]*\})*\}", text.partition("{")[2])
-    classes = [set(re.findall(r"\.(ipyagent-[a-z-]+)", each.partition("{")[0])) for each in rules]
-    return text[: text.index(rules[0])], [*zip(rules, classes, strict=True)]
+    selectors = [rule.partition("{")[0] for rule in rules]
+    classes = [re.findall(r"\.(ipyagent-[a-z-]+)", each) for each in selectors]
+    tags = [[f"<{tag}" for tag in re.findall(r"\w+", each)] for each in selectors]
+    names = (set(one or other) for one, other in zip(classes, tags, strict=True))
+    return text[: text.index(rules[0])], [*zip(rules, names, strict=True)]
 
 
 def join_blocks(blocks: Iterable[Block]) -> str:
