@@ -313,7 +313,7 @@ def _glyph(of: transcript.Call | transcript.PlanStep) -> str:
 
 
 def _chip(change: transcript.EffectLine) -> str:
-    return _element("span", f"chip ipyagent-{change.change}", escape(change.text))
+    return _element("code", f"chip ipyagent-{change.change}", escape(change.text))
 
 
 def _call_body(call: transcript.Call, name: str) -> str:
