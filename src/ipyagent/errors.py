@@ -209,6 +209,12 @@ def describe_error(error: BaseException) -> str:
     return f"{text.rstrip('.')}. {descriptor_advice()}" if lacks_descriptors(error) else text
 
 
+def name_and_text(error: BaseException, text: str | None = None) -> str:
+    """Return the name of an error's class, and its text (or the given one), if any."""
+    text = str(error) if text is None else text
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
 def descriptor_advice() -> str:
     """Return advice for too many open files."""
     try:

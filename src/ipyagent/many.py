@@ -22,7 +22,7 @@ from ipyagent.agent.validation import validate
 from ipyagent.api import Agent
 from ipyagent.config import Layer
 from ipyagent.config.sources import read_user_secret
-from ipyagent.digests import digest_json
+from ipyagent.digests import digest_json, digest_text
 from ipyagent.errors import ConfigError, JournalError, describe_error
 from ipyagent.json_types import JsonDict
 from ipyagent.kernel.drivers import Cell, drive_async_in_any_task, drive_sync, stoppable
@@ -137,9 +137,8 @@ class ItemMap(Agent):
         self._render, count = read_items(prompt, items)
         schema = self._answer and self._answer.format.schema
         asked = maker_of(self._model), schema, self._names, self.config.agent.system_prompt
-        sign = partial(hmac.digest, _find_secret(), digest="sha256")
-        digests = (digest_json([*asked, self._render(n)]) for n in range(count))
-        self._keys = [sign(each.encode()).hex() for each in digests]
+        shared = _sign(_find_secret(), digest_json(asked))
+        self._keys = [_sign(shared, digest_text(self._render(n))).hex() for n in range(count)]
         root = self.environment.workspace.state_folder().root if self.config.chat.persist else None
         self._store = AnswerStore(root and root / STORE)
         self._answers = dict(self._find_kept())
@@ -254,6 +253,10 @@ class ItemMap(Agent):
             row |= self._answer.to_row(answer.value) if self._answer else {"value": answer.value}
         row |= {"error": answer.error, "cost_usd": answer.cost_usd}
         return row | ({"run_id": answer.run_id} if self._names else {})
+
+
+def _sign(secret: bytes, digest: str) -> bytes:
+    return hmac.digest(secret, digest.encode(), "sha256")
 
 
 def _find_secret() -> bytes:

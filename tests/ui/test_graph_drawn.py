@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 import hostile
 import pytest
@@ -29,7 +28,6 @@ from ipyagent.schema import (
     ToolResultContent,
     ToolStatus,
 )
-from ipyagent.ui import register_formatters
 from ipyagent.ui.static_html import (
     FIRST,
     HEAD,
@@ -232,14 +230,6 @@ def test_hidden_characters_are_spelt_out():
 
 
 # In a notebook
-
-
-@pytest.fixture
-def shell() -> Iterator[InteractiveShell]:
-    shell = InteractiveShell()
-    register_formatters(shell)
-    yield shell
-    shell.history_manager.end_session()
 
 
 @pytest.mark.spec("N24")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import Iterator
 
 import hostile
 import nbformat
@@ -17,7 +16,7 @@ from nbconvert import HTMLExporter, MarkdownExporter
 from sample import call, done, figure, one_call, run, run_html, said, sample_run, text
 
 from ipyagent import schema as s
-from ipyagent.ui import blocks, register_formatters
+from ipyagent.ui import blocks
 from ipyagent.ui.plain_text import SUMMARY, render
 from ipyagent.ui.static_html import RUN_MIME, TRANSCRIPT_MIME, saved_bundle, tool_result_bundle
 from ipyagent.ui.transcribe.call import GLYPHS
@@ -522,14 +521,6 @@ OF_A_RESULT = {"class": CLASSES}
 
 
 TABLE = s.Display(data={"text/html": "<table><tr><td>1</td></tr></table>", "text/plain": "1"})
-
-
-@pytest.fixture
-def shell() -> Iterator[InteractiveShell]:
-    shell = InteractiveShell()
-    register_formatters(shell)
-    yield shell
-    shell.history_manager.end_session()
 
 
 def drawn(result: s.ToolResult) -> BeautifulSoup:

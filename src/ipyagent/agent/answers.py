@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError, create_model
 
 from ipyagent.agent.prompts import ANSWER_AGAIN
-from ipyagent.errors import ConfigError
+from ipyagent.errors import ConfigError, name_and_text
 from ipyagent.json_types import JsonDict
 from ipyagent.llm.client import AnswerFormat
 from ipyagent.phrases import ellipsize, first_line
@@ -76,7 +76,7 @@ class AnswerType:
             problems = "; ".join(": ".join(filter(None, each)) for each in found)
             raise ValueError(ellipsize(problems, _LONGEST)) from None
         except Exception as error:  # of the user's own validators
-            raise ValueError(ellipsize(f"{type(error).__name__}: {error}", _LONGEST)) from None
+            raise ValueError(ellipsize(name_and_text(error), _LONGEST)) from None
         return value.value if self._is_wrapped else value
 
     def to_row(self, value: object) -> JsonDict:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from ipyagent.agent.answers import MOST_AGAIN, AnswerType, check_text
 from ipyagent.agent.step_machine import StreamedReply
 from ipyagent.config import RetryConfig
-from ipyagent.errors import AgentError, describe_error
+from ipyagent.errors import AgentError, describe_error, name_and_text
 from ipyagent.llm.client import Client, ModelRequest, retrying
 from ipyagent.phrases import dollars, first_line
 from ipyagent.redaction import Redactor
@@ -113,7 +113,7 @@ async def _try(ask: Ask, prompt: str) -> ItemAnswer:
         return ItemAnswer(error=describe_error(error))
     except Exception as error:  # one item never ends the others
         log.exception("an item failed")
-        return ItemAnswer(error=f"{type(error).__name__}: {error}")
+        return ItemAnswer(error=name_and_text(error))
 
 
 async def ask_item(

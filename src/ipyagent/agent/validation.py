@@ -16,7 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from ipyagent.config import is_trusted
-from ipyagent.errors import AgentError, ConfigError
+from ipyagent.errors import AgentError, ConfigError, name_and_text
 from ipyagent.schema import MAX_TYPED
 
 Validator = Callable[[str], object]
@@ -160,4 +160,4 @@ def _error_text(error: Exception) -> str:
     text = " ".join(str(error).split()).rstrip(".")
     if isinstance(error, AgentError):
         return text
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+    return name_and_text(error, text)

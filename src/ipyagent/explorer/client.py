@@ -14,7 +14,7 @@ from collections.abc import AsyncGenerator, Collection, Iterator, Mapping, Seque
 from dataclasses import dataclass, field
 from math import inf
 
-from ipyagent.errors import ModelRefusedError
+from ipyagent.errors import ModelRefusedError, name_and_text
 from ipyagent.explorer import steps
 from ipyagent.explorer.answers import Query, UnreadableError, find_query, join_conditions
 from ipyagent.explorer.frame import Frame, FrameParser, MisfitError
@@ -245,7 +245,7 @@ class ExplorerClient:
         except Exception as error:
             # Final: another attempt would meet the same bug.
             raise ModelRefusedError(
-                f"{self.model}: the explorer failed: {type(error).__name__}: {error}"
+                f"{self.model}: the explorer failed: {name_and_text(error)}"
             ) from error
         turn = 1 + sum(message.role is Role.ASSISTANT for message in request.messages)
         for chunk in chunks_of(answer, turn):

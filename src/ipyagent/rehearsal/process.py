@@ -495,7 +495,7 @@ def _enter(
 
 
 def _perform(job: Job, report: int) -> bool:
-    """Report what an job found; return whether another one may follow."""
+    """Report what a job found; return whether another one may follow."""
     buffers: list[memoryview] = []
     try:
         found, buffers = job()

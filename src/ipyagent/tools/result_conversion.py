@@ -21,6 +21,7 @@ from ipyagent.errors import (
     PageError,
     PathTraversalError,
     PathValidationError,
+    name_and_text,
 )
 from ipyagent.plaintext import strip_escapes
 from ipyagent.schema import (
@@ -158,7 +159,7 @@ def error_result(error: BaseException) -> ToolResult:
     with contextlib.suppress(BaseException):  # the text of a stranger's error is code, too
         text = strip_escapes(str(error))
     if not text or not isinstance(error, AgentError):
-        text = f"{type(error).__name__}: {text}" if text else type(error).__name__
+        text = name_and_text(error, text)
     if isinstance(error, UnicodeEncodeError) and error.encoding == sys.getfilesystemencoding():
         text += f". {LOCALE_ADVICE}"
     advice = error.advice if isinstance(error, AgentError) else ""

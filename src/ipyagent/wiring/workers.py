@@ -27,6 +27,7 @@ from ipyagent.errors import (
     ModelError,
     ModelRefusedError,
     ModelUnavailableError,
+    name_and_text,
 )
 from ipyagent.json_types import JsonDict
 from ipyagent.kernel.threads import EngineThread
@@ -247,4 +248,4 @@ def _receive(function: object) -> None:
 
 
 def _describe(error: Exception) -> str:
-    return f"{type(error).__name__}: {first_line(str(error))}"
+    return name_and_text(error, first_line(str(error)))
