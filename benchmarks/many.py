@@ -2,9 +2,11 @@
 
     .venv/bin/python benchmarks/many.py             2,000 items, in turn, three times; the medians
     .venv/bin/python benchmarks/many.py --items 200
+    .venv/bin/python benchmarks/many.py --tools   each item is an agent that calls a tool
 
 The service is a process of its own that answers at once. Each way is a process that asks about all
 items, 64 at once, and prints the items a second of processor time, and the memory that it took.
+With tools, the raw client sends the same two requests; the first 200 items are not counted.
 """
 
 from __future__ import annotations
@@ -22,13 +24,14 @@ SERVICE = Path(__file__).parents[1] / "tests/servers/item_service.py"
 
 COMMON = """
 import asyncio, json, os, resource, sys, time
-base, items = sys.argv[1], int(sys.argv[2])
+base, items, with_tools = sys.argv[1], int(sys.argv[2]), sys.argv[3] == "tools"
+first = 200 if with_tools else 1
 from pydantic import BaseModel
 class Label(BaseModel):
     n: int
 
 def report(begun, before, values):
-    assert values == [*range(items)]
+    assert values == [*range(first, items + first)]
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
     seconds = time.process_time() - begun
     print(json.dumps({"rate": items / seconds, "kilobytes": grown / items}))
@@ -39,6 +42,8 @@ def resident():
 
 RAW = """
 from openai import AsyncOpenAI
+LOOK = {"type": "function", "function": {"name": "look", "description": "Look.",
+        "parameters": {"type": "object", "properties": {}}}}
 form = {"type": "json_schema", "json_schema": {"name": "answer", "strict": True,
         "schema": Label.model_json_schema() | {"additionalProperties": False}}}
 
@@ -47,12 +52,18 @@ async def main():
     async def ask(number):
         async with gate:
             messages = [{"role": "user", "content": f"item {number}"}]
+            if with_tools:
+                reply = await client.chat.completions.create(
+                    model="m", messages=messages, tools=[LOOK])
+                [call] = reply.choices[0].message.tool_calls
+                result = {"role": "tool", "tool_call_id": call.id, "content": "Seven."}
+                messages += [reply.choices[0].message.to_dict(), result]
             reply = await client.chat.completions.create(
                 model="m", messages=messages, response_format=form)
             return Label.model_validate_json(reply.choices[0].message.content).n
-    await ask(0)
+    await asyncio.gather(*map(ask, range(first)))
     before, begun = resident(), time.process_time()
-    report(begun, before, await asyncio.gather(*map(ask, range(items))))
+    report(begun, before, await asyncio.gather(*map(ask, range(first, items + first))))
 
 asyncio.run(main())
 """
@@ -61,11 +72,15 @@ OURS = """
 import ipyagent
 from ipyagent.config import Layer
 settings = {"llm": {"model": "openai/m", "api_base": base, "api_key": "none"}}
+def look() -> str:
+    "Look."
+    return "Seven."
+tools = [look] if with_tools else []
 ask = lambda numbers: ipyagent.map(
-    "item {n}", numbers, result=Label, layers=[Layer("the benchmark", settings)])
-ask([10**9])
+    "item {n}", numbers, result=Label, tools=tools, layers=[Layer("the benchmark", settings)])
+ask(range(first))
 before, begun = resident(), time.process_time()
-report(begun, before, ask(range(items)).n.tolist())
+report(begun, before, ask(range(first, items + first)).n.tolist())
 """
 
 
@@ -81,15 +96,14 @@ def run(code: str, *arguments: str) -> dict[str, float]:
     return result
 
 
-def measure(items: int, repetitions: int) -> dict[str, float]:
+def measure(items: int, repetitions: int, tools: str) -> dict[str, float]:
     """Return the rates and the growth in memory of both ways, and the ratio of the rates."""
     service = subprocess.Popen([sys.executable, str(SERVICE)], stdout=subprocess.PIPE, text=True)
     try:
         assert service.stdout
         base = f"http://127.0.0.1:{service.stdout.readline().strip()}/v1"
-        pairs = [
-            (run(RAW, base, str(items)), run(OURS, base, str(items))) for _ in range(repetitions)
-        ]
+        given = base, str(items), tools
+        pairs = [(run(RAW, *given), run(OURS, *given)) for _ in range(repetitions)]
     finally:
         service.kill()
         service.wait()
@@ -104,8 +118,10 @@ def measure(items: int, repetitions: int) -> dict[str, float]:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
-    parser.add_argument("--items", type=int, default=2_000)
+    parser.add_argument("--items", type=int)
+    parser.add_argument("--tools", action="store_const", const="tools", default="")
     parser.add_argument("--repetitions", type=int, default=3)
     given = parser.parse_args()
-    for name, value in measure(given.items, given.repetitions).items():
+    items = given.items or (1_000 if given.tools else 2_000)
+    for name, value in measure(items, given.repetitions, given.tools).items():
         print(f"{name:26} {value:8.2f}")

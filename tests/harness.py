@@ -95,10 +95,14 @@ class Lab:
         dry_run: bool = False,
         plan: bool = False,
         settings: dict[str, Any] | None = None,
-        model: Client | None = None,
+        model: Client | Callable[[], Client] | None = None,
+        request: dict[str, Any] | None = None,
         **agent: Any,
     ) -> Run:
-        """Play `replies` to a prompt, or ask `model`; keyword arguments are `agent.…` settings."""
+        """Play `replies` to a prompt, or ask `model`; keyword arguments are `agent.…` settings.
+
+        `request` are further fields of the request.
+        """
         # What is asked about is what most tests are about.
         agent = {"look_freely": False, **agent}
         config = resolve_config(Layer("the test", {"agent": agent, **(settings or {})}))
@@ -114,8 +118,8 @@ class Lab:
             lambda: self.watcher,
             tools,
         )
-        request = RunRequest(prompt, config, dry_run=dry_run, plan=plan)
-        return drive_sync(self.cell, runs.build(request))
+        asked = RunRequest(prompt, config, dry_run=dry_run, plan=plan, **(request or {}))
+        return drive_sync(self.cell, runs.build(asked))
 
 
 class Clock:

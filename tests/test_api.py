@@ -20,7 +20,7 @@ def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def said(session: Session) -> list[str]:
-    return [m.text for m in session.messages if not m.synthetic]
+    return [m.text for m in session.conversation.messages if not m.synthetic]
 
 
 @pytest.mark.spec("N24", "P10")
@@ -173,7 +173,7 @@ def test_the_session_is_begun_when_it_is_first_needed(tmp_path: Path) -> None:
     agent = Agent(Scripted(["One."]))
     assert not (tmp_path / ".ipyagent").exists()
     agent.ask("A.")
-    assert isinstance(agent.session.messages[0], Message)
+    assert isinstance(agent.session.conversation.messages[0], Message)
     assert (tmp_path / ".ipyagent/state.db").exists()
 
 

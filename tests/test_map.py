@@ -28,6 +28,8 @@ from ipyagent.llm.client import ModelRequest
 from ipyagent.llm.limited import LimitedClient
 from ipyagent.many import ItemMap
 from ipyagent.schema import StreamChunk, TokenUsage
+from ipyagent.store.journal import Journal
+from ipyagent.wiring import runtime
 from repository import ROOT
 from virtual_time import run_in_virtual_time
 
@@ -88,6 +90,38 @@ def test_columns_fill_the_prompt_and_the_index_stays() -> None:
     assert series.value.to_dict() == {7: "SEE X", 3: "SEE Y"}
 
 
+class Places(pd.DataFrame):
+    """A table as GeoPandas makes it: a class of its own, and series of another one."""
+
+    @property
+    def _constructor(self) -> type[pd.DataFrame]:
+        return Places
+
+    @property
+    def _constructor_sliced(self) -> type[pd.Series]:
+        return Lines
+
+
+class Lines(pd.Series):
+    """A column of `Places`."""
+
+
+class Table(pl.DataFrame):
+    """A table of polars with a class of its own."""
+
+
+def test_tables_of_derived_classes_keep_their_index_and_library() -> None:
+    model = Echo(str.upper)
+    index = pd.MultiIndex.from_tuples([("b", 2), ("a", 1)], names=["name", "n"])
+    places = Places({"a": ["x", "y"]}, index=index)
+    for items in (places, places["a"]):
+        table = ipyagent.map("Is {a}", items, model=model)
+        assert type(table) is pd.DataFrame
+        assert table.index.equals(index)
+        assert [*table.value] == ["IS X", "IS Y"]
+    assert isinstance(ipyagent.map("Is {a}", Table({"a": ["x"]}), model=model), pl.DataFrame)
+
+
 def test_polars_gets_polars_and_dicts_and_generators_will_do() -> None:
     model = Echo(str.upper)
     frame = ipyagent.map("Is {a}", pl.DataFrame({"a": ["x", "y"]}), model=model)
@@ -133,6 +167,7 @@ def test_what_was_answered_is_not_asked_again() -> None:
     ipyagent.map("Item {n}", [1], result=Label, model=other)
     ipyagent.map("The item {n}", [1], result=Label, model=model)
     assert (other.prompts, model.prompts[3:]) == (["Item 1"], ["The item 1"])
+    assert [*Path(".ipyagent").glob("answers.db*")] == [Path(".ipyagent/answers.db")]  # closed
 
 
 def test_answers_that_somebody_else_stored_are_not_taken(
@@ -297,6 +332,20 @@ def test_with_tools_each_item_is_a_run_and_what_must_be_asked_about_is_denied() 
     assert len(model.requests) == 62
 
 
+def test_an_item_leaves_no_session_open_and_its_run_is_found(tmp_path: Path) -> None:
+    def reply(request: ModelRequest) -> Any:
+        return "Done." if request.messages[-1].tool_results else {"calls": [{"name": "look"}]}
+
+    table = ipyagent.map("{n}", range(20), tools=[look], model=Scripted([reply] * 40))
+    journal = Journal.open(tmp_path / ".ipyagent/state.db")
+    runs = [journal.run(each) for each in table.run_id]
+    assert [each.prompt for each in runs] == [*map(str, range(20))]
+    assert {each.executions[0].result.output for each in runs} == {"Seven."}
+    assert all(map(journal.claim, {each.session_id for each in runs}))
+    journal.close()
+    assert not runtime().journal(runtime().workspace(tmp_path), persist=True).open_sessions
+
+
 def test_validators_and_secrets_hold_for_items(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SHOP_API_KEY", "canary-0123456789-abcdef")
     model = Echo(str.upper)
@@ -394,18 +443,25 @@ import resource, sys
 import ipyagent
 from ipyagent.config import Layer
 llm = {"model": "openai/m", "api_base": sys.argv[1], "api_key": "sk-none"}
+def look():
+    "Look."
+    return "Seven."
+tools, first, last = [look][:int(sys.argv[2])], *map(int, sys.argv[3:])
 def ask(numbers):
-    ipyagent.map("item {n} " + "x" * 1000, numbers, layers=[Layer("the test", {"llm": llm})])
+    layers = [Layer("the test", {"llm": llm})]
+    ipyagent.map("item {n} " + "x" * 1000, numbers, tools=tools, layers=layers)
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-first = ask(range(500))
-print((ask(range(500, 4500)) - first) / 4000)
+before = ask(range(first))
+print((ask(range(first, last)) - before) / (last - first))
 """
 
 
 @pytest.mark.slow
-def test_an_item_takes_little_memory(tmp_path: Path) -> None:
+@pytest.mark.parametrize("sizes", [("0", "500", "4500"), ("1", "200", "1200")])
+def test_an_item_takes_little_memory(tmp_path: Path, sizes: tuple[str, ...]) -> None:
+    """Without tools, and as an agent with one."""
     with item_service() as address:
-        command = [sys.executable, "-c", MEMORY, f"{address}/v1"]
+        command = [sys.executable, "-c", MEMORY, f"{address}/v1", *sizes]
         done = subprocess.run(
             command, cwd=tmp_path, env=os.environ, capture_output=True, text=True, check=True
         )

@@ -6,18 +6,21 @@ import asyncio
 import hmac
 import os
 import re
+import sys
 import time
 import warnings
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from functools import partial
 from importlib import import_module
 from inspect import signature
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from ipyagent.agent.answers import AnswerType, check_text
 from ipyagent.agent.batch import Batch, ItemAnswer, ask_item
 from ipyagent.agent.prompts import Context
+from ipyagent.agent.session.sessions import Sessions
 from ipyagent.agent.validation import validate
 from ipyagent.api import Agent
 from ipyagent.config import Layer
@@ -29,7 +32,7 @@ from ipyagent.kernel.drivers import Cell, drive_async_in_any_task, drive_sync, s
 from ipyagent.kernel.shell import Frontend, Surface, running_shell
 from ipyagent.llm.client import Client, maker_of
 from ipyagent.llm.limited import LimitedClient
-from ipyagent.phrases import dollars, join_some
+from ipyagent.plaintext import dollars, join_some
 from ipyagent.redaction import known_secrets
 from ipyagent.schema import Outcome
 from ipyagent.store.answers import AnswerStore
@@ -169,16 +172,19 @@ class ItemMap(Agent):
 
     def _run_of_agent(self, client: Client) -> Ask:
         """Return a function that lets an agent with a session of its own work on an item."""
-        sessions, nobody = self._sessions(), Frontend(Surface.TERMINAL, can_input=False)
+        nobody = Frontend(Surface.TERMINAL, can_input=False)
         view = partial(SilentView, self.cell, self.environment.approvals, nobody)
 
-        def build(prompt: str) -> RunFunction:
+        def build(prompt: str, sessions: Sessions) -> RunFunction:
             session = sessions.begin("map")
             runs = RunFactory(self.environment, session, client, self.cell, view, self.tools)
             return runs.build(RunRequest(prompt, self.config, answer=self._answer), (), Context())
 
         async def ask(prompt: str) -> ItemAnswer:
-            run = await (await asyncio.wrap_future(self.cell.main.post(partial(build, prompt))))()
+            # Nothing of an item's session stays in memory, or open.
+            with closing(self._sessions()) as sessions:
+                job = partial(build, prompt, sessions)
+                run = await (await asyncio.wrap_future(self.cell.main.post(job)))()
             error = None if run.outcome is Outcome.SUCCESS else run.error or str(run.stop_reason)
             value = run.value if self._answer else run.output
             return ItemAnswer(run.output, value, error, run.cost_usd, run.id)
@@ -238,14 +244,15 @@ class ItemMap(Agent):
     def to_table(self) -> pandas.DataFrame:
         """Return the answers as a table like that of the items, or as a list of dicts."""
         rows = [self._row(self._answers[key]) for key in self._keys]
-        kind = type(self._items).__module__.partition(".")[0]
-        if kind == "polars":
-            return import_module("polars").DataFrame(rows, infer_schema_length=None)
+        if (polars := sys.modules.get("polars")) and _is_of(polars, self._items):
+            return polars.DataFrame(rows, infer_schema_length=None)
         try:
-            frame = import_module("pandas").DataFrame
+            pandas = import_module("pandas")
         except ImportError:
             return rows
-        return frame(rows, index=self._items.index if kind == "pandas" else None)
+        return pandas.DataFrame(
+            rows, index=self._items.index if _is_of(pandas, self._items) else None
+        )
 
     def _row(self, answer: ItemAnswer) -> JsonDict:
         row: JsonDict = dict.fromkeys(self._columns)
@@ -253,6 +260,10 @@ class ItemMap(Agent):
             row |= self._answer.to_row(answer.value) if self._answer else {"value": answer.value}
         row |= {"error": answer.error, "cost_usd": answer.cost_usd}
         return row | ({"run_id": answer.run_id} if self._names else {})
+
+
+def _is_of(library: ModuleType, items: object) -> bool:
+    return isinstance(items, library.DataFrame | library.Series)
 
 
 def _sign(secret: bytes, digest: str) -> bytes:

@@ -1,19 +1,20 @@
-"""Make others' text safe: it cannot act or hide. The only place for it below the views.
+"""Text for people: others' made safe, so that it cannot act or hide, and small pieces of English.
 
-strip_escapes no terminal escapes: as a terminal would leave the text visible nothing hidden:
-invisible characters are spelled out, ⟨U+202E⟩ clean_text both, for output of programs and servers
-cite exactly the text, on one line inside of our own: line breaks are spelled out, too flatten
-visible, on one line: blanks and line breaks become one blank excerpt clean_text, flattened and cut
-spell names of files, with the escapes of Python, as code would write them reveal_prose visible, but
-for what the script of a prose needs
+strip_escapes   no terminal escapes: as a terminal would leave the text
+visible         nothing hidden: invisible characters are spelled out, ⟨U+202E⟩
+clean_text      both, for output of programs and servers
+cite            exactly the text, on one line inside of our own: line breaks are spelled out too
+flatten         visible, on one line: blanks and line breaks become one blank
+excerpt         clean_text, flattened and cut
+spell           names of files, with the escapes of Python, as code would write them
+reveal_prose    visible, except what the script of a prose needs
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
-
-from ipyagent.phrases import ellipsize
+from collections.abc import Iterable, Sequence
 
 _STRING_BODY = r"[^\x07\x18\x1a\x1b\x80-\x9f]*"
 
@@ -158,3 +159,65 @@ def _is_needed(char: str, text: str, at: int) -> bool:
         return "\u1800" <= last <= "\u18af"
     # Blank in Braille, and emoji that are newer than this Python's tables.
     return char == "\u2800" or "\U0001f000" <= char <= "\U0001fbff"
+
+
+def ellipsize(text: str, limit: int) -> str:
+    """Return the text, cut to `limit` characters of which the last is then `…`."""
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"
+
+
+def first_line(text: str) -> str:
+    """Return the first line of a text that is not blank; "" if there is none."""
+    return text.strip().partition("\n")[0].rstrip()
+
+
+def join_words(words: Iterable[str]) -> str:
+    """Return `a`, `a and b`, or `a, b and c`; "" for no words."""
+    *others, last = [*words] or [""]
+    return f"{', '.join(others)} and {last}" if others else last
+
+
+def join_some(words: Sequence[str], most: int) -> str:
+    """Return at most `most` words with commas, and how many more there are."""
+    more = f" and {len(words) - most} more" if len(words) > most else ""
+    return ", ".join(words[:most]) + more
+
+
+def limit_lines(lines: Sequence[str], most: int, more: str = "… and {} more") -> list[str]:
+    """Return at most `most` lines, and one with the number of the others."""
+    left_out = len(lines) - most
+    return [*lines[:most], *[more.format(left_out)] * (left_out > 0)]
+
+
+def word_set(text: str) -> frozenset[str]:
+    """Return the words of a list that is written as a text."""
+    return frozenset(text.split())
+
+
+def plural(number: int, noun: str) -> str:
+    """Return a count of things: `1 line`, `2,000 lines`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def human_size(size: float) -> str:
+    """Return a number of bytes in words: `512 B`, `4.1 MB`."""
+    unit = "B"
+    for larger in ("kB", "MB", "GB", "TB", "PB"):
+        if size < 999.95:
+            break
+        size, unit = size / 1000, larger
+    return f"{size:.0f} B" if unit == "B" else f"{size:.1f} {unit}"
+
+
+def seconds(value: float) -> str:
+    """Format a duration: 0.01 s, 12.3 s, 2 min 5 s."""
+    if value < 10:
+        return f"{max(value, 0.01):.2f} s"
+    return f"{value:.1f} s" if value < 60 else f"{int(value // 60)} min {int(value % 60)} s"
+
+
+def dollars(cost: float) -> str:
+    """Format a price: $0.006, $1.25, <$0.001."""
+    if 0 < cost < 0.001:
+        return "<$0.001"
+    return f"${cost:.3f}" if cost < 1 else f"${cost:,.2f}"

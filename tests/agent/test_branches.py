@@ -61,7 +61,7 @@ def meaning(path: Path) -> dict[str, Any]:
 
 
 def texts(session: Session) -> list[str]:
-    return [message.text for message in session.messages if not message.synthetic]
+    return [message.text for message in session.conversation.messages if not message.synthetic]
 
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*that this version does not know:UserWarning")
@@ -101,7 +101,7 @@ def test_what_is_said_later_takes_the_place_of_the_head_that_it_follows(
     two_heads(tmp_path / "a.json")
     lab.session = Session.load(tmp_path / "a.json")
     lab.run(["Then straight on."], "And then?")
-    assert lab.session.heads == (lab.session.head, "right")
+    assert lab.session.heads == (lab.session.conversation.head, "right")
     lab.session.save(tmp_path / "b.json")
     again = Session.load(tmp_path / "b.json")
     assert again.heads == lab.session.heads
@@ -126,9 +126,9 @@ def test_branches_go_on_by_themselves_and_are_merged(lab: Lab, tmp_path: Path) -
     sent = [m.text for m in lab.client.requests[0].messages]
     wanted = ["To the sea.", "The train takes a day.", "The boat takes a day.", "Which is faster?"]
     assert [each for each in sent if each in wanted] == wanted
-    heads = {branch.head for branch in branches}
+    heads = {branch.conversation.head for branch in branches}
     assert any(set(node.parent_ids) == heads for node in merged.graph)
-    assert merged.heads == (merged.head,)
+    assert merged.heads == (merged.conversation.head,)
     expected = texts(merged)
     assert run.outcome == "success"
 
@@ -136,7 +136,7 @@ def test_branches_go_on_by_themselves_and_are_merged(lab: Lab, tmp_path: Path) -
     assert texts(Session.load(tmp_path / "merged.json")) == expected
     sessions.close()
     again = Sessions(Journal.open(tmp_path / "state.db")).resume(merged.id).session
-    assert again.messages == merged.messages
+    assert again.conversation.messages == merged.conversation.messages
 
 
 @pytest.mark.spec("N29")
@@ -149,7 +149,7 @@ def test_the_heads_of_a_file_are_chosen_or_merged(lab: Lab, tmp_path: Path) -> N
         assert set(merged.heads) == {"end", "right"}
     lab.session = session.merge()
     lab.run(["Left, I think."], "Now?")
-    assert lab.session.heads == (lab.session.head,)
+    assert lab.session.heads == (lab.session.conversation.head,)
     for wrong in (["nowhere"], []):
         with pytest.raises(SessionError, match=r"no step is called 'nowhere'|nothing to merge"):
             session.merge(wrong)
@@ -169,7 +169,8 @@ def test_a_summary_stands_only_for_its_own_branch(lab: Lab) -> None:
     merged = trunk.merge(branches)
     lab.session = merged
     lab.run(["Both."], "So?")
-    for messages in (merged.messages, Conversation(merged.graph, str(merged.head)).messages):
+    said = merged.conversation
+    for messages in (said.messages, Conversation(said.graph, str(said.head)).messages):
         sent = [message.text for message in messages if not message.synthetic]
         assert sent[:2] == ["How? train", "By train."]
         assert sent[-4:] == ["How? boat", "By boat.", "So?", "Both."]

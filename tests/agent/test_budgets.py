@@ -59,7 +59,9 @@ def test_calls_in_the_last_word_are_not_executed_and_have_results(lab: Lab) -> N
     assert (run.stop_reason, run.output) == (StopReason.MAX_STEPS, "More!")
     assert run.executions[-1].status is ToolStatus.CANCELLED
     assert not (lab.environment.workspace.root / "x").exists()
-    assert [b.tool_use_id for b in lab.session.messages[-2].tool_results] == ["call_2_1"]
+    assert [b.tool_use_id for b in lab.session.conversation.messages[-2].tool_results] == [
+        "call_2_1"
+    ]
 
 
 @pytest.mark.spec("A53")

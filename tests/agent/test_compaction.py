@@ -132,18 +132,18 @@ def test_after_a_summary_a_step_passes_before_the_next(lab: Lab) -> None:
 @pytest.mark.parametrize("answer", [{"error": {"kind": "refused", "message": "No."}}, "", " \n"])
 def test_without_a_summary_nothing_is_lost_and_the_run_goes_on(lab: Lab, answer: Any) -> None:
     long_ago(lab)
-    before = list(lab.session.messages)
+    before = list(lab.session.conversation.messages)
     run = lab.run([answer, look(999), "Done."], settings=SMALL)
     assert run.output == "Done."
     assert "could not be summarised" in run.notes[0]
     assert len(run.notes) == 1  # tried once
-    assert lab.session.messages[: len(before)] == before
+    assert lab.session.conversation.messages[: len(before)] == before
 
 
 @pytest.mark.spec("M16", "M26")
 def test_a_stop_while_the_summary_is_written_changes_nothing(lab: Lab) -> None:
     long_ago(lab)
-    before = list(lab.session.messages)
+    before = list(lab.session.conversation.messages)
 
     def stop(request: ModelRequest) -> str:
         assert asks_for_summary(request)
@@ -152,7 +152,7 @@ def test_a_stop_while_the_summary_is_written_changes_nothing(lab: Lab) -> None:
 
     with pytest.raises(AgentInterrupted):
         lab.run([stop], "And?", settings=SMALL)
-    assert lab.session.messages[: len(before)] == before
+    assert lab.session.conversation.messages[: len(before)] == before
     assert lab.run(["Back."]).output == "Back."
 
 
@@ -163,7 +163,7 @@ def test_what_a_summary_costs_counts(lab: Lab) -> None:
     run = lab.run(replies, settings=SMALL, max_usd=0.75)
     assert run.stop_reason is StopReason.MAX_USD
     assert (run.usage.total_tokens, run.cost_usd) == (300, 0.75)
-    said = [m for m in lab.session.messages if m.tool_calls]
+    said = [m for m in lab.session.conversation.messages if m.tool_calls]
     assert said[-1].usage == TokenUsage(prompt_tokens=70, completion_tokens=30)
 
 

@@ -84,7 +84,7 @@ def test_calls_fan_out_below_their_reply_and_in_to_their_results(lab: Lab) -> No
     assert one.parent_ids == two.parent_ids == (reply.id,)
     assert results.parent_ids == (one.id, two.id)
     assert all(b.parent_ids == (a.id,) for a, b in itertools.pairwise(nodes[:5]))
-    assert lab.session.head == nodes[-1].id
+    assert lab.session.conversation.head == nodes[-1].id
     stop = nodes[-1].data
     assert isinstance(stop, Stop)
     assert stop.reason is StopReason.FINISHED
@@ -114,7 +114,7 @@ def test_the_graph_holds_no_live_objects(lab: Lab) -> None:
 
 def test_a_reply_carries_the_tokens_it_took(lab: Lab) -> None:
     lab.run([{"text": "Hi.", "usage": {"prompt_tokens": 30, "completion_tokens": 4}}])
-    usage = lab.session.messages[-1].usage
+    usage = lab.session.conversation.messages[-1].usage
     assert usage.total_tokens == lab.session.conversation.token_count == 34
     stop = list(lab.session.graph)[-1].data
     assert isinstance(stop, Stop)
@@ -123,13 +123,13 @@ def test_a_reply_carries_the_tokens_it_took(lab: Lab) -> None:
 
 def test_a_turn_without_an_answer_is_closed_by_a_note(lab: Lab) -> None:
     lab.run([{"error": {"kind": "refused", "message": "No credit."}}])
-    note = lab.session.messages[-1]
+    note = lab.session.conversation.messages[-1]
     assert (note.role, note.text, note.synthetic) == (Role.ASSISTANT, "[No credit.]", True)
 
 
 def test_one_can_go_on_from_any_earlier_step(lab: Lab) -> None:
     lab.run(["Blue."], "My colour?")
-    earlier = lab.session.head
+    earlier = lab.session.conversation.head
     lab.run(["Seven."], "My number?")
     assert earlier is not None
     branch = lab.session.conversation.up_to(earlier)
@@ -167,7 +167,7 @@ def test_what_happened_after_a_crash_is_still_a_valid_conversation(lab: Lab) -> 
 
 def test_a_new_instruction_is_added_to_the_old_ones(lab: Lab) -> None:
     lab.run(["One."])
-    head = lab.session.head
+    head = lab.session.conversation.head
     assert head is not None
     extra = Node(id="more", parent_ids=(head,), data=SystemPrompt(content="Be brief."))
     more = Conversation([*lab.session.graph, extra], "more")

@@ -58,7 +58,7 @@ def test_the_session_knows_what_happened_before_anybody_is_shown_it(
     lab: Lab, aside: Journal
 ) -> None:
     stream = EventStream(session := new_session(aside))
-    stream.listeners.append(lambda event, state: seen.append(len(session.messages)))
+    stream.listeners.append(lambda event, state: seen.append(len(session.conversation.messages)))
     seen: list[int] = []
     lab.run(["Hello."])
     for event in lab.watcher.events:

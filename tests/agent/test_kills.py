@@ -92,11 +92,11 @@ def test_all_that_was_done_and_that_the_model_was_sent_is_in_the_journal_after_a
     model.close()
 
     sessions = Sessions(Journal.open(tmp_path / ".ipyagent/state.db"))
-    (record,) = sessions.records()
+    (record,) = sessions.journal.sessions()
     while not sessions.journal.claim(record.id):  # the process is not quite gone
         time.sleep(0.01)
     session = sessions.resume(record.id).session
-    kept = to_openai(session.messages, vision=False)
+    kept = to_openai(session.conversation.messages, vision=False)
     assert kept[: len(sent) - 1] == sent[1:]
     results = {message["tool_call_id"] for message in sent if message["role"] == "tool"}
     executions = [e for run in session.runs for e in run.executions]

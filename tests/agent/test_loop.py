@@ -77,7 +77,7 @@ def test_events_nest_in_pairs(lab: Lab) -> None:
 def test_calls_decide_even_if_the_finish_reason_says_stop(lab: Lab) -> None:
     run = lab.run([{"calls": [call("list_variables")], "finish_reason": "stop"}, "None."])
     assert [e.call.name for e in run.executions] == ["list_variables"]
-    assert_every_call_has_exactly_one_result(lab.session.messages)
+    assert_every_call_has_exactly_one_result(lab.session.conversation.messages)
 
 
 @pytest.mark.spec("M21", "H24", "A39", "P13", "D10", "D11")
@@ -250,7 +250,7 @@ def test_a_transient_failure_is_tried_again_and_what_streamed_before_is_void(lab
     run = lab.run([failing, "Whole."], settings=QUICK)
     assert run.output == "Whole."
     assert "Overloaded. Retry 1/2 in" in run.steps[0].notes[0]
-    said = [m.text for m in lab.session.messages if m.role is Role.ASSISTANT]
+    said = [m.text for m in lab.session.conversation.messages if m.role is Role.ASSISTANT]
     assert said == ["Whole."]
 
 
@@ -333,7 +333,7 @@ def test_a_stop_leaves_a_valid_session_and_the_next_prompt_works(lab: Lab, momen
     assert stopped.outcome is Outcome.PARTIAL
     assert lab.watcher.types()[-1] == "run_finished"
     assert all(each.decision == "expired" for each in lab.watcher.asked)
-    assert_every_call_has_exactly_one_result(lab.session.messages)
+    assert_every_call_has_exactly_one_result(lab.session.conversation.messages)
     assert lab.run(["Back."]).output == "Back."
     assert_roles_alternate(lab)
 
@@ -345,7 +345,7 @@ def test_a_stop_at_the_first_step_of_a_turn_loses_neither_the_last_answer_nor_th
     lab.run(["First answer."], "First question.")
     with pytest.raises(AgentInterrupted):
         lab.run(["Never."], "Second question.", heard=stop_at(lab, "message_started"))
-    said = [m.text for m in lab.session.messages if not m.synthetic]
+    said = [m.text for m in lab.session.conversation.messages if not m.synthetic]
     assert said == ["First question.", "First answer.", "Second question."]
 
 
@@ -370,7 +370,7 @@ def test_every_step_that_started_is_finished_however_it_ends(lab: Lab) -> None:
         assert types.count("step_started") == types.count("step_finished")
         assert types.count("tool_started") == types.count("tool_finished")
         assert types[-1] == "run_finished"
-        assert_every_call_has_exactly_one_result(lab.session.messages)
+        assert_every_call_has_exactly_one_result(lab.session.conversation.messages)
 
 
 @pytest.mark.spec("P26")

@@ -103,7 +103,7 @@ WRITTEN = [
     '<|message|>{"path": "."}<|call|>',
     'Thought: I look.\nAction: list_files\nAction Input: {"path": "."}\nObservation: a.txt\n'
     "Final Answer: there is one file.",
-    '{"recipient_name": "functions.list_files", "parameters": {"path": "."}}',
+    '{"recipient_name": "functions.list_files", "tool_input": {"path": "."}}',
     '{"tool_uses": [{"recipient_name": "functions.list_files", "parameters": {"path": "."}}]}',
     f'{{"tool_call": {CALL}}}',
     "<|tool_call:begin|>a<|tool_call:name|>list_files<|tool_call:args|>{}<|tool_call:end|>",

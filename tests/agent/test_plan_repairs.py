@@ -397,8 +397,10 @@ def test_a_step_that_a_person_denies_ends_the_plan(lab: PlanLab) -> None:
         ":(){ :|:& };:",
         "rsync -a --delete a/ b/",
         "docker volume rm data",
-        "import shutil\nshutil.rmtree('build')",
-        "import os; os.remove('x')",
+        *(
+            f"import any\nany.{name}('x')"
+            for name in ["rmtree", "remove", "removedirs", "unlink", "rmdir", "truncate", "killpg"]
+        ),
         "from os import unlink as u\nu('x')",
         "from pathlib import Path\nPath('x').unlink()",
         "getattr(__import__('shutil'), 'rmtree')('x')",

@@ -232,7 +232,7 @@ def test_a_thread_that_goes_on_after_a_stop_has_an_unknown_outcome(lab: Lab) -> 
     digging, other = lab.session.runs[-1].executions
     assert (digging.status, other.status) == (ToolStatus.UNKNOWN, ToolStatus.CANCELLED)
     assert digging.result.output.startswith("unknown outcome: dig was still running")
-    answers = [m for m in lab.session.messages if m.tool_results][-1].tool_results
+    answers = [m for m in lab.session.conversation.messages if m.tool_results][-1].tool_results
     assert [a.is_error for a in answers] == [True, True]
     assert left.wait(PATIENCE)
     assert lab.run(["Back."]).output == "Back."

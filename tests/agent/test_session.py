@@ -79,7 +79,7 @@ def test_a_saved_session_is_a_graph_that_goes_on_from_its_head(lab: Lab, tmp_pat
     lab.run(["Hello."])
     lab.session.save(tmp_path / "talk.json")
     saved = json.loads((tmp_path / "talk.json").read_text())
-    assert saved["head_ids"] == [lab.session.head]
+    assert saved["head_ids"] == [lab.session.conversation.head]
     assert len(saved["nodes"]) == len(lab.session.graph)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from growth import LINEAR, growth
 from harness import Lab
 from ipyagent import schema
 from ipyagent.agent.session.session import Session
@@ -37,7 +38,7 @@ def test_a_session_comes_back_as_it_was(lab: Lab, path: Path) -> None:
     sessions.close()
     journal.close()
     after = Sessions(Journal.open(path)).resume("one").session
-    assert after.messages == before.messages
+    assert after.conversation.messages == before.conversation.messages
     assert list(after.graph.nodes.values()) == list(before.graph.nodes.values())
     assert [r.to_dict() for r in after.runs] == [r.to_dict() for r in before.runs]
     assert after.record.state is SessionState.ACTIVE
@@ -66,7 +67,7 @@ def test_a_session_is_revived_in_one_pass_and_its_runs_are_read_when_asked_for(
     assert after.runs[2] == every_run[2]
     assert journal.events_read == recorded / 8
     assert list(after.runs) == every_run
-    assert after.messages == lab.session.messages
+    assert after.conversation.messages == lab.session.conversation.messages
 
 
 def test_a_run_that_never_began_is_not_in_a_revived_session(lab: Lab, path: Path) -> None:
@@ -103,11 +104,11 @@ def test_a_branch_of_a_branch_has_the_whole_line(lab: Lab, path: Path) -> None:
     lab.run(["Three."], "C.")
     lab.session = leaf = sessions.branch(twig)
     lab.run(["Four."], "D.")
-    assert texts(leaf.messages) == ["A.", "One.", "C.", "Three.", "D.", "Four."]
-    assert texts(trunk.messages) == ["A.", "One.", "B.", "Two."]
+    assert texts(leaf.conversation.messages) == ["A.", "One.", "C.", "Three.", "D.", "Four."]
+    assert texts(trunk.conversation.messages) == ["A.", "One.", "B.", "Two."]
     sessions.close()
     again = Sessions(Journal.open(path)).resume(leaf.id).session
-    assert again.messages == leaf.messages
+    assert again.conversation.messages == leaf.conversation.messages
 
 
 def test_names_are_unique_and_a_session_can_be_found_by_the_beginning_of_its_id(
@@ -115,10 +116,21 @@ def test_names_are_unique_and_a_session_can_be_found_by_the_beginning_of_its_id(
 ) -> None:
     sessions = Sessions(Journal.open(path))
     first, second = sessions.begin("a"), sessions.begin("a")
-    assert (first.name, second.name) == ("a", "a-2")
+    third = sessions.begin("a-b")
+    assert [each.name for each in (first, second, third)] == ["a", "a-2", "a-b"]
     assert sessions.resume(first.id[:8]).session is first
-    with pytest.raises(SessionError, match=r"no session is called 'b'; there are: a, a-2"):
+    with pytest.raises(SessionError, match=r"no session is called 'b'; there are: a, a-2, a-b"):
         sessions.resume("b")
+    assert len({sessions.begin("a").name for _ in range(9)} - {"a", "a-2"}) == 9
+
+
+def test_a_session_begins_as_fast_among_many() -> None:
+    def begin(count: int) -> None:
+        sessions = Sessions(Journal.open(None))
+        for _ in range(count):
+            sessions.begin("map")
+
+    assert growth(begin, 100) < LINEAR
 
 
 def test_a_session_that_another_kernel_holds_is_branched_and_nothing_is_lost(
@@ -134,10 +146,15 @@ def test_a_session_that_another_kernel_holds_is_branched_and_nothing_is_lost(
     lab.run(["Two."], "B.")
     lab.session = held
     lab.run(["Three."], "C.")
-    assert texts(held.messages) == ["A.", "One.", "C.", "Three."]
-    assert texts(opened.session.messages) == ["A.", "One.", "B.", "Two."]
+    assert texts(held.conversation.messages) == ["A.", "One.", "C.", "Three."]
+    assert texts(opened.session.conversation.messages) == ["A.", "One.", "B.", "Two."]
     mine.close()
-    assert texts(theirs.resume("shared").session.messages) == ["A.", "One.", "C.", "Three."]
+    assert texts(theirs.resume("shared").session.conversation.messages) == [
+        "A.",
+        "One.",
+        "C.",
+        "Three.",
+    ]
 
 
 @pytest.mark.spec("N24", "D24")
@@ -148,10 +165,10 @@ def test_a_saved_session_is_loaded_with_everything(lab: Lab, path: Path, tmp_pat
     lab.session.save(tmp_path / "one.json")
     loaded = sessions.load(tmp_path / "one.json")
     assert loaded.name == "one-2"
-    assert loaded.messages == lab.session.messages
+    assert loaded.conversation.messages == lab.session.conversation.messages
     sessions.close()
     again = Sessions(Journal.open(path)).resume("one-2").session
-    assert again.messages == lab.session.messages
+    assert again.conversation.messages == lab.session.conversation.messages
     assert list(again.graph.nodes.values()) == list(lab.session.graph.nodes.values())
 
 
@@ -165,10 +182,10 @@ def test_an_ended_session_takes_no_prompts_and_the_notebook_gets_a_new_one(
     lab.session = opened.session
     lab.run(["One."], "A.")
     assert opened.session.record.state is SessionState.ACTIVE
-    assert [each.state for each in sessions.records()] == [SessionState.ACTIVE]
+    assert [each.state for each in sessions.journal.sessions()] == [SessionState.ACTIVE]
     for _ in range(2):
         opened.session.end()
-        assert [each.state for each in sessions.records()] == [SessionState.TERMINATED]
+        assert [each.state for each in sessions.journal.sessions()] == [SessionState.TERMINATED]
     with pytest.raises(SessionError, match="has ended"):
         lab.run(["Two."], "B.")
     assert sessions.get_for_notebook("book.ipynb").session.id != opened.session.id
@@ -190,7 +207,7 @@ def test_a_session_that_nobody_uses_any_more_is_read_back_by_the_next(lab: Lab, 
     lab.session = Session()
     gc.collect()
     again = Sessions(journal).get_or_begin("shared").session
-    assert (again.name, texts(again.messages)) == ("shared", ["A.", "One."])
+    assert (again.name, texts(again.conversation.messages)) == ("shared", ["A.", "One."])
 
 
 def test_a_name_that_looks_like_the_beginning_of_an_id_is_a_name(path: Path) -> None:
@@ -239,9 +256,9 @@ def test_kernels_that_begin_a_session_at_the_same_time_share_no_name(how: str, p
     assert len(first) == 2
     assert all("Another kernel has just begun" in each[2] for each in opened if each is not first)
     sessions = Sessions(Journal.open(path))
-    assert {each.name for each in sessions.records()} == names
+    assert {each.name for each in sessions.journal.sessions()} == names
     locks = {each.stem for each in (path.parent / "locks").iterdir()}
-    assert locks == {each.id for each in sessions.records()}
+    assert locks == {each.id for each in sessions.journal.sessions()}
     assert sessions.get_or_begin("shared").session.id == first[1]
 
 
@@ -270,7 +287,7 @@ def test_sessions_of_one_name_that_older_versions_made_are_all_within_reach(
     journal.close()
 
     sessions = Sessions(Journal.open(path))
-    assert [each.id for each in sessions.records()] == [each.id for each in reversed(made)]
+    assert [each.id for each in sessions.journal.sessions()] == [each.id for each in reversed(made)]
     opened = sessions.resume("shared")
     assert opened.session.id == newest.id
     (notice,) = opened.notices
@@ -280,7 +297,7 @@ def test_sessions_of_one_name_that_older_versions_made_are_all_within_reach(
     for reference in (oldest.id, oldest.id[:8]):
         older = sessions.resume(reference)
         assert (older.session.id, older.notices) == (oldest.id, ())
-        assert texts(older.session.messages) == ["Prompt 0.", "Answer 0."]
+        assert texts(older.session.conversation.messages) == ["Prompt 0.", "Answer 0."]
     assert sessions.get_or_begin(oldest.id).session is older.session
 
     lab.session = older.session  # what goes on becomes the newest of its name

@@ -81,7 +81,7 @@ def test_texts_reach_the_model_with_the_next_request_after_the_results(lab: Lab)
     assert messages[-1]["content"].splitlines() == ["Leave out the outliers.", "Rounded, please."]
     assert texts_in(run) == [[], ["Leave out the outliers.", "Rounded, please."]]
     assert run.unsent == ()
-    mine = [m.text for m in lab.session.messages if m.is_from_user]
+    mine = [m.text for m in lab.session.conversation.messages if m.is_from_user]
     assert mine[1:] == ["Leave out the outliers.", "Rounded, please."]
 
 

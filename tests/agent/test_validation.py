@@ -31,7 +31,7 @@ def test_a_refused_prompt_reaches_no_model_and_the_next_one_works(
     with pytest.raises(AgentError, match=why):
         lab.run(["Never asked."], prompt)
     assert lab.client.requests == []
-    assert lab.session.messages == []
+    assert lab.session.conversation.messages == []
     assert lab.run(["Fine."], f"\n {'x' * 10_000} \n").output == "Fine."
 
 

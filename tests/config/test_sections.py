@@ -55,6 +55,8 @@ DEFAULTS = {
     "agent.adopt_new": True,
     "agent.rehearse_seconds": 2.0,
     "agent.plan": False,
+    "agent.replay": "auto",
+    "agent.on_difference": "ask",
     "context.token_limit": 80_000,
     "chat.max_messages": 50,
     "chat.persist": True,
@@ -79,6 +81,7 @@ DEFAULTS = {
     "workspace.allow_delete": False,
     "workspace.edit_seconds": 300,
     "undo.memory": None,
+    "replay.repeat_services": False,
     "mcp.servers": (),
     "policy.rules": (),
 }

@@ -11,7 +11,7 @@ import pytest
 
 from ipyagent import config
 from ipyagent.config.settings import snapshot
-from ipyagent.config.trust import trust_file
+from ipyagent.config.trust import TRUST_FILE
 
 FILES = ("pyproject.toml", "ipyagent.yaml", "mcp.json", ".mcp.json")
 
@@ -63,7 +63,7 @@ def test_a_replaced_file_of_the_same_size_and_time_gives_another(folder: Path) -
     assert snapshot({}, folder) != before
 
 
-@pytest.mark.parametrize("make", [config.user_file, trust_file])
+@pytest.mark.parametrize("make", [config.user_file, lambda: TRUST_FILE.path])
 def test_the_user_s_own_files_count_too(folder: Path, make: Callable[[], Path]) -> None:
     before = snapshot({}, folder)
     make().parent.mkdir(parents=True, exist_ok=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ipyagent.config import is_trusted, resolve_layers, trust, workspace_layers
-from ipyagent.config.trust import trust_file
+from ipyagent.config.trust import TRUST_FILE
 from ipyagent.errors import ConfigError
 
 LOOSE = "agent: {confirm_mode: yolo}\nllm: {api_key: sk-canary-1}\n"
@@ -72,24 +72,24 @@ def test_trust_is_kept_with_the_person_and_not_in_the_folder(
     before = sorted(loose.rglob("*"))
     trust(loose)
     assert sorted(loose.rglob("*")) == before
-    assert trust_file().is_relative_to(own_folders)
-    assert trust_file().stat().st_mode & 0o077 == 0
-    assert "sk-canary" not in trust_file().read_text()
-    listed = trust_file().read_text()
+    assert TRUST_FILE.path.is_relative_to(own_folders)
+    assert TRUST_FILE.path.stat().st_mode & 0o077 == 0
+    assert "sk-canary" not in TRUST_FILE.path.read_text()
+    listed = TRUST_FILE.path.read_text()
     for name in ("trust.json", ".ipyagent/trust.json", "ipyagent/trust.json"):
         (loose / name).parent.mkdir(exist_ok=True)
         (loose / name).write_text(listed)
-    trust_file().unlink()
+    TRUST_FILE.path.unlink()
     assert not is_trusted(loose)
 
 
 def test_nothing_and_nonsense_cannot_be_trusted(folder: Path) -> None:
     assert "nothing to trust" in trust(folder)
-    assert not trust_file().exists()
+    assert not TRUST_FILE.path.exists()
     (folder / "ipyagent.yaml").write_text("llm: {modle: x}")
     with pytest.raises(ConfigError, match=r"llm\.model"):
         trust(folder)
-    assert not trust_file().exists()
+    assert not TRUST_FILE.path.exists()
 
 
 def test_what_is_trusted_cannot_hide_in_the_answer(folder: Path) -> None:
@@ -117,18 +117,18 @@ CORRUPT = {
 @pytest.mark.parametrize("data", CORRUPT.values(), ids=CORRUPT)
 def test_a_list_that_cannot_be_read_trusts_nothing_and_says_so(loose: Path, data: bytes) -> None:
     trust(loose)
-    trust_file().write_bytes(data)
+    TRUST_FILE.path.write_bytes(data)
     settled = resolve_layers(*workspace_layers(loose))
     assert settled.config.agent.confirm_mode == "confirm-sensitive"
     assert not is_trusted(loose)
-    assert str(trust_file()) in settled.notices[0]
+    assert str(TRUST_FILE.path) in settled.notices[0]
     trust(loose)
     assert is_trusted(loose)
 
 
 def test_a_broken_list_does_not_bother_where_no_settings_are(folder: Path) -> None:
-    trust_file().parent.mkdir(parents=True)
-    trust_file().write_text("{")
+    TRUST_FILE.path.parent.mkdir(parents=True)
+    TRUST_FILE.path.write_text("{")
     assert resolve_layers(*workspace_layers(folder)).notices == ()
 
 
@@ -158,11 +158,11 @@ def test_two_that_write_at_once_never_tear_the_list(loose: Path, tmp_path: Path)
     for writer in writers:
         writer.start()
     while any(writer.is_alive() for writer in writers):
-        assert isinstance(json.loads(trust_file().read_bytes()), dict)
+        assert isinstance(json.loads(TRUST_FILE.path.read_bytes()), dict)
     for writer in writers:
         writer.join()
         assert writer.exitcode == 0
-    left = {each.name for each in trust_file().parent.iterdir()}
+    left = {each.name for each in TRUST_FILE.path.parent.iterdir()}
     assert left == {"trust.json", "trust.lock"}
 
 

@@ -89,9 +89,8 @@ def test_a_second_kernel_in_the_same_folder_continues_as_a_branch(tmp_path: Path
         reply = second.run(f"%%agent {option}\nSecond prompt.")
         assert any("branch" in note for note in reply.run["notes"])
         first.run(f"%%agent {option}\nThird prompt.")
-        seen = (
-            "[m.text for m in __import__('ipyagent').Session.current().messages if not m.synthetic]"
-        )
+        said = "__import__('ipyagent').Session.current().conversation.messages"
+        seen = f"[m.text for m in {said} if not m.synthetic]"
         assert eval(first.value(seen)) == ["First prompt.", "One.", "Third prompt.", "One."]
         assert eval(second.value(seen)) == ["First prompt.", "One.", "Second prompt.", "One."]
     stored = sqlite3.connect(tmp_path / ".ipyagent/state.db")
@@ -113,8 +112,8 @@ def say(shared: Kernel, prompt: str, *options: str, page: Any = None) -> Message
 
 
 def messages(shared: Kernel) -> list[str]:
-    session = "__import__('ipyagent').Session.current()"
-    return eval(shared.value(f"[m.text for m in {session}.messages if not m.synthetic]"))
+    said = "__import__('ipyagent').Session.current().conversation.messages"
+    return eval(shared.value(f"[m.text for m in {said} if not m.synthetic]"))
 
 
 @pytest.mark.spec("H01", "H02")

@@ -142,9 +142,8 @@ def test_a_cell_is_run_and_gets_outputs_that_nbformat_knows(
     (result,) = reply.results
     assert result["success"], result
     assert "from the shell" in result["output"]
-    assert {"name": "made", "change": "created", "type": "DataFrame, 2 rows × 1 columns"} in (
-        result["variables"]
-    )
+    made = next(each for each in result["variables"] if each["name"] == "made")
+    assert (made["change"], made["type"]) == ("created", "DataFrame, 2 rows × 1 columns")
     done = book.books[None][2]
     (started,) = reply.of("execute_input")
     assert done["execution_count"] == started["execution_count"]

@@ -132,9 +132,11 @@ def test_a_notebook_shows_the_outcome_of_its_plans(fresh: Kernel, folder: Path) 
     assert "The plan waits" not in json.dumps(outputs[3])
     loaded = fresh.run("%agent session load told.ipynb")
     assert "messages" in loaded.stdout, loaded
-    texts = fresh.value("[m.text for m in __import__('ipyagent').Session.current().messages]")
+    texts = fresh.value(
+        "[m.text for m in __import__('ipyagent').Session.current().conversation.messages]"
+    )
     results = fresh.value(
-        "[b.text for m in __import__('ipyagent').Session.current().messages"
+        "[b.text for m in __import__('ipyagent').Session.current().conversation.messages"
         " for r in m.tool_results for b in r.content]"
     )
     assert texts.count("The user approved the plan") == 1

@@ -142,7 +142,7 @@ def test_a_workspace_file_only_tightens_until_it_is_trusted(
 ) -> None:
     workspace_file.write_text("agent: {confirm_mode: yolo}")
     with kernel(folder, XDG_DATA_HOME=str(tmp_path)) as started:
-        cell = "%%agent -m scripted/acts.yaml\nBegin."
+        cell = "%%agent --fresh -m scripted/acts.yaml\nBegin."
         run = started.run(cell).run
         assert run["confirm_mode"] == "confirm-sensitive"
         assert run["steps"][0]["executions"][0]["status"] == "denied"

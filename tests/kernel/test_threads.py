@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import threading
 from concurrent.futures import Future
 
 import pytest
 
+from ipyagent.kernel.drivers import Cell, drive_sync
+from ipyagent.kernel.interrupt import Interrupt, watch_interrupts
 from ipyagent.kernel.threads import LoopThread, MainThread
 from patience import PATIENCE, until
 
@@ -22,15 +25,37 @@ def test_a_job_that_was_queued_before_the_stop_does_not_run_after_it() -> None:
         future.result(0)
 
 
-async def test_an_awaiting_job_ends_when_it_is_stopped() -> None:
-    main = MainThread()
-    future: Future[None] = main.post(lambda: asyncio.sleep(60))
+async def test_an_awaiting_job_ends_when_it_is_stopped_and_reminded() -> None:
+    main, stopped = MainThread(), asyncio.Event()
+
+    async def wait() -> None:
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            stopped.set()
+        await asyncio.sleep(60)
+
+    future: Future[None] = main.post(wait)
     serving = asyncio.ensure_future(main.serve_async())
     await until(lambda: main.busy)
     main.stop()
+    await asyncio.wait_for(stopped.wait(), PATIENCE)
+    Interrupt(main).remind()
     await asyncio.wait_for(serving, PATIENCE)
     assert future.exception(0) is not None
     assert not main.busy
+
+
+async def test_a_job_that_is_stopped_before_it_awaits_does_not_wait() -> None:
+    main = MainThread()
+
+    def job() -> asyncio.Future[None]:
+        main.stop()
+        return asyncio.get_running_loop().create_future()
+
+    future: Future[None] = main.post(job)
+    await asyncio.wait_for(main.serve_async(), PATIENCE)
+    assert isinstance(future.exception(0), RuntimeError)
 
 
 @pytest.mark.parametrize("error", [SystemExit(1), KeyboardInterrupt(), StopIteration()])
@@ -83,6 +108,34 @@ async def test_a_job_that_awaits_keeps_its_turn_from_the_jobs_of_other_runs() ->
     assert rung.is_set()
     await other.serve_async()
     assert trail == ["begin", "end", "other"]
+
+
+def test_a_run_that_has_ended_is_not_left_to_the_background() -> None:
+    cell, ended = Cell(), threading.Event()
+
+    async def engine() -> str:
+        cell.main.post(lambda: ended.wait(PATIENCE))
+        task = asyncio.current_task()
+        assert task is not None
+        task.add_done_callback(lambda _: ended.set())
+        cell.release("so far")
+        return "all"
+
+    assert drive_sync(cell, engine) == "all"
+    assert cell.background is None
+
+
+def test_signals_beyond_what_a_busy_loop_can_read_print_nothing(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    loop, before = asyncio.new_event_loop(), signal.signal(signal.SIGUSR1, lambda *_: None)
+    with watch_interrupts(loop, lambda: None):
+        for _ in range(2_000):
+            signal.raise_signal(signal.SIGUSR1)
+    signal.signal(signal.SIGUSR1, before)
+    loop.run_until_complete(asyncio.sleep(0))
+    loop.close()
+    assert capfd.readouterr().err == ""
 
 
 class One(LoopThread):

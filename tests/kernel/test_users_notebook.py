@@ -132,13 +132,20 @@ def test_what_the_user_replaced_stays_replaced(
 
 def test_only_our_own_records_are_dropped(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
-    names = ["httpx", "httpcore.http11", "httpcore2.connection", "asyncio", "openai._base_client"]
+    names = [
+        *("aiohttp.access", "anyio", "asyncio", "client", "httpcore.http11"),
+        *("httpcore2.connection", "httpx", "httpx2", "markdown_it.rules_block", "mcp.client.stdio"),
+        *("openai._base_client", "opentelemetry.sdk", "PIL.Image", "requests", "sse_starlette.sse"),
+        *("traitlets", "urllib3.connectionpool"),
+    ]
 
     def log(text: str) -> None:
         for name in names:
             logging.getLogger(name).info(text)
             logging.getLogger(name).warning(text)
 
+    for name in names:  # made before, as by the user's import
+        logging.getLogger(name)
     context = own_context()
     log("the user's")
     context.run(log, "ours")

@@ -6,6 +6,7 @@ import pytest
 
 from ipyagent.errors import ModelRefusedError, ModelUnavailableError
 from ipyagent.llm.error_mapping import MAX_CHARS, MAX_WAIT, map_error, readable, retry_after
+from ipyagent.llm.service_error import ServiceError, find_error, words_of
 
 NOW = datetime(2026, 5, 1, 12, 0, 0, tzinfo=UTC)
 
@@ -51,6 +52,40 @@ def test_a_missing_retry_after_is_none() -> None:
 )
 def test_the_providers_own_words_remain(raw: str) -> None:
     assert readable(Exception(raw)) == "too fast"
+
+
+PLACES = ("error", "errors", "base_resp", "detail", "details", "choices")
+TEXTS = ["message", "msg", "status_msg", "error_msg", "error_message", "errorMessage", "reason"]
+CODES = ("code", "status", "status_code", "http_code", "type")
+STATUSES = {
+    400: "invalid_request_error BadRequestError exceed_context_size_error 400",
+    401: "authentication_error invalid_api_key",
+    402: "billing_error",
+    403: "permission_error",
+    404: "not_found_error model_not_found",
+    413: "request_too_large",
+    429: "rate_limit_error rate_limit_exceeded",
+    500: "api_error server_error",
+    504: "timeout_error",
+    529: "overloaded_error",
+    0: "200 1008 something",
+}
+
+
+def test_an_error_is_found_under_every_name_that_services_give_it() -> None:
+    for text in TEXTS:
+        assert words_of(find_error({text: "no"})) == "no", text
+    for place in PLACES:
+        assert find_error({place: {"message": "no"}}) == {"message": "no"}, place
+        assert words_of({place: "no"}) == "no", place
+    for code in CODES:
+        for status, names in STATUSES.items():
+            for name in names.split():
+                error = ServiceError.in_stream({"message": "no", code: name})
+                assert error.status_code == status, (code, name)
+    for code in CODES[:3]:
+        for fine in (0, "0", 200, "200", "ok", "success"):
+            assert find_error({"message": "no", code: fine}) is None, (code, fine)
 
 
 def test_no_form_of_a_key_is_shown() -> None:

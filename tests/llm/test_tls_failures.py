@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from asking import make_client
+from asking import ONLY_DIRECT, make_client
 
 from ipyagent.config import LLMConfig
 from ipyagent.errors import ModelError, ModelRefusedError
@@ -82,6 +82,19 @@ async def test_the_file_that_the_advice_names_is_the_one_that_counts(
         else:
             error = await failing("openai/gpt-x", server.url)
             assert f"its server's certificate was not accepted ({why})." in str(error)
+
+
+@ONLY_DIRECT
+@pytest.mark.parametrize("variable", ["REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"])
+async def test_so_does_the_file_that_other_programs_are_given(
+    variable: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pem, key = certificate(tmp_path, "127.0.0.1")
+    for name in ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv(variable, str(pem))
+    with ModelServer([answer("Hello.")], tls=serving(pem, key)) as server:
+        assert await ask("openai/gpt-x", server.url) == "Hello."
 
 
 @pytest.mark.parametrize("model", ["openai/gpt-x", "mistral/mistral-x"])

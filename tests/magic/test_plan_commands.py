@@ -159,16 +159,17 @@ def test_what_cannot_be_shown_is_not_left_queued(lab: PlanLab) -> None:
 
 
 FORMAL = {
-    "en": "confirm approve, approved run_it; cancel deny stop abort",
-    "es": "confirmo Confirmar apruebo ejecuta; cancela cancelar detener detén para rechazo",
-    "zh": "确认 批准 执行。; 取消 停止 拒绝",
+    "en": "confirm confirmed approve, approved run_it execute; cancel deny stop abort",
+    "es": "confirmo Confirmar confirmado apruebo aprobado ejecuta ejecútalo;"
+    " cancela cancelar cancelo detener detén para rechazar rechazo",
+    "zh": "确认 批准 同意 执行。; 取消 停止 拒绝",
 }
 """Words that can only be about a plan, those that approve before those that deny."""
 
 PLAIN = {
-    "en": "yes OK; no n",
-    "es": "sí si ¡Sí!; no",
-    "zh": "是 好的。; 不",
+    "en": "yes y OK okay; no n",
+    "es": "sí si ¡Sí! de_acuerdo; no",
+    "zh": "是 是的 好 好的。 可以; 不 不要 否 不同意",
 }
 """Words that may answer the model."""
 

@@ -41,9 +41,9 @@ def test_a_setting_may_hold_blanks() -> None:
 
 
 @pytest.mark.parametrize(
-    ("of", "name"),
+    ("of", "name", "arguments"),
     [
-        (of, name)
+        (of, name, table[name].arguments)
         for of, table in (
             ("api", subcommands.API),
             ("mcp", subcommands.MCP),
@@ -53,10 +53,11 @@ def test_a_setting_may_hold_blanks() -> None:
         if (of, name) not in FREE
     ],
 )
-def test_so_do_subcommands_of_subcommands(book: Any, of: str, name: str) -> None:
+def test_so_do_subcommands_of_subcommands(book: Any, of: str, name: str, arguments: str) -> None:
     run: Any = commands.COMMANDS[of]
+    too_many = ["x", *arguments.partition("[--")[0].split()]
     with pytest.raises(ConfigError, match=f"^usage: %agent {of} {name}"):
-        run(book, f"{name} a b c d e")
+        run(book, " ".join([name, *too_many]))
 
 
 def test_so_does_policy(book: Any) -> None:

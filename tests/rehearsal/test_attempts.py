@@ -90,6 +90,30 @@ def test_each_event_of_the_table_is_noticed(
 
 
 @in_both_ways
+def test_libraries_may_make_hidden_folders_in_the_home_unless_the_user_works_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, isolation_way: str
+) -> None:
+    home, root = tmp_path / "home", tmp_path / "workspace"
+    within = home / ".project"
+    for each in (root, within):
+        each.mkdir(parents=True)
+    monkeypatch.setenv("HOME", str(home))
+    is_noticed = {
+        path: bool(
+            rehearse(f"import os\ntry: os.mkdir({path!r})\nexcept OSError: 0", {}, where)[
+                "attempts"
+            ]
+        )
+        for path, where in (
+            (f"{home}/.made", root),
+            (f"{home}/made", root),
+            (f"{within}/made", within),
+        )
+    }
+    assert [*is_noticed.values()] == [False, True, isolation_way == "Landlock"]
+
+
+@in_both_ways
 @pytest.mark.spec("E09")
 def test_the_environment_with_which_the_kernel_began_is_gone_from_its_place_in_memory(
     tmp_path: Path,

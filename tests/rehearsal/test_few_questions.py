@@ -82,6 +82,8 @@ def test_a_process_may_read_about_itself(tmp_path: Path) -> None:
     for name in ("meminfo", "stat"):  # and about the machine
         report = rehearse(f"len(open('/proc/{name}').read()) > 9", {}, tmp_path)
         assert (report["result"]["output"], report["attempts"]) == ("True", []), report
+    report = rehearse("import signal; signal.pthread_sigmask(signal.SIG_BLOCK, ())", {}, tmp_path)
+    assert report["result"]["output"] == "set()", "signals come as in the kernel"
     report = rehearse("open('/proc/self/environ').read()", {}, tmp_path)
     assert report["attempts"], "not noticed"
 

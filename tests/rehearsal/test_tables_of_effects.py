@@ -12,6 +12,7 @@ from functools import partial
 from types import MappingProxyType, MethodType, ModuleType, SimpleNamespace
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from ipyagent.rehearsal.variable_effects import VariableEffects
@@ -39,6 +40,7 @@ ROWS = [
     ("x = m.look(1)", "once", []),
     ("con.{}('x')", f"{SHOWING} warning error", []),
     ("con.{}('x')", "fit", OBJECT),
+    ("con.fit('x')\ncon.{}('x').fit(1)", "cursor", OBJECT),
     ("x = con.execute(' {} x')", CHANGING, OBJECT),
     ("con.execute('{} x')", READING, []),
     ("x = con.execute('selection')", "once", []),
@@ -91,3 +93,15 @@ def test_what_each_type_that_leads_on_holds_is_watched() -> None:
         each[0] = 7
         unseen += [] if watched.list_changed() == ["x"] else [type(each).__name__]
     assert unseen == []
+
+
+class Table(pd.DataFrame):
+    """A table of a class of the user's."""
+
+
+@pytest.mark.parametrize("table", [pd.DataFrame({"a": [1]}), pd.Series([1]), Table({"a": [1]})])
+def test_the_cells_of_each_kind_of_table_are_watched(table: Any) -> None:
+    watched = WatchedValues({"x": table}, ["x"], set())
+    assert (watched.unseen, watched.list_changed()) == (set(), [])
+    table.loc[0] = 7
+    assert watched.list_changed() == ["x"]

@@ -6,6 +6,8 @@
     python item_service.py --hold 60  after 60 answers it answers nobody, until `GET /release`;
                                       `GET /held` says how many wait, and `GET /lost` who left
 
+A request with tools and no result of one is answered by a call of the first tool.
+
 `GET /paid` tells how many answers of each item were sent whole.
 """
 
@@ -59,8 +61,17 @@ class Service(asyncio.Protocol):
         self.data = b""
         if head.startswith(b"GET"):
             self.tell(head.split()[1].decode())
+        elif b'"tools":' in body and b'"role":"tool"' not in body:
+            self.call(json.loads(body)["tools"][0]["function"]["name"])
         else:
             self.answer(re.findall(r"item (\d+)", body.decode())[0])
+
+    def call(self, name: str) -> None:
+        function = {"name": name, "arguments": "{}"}
+        calls = [{"id": "call", "type": "function", "function": function}]
+        message = {"role": "assistant", "content": None, "tool_calls": calls}
+        choices = [{"index": 0, "message": message, "finish_reason": "tool_calls"}]
+        self.transport.write(make(200, json.dumps(BODY | {"choices": choices}).encode()))
 
     def connection_lost(self, error: Exception | None) -> None:
         lost.update(number for service, number in held if service is self)

@@ -12,7 +12,7 @@ import pytest
 
 from ipyagent.agent.session.session import Session
 from ipyagent.config import MCPServerConfig, trust
-from ipyagent.config.trust import trust_file
+from ipyagent.config.trust import TRUST_FILE
 from ipyagent.errors import ConfigError, MCPToolCallError
 from ipyagent.magic.notebook import Notebook
 from ipyagent.magic.subcommands import mcp as run
@@ -170,7 +170,7 @@ def test_the_sources_are_read_again_only_after_a_change(
         case "folder":
             write(place.home / "mcp.json", b=program(place, "dies"))
         case "trust":
-            trust_file().unlink()
+            TRUST_FILE.path.unlink()
         case "settings":
             configured.append(place.raw("good", "d"))
     after = servers.sources.collect().named

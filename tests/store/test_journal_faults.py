@@ -52,7 +52,7 @@ def wal(path: Path) -> Path:
 
 @pytest.mark.parametrize("first", range(len(whole_run())))
 def test_events_that_the_disk_refused_wait_for_the_next_flush(
-    first: int, journal: Journal, path: Path
+    first: int, journal: Journal, path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     session, story = begun(journal), whole_run()
     tell(journal, session, "r1", story[:first])
@@ -64,7 +64,9 @@ def test_events_that_the_disk_refused_wait_for_the_next_flush(
                 journal.flush().result()
         with pytest.raises(JournalError):
             journal.create(s.Session())
+        caplog.clear()
         assert len(types(journal, session)) == first
+        assert "the disk failed" in caplog.text
     journal.flush().result()
     assert types(journal, session) == [event.type for event in story]
     (run,) = journal.runs(session.id)
@@ -88,11 +90,15 @@ def test_what_happens_while_the_disk_refuses_events_comes_after_them(
     assert notes == ["first", "second"]
 
 
-def test_a_plan_that_cannot_be_recorded_is_not_confirmed(journal: Journal, path: Path) -> None:
+def test_a_decision_that_cannot_be_recorded_is_reported(journal: Journal, path: Path) -> None:
     session = begun(journal)
     journal.draft(plan(), session.id)
-    with broken(path), pytest.raises(JournalError, match="the disk failed"):
-        journal.confirm(session.id)
+    for decide in (
+        lambda: journal.confirm(session.id),
+        lambda: journal.note_undo(session.id, plan(), (), ()),
+    ):
+        with broken(path), pytest.raises(JournalError, match="the disk failed"):
+            decide()
     assert journal.confirm(session.id).id == "r1"
 
 
@@ -245,7 +251,7 @@ def of_damage(path: Path) -> None:
         (lambda path: path.write_text("{}"), "not a database; it was left as it is. Move it away"),
         (lambda path: path.write_bytes(os.urandom(9_000)), "not a database"),
         (of_another_program, "a database of another program; it was left as it is"),
-        (of_a_newer_version, "a newer ipyagent wrote it .version 2, this one knows 1.. Update"),
+        (of_a_newer_version, "a newer ipyagent wrote it .version 3, this one knows 2.. Update"),
         (of_damage, "it is damaged; it was left as it is. Move it away"),
     ],
 )

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from ipyagent.atomic_files import open_lock
 from ipyagent.errors import JournalError
 from ipyagent.store.journal import Journal
 from stories import begun
@@ -47,7 +48,9 @@ def test_a_session_is_claimed_once_until_it_is_released(path: Path) -> None:
     session, other = begun(mine), begun(mine)
     assert mine.claim(session.id)
     assert mine.claim(session.id)
+    before = len([*Path("/dev/fd").iterdir()])
     assert not theirs.claim(session.id)
+    assert len([*Path("/dev/fd").iterdir()]) == before
     assert theirs.claim(other.id)
     mine.release(session.id)
     assert theirs.claim(session.id)
@@ -56,6 +59,26 @@ def test_a_session_is_claimed_once_until_it_is_released(path: Path) -> None:
     assert mine.claim(session.id)
     mine.release("never claimed")
     mine.close()
+
+
+def test_a_released_lock_is_removed_and_who_had_opened_it_takes_another(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine, theirs = Journal.open(path), Journal.open(path)
+    session = begun(mine)
+    assert mine.claim(session.id)
+
+    def open_late(lock: Path) -> int:
+        handle = open_lock(lock)
+        mine.release(session.id)
+        return handle
+
+    monkeypatch.setattr("ipyagent.store.journal.open_lock", open_late)
+    assert theirs.claim(session.id)
+    monkeypatch.undo()
+    assert not mine.claim(session.id)
+    theirs.release(session.id)
+    assert not [*(path.parent / "locks").iterdir()]
 
 
 def test_journals_in_memory_share_nothing() -> None:

@@ -188,6 +188,13 @@ def test_one_enormous_line_is_cut_and_says_so(tmp_path: Path, hands: Hands) -> N
     assert len(page) <= 30_000
     assert "… (the line continues)" in page
     assert page.endswith("(lines 1-1 of 2; continue with offset=2)")
+    for first, more in (("", "… (the line continues)"), ("]\n", "continue with offset=2)")):
+        (tmp_path / "a.json").write_text(first)
+        shown = hands.run("read_file", path="a.json") + "\n" if first else ""
+        fits = 28_000 - len(f"{shown}     2\t\n")
+        for size, end in ((fits, "]"), (fits + 1, more)):
+            (tmp_path / "a.json").write_text(first + "]" * size)
+            assert hands.run("read_file", path="a.json").endswith(end)
 
 
 @pytest.mark.spec("A40")

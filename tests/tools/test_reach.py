@@ -81,6 +81,7 @@ ONLY_VARIABLES = [
     "df['c'] = df.a * 2\ndf.describe()",
     "df.groupby('b').agg({'a': ['mean', 'sum']}).reset_index()",
     "df.groupby('b')['a'].agg('mean')",
+    "df.agg('mean', str(1) + '')",
     "df.rename(columns={'a': 'z'}).replace(1, 2)",
     "df[df.a > 0].sort_values('a', ascending=False).nlargest(3, 'a')",
     "pd.merge(df, df, on='a').pivot_table(index='b', values='a_x')",
@@ -150,6 +151,7 @@ TOUCHING = [
     ("from pathlib import Path\n[p.name for p in Path('.').glob('*')]", {READS}),
     ("df.to_csv('out.csv')", {WRITES}),
     ("df.to_json('out.json')", {WRITES}),
+    ("df.to_json(orient=open('a', 'w').name)", {WRITES}),
     ("df.agg('to_csv')", {WRITES}),
     ("df.to_csv(**{'path_or_buf': 'out.csv'})", {WRITES}),
     ("df.to_string('out.txt')", {WRITES}),
@@ -325,6 +327,10 @@ def test_it_names_what_is_loaded_read_and_redefined() -> None:
     assert (reach.variables, reach.paths) == (("pd", "sales"), ("b.csv",))
     assert set(reach.redefines) == {"df", "helper"}
     assert reach.summary() == "touches: files (reads) (pd.read_csv('b.csv')); redefines df, helper"
+    assert (
+        analyze_code("a = b = c = d = 1", dict.fromkeys("abcd")).summary()
+        == "redefines a, b, c, 1 more"
+    )
     assert analyze_code("1", {}).summary() == ""
 
 

@@ -103,6 +103,8 @@ def test_many_matches_are_capped_and_long_lines_shortened(
     assert len(lines) == file_tools.MAX_MATCHES + 1
     assert lines[-1] == "… more than 200 matches; narrow query, path or pattern"
     (tmp_path / "long.txt").write_text("x" * 1_000_000 + "nadel" + "y" * 1_000_000)
+    (tmp_path / "high.txt").write_text("\n" * 100_000 + "nagel")
+    assert find("nagel") == "high.txt:100001: nagel"
     answer = find("nadel")
     assert "xnadely" in answer
     assert len(answer) < 400

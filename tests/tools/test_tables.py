@@ -90,6 +90,7 @@ FILES: list[tuple[str, str | bytes, str]] = [
     # lines above, beside and below the rows
     ("t.csv", "Sales report 2024\nPrinted 3 May\n\ncity,v\nOslo,1\nRome,2\n", "skiprows=3"),
     ("t.csv", "Sales, 2024\nPrinted, May\n\ncity,v\nOslo,1\nRome,2\n", "skiprows=3"),
+    ("t.csv", "Sales 2024,,\ncity,v,n\nOslo,1,2\nRome,3,4\n", "skiprows=1"),
     ("t.csv", "# by hand\ncity,v\nOslo,1\n# later\nRome,2\n", "comment='#'"),
     ("t.csv", "a,b\n1,2\n# a remark\n3,4\n", "comment='#'"),
     ("t.csv", "#chrom\tstart\nx\t1\ny\t2\n", "sep='\\t'"),
@@ -226,8 +227,13 @@ def test_about_has_two_digits() -> None:
     ]
 
 
-def test_each_sheet_has_a_line(tmp_path: Path) -> None:
-    text = describe(tmp_path, "t.xlsx", workbook([["a"], [1]], [["b", "c"], [1, 2]]))
+def test_each_visible_sheet_has_a_line(tmp_path: Path) -> None:
+    sheets = [["a"], [1]], [["b", "c"], [1, 2]], [["d"], [1]], [["e"], [1]]
+    book = openpyxl.load_workbook(io.BytesIO(workbook(*sheets)))
+    book["Sheet2"].sheet_state, book["Sheet3"].sheet_state = "hidden", "veryHidden"
+    text = describe(tmp_path, "t.xlsx", written(book.save))
+    assert "Sheet2" not in text
+    assert "Sheet3" not in text
     assert text.startswith("t.xlsx: Excel sheet 'Sheet', 1 rows × 1 columns")
     assert "Excel sheet 'Sheet1', 1 rows × 2 columns (b: int64, c: int64)" in text
     assert "pd.read_excel('t.xlsx', sheet_name='Sheet1')" in text

@@ -173,5 +173,5 @@ def test_whatever_a_file_holds_it_is_text_that_can_be_written_back_or_refused(da
 
 def test_single_bytes_with_a_zero_in_each_line_are_no_utf_16() -> None:
     """Every zero is at an odd place, as in UTF-16, and as many as there may be in a text."""
-    with pytest.raises(PathValidationError, match="is a binary file"):
+    with pytest.raises(PathValidationError, match=r"a.csv is a binary file \(text/csv, 64 B\)"):
         decode_file(b"a,b\n" + b"0,x\0y\n" * 10, "a.csv")

@@ -107,7 +107,7 @@ def test_a_long_session_is_sent_each_line_once(lab: Lab) -> None:
         contexts += len(context_of(lab, f"Prompt {number}."))
         whole += len(lab.environment.prompt_context("")[0].write())
     assert contexts < whole / 5
-    text = "".join(each.text for each in lab.session.messages if each.synthetic)
+    text = "".join(each.text for each in lab.session.conversation.messages if each.synthetic)
     assert text.count("- x7: int = 7\n") == text.count("- result20: float") == 1
 
 
@@ -118,7 +118,9 @@ def test_a_summary_has_the_whole_context_again(lab: Lab) -> None:
     lab.session.compact_next = True
     lab.variables["last"] = 1
     run = lab.run(["A summary.", "Done."], "And now?")
-    (summary,) = (each.text for each in lab.session.messages if "<summary>" in each.text)
+    (summary,) = (
+        each.text for each in lab.session.conversation.messages if "<summary>" in each.text
+    )
     assert summary.startswith("<summary>\nA summary.\n</summary>\n<context>\nAs of the newest pro")
     for line in ("- x7: int = 7", "- y5: int = 5", "- last: int = 1", "- notes7.txt  5 B"):
         assert summary.count(f"{line}\n") == 1

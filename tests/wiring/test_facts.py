@@ -79,7 +79,7 @@ def test_only_a_client_that_reads_facts_gets_them(
     assert "| Ulm | 1.5 | 1 |" in str(run.output)
     lab.run(["Hello."], "Hi")
     assert lab.environment.prompt_context("Hi")[0].facts is None
-    assert "ort" not in json.dumps(lab.session.messages[-1].to_dict())
+    assert "ort" not in json.dumps(lab.session.conversation.messages[-1].to_dict())
 
 
 def test_a_question_goes_on_from_one_about_a_file(

@@ -16,7 +16,7 @@ from ipyagent.agent.prompts import ANSWER_AGAIN
 from ipyagent.errors import ConfigError, name_and_text
 from ipyagent.json_types import JsonDict
 from ipyagent.llm.client import AnswerFormat
-from ipyagent.phrases import ellipsize, first_line
+from ipyagent.plaintext import ellipsize, first_line
 from ipyagent.tools.argument_schema import ClosedSchema, WireSchema
 
 MOST_AGAIN = 2

@@ -13,7 +13,7 @@ from ipyagent.agent.step_machine import StreamedReply
 from ipyagent.config import RetryConfig
 from ipyagent.errors import AgentError, describe_error, name_and_text
 from ipyagent.llm.client import Client, ModelRequest, retrying
-from ipyagent.phrases import dollars, first_line
+from ipyagent.plaintext import dollars, first_line
 from ipyagent.redaction import Redactor
 from ipyagent.schema import Message, Role, TokenUsage
 

@@ -20,8 +20,7 @@ from ipyagent.agent.tool_context import ToolContext, is_run_cancellation
 from ipyagent.errors import AgentError
 from ipyagent.json_types import JsonDict
 from ipyagent.kernel.namespace import MOST_FILES, Surroundings
-from ipyagent.phrases import ellipsize
-from ipyagent.plaintext import spell
+from ipyagent.plaintext import ellipsize, spell
 from ipyagent.redaction import HIDDEN
 from ipyagent.rehearsal.on_copy import MOST_FILES as MOST_REHEARSED
 from ipyagent.schema import (

@@ -59,7 +59,7 @@ _REASONS = {
 
 
 @dataclass
-class Look:
+class PendingRehearsal:
     """The rehearsal of one call, which may make the question about it unnecessary."""
 
     rehearser: Rehearser
@@ -70,7 +70,7 @@ class Look:
     _is_over: bool = False
 
     @classmethod
-    def begin(cls, tool: Tool, arguments: JsonDict, context: RehearsalContext) -> Look:
+    def begin(cls, tool: Tool, arguments: JsonDict, context: RehearsalContext) -> PendingRehearsal:
         """Begin to rehearse a call of a tool that can be rehearsed."""
         assert tool.make_rehearser is not None  # noqa: S101
         rehearser, code = tool.make_rehearser(), get_command(arguments, tool.command or "") or ""
@@ -142,6 +142,10 @@ class Dispatcher:
         Raises JournalError if an intent could not be recorded; its call does not run.
         """
         for group in self._group_calls():
+            if recorded := self.context.recorded.get(group[0].id):
+                self._start_call(recorded)
+                self._close_call(recorded)
+                continue
             checks = await asyncio.gather(
                 *(check_call(self.context, call, self.calls) for call in group)
             )
@@ -180,7 +184,8 @@ class Dispatcher:
             yield group
 
     def _can_run_in_parallel(self, call: ToolCall) -> bool:
-        if call.parse_error is not None or call.name not in self.context.toolbox:
+        context = self.context
+        if call.parse_error or call.name not in context.toolbox or call.id in context.recorded:
             return False
         tool = self.context.toolbox.get(call.name)
         if not tool.parallel:
@@ -224,13 +229,13 @@ class Dispatcher:
             self._finish_call(
                 call.id, ToolStatus.SUCCESS, ToolResult(output=self.context.dry_run or "")
             )
-        elif execution.decision is not None or await self._look_or_ask(call, checked):
+        elif execution.decision is not None or await self._rehearse_or_ask(call, checked):
             # Read from the call again: what runs is what was approved.
             await self._execute_call(
                 call, checked.tool, checked.tool.check_arguments(call.arguments)
             )
 
-    async def _look_or_ask(self, call: ToolCall, checked: CheckedCall) -> bool:
+    async def _rehearse_or_ask(self, call: ToolCall, checked: CheckedCall) -> bool:
         """Return whether the user approved the call; if it need not be run, set its result.
 
         Its code is tried on a copy of the kernel first, if it has any. If the user is asked in any
@@ -239,47 +244,49 @@ class Dispatcher:
         context, tool = self.context.rehearsal, checked.tool
         if context is None or not checked.may_be_tried:
             return await self._obtain_approval(call, checked)
-        look = Look.begin(tool, tool.check_arguments(call.arguments), context)
+        pending = PendingRehearsal.begin(tool, tool.check_arguments(call.arguments), context)
         try:
-            await look.wait()
-            self._note_rehearsal(call, look)
-            if look.answer is None:
-                return await self._obtain_approval(call, checked, look)
-            await self._accept_look(call, look, look.answer)
+            await pending.wait()
+            self._note_rehearsal(call, pending)
+            if pending.answer is None:
+                return await self._obtain_approval(call, checked, pending)
+            await self._accept_rehearsal(call, pending, pending.answer)
             return False
         finally:
-            look.end()
+            pending.end()
 
-    def _note_rehearsal(self, call: ToolCall, look: Look) -> None:
+    def _note_rehearsal(self, call: ToolCall, pending: PendingRehearsal) -> None:
         """Tell what a rehearsal found, also while the question is open."""
-        if look.finding is None:
+        if pending.finding is None:
             return
-        found = self.context.prepare_rehearsal(call.name, look.finding.rehearsal)
+        found = self.context.prepare_rehearsal(call.name, pending.finding.rehearsal)
         self._update_execution(call.id, rehearsal=found)
         self._emit(ToolRehearsed(step=self.step, call_id=call.id, rehearsal=found))
 
-    async def _accept_look(self, call: ToolCall, look: Look, answer: Answer) -> None:
+    async def _accept_rehearsal(
+        self, call: ToolCall, pending: PendingRehearsal, answer: Answer
+    ) -> None:
         """Make the rehearsal's result that of the call."""
-        assert look.finding is not None  # noqa: S101
+        assert pending.finding is not None  # noqa: S101
         self._record_decision(call, answer)
         self._emit(ToolRunning(step=self.step, call_id=call.id))
-        if look.finding.adoption is not None and not await self._record_intent(call):
+        if pending.finding.adoption is not None and not await self._record_intent(call):
             return
-        duration = look.finding.rehearsal.duration
+        duration = pending.finding.rehearsal.duration
         self._update_execution(call.id, started_at=now(), duration=duration)
         try:
-            result = await asyncio.wrap_future(self.context.main.post(look.result))
+            result = await asyncio.wrap_future(self.context.main.post(pending.result))
         except Exception as error:
             result = error_result(error)
         status = ToolStatus.SUCCESS if result.success else ToolStatus.FAILED
         self._finish_call(call.id, status, result)
 
     async def _obtain_approval(
-        self, call: ToolCall, checked: CheckedCall, look: Look | None = None
+        self, call: ToolCall, checked: CheckedCall, pending: PendingRehearsal | None = None
     ) -> bool:
         """Return whether the user approved the call; if not, or for a question, set its result."""
         try:
-            answer = await self._ask_user(call, look)
+            answer = await self._ask_user(call, pending)
         except AgentError as error:  # nobody can be asked, or the call is not the one approved
             if isinstance(error, NoFrontendError) and checked.tool.question is None:
                 self.unattended_reasons.append(f"{call.name} was not run: {error}")
@@ -288,8 +295,8 @@ class Dispatcher:
             self._deny_call(call, answer)
             return False
         if answer.arguments is not None:
-            if look is not None:
-                look.end()
+            if pending is not None:
+                pending.end()
             await self._run_edited(call, checked, answer.arguments)
             return False
         self._record_decision(call, answer)
@@ -339,14 +346,14 @@ class Dispatcher:
             )
         )
 
-    async def _ask_user(self, call: ToolCall, look: Look | None) -> Answer:
+    async def _ask_user(self, call: ToolCall, pending: PendingRehearsal | None) -> Answer:
         """Return the user's answer about exactly this call; the approval is spent here."""
         approvals = self.context.approvals
         approval = approvals.open_call(self._executions[call.id])
         try:
             self._emit(ApprovalRequested(step=self.step, call_id=call.id, approval_id=approval.id))
-            if look is not None and look.finding is None:
-                look.when_done(lambda: self._note_rehearsal(call, look))
+            if pending is not None and pending.finding is None:
+                pending.when_done(lambda: self._note_rehearsal(call, pending))
             with self.limits.pause():
                 await self.context.asker.ask(approval)
                 # Shielded, so that a stopped run's question is closed as expired.
@@ -436,7 +443,6 @@ class Dispatcher:
         source = execution.source if result.source is None else result.source or None
         result = self.context.prepare_result(execution.call.name, result)
         result = result.model_copy(update={"source": None})  # from here on the call's status tells
-        self._finished.add(call_id)
         rehearsal = execution.rehearsal
         if rehearsal and rehearsal.outcome is RehearsalOutcome.TRYING:
             rehearsal = None
@@ -445,7 +451,13 @@ class Dispatcher:
         self._update_execution(
             call_id, status=status, result=result, source=source, rehearsal=rehearsal
         )
-        self._emit(ToolFinished(step=self.step, execution=self._executions[call_id]))
+        self._close_call(self._executions[call_id])
+
+    def _close_call(self, execution: ToolExecution) -> None:
+        signature = self.context.sign(self.context.stream.run, execution)
+        execution = execution.model_copy(update={"signature": signature})
+        self._finished.add(execution.call.id)
+        self._emit(ToolFinished(step=self.step, execution=execution))
 
 
 def _name_change(execution: ToolExecution, result: ToolResult) -> ToolResult:

@@ -49,11 +49,13 @@ from ipyagent.errors import (
     MalformedCallError,
 )
 from ipyagent.llm.client import retrying
-from ipyagent.phrases import first_line
+from ipyagent.plaintext import first_line
 from ipyagent.schema import (
+    Asked,
     MessageDelta,
     MessageStarted,
     Notice,
+    Replayed,
     Run,
     RunStarted,
     RunStatus,
@@ -103,6 +105,7 @@ class UserPrompt:
     agent: str | None = None
     cell_id: str | None = None
     validators: tuple[Validator, ...] = VALIDATORS
+    asked: Asked | None = None
 
 
 @dataclass
@@ -116,6 +119,8 @@ class AgentLoop(StepMachine):
     planning: bool = False
     window: int | None = None
     answer: AnswerType | None = None
+    replayed: Replayed | None = field(default=None, init=False)
+    run_id: str = field(default_factory=lambda: uuid.uuid4().hex[:12], init=False)
     _unfinished: StreamedReply | None = field(default=None, init=False)
     _unattended: list[str] = field(default_factory=list, init=False)
     _problem: str | None = field(default=None, init=False)
@@ -147,7 +152,7 @@ class AgentLoop(StepMachine):
         self.facts = prompt.context.facts
         context = prompt.context.write(conversation.context)
         run = Run(
-            id=uuid.uuid4().hex[:12],
+            id=self.run_id,
             session_id=self.session.id,
             trace_id=prompt.trace_id,
             agent=prompt.agent,
@@ -156,6 +161,8 @@ class AgentLoop(StepMachine):
             context="\n".join(filter(None, (context, self._describe_planning()))),
             read=prompt.read,
             model=self.client.model,
+            asked=prompt.asked,
+            replayed=self.replayed,
             confirm_mode=self.config.agent.confirm_mode,
             max_steps=self.config.agent.max_steps,
             verbose=self.config.logging.verbose,

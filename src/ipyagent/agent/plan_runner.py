@@ -52,7 +52,7 @@ from ipyagent.agent.step_machine import (
 from ipyagent.config import RetryConfig
 from ipyagent.errors import AgentError, NoFrontendError, SessionError
 from ipyagent.llm.client import delay, retrying
-from ipyagent.phrases import plural
+from ipyagent.plaintext import plural
 from ipyagent.schema import (
     DecidedBy,
     Decision,
@@ -302,7 +302,7 @@ async def ask_about_plan(runner: PlanRunner, plan: Run) -> Run:
 async def _negotiate(runner: PlanRunner, plan: Run) -> Run:
     while True:
         plan = _note_if_not_in_background(runner, plan)
-        answer = await _ask_user(runner, plan)
+        answer = await ask_user(runner, plan)
         if answer is None:
             return _leave_waiting(runner, plan)
         if answer.decision is Decision.APPROVED and answer.plan is not None:
@@ -408,7 +408,7 @@ async def carry_out(
     return runner.stream.run
 
 
-async def _ask_user(runner: PlanRunner, plan: Run) -> Answer | None:
+async def ask_user(runner: StepMachine, plan: Run) -> Answer | None:
     """Return the user's answer; None if nobody answers and the plan keeps waiting."""
     approvals = runner.context.approvals
     approval = approvals.open_plan(plan, plan_digest(plan.plan))

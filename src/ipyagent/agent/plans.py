@@ -152,7 +152,7 @@ def create_draft(
     cannot run.
     """
     run_id = uuid.uuid4().hex[:12]
-    plan = tuple(_prepare_step(context, f"{run_id}_{n}", step) for n, step in enumerate(steps, 1))
+    plan = tuple(prepare_step(context, f"{run_id}_{n}", step) for n, step in enumerate(steps, 1))
     if not plan:
         raise AgentError("a plan has at least one step; to have none of them, deny it")
     plan_id = plan_name(plan)
@@ -174,7 +174,7 @@ def create_draft(
     return draft
 
 
-def _prepare_step(context: ToolContext, call_id: str, step: PlanStep) -> PlanStep:
+def prepare_step(context: ToolContext, call_id: str, step: PlanStep) -> PlanStep:
     """Return the step as it would run. Its call gets a new id: providers refuse a used one."""
     given = step.call
     tool = context.toolbox.get(given.name)

@@ -31,7 +31,7 @@ from ipyagent.config.sources import UserDataFile
 from ipyagent.digests import digest_json
 from ipyagent.errors import ConfigError
 from ipyagent.json_types import JsonDict, JsonMapping
-from ipyagent.phrases import join_words
+from ipyagent.plaintext import join_words
 from ipyagent.schema import DecidedBy, Decision, Model, Scope
 from ipyagent.tools.base import Tool
 from ipyagent.tools.static_analysis import Effects, describe_coverage

@@ -39,7 +39,7 @@ from ipyagent.errors import (
 )
 from ipyagent.llm.client import ANSWER_TOOL, Client, ModelRequest, maker_of
 from ipyagent.llm.wire import ReplyBuilder
-from ipyagent.phrases import first_line
+from ipyagent.plaintext import first_line
 from ipyagent.redaction import Redactor
 from ipyagent.schema import (
     PAUSED,

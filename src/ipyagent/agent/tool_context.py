@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import inspect
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field
 from typing import NoReturn, Protocol
@@ -23,7 +23,7 @@ from ipyagent.kernel.outputs import RECENT, PartialOutput, Recent
 from ipyagent.kernel.threads import MainThread, Post, logs_of
 from ipyagent.plaintext import strip_escapes
 from ipyagent.redaction import Redactor
-from ipyagent.schema import STANDARD, Rehearsal, ToolExecution, ToolResult, ToolStatus
+from ipyagent.schema import STANDARD, Rehearsal, Run, ToolExecution, ToolResult, ToolStatus
 from ipyagent.schema.results import SO_FAR
 from ipyagent.tools.base import Tool, Toolbox, Where, is_built_in
 from ipyagent.tools.rehearsed import RehearsalContext
@@ -211,6 +211,10 @@ class ToolContext:
     """Characters of a result at most, if the model's context is short."""
     watch: Watch | None = None
     """Watches the variables while a tool of the user's runs on the main thread."""
+    sign: Callable[[Run, ToolExecution], str] = lambda run, execution: ""
+    """Returns the signature of a call that the user approved."""
+    recorded: Mapping[str, ToolExecution] = field(default_factory=dict)
+    """The results of calls that a replay does not repeat, by the ids of the calls."""
     planning: bool = False
     """True if calls are steps of a plan, so that one may depend on what another will have made."""
 

@@ -170,6 +170,12 @@ class AgentConfig(Section):
     """Processor seconds for trying code that is asked about meanwhile; 0: code is never tried."""
     plan: bool = False
     """Whether the model proposes a plan first, as with `--plan`."""
+    replay: Literal["auto", "always", "never"] = "auto"
+    """Whether a cell repeats its recorded calls, without a model: `auto`, when it is first run in a
+    kernel and has a recording; `always`, as with `--replay`; `never`, as with `--fresh`."""
+    on_difference: Literal["ask", "live", "stop", "keep"] = "ask"
+    """What follows when a replayed call comes to another result: `live`, the model goes on from
+    there; `stop`; `keep`, it is noted; `ask`: you are asked, and it stops if nobody can be."""
 
     @model_validator(mode="after")
     def _check_single_prompt(self) -> AgentConfig:
@@ -315,6 +321,14 @@ class UndoConfig(Section):
     tenth of this machine's memory."""
 
 
+class ReplayConfig(Section):
+    """Replays of agent cells."""
+
+    repeat_services: bool = False
+    """Whether calls of services, and commands that can reach the network, are repeated; else their
+    recorded results stand."""
+
+
 class LoggingConfig(Section):
     """Logging of runs, and how much of a run is expanded."""
 
@@ -339,6 +353,7 @@ class Config(Section):
     tools: ToolsConfig = ToolsConfig()
     workspace: WorkspaceConfig = WorkspaceConfig()
     undo: UndoConfig = UndoConfig()
+    replay: ReplayConfig = ReplayConfig()
     mcp: MCPConfig = MCPConfig()
     policy: PolicyConfig = PolicyConfig()
 

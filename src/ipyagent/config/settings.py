@@ -40,9 +40,9 @@ from ipyagent.config.sources import (
 from ipyagent.config.trust import (
     MCP_FILE_NAMES,
     PYPROJECT,
+    TRUST_FILE,
     YAML,
     drop_invalid,
-    trust_file,
     workspace_layers,
 )
 from ipyagent.errors import AgentNotFoundError, ConfigError
@@ -301,7 +301,7 @@ def snapshot(environ: Mapping[str, str], folder: Path | None) -> Snapshot:
     """Return what settings depend on: stamps of their files, and variables."""
     files = [user_file()]
     if folder is not None:
-        files += [trust_file(), *[folder / name for name in (PYPROJECT, YAML, *MCP_FILE_NAMES)]]
+        files += [TRUST_FILE.path, *[folder / name for name in (PYPROJECT, YAML, *MCP_FILE_NAMES)]]
     # Names first: looking at all values as well takes twice as long.
     names = [name for name in environ if name in HOME_VARIABLES or name.startswith(PREFIX)]
     variables = frozenset([(name, environ.get(name)) for name in names])

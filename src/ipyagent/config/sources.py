@@ -31,8 +31,7 @@ from ipyagent.config.sections import (
 )
 from ipyagent.errors import ConfigError
 from ipyagent.json_types import JsonDict, JsonMapping, object_of, parse_json
-from ipyagent.phrases import join_words, word_set
-from ipyagent.plaintext import visible
+from ipyagent.plaintext import join_words, visible, word_set
 
 MAX_BYTES = 250_000  # YAML is slow to read
 

@@ -228,12 +228,8 @@ def _mask_values(values: object) -> str:
 
 PYPROJECT, YAML = "pyproject.toml", "ipyagent.yaml"
 
-_TRUST_FILE = UserDataFile("trust.json")
-
-
-def trust_file() -> Path:
-    """Return the path of the list of trusted folders; it need not exist."""
-    return _TRUST_FILE.path
+TRUST_FILE = UserDataFile("trust.json")
+"""The list of trusted folders; it need not exist."""
 
 
 @dataclass(frozen=True)
@@ -330,7 +326,7 @@ def trust(folder: Path) -> str:
     if not rows:
         nothing = f"{folder} brings no settings along, so there is nothing to trust."
         return "\n".join([nothing, *settings.problems])
-    _TRUST_FILE.rewrite(
+    TRUST_FILE.rewrite(
         lambda listed: {**_valid_digests(listed), folder_key(folder): settings.digest}
     )
     return "\n".join(
@@ -360,13 +356,13 @@ def _tool_table(data: bytes) -> JsonDict:
 def _trusted_folders() -> tuple[dict[str, str], str | None]:
     """Return the trusted folders with their digests, and the problem with the list, if any."""
     try:
-        listed = _TRUST_FILE.read()
+        listed = TRUST_FILE.read()
         if _valid_digests(listed) == listed:
             return listed, None
     except ConfigError:
         pass
     return {}, (
-        f"{_TRUST_FILE.path}, the list of folders that you trust, cannot be read, so none is "
+        f"{TRUST_FILE.path}, the list of folders that you trust, cannot be read, so none is "
         "trusted. `%agent trust` begins a new list."
     )
 

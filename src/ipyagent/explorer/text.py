@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import chain, count
 
-from ipyagent.phrases import ellipsize, join_words
+from ipyagent.plaintext import ellipsize, join_words
 
 Words = tuple[str, ...]
 

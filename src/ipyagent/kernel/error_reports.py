@@ -23,7 +23,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from ipyagent.phrases import ellipsize
+from ipyagent.plaintext import ellipsize
 from ipyagent.values.describe.libraries import table_of
 from ipyagent.values.describe.safe_inspect import ancestors, class_dict, one_line
 

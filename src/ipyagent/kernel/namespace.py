@@ -22,7 +22,7 @@ from ipyagent.kernel import capture
 from ipyagent.kernel.displays import PageBundle
 from ipyagent.kernel.outputs import Outputs
 from ipyagent.kernel.shell import Shell
-from ipyagent.phrases import ellipsize
+from ipyagent.plaintext import ellipsize
 from ipyagent.schema import ToolResult
 from ipyagent.values import Variables
 from ipyagent.values.describe import is_table, label, summarize

@@ -17,7 +17,7 @@ from tenacity import (
 )
 
 from ipyagent.config import RetryConfig
-from ipyagent.errors import ModelUnavailableError, RetryExhaustedError
+from ipyagent.errors import ModelRefusedError, ModelUnavailableError, RetryExhaustedError
 from ipyagent.json_types import JsonDict
 from ipyagent.schema import Message, StreamChunk, TokenUsage, ToolDefinition
 from ipyagent.schema.results import WorkspaceFacts
@@ -124,6 +124,19 @@ class Client(Protocol):
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[StreamChunk, None]:
         """Yield the reply to `request`, piece by piece."""
+
+
+@dataclass(frozen=True)
+class NoClient:
+    """Implements Client for a run that asks no model; `model` is the name that it shows."""
+
+    model: str
+    context_window: int | None = None
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[StreamChunk, None]:
+        """Refuse the request."""
+        raise ModelRefusedError("A replay asks no model.")
+        yield
 
 
 def maker_of(client: Client) -> str:

@@ -22,6 +22,7 @@ from urllib.parse import urlsplit, urlunsplit
 from ipyagent import llm
 from ipyagent.config import LLMConfig
 from ipyagent.errors import ConfigError, ModelRefusedError
+from ipyagent.json_types import object_of
 from ipyagent.llm.modelmap import Facts, ask_server, facts_of
 from ipyagent.providers import ALIASES, PROVIDERS, PROXY, Provider, default_models
 
@@ -161,19 +162,16 @@ class _Server:
 
 def _find_servers(probe: Probe) -> list[_Server]:
     found = []
-    if (
-        names := _listed_names(probe("http://127.0.0.1:11434/api/tags"), "models", "name")
-    ) is not None:
+    if (names := _list_names(probe, "11434/api/tags", "models", "name")) is not None:
         found.append(_Server("Ollama", "ollama", names))
-    if (names := _listed_names(probe("http://127.0.0.1:1234/v1/models"), "data", "id")) is not None:
+    if (names := _list_names(probe, "1234/v1/models", "data", "id")) is not None:
         found.append(_Server("LM Studio", "lm_studio", names))
     # Port 8080 is anybody's: /props tells that it is llama.cpp.
-    props = probe("http://127.0.0.1:8080/props")
-    if not isinstance(props, dict) or "chat_template" not in props:
+    props = object_of(probe("http://127.0.0.1:8080/props"))
+    if "chat_template" not in props:
         return found
-    if (names := _listed_names(probe("http://127.0.0.1:8080/v1/models"), "data", "id")) is not None:
-        caps = props.get("chat_template_caps")
-        drops_tools = isinstance(caps, dict) and caps.get("supports_tools") is False
+    if (names := _list_names(probe, "8080/v1/models", "data", "id")) is not None:
+        drops_tools = object_of(props.get("chat_template_caps")).get("supports_tools") is False
         found.append(_Server("llama.cpp", "llamafile", names, _DROPS_TOOLS if drops_tools else ""))
     return found
 
@@ -191,9 +189,9 @@ def _describe_server(server: _Server) -> str:
     return f"{server.name} is running here: use it with `%agent model {model}`.{server.warning}"
 
 
-def _listed_names(listing: object, key: str, field: str) -> list[str] | None:
-    """Return the models' names in a listing; None if it is no such listing."""
-    entries = listing.get(key) if isinstance(listing, dict) else None
+def _list_names(probe: Probe, address: str, key: str, field: str) -> list[str] | None:
+    """Return the names of a server's models; None if nothing there lists them."""
+    entries = object_of(probe(f"http://127.0.0.1:{address}")).get(key)
     if not isinstance(entries, list):
         return None
     names = (entry.get(field) for entry in entries if isinstance(entry, dict))

@@ -28,14 +28,13 @@ from ipyagent.llm.service_error import (
     reason_behind,
     words_of,
 )
-from ipyagent.phrases import ellipsize
+from ipyagent.plaintext import ellipsize
 from ipyagent.providers import is_too_long
 
 Trouble = Literal["", "refused", "dns", "certificate", "tls", "redirects", "timeout"]
 
 _OTHER = "or choose another model with `%agent model ID`"
 _ADDRESS = "`%agent config llm.api_base=URL`"
-_TLS = ("SSLError", "ClientConnectorSSLError")
 _NOT_ACCEPTED = re.compile(r"certificate verify failed: (.+?)\.?\s*\(_ssl")
 
 
@@ -47,7 +46,7 @@ def trouble_of(errors: Iterable[BaseException]) -> Trouble:
             return "redirects"
         if "CERTIFICATE_VERIFY" in str(error) or "CertificateError" in name:
             return "certificate"
-        if isinstance(error, ssl.SSLError) or name in _TLS:
+        if isinstance(error, ssl.SSLError):
             return "tls"
         if isinstance(error, socket.gaierror):
             return "dns"
@@ -201,25 +200,23 @@ def map_error(
 
     Its first line describes the failure, the second where the model was asked, and the remedy.
     """
-    failure = _fault(error, model, secret)
+    chain = [*_chain(error)]
+    failure = _fault(chain, model, secret)
     if where is None or isinstance(failure, _OF_THE_MODEL) or failure.advised:
         return failure
-    if any(isinstance(each, EventTooLargeError) for each in _chain(error)):
+    if any(isinstance(each, EventTooLargeError) for each in chain):
         return add_advice(failure, where, model, _IN_TROUBLE)
-    bodies = [body for each in _chain(error) if (body := getattr(each, "body", None))]
-    trouble = trouble_of(_chain(error))
-    status = 0 if trouble in _NO_ANSWER else _status(error, bodies)
-    if any(type(each).__name__ == "APIConnectionError" for each in _chain(error)):
-        status = 0  # LiteLLM makes up a status for a connection that failed
+    trouble = trouble_of(chain)
+    status = 0 if trouble in _NO_ANSWER or _is_unreached(chain) else _status(chain)
     is_refused = isinstance(failure, ModelRefusedError)
     if is_refused and _ACCOUNT.search(f"{failure}"):
         status = 402
-    elif not status and any(isinstance(each, ServiceError) for each in _chain(error)):
+    elif not status and any(isinstance(each, ServiceError) for each in chain):
         status = 400 if is_refused else _IN_TROUBLE
     if trouble == "redirects":
         failure = ModelRefusedError(f"{model} could not be reached: too many redirects.")
     if trouble in ("certificate", "tls"):
-        failure = ModelRefusedError(f"{model} could not be reached: {tls_problem(_chain(error))}.")
+        failure = ModelRefusedError(f"{model} could not be reached: {tls_problem(chain)}.")
     return add_advice(failure, where, model, status, trouble)
 
 
@@ -239,12 +236,12 @@ def add_advice(
     return advice
 
 
-def _fault(error: BaseException, model: str, secret: str | None) -> ModelError:
-    for each in _chain(error):
+def _fault(chain: list[BaseException], model: str, secret: str | None) -> ModelError:
+    error, bodies = chain[0], _bodies(chain)
+    for each in chain:
         if isinstance(each, EventTooLargeError):
             return ModelRefusedError(f"{model} was ended: {each}.")
     cause = getattr(error, "original_exception", None) or error
-    bodies = [body for each in _chain(error) if (body := getattr(each, "body", None))]
     behind = dict.fromkeys(filter(None, map(reason_behind, bodies)))
     text = ": ".join([readable(cause, secret), *(_shorten(each, secret) for each in behind)])
     if "repeating the same chunk" in text:
@@ -263,7 +260,7 @@ def _fault(error: BaseException, model: str, secret: str | None) -> ModelError:
         written = (find_error(body) for body in bodies if isinstance(body, dict))
         calls = [str(each.get("failed_generation") or "") for each in written if each]
         return failure.advise(ellipsize(hide_keys("".join(calls), secret), MAX_CHARS))
-    status = _status(error, bodies)
+    status = _status(chain)
     if status != 429 and is_too_long(f"{type(error)} {error} {bodies}"):
         return ContextOverflowError(f"The conversation is too long for {model}: {text}")
     if 400 <= status < 500 and status not in TRANSIENT:
@@ -273,9 +270,12 @@ def _fault(error: BaseException, model: str, secret: str | None) -> ModelError:
     for pattern, plain in _PLAIN.items():
         if pattern.search(text):
             return ModelUnavailableError(f"{model}: {plain}")
-    return ModelUnavailableError(
-        f"{model} {_describe_failure(error, status)}: {text}", retry_after(_headers(cause))
-    )
+    how = f"is not available now ({status})"
+    if _is_mid_stream(error):
+        how = "broke off"
+    elif not status or _is_unreached(chain):
+        how = "could not be reached"
+    return ModelUnavailableError(f"{model} {how}: {text}", retry_after(_headers(cause)))
 
 
 def _is_final(error: ServiceError) -> bool:
@@ -296,13 +296,9 @@ def _without_address(text: str) -> ModelRefusedError:
     return error
 
 
-def _describe_failure(error: BaseException, status: int) -> str:
-    if _is_mid_stream(error):
-        return "broke off"
-    # LiteLLM makes up a status for a connection that failed.
-    if not status or any(type(each).__name__ == "APIConnectionError" for each in _chain(error)):
-        return "could not be reached"
-    return f"is not available now ({status})"
+def _is_unreached(chain: Iterable[BaseException]) -> bool:
+    """Return whether a connection failed, for which LiteLLM makes up a status."""
+    return any(type(each).__name__ == "APIConnectionError" for each in chain)
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
@@ -351,11 +347,15 @@ def retry_after(headers: Mapping[str, str], now: datetime | None = None) -> floa
     return min(max(seconds, 0.0), MAX_WAIT) if seconds > float("-inf") else None
 
 
-def _status(error: BaseException, bodies: list[object]) -> int:
+def _bodies(chain: list[BaseException]) -> list[object]:
+    return [body for each in chain if (body := getattr(each, "body", None))]
+
+
+def _status(chain: list[BaseException]) -> int:
     """Return the HTTP status; an error in mid-stream has only what its body says."""
-    codes = [getattr(error, "status_code", None)]
-    if _is_mid_stream(error) and not isinstance(error, ServiceError):
-        codes = [body.get("code") for body in bodies if isinstance(body, dict)]
+    codes = [getattr(chain[0], "status_code", None)]
+    if _is_mid_stream(chain[0]) and not isinstance(chain[0], ServiceError):
+        codes = [body.get("code") for body in _bodies(chain) if isinstance(body, dict)]
     return next((code for code in codes if isinstance(code, int) and 100 <= code < 1000), 0)
 
 

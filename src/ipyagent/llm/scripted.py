@@ -164,11 +164,8 @@ def _reply(value: object, number: int) -> ScriptedReply:
         return ScriptedReply.model_validate(value)
     except ValidationError as error:
         problems = "; ".join(
-            f"{'.'.join(map(str, e['loc']))}: {_problem(e['type'], e['msg'])}"
+            f"{'.'.join(map(str, e['loc']))}: "
+            f"{'unknown key' if e['type'] == 'extra_forbidden' else e['msg']}"
             for e in error.errors()
         )
         raise ConfigError(f"reply {number}: {problems}") from None
-
-
-def _problem(kind: str, message: str) -> str:
-    return "unknown key" if kind == "extra_forbidden" else message

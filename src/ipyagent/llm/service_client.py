@@ -22,7 +22,7 @@ from ipyagent.llm.destinations import Destination, destination
 from ipyagent.llm.error_mapping import add_advice, hide_keys, map_error, readable
 from ipyagent.llm.modelmap import ask_ollama, size_in_name
 from ipyagent.llm.service_error import THOUGHTS, find_refused
-from ipyagent.phrases import ellipsize
+from ipyagent.plaintext import ellipsize
 from ipyagent.schema import TokenUsage, ToolDefinition
 
 _TOOL = re.compile(
@@ -80,12 +80,12 @@ class ServiceClient:
     @property
     def maker(self) -> str:
         """The model and its service, as answers remember them."""
-        return self._maker_at(self._current_destination())
+        return self._maker_at(self.destination)
 
     @property
     def destination(self) -> Destination:
         """The address and key of a request; raises ModelRefusedError if a setting is missing."""
-        return self._current_destination()
+        raise NotImplementedError
 
     @property
     def vision(self) -> bool:
@@ -99,6 +99,10 @@ class ServiceClient:
         """The context window in tokens, by the map."""
         return modelmap.window(self._facts)
 
+    def cost(self, usage: TokenUsage) -> float | None:
+        """Return the price in US dollars by the map; it has none of one's own server. May block."""
+        return None if self.destination.compatible else modelmap.price(self._facts, usage)
+
     def size(self) -> ModelSize:
         """Return the size by Ollama's own word, else by the map and the model's name."""
         provider, _, name = self.model.partition("/")
@@ -110,10 +114,6 @@ class ServiceClient:
     @property
     def _facts(self) -> modelmap.Facts:
         return modelmap.facts_of(self.model)
-
-    def _current_destination(self) -> Destination:
-        """Return where the model is asked; raises ModelRefusedError for a missing setting."""
-        return self._destination(self.model.partition("/")[0])
 
     def _maker_at(self, where: Destination) -> str:
         host = urlsplit(where.base or "").netloc.rpartition("@")[2]

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from ipyagent.errors import ModelRefusedError
 from ipyagent.json_types import JsonDict, parse_arguments, well_formed
-from ipyagent.phrases import ellipsize
+from ipyagent.plaintext import ellipsize
 from ipyagent.schema import (
     Block,
     ImageContent,

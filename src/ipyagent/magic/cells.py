@@ -15,6 +15,7 @@ from ipyagent.agent.signs import find_decision
 from ipyagent.errors import AgentError, ConfigError, RunFailedError
 from ipyagent.kernel.drivers import Cell, comm_status, drive_async, drive_sync, stoppable
 from ipyagent.kernel.shell import Frontend, Surface, detect, running_shell
+from ipyagent.llm.client import Client
 from ipyagent.magic.notebook import Notebook, notebook
 from ipyagent.magic.options import USAGE, Options, parse
 from ipyagent.schema import DecidedBy, Decision, Run, RunStatus, ToolExecution
@@ -55,6 +56,8 @@ class _Job:
     book: Notebook
     options: Options
     engine: RunFunction
+    raises_differences: bool
+    """True if the cell was to be replayed, whatever comes."""
 
     def finish(self, run: Run) -> None:
         """Apply the options that concern a finished run."""
@@ -63,7 +66,7 @@ class _Job:
             self.book.shell.user_ns[self.options.out] = run
         if self.options.json:
             print(json.dumps(run.to_output_dict(), ensure_ascii=False, indent=2))  # noqa: T201
-        if self.options.raises:
+        if self.options.raises or (run.replayed and self.raises_differences):
             if run.status is RunStatus.DRAFT:
                 raise RunFailedError(WAITING_NOTICE.format(plan_id=run.plan_id))
             run.raise_for_outcome()
@@ -86,13 +89,13 @@ def _prepare_job(cell: Cell, hold: Hold, line: str, text: str) -> _Job:
     session = book.sessions.newest = book.sessions.get(options.session)
     hold.add_session(session.id)
     decision = find_decision(session, text)
-    resolved = book.model.choose(settings.config)
     frontend = detect(book.shell)
     plan = options.plan or settings.config.agent.plan
     if options.background:
         if decision is None and not plan:
             raise ConfigError("%%agent: --background is for plans: add --plan")
         check_background(frontend)
+    news = [*book.sessions.take_news()]
     request = RunRequest(
         text,
         settings.config,
@@ -104,14 +107,23 @@ def _prepare_job(cell: Cell, hold: Hold, line: str, text: str) -> _Job:
         answer=AnswerType.find(options.result, book.shell.user_ns) if options.result else None,
         background=options.background,
         notices=(*settings.notices, *book.settings.warnings()),
-        one_time_notices=(*book.sessions.take_news(), *book.model.introduce(resolved)),
+        one_time_notices=news,
+        replay=settings.config.agent.replay,
+        session_name=options.session or "",
+        is_attended=frontend.can_input,
+        notebook=book.sessions.name,
     )
+
+    def connect() -> Client:
+        resolved = book.model.choose(settings.config)
+        news.extend(book.model.introduce(resolved))
+        return book.environment.client_for(resolved, settings.config.llm)
+
     show = SilentView if options.json else partial(view_for, desk=book.desk)
     view = partial(show, cell, book.environment.approvals, frontend)
-    client = book.environment.client_for(resolved, settings.config.llm)
-    runs = RunFactory(book.environment, session, client, cell, view)
+    runs = RunFactory(book.environment, session, connect, cell, view)
     engine = runs.build(request) if decision is None else runs.build_decision(request, decision)
-    return _Job(book, options, engine)
+    return _Job(book, options, engine, settings.config.agent.replay == "always")
 
 
 def _refuse(line: str, text: str, error: AgentError) -> None:

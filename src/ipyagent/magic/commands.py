@@ -20,8 +20,7 @@ from ipyagent.magic import cells, subcommands
 from ipyagent.magic.entry import state_of
 from ipyagent.magic.notebook import Notebook, notebook
 from ipyagent.magic.options import HELP_AT, USAGE, find_near, options_help
-from ipyagent.phrases import ellipsize, first_line, limit_lines, plural
-from ipyagent.plaintext import visible
+from ipyagent.plaintext import ellipsize, first_line, limit_lines, plural, visible
 from ipyagent.schema import Run, Skill, TokenUsage, ToolExecution
 from ipyagent.services.skills import Skills, personal_folder
 from ipyagent.tools.namespace_tools import find_authors
@@ -274,7 +273,8 @@ def describe_status(book: Notebook, _rest: str = "") -> str:
     def session() -> str:
         found = book.sessions.get()
         notes.extend(found.notices)
-        runs, messages = plural(len(found.runs), "run"), plural(len(found.messages), "message")
+        runs = plural(len(found.runs), "run")
+        messages = plural(len(found.conversation.messages), "message")
         return f"{found.name}, {runs}, {messages}"
 
     lines = {

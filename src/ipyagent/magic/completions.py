@@ -25,7 +25,7 @@ from ipyagent.magic import cells, commands
 from ipyagent.magic.notebook import Notebook, notebook
 from ipyagent.magic.options import OptionInfo, list_options, split_prompt
 from ipyagent.magic.subcommands import API, HERE, MCP, SESSION
-from ipyagent.phrases import first_line
+from ipyagent.plaintext import first_line
 from ipyagent.tools import path_rules
 from ipyagent.tools.path_rules import WalkBudget
 from ipyagent.values.describe import brief
@@ -179,7 +179,7 @@ def _sessions(book: Notebook, typed: str) -> Iterator[SimpleCompletion]:
     if not has_journal(book.environment.workspace):
         return
     newest: set[str] = set()
-    for each in book.sessions.all.records():
+    for each in book.sessions.all.journal.sessions():
         since = f"{each.started_at.astimezone():%Y-%m-%d %H:%M}"
         name, description = (each.id, f"session {each.name}, {since}")
         if each.name not in newest:

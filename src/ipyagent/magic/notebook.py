@@ -189,13 +189,13 @@ class NotebookSessions:
             return self.current.services
         if self._settings.config.chat.persist and not has_journal(self._workspace()):
             return {}
-        mine = (each for each in self.all.records() if each.metadata.get(NOTEBOOK) == self.name)
-        newest = next(mine, None)
+        records = self.all.journal.sessions()
+        newest = next((r for r in records if r.metadata.get(NOTEBOOK) == self.name), None)
         return read_switches(newest.metadata) if newest else {}
 
     def list_used(self) -> list[Session]:
         """Return the notebook's session and others that this kernel used; begins none."""
-        used = [session for each in self._opened.values() for session in each.list_own()]
+        used = [session for each in self._opened.values() for session in each.used]
         used += [self.current] if self.current else []
         return [*{each.id: each for each in used}.values()]
 
@@ -347,7 +347,9 @@ class NotebookPages:
         """Open the session of an earlier kernel, its runs ended; starts none."""
         sessions = self._sessions
         try:
-            if not sessions.is_recorded or not sessions.all.has_session_for(sessions.name):
+            if not sessions.is_recorded:
+                return
+            if find_ongoing(sessions.all.journal.sessions(), sessions.name) is None:
                 return
             sessions.get()
         except AgentError as error:

@@ -73,9 +73,19 @@ def _make_parser() -> tuple[_Parser, list[argparse.Action]]:
         add("-o", "--out", metavar="NAME", help="bind the Run to this variable as well"),
         add("--result", metavar="NAME", help="answer as an instance of that type: run.value"),
         add("--background", action="store_true", help="the plan runs on while other cells run"),
+        _add_replay(parser, "--fresh", "never", "ask the model, even if a recording is there"),
+        _add_replay(parser, "--replay", "always", "repeat what is recorded, or fail"),
         add("--raise", dest="raises", action="store_true", help="raise when the run fails"),
     ]
     return parser, options
+
+
+def _add_replay(
+    parser: argparse.ArgumentParser, name: str, value: str, help_text: str
+) -> argparse.Action:
+    return parser.add_argument(
+        name, dest="agent.replay", action="store_const", const=value, help=help_text
+    )
 
 
 def add_options(parser: argparse.ArgumentParser) -> list[argparse.Action]:

@@ -85,7 +85,7 @@ def _list_sessions(book: Notebook) -> str:
     return "\n".join(
         f"{'*' if each.id == current else ' '} {each.id[:8]}  {each.state:<12} "
         f"{each.started_at.astimezone():%Y-%m-%d %H:%M}  {each.name}"
-        for each in book.sessions.all.records()
+        for each in book.sessions.all.journal.sessions()
     )
 
 
@@ -125,7 +125,7 @@ def _end(book: Notebook) -> str:
 
 def _go_on(book: Notebook, chosen: Session) -> str:
     book.sessions.use(chosen)
-    return f"{chosen.name} ({chosen.id[:8]}): {len(chosen.messages)} messages"
+    return f"{chosen.name} ({chosen.id[:8]}): {len(chosen.conversation.messages)} messages"
 
 
 SESSION = {

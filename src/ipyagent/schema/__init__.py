@@ -88,8 +88,10 @@ from ipyagent.schema.results import (
 from ipyagent.schema.runs import (
     INCOMPLETE as INCOMPLETE,
     PAUSED as PAUSED,
+    Asked as Asked,
     Outcome as Outcome,
     PlanStep as PlanStep,
+    Replayed as Replayed,
     Run as Run,
     RunStatus as RunStatus,
     Session as Session,

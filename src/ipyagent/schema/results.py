@@ -206,7 +206,8 @@ class VariableChange(Model):
     """A variable that code changed. `type` is its type now, or before it was deleted.
 
     `summary` is what is different in it: "10 → 12", "+ ratio (float64) · 2 rows dropped".
-    `kept` says why the change cannot be taken back; "" if it can.
+    `kept` says why the change cannot be taken back; "" if it can. `content` is its size, types and
+    a digest of what it holds now, by which a replay compares it.
     """
 
     name: Text
@@ -214,6 +215,7 @@ class VariableChange(Model):
     type: Text = ""
     summary: Text = Field(default="", exclude_if=lambda text: text == "")
     kept: Text = Field(default="", exclude_if=lambda text: text == "")
+    content: Text = Field(default="", exclude_if=not_)
 
 
 class TruncationConfig(Model):
@@ -388,6 +390,7 @@ class DecidedBy(StrEnum):
     BUTTON = "button"
     PROMPT = "prompt"
     MAGIC = "magic"
+    RECORD = "record"  # as it was decided, and done, in the run that is replayed
     REHEARSAL = "rehearsal"  # tried on a copy: nothing would change, or only new plain data
 
 
@@ -469,6 +472,7 @@ class ToolExecution(ForeignModel):
     approval may reach beyond this call, and `covers` what it then covers. `touches` is what code
     would touch as far as static analysis can tell. `source` names the sources of the result, if not
     the user: one on a line. `proposed` are the model's arguments if the user changed them.
+    `signature` proves to a replay that this user approved the call, in its place.
     """
 
     call: ToolCall
@@ -485,6 +489,7 @@ class ToolExecution(ForeignModel):
     decision: Decision | None = None
     decided_by: DecidedBy | None = None
     reason: Text | None = None
+    signature: str = Field(default="", exclude_if=not_)
     rehearsal: Rehearsal | None = Field(default=None, exclude_if=lambda found: found is None)
     dry_run: Flag = Field(default=False, validation_alias=AliasChoices("dry_run", "was_dry_run"))
     result: ToolResult | None = None

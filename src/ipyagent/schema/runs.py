@@ -6,7 +6,7 @@ import json
 import uuid
 import warnings
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from operator import not_
@@ -25,6 +25,7 @@ from pydantic import (
 from ipyagent import compat
 from ipyagent.errors import RunFailedError
 from ipyagent.json_types import JsonDict
+from ipyagent.numbers import TracedNumber, trace_numbers
 from ipyagent.schema.messages import (
     Amount,
     Count,
@@ -55,6 +56,16 @@ from ipyagent.schema.results import (
     distinct,
     todos_in,
 )
+from ipyagent.schema.run_states import (
+    INCOMPLETE as INCOMPLETE,
+    MOVES as MOVES,
+    PAUSED as PAUSED,
+    Asked as Asked,
+    Outcome as Outcome,
+    Replayed as Replayed,
+    RunStatus as RunStatus,
+    StopReason as StopReason,
+)
 
 
 @dataclass(frozen=True)
@@ -73,66 +84,12 @@ class UndoReport:
 
 undo_run: Callable[..., UndoReport] | None = None
 """Takes back a run, or with `dry_run` only says what that would do; set by `wiring`."""
+replay_run: Callable[[Run], Run] | None = None
+"""Runs the calls of a run again; set by `wiring`."""
 
 
 MAX_ARGUMENT = 200
 """Characters of one argument in the summary for scripts."""
-
-
-class RunStatus(StrEnum):
-    """Lifecycle of a run; MOVES has the legal transitions."""
-
-    DRAFT = "draft"
-    QUEUED = "queued"
-    RUNNING = "running"
-    DONE = "done"
-    ERROR = "error"
-    CANCELLED = "cancelled"
-
-
-MOVES: dict[RunStatus, frozenset[RunStatus]] = {
-    RunStatus.DRAFT: frozenset({RunStatus.QUEUED, RunStatus.CANCELLED}),
-    RunStatus.QUEUED: frozenset({RunStatus.RUNNING, RunStatus.CANCELLED, RunStatus.ERROR}),
-    RunStatus.RUNNING: frozenset({RunStatus.DONE, RunStatus.ERROR, RunStatus.CANCELLED}),
-    RunStatus.DONE: frozenset(),
-    RunStatus.ERROR: frozenset(),
-    RunStatus.CANCELLED: frozenset(),
-}
-"""The statuses that may follow each status; the last three are final."""
-
-
-PAUSED = "pause_turn"
-"""The finish reason of a reply in whose midst the service stopped, to be asked to go on."""
-INCOMPLETE = {"length", PAUSED}
-"""Finish reasons of replies that the next one continues."""
-
-
-class StopReason(StrEnum):
-    """The reason why a run ended."""
-
-    FINISHED = "finished"
-    MAX_STEPS = "max_steps"
-    MAX_SECONDS = "max_seconds"
-    MAX_TOKENS = "max_tokens"  # of the run's budget, or the model's own for one reply
-    MAX_USD = "max_usd"
-    TIMEOUT = "timeout"  # one step took too long
-    CONTEXT_OVERFLOW = "context_overflow"
-    CONTENT_FILTER = "content_filter"
-    PLANNED = "planned"  # the plan waits for the user
-    DENIED = "denied"  # the user did not want the plan
-    UNATTENDED = "unattended"  # a call had to be approved, and nobody could be asked
-    EMPTY = "empty"  # the model ended without saying or calling anything
-    INTERRUPTED = "interrupted"
-    ERROR = "error"
-
-
-class Outcome(StrEnum):
-    """The outcome of a run, computed from status and stop reason."""
-
-    RUNNING = "running"
-    SUCCESS = "success"
-    PARTIAL = "partial"
-    FAILED = "failed"
 
 
 class PlanStep(ForeignModel):
@@ -249,6 +206,10 @@ class Run(ForeignModel):
     read: tuple[Text, ...] = Field(default=(), exclude_if=not_)
     """The files whose contents stand in the context."""
     model: OrEmpty = ""
+    asked: Asked | None = Field(default=None, exclude_if=not_)
+    """The cell's request, under which a replay finds the run; None for runs of no cell."""
+    replayed: Replayed | None = Field(default=None, exclude_if=not_)
+    """The run of which this one is a replay."""
     confirm_mode: str = ""
     max_steps: Count = 0
     verbose: Count = 0
@@ -339,6 +300,12 @@ class Run(ForeignModel):
         """
         return undo_run(self, dry_run=dry_run) if undo_run else UndoReport()
 
+    def replay(self) -> Run:
+        """Run its calls again, without a model; return the new run. Raises AgentError."""
+        if replay_run is None:
+            raise RunFailedError("no agent has run in this process")
+        return replay_run(self)
+
     @property
     def changing_calls(self) -> tuple[str, ...]:
         """The ids of the calls that changed variables, files or cells."""
@@ -348,6 +315,14 @@ class Run(ForeignModel):
     def variables(self) -> tuple[VariableChange, ...]:
         """The changes of variables, in the order of the calls that made them."""
         return tuple(change for result in self.results for change in result.variables)
+
+    @property
+    def numbers(self) -> tuple[TracedNumber, ...]:
+        """The numbers of the answer, each looked up in what the model had read in this run."""
+        said = (each.text for step in self.steps for each in step.user_texts)
+        results = ((e.call.id, e.result.text_for_model) for e in self.executions if e.result)
+        given = "\n".join((self.prompt, self.context, *said))
+        return tuple(trace_numbers(self.output, [("", given), *results]))
 
     @property
     def todos(self) -> tuple[Todo, ...]:
@@ -417,6 +392,7 @@ class Run(ForeignModel):
             "stop_reason": str(self.stop_reason) if self.stop_reason else None,
             "dry_run": any(e.dry_run for e in self.executions),
             "output": self.output,
+            "numbers": [asdict(each) for each in self.numbers],
             "error": self.error,
             "steps": len(self.steps),
             "tools_used": [

@@ -33,7 +33,7 @@ from ipyagent.config import MCPServerConfig
 from ipyagent.digests import digest_bytes
 from ipyagent.errors import MCPConnectionError, ToolNotFoundError
 from ipyagent.json_types import JsonDict, object_of, parse_json
-from ipyagent.phrases import ellipsize
+from ipyagent.plaintext import ellipsize
 from ipyagent.tools.base import Tool, Where, tool
 
 

@@ -23,8 +23,7 @@ from ipyagent.config.sources import config_folder
 from ipyagent.errors import AgentError, InvalidArgumentsError
 from ipyagent.globs import text_pattern
 from ipyagent.json_types import JsonDict, object_of
-from ipyagent.phrases import ellipsize, human_size, limit_lines
-from ipyagent.plaintext import spell, strip_escapes, visible
+from ipyagent.plaintext import ellipsize, human_size, limit_lines, spell, strip_escapes, visible
 from ipyagent.schema import Skill
 from ipyagent.tools.base import Tool, Where, tool
 from ipyagent.tools.path_rules import SKILLS, WalkBudget

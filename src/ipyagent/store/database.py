@@ -5,7 +5,8 @@ The tables, and the migrations between their versions:
     sessions ─┬─ nodes       an initial history
               ├─ events      all events, in order; rows are only ever added
               ├─ runs        the status of each run: the guard of its transitions
-              └─ replies     the text so far of replies that still stream in
+              ├─ replies     the text so far of replies that still stream in
+              └─ recordings  the runs of cells, by the key of what was asked
 
 Events wait in memory and are committed together:
 
@@ -38,7 +39,7 @@ from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
 
 from ipyagent import schema
 from ipyagent.errors import JournalError
-from ipyagent.store import runs
+from ipyagent.store import recordings, runs
 from ipyagent.store.runs import Encoder
 
 APPLICATION = 0x69707961  # "ipya" in the header of a file: it is not another program's
@@ -96,6 +97,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             text TEXT NOT NULL
         )""",
     ),
+    recordings.TABLE,
 )
 """Statements per version: `PRAGMA user_version` counts those carried out."""
 
@@ -107,15 +109,13 @@ WITHOUT = "continue without a record: `%agent config chat.persist=false`, or Age
 
 _MAKE_WRITABLE = "Make its folder and the file writable"
 _BEGIN_NEW = "Move it away to begin a new one"
+_LOCKED = f"another program has kept it locked for {BUSY_SECONDS:g} s"
 _REMEDIES = {
     sqlite3.SQLITE_FULL: ("the disk is full", "Make room"),
     sqlite3.SQLITE_READONLY: ("it cannot be written", _MAKE_WRITABLE),
     sqlite3.SQLITE_PERM: ("it cannot be written", _MAKE_WRITABLE),
     sqlite3.SQLITE_CANTOPEN: ("it cannot be opened or created", _MAKE_WRITABLE),
-    sqlite3.SQLITE_BUSY: (
-        f"another program has kept it locked for {BUSY_SECONDS:g} s",
-        "Close that program",
-    ),
+    sqlite3.SQLITE_BUSY: (_LOCKED, "Close that program"),
     sqlite3.SQLITE_IOERR: ("the disk failed to read or write it", "Check the disk and its space"),
     sqlite3.SQLITE_CORRUPT: ("it is damaged; it was left as it is", _BEGIN_NEW),
     sqlite3.SQLITE_NOTADB: ("it is not a database; it was left as it is", _BEGIN_NEW),

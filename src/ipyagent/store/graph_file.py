@@ -12,7 +12,9 @@ from __future__ import annotations
 import contextlib
 import heapq
 import json
+import os
 import warnings
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from graphlib import CycleError, TopologicalSorter
@@ -26,8 +28,9 @@ from ipyagent.atomic_files import replace_file
 from ipyagent.compat import block_text, convert_blocks
 from ipyagent.errors import SessionError
 from ipyagent.json_types import JsonDict, as_json, object_of
-from ipyagent.phrases import join_some
+from ipyagent.plaintext import join_some
 from ipyagent.schema.events import RUN_MIME, fill_from_html
+from ipyagent.store.recordings import is_whole
 from ipyagent.store.runs import describe_error, load_tolerant
 
 OWN = "ipyagent"
@@ -271,6 +274,52 @@ def runs_in_notebook(path: Path) -> list[schema.Run]:
             f"{path} was written by a newer version; this was left out: {names}", stacklevel=2
         )
     return list(runs.values())
+
+
+_MOST_NOTEBOOKS = 100
+
+
+class NotebookRecordings:
+    """The runs that are saved in the outputs of notebooks."""
+
+    def __init__(self) -> None:
+        self._read: dict[Path, tuple[tuple[int, int], list[schema.Run]]] = {}
+        self.times_read = 0
+        """How many files were read: what finding a run costs."""
+
+    def list_runs(self, paths: Iterable[Path]) -> Iterator[schema.Run]:
+        """Yield the runs that can be repeated, those of known and unchanged files first."""
+        states = {path: state for path in paths if (state := _state_of(path)) is not None}
+        known = [path for path in states if self._read.get(path, (None,))[0] == states[path]]
+        for path in dict.fromkeys([*known, *states]):
+            if path not in known:
+                self._read[path] = states[path], list(self._read_file(path))
+            yield from reversed(self._read[path][1])
+
+    def _read_file(self, path: Path) -> Iterator[schema.Run]:
+        self.times_read += 1
+        with contextlib.suppress(OSError, SessionError), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about parts of newer versions
+            if RUN_MIME.encode() in path.read_bytes():
+                yield from (run for run in runs_in_notebook(path) if is_whole(run))
+
+
+def list_notebooks(folder: Path, own: str) -> list[Path]:
+    """Return the notebooks in a folder, the one called `own` first."""
+    try:
+        names = [name for name in os.listdir(folder) if name.endswith(".ipynb")]  # noqa: PTH208 - it is quick
+    except OSError:
+        return []
+    return [folder / name for name in sorted(names, key=lambda name: (name != own, name))][
+        :_MOST_NOTEBOOKS
+    ]
+
+
+def _state_of(path: Path) -> tuple[int, int] | None:
+    with contextlib.suppress(OSError):
+        status = path.stat()
+        return status.st_mtime_ns, status.st_size
+    return None
 
 
 def _runs_in(cell: object) -> list[object]:

@@ -32,7 +32,7 @@ from ipyagent import schema
 from ipyagent.atomic_files import has_locks, open_lock, try_lock
 from ipyagent.errors import SessionError
 from ipyagent.json_types import JsonDict
-from ipyagent.store import runs
+from ipyagent.store import recordings, runs
 from ipyagent.store.database import (
     APPLICATION,
     MAX_QUEUED,
@@ -76,18 +76,27 @@ def find_or_create_session(
     db: sqlite3.Connection,
     session: schema.Session,
     nodes: Iterable[schema.Node],
-    matches: Callable[[schema.Session], bool],
+    matches: Callable[[schema.Session], bool] | None,
 ) -> schema.Session:
     """Return the newest session that matches, else add this one, under a free name."""
-    known = newest_sessions(db)
-    if existing := next(filter(matches, known), None):
+    if matches and (existing := next(filter(matches, newest_sessions(db)), None)):
         return existing
-    taken = {row["name"] for row in db.execute("SELECT name FROM sessions")}
-    numbered = (f"{session.name}-{number}" for number in itertools.count(2))
-    name = next(each for each in itertools.chain([session.name], numbered) if each not in taken)
-    session = session.model_copy(update={"name": name})
+    session = session.model_copy(update={"name": _find_free_name(db, session.name)})
     create_session(db, session, nodes)
     return session
+
+
+def _find_free_name(db: sqlite3.Connection, name: str) -> str:
+    """Return the name, with a number if it is taken; with thousands of them, without a search."""
+
+    def is_taken(name: str) -> bool:
+        return bool(db.execute("SELECT 1 FROM sessions WHERE name = ?", (name,)).fetchone())
+
+    numbered = f"{name}-"
+    query = "SELECT count(*) FROM sessions WHERE substr(name, 1, ?) = ?"
+    (count,) = db.execute(query, (len(numbered), numbered)).fetchone()
+    names = itertools.chain([name], (f"{numbered}{each}" for each in itertools.count(count + 2)))
+    return next(itertools.filterfalse(is_taken, names))
 
 
 def update_session(db: sqlite3.Connection, session: schema.Session) -> None:
@@ -184,26 +193,29 @@ class SessionLocks:
         if not is_ours:
             os.close(lock)
             return False
+        if not _is_file_at(path, lock):  # who had it has just removed it
+            os.close(lock)
+            return self.claim(session_id)
         self._locks[session_id] = lock
         return True
 
     def release(self, session_id: str) -> None:
-        """Release the session for others."""
-        # The file stays: another kernel may just be opening it.
-        lock = self._locks.pop(session_id, None)
-        if lock is not None:
+        """Release the session for others, and remove its lock."""
+        if (lock := self._locks.pop(session_id, None)) is not None and self.folder is not None:
+            with contextlib.suppress(OSError):
+                (self.folder / f"{session_id}.lock").unlink()
             os.close(lock)
 
-    def forget(self, session_id: str) -> None:
-        """Remove the lock of a session that nobody else can know of."""
-        if self.folder is not None and session_id in self._locks:
-            (self.folder / f"{session_id}.lock").unlink(missing_ok=True)
-        self.release(session_id)
-
     def release_all(self) -> None:
-        """Release all sessions."""
-        for session_id in tuple(self._locks):
-            self.release(session_id)
+        """Release all sessions; the files stay, for they may be another process's."""
+        while self._locks:
+            os.close(self._locks.popitem()[1])
+
+
+def _is_file_at(path: Path, handle: int) -> bool:
+    with contextlib.suppress(FileNotFoundError):
+        return os.path.samestat(path.lstat(), os.fstat(handle))
+    return False
 
 
 _all: weakref.WeakSet[SessionLocks] = weakref.WeakSet()
@@ -271,7 +283,7 @@ class Journal:
         self,
         session: schema.Session,
         nodes: Iterable[schema.Node] = (),
-        matches: Callable[[schema.Session], bool] = lambda session: False,
+        matches: Callable[[schema.Session], bool] | None = None,
     ) -> schema.Session:
         """Return the newest session that matches, else add this one, under a free name.
 
@@ -302,10 +314,6 @@ class Journal:
     def release(self, session_id: str) -> None:
         """Release the session for other kernels."""
         self._locks.release(session_id)
-
-    def forget(self, session_id: str) -> None:
-        """Release a session that was claimed and never created."""
-        self._locks.forget(session_id)
 
     # -- events
 
@@ -367,6 +375,16 @@ class Journal:
         if run is None:
             raise SessionError(f"no run is called {run_id!r}; `%agent runs` lists all runs")
         return run
+
+    def find_recording(self, asked: schema.Asked) -> schema.Run | None:
+        """Return the newest run that answers the same, and can be replayed; None if none does."""
+        ids = self._writer.perform(lambda db: recordings.find_ids(db, asked.key))
+        return next(filter(recordings.is_whole, self._readable(ids)), None)
+
+    def find_nearest(self, asked: schema.Asked) -> schema.Run | None:
+        """Return the newest run that can be replayed, with that prompt if there is one."""
+        ids = self._writer.perform(lambda db: recordings.find_nearest_ids(db, asked.prompt))
+        return next(filter(recordings.is_whole, self._readable(ids)), None)
 
     def waiting_plan(self, session_id: str) -> schema.Run | None:
         """Return the plan of a session that waits for the user; None where there is none."""

@@ -34,6 +34,7 @@ from ipyagent.digests import digest_json, digest_text
 from ipyagent.errors import SessionError
 from ipyagent.json_types import JsonDict
 from ipyagent.schema.runs import MOVES
+from ipyagent.store import recordings
 
 T = TypeVar("T")
 
@@ -73,13 +74,13 @@ def describe_error(error: Exception) -> str:
     """Return the problem of invalid data, and its place, in one line."""
     if not isinstance(error, ValidationError):
         return str(error) or type(error).__name__
-    first = error.errors(include_url=False, include_input=False)[0]
+    first = error.errors()[0]
     return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
 
 
 def _unknown_keys(error: ValidationError) -> list[tuple[Key, ...]]:
     """Return locations whose only error is an unknown key; other members of unions report more."""
-    faults = error.errors(include_url=False, include_context=False, include_input=False)
+    faults = error.errors()
     wrong = {fault["loc"][:-1] for fault in faults if fault["type"] != "extra_forbidden"}
     return [
         fault["loc"]
@@ -304,11 +305,6 @@ def confirm(db: sqlite3.Connection, session_id: str, run_id: str | None) -> sche
     row = _find_row(db, session_id, run_id, schema.RunStatus.DRAFT)
     wanted = row["id"]
     _refuse_second(db, session_id, wanted)
-    if digest_plan_text(row["plan_json"]) != row["plan_digest"]:
-        raise SessionError(
-            f"the plan {_name(row)} is not the one that was shown; nothing was run. Ask for it "
-            "again."
-        )
     # Nothing can happen in between: the transaction has the database to itself.
     _move(db, wanted, schema.RunStatus.QUEUED)
     db.execute("UPDATE runs SET confirmed_at = updated_at WHERE id = ?", (wanted,))
@@ -382,6 +378,7 @@ def follow(db: sqlite3.Connection, session_id: str, run_id: str, event: schema.E
         case schema.RunStarted(run=run):
             if why := _start(db, session_id, run):
                 return why
+            recordings.add(db, run)
         case schema.StepStarted(step=step):
             place = str(step)
         case schema.ToolStarted(step=step, execution=execution):

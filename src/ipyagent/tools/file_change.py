@@ -17,8 +17,7 @@ from time import monotonic
 
 from ipyagent.digests import digest_content
 from ipyagent.errors import AgentError, ApprovalExpiredError, PathValidationError
-from ipyagent.phrases import human_size
-from ipyagent.plaintext import spell
+from ipyagent.plaintext import human_size, spell
 from ipyagent.schema import FileChange
 from ipyagent.tools.text_encoding import (
     ENDING_NAMES,

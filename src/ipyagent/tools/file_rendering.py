@@ -15,8 +15,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, BinaryIO
 
 from ipyagent.errors import InvalidArgumentsError, PathValidationError
-from ipyagent.phrases import ellipsize, human_size, limit_lines
-from ipyagent.plaintext import spell
+from ipyagent.plaintext import ellipsize, human_size, limit_lines, spell
 from ipyagent.schema import ImageContent, ToolResult
 from ipyagent.tools.notebook_file import render_saved
 from ipyagent.tools.tables import describe_table, table_ending

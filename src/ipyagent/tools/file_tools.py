@@ -21,8 +21,7 @@ from ipyagent.errors import (
     PathValidationError,
 )
 from ipyagent.globs import path_pattern
-from ipyagent.phrases import limit_lines, plural
-from ipyagent.plaintext import spell
+from ipyagent.plaintext import limit_lines, plural, spell
 from ipyagent.schema import Preview, ToolResult
 from ipyagent.tools import file_rendering, path_rules
 from ipyagent.tools.base import Tool, Where, tool

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from ipyagent.errors import AgentError, PathTraversalError, PathValidationError
-from ipyagent.phrases import human_size
-from ipyagent.plaintext import spell
+from ipyagent.plaintext import human_size, spell
 from ipyagent.tools import safe_open
 from ipyagent.tools.path_rules import Entry, WalkBudget, is_skipped_folder
 

@@ -299,11 +299,6 @@ class Converter:
         self._remaining, self._for_requests = limits.schemas, for_requests
         self._ancestors: list[tuple[str, ...]] = []
 
-    def resolve(self, node: object) -> Schema | None:
-        """Return a node as `clean` does, its reference followed; None if it is not an object."""
-        found = self.references.follow(node)
-        return clean(found) if isinstance(found, dict) else None
-
     def convert(self, node: object) -> Schema:
         """Return the schema in JSON Schema 2020-12.
 

@@ -26,8 +26,7 @@ from ipyagent.errors import AgentError, InvalidArgumentsError
 from ipyagent.globs import text_pattern
 from ipyagent.kernel.namespace import Namespace, digest
 from ipyagent.kernel.shell import CellNote
-from ipyagent.phrases import ellipsize
-from ipyagent.plaintext import spell
+from ipyagent.plaintext import ellipsize, spell
 from ipyagent.schema import Preview, Run, ToolExecution, ToolResult, VariableChange
 from ipyagent.tools.base import Tool, Where, tool
 from ipyagent.tools.file_tools import FilePattern

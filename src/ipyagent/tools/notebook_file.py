@@ -17,8 +17,7 @@ from dataclasses import dataclass
 from ipyagent.errors import AgentError, InvalidArgumentsError, PageError, PathValidationError
 from ipyagent.json_types import JsonDict
 from ipyagent.kernel.pages import NotebookCell, OpenNotebook
-from ipyagent.phrases import ellipsize, first_line, plural
-from ipyagent.plaintext import spell, strip_escapes
+from ipyagent.plaintext import ellipsize, first_line, plural, spell, strip_escapes
 from ipyagent.schema import FileChange
 from ipyagent.tools.file_change import Change, Checkpoints
 from ipyagent.tools.text_encoding import decode_utf8

@@ -12,8 +12,7 @@ from pydantic import Field, ValidationError
 
 from ipyagent.errors import AgentError, PathValidationError
 from ipyagent.json_types import parse_json
-from ipyagent.phrases import human_size, join_some
-from ipyagent.plaintext import spell
+from ipyagent.plaintext import human_size, join_some, spell
 from ipyagent.schema import Note, Question, Todo, TodoStatus, ToolResult
 from ipyagent.schema.results import TODOS
 from ipyagent.tools.base import Tool, Where, tool

@@ -20,8 +20,7 @@ from typing import Literal
 
 from ipyagent.globs import any_text_pattern
 from ipyagent.imports import PACKAGES
-from ipyagent.phrases import human_size, word_set
-from ipyagent.plaintext import spell
+from ipyagent.plaintext import human_size, spell, word_set
 
 STATE = ".ipyagent"
 """The folder of ipyagent's own state, in the workspace's root."""

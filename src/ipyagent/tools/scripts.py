@@ -16,8 +16,7 @@ from pydantic import Field, ValidationError
 from ipyagent.digests import digest_text
 from ipyagent.errors import AgentError, InvalidArgumentsError
 from ipyagent.json_types import JsonDict
-from ipyagent.phrases import human_size, plural
-from ipyagent.plaintext import spell
+from ipyagent.plaintext import human_size, plural, spell
 from ipyagent.schema import Preview, PythonScript, ToolResult, now
 from ipyagent.tools import sandbox as processes
 from ipyagent.tools.base import Tool, tool

@@ -10,8 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ipyagent.errors import InvalidArgumentsError, PathValidationError
-from ipyagent.phrases import human_size
-from ipyagent.plaintext import spell
+from ipyagent.plaintext import human_size, spell
 
 BOM = "\ufeff"
 

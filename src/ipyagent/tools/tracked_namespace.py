@@ -11,6 +11,7 @@ from ipyagent.errors import AgentError
 from ipyagent.kernel.namespace import Namespace, brief_line, is_data, take_snapshot
 from ipyagent.kernel.outputs import Outputs
 from ipyagent.plaintext import spell
+from ipyagent.redaction import secrecy
 from ipyagent.schema import ToolResult, VariableChange
 from ipyagent.tools.static_analysis import UNKNOWN_EFFECTS, Effects
 from ipyagent.tools.static_analysis.code import analyze_code
@@ -108,6 +109,7 @@ class TrackedNamespace:
 
         An empty line parts them from what the code printed, which may be a table.
         """
+        result = self._add_content(result)
         lines = list(self._describe_changes(result.variables, names_of_loops(code), effects.paths))
         if len(lines) > _CHANGES:
             lines[_CHANGES:] = [f"… and {len(lines) - _CHANGES} more"]
@@ -117,6 +119,19 @@ class TrackedNamespace:
         changes = "\n".join(lines)
         text = f"{text.rstrip(chr(10))}\n\n{changes}" if text.strip() else changes
         return result.model_copy(update={"for_model": text})
+
+    def _add_content(self, result: ToolResult) -> ToolResult:
+        """Return the result with the content of the variables that it names, secrets left out."""
+        if not result.variables:
+            return result
+        from ipyagent.values.variables.content import describe_content  # most prompts run no code
+
+        variables, changes = self.variables(), list[VariableChange]()
+        for each in result.variables:
+            is_shown = each.name in variables and not secrecy(each.name)
+            content = describe_content(variables[each.name]) if is_shown else ""
+            changes.append(each.model_copy(update={"content": content}))
+        return result.model_copy(update={"variables": tuple(changes)})
 
     def _describe_changes(
         self, changes: Iterable[VariableChange], passing: Iterable[str], paths: Iterable[str]

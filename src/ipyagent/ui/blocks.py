@@ -25,7 +25,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from ipyagent.phrases import plural
+from ipyagent.plaintext import plural
 from ipyagent.schema import ToolStatus
 from ipyagent.ui import plain_text as words, transcript
 from ipyagent.ui.reveal import clean_output, reveal, reveal_diff

@@ -32,7 +32,7 @@ from ipyagent.agent.approvals import Approvals
 from ipyagent.agent.session.session import Session
 from ipyagent.json_types import JsonDict
 from ipyagent.kernel.pages import Message, Page, Pages
-from ipyagent.phrases import dollars, plural, seconds
+from ipyagent.plaintext import dollars, plural, seconds
 from ipyagent.schema.runs import progress
 from ipyagent.ui import messages, static_html
 from ipyagent.ui.feed import Feed

@@ -9,8 +9,7 @@ import unicodedata
 from collections.abc import Callable, Iterable, Iterator
 
 from ipyagent import schema
-from ipyagent.phrases import plural
-from ipyagent.plaintext import reveal_prose, strip_escapes, visible
+from ipyagent.plaintext import plural, reveal_prose, strip_escapes, visible
 from ipyagent.ui import transcript
 from ipyagent.ui.reveal import clean_output, clip_output, reveal, reveal_diff, shorten
 from ipyagent.ui.transcribe.call import OPEN, CallContext, transcribe_call

@@ -12,8 +12,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from itertools import groupby
 
-from ipyagent.phrases import plural
-from ipyagent.plaintext import strip_escapes, visible
+from ipyagent.plaintext import plural, strip_escapes, visible
 
 LIMITS = {"empty_lines": 3, "blanks": 40, "same": 3, "mixed": 40, "stacked": 8, "turns": 8}
 """How many of a kind are drawn one by one; more in a row become one mark."""

@@ -16,8 +16,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from ipyagent import schema
-from ipyagent.phrases import plural
-from ipyagent.plaintext import visible
+from ipyagent.plaintext import plural, visible
 from ipyagent.redaction import mask_arguments
 from ipyagent.schema.events import RUN_MIME, refer_to_html
 from ipyagent.schema.graph import COMPACTED, handle
@@ -63,8 +62,8 @@ def result_html(result: schema.ToolResult) -> str:
 
 
 def session_bundle(session: Any) -> dict[str, str]:
-    """Return a session's graph, which JupyterLab draws; it has a `name`, `graph` and `head`."""
-    graph, head = session.graph, session.head
+    """Return the graph of an agent's session, which JupyterLab draws."""
+    graph, head = session.graph, session.conversation.head
     title = f"Session {shorten(session.name)}".strip() + f" · {plural(len(graph), 'node')}"
     text = "\n".join(line for line in (title, graph_text(graph, head)) if line)
     mermaid = graph_mermaid(graph, head)

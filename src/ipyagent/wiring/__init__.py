@@ -6,12 +6,11 @@ from ipyagent.wiring.environment import (
     client_for as client_for,
     warm_up as warm_up,
 )
+from ipyagent.wiring.run_request import RunRequest as RunRequest, failed_run as failed_run
 from ipyagent.wiring.run_task import (
     RunFactory as RunFactory,
     RunFunction as RunFunction,
-    RunRequest as RunRequest,
     extra_validators as extra_validators,
-    failed_run as failed_run,
 )
 from ipyagent.wiring.runtime import (
     Hold as Hold,

@@ -39,6 +39,7 @@ from ipyagent.providers import PROVIDERS
 from ipyagent.schema.results import ColumnFacts, Kind, TableFacts, WorkspaceFacts
 from ipyagent.services.mcp import NamedServers, ServerSources
 from ipyagent.services.openapi import has_services
+from ipyagent.store.graph_file import NotebookRecordings
 from ipyagent.tools import tables as table_files
 from ipyagent.tools.base import Tool
 from ipyagent.tools.notebook_file import CellChange
@@ -314,6 +315,8 @@ class Environment:
     """Returns the switches of services here."""
     remarks: list[str] = field(default_factory=list)
     """Remarks for the model, with the next prompt."""
+    recordings: NotebookRecordings = field(default_factory=NotebookRecordings, init=False)
+    """The runs saved in notebooks, which replays repeat."""
     _services: Services | None = field(default=None, init=False)
     _client: Client | None = field(default=None, init=False)
     _glances: dict[str, str] = field(default_factory=dict, init=False)

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
-import uuid
 from collections.abc import Callable, Coroutine, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
 from ipyagent import imports, telemetry
-from ipyagent.agent.answers import AnswerType
 from ipyagent.agent.approvals import Answer
 from ipyagent.agent.event_stream import EventStream
 from ipyagent.agent.loop import AgentLoop, UserPrompt
@@ -24,6 +22,8 @@ from ipyagent.agent.plan_runner import (
 )
 from ipyagent.agent.policy import Effect, FolderPermissions, Policy
 from ipyagent.agent.prompts import Context, system_prompt
+from ipyagent.agent.recordings import Recording, Signer
+from ipyagent.agent.replay import ReplayLoop
 from ipyagent.agent.session.session import Session
 from ipyagent.agent.tool_context import DRY_RUN, ToolContext
 from ipyagent.agent.validation import (
@@ -33,17 +33,18 @@ from ipyagent.agent.validation import (
     installed_validators,
     validate,
 )
-from ipyagent.config import Config, has_profile_tools
-from ipyagent.errors import AgentError, ConfigError, describe_error
-from ipyagent.kernel.drivers import Cell
+from ipyagent.config import Config, base_layers, has_profile_tools, resolve_layers
+from ipyagent.errors import AgentError, ConfigError, RunFailedError
+from ipyagent.kernel.drivers import Cell, drive_sync, stoppable
 from ipyagent.kernel.namespace import installed_packages
+from ipyagent.kernel.shell import detect, running_shell
 from ipyagent.kernel.threads import without_interrupts
-from ipyagent.llm import forget_environment
-from ipyagent.llm.client import Client, ModelSize
+from ipyagent.llm import forget_environment, start_environ
+from ipyagent.llm.client import Client, ModelSize, NoClient
 from ipyagent.llm.modelmap import size_of
 from ipyagent.redaction import Redactor, known_secrets, mask_arguments
 from ipyagent.rehearsal.confinement import Limits
-from ipyagent.schema import Decision, Run, RunStatus, StopReason, runs
+from ipyagent.schema import Asked, Decision, Run, StopReason, runs
 from ipyagent.schema.events import Listener
 from ipyagent.services.skills import Skills, personal_folder
 from ipyagent.telemetry.eventlog import EventLog
@@ -53,8 +54,10 @@ from ipyagent.tools.rehearsed import RehearsalContext
 from ipyagent.tools.result_conversion import OutputStore
 from ipyagent.tools.text_encoding import decode_utf8
 from ipyagent.tools.workspace import Workspace
-from ipyagent.ui.views import View
+from ipyagent.ui.views import SilentView, View, view_for
 from ipyagent.wiring.environment import Environment
+from ipyagent.wiring.replays import prepare_replay
+from ipyagent.wiring.run_request import RunRequest
 from ipyagent.wiring.runtime import runtime
 from ipyagent.wiring.toolset import (
     SHORT_RESULT,
@@ -64,41 +67,6 @@ from ipyagent.wiring.toolset import (
     wants_small_set,
 )
 from ipyagent.wiring.undo import undo_of_run
-
-
-@dataclass(frozen=True)
-class RunRequest:
-    """The request of one cell, or of one call of `Agent.ask`; with `plan`, a plan comes first."""
-
-    prompt: str
-    config: Config
-    agent: str | None = None
-    cell_id: str | None = None
-    trace_id: str = field(default_factory=telemetry.new_trace_id)
-    dry_run: bool = False
-    plan: bool = False
-    background: bool = False
-    """True if an approved plan keeps running after its cell has ended."""
-    answer: AnswerType | None = None
-    notices: tuple[str, ...] = ()
-    """Lasting notices, shown once per session."""
-    one_time_notices: tuple[str, ...] = ()
-    """Notices about recent events."""
-
-
-def failed_run(prompt: str, error: AgentError) -> Run:
-    """Return the failed run of a prompt that could not begin."""
-    clean = Redactor(known_secrets(os.environ)).text
-    return Run(
-        id=uuid.uuid4().hex[:12],
-        trace_id=telemetry.new_trace_id(),
-        prompt=clean(prompt),
-        status=RunStatus.ERROR,
-        stop_reason=StopReason.ERROR,
-        error=clean(describe_error(error)),
-        duration=0.0,
-    )
-
 
 T = TypeVar("T")
 
@@ -122,13 +90,16 @@ class RunTask:
         environment: Environment,
         session: Session,
         request: RunRequest,
-        client: Client,
+        client: Client | Callable[[], Client],
         cell: Cell,
         open_view: Callable[[], View],
         own_tools: Iterable[Tool] = (),
     ) -> None:
         self.environment, self.session, self.request = environment, session, request
-        self.client, self.cell, self.show = client, cell, open_view
+        self._make_client, self.cell, self.show = client, cell, open_view
+        self.client: Client
+        self.asked: Asked | None = None
+        self.recording: Recording | None = None
         config, workspace = request.config, environment.workspace
         self.services = environment.services_for_run(config)
         self.servers = self.services.find_servers(config)
@@ -159,6 +130,18 @@ class RunTask:
             return False
         return self._create_policy().evaluate(tool, arguments).effect is Effect.ALLOW
 
+    def connect(self) -> Client:
+        """Return the model's client, made now if it was not given; raises AgentError."""
+        make = self._make_client
+        return make() if callable(make) else make
+
+    def find_recording(self) -> None:
+        """Find the run that this one repeats, if it does; raises AgentError."""
+        self.asked, self.recording = prepare_replay(
+            self.environment, self.session, self.request, self.prompt, self.toolbox
+        )
+        self.client = NoClient(self.recording.run.model) if self.recording else self.connect()
+
     async def answer_prompt(
         self, context: Context, read: tuple[str, ...], validators: tuple[Validator, ...]
     ) -> Run:
@@ -178,21 +161,32 @@ class RunTask:
             agent=request.agent,
             cell_id=request.cell_id,
             validators=validators,
+            asked=self.asked,
         )
-        loop = AgentLoop(
-            request.config,
-            self.client,
-            tool_context,
-            self.instructions,
-            planning=request.plan and not request.dry_run,
-            window=self.size.window,
-            answer=request.answer,
-        )
+        loop = self._create_loop(tool_context)
         with self.environment.namespace.own.during_run():
             run = await loop.run(prompt)
         if run.stop_reason is not StopReason.PLANNED:
             return run
         return await propose_plan(loop, partial(self._open_view, self._create_plan_runner))
+
+    def _create_loop(self, tool_context: ToolContext) -> AgentLoop:
+        request = self.request
+        parts = request.config, self.client, tool_context, self.instructions
+        if self.recording is None:
+            return AgentLoop(
+                *parts,
+                planning=request.plan and not request.dry_run,
+                window=self.size.window,
+                answer=request.answer,
+            )
+        return ReplayLoop(
+            *parts,
+            answer=request.answer,
+            recording=self.recording,
+            connect=self.connect,
+            is_attended=request.is_attended,
+        )
 
     async def carry_out_decision(self, answer: Answer, reference: str) -> Run:
         """Carry out the user's decision on a waiting plan."""
@@ -203,7 +197,9 @@ class RunTask:
         return await resolve_plan(self.session, answer, reference, make)
 
     async def _load_services(self) -> None:
-        tools, notes = await self.services.load_tools(self.servers)
+        # A replay reaches no service: its servers need not be there.
+        is_apart = self.recording is not None and not self.recording.repeats_services
+        tools, notes = await self.services.load_tools(None if is_apart else self.servers)
         config, settings = self.request.config, self.request.config.agent
         self.size = await asyncio.to_thread(size_of, self.client)
         lenient = has_profile_tools(self.request.agent, settings)
@@ -293,6 +289,7 @@ class RunTask:
             dry_run=DRY_RUN if self.request.dry_run else None,
             watch=self.environment.toolset.track().watch,
             rehearsal=self._create_rehearsal_context(),
+            sign=Signer(self.environment.workspace.root).sign,
             max_chars=SHORT_RESULT if self._has_small_set or self.size.has_short_window else None,
         )
 
@@ -385,7 +382,26 @@ def _undo_run(run: Run, *, dry_run: bool = False) -> runs.UndoReport:
         return found.run(dry_run=dry_run)
 
 
-runs.undo_run = _undo_run
+def _replay_run(run: Run) -> Run:
+    """Repeat a run where an agent of this process ran last."""
+    if not runtime().environments:
+        raise RunFailedError("no agent has run in this process: load the extension, and ask once")
+    environment, shell, cell = runtime().environments[-1], running_shell(), Cell()
+    known = environment.undo.sessions
+    session = next((each for each in known if each.id == run.session_id), next(iter(known)))
+    layers = base_layers(
+        os.environ, start_environ(), environment.home or environment.workspace.root
+    )
+    frontend = detect(shell)
+    request = RunRequest(run.prompt, resolve_layers(*layers).config, recording=run)
+    show = SilentView if shell is None else view_for
+    view = partial(show, cell, environment.approvals, frontend)
+    with runtime().run_lock.hold_session(session.id), stoppable(cell):
+        factory = RunFactory(environment, session, NoClient(run.model), cell, view)
+        return drive_sync(cell, factory.build(request))
+
+
+runs.undo_run, runs.replay_run = _undo_run, _replay_run
 
 
 @dataclass(frozen=True)
@@ -397,7 +413,7 @@ class RunFactory:
 
     environment: Environment
     session: Session
-    client: Client
+    client: Client | Callable[[], Client]
     cell: Cell
     open_view: Callable[[], View]
     own_tools: Iterable[Tool] = ()
@@ -419,9 +435,10 @@ class RunFactory:
         validate(request.prompt, checks)
         self.session.check_ready()
         task = self._create_task(request)
+        task.find_recording()
         read: tuple[str, ...] = ()
         if context is None:
-            with_facts = getattr(self.client, "reads_facts", False)
+            with_facts = getattr(task.client, "reads_facts", False)
             context, read = self.environment.prompt_context(
                 request.prompt, task.may_read, with_facts=with_facts
             )
@@ -431,7 +448,9 @@ class RunFactory:
         self, request: RunRequest, answer: Answer, reference: str = ""
     ) -> RunFunction:
         """Return the run that carries out the user's decision on a waiting plan."""
-        return partial(self._create_task(request).carry_out_decision, answer, reference)
+        task = self._create_task(request)
+        task.client = task.connect()
+        return partial(task.carry_out_decision, answer, reference)
 
     def _create_task(self, request: RunRequest) -> RunTask:
         return RunTask(

@@ -16,8 +16,7 @@ from weakref import WeakSet
 from ipyagent.agent.session.session import Session
 from ipyagent.errors import AgentError, ConfigError, SessionError
 from ipyagent.kernel.namespace import Namespace, take_snapshot
-from ipyagent.phrases import join_some, plural
-from ipyagent.plaintext import spell
+from ipyagent.plaintext import join_some, plural, spell
 from ipyagent.schema import Event, FileChange, Run, RunState, ToolExecution, ToolFinished
 from ipyagent.schema.runs import UndoReport
 from ipyagent.store.journal import Journal

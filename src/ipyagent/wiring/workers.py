@@ -34,7 +34,7 @@ from ipyagent.kernel.threads import EngineThread
 from ipyagent.llm.client import Client, ModelRequest, maker_of
 from ipyagent.llm.limited import WrappedClient
 from ipyagent.llm.service_client import ServiceClient
-from ipyagent.phrases import first_line
+from ipyagent.plaintext import first_line
 from ipyagent.schema import StreamChunk
 from ipyagent.tools.base import Tool, Where
 from ipyagent.wiring.environment import client_for

@@ -132,26 +132,31 @@ async def test_a_proxy_of_the_environment_is_used_from_then_on(
         assert proxy.requests[0].path == "http://127.0.0.2:9/v1/chat/completions"
 
 
-async def test_a_folder_of_certificates_in_the_environment_is_used_from_then_on(
+async def test_proxies_and_certificates_in_the_environment_are_used_from_then_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = client.free_client()
-    assert client.free_client() is before
-    monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path))
-    assert client.free_client() is not before
+    for name in ("SSL_CERT_DIR", "HTTP_PROXY", "https_proxy", "all_proxy", "NO_PROXY"):
+        before = client.free_client()
+        assert client.free_client() is before
+        monkeypatch.setenv(name, str(tmp_path) if "CERT" in name else "http://127.0.0.1:9")
+        assert client.free_client() is not before
     await client.close()
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::1]"])
 async def test_what_a_server_on_this_machine_is_sent_passes_no_proxy(
     host: str, request_: ModelRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
-    monkeypatch.setenv("ALL_PROXY", "http://127.0.0.1:9")
-    monkeypatch.setenv("NO_PROXY", "")
-    with ModelServer([HELLO]) as service:
+    with ModelServer([HELLO]) as proxy, ModelServer([HELLO]) as service:
+        for name in ("HTTP_PROXY", "ALL_PROXY"):
+            monkeypatch.setenv(name, proxy.origin)
+        monkeypatch.setenv("NO_PROXY", "")
         client = client_of(service, api_base=f"http://{host}:{service.port}/v1")
-        assert (await ask(client, request_)).message().text == "Hello wörld"
+        if host == "[::1]":  # where the server does not listen
+            await failed(client, request_)
+        else:
+            assert (await ask(client, request_)).message().text == "Hello wörld"
+        assert proxy.requests == []
 
 
 @pytest.mark.spec("A06")

@@ -379,7 +379,13 @@ async def test_what_only_calls_itself_a_stream_is_named(
 
 @pytest.mark.spec("A06")
 @pytest.mark.parametrize("model", [CHAT, MESSAGES, RESPONSES])
-@pytest.mark.parametrize("kind", ["text/html", "text/plain", "text/event-stream", "text/xml"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        *("text/html", "text/xml", "application/xml", "application/xhtml+xml"),
+        *("text/plain", "text/event-stream", "application/json"),
+    ],
+)
 @pytest.mark.parametrize("before", [0, 90])
 async def test_a_body_that_repeats_the_key_is_cited_without_it(
     model: str, kind: str, before: int, request_: ModelRequest

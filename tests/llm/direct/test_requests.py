@@ -296,6 +296,7 @@ async def test_the_address_is_completed_as_the_provider_needs_it(
             await ask(make_client(model, config, environ={}, start={}), request_)
         (sent,) = server.requests
     assert sent.path == path
+    assert (sent.headers["user-agent"], sent.headers["accept-encoding"]) == ("ipyagent", "identity")
     headers = {"anthropic": "x-api-key", "minimax": "x-api-key", "azure": "api-key"}
     assert KEY in sent.headers[headers.get(model.partition("/")[0], "authorization")]
 

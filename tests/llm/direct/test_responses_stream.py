@@ -125,7 +125,28 @@ async def test_a_reply_that_reached_its_limit_says_so(request_: ModelRequest) ->
         assert (await ask(client_of(server, MODEL), request_)).finish_reason == "length"
 
 
+async def test_a_refusal_is_an_answer_that_was_filtered(request_: ModelRequest) -> None:
+    refusal = {"type": "refusal", "refusal": "I can't do that."}
+    thinking = {"type": "reasoning", "content": [{"type": "reasoning_text", "text": "Hm."}]}
+    items = [thinking, {"type": "message", "content": [refusal]}]
+    whole = Reply((json.dumps(WHOLE | {"output": items}).encode(),), headers=JSON)
+    pieces = [
+        {"type": "response.reasoning_text.delta", "output_index": 0, "delta": "Hm."},
+        {"type": "response.refusal.delta", "output_index": 1, "delta": "I can't"},
+        {"type": "response.refusal.done", "output_index": 1, "refusal": refusal["refusal"]},
+    ]
+    with ModelServer([streamed(*pieces, {"type": "response.done"}), whole]) as server:
+        for _ in range(2):
+            said = await ask(client_of(server, MODEL), request_)
+            assert said.finish_reason == "content_filter"
+            assert said.message().content == (
+                ThinkingContent(thinking="Hm."),
+                TextContent(text="I can't do that."),
+            )
+
+
 FAILED = {
+    "cancelled": ({"type": "response.cancelled"}, ModelUnavailableError),
     "failed": (
         {"type": "response.failed",
          "response": {"error": {"code": "server_error", "message": "exploded"}}},
@@ -151,7 +172,7 @@ async def test_a_failure_in_the_midst_keeps_what_was_said(
     assert type(error) is kind
     assert isinstance(error, ModelError)
     assert said.message().text.startswith("Let me ")
-    assert "exploded" in str(error) or name == "cut"
+    assert "exploded" in str(error) or name in ("cut", "cancelled")
 
 
 PATCH = {"type": "custom_tool_call", "id": "ctc_1", "call_id": "call_p", "name": "apply_patch"}

@@ -105,7 +105,29 @@ class RunList(Sequence[Run]):
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        return f"Archive({len(self)} runs)"
+        return f"RunList({len(self)} runs)"
+
+
+class CellKeys:
+    """The keys of what the cells of this kernel asked for, in the order of their first execution.
+
+    A cell that is executed again keeps its place, as it has one place in the notebook.
+    """
+
+    def __init__(self) -> None:
+        self._keys: dict[str, str] = {}
+
+    def key_before(self, cell_id: str | None) -> str:
+        """Return the key of the cell before; "start" for the first one."""
+        cells = list(self._keys)
+        place = cells.index(cell_id) if cell_id in self._keys else len(cells)
+        return self._keys[cells[place - 1]] if place else "start"
+
+    def add(self, cell_id: str | None, key: str) -> bool:
+        """Note what a cell asks for; return whether that was asked for before."""
+        is_known = key in self._keys.values()
+        self._keys[cell_id or f"#{len(self._keys)}"] = key
+        return is_known
 
 
 class Session:
@@ -133,6 +155,7 @@ class Session:
         """True if the conversation is compacted before the next request."""
         self.notices: tuple[str, ...] = ()
         """Notices for the user beside the runs, as of the beginning of the newest run."""
+        self.cells = CellKeys()
         self._changing = threading.Lock()
         if self.runs:
             self._activate()

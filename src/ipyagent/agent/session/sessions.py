@@ -55,16 +55,12 @@ class Sessions:
 
     def __init__(self, journal: Journal) -> None:
         self.journal = journal
-        self._own_sessions: list[Session] = []  # kept, with the user's permissions in them
+        self.used: list[Session] = []
+        """The sessions that this kernel has used, some of them several times.
+
+        They are kept, with the user's permissions in them.
+        """
         self._open_sessions = journal.open_sessions
-
-    def list_own(self) -> tuple[Session, ...]:
-        """Return the sessions that this kernel has used, some of them several times."""
-        return tuple(self._own_sessions)
-
-    def records(self) -> list[schema.Session]:
-        """Return all records, the newest activity first."""
-        return self.journal.sessions()
 
     def begin(
         self, name: str, nodes: Iterable[Node] = (), metadata: Mapping[str, JsonValue] = NO_METADATA
@@ -84,15 +80,11 @@ class Sessions:
         record = schema.Session(name=notebook, metadata={NOTEBOOK: notebook})
         return self._find_or_begin(record, partial(_is_ongoing, notebook=notebook))
 
-    def has_session_for(self, notebook: str) -> bool:
-        """Return whether this notebook has a session that continues."""
-        return find_ongoing(self.records(), notebook) is not None
-
     def resume(self, reference: str) -> OpenedSession:
         """Open the session with that id, beginning of an id, or name; raises SessionError."""
         record = self.journal.session(reference)
         if record is None:
-            known = ", ".join(sorted({each.name for each in self.records()})) or "none yet"
+            known = ", ".join(sorted({each.name for each in self.journal.sessions()})) or "none yet"
             raise SessionError(f"no session is called {reference!r}; there are: {known}")
         opened = self._open_record(record, record.name)
         if reference == record.id or reference != record.name:
@@ -102,7 +94,9 @@ class Sessions:
     def _namesake_notices(self, record: schema.Session) -> Iterator[str]:
         """Yield notices about several sessions with the same name, as older versions made."""
         others = [
-            each for each in self.records() if each.name == record.name and each.id != record.id
+            each
+            for each in self.journal.sessions()
+            if each.name == record.name and each.id != record.id
         ]
         if others:
             ids = ", ".join(f"`{each.id[:8]}`" for each in others[:_MAX_NAMESAKES])
@@ -139,10 +133,10 @@ class Sessions:
 
     def close(self) -> None:
         """Release the sessions for other kernels."""
-        for each in self._own_sessions:
+        for each in self.used:
             self.journal.release(each.id)
             self._open_sessions.pop(each.id, None)
-        self._own_sessions.clear()
+        self.used.clear()
 
     def _find_or_begin(
         self, fresh: schema.Session, matches: Callable[[schema.Session], bool]
@@ -152,18 +146,18 @@ class Sessions:
         record = self.journal.find_or_create(fresh, matches=matches)
         if record.id == fresh.id:
             return OpenedSession(self._add_own(Session(record, self.journal)))
-        self.journal.forget(fresh.id)
+        self.journal.release(fresh.id)
         # An id is nothing to call a branch by.
         return self._open_record(record, record.name if fresh.name == record.id else fresh.name)
 
     def _add_own(self, session: Session) -> Session:
         self._open_sessions[session.id] = session
-        self._own_sessions.append(session)
+        self.used.append(session)
         return session
 
     def _branch_from_other_kernel(self, record: schema.Session, name: str) -> OpenedSession:
         foreign = self._restore(record)
-        if foreign.head is None:
+        if foreign.conversation.head is None:
             fresh = self.begin(name, metadata=record.metadata)
             return OpenedSession(
                 fresh,

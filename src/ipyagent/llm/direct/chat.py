@@ -31,7 +31,7 @@ from ipyagent.llm.direct import (
 from ipyagent.llm.service_client import update_tokens
 from ipyagent.llm.service_error import ServiceError
 from ipyagent.llm.wire import is_sent, to_openai, tools_to_openai
-from ipyagent.phrases import ellipsize
+from ipyagent.plaintext import ellipsize
 from ipyagent.schema import Message, Role, StreamChunk, ToolDefinition
 
 _READ = "(results read)"

@@ -44,7 +44,7 @@ from ipyagent.llm.direct.responses import ResponsesFormat
 from ipyagent.llm.error_mapping import CUT_OFF, refuses_length
 from ipyagent.llm.service_client import ServiceClient, trace_headers
 from ipyagent.llm.service_error import ServiceError, find_error
-from ipyagent.schema import StreamChunk, TokenUsage
+from ipyagent.schema import StreamChunk
 
 _REFUSED = {400, 422}
 _OF_TEMPLATE = {*_REFUSED, 0, 500}
@@ -101,16 +101,14 @@ class DirectClient(ServiceClient):
     def _identity(self) -> tuple[object, ...]:
         return *super()._identity, self._route
 
-    def cost(self, usage: TokenUsage) -> float | None:
-        """Return the price in US dollars by the map; it has none of one's own server."""
-        return None if self._route.provider.compatible else modelmap.price(self._facts, usage)
-
-    def _current_destination(self) -> Destination:
+    @property
+    def destination(self) -> Destination:
+        """The address and key of a request; raises ModelRefusedError if a setting is missing."""
         return self._destination(self._route.provider_name)
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[StreamChunk, None]:
         """Yield the reply to `request`, piece by piece."""
-        where, request = self._current_destination(), self._takeable(request)
+        where, request = self.destination, self._takeable(request)
         try:
             async with aclosing(self._ask(request, where)) as batches:
                 async for chunks in batches:

@@ -31,7 +31,7 @@ from ipyagent.llm.service_client import MOST_BODY, ServiceClient, trace_headers
 from ipyagent.llm.service_error import ServiceError, find_error, leave_out
 from ipyagent.llm.wire import own_thoughts, to_openai, tools_to_openai
 from ipyagent.providers import PROXY
-from ipyagent.schema import StreamChunk, TokenUsage
+from ipyagent.schema import StreamChunk
 
 T = TypeVar("T")
 
@@ -144,31 +144,28 @@ EVENTS = "text/event-stream"
 class LiteLLMClient(ServiceClient):
     """A model that LiteLLM can reach."""
 
-    def cost(self, usage: TokenUsage) -> float | None:
-        """Return the price in US dollars by the map; may wait for LiteLLM's import."""
-        return self._cost_at(self._current_destination(), usage)
-
-    def _current_destination(self) -> Destination:
+    @property
+    def destination(self) -> Destination:
+        """The address and key of a request; may wait for LiteLLM's import."""
         return self._destination(self._provider(warmup.litellm()))
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[StreamChunk, None]:
         """Yield the reply to `request`, piece by piece."""
         litellm = await asyncio.to_thread(warmup.litellm)
-        provider = self._provider(litellm)
-        where, request = self._destination(provider), self._takeable(request)
+        where, request = self.destination, self._takeable(request)
         if request.tools or not litellm.supports_response_schema(self.model):
             request = request.answered_by_tool()
         with silence(litellm, where.key):  # once: it takes a lock
-            async with aclosing(self._read_reply(litellm, request, provider, where)) as chunks:
+            async with aclosing(self._read_reply(litellm, request, where)) as chunks:
                 async for chunk in chunks:
                     yield chunk
 
     async def _read_reply(
-        self, litellm: types.ModuleType, request: ModelRequest, provider: str, where: Destination
+        self, litellm: types.ModuleType, request: ModelRequest, where: Destination
     ) -> AsyncGenerator[StreamChunk, None]:
         reader, events = ChatReader(), Events()
         try:
-            stream = await self._wait(where, self._open(litellm, request, provider, where, events))
+            stream = await self._wait(where, self._open(litellm, request, where, events))
         except ModelError as error:
             if service_client.refuses_format(request, str(error)):
                 request = request.answered_by_tool()
@@ -181,7 +178,7 @@ class LiteLLMClient(ServiceClient):
                 raise (
                     is_refused and self._leave_out(error, request, sent, where)
                 ) or error from None
-            stream = await self._wait(where, self._open(litellm, request, provider, where, events))
+            stream = await self._wait(where, self._open(litellm, request, where, events))
         failure: ModelError | None = None
         try:
             while (chunks := await self._wait(where, self._next(stream, reader))) is not None:
@@ -190,7 +187,7 @@ class LiteLLMClient(ServiceClient):
             for chunk in reader.end():
                 yield chunk
             if (usage := reader.usage) is not None:
-                yield StreamChunk(type="usage", usage=usage, cost_usd=self._cost_at(where, usage))
+                yield StreamChunk(type="usage", usage=usage, cost_usd=self.cost(usage))
             self._keep_left_out()
         except ModelUnavailableError as error:
             failure = error
@@ -219,24 +216,16 @@ class LiteLLMClient(ServiceClient):
                 ) from None
 
     async def _open(
-        self,
-        litellm: types.ModuleType,
-        request: ModelRequest,
-        provider: str,
-        where: Destination,
-        events: Events,
+        self, litellm: types.ModuleType, request: ModelRequest, where: Destination, events: Events
     ) -> Any:
-        settings = self._settings(request, provider, where)
-        if request.max_tokens is not None:
-            longest = modelmap.longest(self._facts) or request.max_tokens
-            settings["max_tokens"] = min(request.max_tokens, longest)
-        brought = await close_if_given_up(litellm.acompletion(**settings))
+        call = litellm.acompletion(**self._settings(request, where))
+        brought = await close_if_given_up(call)
         if not self._config.stream:
             return _Whole(_event_of(brought, None))
         events.watch(brought)
         return await self._read_whole(brought, where.key)
 
-    def _settings(self, request: ModelRequest, provider: str, where: Destination) -> JsonDict:
+    def _settings(self, request: ModelRequest, where: Destination) -> JsonDict:
         """Return the arguments of the call: nothing is ever set on the module."""
         settings: JsonDict = {
             "model": self.model,
@@ -249,7 +238,7 @@ class LiteLLMClient(ServiceClient):
             "_skip_mcp_handler": True,
         }
         if where.compatible:
-            name = self.model if provider == PROXY else self.model.partition("/")[2]
+            name = self.model if where.provider == PROXY else self.model.partition("/")[2]
             settings["model"] = f"custom_openai/{name}"
         if request.tools:
             # A copy, since for some providers LiteLLM changes schemas where they are.
@@ -263,6 +252,9 @@ class LiteLLMClient(ServiceClient):
         if request.answer:
             wanted = request.answer.to_openai()
             settings["response_format"] = {"type": "json_schema", "json_schema": wanted}
+        if request.max_tokens is not None:
+            longest = modelmap.longest(self._facts) or request.max_tokens
+            settings["max_tokens"] = min(request.max_tokens, longest)
         settings |= {"api_key": where.key, "api_base": where.base}
         if headers := trace_headers(request):
             settings["extra_headers"] = headers
@@ -310,10 +302,6 @@ class LiteLLMClient(ServiceClient):
         except Exception as error:
             failure = self._explain(error, where)
         raise failure
-
-    def _cost_at(self, where: Destination, usage: TokenUsage) -> float | None:
-        """Return the price; the map knows none of a server of one's own."""
-        return None if where.compatible else modelmap.price(self._facts, usage)
 
 
 class _Whole:

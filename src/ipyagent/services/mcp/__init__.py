@@ -24,8 +24,7 @@ from ipyagent.config.trust import ListedServer, parse_servers, workspace_servers
 from ipyagent.digests import digest_json, digest_text
 from ipyagent.errors import ConfigError
 from ipyagent.json_types import JsonDict, JsonMapping, object_of
-from ipyagent.phrases import limit_lines
-from ipyagent.plaintext import cite, visible
+from ipyagent.plaintext import cite, limit_lines, visible
 
 SETTINGS, ADDED = "mcp.servers", "%agent mcp add"
 

@@ -20,8 +20,7 @@ from ipyagent.config.trust import ListedServer
 from ipyagent.errors import ConfigError, MCPConnectionError, MCPError, MCPToolCallError
 from ipyagent.json_types import JsonDict, JsonMapping
 from ipyagent.kernel.threads import LoopThread
-from ipyagent.phrases import ellipsize, join_some, join_words, plural
-from ipyagent.plaintext import cite, clean_text, visible
+from ipyagent.plaintext import cite, clean_text, ellipsize, join_some, join_words, plural, visible
 from ipyagent.schema import Preview, ToolResult
 from ipyagent.services import hide_surplus, name_tools, notebook_note
 from ipyagent.services.mcp import ADDED, NamedServer, NamedServers, Pins, ServerSources

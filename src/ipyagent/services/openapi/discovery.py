@@ -22,8 +22,7 @@ from ipyagent.config.sources import UserDataFile, folder_key
 from ipyagent.digests import digest_text
 from ipyagent.errors import AgentError, ConfigError, MCPConnectionError, MCPError, MCPToolCallError
 from ipyagent.json_types import JsonDict, object_of
-from ipyagent.phrases import plural
-from ipyagent.plaintext import excerpt, visible
+from ipyagent.plaintext import excerpt, plural, visible
 from ipyagent.services import find_credentials, secret_headers
 from ipyagent.services.openapi import REGISTRY, Configured, configured_services, transport
 from ipyagent.services.openapi.documents import (

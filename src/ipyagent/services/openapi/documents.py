@@ -16,8 +16,7 @@ from pydantic import Field, SecretStr
 
 from ipyagent.errors import ConfigError
 from ipyagent.json_types import MAX_DEPTH, JsonDict, as_json, object_of
-from ipyagent.phrases import limit_lines
-from ipyagent.plaintext import excerpt, visible
+from ipyagent.plaintext import excerpt, limit_lines, visible
 from ipyagent.schema import Model
 from ipyagent.schema.messages import JsonObject
 from ipyagent.services.openapi.transport import media_kind

@@ -22,8 +22,7 @@ import httpx
 from ipyagent.errors import AgentError, ConfigError, InvalidArgumentsError, MCPToolCallError
 from ipyagent.json_types import JsonDict, object_of, parse_json
 from ipyagent.kernel.displays import as_image
-from ipyagent.phrases import ellipsize
-from ipyagent.plaintext import visible
+from ipyagent.plaintext import ellipsize, visible
 from ipyagent.redaction import HIDDEN
 from ipyagent.schema import Preview, ToolResult
 from ipyagent.services import HEADER_VALUE, find_credentials, find_failure, parse_object

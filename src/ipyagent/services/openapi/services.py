@@ -21,8 +21,7 @@ from ipyagent.config.rules import Variable
 from ipyagent.errors import AgentError, ConfigError, InvalidArgumentsError, MCPToolCallError
 from ipyagent.json_types import JsonDict
 from ipyagent.kernel.threads import EngineThread
-from ipyagent.phrases import limit_lines, plural
-from ipyagent.plaintext import visible
+from ipyagent.plaintext import limit_lines, plural, visible
 from ipyagent.schema import ToolResult
 from ipyagent.services import name_tools, notebook_note
 from ipyagent.services.openapi import Configured, transport

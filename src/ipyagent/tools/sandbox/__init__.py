@@ -95,7 +95,7 @@ MAX_MEMORY = max(_GB, machine_memory() // 2)
 
 _CHUNK = 1 << 18
 _PIPE = 1 << 20  # more than a pipe holds
-_STOP_SECONDS = 8.0  # seconds: a keeper needs less to end everything
+_STOP_SECONDS = 8.0  # seconds: a supervisor needs less to end everything
 
 
 @dataclass(frozen=True)
@@ -208,7 +208,7 @@ class SupervisedProcess:
             report_text = self._read_until_exit(report.fileno()).decode()
         child, code, why = (*report_text.split(" "), "", "")[:3]
         known = int(code) if code.lstrip("-").isdigit() else None
-        if known is None and child.isdigit():  # the keeper was killed, and so was its child
+        if known is None and child.isdigit():  # the supervisor was killed, and so was its child
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(int(child), signal.SIGKILL)
         self.outcome.set_result(ProcessOutcome(self.output, known, why or self._stop_reason))

@@ -25,7 +25,7 @@ from functools import cache
 from pathlib import Path
 
 from ipyagent.imports import PACKAGES
-from ipyagent.phrases import word_set
+from ipyagent.plaintext import word_set
 from ipyagent.tools.path_rules import STATE
 from ipyagent.tools.sandbox import escape_probe, seccomp
 from ipyagent.tools.sandbox.protected_paths import ProtectedPaths, WorkspaceScan

@@ -33,7 +33,7 @@ _OPEN_FILES = 4_096
 _GRACE = 1.0  # seconds between SIGTERM and SIGKILL
 _KILL_SECONDS = 5.0  # seconds until what does not die is left alone: a stuck disk, another user's
 _MAX_REAPED = 100  # orphans at once: a fork bomb makes them faster than they are buried
-_NICE = 10  # for the command: its keeper has to come up against a fork bomb
+_NICE = 10  # for the command: its supervisor has to come up against a fork bomb
 _POLL_SECONDS = 0.02  # seconds between two looks at the number of tasks
 _MEMORY_CHECK_SECONDS = (
     0.1  # seconds between two looks at the memory: it is quicker filled than many are started
@@ -107,7 +107,7 @@ class Supervisor:
     def _kill_descendants(self) -> bool:
         """Kill the descendants' groups and each of them; return whether there were any."""
         left = [each for each in self._descendants() if each.threads]
-        # The command is in the keeper's own group until it has made one for itself.
+        # The command is in the supervisor's own group until it has made one for itself.
         groups = {each.group for each in left} - {os.getpgrp()}
         _send_signal([-group for group in groups], signal.SIGKILL)
         _send_signal([each.pid for each in left], signal.SIGKILL)
@@ -261,11 +261,11 @@ def main() -> None:
     os.set_blocking(waker, False)
     signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
-    keeper = Supervisor(command, sandboxed=boxed, memory=memory)
-    os.write(report, f"{keeper.child} ".encode())
-    keeper.watch(wake)
-    keeper.kill_all()
-    os.write(report, f"{keeper.code} {keeper.stop_reason}".encode())
+    supervisor = Supervisor(command, sandboxed=boxed, memory=memory)
+    os.write(report, f"{supervisor.child} ".encode())
+    supervisor.watch(wake)
+    supervisor.kill_all()
+    os.write(report, f"{supervisor.code} {supervisor.stop_reason}".encode())
 
 
 if __name__ == "__main__":

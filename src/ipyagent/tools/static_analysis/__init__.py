@@ -16,8 +16,7 @@ import sys
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from ipyagent.phrases import ellipsize, join_words, word_set
-from ipyagent.plaintext import flatten, spell, visible
+from ipyagent.plaintext import ellipsize, flatten, join_words, spell, visible, word_set
 
 READS = "files (reads)"
 WRITES = "files (writes)"

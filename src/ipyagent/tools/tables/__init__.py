@@ -14,8 +14,7 @@ from concurrent.futures import Future, TimeoutError as NotReadyError
 
 from ipyagent.errors import PathValidationError
 from ipyagent.json_types import JsonDict
-from ipyagent.phrases import human_size
-from ipyagent.plaintext import spell
+from ipyagent.plaintext import human_size, spell
 from ipyagent.tools import path_rules
 from ipyagent.tools.path_rules import Entry
 from ipyagent.tools.tables.reader import TableReader

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import BinaryIO
 
-from ipyagent.phrases import word_set
+from ipyagent.plaintext import word_set
 from ipyagent.values.describe.safe_inspect import one_line
 from ipyagent.values.describe.table import COLUMNS, HEAD, Column, Table
 

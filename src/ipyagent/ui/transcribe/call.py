@@ -8,7 +8,7 @@ from datetime import UTC
 from typing import Final
 
 from ipyagent import schema
-from ipyagent.phrases import plural, seconds
+from ipyagent.plaintext import plural, seconds
 from ipyagent.schema.results import TODOS, todos_in
 from ipyagent.ui import transcript
 from ipyagent.ui.reveal import reveal, shorten
@@ -110,6 +110,7 @@ _BY_USER = {schema.DecidedBy.BUTTON, schema.DecidedBy.PROMPT, schema.DecidedBy.M
 _STANDING = {
     schema.DecidedBy.SESSION: "for this session",
     schema.DecidedBy.FOLDER: "for this folder",
+    schema.DecidedBy.RECORD: "when it was recorded",
 }
 
 _LOOKING, _LOOKED = "looking…", "looked"
@@ -221,7 +222,7 @@ def decision_text(execution: schema.ToolExecution, mode: str = "") -> str:
         return ""
     by, reason = execution.decided_by, reveal(execution.reason) if execution.reason else ""
     match execution.decision:
-        case schema.Decision.AUTO if by is schema.DecidedBy.REHEARSAL:
+        case schema.Decision.AUTO if by in (schema.DecidedBy.REHEARSAL, schema.DecidedBy.RECORD):
             return reason
         case schema.Decision.AUTO:
             return f"auto ({reason or reveal(mode)})" if reason or mode else "auto"
@@ -263,7 +264,10 @@ def _verdict(execution: schema.ToolExecution, context: CallContext) -> str:
             return _LOOKING
     if execution.decided_by is schema.DecidedBy.REHEARSAL:
         return _LOOKED
-    return "" if execution.decision is schema.Decision.AUTO else decision_text(execution)
+    is_plain = execution.decision is schema.Decision.AUTO
+    if is_plain and execution.decided_by is not schema.DecidedBy.RECORD:
+        return ""
+    return decision_text(execution)
 
 
 def _remarks(execution: schema.ToolExecution, context: CallContext, badge: str) -> tuple[str, ...]:

@@ -15,8 +15,7 @@ from ipyagent import schema
 from ipyagent.agent.tool_context import CHARS, LINES
 from ipyagent.kernel.displays import SHOWN
 from ipyagent.kernel.outputs import CHANNEL_MARKS
-from ipyagent.phrases import plural
-from ipyagent.plaintext import strip_escapes
+from ipyagent.plaintext import plural, strip_escapes
 from ipyagent.redaction import mask_arguments
 from ipyagent.ui import transcript
 from ipyagent.ui.reveal import LINE, first_line, reveal, shorten

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from ipyagent import schema
-from ipyagent.phrases import join_some, plural, word_set
+from ipyagent.plaintext import join_some, plural, word_set
 from ipyagent.ui import transcript
 from ipyagent.ui.reveal import LINE, reveal, shorten
 from ipyagent.ui.transcribe.call_texts import in_order, summarize_call

@@ -44,6 +44,7 @@ _ENDINGS: Final = {
         "The model ended without saying anything. Ask again, or ask another model."
     ),
     schema.StopReason.PLANNED: "Planned: nothing was run for it.",
+    schema.StopReason.DIFFERS: "The replay came to another result, and stopped.",
     schema.StopReason.UNATTENDED: (
         "A call had to be approved, and nobody could be asked: it was not run."
     ),
@@ -249,6 +250,9 @@ def state_text(run: schema.Run, state: transcript.State) -> str:
 def model_name(run: schema.Run) -> str:
     """Return the model's id, with a note that the data explorer is not a language model."""
     name = reveal(run.model)
+    if run.replayed:
+        at = run.replayed.recorded_at.astimezone()
+        return f"Replayed · recorded {at.day} {at:%b %Y} with {reveal(run.replayed.model)}"
     return f"{name} (not a language model)" if name.startswith("offline/") else name
 
 

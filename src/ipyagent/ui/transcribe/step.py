@@ -12,7 +12,7 @@ from functools import partial
 from typing import Final
 
 from ipyagent import schema
-from ipyagent.phrases import dollars, plural, seconds
+from ipyagent.plaintext import dollars, plural, seconds
 from ipyagent.schema.runs import never_ran, plan_index, progress
 from ipyagent.ui import transcript
 from ipyagent.ui.reveal import reveal, shorten

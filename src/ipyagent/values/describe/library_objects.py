@@ -18,7 +18,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ipyagent.phrases import human_size, plural
+from ipyagent.plaintext import human_size, plural
 from ipyagent.redaction import Secrecy
 from ipyagent.values.describe.libraries import column_labels, resolve_schema, table_of
 from ipyagent.values.describe.python_values import Description, preview

@@ -19,7 +19,7 @@ from collections.abc import Callable, Collection, Iterable
 from itertools import islice
 from typing import Any, NamedTuple, TypeVar
 
-from ipyagent.phrases import ellipsize, first_line, plural
+from ipyagent.plaintext import ellipsize, first_line, plural
 from ipyagent.redaction import HIDDEN, Secrecy, is_secret_value, secrecy
 from ipyagent.values.describe.safe_inspect import (
     ancestors,

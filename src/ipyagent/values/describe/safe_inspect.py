@@ -14,8 +14,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
 
-from ipyagent.phrases import ellipsize
-from ipyagent.plaintext import visible
+from ipyagent.plaintext import ellipsize, visible
 
 _NAME = type.__dict__["__name__"].__get__
 _MRO = type.__dict__["__mro__"].__get__

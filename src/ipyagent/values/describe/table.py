@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from itertools import islice, pairwise, zip_longest
 from typing import Any
 
-from ipyagent.phrases import human_size
+from ipyagent.plaintext import human_size
 from ipyagent.redaction import Secrecy
 from ipyagent.values.describe.python_values import (
     Description,

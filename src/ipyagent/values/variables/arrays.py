@@ -12,7 +12,7 @@ from typing import Any
 
 from typing_extensions import override
 
-from ipyagent.phrases import plural
+from ipyagent.plaintext import plural
 from ipyagent.redaction import Secrecy
 from ipyagent.values.describe.safe_inspect import one_line
 from ipyagent.values.variables.parts import CELLS_INSIDE, Part, is_equal

@@ -19,7 +19,7 @@ from typing import Any
 
 from typing_extensions import override
 
-from ipyagent.phrases import join_some, plural
+from ipyagent.plaintext import join_some, plural
 from ipyagent.redaction import Secrecy
 from ipyagent.values.describe import describe
 from ipyagent.values.describe.python_values import STANDARD, key_secrecy, preview

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from ipyagent.phrases import word_set
+from ipyagent.plaintext import word_set
 from ipyagent.values.describe.safe_inspect import ancestors, class_dict, module_name, type_name
 from ipyagent.values.variables.parts import is_class
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from typing_extensions import override
 
-from ipyagent.phrases import join_some, limit_lines, plural
+from ipyagent.plaintext import join_some, limit_lines, plural
 from ipyagent.redaction import Secrecy
 from ipyagent.values.describe.libraries import to_base
 from ipyagent.values.describe.safe_inspect import (

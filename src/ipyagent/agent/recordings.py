@@ -1,0 +1,238 @@
+"""A run as the recording that a replay repeats: what is signed, skipped and compared.
+
+An approval is signed with the user's secret, which no workspace holds, over the call, all calls and
+results before it in its run, the run, its session and its folder. A recording of somebody else, or
+one that was changed, has no valid signature, and its calls are asked about.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hmac
+import json
+import math
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import zip_longest
+from pathlib import Path
+
+from ipyagent.config.sources import folder_key, read_user_secret
+from ipyagent.digests import digest_json
+from ipyagent.errors import AgentError, ConfigError
+from ipyagent.plaintext import ellipsize, flatten
+from ipyagent.redaction import MASK
+from ipyagent.schema import (
+    DecidedBy,
+    Decision,
+    ImageContent,
+    Run,
+    ToolExecution,
+    ToolResult,
+    ToolStatus,
+)
+from ipyagent.tools.base import Toolbox
+
+_LENGTH = 120
+"""Characters of a line that a difference names."""
+_EDITS = ("write_file", "edit_file", "delete_file")
+_SERVICES = ("mcp_", "api_request", "call_tool", "find_tools")
+
+NOT_REPEATED = "recorded, not repeated"
+NOTHING_TO_DO = "nothing to do: {path} is as this call leaves it"
+
+
+@dataclass(frozen=True)
+class Signer:
+    """Signs and checks approvals in a folder."""
+
+    folder: Path
+
+    def sign(self, run: Run, execution: ToolExecution) -> str:
+        """Return the signature of a call of `run` that a user approved; "" if there is none."""
+        by_user = execution.decision is Decision.APPROVED
+        if not (by_user or execution.decided_by is DecidedBy.SESSION) or execution.question:
+            return ""
+        try:
+            secret = read_user_secret()
+        except ConfigError:  # the user's directory cannot be used: it will be asked about again
+            return ""
+        text = digest_json([folder_key(self.folder), *_place_of(run, execution)])
+        return hmac.digest(secret.encode(), text.encode(), "sha256").hex()
+
+    def is_valid(self, run: Run, execution: ToolExecution) -> bool:
+        """Return whether this user approved a call of `run` where it stands."""
+        signature = self.sign(run, execution)
+        return bool(signature) and hmac.compare_digest(signature, execution.signature)
+
+
+def _place_of(run: Run, execution: ToolExecution) -> Iterator[object]:
+    """Yield everything that a signature covers."""
+    yield from (run.id, run.session_id, run.asked and run.asked.key)
+    for each in run.executions:
+        yield from (each.call.name, each.call.arguments)
+        if each.call.id == execution.call.id:
+            yield execution.concern
+            return
+        yield from (str(each.status), list_content(each.result) if each.result else None)
+
+
+def list_content(result: ToolResult) -> list[object]:
+    """Return the parts of a result that a replay compares, as JSON."""
+    variables = {
+        each.name: "deleted" if each.change == "deleted" else each.content
+        for each in result.variables
+    }
+    return [
+        result.success,
+        result.output if result.success else result.error,
+        [describe_image(each) for each in result.images],
+        [sorted(each.data) for each in result.displays],
+        variables,
+        {each.path: each.after for each in result.files},
+    ]
+
+
+def describe_image(image: ImageContent) -> str:
+    """Return type and size of an image."""
+    try:
+        head = base64.b64decode(image.data[:64], validate=True)
+    except (binascii.Error, ValueError):
+        head = b""
+    if head.startswith(b"\x89PNG") and len(head) >= 24:
+        width, height = (int.from_bytes(head[at : at + 4], "big") for at in (16, 20))
+        return f"{image.media_type}, {width} × {height}"  # noqa: RUF001
+    return image.media_type
+
+
+_CHANGING = re.compile(
+    r"""(?x)
+      \b0x[0-9a-fA-F]{4,}
+    | (?:/private)?/(?:tmp|var/folders|dev/shm)/[^\s'"<>:,)]+
+    | [A-Za-z]:\\[^\s'"<>]*\\Temp\\[^\s'"<>:,)]+
+    | \.ipyagent/outputs/\S+
+    | \b\d+(?:[.,]\d+)*\+?\s?(?:[kKMGT]i?)?B(?:ytes)?\b | \b\d+(?:[.,]\d+)*\s(?:bytes|KB|MB|GB)\b
+    | \b\d+(?:[.,]\d+)?\s?(?:ns|[µμu]s|ms|s|sec|secs|seconds?|min|minutes?)\b
+    | \b\d{1,3}:\d\d(?::\d\d)?(?:\.\d+)?(?=\s?(?:<|elapsed|remaining))
+    """
+)
+"""Addresses, temporary paths, memory sizes and durations: they differ each time."""
+_NUMBER = re.compile(r"(?<![\w#.])-?\d[\d,_]*(?:\.\d*)?(?:[eE][-+]?\d+)?")
+
+
+def is_same_text(old: str, new: str) -> bool:
+    """Return whether texts are equal but for what differs each time, numbers within 1e-9."""
+    if old == new:
+        return True
+    old, new = (_CHANGING.sub("…", text) for text in (old, new))
+    if _NUMBER.split(old) != _NUMBER.split(new):
+        return False
+    pairs = zip(_NUMBER.findall(old), _NUMBER.findall(new), strict=True)
+    return all(one == other or _is_close(one, other) for one, other in pairs)
+
+
+def _is_close(one: str, other: str) -> bool:
+    if not all(re.search("[.eE]", text) for text in (one, other)):
+        return False
+    try:
+        numbers = [float(text.replace(",", "").replace("_", "")) for text in (one, other)]
+    except ValueError:
+        return False
+    return all(map(math.isfinite, numbers)) and math.isclose(*numbers, rel_tol=1e-9)
+
+
+def find_difference(old: ToolExecution, new: ToolExecution) -> str | None:
+    """Return what is different in the result of a repeated call; None if nothing is."""
+    if old.result is None or new.result is None or old.status is not new.status:
+        error = new.result.error if new.result and new.result.error else ""
+        return f"it was {old.status}, and is {new.status}" + (f": {_cite(error)}" if error else "")
+    before, after = list_content(old.result), list_content(new.result)
+    texts = [str(before[1]), str(after[1])]
+    if not is_same_text(*texts):
+        return _compare_lines(*texts)
+    names = ("the figures", "the displays")
+    for name, one, other in zip(names, before[2:4], after[2:4], strict=True):
+        if one != other:
+            return f"{name}: {_cite(str(one))} → {_cite(str(other))}"
+    return _compare_named(before[4], after[4]) or _compare_named(before[5], after[5])
+
+
+def _compare_lines(old: str, new: str) -> str:
+    """Return the first line that differs."""
+    pairs = zip_longest(old.splitlines(), new.splitlines(), fillvalue="")
+    found = next((each for each in pairs if not is_same_text(*each)), (old, new))
+    return " → ".join(_cite(line) or "(nothing)" for line in found)
+
+
+def _compare_named(old: object, new: object) -> str | None:
+    """Return the first variable or file that differs."""
+    assert isinstance(old, dict)  # noqa: S101
+    assert isinstance(new, dict)  # noqa: S101
+    for name in dict.fromkeys([*old, *new]):
+        one, other = (str(each.get(name) or "(not changed)") for each in (old, new))
+        if not is_same_text(one, other):
+            shown = (re.sub(r"( · )?#\w+.*", "", text) for text in (one, other))
+            first, second = map(_cite, shown)
+            change = f": {first} → {second}" if first != second else " has another content"
+            return f"{_cite(name)}{change}"
+    return None
+
+
+def _cite(text: str) -> str:
+    return ellipsize(flatten(text), _LENGTH)
+
+
+@dataclass(frozen=True)
+class Recording:
+    """A run to repeat, and how."""
+
+    run: Run
+    signer: Signer
+    repeats_services: bool = False
+    digest_of: Callable[[str], str | None] = lambda path: None
+    """Returns the digest of a file of the workspace, as it is now."""
+    origin: str = ""
+    """The source that it was read from, if that is not this workspace's own record."""
+    approved: set[str] = field(default_factory=set)
+    """The ids of calls that the user approved for this replay."""
+
+    def reason_to_skip(self, execution: ToolExecution, toolbox: Toolbox) -> str | None:
+        """Return why a call is not run again, and its recorded result stands; None if it is."""
+        status, result = execution.status, execution.result
+        if status is ToolStatus.DENIED or execution.question is not None or result is None:
+            return execution.reason or NOT_REPEATED
+        if status is not ToolStatus.SUCCESS and not execution.has_changes:
+            return NOT_REPEATED
+        files = result.files if execution.call.name in _EDITS else ()
+        if files and all(self.digest_of(each.path) == each.after for each in files):
+            return NOTHING_TO_DO.format(path=", ".join(each.path for each in files))
+        if not self.repeats_services and _leads_outside(execution.call.name, toolbox):
+            return NOT_REPEATED
+        return None
+
+    def is_approved(self, execution: ToolExecution, *, after_difference: bool = False) -> bool:
+        """Return whether the user approved a call, for this replay or when it was recorded.
+
+        What was approved when it was recorded followed the results that there were.
+        """
+        if execution.call.id in self.approved:
+            return True
+        return not after_difference and self.signer.is_valid(self.run, execution)
+
+    def list_repeated(self, toolbox: Toolbox) -> Sequence[ToolExecution]:
+        """Return the calls that are run again, in order; raises AgentError if one is hidden."""
+        calls = [each for each in self.run.executions if not self.reason_to_skip(each, toolbox)]
+        for each in calls:
+            if MASK in json.dumps(each.call.arguments, ensure_ascii=False):
+                raise AgentError(f"a secret in the arguments of {each.call.name} was not saved")
+        return calls
+
+
+def _leads_outside(name: str, toolbox: Toolbox) -> bool:
+    """Return whether a call goes to a service, or runs a command that could."""
+    if name.startswith(_SERVICES):
+        return True
+    tool = toolbox.get(name) if name in toolbox else None
+    # What can or cannot reach out by a sandbox is a command.
+    return tool is not None and callable(tool.reaches_out) and tool.can_reach_out()

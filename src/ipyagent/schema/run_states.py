@@ -1,0 +1,101 @@
+"""The states of a run, the reasons why it ended, and how a replay finds the run that it repeats."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from ipyagent.digests import digest_json
+from ipyagent.schema.messages import Model, Moment, Text
+
+
+class RunStatus(StrEnum):
+    """Lifecycle of a run; MOVES has the legal transitions."""
+
+    DRAFT = "draft"
+    QUEUED = "queued"
+    RUNNING = "running"
+    DONE = "done"
+    ERROR = "error"
+    CANCELLED = "cancelled"
+
+
+MOVES: dict[RunStatus, frozenset[RunStatus]] = {
+    RunStatus.DRAFT: frozenset({RunStatus.QUEUED, RunStatus.CANCELLED}),
+    RunStatus.QUEUED: frozenset({RunStatus.RUNNING, RunStatus.CANCELLED, RunStatus.ERROR}),
+    RunStatus.RUNNING: frozenset({RunStatus.DONE, RunStatus.ERROR, RunStatus.CANCELLED}),
+    RunStatus.DONE: frozenset(),
+    RunStatus.ERROR: frozenset(),
+    RunStatus.CANCELLED: frozenset(),
+}
+"""The statuses that may follow each status; the last three are final."""
+
+
+PAUSED = "pause_turn"
+"""The finish reason of a reply in whose midst the service stopped, to be asked to go on."""
+INCOMPLETE = {"length", PAUSED}
+"""Finish reasons of replies that the next one continues."""
+
+
+class StopReason(StrEnum):
+    """The reason why a run ended."""
+
+    FINISHED = "finished"
+    MAX_STEPS = "max_steps"
+    MAX_SECONDS = "max_seconds"
+    MAX_TOKENS = "max_tokens"  # of the run's budget, or the model's own for one reply
+    MAX_USD = "max_usd"
+    TIMEOUT = "timeout"  # one step took too long
+    CONTEXT_OVERFLOW = "context_overflow"
+    CONTENT_FILTER = "content_filter"
+    PLANNED = "planned"  # the plan waits for the user
+    DENIED = "denied"  # the user did not want the plan
+    DIFFERS = "differs"  # a replay came to another result than the run that it replays
+    UNATTENDED = "unattended"  # a call had to be approved, and nobody could be asked
+    EMPTY = "empty"  # the model ended without saying or calling anything
+    INTERRUPTED = "interrupted"
+    ERROR = "error"
+
+
+class Outcome(StrEnum):
+    """The outcome of a run, computed from status and stop reason."""
+
+    RUNNING = "running"
+    SUCCESS = "success"
+    PARTIAL = "partial"
+    FAILED = "failed"
+
+
+class Asked(Model):
+    """The request of a cell, as digests: two cells with the same key asked for the same.
+
+    `before` is the key of the cell before it in the session, or "start".
+    """
+
+    prompt: str
+    options: str
+    tools: str
+    before: str = "start"
+
+    @property
+    def key(self) -> str:
+        """The digest of all of it."""
+        return digest_json(self.to_dict())
+
+    def describe_difference(self, other: Asked) -> str:
+        """Return the parts in which another request differs, in words."""
+        words = {
+            "prompt": "the prompt",
+            "options": "the options that change what is asked",
+            "tools": "the user's own tools",
+            "before": "the agent cell before it",
+        }
+        mine, others = self.to_dict(), other.to_dict()
+        return " and ".join(text for name, text in words.items() if mine[name] != others[name])
+
+
+class Replayed(Model):
+    """The run that a replay repeats: its id, when it was recorded, and the model that led it."""
+
+    run_id: str
+    recorded_at: Moment
+    model: Text

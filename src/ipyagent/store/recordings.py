@@ -1,0 +1,45 @@
+"""The runs in the journal that a replay can repeat, by the key of what was asked."""
+
+from __future__ import annotations
+
+import sqlite3
+
+from ipyagent.schema import Outcome, Run, StopReason
+
+TABLE = (
+    """CREATE TABLE recordings (
+        run_id TEXT PRIMARY KEY,
+        key TEXT NOT NULL,
+        prompt TEXT NOT NULL
+    ) WITHOUT ROWID""",
+    "CREATE INDEX recordings_by_key ON recordings (key)",
+)
+
+
+def add(db: sqlite3.Connection, run: Run) -> None:
+    """Note what a run answers, if a cell asked for it."""
+    if run.asked is not None:
+        row = run.id, run.asked.key, run.asked.prompt
+        db.execute("INSERT OR REPLACE INTO recordings VALUES (?, ?, ?)", row)
+
+
+_NEWEST = """SELECT runs.id FROM recordings JOIN runs ON runs.id = recordings.run_id
+    WHERE runs.status = 'done' AND {} runs.updated_at DESC LIMIT 5"""
+"""The newest few: some of them may have ended early."""
+
+
+def find_ids(db: sqlite3.Connection, key: str) -> list[str]:
+    """Return the newest finished runs with that key, the newest first."""
+    rows = db.execute(_NEWEST.format("recordings.key = ? ORDER BY"), (key,))
+    return [row["id"] for row in rows]
+
+
+def find_nearest_ids(db: sqlite3.Connection, prompt: str) -> list[str]:
+    """Return the newest finished runs, first those with that prompt."""
+    rows = db.execute(_NEWEST.format("true ORDER BY recordings.prompt = ? DESC,"), (prompt,))
+    return [row["id"] for row in rows]
+
+
+def is_whole(run: Run) -> bool:
+    """Return whether a run came to its end, so that it can be repeated."""
+    return run.outcome is Outcome.SUCCESS and run.stop_reason is StopReason.FINISHED

@@ -1,0 +1,104 @@
+"""The recording that a run repeats: where it is looked for, and why none fits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from itertools import chain
+
+from ipyagent.agent.recordings import Recording, Signer
+from ipyagent.agent.session.session import Session
+from ipyagent.digests import digest_content, digest_json, digest_text
+from ipyagent.errors import AgentError, RunFailedError
+from ipyagent.json_types import JsonDict
+from ipyagent.schema import Asked, Run
+from ipyagent.store.graph_file import list_notebooks
+from ipyagent.tools.base import Toolbox
+from ipyagent.tools.workspace import Workspace
+from ipyagent.wiring.environment import Environment
+from ipyagent.wiring.run_request import RunRequest
+
+
+def prepare_replay(
+    environment: Environment, session: Session, request: RunRequest, prompt: str, toolbox: Toolbox
+) -> tuple[Asked | None, Recording | None]:
+    """Return what a cell asks for, and the recording that its run repeats, if it does.
+
+    Raises AgentError if it may only repeat one, and none fits.
+    """
+    asked, run, workspace = None, request.recording, environment.workspace
+    origin = ""
+    if request.replay is not None and not request.dry_run:
+        asked = _describe_request(session, request, prompt, toolbox, workspace)
+        is_known = session.cells.add(request.cell_id, asked.key)
+        if request.replay == "always" or (request.replay == "auto" and not is_known):
+            run = session.journal.find_recording(asked)
+            for each in () if run else _list_saved(environment, request.notebook):
+                if each.asked and each.asked.key == asked.key:
+                    run, origin = each, "the runs that are saved in a notebook"
+                    break
+        if run is None and request.replay == "always":
+            raise _explain_missing(environment, session, request, asked)
+    if run is None:
+        return asked, None
+    digest_of, repeats = partial(_digest_file, workspace), request.config.replay.repeat_services
+    return asked, Recording(run, Signer(workspace.root), repeats, digest_of, origin)
+
+
+def _describe_request(
+    session: Session, request: RunRequest, prompt: str, toolbox: Toolbox, workspace: Workspace
+) -> Asked:
+    """Return what a cell asks for.
+
+    Of the tools only the user's own count: ipyagent's are part of its version.
+    """
+    settings = request.config.agent
+    path = settings.system_prompt_path
+    options = {
+        "agent": request.agent,
+        "allowed": sorted(settings.allowed_tools),
+        "instructions": _digest_file(workspace, path) if path else settings.system_prompt,
+        "plan": request.plan,
+        "answer": request.answer and request.answer.format.schema,
+        "session": request.session_name,
+    }
+    own = list[JsonDict]()
+    for each in toolbox:
+        if not str(getattr(each.function, "__module__", "")).startswith("ipyagent."):
+            own.append(each.definition().to_dict())
+    return Asked(
+        prompt=digest_text(prompt),
+        options=digest_json(options),
+        tools=digest_json(sorted(own, key=lambda each: str(each["name"]))),
+        before=session.cells.key_before(request.cell_id),
+    )
+
+
+def _list_saved(environment: Environment, own: str) -> Iterator[Run]:
+    """Yield the runs that are saved in the notebooks beside this one, which is called `own`."""
+    root = environment.workspace.root
+    folders = dict.fromkeys([environment.home or root, root])
+    return environment.recordings.list_runs(chain(*[list_notebooks(each, own) for each in folders]))
+
+
+def _explain_missing(
+    environment: Environment, session: Session, request: RunRequest, asked: Asked
+) -> RunFailedError:
+    """Return the error that nothing is recorded, with the difference to the nearest recording."""
+    nearest = session.journal.find_nearest(asked)
+    saved = _list_saved(environment, request.notebook)
+    known = chain([nearest] if nearest else [], saved)
+    found = [asked.describe_difference(run.asked) for run in known if run.asked]
+    if not found:
+        return RunFailedError("Nothing is recorded that this cell could replay.")
+    differs = min(found, key=len)
+    verb = "differ" if " and " in differs else "differs"
+    return RunFailedError(f"No recording fits this cell: from the nearest, {differs} {verb}.")
+
+
+def _digest_file(workspace: Workspace, path: str) -> str | None:
+    """Return the digest of a file as it is now; None for no file."""
+    try:
+        return digest_content(workspace.read_bytes(path))
+    except AgentError:
+        return None

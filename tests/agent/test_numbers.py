@@ -1,0 +1,302 @@
+"""Numbers of an answer are found in what the model had read, derived from it, or in no result."""
+
+from __future__ import annotations
+
+import random
+import runpy
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from growth import LINEAR, growth
+from ipyagent.numbers import MOST, TracedNumber, trace_numbers
+from ipyagent.schema import Message, Run, Step, ToolCall, ToolExecution, ToolResult, ToolStatus
+
+SCORE = Path(__file__).parents[2] / "benchmarks/numbers/score.py"
+MASS = (
+    "(344, 8)\n        count         mean\nAdelie    151  3700.662252\nGentoo    123  5076.016260"
+)
+SALES = "  region   q2    q3\n0 North  226263  160741\n1 South  170480  117528"
+
+
+def trace(answer: str, *results: str, prompt: str = "") -> dict[str, str]:
+    """Return the numbers of an answer with what was found out about them, in a few signs."""
+    texts = ("", prompt), *((str(n), text) for n, text in enumerate(results, 1))
+    traced = trace_numbers(answer, texts)
+    assert all(answer[each.start :].startswith(each.text) for each in traced)
+    return {each.text: describe(each) for each in traced}
+
+
+def describe(each: TracedNumber) -> str:
+    return each.formula or (f"{each.source}:{each.line}" if each.line else "?")
+
+
+def test_a_number_is_found_in_the_line_and_the_call_that_gave_it() -> None:
+    answer = (
+        "Of 344 penguins 123 are Gentoos with 5,076 g on average, and 151 Adelies with 3,701 g."
+    )
+    assert trace(answer, "nothing", MASS) == {
+        "344": "2:1",
+        "123": "2:4",
+        "5,076": "2:4",
+        "151": "2:3",
+        "3,701": "2:3",
+    }
+
+
+def test_a_number_in_several_lines_is_that_of_the_line_with_the_words_around_it() -> None:
+    table = "Biscoe  124\nDream   124\nTorgersen 52"
+    assert trace("On Dream there are 124.", table) == {"124": "1:2"}
+
+
+@pytest.mark.parametrize(
+    ("answer", "result"),
+    [
+        ("5,076.02", "5076.016260"),
+        ("5.1 kg", "5076.016260"),
+        ("about 5,100", "5076.016260"),
+        ("more than 5,000", "5076.016260"),
+        ("nearly 5,100", "5076.016260"),
+        ("18k", "18204"),
+        ("1.2 million", "1204889.35"),
+        ("4.46 trillion", "gdp_musd 4456081"),
+        ("40.7 %", "0.40674"),
+        ("15.3 percent", "uplift=0.1531"),
+        ("36.1 %", "36.1"),
+        ("a loss of 58.6 %", "drawdown -0.5856"),
+        ("−0.78", "-0.778427"),
+        ("3.1 × 10⁻¹⁰⁵", "pvalue=np.float64(3.1328e-105)"),
+        ("$3.1 \\times 10^{-105}$", "3.1328e-105"),
+        ("1.48 GB", "1,482,331,904 bytes"),
+        ("1.76 s", "max 1756.1 ms"),
+        ("12,34,567", "1234567"),
+        ("1 234 567,8 und 0,5", "1234567.81 0.5"),
+        ("83,3 % und 4.456.081", "0.8329 4456081"),
+        ("1'234'567", "1234567"),
+        ("£20.70", "20.6975"),
+        ("11 August 2014", "953  2014-08-11  35.6"),
+        ("August 2014", "2014-08-11"),
+        ("Aug 11, 2014", "August 11, 2014"),
+        ("4:40 pm", '"2026-02-28T16:40:00Z"'),
+        ("٣٧٠١", "3701"),
+    ],
+)
+def test_a_number_is_found_however_it_is_written(answer: str, result: str) -> None:
+    assert "?" not in trace(answer, result).values()
+    assert trace(answer, result)
+
+
+@pytest.mark.parametrize(
+    ("answer", "result"),
+    [
+        ("5,067", "5076.016260"),
+        ("3,700", "3700.662252"),
+        ("5,076.1", "5076.016260"),
+        ("2.47 billion", "2474101.22"),
+        ("247 %", "0.247"),
+        ("0.36 %", "0.36"),
+        ("0.78", "0.0778"),
+        ("−35.2", "35.2"),
+        ("more than 5,000", "4930"),
+        ("3.1 × 10⁻¹⁰⁷", "3.1328e-105"),
+        ("12 August 2014", "2014-08-11"),
+        ("16:44", "16:40:00"),
+        ("1e299", "1"),
+    ],
+)
+def test_a_wrong_number_is_in_no_result(answer: str, result: str) -> None:
+    assert "?" in trace(answer, result).values()
+
+
+@pytest.mark.parametrize(
+    ("answer", "number", "formula"),
+    [
+        ("North fell by 65,522 from 226,263 to 160,741.", "65,522", "226,263 - 160,741"),
+        (
+            "North fell by 29 % from 226,263 to 160,741.",
+            "29 %",
+            "(226,263 - 160,741) / 226,263",
+        ),
+        (
+            "North: 226,263 → 160,741 (−29.0 %).",
+            "−29.0 %",
+            "(160,741 - 226,263) / 226,263",
+        ),
+        ("In Q3 both, 160,741 and 117,528, made 278,269.", "278,269", "160,741 + 117,528"),
+        ("It is 1.4 times as much: 160,741 and 117,528.", "1.4", "160,741 / 117,528"),
+    ],
+)
+def test_a_number_is_derived_from_two_that_were_found(
+    answer: str, number: str, formula: str
+) -> None:
+    traced = trace(answer, SALES)
+    assert traced.pop(number.rstrip(" %")) == formula
+    assert "?" not in traced.values()
+
+
+def test_a_share_may_be_of_a_total_that_only_the_result_has() -> None:
+    assert trace("123 (35.8 %) are Gentoos.", MASS)["35.8"] == "123 / 344"
+
+
+def test_numbers_of_different_size_or_precision_do_not_combine() -> None:
+    result = "0.76\n1310.25\n12.5\n400"
+    assert trace("With 0.76 and 1,310.25 that makes 1,311.", result)["1,311"] == "?"
+    assert trace("With 12.5 and 400 that makes 413.", result)["413"] == "?"
+
+
+def test_a_year_is_no_operand_of_other_numbers() -> None:
+    assert trace("In 2017 it was 37, less than 1,980.", "2017 37")["1,980"] == "?"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "There are two species on 3 islands.",
+        "1. First\n2. Second\n12. Twelfth",
+        "Use `n=500` or\n```\nrun(12345)\n```\n",
+        "See [the docs](https://x.org/v12/345) and https://x.org/678.",
+        "The 21st of them, in the 1990s, in Q3, of AX-2207 in v3.25.",
+        "Python 3.12 and pandas 2.2 in cell 12, figure 14.",
+        "p < 0.05, so it is significant; the 95 % confidence interval excludes zero.",
+        "alpha = 0.05, with a 30-day window at 9:00.",
+        "the first 20 rows",
+    ],
+)
+def test_what_is_no_claim_is_left_out(answer: str) -> None:
+    assert trace(answer, "0 1") == {}
+
+
+def test_a_p_value_is_a_claim() -> None:
+    assert trace("p = 0.03 and p = 2.3 × 10⁻⁹", "0.04 3.1e-9") == {"0.03": "?", "2.3 × 10⁻⁹": "?"}
+
+
+def test_numbers_of_the_prompt_are_the_users_own() -> None:
+    assert trace("The limit of 250,000 holds.", prompt="Limit: 250000 EUR") == {"250,000": ":1"}
+
+
+def test_the_second_number_of_a_range_is_not_negative() -> None:
+    assert trace("2,700–6,300 g", "2700 6300") == {"2,700": "1:1", "6,300": "1:1"}
+
+
+def test_a_number_without_a_unit_may_have_that_of_its_neighbor() -> None:
+    assert trace("The rates are 98.1 % ± 0.7.", "0.98068 0.00654") == {"98.1": "1:1", "0.7": "1:1"}
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "",
+        "nan inf -inf NaN % ∞",
+        "1e299e299 1e-299 1.000000000000000000000000000001e-299",
+        "1e999999999 2e-99999 10^999 × 10^999",
+        "9" * 5000 + " " + "1," * 5000 + " " + "0." * 5000,
+        "²³ ½ Ⅷ 五 ๓๔๕ १२३",
+        "1.2.3.4 1,2,3,4 1..2 ,, .5. -.5 --5 +-5",
+        "0 0.0 0% -0 0/0 = 0.00",
+        "99:99 13:61 2014-99-99 February 31 31 February 9999",
+        "\ud800 12",
+    ],
+)
+@pytest.mark.parametrize(
+    "result", ["", "nan inf 1e999 -1e999 0 0.0", "12 0.5 1e-320", "1,2,,3 1.2.3"]
+)
+def test_odd_numbers_do_no_harm(answer: str, result: str) -> None:
+    for each in trace_numbers(answer, [("", result), ("1", answer)]):
+        assert each.trace in ("found", "derived", "not found")
+
+
+@pytest.mark.slow
+@pytest.mark.alone
+@pytest.mark.parametrize(
+    "piece",
+    [
+        *("`", "` ", "```\n", "](", "<", "<a ", "1,", "1 ", "111,", "111.", "1.", "-", "a-", "a1-"),
+        *(
+            "9",
+            "a",
+            "\n",
+            "\n \n",
+            ". ",
+            ".  A",
+            "first ",
+            "p < 0",
+            "March ",
+            "12 March ",
+            "1:",
+            "x10^",
+        ),
+        *("5 % of 12, ", "12 and 345.6 ", "http://", "( ", "> 1", "¹"),
+    ],
+)
+def test_no_answer_takes_more_than_linear_time(piece: str) -> None:
+    assert (
+        growth(lambda size: trace_numbers(piece * (size // len(piece)), [("1", piece * 9)]), 40_000)
+        < LINEAR
+    )
+    assert (
+        growth(lambda size: trace_numbers("12,345", [("1", piece * (size // len(piece)))]), 40_000)
+        < LINEAR
+    )
+
+
+def test_an_answer_of_a_megabyte_is_looked_up_in_part() -> None:
+    traced = trace_numbers("It is 12.5 % of 12,345. " * 45_000, [("1", "12345 0.125")])
+    assert len(traced) == MOST
+
+
+@pytest.mark.slow
+@pytest.mark.alone
+def test_a_hundred_numbers_cost_little_more_than_reading_the_results() -> None:
+    chance = random.Random(1)
+    values = [chance.lognormvariate(5, 3) for _ in range(50_000)]
+    text = "\n".join(f"{value:.4f}" for value in values)
+    answer = ", ".join(f"{value:.4g}" for value in values[:100])
+    begun = time.process_time()
+    trace_numbers("12,345", [("1", text)])
+    read = time.process_time()
+    trace_numbers(answer, [("1", text)])
+    assert time.process_time() - read < 4 * (read - begun)
+
+
+def test_a_run_looks_its_own_numbers_up() -> None:
+    def call(name: str, result: ToolResult) -> ToolExecution:
+        called = ToolCall(id=name, name="run_python", arguments={"code": "12345"})
+        return ToolExecution(call=called, status=ToolStatus.SUCCESS, result=result)
+
+    shown = ToolResult(success=True, output="a long table", for_model="rows 18204")
+    steps = (
+        Step(
+            number=1,
+            executions=(call("c1", shown), call("c2", ToolResult(success=True, output="77"))),
+        ),
+        Step(number=2, message=Message(role="assistant", content="18,204 rows, 77 of 500, 12,345")),
+    )
+    run = Run(id="r", prompt="More than 500?", steps=steps)
+    assert [(each.text, each.trace, each.source) for each in run.numbers] == [
+        ("18,204", "found", "c1"),
+        ("77", "found", "c2"),
+        ("500", "found", ""),
+        ("12,345", "not found", ""),
+    ]
+    assert run.to_output_dict()["numbers"][0] == {
+        "text": "18,204",
+        "start": 0,
+        "trace": "found",
+        "source": "c1",
+        "line": 1,
+        "formula": "",
+    }
+
+
+@pytest.mark.slow
+def test_planted_mistakes_are_flagged_and_honest_numbers_are_not() -> None:
+    score = SimpleNamespace(**runpy.run_path(str(SCORE)))
+    folders = ("", "held_out", "held_out_2", "held_out_3")
+    answers = [each for name in folders for each in score.read_answers(score.HERE / name)]
+    assert len(answers) >= 200
+    scored = score.score_all(answers, seeds=2)
+    assert scored.share("missed", "seeded", "by chance in a result") <= 0.05
+    assert scored.share("alarms") <= 0.03
+    assert scored.share("sources") <= 0.01

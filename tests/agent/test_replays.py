@@ -1,0 +1,476 @@
+"""Recorded calls run again and are compared; an approval that is signed is not asked for again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+
+from harness import NO, YES, Lab, call, new_session
+from ipyagent.agent.answers import AnswerType
+from ipyagent.agent.approvals import Answer
+from ipyagent.agent.recordings import is_same_text
+from ipyagent.agent.replay import KEEP, LIVE
+from ipyagent.errors import AgentError, RunFailedError
+from ipyagent.llm.client import Client
+from ipyagent.llm.scripted import Scripted
+from ipyagent.schema import (
+    DecidedBy,
+    Decision,
+    PlanProposed,
+    PlanStep,
+    Question,
+    Run,
+    StopReason,
+    ToolCall,
+    ToolStatus,
+)
+from ipyagent.store.journal import Journal
+from ipyagent.tools.base import tool
+from ipyagent.ui.static_html import saved_bundle
+
+CELL = {"replay": "auto"}
+ADD = call("run_python", code="total = sum(numbers)\nprint(total)")
+
+
+def no_model() -> Client:
+    raise AgentError("no key is set")
+
+
+class Kernels:
+    """Kernels that run the cells of one notebook, one after the other."""
+
+    def __init__(self, root: Path) -> None:
+        self.root, self.journal = root, Journal.open(None)
+        self.ran: list[str] = []
+
+        @tool(sensitive=True)
+        def send(text: str) -> str:
+            """Send a text."""
+            self.ran.append(text)
+            return f"sent {text}"
+
+        self.tools = [send]
+
+    def start(self, root: Path | None = None, **variables: Any) -> Lab:
+        lab = Lab(root or self.root, variables)
+        lab.session = new_session(self.journal)
+        return lab
+
+    def record(self, lab: Lab, *replies: Any, prompt: str = "Go on.", **more: Any) -> Run:
+        more = {"answer": YES, "tools": self.tools, "request": CELL} | more
+        said = [{"calls": [each]} if isinstance(each, dict) else each for each in replies]
+        run = lab.run(said, prompt, **more)
+        assert run.stop_reason is StopReason.FINISHED, run.error
+        assert run.replayed is None
+        return run
+
+    def replay(self, lab: Lab, prompt: str = "Go on.", **more: Any) -> Run:
+        more = {"model": no_model, "tools": self.tools, "request": CELL} | more
+        return lab.run((), prompt, **more)
+
+
+@pytest.fixture
+def kernels(tmp_path: Path) -> Kernels:
+    return Kernels(tmp_path)
+
+
+def test_the_calls_run_again_and_no_model_is_asked(kernels: Kernels) -> None:
+    first = kernels.start(numbers=[1, 2])
+    recorded = kernels.record(first, ADD, call("send", text="3"), "It is 3.")
+    second = kernels.start(numbers=[1, 2])
+    run = kernels.replay(second)
+    assert run.stop_reason is StopReason.FINISHED, run.error
+    assert run.output == "It is 3."
+    assert second.variables["total"] == 3
+    assert kernels.ran == ["3", "3"]
+    assert second.watcher.asked == []
+    assert {each.decided_by for each in run.executions} == {DecidedBy.RECORD}
+    assert run.usage.total_tokens == 0
+    assert run.replayed is not None
+    assert run.replayed.run_id == recorded.id
+
+
+def test_a_replay_can_be_replayed_and_names_the_first_recording(kernels: Kernels) -> None:
+    recorded = kernels.record(kernels.start(), call("send", text="a"), "Done.")
+    kernels.replay(kernels.start())
+    run = kernels.replay(kernels.start())
+    assert kernels.ran == ["a", "a", "a"]
+    assert run.replayed is not None
+    assert run.replayed.run_id == recorded.id
+
+
+def test_the_card_the_html_and_the_text_name_the_recording(kernels: Kernels) -> None:
+    kernels.record(kernels.start(), "Hello.")
+    saved = saved_bundle(kernels.replay(kernels.start()))
+    for kind in ("text/html", "text/plain"):
+        assert "Replayed · recorded " in str(saved[kind])
+        assert "with scripted" in str(saved[kind])
+
+
+def test_a_cell_that_is_executed_again_asks_the_model(kernels: Kernels) -> None:
+    kernels.record(kernels.start(), "One.", request=CELL | {"cell_id": "a"})
+    lab = kernels.start()
+    again = {"request": CELL | {"cell_id": "a"}}
+    assert kernels.replay(lab, **again).replayed
+    run = lab.run(["Two."], tools=kernels.tools, **again)
+    assert (run.output, run.replayed) == ("Two.", None)
+
+
+def test_fresh_asks_the_model_and_replay_fails_without_a_recording(kernels: Kernels) -> None:
+    kernels.record(kernels.start(), "One.")
+    run = kernels.start().run(["Two."], tools=kernels.tools, request={"replay": "never"})
+    assert run.output == "Two."
+    with pytest.raises(RunFailedError, match="the prompt differs"):
+        kernels.replay(kernels.start(), "Something else.", request={"replay": "always"})
+
+
+@pytest.mark.parametrize(
+    ("changed", "why"),
+    [
+        ({"allowed_tools": ["send"]}, "the options that change what is asked differs"),
+        ({"tools": ()}, "the user's own tools differs"),
+        ({"request": {"replay": "always", "session_name": "b"}}, "the options .* differs"),
+    ],
+)
+def test_what_differs_from_the_nearest_recording_is_named(
+    kernels: Kernels, changed: dict[str, Any], why: str
+) -> None:
+    kernels.record(kernels.start(), "One.")
+    with pytest.raises(RunFailedError, match=why):
+        kernels.replay(kernels.start(), **{"request": {"replay": "always"}} | changed)
+
+
+def test_the_cell_before_is_a_part_of_the_key(kernels: Kernels) -> None:
+    first = kernels.start()
+    kernels.record(first, "One.", prompt="First.")
+    kernels.record(first, "Two.", prompt="Second.")
+    with pytest.raises(RunFailedError, match="the agent cell before it differs"):
+        kernels.replay(kernels.start(), "Second.", request={"replay": "always"})
+    lab = kernels.start()
+    assert [kernels.replay(lab, each).output for each in ("First.", "Second.")] == ["One.", "Two."]
+
+
+def test_a_cell_that_was_executed_again_keeps_its_place(kernels: Kernels) -> None:
+    first = kernels.start()
+    for cell, prompt, reply in (("a", "First.", "1"), ("b", "Second.", "2"), ("a", "First.", "3")):
+        kernels.record(first, reply, prompt=prompt, request=CELL | {"cell_id": cell})
+    lab = kernels.start()
+    found = [kernels.replay(lab, each).output for each in ("First.", "Second.")]
+    assert found == ["3", "2"]
+
+
+# -- differences
+
+
+def test_another_result_stops_the_replay_and_is_named(kernels: Kernels) -> None:
+    kernels.record(kernels.start(numbers=[1, 2]), ADD, call("send", text="3"), "It is 3.")
+    run = kernels.replay(kernels.start(numbers=[1, 2, 3]))
+    assert run.stop_reason is StopReason.DIFFERS
+    assert str(run.outcome) == "partial"
+    assert "step 1, run_python gave another result: 3 → 6" in (run.error or "")
+    assert kernels.ran == ["3"]
+
+
+def test_a_variable_with_another_content_is_a_difference(kernels: Kernels) -> None:
+    make = call("run_python", code="total = [each * 2 for each in numbers]")
+    kernels.record(kernels.start(numbers=[1, 2]), make, "Done.")
+    run = kernels.replay(kernels.start(numbers=[1, 3]))
+    assert "total has another content" in (run.error or "")
+    assert kernels.replay(kernels.start(numbers=[1, 2])).stop_reason is StopReason.FINISHED
+
+
+def test_a_difference_is_kept_to_and_noted(kernels: Kernels) -> None:
+    kernels.record(kernels.start(numbers=[1, 2]), ADD, "It is 3.")
+    run = kernels.replay(kernels.start(numbers=[4]), on_difference="keep")
+    assert run.output == "It is 3."
+    assert "3 → 4" in run.notes[-1]
+
+
+def test_after_a_difference_no_signature_counts(kernels: Kernels) -> None:
+    kernels.record(kernels.start(numbers=[1, 2]), ADD, call("send", text="3"), "It is 3.")
+    lab = kernels.start(numbers=[4])
+    run = kernels.replay(lab, on_difference="keep", answer=NO)
+    assert kernels.ran == ["3"]
+    assert run.executions[1].status is ToolStatus.DENIED
+
+
+def test_after_a_difference_the_model_goes_on(kernels: Kernels) -> None:
+    kernels.record(kernels.start(numbers=[1, 2]), ADD, "It is 3.")
+    model = Scripted(["It is 4."], model="live")
+    run = kernels.replay(kernels.start(numbers=[4]), on_difference="live", model=lambda: model)
+    assert (run.output, len(model.requests)) == ("It is 4.", 1)
+    assert "live" in run.notes[-1]
+
+
+@pytest.mark.parametrize(("choice", "output"), [(LIVE, "It is 4."), (KEEP, "It is 3.")])
+def test_the_user_is_asked_how_a_replay_goes_on(kernels: Kernels, choice: str, output: str) -> None:
+    kernels.record(kernels.start(numbers=[1, 2]), ADD, "It is 3.")
+
+    def answer(approval: Any) -> Answer:
+        assert isinstance(approval.subject.question, Question)
+        return Answer(Decision.APPROVED, DecidedBy.BUTTON, text=choice)
+
+    run = kernels.replay(
+        kernels.start(numbers=[4]),
+        model=lambda: Scripted(["It is 4."]),
+        request=CELL | {"is_attended": True},
+        answer=answer,
+    )
+    assert run.output == output
+
+
+# -- calls that are not repeated
+
+
+def test_denied_calls_and_failures_that_changed_nothing_are_not_repeated(
+    kernels: Kernels,
+) -> None:
+    fail = call("run_python", code="missing")
+    recorded = kernels.record(
+        kernels.start(), call("send", text="a"), fail, "Nothing was sent.", answer=NO
+    )
+    run = kernels.replay(kernels.start(missing=1))
+    assert run.stop_reason is StopReason.FINISHED, run.error
+    assert [each.status for each in run.executions] == [each.status for each in recorded.executions]
+    assert kernels.ran == []
+
+
+def test_a_failure_that_changed_something_is_repeated(kernels: Kernels) -> None:
+    half = call("run_python", code="made = 1\nraise ValueError('half')")
+    kernels.record(kernels.start(), half, "Half of it is done.")
+    lab = kernels.start()
+    assert kernels.replay(lab).stop_reason is StopReason.FINISHED
+    assert lab.variables["made"] == 1
+
+
+def test_a_question_keeps_its_answer(kernels: Kernels) -> None:
+    yes = Answer(Decision.APPROVED, DecidedBy.BUTTON, text="blue")
+    ask = call("ask_user", question="Which color?")
+    kernels.record(kernels.start(), ask, "Blue it is.", answer=yes)
+    run = kernels.replay(kernels.start())
+    assert run.executions[0].result is not None
+    assert run.executions[0].result.output == "blue"
+
+
+def test_a_file_that_is_as_the_call_leaves_it_is_not_written_again(kernels: Kernels) -> None:
+    write = call("write_file", path="a.txt", content="text\n")
+    kernels.record(kernels.start(), write, "Written.")
+    path = kernels.root / "a.txt"
+    before = path.stat().st_mtime_ns
+    run = kernels.replay(kernels.start())
+    assert "nothing to do: a.txt" in (run.executions[0].reason or "")
+    assert path.stat().st_mtime_ns == before
+    path.unlink()
+    assert kernels.replay(kernels.start()).stop_reason is StopReason.FINISHED
+    assert path.read_text() == "text\n"
+
+
+def test_calls_of_services_are_repeated_only_if_the_settings_say_so(kernels: Kernels) -> None:
+    @tool(sensitive=True)
+    def mcp_shop_order(item: str) -> str:
+        """Order an item."""
+        kernels.ran.append(item)
+        return "ordered"
+
+    kernels.tools = [mcp_shop_order]
+    kernels.record(kernels.start(), call("mcp_shop_order", item="tea"), "Ordered.")
+    run = kernels.replay(kernels.start())
+    assert (kernels.ran, run.executions[0].reason) == (["tea"], "recorded, not repeated")
+    kernels.replay(kernels.start(), settings={"replay": {"repeat_services": True}})
+    assert kernels.ran == ["tea", "tea"]
+
+
+# -- approvals
+
+
+def forge(kernels: Kernels, change: Callable[[dict[str, Any]], object]) -> Run:
+    """Record a call of `send`, and return the run as somebody else changed its notebook."""
+    run = kernels.record(kernels.start(), call("list_files"), call("send", text="a"), "Done.")
+    kernels.ran.clear()
+    data: dict[str, Any] = json.loads(json.dumps(run.to_dict()))
+    change(data)
+    return Run.from_dict(data)
+
+
+def approved(data: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = data["steps"][1]["executions"][0]
+    return found
+
+
+def look_changed(data: dict[str, Any]) -> None:
+    data["steps"][0]["executions"][0]["result"]["output"] = "other.txt"
+
+
+FORGED: dict[str, Callable[[dict[str, Any]], object]] = {
+    "the signature is missing": lambda data: approved(data).pop("signature"),
+    "a byte of it changed": lambda data: approved(data).update(signature="0" * 64),
+    "the arguments changed": lambda data: approved(data)["call"].update(arguments={"text": "b"}),
+    "another tool": lambda data: approved(data)["call"].update(name="delete_file"),
+    "another run": lambda data: data.update(id="0123456789ab"),
+    "another session": lambda data: data.update(session_id="00000000-0000-4000-8000-000000000000"),
+    "another prompt": lambda data: data["asked"].update(prompt="0" * 64),
+    "another place": lambda data: data["steps"].pop(0),
+    "another result before it": look_changed,
+    "called a look": lambda data: approved(data).update(decision="auto", decided_by="rehearsal"),
+    "called allowed": lambda data: approved(data).update(decision="auto", decided_by="policy"),
+}
+
+
+@pytest.mark.parametrize("change", FORGED.values(), ids=FORGED)
+def test_a_changed_recording_runs_no_call_where_nobody_can_be_asked(
+    kernels: Kernels, change: Callable[[dict[str, Any]], object]
+) -> None:
+    run = kernels.replay(kernels.start(), request={"recording": forge(kernels, change)})
+    assert kernels.ran == []
+    assert run.stop_reason in (StopReason.UNATTENDED, StopReason.ERROR)
+    assert not [each for each in run.executions if each.started_at]
+
+
+def test_the_same_recording_unchanged_runs(kernels: Kernels) -> None:
+    recording = forge(kernels, lambda data: None)
+    kernels.replay(kernels.start(), request={"recording": recording})
+    assert kernels.ran == ["a"]
+
+
+def test_an_approval_in_another_folder_does_not_count(
+    kernels: Kernels, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    recording = forge(kernels, lambda data: None)
+    lab = kernels.start(tmp_path_factory.mktemp("elsewhere"))
+    kernels.replay(lab, request={"recording": recording})
+    assert kernels.ran == []
+
+
+def test_an_approval_of_another_user_does_not_count(
+    kernels: Kernels, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recording = forge(kernels, lambda data: None)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("other")))
+    kernels.replay(kernels.start(), request={"recording": recording})
+    assert kernels.ran == []
+
+
+def test_an_unsigned_recording_is_asked_about_once_as_a_plan(kernels: Kernels) -> None:
+    recording = forge(kernels, FORGED["the signature is missing"])
+    lab = kernels.start()
+    run = kernels.replay(lab, answer=YES, request={"recording": recording})
+    assert kernels.ran == ["a"]
+    assert run.stop_reason is StopReason.FINISHED, run.error
+    (asked,) = lab.watcher.asked
+    assert isinstance(asked.subject, Run)
+    assert [each.call.name for each in asked.subject.plan] == ["list_files", "send"]
+    assert [each for each in lab.watcher.events if isinstance(each, PlanProposed)]
+
+
+def test_a_denied_recording_runs_nothing(kernels: Kernels) -> None:
+    recording = forge(kernels, FORGED["the signature is missing"])
+    run = kernels.replay(kernels.start(), answer=NO, request={"recording": recording})
+    assert (kernels.ran, run.stop_reason) == ([], StopReason.DENIED)
+
+
+@pytest.mark.parametrize(
+    "allowing",
+    [
+        {"confirm_mode": "yolo"},
+        {"settings": {"policy": {"rules": [{"tool": "send", "effect": "allow"}]}}},
+    ],
+)
+def test_yolo_and_rules_let_an_unsigned_recording_run(
+    kernels: Kernels, allowing: dict[str, Any]
+) -> None:
+    recording = forge(kernels, FORGED["the signature is missing"])
+    kernels.replay(kernels.start(), request={"recording": recording}, **allowing)
+    assert kernels.ran == ["a"]
+
+
+def test_a_rule_that_denies_holds_in_a_replay(kernels: Kernels) -> None:
+    recording = forge(kernels, lambda data: None)
+    rules = {"policy": {"rules": [{"tool": "send", "effect": "deny"}]}}
+    kernels.replay(kernels.start(), request={"recording": recording}, settings=rules)
+    assert kernels.ran == []
+
+
+def test_a_hidden_argument_never_runs(kernels: Kernels) -> None:
+    def mask(data: dict[str, Any]) -> None:
+        approved(data)["call"]["arguments"] = {"text": "••••••"}
+
+    recording = forge(kernels, mask)
+    run = kernels.replay(kernels.start(), request={"recording": recording}, confirm_mode="yolo")
+    assert (kernels.ran, run.stop_reason) == ([], StopReason.ERROR)
+    assert "a secret in the arguments of send was not saved" in (run.error or "")
+
+
+def test_a_recording_that_is_changed_on_its_card_runs_nothing(kernels: Kernels) -> None:
+    recording = forge(kernels, FORGED["the signature is missing"])
+    other = PlanStep(call=ToolCall(id="x", name="send", arguments={"text": "b"}))
+    answer = Answer(Decision.APPROVED, DecidedBy.BUTTON, plan=(other,))
+    run = kernels.replay(kernels.start(), answer=answer, request={"recording": recording})
+    assert (kernels.ran, run.stop_reason) == ([], StopReason.DENIED)
+
+
+# -- plans, notebooks, the journal
+
+
+def test_a_plan_is_replayed_as_the_calls_that_it_ran(kernels: Kernels) -> None:
+    planned = kernels.record(kernels.start(), call("send", text="a"), plan=True)
+    assert planned.plan
+    run = kernels.replay(kernels.start(), plan=True)
+    assert kernels.ran == ["a", "a"]
+    assert run.output == planned.output
+
+
+def test_an_answer_of_a_type_is_read_from_the_recording(kernels: Kernels) -> None:
+    request = CELL | {"answer": AnswerType(int)}
+    kernels.record(kernels.start(), '{"value": 3}', request=request)
+    assert kernels.replay(kernels.start(), request=request).value == 3
+
+
+def save(kernels: Kernels, run: Run) -> None:
+    """Save the run in a notebook, and forget it otherwise."""
+    output = nbformat.v4.new_output("display_data", saved_bundle(run))
+    cells = [nbformat.v4.new_code_cell("%%agent", outputs=[output])]
+    nbformat.write(nbformat.v4.new_notebook(cells=cells), kernels.root / "a.ipynb")
+    kernels.journal = Journal.open(None)
+
+
+def test_an_approval_that_was_saved_in_a_notebook_counts(kernels: Kernels) -> None:
+    run = kernels.record(kernels.start(numbers=[1]), ADD, call("send", text="a"), "Done.")
+    save(kernels, run)
+    lab = kernels.start(numbers=[1])
+    assert kernels.replay(lab).stop_reason is StopReason.FINISHED
+    assert kernels.ran == ["a", "a"]
+    assert lab.session.conversation.sources == {"the runs that are saved in a notebook"}
+
+
+def test_a_notebook_is_read_once_until_it_changes(kernels: Kernels) -> None:
+    save(kernels, kernels.record(kernels.start(), "Done."))
+    lab = kernels.start()
+    for prompt in ("Go on.", "Another.", "A third."):
+        lab.run(["Hello."], prompt, tools=kernels.tools, request=CELL)
+    assert lab.environment.recordings.times_read == 1
+    (kernels.root / "a.ipynb").write_text("{}")
+    lab.run(["Hello."], "A fourth.", tools=kernels.tools, request=CELL)
+    assert lab.environment.recordings.times_read == 2
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "same"),
+    [
+        ("<Axes at 0x7f3a1c>", "<Axes at 0x7f9b00>", True),
+        ("took 1.2 s", "took 340 ms", True),
+        ("memory usage: 1.2+ MB", "memory usage: 1.4 MB", True),
+        ("/tmp/tmpab12/x.csv", "/tmp/tmpzz99/x.csv", True),
+        ("mean 0.30000000000000004", "mean 0.3", True),
+        ("mean 0.3001", "mean 0.3", False),
+        ("rows 10000000001", "rows 10000000000", False),
+        ("#12e4ab", "#12e5ab", False),
+        ("a 1", "b 1", False),
+    ],
+)
+def test_texts_are_the_same_but_for_what_differs_each_time(old: str, new: str, same: bool) -> None:
+    assert is_same_text(old, new) is same
