@@ -83,6 +83,18 @@ def test_a_plan_is_a_draft_and_only_one_waits(journal: Journal) -> None:
         journal.draft(plan("r3"), s.Session().id)
 
 
+@pytest.mark.spec("P24")
+def test_a_plan_that_does_not_fit_its_digest_is_not_confirmed(journal: Journal, path: Path) -> None:
+    session = begun(journal)
+    journal.draft(plan(), session.id)
+    change = "UPDATE runs SET plan_json = replace(plan_json, 'delete_file', 'write_file')"
+    journal._change(lambda db: db.execute(change))
+    with pytest.raises(SessionError, match="is not the one that was shown"):
+        journal.confirm(session.id)
+    assert row(path, "r1")["status"] == "draft"
+    assert pointers(journal, session) == ("r1", None, None)
+
+
 @pytest.mark.spec("P21")
 def test_confirming_without_a_plan_is_an_error(journal: Journal) -> None:
     session = begun(journal)

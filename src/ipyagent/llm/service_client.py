@@ -100,8 +100,12 @@ class ServiceClient:
         return modelmap.window(self._facts)
 
     def cost(self, usage: TokenUsage) -> float | None:
-        """Return the price in US dollars by the map; it has none of one's own server. May block."""
-        return None if self.destination.compatible else modelmap.price(self._facts, usage)
+        """Return the price in US dollars by the map; may block."""
+        return self._price(usage, own_server=self.destination.compatible)
+
+    def _price(self, usage: TokenUsage, *, own_server: bool) -> float | None:
+        """Return the price; the map knows none of a server of one's own."""
+        return None if own_server else modelmap.price(self._facts, usage)
 
     def size(self) -> ModelSize:
         """Return the size by Ollama's own word, else by the map and the model's name."""

@@ -273,8 +273,7 @@ def describe_status(book: Notebook, _rest: str = "") -> str:
     def session() -> str:
         found = book.sessions.get()
         notes.extend(found.notices)
-        runs = plural(len(found.runs), "run")
-        messages = plural(len(found.conversation.messages), "message")
+        runs, messages = plural(len(found.runs), "run"), plural(len(found.messages), "message")
         return f"{found.name}, {runs}, {messages}"
 
     lines = {

@@ -125,7 +125,7 @@ def _end(book: Notebook) -> str:
 
 def _go_on(book: Notebook, chosen: Session) -> str:
     book.sessions.use(chosen)
-    return f"{chosen.name} ({chosen.id[:8]}): {len(chosen.conversation.messages)} messages"
+    return f"{chosen.name} ({chosen.id[:8]}): {len(chosen.messages)} messages"
 
 
 SESSION = {

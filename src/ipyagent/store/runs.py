@@ -305,6 +305,11 @@ def confirm(db: sqlite3.Connection, session_id: str, run_id: str | None) -> sche
     row = _find_row(db, session_id, run_id, schema.RunStatus.DRAFT)
     wanted = row["id"]
     _refuse_second(db, session_id, wanted)
+    if digest_plan_text(row["plan_json"]) != row["plan_digest"]:
+        raise SessionError(
+            f"the plan {_name(row)} is not the one that was shown; nothing was run. Ask for it "
+            "again."
+        )
     # Nothing can happen in between: the transaction has the database to itself.
     _move(db, wanted, schema.RunStatus.QUEUED)
     db.execute("UPDATE runs SET confirmed_at = updated_at WHERE id = ?", (wanted,))

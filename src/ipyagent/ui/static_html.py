@@ -62,8 +62,8 @@ def result_html(result: schema.ToolResult) -> str:
 
 
 def session_bundle(session: Any) -> dict[str, str]:
-    """Return the graph of an agent's session, which JupyterLab draws."""
-    graph, head = session.graph, session.conversation.head
+    """Return a session's graph, which JupyterLab draws; it has a `name`, `graph` and `head`."""
+    graph, head = session.graph, session.head
     title = f"Session {shorten(session.name)}".strip() + f" · {plural(len(graph), 'node')}"
     text = "\n".join(line for line in (title, graph_text(graph, head)) if line)
     mermaid = graph_mermaid(graph, head)

@@ -26,6 +26,7 @@ from ipyagent.schema import (
     Role,
     TextContent,
     ThinkingContent,
+    TokenUsage,
     ToolCall,
     ToolResultContent,
 )
@@ -377,3 +378,11 @@ async def test_a_signature_in_the_id_of_a_call_goes_back_to_the_proxy_that_put_i
             await ask(client_of(server, "openai/gemini-3-pro"), ModelRequest(messages))
             (sent,) = (request.body["messages"][0] for request in server.requests)
         assert (sent["tool_calls"][0]["id"] == long) is kept
+
+
+def test_a_price_is_known_without_the_key_that_a_request_needs() -> None:
+    client = make_client("openai/gpt-4o", LLMConfig(), environ={}, start={})
+    with pytest.raises(ModelRefusedError):
+        _ = client.destination
+    usage = TokenUsage(prompt_tokens=11, completion_tokens=7)
+    assert client.cost(usage) == pytest.approx(11 * 2.5e-6 + 7 * 1e-5)

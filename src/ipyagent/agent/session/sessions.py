@@ -157,7 +157,7 @@ class Sessions:
 
     def _branch_from_other_kernel(self, record: schema.Session, name: str) -> OpenedSession:
         foreign = self._restore(record)
-        if foreign.conversation.head is None:
+        if foreign.head is None:
             fresh = self.begin(name, metadata=record.metadata)
             return OpenedSession(
                 fresh,

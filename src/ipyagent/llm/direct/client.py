@@ -44,7 +44,7 @@ from ipyagent.llm.direct.responses import ResponsesFormat
 from ipyagent.llm.error_mapping import CUT_OFF, refuses_length
 from ipyagent.llm.service_client import ServiceClient, trace_headers
 from ipyagent.llm.service_error import ServiceError, find_error
-from ipyagent.schema import StreamChunk
+from ipyagent.schema import StreamChunk, TokenUsage
 
 _REFUSED = {400, 422}
 _OF_TEMPLATE = {*_REFUSED, 0, 500}
@@ -100,6 +100,10 @@ class DirectClient(ServiceClient):
     @property
     def _identity(self) -> tuple[object, ...]:
         return *super()._identity, self._route
+
+    def cost(self, usage: TokenUsage) -> float | None:
+        """Return the price in US dollars by the map; no setting has to be there for it."""
+        return self._price(usage, own_server=self._route.provider.compatible)
 
     @property
     def destination(self) -> Destination:

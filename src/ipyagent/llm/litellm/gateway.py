@@ -187,7 +187,8 @@ class LiteLLMClient(ServiceClient):
             for chunk in reader.end():
                 yield chunk
             if (usage := reader.usage) is not None:
-                yield StreamChunk(type="usage", usage=usage, cost_usd=self.cost(usage))
+                cost = self._price(usage, own_server=where.compatible)
+                yield StreamChunk(type="usage", usage=usage, cost_usd=cost)
             self._keep_left_out()
         except ModelUnavailableError as error:
             failure = error
