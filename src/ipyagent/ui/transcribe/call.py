@@ -198,7 +198,10 @@ def transcribe_call(
         ),
         approval=_approval(execution, approval_id) if is_asked and approval_id else None,
         late=late,
-        gist=find_gist(execution, _summarize_own(execution)),
+        # What is sent while a run is on has none.
+        gist=transcript.Gist()
+        if context.is_live
+        else find_gist(execution, _summarize_own(execution)),
     )
 
 

@@ -78,7 +78,7 @@ def title_code(code: str) -> str:
         return begin.partition("\n")[0].lstrip("# ")
     found: dict[str, list[str]] = {}
     for verb, marks in _FACTS.items():
-        names = ("".join(groups) for groups in re.findall(f"(?m){marks}|$^()", begin))
+        names = map("".join, re.findall(f"(?m){marks}|$^()", begin))
         found[verb] = list(dict.fromkeys(filter(None, names)))
     if found["reads"]:
         files = [
