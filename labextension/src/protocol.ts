@@ -252,7 +252,7 @@ export interface Waiting {
  * `concern` is why the user is asked beside the tool itself. `decision` is how it was decided,
  * `was_asked` whether the user was asked, `is_sensitive` whether it may change something, and
  * `position` the plan's step that it carries out. `live` are the last lines of its output while
- * it runs, and once it was stopped.
+ * it runs, and once it was stopped. `gist` is for blocks of HTML, and is not sent.
  */
 export interface Call {
   id: string;

@@ -154,11 +154,11 @@ def test_the_effects_are_shown_while_the_plan_waits_and_kept_no_longer(tmp_path:
         "      What it put out there: 6 lines",
     ]
     assert "ZeroDivisionError: division by zero" in text
-    assert "created x int" in run_html(transcribe(plan))
+    assert "created</b> x int" in run_html(transcribe(plan))
     [event] = [each for each in lab.watcher.events if isinstance(each, PlanRehearsed)]
     assert event.rehearsals == plan.rehearsals
     finished = plan.model_copy(update={"status": RunStatus.CANCELLED})
-    assert "created x int" not in run_html(transcribe(finished))
+    assert "created</b> x int" not in run_html(transcribe(finished))
 
 
 def test_a_plan_that_nobody_can_decide_on_is_tried_all_the_same(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ def dangers(html: str, ours: dict[str, set[str]] | None = None) -> list[str]:
 
 
 def _is_harmless(tag: Tag, name: str, value: str, ours: dict[str, set[str]]) -> bool:
-    if name in ours and value in ours[name]:
+    if name in ours and (value in ours[name] or {*value.split()} <= ours[name]):
         return True
     match tag.name, name:
         case "a", "href":

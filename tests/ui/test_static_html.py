@@ -16,19 +16,33 @@ from nbconvert import HTMLExporter, MarkdownExporter
 from sample import call, done, figure, one_call, run, run_html, said, sample_run, text
 
 from ipyagent import schema as s
+from ipyagent.ui import blocks
 from ipyagent.ui.plain_text import SUMMARY, render
 from ipyagent.ui.static_html import RUN_MIME, TRANSCRIPT_MIME, saved_bundle, tool_result_bundle
+from ipyagent.ui.transcribe.call import GLYPHS
 from ipyagent.ui.transcribe.run import Live, state_of, transcribe
-
-OURS = {
-    "class": {"tex2jax_ignore mathjax_ignore"},
-    "data-ipyagent": {"run", "tool", "answer", "thinking", "plan", "plan-step", "todos"},
-    "data-state": {"failed", "success", "denied", "pending"},
-}
 
 
 def page(of: s.Run) -> BeautifulSoup:
     return BeautifulSoup(run_html(of), "html.parser")
+
+
+CLASSES = {
+    name
+    for each in (sample_run(), hostile.run_full_of("text"), hostile.run_full_of("<td>text"))
+    for tag in page(each).select("[class]")
+    for name in tag["class"]
+}
+"""The classes of runs in which nobody tries anything; none is a name of other code's."""
+
+OURS = {
+    "class": CLASSES,
+    "title": {name for _, name in GLYPHS.values()} | {"would run", "looking"},
+    "data-ipyagent": {
+        *("run", "tool", "answer", "thinking", "plan", "plan-step", "todos", "effects"),
+    },
+    "data-state": {"failed", "success", "denied", "pending"},
+}
 
 
 def public(soup: BeautifulSoup, name: str) -> list[str]:
@@ -82,7 +96,7 @@ def test_a_notebook_says_a_long_answer_twice():
     answer = " ".join(f"word{number}" for number in range(2_000))
     of = run((s.Step(number=1, message=said(text(answer))),))
     assert len(json.dumps(of.to_dict())) > len(answer)
-    assert len(json.dumps(saved_bundle(of))) < 2.3 * len(answer)
+    assert len(json.dumps(saved_bundle(of))) < 2.3 * len(answer) + 3_000
 
 
 def test_a_notebook_holds_a_figure_once():
@@ -99,20 +113,23 @@ def test_a_notebook_holds_a_figure_once():
 @pytest.mark.parametrize("kind", ["html", "plain"])
 def test_every_format_tells_the_run_in_the_order_in_which_it_happened(kind: str):
     story = told(sample_run())[kind]
+    is_card = kind == "html"
     landmarks = [
-        "ipyagent · anthropic/claude-sonnet",
+        "Hi." if is_card else "ipyagent · anthropic/claude-sonnet",
         "Retry 1/2",
         "Thinking (3 s)",
         "I look at the data first.",
-        "✓ inspect_variable sales → 18,204 rows × 9 columns",
+        "inspects variable sales"
+        if is_card
+        else "✓ inspect_variable sales → 18,204 rows × 9 columns",
         "by_region.plot.bar",
         "975",
-        "edit_file",
+        "edits file report.md +1 −1" if is_card else "edit_file",
         "Revenue fell by 49 % in the North.",
-        "✗ get_report",
+        "✗ get report" if is_card else "✗ get_report",
         "ConnectionError: intra.example does not answer",
         "Try again later.",
-        "✓ read_file",
+        "reads file log.txt" if is_card else "✓ read_file",
         "Revenue fell in",
     ]
     assert "approved by you" in story
@@ -123,11 +140,15 @@ def test_every_format_tells_the_run_in_the_order_in_which_it_happened(kind: str)
         assert at >= 0, landmark
 
 
-def test_the_header_says_model_and_state_and_while_it_is_on_steps_tokens_and_cost():
+def test_a_finished_run_has_no_header_and_one_that_is_on_says_how_far_it_is():
     on = {"status": s.RunStatus.RUNNING, "stop_reason": None, "duration": None}
-    first, begun = (page(each).p for each in (sample_run(), run(sample_run().steps, **on)))
-    assert first.get_text() == "ipyagent · anthropic/claude-sonnet · done"
-    assert begun.get_text().endswith(" · step 3/20 · 5,034 tok · $0.020")
+    assert page(sample_run()).select(".ipyagent-header") == []
+    footer = page(sample_run()).select_one(".ipyagent-footer summary")
+    assert footer.get_text() == "12.3 s · anthropic/claude-sonnet · details"
+    (begun,) = page(run(sample_run().steps, **on)).select(".ipyagent-header")
+    assert begun.get_text() == (
+        "anthropic/claude-sonnet · unfinished · step 3/20 · 5,034 tok · $0.020"
+    )
 
 
 @pytest.mark.parametrize("kind", ["html", "plain"])
@@ -234,7 +255,9 @@ def test_one_renderer_shows_success_and_failure():
     failing = call("c1", "read_file", {"path": "x"})
     error = s.ToolResult(success=False, error="no such file\nsee list_files", output="partly read")
     story = told(one_call(done(failing, "", status=s.ToolStatus.FAILED, result=error)))
-    for words in ("✗ read_file x", "no such file", "see list_files", "partly read"):
+    assert "✗ reads file x" in story["html"]
+    assert "✗ read_file x" in story["plain"]
+    for words in ("no such file", "see list_files", "partly read"):
         assert all(words in each for each in story.values())
 
 
@@ -350,9 +373,14 @@ def test_pieces_in_neighbouring_fields_do_not_make_a_whole():
 
 
 def test_nobody_else_can_draw_our_cards_or_buttons():
-    card = "<div data-ipyagent='tool' data-state='success'><button>Approve</button></div>"
-    assert "data-ipyagent" in card
-    soup = page(hostile.run_full_of(card))
+    card = (
+        "<div class='ipyagent-card ipyagent-chip' data-ipyagent='tool' data-state='success'>"
+        "<button>Approve</button></div>"
+    )
+    assert len(BeautifulSoup(card, "html.parser").select(".ipyagent-chip, button")) == 2
+    soup, usual = (page(hostile.run_full_of(each)) for each in (card, "text"))
+    for name in CLASSES:
+        assert len(soup.select(f".{name}")) == len(usual.select(f".{name}")), name
     assert soup.select("button") == []
     assert len(public(soup, "run")) == 1
     assert len(public(soup, "tool")) == 10
@@ -425,7 +453,7 @@ def test_only_bitmaps_are_drawn():
 
 def test_dollars_stay_dollars_and_mathjax_keeps_out():
     root = page(sample_run()).div
-    assert root["class"] == ["tex2jax_ignore", "mathjax_ignore"]
+    assert {"tex2jax_ignore", "mathjax_ignore"} <= {*root["class"]}
     assert "from $1,204 to $611" in told(sample_run())["html"]
 
 
@@ -437,7 +465,14 @@ def _dangers(mirrored: dict[str, object]) -> list[str]:
     }
     json.dumps(mirrored)
     html.encode()
-    return dangers(html, {**OURS, "data-tool": names})
+    return dangers(without_style(html), {**OURS, "data-tool": names})
+
+
+def without_style(html: str) -> str:
+    """Return the HTML of a run without the style that it begins with, which is none but ours."""
+    _, _, rest = html.partition("</style>\n")
+    assert html == f"<style>{blocks.needed_style(rest)}</style>\n{rest}"
+    return rest
 
 
 # In a notebook
@@ -458,7 +493,8 @@ def test_an_export_to_html_shows_the_run_and_no_more():
     assert "Revenue fell in" in output.get_text()
     assert "18,204 rows" in output.get_text()
     assert len(output.select("img")) == 1
-    assert output.select("script, style, button, iframe") == []
+    assert output.select("script, button, iframe") == []
+    assert len(output.select("style")) == 1
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -467,7 +503,9 @@ def test_an_export_to_html_of_a_hostile_run_stays_dead(without: tuple[str, ...])
     everything = hostile.run_full_of(*hostile.ALL)
     exported, _ = HTMLExporter().from_notebook_node(notebook(everything, *without))
     (output,) = BeautifulSoup(exported, "html.parser").select(".jp-OutputArea-output")
-    assert output.select("script, style, button, iframe, svg, math, form, input") == []
+    assert output.select("script, button, iframe, svg, math, form, input") == []
+    styles = [each.extract().string for each in output.select("style")]
+    assert styles == ([] if without else [blocks.needed_style(str(output))])
     assert not re.search(r"<[^>]*\son\w+\s*=", re.sub(r'="[^"]*"', '=""', str(output)))
     assert {img["src"][:11] for img in output.select("img")} <= {"data:image/"}
 
@@ -479,7 +517,7 @@ def test_an_export_without_html_tells_the_run():
     assert "✓ inspect_variable sales" in exported
 
 
-OF_A_RESULT = {"class": {"tex2jax_ignore mathjax_ignore"}}
+OF_A_RESULT = {"class": CLASSES}
 
 
 TABLE = s.Display(data={"text/html": "<table><tr><td>1</td></tr></table>", "text/plain": "1"})

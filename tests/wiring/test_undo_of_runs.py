@@ -422,7 +422,7 @@ def test_a_run_says_for_good_that_it_was_taken_back(tmp_path: Path):
     stays = "x stays: changes inside a list_iterator cannot be taken back"
     assert run.stays == (stays,)
     bundle = saved_bundle(run)
-    assert "done · partly taken back" in bundle["text/html"]
+    assert "partly taken back</p>" in bundle["text/html"]
     assert stays in bundle["text/html"]
     drawn = transcribe(run)
     assert (drawn.undo, drawn.redo) == (False, True)

@@ -69,13 +69,6 @@ def request_texts(call: transcript.Call) -> list[str]:
     return [text for text in (preview_text, arguments_text(call.request)) if text]
 
 
-def request_is_in_line(call: transcript.Call) -> bool:
-    """Return whether the line of the call shows its full request."""
-    values = [argument.value for argument in call.request.shown]
-    in_line = values in ([], [summary_line(call)])
-    return call.request.preview is None and call.question is None and in_line
-
-
 def effects_text(effects: transcript.Effects) -> str:
     """Return what a call would change, line by line, with diffs and what was put out."""
     lines = [reveal(effects.title)]

@@ -1,6 +1,6 @@
 """The static view: runs, results and sessions as MIME bundles, readable without kernel.
 
-text/html           plain tags, for GitHub, nbviewer, exports
+text/html           the card, for code hosts, exports and pages without the extension
 text/plain          where HTML is not drawn: the answer, and a line for each call
 …ipyagent.run+json  the run itself, for programs
 …transcript+json    the run as the labextension draws it: as it was live
@@ -12,7 +12,7 @@ there is nothing: 300 agent cells are a third smaller for it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from ipyagent import schema
@@ -20,10 +20,10 @@ from ipyagent.plaintext import plural, visible
 from ipyagent.redaction import mask_arguments
 from ipyagent.schema.events import RUN_MIME, refer_to_html
 from ipyagent.schema.graph import COMPACTED, handle
-from ipyagent.ui import plain_text as words, transcript
+from ipyagent.ui import transcript
+from ipyagent.ui.blocks import NO_MATH, media_html, note_html, pre, run_html
 from ipyagent.ui.plain_text import summarize
-from ipyagent.ui.reveal import clean_output, clip_output, reveal, shorten
-from ipyagent.ui.sanitize import escape, image_source, markdown_to_html, safe_html, says_something
+from ipyagent.ui.reveal import clip_output, shorten
 from ipyagent.ui.transcribe.call import call_glyph
 from ipyagent.ui.transcribe.call_texts import (
     mask_run,
@@ -39,10 +39,6 @@ from ipyagent.ui.transcribe.step import usage_text
 TRANSCRIPT_MIME = "application/vnd.ipyagent.transcript+json"
 
 
-# Dollars are dollars: MathJax would set what stands between two of them, and obey \href in it.
-_NO_MATH = 'class="tex2jax_ignore mathjax_ignore"'
-
-
 def saved_bundle(run: schema.Run) -> dict[str, object]:
     """Return the run in all formats that a notebook may keep."""
     drawn, data = transcribe(run), transcript.dump_run(mask_run(run))
@@ -56,214 +52,13 @@ def saved_bundle(run: schema.Run) -> dict[str, object]:
     }
 
 
-def run_html(drawn: transcript.Transcript) -> str:
-    """Return the run as HTML without scripts, styles and buttons, in the order of the card."""
-    plan = drawn.plan
-    parts = [
-        _header(drawn.header),
-        *map(_own_note, drawn.notes),
-        _plan(plan, drawn.header.state) if plan else "",
-        *_steps(drawn),
-        _ending(drawn.ending) if drawn.ending else "",
-        _footer(drawn.footer),
-        *map(_user_text, drawn.unsent),
-    ]
-    state = drawn.header.state
-    return f'<div data-ipyagent="run" data-state="{state}" {_NO_MATH}>\n{_join_html(parts)}\n</div>'
-
-
 def result_html(result: schema.ToolResult) -> str:
     """Return a tool's result as HTML: text, tables, images, and the error if there is one."""
     drawn = transcribe_result(result, "a tool")
     failed = "" if result.success else "<p><strong>✗ failed</strong></p>"
-    texts = (drawn.error, drawn.output, *map(_note, result_facts(result)))
-    parts = [failed, *map(_pre, texts), *map(_media, drawn.media)]
-    return f"<div {_NO_MATH}>\n{_join_html(parts)}\n</div>"
-
-
-def _header(header: transcript.Header) -> str:
-    parts = ["<strong>ipyagent</strong>", *map(escape, words.header_parts(header))]
-    if header.badge:
-        parts.append(f"<mark>{escape(header.badge)}</mark>")
-    return f"<p>{' · '.join(parts)}</p>"
-
-
-def _steps(drawn: transcript.Transcript) -> list[str]:
-    blocks = [_step(step) for step in drawn.steps]
-    blocks.insert(drawn.todos_at, _todos(drawn.todos))
-    for fold in reversed(drawn.folds):
-        first = fold.first + (fold.first >= drawn.todos_at)
-        span = slice(first, first + fold.count)
-        blocks[span] = [_details(fold.title, _join_html(blocks[span]))]
-    return blocks
-
-
-def _todos(todos: Iterable[transcript.Todo]) -> str:
-    items = "".join(f"<li>{escape(reveal(f'{todo.glyph} {todo.text}'))}</li>" for todo in todos)
-    return f'<ul data-ipyagent="todos">{items}</ul>' if items else ""
-
-
-def _plan(plan: transcript.Plan, state: str) -> str:
-    """Return the plan: in full while it waits, its progress afterwards."""
-    goal, title = escape(plan.goal), escape(words.plan_title(plan))
-    steps = "\n".join(map(_plan_step, plan.steps))
-    parts = [
-        f"<p><strong>{goal}</strong><br>{title}</p>",
-        f'<ol data-ipyagent="plan" data-state="{state}">\n{steps}\n</ol>',
-        _own_note(plan.hint),
-    ]
-    return _join_html(parts)
-
-
-def _plan_step(step: transcript.PlanStep) -> str:
-    note = "<br>".join(map(escape, step.notes))
-    parts = [
-        f"{step.glyph} <strong>{escape(reveal(step.name))}</strong>",
-        f"<em>{step.verdict}</em>" if step.verdict else "",
-        f"<small>{note}</small>" if note else "",
-    ]
-    effects = _pre(words.effects_text(step.effects)) if step.effects else ""
-    request = [_pre(words.arguments_text(step.request)), _note(step.request.parse_error)]
-    body = _join_html([*request, effects])
-    card = _details(" ".join(part for part in parts if part), body, is_open=step.is_open)
-    return f'<li data-ipyagent="plan-step" data-state="{step.status}">{card}</li>'
-
-
-def _step(step: transcript.Step) -> str:
-    text, thinking = markdown_to_html(step.text) if step.text else "", step.thinking
-    public = ' data-ipyagent="answer"' if step.is_answer else ""
-    rule = "<hr>" if step.is_answer and step.number > 1 else ""
-    parts = [
-        *map(_user_text, step.user_texts),
-        *map(_own_note, step.notes),
-        _thinking(thinking) if thinking else "",
-        f"{rule}<div{public}>\n{text}</div>" if text else "",
-        *map(_media, step.images),
-        *map(_call, step.calls),
-        _note(step.facts),
-    ]
-    return _join_html(parts)
-
-
-def _user_text(text: transcript.UserText) -> str:
-    lines = escape(words.user_text(text)).replace("\n", "<br>")
-    return f'<blockquote data-ipyagent="user-text"><p>{lines}</p></blockquote>'
-
-
-def _thinking(thinking: transcript.Fold) -> str:
-    title, body = f"<em>{thinking.title}</em>", markdown_to_html(thinking.text)
-    return _details(title, body, 'data-ipyagent="thinking"', is_open=thinking.is_open)
-
-
-def _call(call: transcript.Call) -> str:
-    """Return a collapsed call, with its figures and tables in sight below."""
-    name = escape(reveal(call.name))
-    public = f'data-ipyagent="tool" data-tool="{name}" data-state="{call.status}"'
-    card = _details(_call_line(call, name), _call_body(call), public, is_open=call.is_open)
-    return _join_html([card, *map(_media, call.result.media if call.result else ())])
-
-
-def _call_line(call: transcript.Call, name: str) -> str:
-    summary, outcome = escape(words.summary_line(call)), escape(words.outcome_line(call))
-    parts = [
-        f"{call.glyph} <strong>{name}</strong>",
-        f"<mark>{call.badge}</mark>" if call.badge else "",
-        f"<code>{summary}</code>" if summary else "",
-        f"→ {outcome}" if outcome else "",
-        f"<em>{escape(call.verdict)}</em>" if call.verdict else "",
-        f"<small>{call.duration.replace(' ', '&nbsp;')}</small>" if call.duration else "",
-    ]
-    return " ".join(filter(None, parts))
-
-
-def _call_body(call: transcript.Call) -> str:
-    effects = [words.effects_text(call.effects)] if call.effects else []
-    remarks = [call.concern, *call.remarks, reveal(call.request.parse_error)]
-    parts = [
-        *([] if words.request_is_in_line(call) else map(_pre, words.request_texts(call))),
-        *map(_pre, effects),
-        *(f"<p><em>{escape(text)}</em></p>" for text in remarks if text),
-        *map(_pre, words.texts_beside_line(call)),
-        *map(_note, call.facts),
-    ]
-    if call.result and (text := call.result.for_model):
-        parts.append(_fold(text.title, _pre(text.text), text))
-    return _join_html(parts)
-
-
-def _media(media: transcript.Media) -> str:
-    return _image(media) if isinstance(media, transcript.Image) else _display(media)
-
-
-def _display(display: transcript.Display) -> str:
-    mime = words.richest(display)
-    content = display.data.get(mime, "")
-    match mime:
-        case "text/html":
-            # Some objects are drawn by scripts alone: then there is nothing left to see.
-            safe = safe_html(content)
-            plain = clean_output(display.data.get("text/plain", ""))
-            return safe if says_something(safe) else _pre(plain)
-        case "text/markdown":
-            return markdown_to_html(content)
-        case "image/png" | "image/jpeg":
-            return _image(transcript.Image(media_type=mime, data=content, label=display.label))
-        case "text/plain":
-            return _pre(clean_output(content))
-    return _note(words.unknown_display_text(display))
-
-
-def _image(image: transcript.Image) -> str:
-    url = image_source(image)
-    if url is None:
-        return _note(words.refused_image_text(image))
-    return f'<p><img src="{url}" alt="{escape(reveal(image.label))}"></p>'
-
-
-def _ending(ending: transcript.Ending) -> str:
-    lines = _with_inline_code(clean_output(ending.text)).replace("\n", "<br>")
-    title = _with_inline_code(clean_output(ending.title))
-    is_error = ending.tone == "error"
-    title = f"<strong>✗ {title}</strong>" if is_error else f"<em>{title}</em>"
-    return f"<blockquote><p>{title}{'<br>' if lines else ''}{lines}</p></blockquote>"
-
-
-def _footer(footer: transcript.Footer) -> str:
-    facts = words.join_facts([*footer.facts, words.trace_text(footer)])
-    parts = [*(_fold(each.title, _pre(each.text), each) for each in footer.folds), _note(facts)]
-    title = f"<small>{words.join_facts([footer.duration, 'details'])}</small>"
-    return _details(title, _join_html(parts), is_open=any(each.is_open for each in footer.folds))
-
-
-def _fold(title: str, body: str, fold: transcript.Fold) -> str:
-    return _details(title, body, is_open=fold.is_open)
-
-
-def _note(text: str) -> str:
-    return f"<p><small>{escape(reveal(text))}</small></p>" if text else ""
-
-
-def _own_note(text: str) -> str:
-    return f"<p><small>{_with_inline_code(reveal(text))}</small></p>" if text else ""
-
-
-def _with_inline_code(text: str) -> str:
-    """Return our own text as HTML: backticks mark code in it."""
-    return re.sub(r"`([^`\n]+)`", r"<code>\1</code>", escape(text))
-
-
-def _details(summary: str, body: str, attributes: str = "", *, is_open: bool = False) -> str:
-    body = f"<blockquote>\n{body}\n</blockquote>\n" if body else ""
-    attributes += " open" if is_open else ""
-    return f"<details {attributes}><summary>{summary}</summary>\n{body}</details>"
-
-
-def _pre(text: str) -> str:
-    return f"<pre><code>{escape(reveal(text))}</code></pre>" if text.strip() else ""
-
-
-def _join_html(parts: Iterable[str]) -> str:
-    return "\n".join(filter(None, parts))
+    texts = (drawn.error, drawn.output, *map(note_html, result_facts(result)))
+    parts = [failed, *map(pre, texts), *map(media_html, drawn.media)]
+    return f'<div class="{NO_MATH}">\n{"".join(parts)}\n</div>'
 
 
 def session_bundle(session: Any) -> dict[str, str]:

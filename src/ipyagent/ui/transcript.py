@@ -31,6 +31,8 @@ from ipyagent.schema import Decision, Model, Run, ToolStatus
 
 State = Literal["running", "waiting", "done", "partial", "failed", "cancelled"]
 Tone = Literal["plain", "error"]
+Kind = Literal["look", "change", "file", "question"]
+Change = Literal["created", "changed", "deleted", "other"]
 
 
 class Fold(Model):
@@ -150,7 +152,7 @@ class Result(Model):
 class EffectLine(Model):
     """One thing that a call would change, in words; a file perhaps with its diff."""
 
-    change: Literal["created", "changed", "deleted", "other"]
+    change: Change
     text: str
     diff: str = ""
 
@@ -167,13 +169,21 @@ class Effects(Model):
     shown: Result | None = None
 
 
+class Gist(Model):
+    """A call in few words: its kind, a title that is derived from it, and its changes."""
+
+    kind: Kind = "look"
+    title: str = ""
+    changes: tuple[EffectLine, ...] = ()
+
+
 class Call(Model):
     """A tool call: `summary`, `outcome` and `verdict` are in its line, the rest behind it.
 
     `concern` is why the user is asked beside the tool itself. `decision` is how it was decided,
     `was_asked` whether the user was asked, `is_sensitive` whether it may change something, and
     `position` the plan's step that it carries out. `live` are the last lines of its output while
-    it runs, and once it was stopped.
+    it runs, and once it was stopped. `gist` is for blocks of HTML, and is not sent.
     """
 
     id: str
@@ -203,6 +213,7 @@ class Call(Model):
     facts: tuple[str, ...] = ()
     approval: Approval | None = None
     late: Late | None = None
+    gist: Gist = Field(default=Gist(), exclude=True)
 
 
 class Waiting(Model):
@@ -387,7 +398,7 @@ def _collect(old: object, new: object, path: Path, changes: list[JsonDict]) -> N
         before = vars(old)
         for name, value in vars(new).items():
             # A block that has not changed is the same object, most of the time: see `Transcriber`.
-            if before[name] is not value and before[name] != value:
+            if before[name] is not value and before[name] != value and name != "gist":
                 _collect(before[name], value, (*path, name), changes)
     elif isinstance(new, tuple) and isinstance(old, tuple) and len(new) >= len(old):
         # Of a long list the beginning stays, and comparing two objects that are one is quick.

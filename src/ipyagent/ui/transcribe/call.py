@@ -21,6 +21,7 @@ from ipyagent.ui.transcribe.call_texts import (
     transcribe_request,
     transcribe_result,
 )
+from ipyagent.ui.transcribe.gist import find_gist
 
 LISTED = 30
 """Variables and files that are listed, of each."""
@@ -167,7 +168,7 @@ def transcribe_call(
         glyph=glyph,
         status_text=status_text,
         badge=" · ".join(filter(None, marks)),
-        summary=_summarize(execution),
+        summary=_summarize_own(execution) or summarize_call(execution),
         outcome=summarize_result(result) if result else "",
         verdict=_verdict(execution, context),
         decision=decision_text(execution, context.confirm_mode),
@@ -197,6 +198,10 @@ def transcribe_call(
         ),
         approval=_approval(execution, approval_id) if is_asked and approval_id else None,
         late=late,
+        # What is sent while a run is on has none.
+        gist=transcript.Gist()
+        if context.is_live
+        else find_gist(execution, _summarize_own(execution)),
     )
 
 
@@ -245,10 +250,10 @@ def todo_summary(execution: schema.ToolExecution) -> str:
     return f"{completed} of {len(todos)} done" if todos else ""
 
 
-def _summarize(execution: schema.ToolExecution) -> str:
-    if execution.question:
-        return shorten(execution.question.text, SUMMARY)
-    return todo_summary(execution) or summarize_call(execution)
+def _summarize_own(execution: schema.ToolExecution) -> str:
+    """Return the summary of a question or a checklist; "" for other calls."""
+    question = execution.question
+    return shorten(question.text, SUMMARY) if question else todo_summary(execution)
 
 
 def _verdict(execution: schema.ToolExecution, context: CallContext) -> str:

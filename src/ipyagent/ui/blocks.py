@@ -1,0 +1,461 @@
+"""A run as blocks of HTML, each with a key that stays its own; joined, they are the static card.
+
+    r                run
+    ├─ r/h           header: badges, and how far the run is
+    ├─ r/n           notes
+    ├─ r/p           plan
+    ├─ r/g0          fold of steps from the index 0 on
+    │  └─ r/s1       step; its parts are r/s1/n notes, /u user's texts, /t thinking, /x0 text,
+    │                /i images, /c0 call, /c0/m its figures and tables, /z facts
+    ├─ r/t           todos
+    ├─ r/e           ending
+    ├─ r/f           footer
+    └─ r/u           user's texts that were not sent
+
+The HTML reads well without a style sheet: code hosts and untrusted notebooks keep none.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
+from itertools import groupby
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from ipyagent.plaintext import plural
+from ipyagent.schema import ToolStatus
+from ipyagent.ui import plain_text as words, transcript
+from ipyagent.ui.reveal import clean_output, reveal, reveal_diff
+from ipyagent.ui.sanitize import escape, image_source, markdown_to_html, safe_html, says_something
+from ipyagent.ui.transcribe.call import OPEN
+
+NO_MATH: Final = "tex2jax_ignore mathjax_ignore"
+"""Dollars are dollars: MathJax would set what stands between two of them, and obey \\href in it."""
+
+_FEW = 2
+"""Looks in a row that are always shown each."""
+
+_CHIPS = 4
+"""Changes that the line of a fold names."""
+
+_ICONS: Final = {"look": "⌕", "change": "✎", "file": "▤", "question": "?"}
+"""The icons of kinds where there is no style, which draws others."""
+
+
+class Block(NamedTuple):
+    """One element of a run: its last tag ends it, and blocks below it stand before that."""
+
+    key: str
+    parent: str
+    html: str
+
+
+def run_html(drawn: transcript.Transcript) -> str:
+    """Return the run as HTML with its style, without scripts and buttons."""
+    html = join_blocks(list_blocks(drawn))
+    return f"<style>{needed_style(html)}</style>\n{html}"
+
+
+def needed_style(html: str) -> str:
+    """Return the rules of the card that this HTML needs: each run has its own."""
+    root, rules = _rules()
+    used = set(re.findall(r"<\w+|ipyagent-[a-z-]+", html))
+    return f"{root}{''.join(rule for rule, names in rules if names & used)}}}"
+
+
+@cache
+def _rules() -> tuple[str, list[tuple[str, set[str]]]]:
+    """Return the beginning of the style, and each rule with the classes or tags it is for."""
+    css = Path(__file__).with_name("card.css").read_text("utf-8")
+    text = " ".join(re.sub(r"/\*.*?\*/", "", css, flags=re.DOTALL).split())
+    text = re.sub(r" ?([{};,>]) ?", r"\1", text).replace(";}", "}").replace(": ", ":")
+    rules = re.findall(r"[^{};]+\{(?:[^{}]|\{[^{}]*\})*\}", text.partition("{")[2])
+    selectors = [rule.partition("{")[0] for rule in rules]
+    classes = [re.findall(r"\.(ipyagent-[a-z-]+)", each) for each in selectors]
+    tags = [[f"<{tag}" for tag in re.findall(r"\w+", each)] for each in selectors]
+    names = (set(one or other) for one, other in zip(classes, tags, strict=True))
+    return text[: text.index(rules[0])], [*zip(rules, names, strict=True)]
+
+
+def join_blocks(blocks: Iterable[Block]) -> str:
+    """Return blocks as one HTML; they come in order, and each after its parent."""
+    parts: list[str] = []
+    unended: list[tuple[str, str]] = []
+    for key, parent, html in blocks:
+        while unended and unended[-1][0] != parent:
+            parts.append(unended.pop()[1])
+        begin, _, end = html.rpartition("</")
+        parts.append(begin)
+        unended.append((key, f"</{end}\n"))
+    return "".join([*parts, *(end for _, end in reversed(unended))])
+
+
+def list_blocks(drawn: transcript.Transcript) -> Iterator[Block]:
+    """Yield the blocks of a run, in the order of the card."""
+    state, plan = drawn.header.state, drawn.plan
+    public = f'data-ipyagent="run" data-state="{state}"'
+    yield Block("r", "", f'<div class="ipyagent-run ipyagent-card {NO_MATH}" {public}>\n</div>')
+    head = {"h": _header(drawn), "n": _notes(drawn.notes), "p": _plan(plan, state) if plan else ""}
+    yield from _children("r", head.items())
+    yield from _steps(drawn)
+    unsent = _element("div", "unsent", "".join(map(_user_text, drawn.unsent)))
+    tail = {"e": _ending(drawn.ending) if drawn.ending else "", "f": _footer(drawn), "u": unsent}
+    yield from _children("r", tail.items())
+
+
+def _children(parent: str, parts: Iterable[tuple[str, str]]) -> Iterator[Block]:
+    yield from (Block(f"{parent}/{name}", parent, html) for name, html in parts if html)
+
+
+def _element(tag: str, name: str, html: str, public: str = "") -> str:
+    """Return an element of the card, or "" if nothing is in it."""
+    return f'<{tag} class="ipyagent-{name}"{public}>{html}</{tag}>' if html else ""
+
+
+def _header(drawn: transcript.Transcript) -> str:
+    """Return what a finished run does not show by its answer or its ending."""
+    header = drawn.header
+    state, _, rest = header.state_text.partition(" · ")
+    is_clear = drawn.is_over and (drawn.ending or state == "done")
+    facts = (rest,) if is_clear else (header.model, header.state_text, *header.facts)
+    mark = _element("mark", "badge", escape(header.badge))
+    return _element("p", "header", words.join_facts([mark, *map(escape, facts)]))
+
+
+def _steps(drawn: transcript.Transcript) -> Iterator[Block]:
+    """Yield the steps: those of a finished run stand behind one line, else looks in a row do."""
+    steps, at = drawn.steps, drawn.todos_at
+    is_folded = drawn.is_over and drawn.verbose < OPEN and any(each.is_answer for each in steps)
+    last = max((place for place, each in enumerate(steps) if each.calls), default=-1)
+
+    def stands_back(place: int) -> bool:
+        return _stands_back(steps[place], is_folded=is_folded, is_last=place == last)
+
+    for is_behind, group in groupby(range(len(steps)), stands_back):
+        places = [*group]
+        span, parent = steps[places[0] : places[-1] + 1], "r"
+        lines = sum(len([*each.calls, *_media(each)]) + bool(each.text) for each in span)
+        if is_behind and lines > (1 if is_folded else _FEW):
+            parent = f"r/g{places[0]}"
+            yield Block(parent, "r", _fold_line(span))
+        for place in places:
+            yield from _children("r", [("t", _todos(drawn.todos))] if place == at else [])
+            yield from _step(steps[place], parent)
+    yield from _children("r", [("t", _todos(drawn.todos))] if at >= len(steps) else [])
+
+
+def _stands_back(step: transcript.Step, *, is_folded: bool, is_last: bool) -> bool:
+    """Return whether a step is less than the answer of its run, or, without one, only looked.
+
+    Figures are in sight, tables only as the last that the answer follows.
+    """
+    media = _media(step)
+    is_open = any(call.is_open or call.is_dry for call in step.calls)
+    if step.is_answer or step.user_texts or step.images or is_open:
+        return False
+    if is_folded:
+        return not (any(map(_is_figure, media)) or (is_last and media))
+    only_looked = {*map(_kind_of, step.calls)} == {"look"}
+    return only_looked and not (media or step.text or step.notes)
+
+
+def _media(step: transcript.Step) -> list[transcript.Media]:
+    return [each for call in step.calls if call.result for each in call.result.media]
+
+
+def _is_figure(media: transcript.Media) -> bool:
+    return isinstance(media, transcript.Image) or words.richest(media).startswith("image/")
+
+
+def _count_lines(steps: Iterable[transcript.Step]) -> int:
+    return sum(len(each.calls) + bool(each.text) + bool(each.thinking) for each in steps)
+
+
+def _fold_line(steps: Sequence[transcript.Step]) -> str:
+    """Return the line for steps: how many of each kind, and what they changed."""
+    calls = [call for step in steps for call in step.calls]
+    counts = Counter(map(_kind_of, calls))
+    looks = counts.pop("look", 0)
+    named = {1: "Looked once", 2: "Looked twice"}.get(looks, f"Looked {looks} times")
+    others = (plural(n, kind) if kind in _ICONS else f"{n} {kind}" for kind, n in counts.items())
+    title = words.join_facts([named if looks else "", *others]) or "Thought"
+    changes = list(dict.fromkeys(each for call in calls for each in call.gist.changes))
+    more = f" <small>… {len(changes) - _CHIPS} more</small>" if len(changes) > _CHIPS else ""
+    icon = _icon("change" if "change" in counts else "look") if calls else ""
+    line = f"{icon} {title} {' '.join(map(_chip, changes[:_CHIPS]))}{more}"
+    return _line('class="ipyagent-steps"', line)
+
+
+def _line(attributes: str, line: str, body: str = "", *, is_open: bool = False) -> str:
+    """Return an element that is a line until it is opened."""
+    body = f'<blockquote class="ipyagent-body">\n{body}</blockquote>' if body else ""
+    return (
+        f"<details {attributes}{' open' * is_open}>"
+        f'<summary class="ipyagent-line">{line}</summary>\n{body}</details>'
+    )
+
+
+def _kind_of(call: transcript.Call) -> str:
+    """Return the kind of a call, or how it ended if that was not well."""
+    kind = "change" if call.gist.kind == "file" else call.gist.kind
+    return kind if call.status is ToolStatus.SUCCESS else call.status_text
+
+
+def _todos(todos: Iterable[transcript.Todo]) -> str:
+    texts = (escape(reveal(f"{todo.glyph} {todo.text}")) for todo in todos)
+    items = "".join(f"<li>{text}</li>" for text in texts)
+    return _element("ul", "todos", items, ' data-ipyagent="todos"')
+
+
+def _plan(plan: transcript.Plan, state: str) -> str:
+    """Return the plan: in full while it waits, its progress afterwards."""
+    title = f"<strong>{escape(plan.goal)}</strong> <small>{escape(words.plan_title(plan))}</small>"
+    public = f' data-ipyagent="plan" data-state="{state}"'
+    steps = _element("ol", "plan-steps", "\n".join(map(_plan_step, plan.steps)), public)
+    body = f"<summary>{title}</summary>\n{steps}\n{_own_note(plan.hint)}"
+    return _element("details", "plan", body, " open" * (state in ("running", "waiting")))
+
+
+def _plan_step(step: transcript.PlanStep) -> str:
+    """Return a step of a plan: its note or its tool, and behind it the full call."""
+    is_begun = step.status is not ToolStatus.PENDING
+    name, note = escape(reveal(step.name)), "<br>".join(map(escape, step.notes))
+    parts = [
+        _glyph(step) if is_begun else "",
+        _element("b", "summary", note or name),
+        _element("small", "duration", name if note else ""),
+        _element("em", "decision", step.verdict),
+    ]
+    body = [
+        _effects(step.effects) if step.effects else "",
+        pre(words.arguments_text(step.request)),
+        note_html(step.request.parse_error),
+    ]
+    public = f'data-ipyagent="plan-step" data-state="{step.status}"'
+    card = _line("", " ".join(filter(None, parts)), "".join(body), is_open=step.is_open)
+    return f"<li {public}>{card}</li>"
+
+
+def _step(step: transcript.Step, parent: str) -> Iterator[Block]:
+    key = f"{parent.partition('/')[0]}/s{step.number}"
+    kind = "answer" if step.is_answer else "step"
+    yield Block(key, parent, _element("div", kind, "\n"))
+    public = ' data-ipyagent="answer"' if step.is_answer else ""
+    text = markdown_to_html(step.text) if step.text else ""
+    parts = [
+        ("u", "".join(map(_user_text, step.user_texts))),
+        ("n", _notes(step.notes)),
+        ("t", _thinking(step.thinking) if step.thinking else ""),
+        ("x0", _element("div", "markdown", text, public)),
+        ("i", _all_media(step.images)),
+    ]
+    for place, call in enumerate(step.calls):
+        parts += [
+            (f"c{place}", _call(call)),
+            (f"c{place}/m", _all_media(call.result.media) if call.result else ""),
+        ]
+    yield from _children(key, [*parts, ("z", note_html(step.facts))])
+
+
+def _user_text(text: transcript.UserText) -> str:
+    lines = escape(words.user_text(text)).replace("\n", "<br>")
+    return _element("blockquote", "user-text", f"<p>{lines}</p>", ' data-ipyagent="user-text"')
+
+
+def _thinking(thinking: transcript.Fold) -> str:
+    body = _element("div", "markdown", markdown_to_html(thinking.text))
+    public = 'class="ipyagent-thinking" data-ipyagent="thinking"'
+    return _details(f"<em>{thinking.title}</em>", body, public, is_open=thinking.is_open)
+
+
+def _call(call: transcript.Call) -> str:
+    """Return a call: its line, and behind it all of it but its figures and tables."""
+    name = escape(reveal(call.name))
+    public = (
+        f'class="ipyagent-tool" data-ipyagent="tool" data-tool="{name}" data-state="{call.status}"'
+    )
+    return _line(public, _call_line(call), _call_body(call, name), is_open=call.is_open)
+
+
+def _call_line(call: transcript.Call) -> str:
+    """Return the line: icon, title, changes; how it was decided, what came of it, and its time.
+
+    That a look was one, and times of less than a second, say nothing.
+    """
+    is_done = call.status is ToolStatus.SUCCESS and not call.is_dry
+    title, outcome = escape(call.gist.title), escape(words.outcome_line(call))
+    title = f"<s>{title}</s>" if "taken back" in call.badge else title
+    verdict = "" if call.verdict == "looked" else escape(call.verdict)
+    is_long = call.duration and not call.duration.startswith("0.")
+    parts = [
+        _icon(call.gist.kind) if is_done else _glyph(call),
+        _element("span", "summary", title),
+        _element("mark", "badge", call.badge),
+        *map(_chip, call.gist.changes),
+        _element("em", "decision", verdict),
+        _element("samp", "outcome", outcome),
+        _element("small", "duration", call.duration if is_long else ""),
+    ]
+    return " ".join(filter(None, parts))
+
+
+def _icon(kind: transcript.Kind) -> str:
+    return f'<span class="ipyagent-glyph ipyagent-{kind}">{_ICONS[kind]}</span>'
+
+
+def _glyph(of: transcript.Call | transcript.PlanStep) -> str:
+    """Return the sign of a status that stands out."""
+    kind = f"ipyagent-glyph ipyagent-{of.status}"
+    return f'<span class="{kind}" title="{of.status_text}">{of.glyph}</span>'
+
+
+def _chip(change: transcript.EffectLine) -> str:
+    return _element("code", f"chip ipyagent-{change.change}", escape(change.text))
+
+
+def _call_body(call: transcript.Call, name: str) -> str:
+    preview, question = call.request.preview, call.question
+    caption = words.join_facts([name, escape(preview.caption) if preview else "", call.duration])
+    if question:
+        request = pre(words.question_text(question))
+    else:
+        request = (_preview(preview) if preview else "") + pre(words.arguments_text(call.request))
+    remarks = [call.concern, *call.remarks, reveal(call.request.parse_error)]
+    parts = [
+        _effects(call.effects) if call.effects else "",
+        _element("p", "caption", caption),
+        request,
+        *(f"<p><em>{escape(text)}</em></p>" for text in remarks if text),
+        *map(pre, words.texts_beside_line(call)),
+        *map(note_html, call.facts),
+    ]
+    if call.result and (text := call.result.for_model):
+        parts.append(_fold(text))
+    return "\n".join(filter(None, parts))
+
+
+def _preview(preview: transcript.Preview) -> str:
+    return _diff(preview.text) if preview.kind == "diff" else pre(preview.text)
+
+
+_SIGNS: Final = {"+": "added", "-": "removed"}
+
+
+def _diff(text: str) -> str:
+    """Return a unified diff; the lines above its first hunk name the files."""
+    files, hunk, rest = reveal_diff(text).partition("\n@@")
+    parts = [escape(files if hunk else "")]
+    lines = f"{hunk}{rest}".splitlines(keepends=True) if hunk else files.splitlines(keepends=True)
+    for sign, group in groupby(lines, lambda line: _SIGNS.get(line[:1], "")):
+        same = escape("".join(group))
+        parts.append(f'<span class="ipyagent-diff-{sign}">{same}</span>' if sign else same)
+    return f"<pre><code>{''.join(parts)}</code></pre>"
+
+
+def _effects(effects: transcript.Effects) -> str:
+    """Return what a call would change, line by line, with diffs and what was put out."""
+    lines = "".join(map(_effect, effects.lines))
+    parts = [f"<p>{escape(reveal(effects.title))}</p>", f"<ul>{lines}</ul>" if lines else ""]
+    if effects.shown:
+        text = effects.shown.output or effects.shown.error
+        parts.append(_details(escape(effects.shown_title), pre(text)))
+    return _element("div", "effects", "".join(parts), ' data-ipyagent="effects"')
+
+
+def _effect(line: transcript.EffectLine) -> str:
+    change = (
+        "" if line.change == "other" else f'<b class="ipyagent-{line.change}">{line.change}</b> '
+    )
+    return f"<li>{change}{escape(line.text)}{_diff(line.diff) if line.diff else ''}</li>"
+
+
+def _all_media(media: Iterable[transcript.Media]) -> str:
+    return _element("div", "media", "\n".join(map(media_html, media)))
+
+
+def media_html(media: transcript.Media) -> str:
+    """Return a figure or another rich output as HTML."""
+    return _image(media) if isinstance(media, transcript.Image) else _display(media)
+
+
+def _display(display: transcript.Display) -> str:
+    mime = words.richest(display)
+    content = display.data.get(mime, "")
+    match mime:
+        case "text/html":
+            # Some objects are drawn by scripts alone: then there is nothing left to see.
+            safe = safe_html(content)
+            plain = clean_output(display.data.get("text/plain", ""))
+            shown = _element("div", "markdown ipyagent-display", safe)
+            return shown if says_something(safe) else pre(plain)
+        case "text/markdown":
+            return _element("div", "markdown", markdown_to_html(content))
+        case "image/png" | "image/jpeg":
+            return _image(transcript.Image(media_type=mime, data=content, label=display.label))
+        case "text/plain":
+            return pre(clean_output(content))
+    return note_html(words.unknown_display_text(display))
+
+
+def _image(image: transcript.Image) -> str:
+    url = image_source(image)
+    if url is None:
+        return note_html(words.refused_image_text(image))
+    return f'<p><img src="{url}" alt="{escape(reveal(image.label))}"></p>'
+
+
+def _ending(ending: transcript.Ending) -> str:
+    """Return why a run is not all that was asked for; that it failed stands out."""
+    lines = _with_inline_code(clean_output(ending.text)).replace("\n", "<br>")
+    title = _with_inline_code(clean_output(ending.title))
+    is_error = ending.tone == "error"
+    title = f"<strong>✗ {title}</strong>" if is_error else f"<em>{title}</em>"
+    kind = "error-card" if is_error else "ending"
+    return _element("div", kind, f"{title}{'<br>' if lines else ''}{lines}")
+
+
+def _footer(drawn: transcript.Transcript) -> str:
+    footer, model = drawn.footer, drawn.header.model if drawn.is_over else ""
+    facts = words.join_facts([*footer.facts, words.trace_text(footer)])
+    title = words.join_facts([footer.duration, model, "details"])
+    body = "".join([*map(_fold, footer.folds), note_html(facts)])
+    is_open = any(each.is_open for each in footer.folds)
+    return _details(
+        f"<small>{escape(title)}</small>", body, 'class="ipyagent-footer"', is_open=is_open
+    )
+
+
+def _fold(fold: transcript.Fold) -> str:
+    return _details(fold.title, pre(fold.text), is_open=fold.is_open)
+
+
+def note_html(text: str) -> str:
+    """Return a remark of others as HTML, or ""."""
+    return _element("p", "note", escape(reveal(text)))
+
+
+def _notes(texts: Iterable[str]) -> str:
+    return _element("div", "notes", "".join(map(_own_note, texts)))
+
+
+def _own_note(text: str) -> str:
+    return _element("p", "note", _with_inline_code(reveal(text)))
+
+
+def _with_inline_code(text: str) -> str:
+    """Return our own text as HTML: backticks mark code in it."""
+    return re.sub(r"`([^`\n]+)`", r"<code>\1</code>", escape(text))
+
+
+def _details(summary: str, body: str, attributes: str = "", *, is_open: bool = False) -> str:
+    body = f"<blockquote>\n{body}\n</blockquote>\n" if body else ""
+    attributes = f" {attributes}" if attributes else ""
+    return f"<details{attributes}{' open' * is_open}><summary>{summary}</summary>\n{body}</details>"
+
+
+def pre(text: str) -> str:
+    """Return text of others as it was written, or ""."""
+    return f"<pre><code>{escape(reveal(text))}</code></pre>" if text.strip() else ""
