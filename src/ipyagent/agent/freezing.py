@@ -15,7 +15,13 @@ from typing import Literal
 from ipyagent.numbers import trace_numbers
 from ipyagent.plaintext import first_line
 from ipyagent.schema import DecidedBy, Run, ToolExecution, ToolResult, ToolStatus, VariableChange
-from ipyagent.tools.static_analysis.slicing import Code, Slice, keep_completed, slice_code
+from ipyagent.tools.static_analysis.slicing import (
+    Code,
+    Slice,
+    keep_completed,
+    list_imported,
+    slice_code,
+)
 from ipyagent.values.variables.reach import names_of_loops
 
 _TABLES = {"text/html", "text/plain", "text/markdown", "text/latex"}
@@ -55,18 +61,27 @@ class _Part:
     remark: str = ""
 
 
-def freeze(history: Sequence[Run | str], variables: Mapping[str, object] | None = None) -> Frozen:
+def freeze(history: Sequence[Run | str], variables: Mapping[str, object]) -> Frozen:
     """Freeze the runs among runs and cells of the user, in the order in which they ran.
 
-    `variables` are those of the kernel, if it is the same: they tell what names stand for.
+    `variables` are those of the kernel: they tell what names stand for.
     """
     parts = [part for each in history for part in _list_parts(each)]
     results = [part.execution.result for part in parts if part.execution and part.execution.result]
     final = {change.name: change for result in results for change in result.variables}
     files = {change.path: change.after for result in results for change in result.files}
     kept = {name: each for name, each in final.items() if each.change != "deleted"}
-    passing = set().union(*(names_of_loops(part.code.text) for part in parts if part.run))
-    slices = slice_code([part.code for part in parts], kept.keys() - passing, variables)
+    passing = set[str]()
+    for text in (part.code.text for part in parts if part.run):
+        passing |= names_of_loops(text) | list_imported(text)
+    wanted = kept.keys() - passing
+    slices = slice_code([part.code for part in parts], wanted, variables)
+    for run in (each for each in history if isinstance(each, Run)):
+        own = [n for n, part in enumerate(parts) if part.run is run and part.code.text]
+        if own and not any(slices[n].text for n in own):  # the answer is from a look
+            last = parts[own[-1]]
+            parts[own[-1]] = replace(last, code=replace(last.code, puts_out=True))
+            slices = slice_code([part.code for part in parts], wanted, variables)
     made = list(zip(parts, slices, strict=True))
     imports = dict.fromkeys(line for _, each in made for line in each.imports)
     first = sorted(imports, key=lambda line: not line.startswith("from __future__"))
@@ -74,7 +89,7 @@ def freeze(history: Sequence[Run | str], variables: Mapping[str, object] | None 
     for run, group in groupby(made, lambda each: each[0].run):
         write = partial(_write_run, run) if run else _write_own
         cells += write(group)
-    left = tuple(each for name, each in kept.items() if name not in passing)
+    left = tuple(each for name, each in kept.items() if name in wanted)
     return Frozen(tuple(cells), left, files)
 
 
@@ -122,10 +137,6 @@ def _list_parts(entry: Run | str) -> Iterator[_Part]:
     ]
     wanted = _find_cited(entry)
     parts = [part for each in calls if (part := _make_part(entry, each, each.call.id in wanted))]
-    coded = [part for part in parts if part.code.text]
-    if coded and all(each.code.only_looked and not each.code.puts_out for each in coded):
-        last = coded[-1]  # the answer is from what was looked at
-        parts[parts.index(last)] = replace(last, code=replace(last.code, puts_out=True))
     yield from parts or [_Part(Code(""), entry)]
 
 

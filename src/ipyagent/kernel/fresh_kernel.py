@@ -12,12 +12,10 @@ import os
 import sys
 from collections.abc import Awaitable, Sequence
 from pathlib import Path
-from typing import cast
 
 from ipyagent.json_types import JsonDict
 from ipyagent.kernel.namespace import ShellNamespace
 from ipyagent.kernel.shell import Shell, running_shell
-from ipyagent.schema import ToolResult
 from ipyagent.values.variables.content import describe_content
 
 MARK = "\x1eipyagent:"
@@ -31,7 +29,7 @@ async def report_cell(code: str) -> None:
     """Run a cell, and publish its result; in the fresh kernel."""
     result = ShellNamespace(_shell()).run(code)
     found = await result if isinstance(result, Awaitable) else result
-    _shell().display_pub.publish({_KIND: cast(ToolResult, found).to_dict()})
+    _shell().display_pub.publish({_KIND: found.to_dict()})
 
 
 async def report_variables(names: Sequence[str]) -> None:

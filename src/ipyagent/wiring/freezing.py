@@ -141,7 +141,7 @@ def verify(environment: Environment, runs: FrozenRuns) -> FrozenRuns:
     Raises AgentError if that cannot be tried.
     """
     root, home = environment.workspace.root, environment.home or environment.workspace.root
-    frozen, codes = runs.frozen, [each for each in runs.frozen.cells if each.kind == "code"]
+    frozen = runs.frozen
     with tempfile.TemporaryDirectory(prefix="ipyagent-") as folder:
         workspace = _copy_workspace(root, Path(folder).resolve() / root.name)
         changes = [change for run in runs.runs for each in run.results for change in each.files]
@@ -149,7 +149,7 @@ def verify(environment: Environment, runs: FrozenRuns) -> FrozenRuns:
         is_inside = home.is_relative_to(root)
         job = {
             "folder": str(workspace.root / home.relative_to(root) if is_inside else workspace.root),
-            "cells": [each.source for each in codes],
+            "cells": [each.source for each in frozen.cells if each.kind == "code"],
             "names": [each.name for each in frozen.variables],
         }
         state = workspace.state_folder()
@@ -167,10 +167,9 @@ def verify(environment: Environment, runs: FrozenRuns) -> FrozenRuns:
         last = printed.strip().splitlines()[-1:] or [ran.outcome.stop_reason]
         raise AgentError(f"the frozen cells could not be tried in a fresh kernel: {last[0]}")
     results, contents = json.loads(printed.rpartition(MARK)[2].splitlines()[0])
-    outcome = _compare(frozen, codes, results, contents, files)
-    clean = environment.toolset.redactor(()).text(outcome)
+    outcome = environment.toolset.redactor(()).text(compare(frozen, results, contents, files))
     bare = "" if ran.sandboxed else f" (no sandbox: {sandbox.unavailable_reason})"
-    return replace(runs, outcome=f"{clean}{bare}")
+    return replace(runs, outcome=f"{outcome}{bare}")
 
 
 def _copy_workspace(root: Path, copy: Path) -> Workspace:
@@ -196,14 +195,14 @@ def _copy_workspace(root: Path, copy: Path) -> Workspace:
     return Workspace(copy)
 
 
-def _compare(
+def compare(
     frozen: Frozen,
-    codes: Sequence[FrozenCell],
     results: Sequence[object],
     contents: dict[str, str],
     files: dict[str, str | None],
 ) -> str:
-    """Return what is equal in the fresh kernel, or what differs."""
+    """Return what is equal in the fresh kernel, or what differs, by the results of code cells."""
+    codes = [each for each in frozen.cells if each.kind == "code"]
     differences, outputs, figures = list[str](), 0, 0
     for number, (cell, data) in enumerate(zip(codes, results, strict=False), 1):
         result = ToolResult.model_validate(data)
@@ -212,7 +211,7 @@ def _compare(
         elif cell.result and (found := compare_outputs(cell.result, result)):
             differences.append(f"code cell {number} put out something else: {found}")
         elif cell.result:
-            outputs += bool(cell.result.output)
+            outputs += bool(cell.result.output and not cell.result.images)
             figures += len(cell.result.images)
     names = [each.name for each in frozen.variables]
     differences += (f"{name} is missing" for name in names if name not in contents)

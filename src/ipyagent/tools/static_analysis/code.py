@@ -72,9 +72,10 @@ def analyze_code(code: str, variables: Mapping[str, object], subject: str = "cod
 def parse_code(code: str) -> ast.Module | None:
     """Return code as a tree; None if it is not plain Python."""
     try:
-        return compile(code, "<code>", "exec", _FLAGS)
+        tree: ast.Module = compile(code, "<code>", "exec", _FLAGS)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
+    return tree
 
 
 def find_touches(node: ast.AST, names: NameOrigins) -> Mapping[str, str]:

@@ -14,7 +14,7 @@ import builtins
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from symtable import SymbolTable, symtable
+from itertools import pairwise
 
 from ipyagent.plaintext import word_set
 from ipyagent.tools.static_analysis import READS, called_name
@@ -24,31 +24,33 @@ from ipyagent.tools.static_analysis.name_origins import NameOrigins, is_library,
 _MAGIC = re.compile(r"^([ \t]*)(?:[%!].*|.*\?)$", re.MULTILINE)
 _WORD = re.compile(r"[^\W\d]\w*")
 _BUILTINS = frozenset(dir(builtins))
-_FUNCTIONS = ast.FunctionDef | ast.AsyncFunctionDef
+_Import = ast.Import | ast.ImportFrom
+_Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+_Replacing = ast.Assign | ast.AnnAssign | _Definition | _Import
 
 _FRESH = word_set(
-    "abs add agg aggregate all any apply applymap argsort assign astype between bfill clip collect "
-    "combine_first concat copy corr count cov cummax cummin cumprod cumsum date describe diff div "
-    "dot drop drop_duplicates drop_nulls dropna dt duplicated eq eval explode ffill fill_null "
-    "fillna filter first floordiv format ge group_by groupby gt head idxmax idxmin info "
-    "interpolate is_in isin isna isnull isoformat join kurt lag last le len lower lstrip lt map "
-    "max mean median melt memory_usage merge min mod mode mul ne nlargest notna notnull nsmallest "
-    "nunique pct_change pivot pivot_table pow predict predict_proba prod quantile query rank "
-    "reindex rename replace resample reset_index rolling round rstrip score select "
-    "select_dtypes set_axis set_index shift skew sort sort_index sort_values split stack std "
-    "startswith endswith strftime strip sub sum summary tail title to_datetime to_dict to_frame "
-    "to_list tolist to_pandas to_string to_timestamp transform truediv unique unstack upper "
-    "value_counts var weekday where with_columns xs"
+    "abs add agg aggregate all any apply applymap argsort astype between bfill clip collect "
+    "combine_first concat copy corr count cov cummax cummin cumprod cumsum describe diff div dot "
+    "drop drop_duplicates drop_nulls dropna duplicated eq explode ffill fill_null fillna filter "
+    "first floordiv format ge group_by groupby gt head idxmax idxmin info interpolate is_in isin "
+    "isna isnull join kurt lag last le lower lstrip lt map max mean median melt memory_usage "
+    "merge min mod mode mul ne nlargest notna notnull nsmallest nunique pct_change pivot "
+    "pivot_table pow predict predict_proba prod quantile query rank reindex rename replace "
+    "resample reset_index rolling round rstrip score select select_dtypes set_axis set_index shift "
+    "skew sort_index sort_values split stack std startswith endswith strftime strip sub sum "
+    "summary tail title to_dict to_frame to_list tolist to_pandas to_string transform truediv "
+    "unique unstack upper value_counts var where with_columns xs"
 )
 """Methods of data that change nothing and return something new, if they are not `inplace`."""
-_VIEWS = word_set("T get items keys loc reshape ravel squeeze to_numpy values iterrows itertuples")
+_VIEWS = word_set("get items keys values iterrows itertuples to_numpy reshape ravel squeeze")
+"""Methods that change nothing, either."""
 _PURE_LIBRARIES = word_set(
     "builtins math cmath statistics datetime calendar zoneinfo re json string textwrap decimal "
     "fractions itertools collections functools operator numpy pandas polars scipy pathlib"
 )
 _STATEFUL = word_set(
     "random seed shuffle put place copyto fill_diagonal set_option reset_option seterr Config "
-    "set_printoptions option_context next setattr delattr exec eval input heapq"
+    "set_printoptions option_context next setattr delattr exec eval input"
 )
 
 
@@ -70,14 +72,17 @@ class Code:
 class Slice:
     """The kept part of a piece of code, without its imports. `has_output`: all that puts out."""
 
-    imports: tuple[str, ...] = ()
-    text: str = ""
-    has_output: bool = False
+    imports: tuple[str, ...]
+    text: str
+    has_output: bool
 
 
 @dataclass
 class _Statement:
-    """One statement, or several that share lines."""
+    """One statement, or several that share lines; without nodes it is no plain Python.
+
+    `replaces` are the names that it binds to something that does not depend on what they were.
+    """
 
     text: str
     nodes: list[ast.stmt] = field(default_factory=list)
@@ -85,23 +90,37 @@ class _Statement:
     binds: set[str] = field(default_factory=set)
     changes: set[str] = field(default_factory=set)
     replaces: set[str] = field(default_factory=set)
-    """The names that it binds to something that does not depend on what they were."""
     is_needed: bool = False
     puts_out: bool = False
+
+    def __post_init__(self) -> None:
+        for node in self.nodes:
+            inside = [*ast.walk(node)]
+            changed = {id(n) for n in inside if isinstance(n, ast.AugAssign | ast.Delete)}
+            loads = {n.id for n in inside if isinstance(n, ast.Name) and type(n.ctx) is ast.Load}
+            self.reads |= loads | (_names_in(node) if changed else set())
+            self.binds |= set(_list_bound(node))
+        if len(self.nodes) == 1 and isinstance(self.nodes[0], _Replacing):
+            self.replaces = self.binds - self.reads
+        if not self.nodes:
+            words = _WORD.findall(self.text)
+            self.reads, self.binds, self.changes = {*words}, {*words}, {*words}
 
     @property
     def imports(self) -> list[ast.stmt]:
         """Its nodes, if all of them import."""
-        found = [each for each in self.nodes if isinstance(each, ast.Import | ast.ImportFrom)]
-        return [*found] if len(found) == len(self.nodes) else []
+        return self.nodes if all(isinstance(each, _Import) for each in self.nodes) else []
 
 
 def slice_code(
-    pieces: Sequence[Code], wanted: Collection[str], variables: Mapping[str, object] | None = None
+    pieces: Sequence[Code], wanted: Collection[str], variables: Mapping[str, object]
 ) -> list[Slice]:
-    """Return the part of each piece that leads to the wanted names and outputs, in order."""
-    parsed = [_split(each) for each in pieces]
-    reader = _Reader(pieces, parsed, variables or {})
+    """Return the part of each piece that leads to the wanted names and outputs, in order.
+
+    `variables` are those that are known: they tell what names stand for.
+    """
+    parsed = [_split(each.text) for each in pieces]
+    reader = _Reader(pieces, parsed, variables)
     live = {*wanted} - reader.imported
 
     def leads_on(each: _Statement) -> bool:
@@ -116,38 +135,46 @@ def slice_code(
     return [_join(statements) for statements in parsed]
 
 
+def keep_completed(code: str, names: Collection[str]) -> str:
+    """Return the beginning of code that failed, up to where it last bound one of these names."""
+    statements = _split(code)
+    done = [n for n, each in enumerate(statements, 1) if each.nodes and each.binds & {*names}]
+    return "\n".join(each.text for each in statements[: max(done, default=0)])
+
+
+def list_imported(code: str) -> set[str]:
+    """Return the names that code imports."""
+    return {name for each in _split(code) if each.imports for name in each.binds}
+
+
 def _join(statements: Iterable[_Statement]) -> Slice:
-    imports, texts, has_output = list[str](), list[str](), True
-    for each in statements:
-        if not each.is_needed:
-            has_output = has_output and not each.puts_out
-        elif each.imports:
-            imports += map(ast.unparse, each.imports)
-        else:
-            texts.append(each.text)
-    return Slice(tuple(imports), "\n".join(texts).strip("\n"), has_output and bool(texts))
+    kept = [each for each in statements if each.is_needed]
+    imports = tuple(ast.unparse(node) for each in kept for node in each.imports)
+    text = "\n".join(each.text for each in kept if not each.imports).strip("\n")
+    has_output = bool(text) and all(each.is_needed or not each.puts_out for each in statements)
+    return Slice(imports, text, has_output)
 
 
-def _split(piece: Code) -> list[_Statement]:
-    """Return the statements of a piece, each with the comments before it."""
-    text, lines = piece.text, piece.text.splitlines()
+def _split(text: str) -> list[_Statement]:
+    """Return the statements of code, each with the comments before it."""
+    lines, end = text.splitlines(), 0
     tree = parse_code(text) or parse_code(_MAGIC.sub(r"\1pass", text))
     if tree is None:
-        return [_Statement(piece.text)]
-    found, end = list[_Statement](), 0
+        return [_Statement(text)]
+    groups = list[list[ast.stmt]]()
     for node in tree.body:
-        last = node.end_lineno or node.lineno
-        if found and node.lineno <= end:
-            found[-1].nodes.append(node)
-            found[-1].text = "\n".join([found[-1].text, *lines[end:last]])
+        if groups and node.lineno <= end:
+            groups[-1].append(node)
         else:
-            found.append(_Statement("\n".join(lines[end:last]), [node]))
-        end = max(end, last)
-    return found
+            groups.append([node])
+        end = node.end_lineno or node.lineno
+    ends = [0, *(group[-1].end_lineno or 0 for group in groups)]
+    texts = ("\n".join(lines[a:b]) for a, b in pairwise(ends))
+    return [_Statement(*each) for each in zip(texts, groups, strict=True)]
 
 
 class _Reader:
-    """Fills in what statements read, bind and change."""
+    """Fills in what statements change, and which are needed in any case."""
 
     def __init__(
         self,
@@ -156,34 +183,26 @@ class _Reader:
         variables: Mapping[str, object],
     ) -> None:
         everything = [each for statements in parsed for each in statements]
-        nodes = [node for each in everything for node in each.nodes]
-        for each in everything:
-            _find_names(each)
-        self._known = {name for each in everything for name in each.reads | each.binds}
-        unknown = self._known - {name for each in everything for name in each.binds}
-        self._names = NameOrigins(
-            ast.Module(nodes, []), {**dict.fromkeys(unknown - _BUILTINS), **variables}
-        )
-        self._modules = {name for name in self._known if self._is_module(name)}
-        self.imported = {name for each in everything if each.imports for name in each.binds}
-        self.imported -= {name for each in everything if not each.imports for name in each.binds}
-        self._groups: dict[str, set[str]] = {}
-        self._bodies: dict[str, set[str]] = {}
-        self._pure = set[str]()
+        bound = {name for each in everything for name in each.binds}
+        self._known = bound.union(*(each.reads for each in everything))
+        unknown = dict.fromkeys(self._known - bound - _BUILTINS)
+        tree = ast.Module([node for each in everything for node in each.nodes], [])
+        self._names = NameOrigins(tree, unknown | {**variables})
+        self._modules = set(filter(self._is_module, self._known))
+        plain = {name for each in everything if not each.imports for name in each.binds}
+        self.imported = bound - plain
+        self._bodies = dict[str, set[str]]()
         for each in everything:
             for node in each.nodes:
-                if isinstance(node, _FUNCTIONS | ast.ClassDef):
+                if isinstance(node, _Definition):
                     self._bodies.setdefault(node.name, set()).update(each.reads)
-        for node in nodes:
-            if isinstance(node, _FUNCTIONS) and self._is_pure_function(node):
-                self._pure.add(node.name)
-        made = set[str]()  # by looks: what they may have changed
+        self._groups = dict[str, set[str]]()
+        made = set[str]()  # by looks: all that they may have changed
         for piece, statements in zip(pieces, parsed, strict=True):
             made |= {n for each in statements for n in each.binds if piece.only_looked}
             for each in statements:
                 self._judge(piece, each)
-                if piece.only_looked:
-                    each.changes &= made
+                each.changes &= made if piece.only_looked else each.changes
 
     def aliases(self, names: Iterable[str]) -> set[str]:
         """Return the names that may stand for the same objects as these."""
@@ -193,8 +212,7 @@ class _Reader:
         """Return these names, and those that functions among them read when they are called."""
         found, waiting = set[str](), [*names]
         while waiting:
-            name = waiting.pop()
-            if name not in found:
+            if (name := waiting.pop()) not in found:
                 found.add(name)
                 waiting += self._bodies.get(name, ())
         return found
@@ -205,29 +223,25 @@ class _Reader:
 
     def _judge(self, piece: Code, each: _Statement) -> None:
         """Fill in what a statement changes, and whether it is needed in any case."""
-        if not each.nodes or _MAGIC.search(each.text):
-            each.reads |= {*_WORD.findall(each.text)}
-            each.is_needed = not piece.only_looked or piece.puts_out
-            each.puts_out = True
-        if not each.nodes:
-            each.changes |= each.reads
-            each.binds |= each.reads
-        touches = set[str]()
+        is_opaque = not each.nodes or _MAGIC.search(each.text) is not None
+        acts = any(isinstance(node, ast.Assert | ast.Delete | ast.Raise) for node in each.nodes)
+        shared = set[str]()
         for node in each.nodes:
             each.changes |= self._find_changes(node)
             each.reads |= self._find_quoted(node)
-            self._join_aliases(node)
-            touches |= find_touches(node, self._names).keys() - {READS}
-            is_check = isinstance(node, ast.Assert | ast.Delete | ast.Raise)
-            each.is_needed = each.is_needed or (is_check and not piece.only_looked)
-            each.puts_out = each.puts_out or any(isinstance(n, ast.Expr) for n in _walk(node))
-        each.puts_out = each.puts_out or bool(each.changes)
-        sets_up = bool(each.changes & self._modules) and not each.binds
-        acts = bool(touches or sets_up) and not piece.only_looked
-        if each.imports:
-            each.is_needed = "experimental" in each.text  # read by nobody, and it does something
-        elif acts or (piece.puts_out and each.puts_out):
-            each.is_needed = True
+            acts = acts or bool(find_touches(node, self._names).keys() - {READS})
+            is_fresh = isinstance(node, ast.Assign) and self._is_fresh(node.value)
+            shared |= set() if is_fresh or isinstance(node, _Definition) else _names_in(node)
+        if each.changes or each.binds:
+            group = self.aliases(shared - self._modules - self.imported - self._bodies.keys())
+            self._groups |= dict.fromkeys(group, group)
+        acts = acts or is_opaque or bool(each.changes & self._modules and not each.binds)
+        shows = any(isinstance(n, ast.Expr) for node in each.nodes for n in _walk(node))
+        each.puts_out = is_opaque or shows or bool(each.changes)
+        is_wanted = piece.puts_out and each.puts_out
+        each.is_needed = (acts and not piece.only_looked) or is_wanted
+        if each.imports:  # what nobody names may still do something
+            each.is_needed = "experimental" in each.text
 
     def _find_changes(self, node: ast.AST) -> set[str]:
         """Return the names of what a statement may change inside."""
@@ -236,10 +250,7 @@ class _Reader:
             match each:
                 case ast.Call() if not self._is_pure(each):
                     found |= self.with_functions(_names_in(each)) - _BUILTINS
-                case (
-                    ast.Attribute(ctx=ast.Store() | ast.Del())
-                    | ast.Subscript(ctx=ast.Store() | ast.Del())
-                ):
+                case ast.Attribute(ctx=ctx) | ast.Subscript(ctx=ctx) if type(ctx) is not ast.Load:
                     found |= _names_in(each.value)
                 case ast.AugAssign(target=ast.Name(id=name)):
                     found.add(name)
@@ -247,40 +258,17 @@ class _Reader:
 
     def _find_quoted(self, node: ast.AST) -> set[str]:
         """Return the names in texts: `df.query("x > @limit")`, `duckdb.sql("FROM df")`."""
-        texts = (n.value for n in ast.walk(node) if isinstance(n, ast.Constant))
+        texts = (each.value for each in ast.walk(node) if isinstance(each, ast.Constant))
         words = (_WORD.findall(text) for text in texts if isinstance(text, str))
-        return self._known.intersection(*[{w for each in words for w in each}])
-
-    def _join_aliases(self, node: ast.AST) -> None:
-        for each in _walk(node):
-            match each:
-                case (
-                    ast.Assign(value=value)
-                    | ast.AnnAssign(value=ast.expr() as value)
-                    | ast.NamedExpr(value=value)
-                    | ast.AugAssign(value=value)
-                    | ast.For(iter=value)
-                    | ast.withitem(context_expr=value)
-                ) if not self._is_fresh(value):
-                    own = [n for n in ast.iter_child_nodes(each) if not isinstance(n, ast.stmt)]
-                    self._join_names(set().union(*map(_names_in, own)))
-                case ast.Call() if not self._is_pure(each):
-                    self._join_names(_names_in(each))
-
-    def _join_names(self, names: set[str]) -> None:
-        fixed = self._modules | self.imported | self._bodies.keys() | _BUILTINS
-        group = self.aliases(names - fixed)
-        self._groups |= dict.fromkeys(group, group)
+        return self._known & {word for each in words for word in each}
 
     def _is_pure(self, call: ast.Call) -> bool:
         """Return whether a call changes nothing that it is given."""
         if any(each.arg in ("inplace", "out") for each in call.keywords):
             return False
-        if isinstance(call.func, ast.Name) and call.func.id in self._pure:
-            return True
         origins = self._names.origins_of(call.func)
         if origins and all(map(is_library, origins)):
-            return all(_is_pure_part(each) for each in origins)
+            return all(map(_is_pure_part, origins))
         return isinstance(call.func, ast.Attribute) and call.func.attr in _FRESH | _VIEWS
 
     def _is_fresh(self, value: ast.expr) -> bool:
@@ -290,21 +278,9 @@ class _Reader:
                 return True
             case ast.Call(func=func) if self._is_pure(value):
                 name = called_name(func)
-                is_own = isinstance(func, ast.Name) and name in self._bodies
-                is_maker = name.islower() and not name.startswith(("as", "at")) and not is_own
-                return name in _FRESH or (is_maker and name not in _VIEWS)
+                is_view = not name.islower() or name.startswith(("as", "at")) or name in _VIEWS
+                return name in _FRESH or not is_view
         return False
-
-    def _is_pure_function(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-        """Return whether a function changes nothing but what it has made itself."""
-        made = set[str]()
-        for each in node.body:
-            if isinstance(each, ast.Global | ast.Nonlocal) or self._find_changes(each) - made:
-                return False
-            match each:
-                case ast.Assign(targets=[ast.Name(id=name)], value=value):
-                    made = made | {name} if self._is_fresh(value) else made - {name}
-        return True
 
 
 def _is_pure_part(name: str) -> bool:
@@ -314,34 +290,17 @@ def _is_pure_part(name: str) -> bool:
     return (is_class or root_of(name) in _PURE_LIBRARIES) and _STATEFUL.isdisjoint(parts)
 
 
-def _find_names(statement: _Statement) -> None:
-    """Fill in the names that a statement reads and binds."""
-    for node in statement.nodes:
-        try:
-            table = symtable(ast.unparse(node), "<code>", "exec")
-        except SyntaxError:  # it awaits
-            statement.reads |= _names_in(node)
-            statement.binds |= {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
-            continue
-        binds = {*_list_names(table, table, "is_assigned", "is_imported")}
-        reads = {*_list_names(table, table, "is_referenced")}
-        for each in ast.walk(node):
-            if isinstance(each, ast.AugAssign | ast.Delete):
-                reads |= {n.id for n in ast.walk(each) if isinstance(n, ast.Name)}
-        statement.reads |= reads - (statement.replaces if len(statement.nodes) > 1 else set())
-        is_plain = isinstance(node, ast.Assign | ast.AnnAssign | _FUNCTIONS | ast.ClassDef)
-        if is_plain or isinstance(node, ast.Import | ast.ImportFrom):
-            statement.replaces |= binds - statement.reads
-        statement.binds |= binds
-
-
-def _list_names(top: SymbolTable, table: SymbolTable, *tests: str) -> Iterator[str]:
-    """Yield the names of the module that fit one of the tests, in functions too."""
-    for each in table.get_symbols():
-        if (table is top or each.is_global()) and any(getattr(each, test)() for test in tests):
-            yield each.get_name()
-    for child in table.get_children():
-        yield from _list_names(top, child, *tests)
+def _list_bound(node: ast.AST) -> Iterator[str]:
+    """Yield the names that a statement binds."""
+    for each in _walk(node):
+        match each:
+            case ast.Name(id=name, ctx=ctx) if type(ctx) is not ast.Load:
+                yield name
+            case ast.alias(name=name, asname=other):
+                yield other or root_of(name)
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                yield each.name
+                yield from (n for g in ast.walk(each) if isinstance(g, ast.Global) for n in g.names)
 
 
 def _names_in(node: ast.AST) -> set[str]:
@@ -351,18 +310,8 @@ def _names_in(node: ast.AST) -> set[str]:
 def _walk(node: ast.AST) -> Iterator[ast.AST]:
     """Yield a node and those inside, without the bodies of functions: these do not run yet."""
     yield node
-    inside = ast.iter_child_nodes(node)
-    if isinstance(node, _FUNCTIONS):
+    inside = iter(ast.iter_child_nodes(node))
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
         inside = iter([*node.decorator_list, node.args])
     for each in inside:
         yield from _walk(each)
-
-
-def keep_completed(code: str, names: Collection[str]) -> str:
-    """Return the beginning of code that failed, up to where it last bound one of these names."""
-    end = 0
-    for each in _split(Code(code)):
-        _find_names(each)
-        if each.nodes and each.binds & {*names}:
-            end = each.nodes[-1].end_lineno or 0
-    return "\n".join(code.splitlines()[:end])
