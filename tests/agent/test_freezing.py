@@ -14,8 +14,8 @@ from harness import YES, Lab, call
 from ipyagent.agent.freezing import Frozen, freeze
 from ipyagent.digests import digest_content
 from ipyagent.kernel.namespace import PlainNamespace
-from ipyagent.schema import Run
-from ipyagent.values.variables.content import describe_content
+from ipyagent.schema import Run, ToolResult
+from ipyagent.tools.fresh_kernel import with_variables
 from ipyagent.wiring.freezing import compare
 
 SALES = "region,year,revenue\nnorth,2024,5076\nsouth,2024,3701\nnorth,2025,6120\nsouth,2025,\n"
@@ -422,11 +422,13 @@ def record(folder: Path, case: Case) -> list[Run | str]:
 def execute(folder: Path, frozen: Frozen) -> str:
     """Execute the cells in a fresh namespace; return what is equal, or what differs."""
     variables: dict[str, Any] = {}
-    codes = [each.source for each in frozen.cells if each.kind == "code"]
-    results = [PlainNamespace(variables).run(code).to_dict() for code in codes]
-    contents = {name: describe_content(value) for name, value in variables.items()}
+    namespace, results = PlainNamespace(variables), list[ToolResult]()
+    for each in frozen.cells:
+        if each.kind == "code":
+            result = with_variables(namespace.run(each.source), namespace.variables())
+            results.append(result)
     files = {path: read_digest(folder / path) for path in frozen.files}
-    return compare(frozen, results, contents, files)
+    return compare(frozen, results, files)
 
 
 def read_digest(path: Path) -> str | None:

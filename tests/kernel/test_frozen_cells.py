@@ -93,8 +93,8 @@ def test_frozen_cells_are_proposed_below_and_returned(tmp_path: Path) -> None:
         assert "unverified" in reply.stdout
         (payload,) = reply.content["payload"]
         assert payload["text"] == (
-            "# %%\nimport math\n\n# %%\n# Prompt: Do a.\ntotal = math.fsum(numbers)\nprint(total)\n\n"
-            "# %% [markdown]\n# It is 3.0."
+            "# %%\nimport math\n\n# %%\n# Prompt: Do a.\ntotal = math.fsum(numbers)\nprint(total)"
+            "\n\n# %% [markdown]\n# It is 3.0."
         )
         kinds = "[each['cell_type'] for each in __import__('ipyagent').last.to_cells()]"
         assert first.value(kinds) == "['code', 'code', 'markdown']"

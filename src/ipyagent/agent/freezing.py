@@ -181,11 +181,6 @@ def _write_call(execution: ToolExecution) -> str | None:
             return _read_code(execution)
         case "query":
             return f"import duckdb\nduckdb.sql({_quote(str(given['sql']))}).df()"
-        case "run_shell":
-            return _write_process(f"{_quote(str(given['command']))}, shell=True")
-        case "python_script" if given.get("action") == "run":
-            script = f'[sys.executable, "-c", {_quote(_read_code(execution))}]'
-            return f"import sys\n{_write_process(script)}"
         case "write_file":
             content, result = _quote(str(given["content"])), execution.result
             change = f"{path}.write_text({content}, {_ENCODED})"
@@ -203,11 +198,6 @@ def _write_call(execution: ToolExecution) -> str | None:
         case _:
             return None
     return f"from pathlib import Path\n{change}"
-
-
-def _write_process(arguments: str) -> str:
-    streams = "stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=True"
-    return f"import subprocess\nprint(subprocess.run({arguments}, {streams}).stdout)"
 
 
 def _quote(text: str) -> str:

@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -23,12 +23,12 @@ from ipyagent.atomic_files import replace_file
 from ipyagent.digests import digest_content
 from ipyagent.errors import AgentError, ConfigError
 from ipyagent.json_types import JsonDict
-from ipyagent.kernel.fresh_kernel import MARK
 from ipyagent.kernel.shell import Shell, running_shell
 from ipyagent.kernel.threads import EngineThread
 from ipyagent.plaintext import human_size, join_some, join_words, plural
 from ipyagent.schema import Run, ToolResult
 from ipyagent.tools.file_change import Checkpoints
+from ipyagent.tools.fresh_kernel import MARK
 from ipyagent.tools.path_rules import STATE
 from ipyagent.tools.sandbox import Sandbox
 from ipyagent.tools.static_analysis.code import parse_code
@@ -150,11 +150,10 @@ def verify(environment: Environment, runs: FrozenRuns) -> FrozenRuns:
         job = {
             "folder": str(workspace.root / home.relative_to(root) if is_inside else workspace.root),
             "cells": [each.source for each in frozen.cells if each.kind == "code"],
-            "names": [each.name for each in frozen.variables],
         }
         state = workspace.state_folder()
         state.write_atomic(f"outputs/{_JOB}", json.dumps(job).encode())
-        command = [sys.executable, "-m", "ipyagent.kernel.fresh_kernel", f"{STATE}/outputs/{_JOB}"]
+        command = [sys.executable, "-m", "ipyagent.tools.fresh_kernel", f"{STATE}/outputs/{_JOB}"]
         sandbox = Sandbox(workspace)
         task = EngineThread.current().submit(sandbox.run(command, seconds=_SECONDS))
         try:
@@ -166,8 +165,9 @@ def verify(environment: Environment, runs: FrozenRuns) -> FrozenRuns:
     if MARK not in printed:
         last = printed.strip().splitlines()[-1:] or [ran.outcome.stop_reason]
         raise AgentError(f"the frozen cells could not be tried in a fresh kernel: {last[0]}")
-    results, contents = json.loads(printed.rpartition(MARK)[2].splitlines()[0])
-    outcome = environment.toolset.redactor(()).text(compare(frozen, results, contents, files))
+    found = json.loads(printed.rpartition(MARK)[2].splitlines()[0])
+    results = [ToolResult.model_validate(each) for each in found]
+    outcome = environment.toolset.redactor(()).text(compare(frozen, results, files))
     bare = "" if ran.sandboxed else f" (no sandbox: {sandbox.unavailable_reason})"
     return replace(runs, outcome=f"{outcome}{bare}")
 
@@ -195,17 +195,11 @@ def _copy_workspace(root: Path, copy: Path) -> Workspace:
     return Workspace(copy)
 
 
-def compare(
-    frozen: Frozen,
-    results: Sequence[object],
-    contents: dict[str, str],
-    files: dict[str, str | None],
-) -> str:
-    """Return what is equal in the fresh kernel, or what differs, by the results of code cells."""
+def compare(frozen: Frozen, results: Sequence[ToolResult], files: Mapping[str, str | None]) -> str:
+    """Return what is equal in the fresh kernel, or what differs: results of code cells, files."""
     codes = [each for each in frozen.cells if each.kind == "code"]
     differences, outputs, figures = list[str](), 0, 0
-    for number, (cell, data) in enumerate(zip(codes, results, strict=False), 1):
-        result = ToolResult.model_validate(data)
+    for number, (cell, result) in enumerate(zip(codes, results, strict=False), 1):
         if not result.success:
             differences.append(f"code cell {number} failed: {result.error}")
         elif cell.result and (found := compare_outputs(cell.result, result)):
@@ -213,13 +207,14 @@ def compare(
         elif cell.result:
             outputs += bool(cell.result.output and not cell.result.images)
             figures += len(cell.result.images)
-    names = [each.name for each in frozen.variables]
-    differences += (f"{name} is missing" for name in names if name not in contents)
+    if len(results) < len(codes):
+        differences.append(f"code cell {len(results) + 1} ended the kernel")
     known = {each.name: each.content for each in frozen.variables if each.content}
-    for wanted, found_there in ((known, contents), (dict(frozen.files), files)):
-        for name in wanted.keys() & found_there.keys():
-            if found := compare_named({name: wanted[name]}, {name: found_there[name]}):
-                differences.append(found)
+    now = {each.name: each.content for result in results[-1:] for each in result.variables}
+    differences += (f"{each.name} is missing" for each in frozen.variables if each.name not in now)
+    pairs = [({name: known[name]}, {name: now[name]}) for name in known if name in now]
+    pairs += (({path: after}, {path: files[path]}) for path, after in frozen.files.items())
+    differences += filter(None, (compare_named(*each) for each in pairs))
     if differences:
         return f"different in a fresh kernel: {join_some(differences, 5)}"
     counts = {"output": outputs, "figure": figures, "variable": len(known), "file": len(files)}

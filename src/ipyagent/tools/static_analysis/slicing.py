@@ -98,7 +98,10 @@ class _Statement:
             inside = [*ast.walk(node)]
             changed = {id(n) for n in inside if isinstance(n, ast.AugAssign | ast.Delete)}
             loads = {n.id for n in inside if isinstance(n, ast.Name) and type(n.ctx) is ast.Load}
-            self.reads |= loads | (_names_in(node) if changed else set())
+            # Texts may name variables: df.query("x > @limit"), duckdb.sql("FROM df").
+            texts = (n.value for n in inside if isinstance(n, ast.Constant))
+            words = (_WORD.findall(text) for text in texts if isinstance(text, str))
+            self.reads |= loads.union(_names_in(node) if changed else (), *words)
             self.binds |= set(_list_bound(node))
         if len(self.nodes) == 1 and isinstance(self.nodes[0], _Replacing):
             self.replaces = self.binds - self.reads
@@ -124,7 +127,8 @@ def slice_code(
     live = {*wanted} - reader.imported
 
     def leads_on(each: _Statement) -> bool:
-        return bool(each.is_needed or each.binds & live or reader.aliases(each.changes) & live)
+        may_be_shared = each.changes & reader.shared and live & reader.shared
+        return bool(each.is_needed or (each.binds | each.changes) & live or may_be_shared)
 
     for piece, statements in zip(reversed(pieces), reversed(parsed), strict=True):
         keeps_all = piece.is_whole and any(map(leads_on, statements))
@@ -196,17 +200,14 @@ class _Reader:
             for node in each.nodes:
                 if isinstance(node, _Definition):
                     self._bodies.setdefault(node.name, set()).update(each.reads)
-        self._groups = dict[str, set[str]]()
+        self.shared = set[str]()
+        """The names of which one may stand for the object of another, or a part of it."""
         made = set[str]()  # by looks: all that they may have changed
         for piece, statements in zip(pieces, parsed, strict=True):
             made |= {n for each in statements for n in each.binds if piece.only_looked}
             for each in statements:
                 self._judge(piece, each)
                 each.changes &= made if piece.only_looked else each.changes
-
-    def aliases(self, names: Iterable[str]) -> set[str]:
-        """Return the names that may stand for the same objects as these."""
-        return set().union(*(self._groups.get(name, {name}) for name in names))
 
     def with_functions(self, names: Iterable[str]) -> set[str]:
         """Return these names, and those that functions among them read when they are called."""
@@ -228,13 +229,11 @@ class _Reader:
         shared = set[str]()
         for node in each.nodes:
             each.changes |= self._find_changes(node)
-            each.reads |= self._find_quoted(node)
             acts = acts or bool(find_touches(node, self._names).keys() - {READS})
             is_fresh = isinstance(node, ast.Assign) and self._is_fresh(node.value)
             shared |= set() if is_fresh or isinstance(node, _Definition) else _names_in(node)
         if each.changes or each.binds:
-            group = self.aliases(shared - self._modules - self.imported - self._bodies.keys())
-            self._groups |= dict.fromkeys(group, group)
+            self.shared |= shared - self._modules - self.imported - self._bodies.keys()
         acts = acts or is_opaque or bool(each.changes & self._modules and not each.binds)
         shows = any(isinstance(n, ast.Expr) for node in each.nodes for n in _walk(node))
         each.puts_out = is_opaque or shows or bool(each.changes)
@@ -255,12 +254,6 @@ class _Reader:
                 case ast.AugAssign(target=ast.Name(id=name)):
                     found.add(name)
         return found
-
-    def _find_quoted(self, node: ast.AST) -> set[str]:
-        """Return the names in texts: `df.query("x > @limit")`, `duckdb.sql("FROM df")`."""
-        texts = (each.value for each in ast.walk(node) if isinstance(each, ast.Constant))
-        words = (_WORD.findall(text) for text in texts if isinstance(text, str))
-        return self._known & {word for each in words for word in each}
 
     def _is_pure(self, call: ast.Call) -> bool:
         """Return whether a call changes nothing that it is given."""
