@@ -13,10 +13,11 @@ import pytest
 from harness import YES, Lab, call
 from ipyagent.agent.freezing import Frozen, freeze
 from ipyagent.digests import digest_content
+from ipyagent.errors import ConfigError
 from ipyagent.kernel.namespace import PlainNamespace
 from ipyagent.schema import Run, ToolResult
 from ipyagent.tools.fresh_kernel import with_variables
-from ipyagent.wiring.freezing import compare
+from ipyagent.wiring.freezing import compare, freeze_runs
 
 SALES = "region,year,revenue\nnorth,2024,5076\nsouth,2024,3701\nnorth,2025,6120\nsouth,2025,\n"
 REGIONS = "region,manager\nnorth,Ada\nsouth,Grace\n"
@@ -406,7 +407,7 @@ def fill(folder: Path) -> None:
         (folder / name).write_text(text)
 
 
-def record(folder: Path, case: Case) -> list[Run | str]:
+def record(folder: Path, case: Case) -> tuple[list[str], Run]:
     """Return the user's cells and the run of a case."""
     lab = Lab(folder)
     for each in case.own:
@@ -416,7 +417,7 @@ def record(folder: Path, case: Case) -> list[Run | str]:
     ]
     replies = [*({"calls": [each]} for each in calls), case.answer]
     settings = {"workspace": {"allow_delete": True}}
-    return [*case.own, lab.run(replies, "Do it.", answer=YES, settings=settings)]
+    return [*case.own], lab.run(replies, "Do it.", answer=YES, settings=settings)
 
 
 def execute(folder: Path, frozen: Frozen) -> str:
@@ -444,7 +445,8 @@ def test_frozen_cells_give_the_same_again(
         each.mkdir()
         fill(each)
     monkeypatch.chdir(folders[0])
-    frozen = freeze(record(folders[0], case), {})
+    own, run = record(folders[0], case)
+    frozen = freeze([*own, run], {run.id}, {})
     text = "\n".join(each.source for each in frozen.cells if each.kind == "code")
     monkeypatch.chdir(folders[1])
     outcome = execute(folders[1], frozen)
@@ -458,3 +460,53 @@ def test_frozen_cells_give_the_same_again(
     lines = [line for line in text.splitlines() if line.startswith(("import ", "from "))]
     assert len(lines) == len(set(lines)), text
     assert isinstance(ast.parse(text), ast.Module)
+
+
+def test_a_run_is_frozen_with_what_it_needs_of_earlier_runs(tmp_path: Path) -> None:
+    lab = Lab(tmp_path)
+
+    def ask(*codes: str, answer: str = "Done.") -> Run:
+        calls = [{"calls": [call("run_python", code=each)]} for each in codes]
+        return lab.run([*calls, answer], f"Do {codes[0]}.", answer=YES)
+
+    ask("import math\na = [3]\nunused = 1")
+    ask("a.append(4)", "print(a)")
+    ask("b = sum(a)", "c = 0")
+    last = ask("root = math.sqrt(b)\nprint(root)", answer="It is 2.6458.")
+    frozen = freeze_runs(lab.environment, [last]).frozen
+    code = [each for each in frozen.cells if each.kind == "code"]
+    before = "\n".join(each.source for each in code if each.is_own)
+    assert before == "a = [3]\na.append(4)\nb = sum(a)"
+    assert execute(tmp_path, frozen).endswith("1 output and 1 variable equal")
+    assert [each["source"] for each in last.to_cells()] == [
+        "import math",
+        "# Prompt: Do root = math.sqrt(b)\n# print(root).\nroot = math.sqrt(b)\nprint(root)",
+        "It is 2.6458.",
+    ]
+
+
+def test_a_call_that_was_taken_back_is_left_out(tmp_path: Path) -> None:
+    lab = Lab(tmp_path)
+    replies = [{"calls": [call("run_python", code=each)]} for each in ("a = 1", "b = 2")]
+    run = lab.run([*replies, "Done."], answer=YES)
+    run = run.model_copy(update={"taken_back": (run.executions[0].call.id,)})
+    assert [each.name for each in freeze([run], {run.id}, {}).variables] == ["b"]
+
+
+def test_a_script_says_what_it_is_and_replaces_only_what_was_frozen(tmp_path: Path) -> None:
+    lab = Lab(tmp_path)
+    code = call("run_python", code="a = 1\nprint(a)")
+    run = lab.run([{"calls": [code]}, "It is **1**.\n\nDone."], answer=YES)
+    frozen, path = freeze_runs(lab.environment, [run]), tmp_path / "sub" / "a.py"
+    frozen.write(path)
+    frozen.write(path)
+    text = path.read_text()
+    assert f"# Frozen by ipyagent: {run.id} (" in text
+    assert "# Unverified: " in text
+    assert text.endswith("# %% [markdown]\n# It is **1**.\n#\n# Done.\n")
+    variables: dict[str, Any] = {}
+    exec(text, variables)
+    assert variables["a"] == 1
+    path.write_text("print('mine')\n")
+    with pytest.raises(ConfigError, match="exists and was not frozen"):
+        frozen.write(path)

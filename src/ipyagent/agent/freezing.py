@@ -6,7 +6,7 @@ calls ─▶ code ─▶ backward slice ─▶ imports first, once; code in orde
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
@@ -38,7 +38,7 @@ class FrozenCell:
     kind: Literal["code", "markdown"] = "code"
     result: ToolResult | None = None
     is_own: bool = False
-    """True if the user wrote it, above the agent's cell."""
+    """True if it is not of the frozen runs, but of what ran before them."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Frozen:
 
 @dataclass(frozen=True)
 class _Part:
-    """The code of a call, or of the user's cell if there is none; `remark` stands for no code."""
+    """The code of a call, or of what ran before without `run`; `remark` stands for no code."""
 
     code: Code
     run: Run | None = None
@@ -61,12 +61,14 @@ class _Part:
     remark: str = ""
 
 
-def freeze(history: Sequence[Run | str], variables: Mapping[str, object]) -> Frozen:
-    """Freeze the runs among runs and cells of the user, in the order in which they ran.
+def freeze(
+    history: Sequence[Run | str], chosen: Collection[str], variables: Mapping[str, object]
+) -> Frozen:
+    """Freeze chosen runs, with what they need of the history: runs and cells of the user, in order.
 
-    `variables` are those of the kernel: they tell what names stand for.
+    `chosen` are ids. `variables` are those of the kernel: they tell what names stand for.
     """
-    parts = [part for each in history for part in _list_parts(each)]
+    parts = [part for each in history for part in _list_parts(each, chosen)]
     results = [part.execution.result for part in parts if part.execution and part.execution.result]
     final = {change.name: change for result in results for change in result.variables}
     files = {change.path: change.after for result in results for change in result.files}
@@ -76,7 +78,7 @@ def freeze(history: Sequence[Run | str], variables: Mapping[str, object]) -> Fro
         passing |= names_of_loops(text) | list_imported(text)
     wanted = kept.keys() - passing
     slices = slice_code([part.code for part in parts], wanted, variables)
-    for run in (each for each in history if isinstance(each, Run)):
+    for run in {part.run.id: part.run for part in parts if part.run}.values():
         own = [n for n, part in enumerate(parts) if part.run is run and part.code.text]
         if own and not any(slices[n].text for n in own):  # the answer is from a look
             last = parts[own[-1]]
@@ -125,7 +127,7 @@ def _comment(text: str) -> str:
     return "\n".join(f"# {line}".rstrip() for line in text.splitlines())
 
 
-def _list_parts(entry: Run | str) -> Iterator[_Part]:
+def _list_parts(entry: Run | str, chosen: Collection[str]) -> Iterator[_Part]:
     """Yield the parts of a run, or of a cell of the user's."""
     if isinstance(entry, str):
         yield _Part(Code(entry, is_whole=True))
@@ -137,7 +139,10 @@ def _list_parts(entry: Run | str) -> Iterator[_Part]:
     ]
     wanted = _find_cited(entry)
     parts = [part for each in calls if (part := _make_part(entry, each, each.call.id in wanted))]
-    yield from parts or [_Part(Code(""), entry)]
+    if entry.id in chosen:
+        yield from parts or [_Part(Code(""), entry)]
+    else:
+        yield from (_Part(replace(part.code, puts_out=False)) for part in parts)
 
 
 def _find_cited(run: Run) -> set[str]:

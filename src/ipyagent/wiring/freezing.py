@@ -15,6 +15,7 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
+from itertools import islice
 from pathlib import Path
 
 from ipyagent.agent.freezing import Frozen, FrozenCell, freeze
@@ -40,10 +41,11 @@ _SIGN = "Frozen by ipyagent"
 _UNVERIFIED = "unverified: `--verify` tries it in a fresh kernel"
 _SECONDS = 600.0
 _MOST_BYTES = 2_000_000_000
+_MOST_RUNS = 100
 _LEFT_OUT = (".git", ".ipynb_checkpoints", ".venv", "__pycache__", "node_modules", "venv")
 _LAYOUTS = (("black", "-q", "-"), ("ruff", "format", "-"))
 _MAGIC = re.compile(r"^(?=\s*[%!])", re.MULTILINE)
-_JOB = "frozen.json"
+_JOB = "outputs/frozen.json"
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,9 @@ class FrozenRuns:
 
         check_target(path)
         made = ", ".join(f"{run.id} ({run.started_at:%d %b %Y}, {run.model})" for run in self.runs)
-        title = FrozenCell(f"{_SIGN}: {made}.\n\n{self.outcome.capitalize()}.", "markdown")
+        title = FrozenCell(
+            f"{_SIGN}: {made}.\n\n{self.outcome[:1].upper()}{self.outcome[1:]}.", "markdown"
+        )
         whole = replace(self, frozen=replace(self.frozen, cells=(title, *self.frozen.cells)))
         if path.suffix == ".py":
             text = whole.to_script()
@@ -104,35 +108,40 @@ def check_target(path: Path) -> None:
 def freeze_runs(
     environment: Environment, chosen: Sequence[Run], saved: Path | None = None
 ) -> FrozenRuns:
-    """Freeze runs in their order, with those of the user's cells before them that they need.
+    """Freeze runs in their order, with what they need of the user's cells and runs before them.
 
     `saved` is the notebook's file, in which cells of earlier kernels are looked up.
     """
-    history = [*_list_history(chosen, running_shell(), saved)]
-    frozen = freeze(history, environment.namespace.variables())
+    last, sessions = max(each.started_at for each in chosen), environment.undo.sessions
+    recent = (run for session in sessions for run in islice(reversed(session.runs), _MOST_RUNS))
+    known = {run.id: run for run in (*recent, *chosen) if run.started_at <= last}
+    in_order = sorted(known.values(), key=lambda run: run.started_at)
+    history = [*_list_history(in_order, running_shell(), saved)]
+    wanted = {each.id for each in chosen}
+    frozen = freeze(history, wanted, environment.namespace.variables())
     cells = tuple(map(_lay_out, frozen.cells))
     return FrozenRuns(replace(frozen, cells=cells), chosen)
 
 
 def _list_history(
-    chosen: Sequence[Run], shell: Shell | None, saved: Path | None
+    runs: Sequence[Run], shell: Shell | None, saved: Path | None
 ) -> Iterator[Run | str]:
     """Yield the runs, each after the user's cells that ran before it."""
     manager = getattr(shell, "history_manager", None)
     cells = list[str](manager.input_hist_raw if manager else ())
-    if saved and not any(each.prompt.strip() in cell for each in chosen for cell in cells):
+    if saved and not any(each.prompt.strip() in cell for each in runs for cell in cells):
         with contextlib.suppress(OSError, ValueError):  # it is gone, or no notebook
             import nbformat
 
             found = nbformat.read(saved, as_version=4).cells
             cells = [each.source for each in found if each.cell_type == "code"]
     begin = 0
-    for run in chosen:
-        places = [n for n, cell in enumerate(cells) if n >= begin and run.prompt.strip() in cell]
-        end = places[-1] if places else begin
+    for run in runs:
+        places = (n for n, cell in enumerate(cells) if n >= begin and run.prompt.strip() in cell)
+        end = next(places, begin)
         yield from (cell for cell in cells[begin:end] if cell.strip() and not _OURS.search(cell))
         yield run
-        begin = end
+        begin = end + (end > begin)
 
 
 def verify(environment: Environment, runs: FrozenRuns) -> FrozenRuns:
@@ -151,9 +160,14 @@ def verify(environment: Environment, runs: FrozenRuns) -> FrozenRuns:
             "folder": str(workspace.root / home.relative_to(root) if is_inside else workspace.root),
             "cells": [each.source for each in frozen.cells if each.kind == "code"],
         }
-        state = workspace.state_folder()
-        state.write_atomic(f"outputs/{_JOB}", json.dumps(job).encode())
-        command = [sys.executable, "-m", "ipyagent.tools.fresh_kernel", f"{STATE}/outputs/{_JOB}"]
+        workspace.state_folder().write_atomic(_JOB, json.dumps(job).encode())
+        command = [
+            sys.executable,
+            "-P",
+            "-m",
+            "ipyagent.tools.fresh_kernel",
+            f"{STATE}/outputs/{_JOB}",
+        ]
         sandbox = Sandbox(workspace)
         task = EngineThread.current().submit(sandbox.run(command, seconds=_SECONDS))
         try:
@@ -212,9 +226,10 @@ def compare(frozen: Frozen, results: Sequence[ToolResult], files: Mapping[str, s
     known = {each.name: each.content for each in frozen.variables if each.content}
     now = {each.name: each.content for result in results[-1:] for each in result.variables}
     differences += (f"{each.name} is missing" for each in frozen.variables if each.name not in now)
-    pairs = [({name: known[name]}, {name: now[name]}) for name in known if name in now]
-    pairs += (({path: after}, {path: files[path]}) for path, after in frozen.files.items())
-    differences += filter(None, (compare_named(*each) for each in pairs))
+    for wanted, given in ((known, now), (frozen.files, files)):
+        both = ({name: wanted[name]} for name in wanted if name in given)
+        found_there = (compare_named(one, {name: given[name] for name in one}) for one in both)
+        differences += filter(None, found_there)
     if differences:
         return f"different in a fresh kernel: {join_some(differences, 5)}"
     counts = {"output": outputs, "figure": figures, "variable": len(known), "file": len(files)}

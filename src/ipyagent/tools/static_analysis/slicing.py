@@ -96,18 +96,18 @@ class _Statement:
     def __post_init__(self) -> None:
         for node in self.nodes:
             inside = [*ast.walk(node)]
-            changed = {id(n) for n in inside if isinstance(n, ast.AugAssign | ast.Delete)}
+            updates = any(isinstance(n, ast.AugAssign | ast.Delete) for n in inside)
             loads = {n.id for n in inside if isinstance(n, ast.Name) and type(n.ctx) is ast.Load}
             # Texts may name variables: df.query("x > @limit"), duckdb.sql("FROM df").
             texts = (n.value for n in inside if isinstance(n, ast.Constant))
             words = (_WORD.findall(text) for text in texts if isinstance(text, str))
-            self.reads |= loads.union(_names_in(node) if changed else (), *words)
+            self.reads |= loads.union(_names_in(node) if updates else (), *words)
             self.binds |= set(_list_bound(node))
         if len(self.nodes) == 1 and isinstance(self.nodes[0], _Replacing):
             self.replaces = self.binds - self.reads
         if not self.nodes:
-            words = _WORD.findall(self.text)
-            self.reads, self.binds, self.changes = {*words}, {*words}, {*words}
+            self.reads = {*_WORD.findall(self.text)}
+            self.binds, self.changes = {*self.reads}, {*self.reads}
 
     @property
     def imports(self) -> list[ast.stmt]:
