@@ -166,7 +166,7 @@ def verify(environment: Environment, runs: FrozenRuns) -> FrozenRuns:
             "-P",
             "-m",
             "ipyagent.tools.fresh_kernel",
-            f"{STATE}/outputs/{_JOB}",
+            f"{STATE}/{_JOB}",
         ]
         sandbox = Sandbox(workspace)
         task = EngineThread.current().submit(sandbox.run(command, seconds=_SECONDS))
