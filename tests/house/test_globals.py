@@ -9,6 +9,7 @@ from repository import parse_sources
 
 REASONS = {
     "ipyagent.agent.session provider": "the hook of a lower room: its session",
+    "ipyagent.schema.runs freeze_run": "the hook of a lower room: set once, at the import",
     "ipyagent.schema.runs replay_run": "the hook of a lower room: set once, at the import",
     "ipyagent.schema.runs undo_run": "the hook of a lower room: set once, at the import",
     "kernel/capture.py _numbers": "names of code in linecache, which the process has one of",

@@ -115,6 +115,8 @@ OFFERED = [
     ("%agent sto", "stop"),
     ("%agent approve a1b2 --b", "--background"),
     ("%%agent --plan --ba", "--background"),
+    ("%agent freeze --v", "--verify"),
+    ("%agent freeze --all --", "--verify --to"),
     ("%agent mcp ad", "add"),
     ("%agent api reg", "register"),
     ("%agent model off", "offline/explorer"),

@@ -12,7 +12,7 @@ from ipyagent.errors import ConfigError
 from ipyagent.magic import commands, subcommands
 from ipyagent.wiring import Services
 
-OWN = {"deny", "say", "session", "mcp", "api", "policy"}
+OWN = {"deny", "freeze", "say", "session", "mcp", "api", "policy"}
 """Subcommands that look at their words themselves: a text, or subcommands of their own."""
 
 FREE = {("mcp", "add"), ("mcp", "register")}

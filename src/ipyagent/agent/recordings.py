@@ -148,6 +148,16 @@ def find_difference(old: ToolExecution, new: ToolExecution) -> str | None:
         error = new.result.error if new.result and new.result.error else ""
         return f"it was {old.status}, and is {new.status}" + (f": {_cite(error)}" if error else "")
     before, after = list_content(old.result), list_content(new.result)
+    return (
+        compare_outputs(old.result, new.result)
+        or compare_named(before[4], after[4])
+        or compare_named(before[5], after[5])
+    )
+
+
+def compare_outputs(old: ToolResult, new: ToolResult) -> str | None:
+    """Return what is different in the text, figures and displays of a result."""
+    before, after = list_content(old), list_content(new)
     texts = [str(before[1]), str(after[1])]
     if not is_same_text(*texts):
         return _compare_lines(*texts)
@@ -155,7 +165,7 @@ def find_difference(old: ToolExecution, new: ToolExecution) -> str | None:
     for name, one, other in zip(names, before[2:4], after[2:4], strict=True):
         if one != other:
             return f"{name}: {_cite(str(one))} → {_cite(str(other))}"
-    return _compare_named(before[4], after[4]) or _compare_named(before[5], after[5])
+    return None
 
 
 def _compare_lines(old: str, new: str) -> str:
@@ -165,7 +175,7 @@ def _compare_lines(old: str, new: str) -> str:
     return " → ".join(_cite(line) or "(nothing)" for line in found)
 
 
-def _compare_named(old: object, new: object) -> str | None:
+def compare_named(old: object, new: object) -> str | None:
     """Return the first variable or file that differs."""
     assert isinstance(old, dict)  # noqa: S101
     assert isinstance(new, dict)  # noqa: S101

@@ -438,6 +438,7 @@ COMMANDS: dict[str, Command] = {
     "cost": _cost,
     "undo": _undo,
     "blame": _blame,
+    "freeze": subcommands.freeze,
     "approve": cells.approve,
     "deny": cells.deny,
     "say": cells.say,

@@ -24,7 +24,7 @@ from ipyagent.llm.destinations import SCRIPTED, list_models
 from ipyagent.magic import cells, commands
 from ipyagent.magic.notebook import Notebook, notebook
 from ipyagent.magic.options import OptionInfo, list_options, split_prompt
-from ipyagent.magic.subcommands import API, HERE, MCP, SESSION
+from ipyagent.magic.subcommands import API, FREEZING, HERE, MCP, SESSION
 from ipyagent.plaintext import first_line
 from ipyagent.tools import path_rules
 from ipyagent.tools.path_rules import WalkBudget
@@ -189,6 +189,12 @@ def _sessions(book: Notebook, typed: str) -> Iterator[SimpleCompletion]:
             yield _describe_name(name, description)
 
 
+def _runs(book: Notebook, typed: str) -> Iterator[SimpleCompletion]:
+    for run in reversed([*book.sessions.runs_so_far()]):
+        if _begins(run.id, typed):
+            yield _describe_name(run.id, run.prompt)
+
+
 def _models(book: Notebook, typed: str) -> Iterator[SimpleCompletion]:
     """Yield models that need no question: of the settings, of the keys, and offline."""
     if typed.startswith(SCRIPTED):
@@ -229,6 +235,9 @@ def _on_line(book: Notebook, line: str) -> Completed:
         case ["approve", *given] if cells.BACKGROUND not in given:
             option = cells.BACKGROUND
             return word, [_describe_name(option, "the plan runs on")] * option.startswith(word)
+        case ["freeze", *given]:
+            options = {name: text for name, text in FREEZING.items() if name not in given}
+            return word, [*_commands(options, word), *_all(_runs, book, word)]
         case ["session", "resume"]:
             return word, _all(_sessions, book, word)
     return _in_options(book, line) if commands.is_prompt(line) else (word, [])

@@ -1,4 +1,4 @@
-"""The subcommands of `%agent session`, `mcp` and `api`."""
+"""`%agent freeze`, and the subcommands of `%agent session`, `mcp` and `api`."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal, NoReturn
 from ipyagent.agent.session.session import Session
 from ipyagent.errors import ConfigError
 from ipyagent.json_types import JsonDict
+from ipyagent.kernel.pages import current
 from ipyagent.kernel.shell import detect
 from ipyagent.ui.views import show_graph
 from ipyagent.wiring import runtime
@@ -146,6 +147,49 @@ SESSION = {
 
 READING = {"list", "save", "graph"}
 """Subcommands that change nothing in a session."""
+
+
+# -- %agent freeze
+
+_FREEZE = "usage: %agent freeze [RUN…|--all] [--verify] [--to FILE.py|FILE.ipynb]"
+FREEZING = {
+    "--all": "all runs of this session",
+    "--verify": "try the cells in a fresh kernel, in a copy of the workspace",
+    "--to": "the file to write, FILE.py or FILE.ipynb",
+}
+
+
+def freeze(book: Notebook, rest: str) -> str:
+    """turn RUN… or --all into plain cells, below or --to FILE; --verify tries them first"""
+    from ipyagent.wiring import freezing  # most notebooks freeze nothing
+
+    parser = _Parser(add_help=False, allow_abbrev=False)
+    parser.add_argument("runs", nargs="*")
+    for option in ("--all", "--verify"):
+        parser.add_argument(option, action="store_true")
+    parser.add_argument("--to")
+    try:
+        given = parser.parse_args(shlex.split(rest))
+        if given.all and given.runs:
+            parser.error("--all takes no RUN")
+    except (WrongArguments, ValueError) as error:
+        raise ConfigError(f"{_FREEZE}; {error}") from None
+    target = book.home / given.to if given.to else None
+    if target:
+        freezing.check_target(target)
+    named = [book.sessions.find_run(each) for each in given.runs or [""] * (not given.all)]
+    named += [each for each in book.sessions.get().runs if given.all]
+    chosen = sorted({each.id: each for each in named}.values(), key=lambda each: each.started_at)
+    around = current(book.shell, book.home)
+    frozen = freezing.freeze_runs(book.environment, chosen, around.saved)
+    if given.verify:
+        frozen = freezing.verify(book.environment, frozen)
+    if target:
+        frozen.write(target)
+        return f"wrote {given.to}: {frozen.outcome}"
+    assert around.next_input is not None  # noqa: S101
+    around.next_input.add(frozen.to_script(with_own=False))
+    return f"The code is proposed {around.next_input.where}: {frozen.outcome}"
 
 
 # -- %agent mcp and %agent api: services

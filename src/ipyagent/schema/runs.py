@@ -86,6 +86,8 @@ undo_run: Callable[..., UndoReport] | None = None
 """Takes back a run, or with `dry_run` only says what that would do; set by `wiring`."""
 replay_run: Callable[[Run], Run] | None = None
 """Runs the calls of a run again; set by `wiring`."""
+freeze_run: Callable[[Run], list[JsonDict]] | None = None
+"""Returns a run as plain cells; set by `wiring`."""
 
 
 MAX_ARGUMENT = 200
@@ -305,6 +307,15 @@ class Run(ForeignModel):
         if replay_run is None:
             raise RunFailedError("no agent has run in this process")
         return replay_run(self)
+
+    def to_cells(self) -> list[JsonDict]:
+        """Return it as cells of a notebook (`nbformat`) that need no ipyagent. Raises AgentError.
+
+        They hold the code that led to its variables, figures, files and the numbers of its answer.
+        """
+        if freeze_run is None:
+            raise RunFailedError("no agent has run in this process")
+        return freeze_run(self)
 
     @property
     def changing_calls(self) -> tuple[str, ...]:

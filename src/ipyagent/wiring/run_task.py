@@ -35,6 +35,7 @@ from ipyagent.agent.validation import (
 )
 from ipyagent.config import Config, base_layers, has_profile_tools, resolve_layers
 from ipyagent.errors import AgentError, ConfigError, RunFailedError
+from ipyagent.json_types import JsonDict
 from ipyagent.kernel.drivers import Cell, drive_sync, stoppable
 from ipyagent.kernel.namespace import installed_packages
 from ipyagent.kernel.shell import detect, running_shell
@@ -401,7 +402,16 @@ def _replay_run(run: Run) -> Run:
         return drive_sync(cell, factory.build(request))
 
 
-runs.undo_run, runs.replay_run = _undo_run, _replay_run
+def _freeze_run(run: Run) -> list[JsonDict]:
+    """Return a run as plain cells, with what an agent of this process knows of its variables."""
+    from ipyagent.wiring.freezing import freeze_runs  # most runs stay as they are
+
+    if not runtime().environments:
+        raise RunFailedError("no agent has run in this process")
+    return freeze_runs(runtime().environments[-1], [run]).to_nodes(with_own=False)
+
+
+runs.undo_run, runs.replay_run, runs.freeze_run = _undo_run, _replay_run, _freeze_run
 
 
 @dataclass(frozen=True)

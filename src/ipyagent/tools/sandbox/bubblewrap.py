@@ -143,12 +143,13 @@ def _python_mounts(root: str, *, inside: bool) -> Iterator[str]:
 
 
 def python_paths(root: str) -> frozenset[str]:
-    """Return the folders of this Python, its environment and the user's own packages.
+    """Return the folders of this Python, its environment, this and the user's own packages.
 
     They are read-only in the sandbox, so those in the workspace are not scanned.
     """
     prefixes = {sys.prefix, sys.base_prefix, str(Path(sys.executable).resolve().parent.parent)}
     places = {part for each in _with_real_paths(prefixes) for part in _prefix_paths(each, root)}
+    places.add(str(Path(__file__).parents[2]))
     # Clusters and notebook services offer packages by PYTHONPATH.
     places |= _with_real_paths({each for each in sys.path if Path(each).name in PACKAGES})
     if site.ENABLE_USER_SITE:

@@ -1,0 +1,310 @@
+"""A backward slice of code: the statements that lead to what is wanted of it.
+
+    pieces ─▶ statements: names that each reads, binds, changes inside ─▶ from the last one back:
+              does it bind or change anything that what is kept after it reads?
+
+It errs on the side of keeping. A call of a function that is not known may change all that it is
+given, and names that may stand for the same object are changed together.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from ipyagent.plaintext import word_set
+from ipyagent.tools.static_analysis import READS, called_name
+from ipyagent.tools.static_analysis.code import find_touches, parse_code
+from ipyagent.tools.static_analysis.name_origins import NameOrigins, is_library, root_of
+
+_MAGIC = re.compile(r"^([ \t]*)(?:[%!].*|.*\?)$", re.MULTILINE)
+_WORD = re.compile(r"[^\W\d]\w*")
+_BUILTINS = frozenset(dir(builtins))
+_Import = ast.Import | ast.ImportFrom
+_Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+_Replacing = ast.Assign | ast.AnnAssign | _Definition | _Import
+
+_FRESH = word_set(
+    "abs add agg aggregate all any apply applymap argsort astype between bfill clip collect "
+    "combine_first concat copy corr count cov cummax cummin cumprod cumsum describe diff div dot "
+    "drop drop_duplicates drop_nulls dropna duplicated eq explode ffill fill_null fillna filter "
+    "first floordiv format ge group_by groupby gt head idxmax idxmin info interpolate is_in isin "
+    "isna isnull join kurt lag last le lower lstrip lt map max mean median melt memory_usage "
+    "merge min mod mode mul ne nlargest notna notnull nsmallest nunique pct_change pivot "
+    "pivot_table pow predict predict_proba prod quantile query rank reindex rename replace "
+    "resample reset_index rolling round rstrip score select select_dtypes set_axis set_index shift "
+    "skew sort_index sort_values split stack std startswith endswith strftime strip sub sum "
+    "summary tail title to_dict to_frame to_list tolist to_pandas to_string transform truediv "
+    "unique unstack upper value_counts var where with_columns xs"
+)
+"""Methods of data that change nothing and return something new, if they are not `inplace`."""
+_VIEWS = word_set("get items keys values iterrows itertuples to_numpy reshape ravel squeeze")
+"""Methods that change nothing, either."""
+_PURE_LIBRARIES = word_set(
+    "builtins math cmath statistics datetime calendar zoneinfo re json string textwrap decimal "
+    "fractions itertools collections functools operator numpy pandas polars scipy pathlib"
+)
+_STATEFUL = word_set(
+    "random seed shuffle put place copyto fill_diagonal set_option reset_option seterr Config "
+    "set_printoptions option_context next setattr delattr exec eval input"
+)
+
+
+@dataclass(frozen=True)
+class Code:
+    """Code that ran. `puts_out`: its output is wanted.
+
+    `only_looked`: it changed nothing that had been there before. `is_whole`: it is kept as a whole
+    or not at all.
+    """
+
+    text: str
+    puts_out: bool = False
+    only_looked: bool = False
+    is_whole: bool = False
+
+
+@dataclass(frozen=True)
+class Slice:
+    """The kept part of a piece of code, without its imports. `has_output`: all that puts out."""
+
+    imports: tuple[str, ...]
+    text: str
+    has_output: bool
+
+
+@dataclass
+class _Statement:
+    """One statement, or several that share lines; without nodes it is no plain Python.
+
+    `replaces` are the names that it binds to something that does not depend on what they were.
+    """
+
+    text: str
+    nodes: list[ast.stmt] = field(default_factory=list)
+    reads: set[str] = field(default_factory=set)
+    binds: set[str] = field(default_factory=set)
+    changes: set[str] = field(default_factory=set)
+    replaces: set[str] = field(default_factory=set)
+    is_needed: bool = False
+    puts_out: bool = False
+
+    def __post_init__(self) -> None:
+        for node in self.nodes:
+            inside = [*ast.walk(node)]
+            updates = any(isinstance(n, ast.AugAssign | ast.Delete) for n in inside)
+            loads = {n.id for n in inside if isinstance(n, ast.Name) and type(n.ctx) is ast.Load}
+            # Texts may name variables: df.query("x > @limit"), duckdb.sql("FROM df").
+            texts = (n.value for n in inside if isinstance(n, ast.Constant))
+            words = (_WORD.findall(text) for text in texts if isinstance(text, str))
+            self.reads |= loads.union(_names_in(node) if updates else (), *words)
+            self.binds |= set(_list_bound(node))
+        if len(self.nodes) == 1 and isinstance(self.nodes[0], _Replacing):
+            self.replaces = self.binds - self.reads
+        if not self.nodes:
+            self.reads = {*_WORD.findall(self.text)}
+            self.binds, self.changes = {*self.reads}, {*self.reads}
+
+    @property
+    def imports(self) -> list[ast.stmt]:
+        """Its nodes, if all of them import."""
+        return self.nodes if all(isinstance(each, _Import) for each in self.nodes) else []
+
+
+def slice_code(
+    pieces: Sequence[Code], wanted: Collection[str], variables: Mapping[str, object]
+) -> list[Slice]:
+    """Return the part of each piece that leads to the wanted names and outputs, in order.
+
+    `variables` are those that are known: they tell what names stand for.
+    """
+    parsed = [_split(each.text) for each in pieces]
+    reader = _Reader(pieces, parsed, variables)
+    live = {*wanted} - reader.imported
+
+    def leads_on(each: _Statement) -> bool:
+        may_be_shared = each.changes & reader.shared and live & reader.shared
+        return bool(each.is_needed or (each.binds | each.changes) & live or may_be_shared)
+
+    for piece, statements in zip(reversed(pieces), reversed(parsed), strict=True):
+        keeps_all = piece.is_whole and any(map(leads_on, statements))
+        for each in reversed(statements):
+            if (keeps_all and not each.imports) or leads_on(each):
+                each.is_needed = True
+                live = (live - each.replaces) | reader.with_functions(each.reads)
+    return [_join(statements) for statements in parsed]
+
+
+def keep_completed(code: str, names: Collection[str]) -> str:
+    """Return the beginning of code that failed, up to where it last bound one of these names."""
+    statements = _split(code)
+    done = [n for n, each in enumerate(statements, 1) if each.nodes and each.binds & {*names}]
+    return "\n".join(each.text for each in statements[: max(done, default=0)])
+
+
+def list_imported(code: str) -> set[str]:
+    """Return the names that code imports."""
+    return {name for each in _split(code) if each.imports for name in each.binds}
+
+
+def _join(statements: Iterable[_Statement]) -> Slice:
+    kept = [each for each in statements if each.is_needed]
+    imports = tuple(ast.unparse(node) for each in kept for node in each.imports)
+    text = "\n".join(each.text for each in kept if not each.imports).strip("\n")
+    has_output = bool(text) and all(each.is_needed or not each.puts_out for each in statements)
+    return Slice(imports, text, has_output)
+
+
+def _split(text: str) -> list[_Statement]:
+    """Return the statements of code, each with the comments before it."""
+    lines, end = text.splitlines(), 0
+    tree = parse_code(text) or parse_code(_MAGIC.sub(r"\1pass", text))
+    if tree is None:
+        return [_Statement(text)]
+    groups = list[list[ast.stmt]]()
+    for node in tree.body:
+        if groups and node.lineno <= end:
+            groups[-1].append(node)
+        else:
+            groups.append([node])
+        end = node.end_lineno or node.lineno
+    ends = [0, *(group[-1].end_lineno or 0 for group in groups)]
+    texts = ("\n".join(lines[a:b]) for a, b in pairwise(ends))
+    return [_Statement(*each) for each in zip(texts, groups, strict=True)]
+
+
+class _Reader:
+    """Fills in what statements change, and which are needed in any case."""
+
+    def __init__(
+        self,
+        pieces: Sequence[Code],
+        parsed: Sequence[Sequence[_Statement]],
+        variables: Mapping[str, object],
+    ) -> None:
+        everything = [each for statements in parsed for each in statements]
+        bound = {name for each in everything for name in each.binds}
+        self._known = bound.union(*(each.reads for each in everything))
+        unknown = dict.fromkeys(self._known - bound - _BUILTINS)
+        tree = ast.Module([node for each in everything for node in each.nodes], [])
+        self._names = NameOrigins(tree, unknown | {**variables})
+        self._modules = set(filter(self._is_module, self._known))
+        plain = {name for each in everything if not each.imports for name in each.binds}
+        self.imported = bound - plain
+        self._bodies = dict[str, set[str]]()
+        for each in everything:
+            for node in each.nodes:
+                if isinstance(node, _Definition):
+                    self._bodies.setdefault(node.name, set()).update(each.reads)
+        self.shared = set[str]()
+        """The names of which one may stand for the object of another, or a part of it."""
+        made = set[str]()  # by looks: all that they may have changed
+        for piece, statements in zip(pieces, parsed, strict=True):
+            made |= {n for each in statements for n in each.binds if piece.only_looked}
+            for each in statements:
+                self._judge(piece, each)
+                each.changes &= made if piece.only_looked else each.changes
+
+    def with_functions(self, names: Iterable[str]) -> set[str]:
+        """Return these names, and those that functions among them read when they are called."""
+        found, waiting = set[str](), [*names]
+        while waiting:
+            if (name := waiting.pop()) not in found:
+                found.add(name)
+                waiting += self._bodies.get(name, ())
+        return found
+
+    def _is_module(self, name: str) -> bool:
+        origins = self._names.origins_of(ast.Name(name, ast.Load()))
+        return any(is_library(each) and "." not in each for each in origins)
+
+    def _judge(self, piece: Code, each: _Statement) -> None:
+        """Fill in what a statement changes, and whether it is needed in any case."""
+        is_opaque = not each.nodes or _MAGIC.search(each.text) is not None
+        acts = any(isinstance(node, ast.Assert | ast.Delete | ast.Raise) for node in each.nodes)
+        shared = set[str]()
+        for node in each.nodes:
+            each.changes |= self._find_changes(node)
+            acts = acts or bool(find_touches(node, self._names).keys() - {READS})
+            is_fresh = isinstance(node, ast.Assign) and self._is_fresh(node.value)
+            shared |= set() if is_fresh or isinstance(node, _Definition) else _names_in(node)
+        if each.changes or each.binds:
+            self.shared |= shared - self._modules - self.imported - self._bodies.keys()
+        acts = acts or is_opaque or bool(each.changes & self._modules and not each.binds)
+        shows = any(isinstance(n, ast.Expr) for node in each.nodes for n in _walk(node))
+        each.puts_out = is_opaque or shows or bool(each.changes)
+        is_wanted = piece.puts_out and each.puts_out
+        each.is_needed = (acts and not piece.only_looked) or is_wanted
+        if each.imports:  # what nobody names may still do something
+            each.is_needed = "experimental" in each.text
+
+    def _find_changes(self, node: ast.AST) -> set[str]:
+        """Return the names of what a statement may change inside."""
+        found = set[str]()
+        for each in _walk(node):
+            match each:
+                case ast.Call() if not self._is_pure(each):
+                    found |= self.with_functions(_names_in(each)) - _BUILTINS
+                case ast.Attribute(ctx=ctx) | ast.Subscript(ctx=ctx) if type(ctx) is not ast.Load:
+                    found |= _names_in(each.value)
+                case ast.AugAssign(target=ast.Name(id=name)):
+                    found.add(name)
+        return found
+
+    def _is_pure(self, call: ast.Call) -> bool:
+        """Return whether a call changes nothing that it is given."""
+        if any(each.arg in ("inplace", "out") for each in call.keywords):
+            return False
+        origins = self._names.origins_of(call.func)
+        if origins and all(map(is_library, origins)):
+            return all(map(_is_pure_part, origins))
+        return isinstance(call.func, ast.Attribute) and call.func.attr in _FRESH | _VIEWS
+
+    def _is_fresh(self, value: ast.expr) -> bool:
+        """Return whether the value of an expression is an object that no name stands for."""
+        match value:
+            case ast.Constant() | ast.BinOp() | ast.Compare() | ast.UnaryOp() | ast.JoinedStr():
+                return True
+            case ast.Call(func=func) if self._is_pure(value):
+                name = called_name(func)
+                is_view = not name.islower() or name.startswith(("as", "at")) or name in _VIEWS
+                return name in _FRESH or not is_view
+        return False
+
+
+def _is_pure_part(name: str) -> bool:
+    """Return whether a function of a library, by its full name, changes nothing."""
+    parts = name.split(".")
+    is_class = parts[-1][:1].isupper()
+    return (is_class or root_of(name) in _PURE_LIBRARIES) and _STATEFUL.isdisjoint(parts)
+
+
+def _list_bound(node: ast.AST) -> Iterator[str]:
+    """Yield the names that a statement binds."""
+    for each in _walk(node):
+        match each:
+            case ast.Name(id=name, ctx=ctx) if type(ctx) is not ast.Load:
+                yield name
+            case ast.alias(name=name, asname=other):
+                yield other or root_of(name)
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                yield each.name
+                yield from (n for g in ast.walk(each) if isinstance(g, ast.Global) for n in g.names)
+
+
+def _names_in(node: ast.AST) -> set[str]:
+    return {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+
+
+def _walk(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield a node and those inside, without the bodies of functions: these do not run yet."""
+    yield node
+    inside = iter(ast.iter_child_nodes(node))
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        inside = iter([*node.decorator_list, node.args])
+    for each in inside:
+        yield from _walk(each)

@@ -1,0 +1,512 @@
+"""Runs frozen as plain cells: they give the same variables, outputs, figures and files again."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness import YES, Lab, call
+from ipyagent.agent.freezing import Frozen, freeze
+from ipyagent.digests import digest_content
+from ipyagent.errors import ConfigError
+from ipyagent.kernel.namespace import PlainNamespace
+from ipyagent.schema import Run, ToolResult
+from ipyagent.tools.fresh_kernel import with_variables
+from ipyagent.wiring.freezing import compare, freeze_runs
+
+SALES = "region,year,revenue\nnorth,2024,5076\nsouth,2024,3701\nnorth,2025,6120\nsouth,2025,\n"
+REGIONS = "region,manager\nnorth,Ada\nsouth,Grace\n"
+FILES = {"sales.csv": SALES, "regions.csv": REGIONS, "notes.txt": "one\ntwo\n"}
+
+PANDAS = "import pandas as pd"
+LOAD = f"{PANDAS}\nsales = pd.read_csv('sales.csv')"
+PLOT = "import matplotlib.pyplot as plt"
+
+
+@dataclass
+class Case:
+    """Prompts of calls, each of which ends with an answer, after cells of the user's own."""
+
+    id: str
+    calls: Sequence[Any]
+    outcome: str
+    """Everything after `verified in a fresh kernel: `, or all of it."""
+    own: Sequence[str] = ()
+    answer: str = "Done."
+    gone: Sequence[str] = ()
+    kept: Sequence[str] = ()
+
+
+CASES = [
+    Case("a number", ["x = 40 + 2"], "1 variable equal"),
+    Case(
+        "a table that was looked at",
+        [LOAD, "sales.head()", "print(sales.describe())", "total = sales.revenue.sum()"],
+        "2 variables equal",
+        gone=["head", "describe"],
+    ),
+    Case(
+        "a failure that was repaired",
+        [LOAD, "total = sales.revnue.sum()", "total = sales.revenue.sum()"],
+        "2 variables equal",
+        gone=["revnue"],
+    ),
+    Case(
+        "a result that was replaced",
+        [LOAD, "clean = sales.dropna()", "clean = sales.fillna(0)\nprint(len(clean))"],
+        "2 variables equal",
+        gone=["dropna", "print"],
+    ),
+    Case(
+        "changes of what was replaced",
+        [LOAD, "t = sales.copy()\nt['x'] = 1", "t = sales.copy()\nt['y'] = 2"],
+        "2 variables equal",
+        gone=["'x'"],
+    ),
+    Case(
+        "a figure",
+        [LOAD, f"{PLOT}\nsales.plot(x='year', y='revenue')\nplt.title('Revenue')\nplt.show()"],
+        "1 figure and 1 variable equal",
+        gone=["head"],
+    ),
+    Case(
+        "two figures in a call",
+        [f"{PLOT}\nplt.plot([1, 2])\nplt.figure()\nplt.plot([2, 1])\nprint('drawn')"],
+        "2 figures equal",
+    ),
+    Case(
+        "a figure drawn on by a later call",
+        [f"{PLOT}\nfig, ax = plt.subplots()\na = ax\n", "a.plot([1, 2])\nax.set_title('x')\nfig"],
+        "1 figure equal",
+        kept=["a = ax"],
+    ),
+    Case(
+        "a join",
+        [
+            LOAD,
+            "regions = pd.read_csv('regions.csv')\nregions.head()",
+            "joined = sales.merge(regions, on='region')\njoined.shape",
+        ],
+        "3 variables equal",
+        gone=["shape", "head"],
+    ),
+    Case(
+        "a table grouped and pivoted",
+        [
+            LOAD,
+            "by = sales.groupby('region').revenue.mean()\nwide = sales.pivot_table("
+            "index='region', columns='year', values='revenue')\nwide",
+        ],
+        "3 variables equal",
+    ),
+    Case(
+        "a series of days",
+        [
+            f"{PANDAS}\ndays = pd.Series(range(60), pd.date_range('2026-01-01', periods=60))",
+            "months = days.resample('MS').sum()",
+        ],
+        "2 variables equal",
+    ),
+    Case(
+        "a model that is fitted",
+        [
+            "import numpy as np\nfrom scipy import stats\nx = np.arange(10.0)\ny = 3 * x + 1",
+            "fit = stats.linregress(x, y)\nslope = float(fit.slope)\nprint(f'{slope:.3f}')",
+        ],
+        "1 output and 3 variables equal",
+        answer="The slope is 3.000.",
+    ),
+    Case(
+        "an object with a state",
+        [
+            "class Model:\n    def fit(self, x):\n        self.mean = sum(x) / len(x)",
+            "model = Model()\ndata = [1, 2, 6]",
+            "model.fit(data)",
+            "mean = model.mean",
+        ],
+        "2 variables equal",
+        kept=["model.fit"],
+    ),
+    Case(
+        "a polynomial",
+        [
+            "import numpy as np\nx = np.linspace(0, 1, 20)\ncoefficients = np.polyfit(x, x**2, 2)",
+            "np.polyval(coefficients, 0.5)",
+        ],
+        "2 variables equal",
+        gone=["polyval"],
+    ),
+    Case(
+        "random numbers with a seed",
+        [
+            "import numpy as np\nnp.random.seed(7)",
+            "a = np.random.rand(3)\nb = np.random.rand(3)",
+            "b = np.random.rand(2)",
+        ],
+        "2 variables equal",
+        kept=["seed"],
+    ),
+    Case(
+        "a generator of random numbers",
+        [
+            "import numpy as np\nrng = np.random.default_rng(1)\nskipped = rng.normal(size=2)",
+            "sample = rng.normal(size=3)",
+        ],
+        "2 variables equal",
+    ),
+    Case(
+        "a file that is written",
+        [
+            call("write_file", path="out/a.txt", content="1\n2\n"),
+            "with open('out/a.txt') as lines:\n    numbers = [int(line) for line in lines]",
+        ],
+        "1 variable and 1 file equal",
+        kept=["mkdir"],
+    ),
+    Case(
+        "a file that is edited",
+        [
+            call("read_file", path="sales.csv"),
+            call("edit_file", path="sales.csv", old_string="5076", new_string="5077"),
+            f"{PANDAS}\ntotal = pd.read_csv('sales.csv').revenue.sum()",
+        ],
+        "1 variable and 1 file equal",
+        gone=["read_file"],
+        kept=["replace('5076', '5077', 1)"],
+    ),
+    Case(
+        "a file that is appended to, and one that is edited everywhere",
+        [
+            call("write_file", path="notes.txt", content="three\n", mode="append"),
+            call("edit_file", path="regions.csv", old_string="r", new_string="R", replace_all=True),
+        ],
+        "2 files equal",
+    ),
+    Case(
+        "a file that is deleted",
+        [call("delete_file", path="notes.txt")],
+        "1 file equal",
+        kept=["unlink"],
+    ),
+    Case(
+        "a file that code writes and reads",
+        [
+            f"{LOAD}\nsales.dropna().to_csv('clean.csv', index=False)",
+            "with open('clean.csv') as file:\n    lines = file.readlines()",
+        ],
+        "2 variables equal",
+        kept=["to_csv"],
+    ),
+    Case(
+        "JSON",
+        [
+            "import json\nfrom pathlib import Path\ndata = {'a': [1, 2]}",
+            "Path('d.json').write_text(json.dumps(data))",
+            "again = json.loads(Path('d.json').read_text())",
+        ],
+        "1 output and 2 variables equal",
+    ),
+    Case(
+        "an array in a file",
+        ["import numpy as np\nnp.save('a.npy', np.arange(4))", "a = np.load('a.npy')"],
+        "1 variable equal",
+    ),
+    Case(
+        "a number of the answer that was looked at",
+        [LOAD, "print(sales.revenue.sum())", "print(sales.year.nunique())\nsales.columns"],
+        "1 output and 1 variable equal",
+        answer="Revenue is 14,897.",
+        gone=["nunique", "columns"],
+        kept=["revenue.sum()"],
+    ),
+    Case(
+        "a number that is derived",
+        [LOAD, "print(sales.revenue.max())", "print(sales.revenue.min())", "sales.year"],
+        "2 outputs and 1 variable equal",
+        answer="The range is from 3,701 to 6,120, a difference of 2,419.",
+        gone=["sales.year"],
+    ),
+    Case(
+        "an answer of what was only looked at",
+        ["1 + 1", "import math\nmath.floor(7.5)"],
+        "1 output equal",
+        answer="It was rounded.",
+    ),
+    Case(
+        "changes inside",
+        ["items = []", "items.append(1)\nitems.extend([2, 3])", "len(items)"],
+        "1 variable equal",
+        gone=["len"],
+    ),
+    Case(
+        "another name for the same object",
+        ["one = [1]\nother = one", "other.append(2)", "other = None"],
+        "2 variables equal",
+        kept=["append"],
+    ),
+    Case(
+        "a part of an object",
+        ["data = {'a': []}\npart = data['a']", "part.append(1)\npart = 0\nlen(data)"],
+        "2 variables equal",
+        kept=["append"],
+    ),
+    Case(
+        "an iterator",
+        ["it = iter([1, 2, 3])\nfirst = next(it)", "first = next(it)"],
+        "1 variable equal",
+    ),
+    Case(
+        "a function that reads what is defined later",
+        ["def scale(x):\n    return x * factor", "factor = 3", "scaled = scale(2)\nfactor = 5"],
+        "2 variables equal",
+        kept=["factor = 3"],
+    ),
+    Case(
+        "a function that changes what it is given",
+        ["def mark(d):\n    d['seen'] = True", "state = {}\nmark(state)", "print(state)"],
+        "1 variable equal",
+        kept=["mark(state)"],
+        gone=["print"],
+    ),
+    Case(
+        "a function that changes a global name",
+        ["count = 0\ndef step():\n    global count\n    count += 1", "step()\nstep()"],
+        "1 variable equal",
+    ),
+    Case(
+        "names in texts",
+        [LOAD, "limit = 5000\nlarge = sales.query('revenue > @limit')", "limit = 0"],
+        "3 variables equal",
+        kept=["limit = 5000"],
+    ),
+    Case(
+        "columns that a loop adds",
+        [LOAD, "for name in ['year', 'revenue']:\n    sales[name + '_z'] = sales[name] - 1"],
+        "1 variable equal",
+    ),
+    Case(
+        "imports of several calls",
+        [
+            f"{PANDAS}\nimport math\nfrom math import sqrt, floor",
+            f"{PANDAS}\nroot = sqrt(16)",
+            "import math\nfloored = math.floor(2.5)",
+        ],
+        "2 variables equal",
+        gone=["pandas"],
+    ),
+    Case(
+        "a failure that had made something",
+        ["a = 1\nprint(a)\nb = a + 1\nc = missing", "c = a + b"],
+        "3 variables equal",
+        gone=["missing"],
+    ),
+    Case("what is deleted", ["tmp = [1, 2]\ntotal = sum(tmp)\ndel tmp"], "1 variable equal"),
+    Case(
+        "an optional import",
+        [
+            "try:\n    import numpy as xp\nexcept ImportError:\n    xp = None",
+            "n = int(xp.sum([1, 2]))",
+        ],
+        "1 variable equal",
+    ),
+    Case(
+        "polars",
+        [
+            "import polars as pl\nt = pl.read_csv('sales.csv')",
+            "t.head()",
+            "s = t.filter(pl.col('revenue') > 4000).sort('revenue')",
+        ],
+        "2 variables equal",
+        gone=["head"],
+    ),
+    Case(
+        "statements on one line",
+        ["a = 1; b = 2; print(a)", "c = [n for n in range(b)]"],
+        "1 output and 3 variables equal",
+    ),
+    Case("sums in place", ["n = 1\nn += 2", "n *= 2", "s = 'x'\ns += 'y'"], "2 variables equal"),
+    Case(
+        "names in expressions",
+        ["if (n := len('abc')) > 2:\n    size = f'{n} long'"],
+        "2 variables equal",
+    ),
+    Case(
+        "text",
+        [
+            "import re\ntext = 'one\\ntwo'\nwords = re.findall(r'\\w+', text)",
+            "words.sort(reverse=True)\nwords",
+        ],
+        "2 variables equal",
+    ),
+    Case(
+        "code in a text", ["x = 3", "y = eval('x * 2')", "exec('z = y + 1')"], "3 variables equal"
+    ),
+    Case(
+        "an assertion",
+        [LOAD, "assert len(sales) == 4", "n = len(sales)"],
+        "2 variables equal",
+        kept=["assert"],
+    ),
+    Case(
+        "cells of the user's that it needs",
+        ["share = part / whole"],
+        "1 variable equal",
+        own=["import os\nwhole = 10\nprint(whole)", "other = 5", "part = 4\npart += 1"],
+        gone=["other", "import os"],
+        kept=["print(whole)"],
+    ),
+    Case(
+        "libraries that the user's cells import",
+        ["import numpy as np\nn = np.mean(df['a'])"],
+        "1 variable equal",
+        own=[PANDAS, "df = pd.DataFrame({'a': [1, 3]})"],
+    ),
+    Case("the time", ["import time\nmoment = time.time_ns()"], "moment has another content"),
+    Case(
+        "random numbers without a seed",
+        ["import random\nlot = random.random()"],
+        "lot has another content",
+    ),
+    Case(
+        "settings of a library",
+        [
+            f"{PANDAS}\npd.set_option('display.precision', 1)\nt = pd.DataFrame({{'a': [1.25]}})",
+            "print(t)\npd.reset_option('display.precision')",
+        ],
+        "1 output and 1 variable equal",
+        answer="It is 1.2.",
+    ),
+    Case(
+        "comments",
+        ["# how many\nn = 3  # three\n\n# and a look\nprint(n)"],
+        "1 variable equal",
+        kept=["# how many", "# three"],
+        gone=["a look"],
+    ),
+    Case(
+        "what is not plain Python",
+        [
+            call("todo_write", todos=[{"content": "a"}]),
+            "x = 1",
+            call("record_note", content="x is 1"),
+        ],
+        "1 variable equal",
+        gone=["todo_write"],
+        kept=["# record_note"],
+    ),
+]
+
+
+def fill(folder: Path) -> None:
+    for name, text in FILES.items():
+        (folder / name).write_text(text)
+
+
+def record(folder: Path, case: Case) -> tuple[list[str], Run]:
+    """Return the user's cells and the run of a case."""
+    lab = Lab(folder)
+    for each in case.own:
+        exec(each, lab.variables)
+    calls = [
+        call("run_python", code=each) if isinstance(each, str) else each for each in case.calls
+    ]
+    replies = [*({"calls": [each]} for each in calls), case.answer]
+    settings = {"workspace": {"allow_delete": True}}
+    return [*case.own], lab.run(replies, "Do it.", answer=YES, settings=settings)
+
+
+def execute(folder: Path, frozen: Frozen) -> str:
+    """Execute the cells in a fresh namespace; return what is equal, or what differs."""
+    variables: dict[str, Any] = {}
+    namespace, results = PlainNamespace(variables), list[ToolResult]()
+    for each in frozen.cells:
+        if each.kind == "code":
+            result = with_variables(namespace.run(each.source), namespace.variables())
+            results.append(result)
+    files = {path: read_digest(folder / path) for path in frozen.files}
+    return compare(frozen, results, files)
+
+
+def read_digest(path: Path) -> str | None:
+    return digest_content(path.read_bytes() if path.exists() else None)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
+def test_frozen_cells_give_the_same_again(
+    case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folders = [tmp_path / name for name in ("before", "after")]
+    for each in folders:
+        each.mkdir()
+        fill(each)
+    monkeypatch.chdir(folders[0])
+    own, run = record(folders[0], case)
+    frozen = freeze([*own, run], {run.id}, {})
+    text = "\n".join(each.source for each in frozen.cells if each.kind == "code")
+    monkeypatch.chdir(folders[1])
+    outcome = execute(folders[1], frozen)
+    verb = "verified" if case.outcome.endswith("equal") else "different"
+    assert outcome == f"{verb} in a fresh kernel: {case.outcome}", text
+    for each in case.kept:
+        assert each in text, text
+    for each in case.gone:
+        assert each not in text, text
+    assert "ipyagent" not in text
+    lines = [line for line in text.splitlines() if line.startswith(("import ", "from "))]
+    assert len(lines) == len(set(lines)), text
+    assert isinstance(ast.parse(text), ast.Module)
+
+
+def test_a_run_is_frozen_with_what_it_needs_of_earlier_runs(tmp_path: Path) -> None:
+    lab = Lab(tmp_path)
+
+    def ask(*codes: str, answer: str = "Done.") -> Run:
+        calls = [{"calls": [call("run_python", code=each)]} for each in codes]
+        return lab.run([*calls, answer], f"Do {codes[0]}.", answer=YES)
+
+    ask("import math\na = [3]\nunused = 1")
+    ask("a.append(4)", "print(a)")
+    ask("b = sum(a)", "c = 0")
+    last = ask("root = math.sqrt(b)\nprint(root)", answer="It is 2.6458.")
+    frozen = freeze_runs(lab.environment, [last]).frozen
+    code = [each for each in frozen.cells if each.kind == "code"]
+    before = "\n".join(each.source for each in code if each.is_own)
+    assert before == "a = [3]\na.append(4)\nb = sum(a)"
+    assert execute(tmp_path, frozen).endswith("1 output and 1 variable equal")
+    assert [each["source"] for each in last.to_cells()] == [
+        "import math",
+        "# Prompt: Do root = math.sqrt(b)\n# print(root).\nroot = math.sqrt(b)\nprint(root)",
+        "It is 2.6458.",
+    ]
+
+
+def test_a_call_that_was_taken_back_is_left_out(tmp_path: Path) -> None:
+    lab = Lab(tmp_path)
+    replies = [{"calls": [call("run_python", code=each)]} for each in ("a = 1", "b = 2")]
+    run = lab.run([*replies, "Done."], answer=YES)
+    run = run.model_copy(update={"taken_back": (run.executions[0].call.id,)})
+    assert [each.name for each in freeze([run], {run.id}, {}).variables] == ["b"]
+
+
+def test_a_script_says_what_it_is_and_replaces_only_what_was_frozen(tmp_path: Path) -> None:
+    lab = Lab(tmp_path)
+    code = call("run_python", code="a = 1\nprint(a)")
+    run = lab.run([{"calls": [code]}, "It is **1**.\n\nDone."], answer=YES)
+    frozen, path = freeze_runs(lab.environment, [run]), tmp_path / "sub" / "a.py"
+    frozen.write(path)
+    frozen.write(path)
+    text = path.read_text()
+    assert f"# Frozen by ipyagent: {run.id} (" in text
+    assert "# Unverified: " in text
+    assert text.endswith("# %% [markdown]\n# It is **1**.\n#\n# Done.\n")
+    variables: dict[str, Any] = {}
+    exec(text, variables)
+    assert variables["a"] == 1
+    path.write_text("print('mine')\n")
+    with pytest.raises(ConfigError, match="exists and was not frozen"):
+        frozen.write(path)
