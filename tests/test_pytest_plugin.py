@@ -74,7 +74,7 @@ def test_recorded_cells_pass_without_a_model_until_a_result_or_an_expectation_di
     result.stdout.fnmatch_lines(
         [
             "sales.ipynb::cell 3 Add up the rows. FAILED*",
-            "sales.ipynb::cell 4 -m scripted/again.yaml Is that much? PASSED*",
+            "sales.ipynb::cell 4 Is that much? PASSED*",
             "Not as expected: 'seven' in answer: answer = 'The total is 6.'",
         ]
     )

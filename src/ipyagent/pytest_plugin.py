@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ipyagent.schema import Run
 
 _AGENT_CELL = re.compile(r"%%agent(?!\S)")
-_EXPECTS = re.compile(r"(?:\A%%agent[^\n]*\s|^)--expect[\s=]", re.MULTILINE)
+_EXPECTS = re.compile(r"--expect(?![\w-])")
 _RUN_MIME = "application/vnd.ipyagent.run+json"
 _MODEL, _CELL, _PASSED, _RUNS = "agent_model", "agent_cell", "agent_passed", "agent_runs"
 _LABEL = 50
@@ -60,14 +60,13 @@ class NotebookFile(pytest.File):
         """Yield its agent cells, model by model."""
         self.trials: list[Trial] = []
         cells = json.loads(self.path.read_text(encoding="utf-8")).get("cells", [])
-        sources = ["".join(cell["source"]) for cell in cells]
-        tests = {n: text for n, text in enumerate(sources) if _is_test(cells[n], text)}
+        tests = {n: _label(cell) for n, cell in enumerate(cells) if _is_test(cell)}
         for model in self.config.getoption("agent_live") or [""]:
             count = self.config.getoption("agent_runs") if model else 1
             trials = [Trial(self.path, model) for _ in range(count)]
             self.trials += trials
-            for index, text in tests.items():
-                name = f"cell {index + 1} {_label(text)}".rstrip()
+            for index, label in tests.items():
+                name = f"cell {index + 1} {label}".rstrip()
                 test = AgentCell.from_parent(self, name=f"{name} [{model}]" if model else name)
                 test.title, test.index, test.trials = name, index, trials
                 yield test
@@ -78,17 +77,31 @@ class NotebookFile(pytest.File):
             each.close()
 
 
-def _is_test(cell: dict[str, Any], text: str) -> bool:
+def _is_test(cell: dict[str, Any]) -> bool:
+    text = "".join(cell["source"])
     if cell["cell_type"] != "code" or not _AGENT_CELL.match(text):
         return False
-    is_recorded = any(_RUN_MIME in each.get("data", ()) for each in cell["outputs"])
-    return is_recorded or _EXPECTS.search(text) is not None
+    words, prompt = _split(text)
+    is_expecting = map(_EXPECTS.match, (*words, *prompt.splitlines()))
+    return any(is_expecting) or any(_RUN_MIME in each.get("data", ()) for each in cell["outputs"])
 
 
-def _label(text: str) -> str:
+def _label(cell: dict[str, Any]) -> str:
     """Return the beginning of a cell's prompt."""
-    lines = (line.strip() for line in text.removeprefix("%%agent").splitlines())
-    return next((line for line in lines if line and line[0] != "-"), "")[:_LABEL]
+    lines = _split("".join(cell["source"]))[1].strip().splitlines()
+    return next((line for line in lines if not _EXPECTS.match(line)), "")[:_LABEL]
+
+
+def _split(source: str) -> tuple[list[str], str]:
+    """Return the words of an agent cell's options, and what follows them."""
+    from ipyagent.errors import ConfigError
+    from ipyagent.magic.options import split_prompt
+
+    line, end, text = source.removeprefix("%%agent").partition("\n")
+    words, prompt = list[str](), line
+    with contextlib.suppress(ConfigError, ValueError):  # the cell reports it
+        words, prompt = split_prompt(line)
+    return words, f"{prompt}{end}{text}"
 
 
 class CellError(Exception):
@@ -143,7 +156,7 @@ class AgentCell(pytest.Item):
 
     def reportinfo(self) -> tuple[Path, None, str]:
         """Return where the test is."""
-        return self.path, None, self.name
+        return self.path, None, f"{self.path.name}, {self.name}"
 
 
 @dataclass
@@ -161,7 +174,7 @@ class Trial:
         self.path, self.model = path, model
         self._outcomes: dict[int, Outcome] = {}
         self._steps = self._execute()
-        self._problem = ""
+        self._problem = "the notebook did not run as far as this cell"
 
     def outcome_of(self, index: int) -> Outcome:
         """Return a cell's outcome: cells before it run first, with a model also those behind."""
@@ -218,16 +231,10 @@ class Trial:
 
     def _change_options(self, source: str) -> str:
         """Return an agent cell that asks the model, or only repeats its run; and shows the run."""
-        from ipyagent.errors import ConfigError
-        from ipyagent.magic.options import split_prompt
-
-        line, end, text = source.partition("\n")
-        with contextlib.suppress(ConfigError, ValueError):  # the cell reports it
-            words, prompt = split_prompt(line.removeprefix("%%agent"))
-            words = [each for each in words if each != "--json"]
-            words += ["--fresh", "-m", self.model] if self.model else ["--replay"]
-            line = f"%%agent {shlex.join(words)} {prompt}"
-        return f"{line}{end}{text}"
+        words, prompt = _split(source)
+        words = [each for each in words if each != "--json"]
+        words += ["--fresh", "-m", self.model] if self.model else ["--replay"]
+        return f"%%agent {shlex.join(words)} {prompt}"
 
 
 def _read_outcome(cell: Any, problem: str) -> Outcome:

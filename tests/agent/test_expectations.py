@@ -11,7 +11,8 @@ from ipyagent import Agent, Scripted, tool
 from ipyagent.agent.expectations import check_all, parse_expectation, suggest
 from ipyagent.errors import ConfigError, RunFailedError
 from ipyagent.kernel.namespace import PlainNamespace
-from ipyagent.schema import Expectation, Run
+from ipyagent.redaction import Redactor
+from ipyagent.schema import Expectation, Run, RunFinished
 from ipyagent.ui.plain_text import render
 from ipyagent.ui.transcribe.run import transcribe
 
@@ -167,6 +168,13 @@ def test_a_finished_run_becomes_expectations_that_hold(run: Run, namespace: Plai
         "'out.txt' in files",
     ]
     assert not any(each.found for each in check_all(suggested, run, namespace))
+
+
+def test_a_secret_that_was_found_is_redacted() -> None:
+    secret = "sk-proj-" + "a1B2c3D4" * 4
+    found = Expectation(text="answer == ''", found=f"answer = {secret!r}")
+    end = RunFinished(status="done", stop_reason="finished", duration=1, expected=(found,))
+    assert secret not in str(Redactor().record(end))
 
 
 def test_a_failed_expectation_is_a_note_of_the_run_and_raises_where_that_is_asked_for(
