@@ -70,6 +70,16 @@ def trace_numbers(answer: str, texts: Sequence[tuple[str, str]]) -> list[TracedN
     return sorted(moments + traced, key=lambda each: each.start)
 
 
+def read_answer(answer: str) -> Iterator[tuple[float, float, tuple[float, ...]]]:
+    """Yield each number of an answer, one in its last place, and the factors of its unit.
+
+    A million has the factor 1e6. Dates, numbering and names such as Q3 are left out, code is not.
+    """
+    prose = _blank(_MOMENT, _blank(_NO_CLAIM, answer.replace("`", " ")))
+    for each in islice(_read_claims(prose), MOST):
+        yield -each.size if each.sign == "-" else each.size, each.step, _factors(each.unit)
+
+
 # Reading the answer
 
 _NO_CLAIM = re.compile(

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ipyagent.errors import ConfigError
-from ipyagent.magic.options import parse
+from ipyagent.magic.options import parse, split_expectations
 
 PROMPTS = [
     "How many rows has x?",
@@ -93,3 +93,13 @@ PROFILES = ["explain", "reviewer"]
 def test_a_single_word_may_choose_a_profile(line: str, agent: str | None, prompt: str) -> None:
     options = parse(line, Path()).name_profile(PROFILES)
     assert (options.agent, options.prompt) == (agent, prompt)
+
+
+@pytest.mark.spec("H27")
+def test_expectations_are_options_and_lines_of_their_own() -> None:
+    line = "--expect \"'north' in answer\" -m x/y Which region? --expect near(3)"
+    parsed = parse(line, Path())
+    assert (parsed.expected, parsed.prompt) == (("'north' in answer", "near(3)"), "Which region?")
+    text = "Which region\n--expect near(3, 0.1)\n  --expect is a word\n--expect 'a' in answer \n"
+    expected = ["near(3, 0.1)", "'a' in answer"]
+    assert split_expectations(text) == ("Which region\n  --expect is a word\n", expected)

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import uuid
 from collections import Counter
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -52,6 +53,7 @@ from ipyagent.llm.client import retrying
 from ipyagent.plaintext import first_line
 from ipyagent.schema import (
     Asked,
+    Expectation,
     MessageDelta,
     MessageStarted,
     Notice,
@@ -112,13 +114,15 @@ class UserPrompt:
 class AgentLoop(StepMachine):
     """One run of the agent. With `planning` it only proposes calls.
 
-    `window` is the model's context in tokens, if that is known; `answer` the type of the answer.
+    `window` is the model's context in tokens, if that is known; `answer` the type of the answer;
+    `check` returns the expectations of the cell, with what was found in the run.
     """
 
     system_prompt: str
     planning: bool = False
     window: int | None = None
     answer: AnswerType | None = None
+    check: Callable[[Run], Awaitable[tuple[Expectation, ...]]] | None = None
     replayed: Replayed | None = field(default=None, init=False)
     run_id: str = field(default_factory=lambda: uuid.uuid4().hex[:12], init=False)
     _unfinished: StreamedReply | None = field(default=None, init=False)
@@ -145,6 +149,10 @@ class AgentLoop(StepMachine):
             if ending.reason in budgets.GRACEFUL_REASONS and (run.executions or run.unsent):
                 await self._take_closing_step(ending.reason)
             self._explain_ending(ending)
+            if self.check:
+                end = {"status": ending.status, "stop_reason": ending.reason, "error": ending.error}
+                run = self.stream.run.model_copy(update=end | {"value": ending.value})
+                ending.expected = await self.check(run)
         return self.stream.run
 
     def _start_run(self, prompt: UserPrompt) -> None:

@@ -43,6 +43,7 @@ from ipyagent.plaintext import first_line
 from ipyagent.redaction import Redactor
 from ipyagent.schema import (
     PAUSED,
+    Expectation,
     Message,
     MessageFinished,
     RetryScheduled,
@@ -71,13 +72,17 @@ TOO_LONG = (
 
 @dataclass
 class RunEnding:
-    """The end of a run: status, reason and error, and its answer as a value, if it has a type."""
+    """The end of a run: status, reason and error, and its answer as a value, if it has a type.
+
+    `expected` are the expectations of its cell.
+    """
 
     status: RunStatus = RunStatus.DONE
     reason: StopReason = StopReason.FINISHED
     error: str | None = None
     value: object = None
     value_text: str = ""
+    expected: tuple[Expectation, ...] = ()
 
 
 @asynccontextmanager
@@ -107,6 +112,7 @@ async def run_lifecycle(
             duration=duration,
             value=ending.value,
             value_text=ending.value_text,
+            expected=ending.expected,
         )
     )
     await _journal_problem(stream.session)

@@ -17,7 +17,7 @@ from ipyagent.kernel.drivers import Cell, comm_status, drive_async, drive_sync, 
 from ipyagent.kernel.shell import Frontend, Surface, detect, running_shell
 from ipyagent.llm.client import Client
 from ipyagent.magic.notebook import Notebook, notebook
-from ipyagent.magic.options import USAGE, Options, parse
+from ipyagent.magic.options import USAGE, Options, parse, split_expectations
 from ipyagent.schema import DecidedBy, Decision, Run, RunStatus, ToolExecution
 from ipyagent.ui.views import SilentView, show_run, view_for
 from ipyagent.wiring import Hold, RunFactory, RunFunction, RunRequest, failed_run, runtime
@@ -83,6 +83,7 @@ def _prepare_job(cell: Cell, hold: Hold, line: str, text: str) -> _Job:
     options = parse(line, book.home)
     if len(options.prompt.split()) == 1:
         options = options.name_profile(book.settings.resolve(*options.layers).config.agents)
+    text, expected = split_expectations(text)
     if not (text := f"{options.prompt}\n{text}".strip()):
         raise ConfigError(f"The prompt is empty.\n\n{USAGE}")
     settings = book.settings.resolve(*options.layers, agent=options.agent)
@@ -105,6 +106,7 @@ def _prepare_job(cell: Cell, hold: Hold, line: str, text: str) -> _Job:
         dry_run=options.dry_run,
         plan=plan,
         answer=AnswerType.find(options.result, book.shell.user_ns) if options.result else None,
+        expected=(*options.expected, *expected),
         background=options.background,
         notices=(*settings.notices, *book.settings.warnings()),
         one_time_notices=news,

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from ipyagent import config
+from ipyagent.agent.expectations import suggest
 from ipyagent.agent.policy import FolderPermissions
 from ipyagent.agent.session.session import Session
 from ipyagent.config import Settings
@@ -353,6 +354,13 @@ def _show(book: Notebook, rest: str) -> str:
     return ""
 
 
+def _expect(book: Notebook, rest: str) -> str:
+    """lines that expect of RUN's cell what holds of RUN now; alone, of the newest"""
+    run = book.sessions.find_run(rest)
+    lines = [f"--expect {each}" for each in suggest(run, book.environment.namespace)]
+    return "\n".join(lines) or f"{run.id} has no numbers, calls, variables or files to expect"
+
+
 def _cost(book: Notebook, _rest: str) -> str:
     """tokens and US dollars of the newest run's session"""
     session = book.sessions.newest or book.sessions.get()
@@ -435,6 +443,7 @@ COMMANDS: dict[str, Command] = {
     "tools": _tools,
     "runs": _runs,
     "show": _show,
+    "expect": _expect,
     "cost": _cost,
     "undo": _undo,
     "blame": _blame,
@@ -463,6 +472,7 @@ TAKES = {
     "tools": "",
     "runs": "",
     "show": "[RUN]",
+    "expect": "[RUN]",
     "cost": "",
     "undo": f"[RUN|CALL] [{DRY_RUN}]",
     "blame": "NAME[.COLUMN]",

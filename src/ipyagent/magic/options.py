@@ -46,6 +46,7 @@ class Options:
     json: bool
     raises: bool
     result: str | None
+    expected: tuple[str, ...]
     background: bool
     prompt: str
 
@@ -72,6 +73,7 @@ def _make_parser() -> tuple[_Parser, list[argparse.Action]]:
         *add_options(parser),
         add("-o", "--out", metavar="NAME", help="bind the Run to this variable as well"),
         add("--result", metavar="NAME", help="answer as an instance of that type: run.value"),
+        add("--expect", action="append", metavar="EXPR", help="what is to hold of the run"),
         add("--background", action="store_true", help="the plan runs on while other cells run"),
         _add_replay(parser, "--fresh", "never", "ask the model, even if a recording is there"),
         _add_replay(parser, "--replay", "always", "repeat what is recorded, or fail"),
@@ -166,6 +168,14 @@ def split_prompt(line: str) -> tuple[list[str], str]:
     return words, prompt
 
 
+_EXPECTED = re.compile(r"^--expect[ \t]+(\S.*?)[ \t]*$\n?", re.MULTILINE)
+
+
+def split_expectations(text: str) -> tuple[str, list[str]]:
+    """Return a cell's text without the lines that are expectations, and the expressions there."""
+    return _EXPECTED.sub("", text), _EXPECTED.findall(text)
+
+
 def find_near(word: str, names: Iterable[str]) -> str:
     """Return the name that a word is, or is perhaps a misspelling of; "" for other words."""
     return next(iter(difflib.get_close_matches(word, names, n=1, cutoff=0.75)), "")
@@ -200,6 +210,7 @@ def options_from(values: JsonDict, folder: Path, command: str) -> Options:
         out=values.get("out"),
         raises=values.get("raises", False),
         result=values.get("result"),
+        expected=tuple(values.get("expect") or ()),
         background=values.get("background", False),
         prompt=values.get("prompt", ""),
     )

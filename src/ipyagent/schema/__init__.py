@@ -89,6 +89,7 @@ from ipyagent.schema.runs import (
     INCOMPLETE as INCOMPLETE,
     PAUSED as PAUSED,
     Asked as Asked,
+    Expectation as Expectation,
     Outcome as Outcome,
     PlanStep as PlanStep,
     Replayed as Replayed,

@@ -55,6 +55,7 @@ from ipyagent.schema.results import (
 )
 from ipyagent.schema.runs import (
     UNWANTED,
+    Expectation,
     Run,
     RunStatus,
     Step,
@@ -278,7 +279,10 @@ class TakenBack(LazyModel):
 
 
 class RunFinished(LazyModel):
-    """A run ended; `value` is its answer as an instance of the type that was asked for."""
+    """A run ended; `value` is its answer as an instance of the type that was asked for.
+
+    `expected` are the expectations of its cell.
+    """
 
     type: Literal["run_finished"] = "run_finished"
     status: RunStatus
@@ -287,6 +291,7 @@ class RunFinished(LazyModel):
     duration: Amount
     value: object = Field(default=None, exclude=True, repr=False)
     value_text: Text = Field(default="", exclude_if=not_)
+    expected: tuple[Expectation, ...] = Field(default=(), exclude_if=not_)
 
 
 Event = Annotated[
@@ -346,7 +351,7 @@ def fold(run: Run | None, event: Event) -> Run:
             return run.model_copy(update={"unsent": texts})
         case RunFinished():
             end = event.model_dump(exclude={"type"})
-            return run.model_copy(update=end | {"value": event.value})
+            return run.model_copy(update=end | {"value": event.value, "expected": event.expected})
         case TakenBack(calls=calls, stays=stays):
             return run.model_copy(update={"taken_back": calls, "stays": stays})
     return _fold_call(run, event)

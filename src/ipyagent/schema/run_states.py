@@ -93,6 +93,16 @@ class Asked(Model):
         return " and ".join(text for name, text in words.items() if mine[name] != others[name])
 
 
+class Expectation(Model):
+    """An expression that a cell expects to hold of its run; `found` is why it does not, or ""."""
+
+    text: Text
+    found: Text = ""
+
+    def __str__(self) -> str:
+        return f"Not as expected: {self.text}: {self.found}" if self.found else self.text
+
+
 class Replayed(Model):
     """The run that a replay repeats: its id, when it was recorded, and the model that led it."""
 

@@ -61,6 +61,7 @@ from ipyagent.schema.run_states import (
     MOVES as MOVES,
     PAUSED as PAUSED,
     Asked as Asked,
+    Expectation as Expectation,
     Outcome as Outcome,
     Replayed as Replayed,
     RunStatus as RunStatus,
@@ -230,6 +231,8 @@ class Run(ForeignModel):
     """The same as Python writes it."""
     steps: tuple[Step, ...] = ()
     notes: tuple[Text, ...] = ()
+    expected: tuple[Expectation, ...] = Field(default=(), exclude_if=not_)
+    """The cell's expectations, once the run has ended."""
     unsent: UserTexts = ()
     """Texts that wait for the next request, or that no request took before the run ended."""
     taken_back: tuple[str, ...] = Field(default=(), exclude_if=not_)
@@ -378,12 +381,19 @@ class Run(ForeignModel):
         costs = [step.cost_usd for step in self.steps if step.cost_usd is not None]
         return sum(costs) if costs else None
 
+    @property
+    def unmet(self) -> tuple[Expectation, ...]:
+        """The expectations of its cell that do not hold."""
+        return tuple(each for each in self.expected if each.found)
+
     def raise_for_outcome(self) -> None:
-        """Raise RunFailedError unless the run was a success."""
+        """Raise RunFailedError unless the run was a success, and as its cell expects."""
         if self.outcome is not Outcome.SUCCESS:
             raise RunFailedError(
                 self.error or f"the run ended as {self.outcome}: {self.stop_reason}"
             )
+        if self.unmet:
+            raise RunFailedError("\n".join(map(str, self.unmet)))
 
     @property
     def cost(self) -> float | None:
@@ -405,6 +415,7 @@ class Run(ForeignModel):
             "output": self.output,
             "numbers": [asdict(each) for each in self.numbers],
             "error": self.error,
+            "expected": [each.to_dict() for each in self.expected],
             "steps": len(self.steps),
             "tools_used": [
                 {

@@ -111,6 +111,7 @@ class PlainView:
             case schema.RunFinished():
                 self._stream.close()
                 self._out.print_user_texts(transcribe_unsent(run))
+                self._out.line("\n".join(reveal(str(each)) for each in run.unmet), "yellow")
                 self._out.print_end(transcribe(run))
             case schema.MessageStarted():
                 self._stream.close()

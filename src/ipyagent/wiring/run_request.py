@@ -30,6 +30,8 @@ class RunRequest:
     background: bool = False
     """True if an approved plan keeps running after its cell has ended."""
     answer: AnswerType | None = None
+    expected: tuple[str, ...] = ()
+    """Expressions that are to hold of the run."""
     notices: tuple[str, ...] = ()
     """Lasting notices, shown once per session."""
     one_time_notices: Sequence[str] = ()

@@ -12,6 +12,7 @@ from typing import TypeVar
 from ipyagent import imports, telemetry
 from ipyagent.agent.approvals import Answer
 from ipyagent.agent.event_stream import EventStream
+from ipyagent.agent.expectations import check_all, parse_expectation
 from ipyagent.agent.loop import AgentLoop, UserPrompt
 from ipyagent.agent.plan_runner import (
     PlanRunner,
@@ -45,7 +46,7 @@ from ipyagent.llm.client import Client, ModelSize, NoClient
 from ipyagent.llm.modelmap import size_of
 from ipyagent.redaction import Redactor, known_secrets, mask_arguments
 from ipyagent.rehearsal.confinement import Limits
-from ipyagent.schema import Asked, Decision, Run, StopReason, runs
+from ipyagent.schema import Asked, Decision, Expectation, Run, StopReason, runs
 from ipyagent.schema.events import Listener
 from ipyagent.services.skills import Skills, personal_folder
 from ipyagent.telemetry.eventlog import EventLog
@@ -174,20 +175,27 @@ class RunTask:
     def _create_loop(self, tool_context: ToolContext) -> AgentLoop:
         request = self.request
         parts = request.config, self.client, tool_context, self.instructions
+        check = self._check_expectations if request.expected else None
         if self.recording is None:
             return AgentLoop(
                 *parts,
                 planning=request.plan and not request.dry_run,
                 window=self.size.window,
                 answer=request.answer,
+                check=check,
             )
         return ReplayLoop(
             *parts,
             answer=request.answer,
+            check=check,
             recording=self.recording,
             connect=self.connect,
             is_attended=request.is_attended,
         )
+
+    async def _check_expectations(self, run: Run) -> tuple[Expectation, ...]:
+        job = partial(check_all, self.request.expected, run, self.environment.namespace)
+        return await asyncio.wrap_future(self.cell.main.post(job))
 
     async def carry_out_decision(self, answer: Answer, reference: str) -> Run:
         """Carry out the user's decision on a waiting plan."""
@@ -438,8 +446,11 @@ class RunFactory:
 
         Raises AgentError for a prompt that cannot be answered, before anything is shown.
         """
-        if request.plan and request.answer:
-            raise ConfigError("a plan has no answer of a type: leave one of them out")
+        if request.plan and (request.answer or request.expected):
+            option = "--result" if request.answer else "--expect"
+            raise ConfigError(f"{option} is about an answer, and --plan has none: leave one out")
+        for each in request.expected:
+            parse_expectation(each)
         extra = extra_validators(self.environment, request.config)
         checks = (*validators, *extra, *self.session.validators)
         validate(request.prompt, checks)

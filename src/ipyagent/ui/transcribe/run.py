@@ -119,7 +119,7 @@ class Transcriber:
             verbose=run.verbose,
             is_draft=run.status is schema.RunStatus.DRAFT,
             header=_header(run, state, totals, is_cut_off=is_cut_off),
-            notes=(*run.notes, *run.stays),
+            notes=(*run.notes, *map(str, run.unmet), *run.stays),
             plan=transcribe_plan(run, *((live.plan_approval, live.plan_late) if live else ()))
             if run.plan
             else None,

@@ -1,0 +1,290 @@
+"""`pytest --agent-notebooks`: the agent cells of notebooks as tests.
+
+A notebook runs in a kernel of its own, its cells in order; each agent cell that has an expectation
+or a saved run is a test. Saved runs are repeated, and no model is asked. With `--agent-live` models
+are asked instead, several times each, and a table has their pass rates.
+
+This file imports only pytest and the standard library before a notebook is run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import re
+import shlex
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from ipyagent.schema import Run
+
+_AGENT_CELL = re.compile(r"%%agent(?!\S)")
+_EXPECTS = re.compile(r"--expect(?![\w-])")
+_RUN_MIME = "application/vnd.ipyagent.run+json"
+_MODEL, _CELL, _PASSED, _RUNS = "agent_model", "agent_cell", "agent_passed", "agent_runs"
+_LABEL = 50
+"""Characters of a prompt in the name of its test."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the options."""
+    group = parser.getgroup("ipyagent", "agent cells of notebooks")
+    about = "run notebooks; agent cells with an expectation or a saved run are tests"
+    group.addoption("--agent-notebooks", action="store_true", help=about)
+    about = "ask MODEL instead of repeating saved runs; may be given several times"
+    group.addoption("--agent-live", action="append", default=[], metavar="MODEL", help=about)
+    about = "with --agent-live: run each notebook N times with each model"
+    group.addoption("--agent-runs", type=int, default=1, metavar="N", help=about)
+
+
+def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> NotebookFile | None:
+    """Collect notebooks, if that is asked for."""
+    config = parent.config
+    is_wanted = config.getoption("agent_notebooks") or config.getoption("agent_live")
+    if file_path.suffix != ".ipynb" or not is_wanted:
+        return None
+    return NotebookFile.from_parent(parent, path=file_path)
+
+
+class NotebookFile(pytest.File):
+    """A notebook with its trials: one that repeats its runs, or N with each model."""
+
+    def collect(self) -> Iterator[AgentCell]:
+        """Yield its agent cells, model by model."""
+        self.trials: list[Trial] = []
+        cells = json.loads(self.path.read_text(encoding="utf-8")).get("cells", [])
+        tests = {n: _label(cell) for n, cell in enumerate(cells) if _is_test(cell)}
+        for model in self.config.getoption("agent_live") or [""]:
+            count = self.config.getoption("agent_runs") if model else 1
+            trials = [Trial(self.path, model) for _ in range(count)]
+            self.trials += trials
+            for index, label in tests.items():
+                name = f"cell {index + 1} {label}".rstrip()
+                test = AgentCell.from_parent(self, name=f"{name} [{model}]" if model else name)
+                test.title, test.index, test.trials = name, index, trials
+                yield test
+
+    def teardown(self) -> None:
+        """End the kernels."""
+        for each in self.trials:
+            each.close()
+
+
+def _is_test(cell: dict[str, Any]) -> bool:
+    text = "".join(cell["source"])
+    if cell["cell_type"] != "code" or not _AGENT_CELL.match(text):
+        return False
+    words, prompt = _split(text)
+    is_expecting = map(_EXPECTS.match, (*words, *prompt.splitlines()))
+    return any(is_expecting) or any(_RUN_MIME in each.get("data", ()) for each in cell["outputs"])
+
+
+def _label(cell: dict[str, Any]) -> str:
+    """Return the beginning of a cell's prompt."""
+    lines = _split("".join(cell["source"]))[1].strip().splitlines()
+    return next((line for line in lines if not _EXPECTS.match(line)), "")[:_LABEL]
+
+
+def _split(source: str) -> tuple[list[str], str]:
+    """Return the words of an agent cell's options, and what follows them."""
+    from ipyagent.errors import ConfigError
+    from ipyagent.magic.options import split_prompt
+
+    line, end, text = source.removeprefix("%%agent").partition("\n")
+    words, prompt = list[str](), line
+    with contextlib.suppress(ConfigError, ValueError):  # the cell reports it
+        words, prompt = split_prompt(line)
+    return words, f"{prompt}{end}{text}"
+
+
+class CellError(Exception):
+    """Raised for a cell that is not as expected; its text says why."""
+
+
+class AgentCell(pytest.Item):
+    """An agent cell as a test."""
+
+    title: str
+    index: int
+    trials: list[Trial]
+
+    def runtest(self) -> None:
+        """Run the notebook up to this cell; with a model the whole notebook, N times."""
+        outcomes = [each.outcome_of(self.index) for each in self.trials]
+        failed = {n: each for n, each in enumerate(outcomes, 1) if each.problems}
+        if not self.trials[0].model:
+            if failed:
+                raise CellError("\n".join(outcomes[0].problems))
+            return
+        passed, runs = len(outcomes) - len(failed), len(outcomes)
+        self._record(outcomes, passed)
+        if failed:
+            lines = [f"run {n}: {text}" for n, each in failed.items() for text in each.problems]
+            raise CellError(
+                "\n".join([f"{_describe_rate(passed, runs)} of the runs passed", *lines])
+            )
+
+    def _record(self, outcomes: list[Outcome], passed: int) -> None:
+        """Add what the reports need: JUnit XML has it as properties of the test."""
+        runs = [each.run for each in outcomes if each.run]
+        low, high = wilson_interval(passed, len(outcomes))
+        costs = [run.cost_usd for run in runs if run.cost_usd is not None]
+        self.user_properties += [
+            (_MODEL, self.trials[0].model),
+            (_CELL, f"{self.path.name}: {self.title}"),
+            (_PASSED, passed),
+            (_RUNS, len(outcomes)),
+            ("agent_pass_rate", round(passed / len(outcomes), 4)),
+            ("agent_pass_rate_low", round(low, 4)),
+            ("agent_pass_rate_high", round(high, 4)),
+            ("agent_tokens", sum(run.usage.total_tokens for run in runs)),
+            *([("agent_cost_usd", round(sum(costs), 6))] if costs else []),
+        ]
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
+        """Return the reason alone where it is known."""
+        if isinstance(excinfo.value, CellError):
+            return str(excinfo.value)
+        return super().repr_failure(excinfo, style)
+
+    def reportinfo(self) -> tuple[Path, None, str]:
+        """Return where the test is."""
+        return self.path, None, f"{self.path.name}, {self.name}"
+
+
+@dataclass
+class Outcome:
+    """An agent cell's run, if one began, and what is wrong."""
+
+    problems: list[str]
+    run: Run | None = None
+
+
+class Trial:
+    """A notebook that runs once in a fresh kernel: with a model, or repeating its saved runs."""
+
+    def __init__(self, path: Path, model: str) -> None:
+        self.path, self.model = path, model
+        self._outcomes: dict[int, Outcome] = {}
+        self._steps = self._execute()
+        self._problem = "the notebook did not run as far as this cell"
+
+    def outcome_of(self, index: int) -> Outcome:
+        """Return a cell's outcome: cells before it run first, with a model also those behind."""
+        while self.model or index not in self._outcomes:
+            if (step := next(self._steps, None)) is None:
+                break
+            self._outcomes[step[0]] = step[1]
+        return self._outcomes.get(index) or Outcome([self._problem])
+
+    def close(self) -> None:
+        """End the kernel."""
+        self._steps.close()
+
+    def _execute(self) -> Generator[tuple[int, Outcome]]:
+        """Run the cells in order; yield the agent cells with their outcomes."""
+        import nbformat
+        from nbclient import NotebookClient
+        from nbclient.exceptions import CellExecutionError, DeadKernelError
+
+        notebook = nbformat.read(self.path, as_version=4)
+        resources = {"metadata": {"path": str(self.path.parent)}}
+        client = NotebookClient(notebook, kernel_name="python3", resources=resources)
+        with client.setup_kernel(env=self._environment()):
+            for index, cell in enumerate(notebook.cells):
+                is_agent = cell.cell_type == "code" and _AGENT_CELL.match(cell.source)
+                if is_agent:
+                    cell.source = self._change_options(cell.source)
+                try:
+                    client.execute_cell(cell, index)
+                    problem = "the cell has shown no run"
+                except CellExecutionError as error:
+                    problem = f"{error.ename}: {error.evalue}"
+                except DeadKernelError as error:
+                    problem, is_agent = str(error), False
+                else:
+                    if not is_agent:
+                        continue
+                if not is_agent:
+                    self._problem = f"cell {index + 1} failed: {problem}"
+                    return
+                yield index, _read_outcome(cell, problem)
+
+    def _environment(self) -> dict[str, str]:
+        """Return the environment of the kernel: what the notebook itself holds is all there is."""
+        own = {"IPYAGENT_LLM__MODEL": self.model} if self.model else {}
+        return {
+            **os.environ,
+            **own,
+            "JPY_SESSION_NAME": str(self.path),
+            "IPYAGENT_CHAT__PERSIST": "false",
+            "IPYAGENT_AGENT__REPLAY": "never" if self.model else "always",
+            "IPYAGENT_AGENT__ON_DIFFERENCE": "stop",
+        }
+
+    def _change_options(self, source: str) -> str:
+        """Return an agent cell that asks the model, or only repeats its run; and shows the run."""
+        words, prompt = _split(source)
+        words = [each for each in words if each != "--json"]
+        words += ["--fresh", "-m", self.model] if self.model else ["--replay"]
+        return f"%%agent {shlex.join(words)} {prompt}"
+
+
+def _read_outcome(cell: Any, problem: str) -> Outcome:
+    """Return the outcome of an agent cell that was run."""
+    from ipyagent.schema import Outcome as RunOutcome, Run
+
+    bundles = [each.get("data", {}) for each in cell.outputs]
+    runs = [Run.model_validate(each[_RUN_MIME]) for each in bundles if _RUN_MIME in each]
+    if not runs:
+        return Outcome([problem])
+    run = runs[-1]
+    is_done = run.outcome is RunOutcome.SUCCESS
+    problems = [] if is_done else [run.error or f"the run is {run.outcome}: {run.stop_reason}"]
+    return Outcome([*problems, *map(str, run.unmet)], run)
+
+
+def wilson_interval(passed: int, runs: int, z: float = 1.96) -> tuple[float, float]:
+    """Return between which rates the true one is, with 95 % confidence (Wilson's score)."""
+    share, spread = passed / runs, z * z / runs
+    middle = share + spread / 2
+    reach = z * math.sqrt(share * (1 - share) / runs + spread / (4 * runs))
+    return max(0.0, (middle - reach) / (1 + spread)), min(1.0, (middle + reach) / (1 + spread))
+
+
+def _describe_rate(passed: int, runs: int) -> str:
+    low, high = wilson_interval(passed, runs)
+    return f"{passed}/{runs} = {passed / runs:.0%} ({low:.0%} to {high:.0%})"
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Print the pass rates of the models side by side."""
+    reports = [*terminalreporter.getreports("passed"), *terminalreporter.getreports("failed")]
+    found = [dict(each.user_properties) for each in reports if each.when == "call"]
+    rates: dict[str, dict[str, tuple[int, int]]] = {}
+    for each in found:
+        if _MODEL in each:
+            for cell in (each[_CELL], "all cells"):
+                passed, runs = rates.setdefault(cell, {}).get(each[_MODEL], (0, 0))
+                rates[cell][each[_MODEL]] = passed + each[_PASSED], runs + each[_RUNS]
+    if not rates:
+        return
+    rates["all cells"] = rates.pop("all cells")
+    models = list(rates["all cells"])
+    rows = [["", *models]]
+    for cell, by_model in rates.items():
+        rows.append(
+            [cell, *(_describe_rate(*by_model[m]) if m in by_model else "" for m in models)]
+        )
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    terminalreporter.section("agent cells: runs passed, 95 % interval (Wilson)")
+    for row in rows:
+        cells = (text.ljust(width) for text, width in zip(row, widths, strict=True))
+        terminalreporter.write_line("  ".join(cells).rstrip())
