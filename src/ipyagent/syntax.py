@@ -18,3 +18,11 @@ def parse(code: str, name: str = "<code>") -> ast.Module:
         with suppress(SystemError):
             return ast.parse(code, name)
     return ast.parse(code, name)
+
+
+def try_parse(code: str) -> ast.Module | None:
+    """Return the tree of code; None if it is not plain Python."""
+    try:
+        return parse(code)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None

@@ -18,6 +18,7 @@ from ipyagent.kernel.namespace import Namespace
 from ipyagent.numbers import read_answer
 from ipyagent.plaintext import ellipsize, flatten
 from ipyagent.schema import Expectation, Run
+from ipyagent.syntax import parse
 
 _LENGTH = 200
 """Characters of a value in the explanation of what was found."""
@@ -30,7 +31,10 @@ MOST = 10
 def parse_expectation(text: str) -> ast.expr:
     """Return the expression; raises ConfigError for what is not one."""
     try:
-        return ast.parse(text.strip(), mode="eval").body
+        body = parse(text.strip()).body
+        if len(body) == 1 and isinstance(body[0], ast.Expr):
+            return body[0].value
+        raise SyntaxError("it is a statement")
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise ConfigError(f"--expect {text}: this is not a Python expression: {error}") from None
 

@@ -40,7 +40,7 @@ from ipyagent.schema import (
 )
 from ipyagent.schema.runs import AS_DRAFT
 from ipyagent.store.runs import plan_name
-from ipyagent.syntax import parse
+from ipyagent.syntax import try_parse
 from ipyagent.tools.base import Tool, Toolbox, Where, get_command, replace_command
 from ipyagent.tools.rehearsed import RehearsalContext, Rehearsed
 from ipyagent.tools.static_analysis import Effects
@@ -371,9 +371,7 @@ def _match_unquoted(command: str) -> Iterator[re.Match[str]]:
 
 def _removal_calls(code: str) -> Iterator[str]:
     """Yield the calls in Python code that remove files or folders."""
-    try:
-        tree = parse(code)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    if (tree := try_parse(code)) is None:
         return
     names = {
         alias.asname or alias.name: alias.name

@@ -28,11 +28,11 @@ from ipyagent.kernel.shell import Shell, running_shell
 from ipyagent.kernel.threads import EngineThread
 from ipyagent.plaintext import human_size, join_some, join_words, plural
 from ipyagent.schema import Run, ToolResult
+from ipyagent.syntax import try_parse
 from ipyagent.tools.file_change import Checkpoints
 from ipyagent.tools.fresh_kernel import MARK
 from ipyagent.tools.path_rules import STATE
 from ipyagent.tools.sandbox import Sandbox
-from ipyagent.tools.static_analysis.code import parse_code
 from ipyagent.tools.workspace import Workspace
 from ipyagent.wiring.environment import Environment
 
@@ -71,7 +71,7 @@ class FrozenRuns:
             source, mark = str(cell["source"]), "# %%"
             if cell["cell_type"] == "markdown":
                 source, mark = re.sub(r"^", "# ", source, flags=re.MULTILINE), "# %% [markdown]"
-            elif parse_code(source) is None:
+            elif try_parse(source) is None:
                 source = _MAGIC.sub("# ", source)
             texts.append("\n".join([mark, *(line.rstrip() for line in source.splitlines())]))
         return "\n\n".join(texts) + "\n"

@@ -69,15 +69,6 @@ def analyze_code(code: str, variables: Mapping[str, object], subject: str = "cod
     )
 
 
-def parse_code(code: str) -> ast.Module | None:
-    """Return code as a tree; None if it is not plain Python."""
-    try:
-        tree: ast.Module = compile(code, "<code>", "exec", _FLAGS)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
-    return tree
-
-
 def find_touches(node: ast.AST, names: NameOrigins) -> Mapping[str, str]:
     """Return the kinds of things that a part of code touches, with the words that show it."""
     reader = _CodeVisitor(names)

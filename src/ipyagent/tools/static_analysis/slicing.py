@@ -17,8 +17,9 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from ipyagent.plaintext import word_set
+from ipyagent.syntax import try_parse
 from ipyagent.tools.static_analysis import READS, called_name
-from ipyagent.tools.static_analysis.code import find_touches, parse_code
+from ipyagent.tools.static_analysis.code import find_touches
 from ipyagent.tools.static_analysis.name_origins import NameOrigins, is_library, root_of
 
 _MAGIC = re.compile(r"^([ \t]*)(?:[%!].*|.*\?)$", re.MULTILINE)
@@ -162,7 +163,7 @@ def _join(statements: Iterable[_Statement]) -> Slice:
 def _split(text: str) -> list[_Statement]:
     """Return the statements of code, each with the comments before it."""
     lines, end = text.splitlines(), 0
-    tree = parse_code(text) or parse_code(_MAGIC.sub(r"\1pass", text))
+    tree = try_parse(text) or try_parse(_MAGIC.sub(r"\1pass", text))
     if tree is None:
         return [_Statement(text)]
     groups = list[list[ast.stmt]]()

@@ -17,7 +17,7 @@ from ipyagent.kernel.displays import SHOWN
 from ipyagent.kernel.outputs import CHANNEL_MARKS
 from ipyagent.plaintext import plural, strip_escapes
 from ipyagent.redaction import mask_arguments
-from ipyagent.syntax import parse
+from ipyagent.syntax import try_parse
 from ipyagent.ui import transcript
 from ipyagent.ui.reveal import LINE, first_line, reveal, shorten
 
@@ -362,10 +362,9 @@ def _find_gist(code: str) -> str:
         return begin.partition("\n")[0]
     if len(code) > _MAX_PARSED or "\\" in code:  # an escape may make Python warn
         return code
-    try:
-        statements = parse(code).body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    if (tree := try_parse(code)) is None:
         return code
+    statements = tree.body
     telling = [each for each in statements if not _only_shows(each)] or statements
     return ast.get_source_segment(code, telling[-1]) or code if telling else code
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ipyagent.plaintext import word_set
-from ipyagent.syntax import parse
+from ipyagent.syntax import try_parse
 from ipyagent.values.describe.safe_inspect import ancestors, class_dict, module_name, type_name
 from ipyagent.values.variables.parts import is_class
 
@@ -31,10 +31,8 @@ FUNCTIONS = 200
 @functools.lru_cache(maxsize=1)
 def parse_nodes(code: str) -> list[ast.AST] | None:
     """Return the nodes of code; None if it is no Python, which IPython may understand."""
-    try:
-        return [*ast.walk(parse(code))]
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
+    tree = try_parse(code)
+    return None if tree is None else [*ast.walk(tree)]
 
 
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
