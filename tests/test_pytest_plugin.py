@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -51,6 +52,7 @@ def record(folder: Path) -> None:
     resources = {"metadata": {"path": str(folder)}}
     NotebookClient(notebook, kernel_name="python3", resources=resources).execute()
     nbformat.write(notebook, folder / "sales.ipynb")
+    shutil.rmtree(folder / ".ipyagent")
     for each in ("sum.yaml", "again.yaml"):
         (folder / each).unlink()
 

@@ -29,6 +29,7 @@ _AGENT_CELL = re.compile(r"%%agent(?!\S)")
 _EXPECTS = re.compile(r"--expect(?![\w-])")
 _RUN_MIME = "application/vnd.ipyagent.run+json"
 _MODEL, _CELL, _PASSED, _RUNS = "agent_model", "agent_cell", "agent_passed", "agent_runs"
+_ALL = "all cells"
 _LABEL = 50
 """Characters of a prompt in the name of its test."""
 
@@ -46,9 +47,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> NotebookFile | None:
     """Collect notebooks, if that is asked for."""
-    config = parent.config
-    is_wanted = config.getoption("agent_notebooks") or config.getoption("agent_live")
-    if file_path.suffix != ".ipynb" or not is_wanted:
+    options = parent.config.option
+    if file_path.suffix != ".ipynb" or not (options.agent_notebooks or options.agent_live):
         return None
     return NotebookFile.from_parent(parent, path=file_path)
 
@@ -60,16 +60,17 @@ class NotebookFile(pytest.File):
         """Yield its agent cells, model by model."""
         self.trials: list[Trial] = []
         cells = json.loads(self.path.read_text(encoding="utf-8")).get("cells", [])
-        tests = {n: _label(cell) for n, cell in enumerate(cells) if _is_test(cell)}
-        for model in self.config.getoption("agent_live") or [""]:
-            count = self.config.getoption("agent_runs") if model else 1
+        titles = {n: _name_test(n, cell) for n, cell in enumerate(cells)}
+        for model in self.config.option.agent_live or [""]:
+            count = self.config.option.agent_runs if model else 1
             trials = [Trial(self.path, model) for _ in range(count)]
             self.trials += trials
-            for index, label in tests.items():
-                name = f"cell {index + 1} {label}".rstrip()
-                test = AgentCell.from_parent(self, name=f"{name} [{model}]" if model else name)
-                test.title, test.index, test.trials = name, index, trials
-                yield test
+            for index, title in titles.items():
+                if title:
+                    name = f"{title} [{model}]" if model else title
+                    test = AgentCell.from_parent(self, name=name)
+                    test.title, test.index, test.trials = title, index, trials
+                    yield test
 
     def teardown(self) -> None:
         """End the kernels."""
@@ -77,19 +78,18 @@ class NotebookFile(pytest.File):
             each.close()
 
 
-def _is_test(cell: dict[str, Any]) -> bool:
-    text = "".join(cell["source"])
-    if cell["cell_type"] != "code" or not _AGENT_CELL.match(text):
-        return False
-    words, prompt = _split(text)
-    is_expecting = map(_EXPECTS.match, (*words, *prompt.splitlines()))
-    return any(is_expecting) or any(_RUN_MIME in each.get("data", ()) for each in cell["outputs"])
-
-
-def _label(cell: dict[str, Any]) -> str:
-    """Return the beginning of a cell's prompt."""
-    lines = _split("".join(cell["source"]))[1].strip().splitlines()
-    return next((line for line in lines if not _EXPECTS.match(line)), "")[:_LABEL]
+def _name_test(index: int, cell: dict[str, Any]) -> str:
+    """Return the name of the test that a cell is; "" for none."""
+    source = "".join(cell["source"])
+    if cell["cell_type"] != "code" or not _AGENT_CELL.match(source):
+        return ""
+    words, prompt = _split(source)
+    lines = prompt.strip().splitlines()
+    is_recorded = any(_RUN_MIME in each.get("data", ()) for each in cell["outputs"])
+    if not is_recorded and not any(map(_EXPECTS.match, (*words, *lines))):
+        return ""
+    label = next((each for each in lines if not _EXPECTS.match(each)), "")
+    return f"cell {index + 1} {label[:_LABEL]}".rstrip()
 
 
 def _split(source: str) -> tuple[list[str], str]:
@@ -104,10 +104,6 @@ def _split(source: str) -> tuple[list[str], str]:
     return words, f"{prompt}{end}{text}"
 
 
-class CellError(Exception):
-    """Raised for a cell that is not as expected; its text says why."""
-
-
 class AgentCell(pytest.Item):
     """An agent cell as a test."""
 
@@ -118,41 +114,32 @@ class AgentCell(pytest.Item):
     def runtest(self) -> None:
         """Run the notebook up to this cell; with a model the whole notebook, N times."""
         outcomes = [each.outcome_of(self.index) for each in self.trials]
-        failed = {n: each for n, each in enumerate(outcomes, 1) if each.problems}
-        if not self.trials[0].model:
-            if failed:
-                raise CellError("\n".join(outcomes[0].problems))
-            return
-        passed, runs = len(outcomes) - len(failed), len(outcomes)
-        self._record(outcomes, passed)
+        failed = {n: each.problems for n, each in enumerate(outcomes, 1) if each.problems}
+        lines = [text for problems in failed.values() for text in problems]
+        if self.trials[0].model:
+            passed, runs = len(outcomes) - len(failed), [each.run for each in outcomes if each.run]
+            self._record(passed, len(outcomes), runs)
+            lines = [f"run {n}: {text}" for n, problems in failed.items() for text in problems]
+            lines.insert(0, f"{_describe_rate(passed, len(outcomes))} of the runs passed")
         if failed:
-            lines = [f"run {n}: {text}" for n, each in failed.items() for text in each.problems]
-            raise CellError(
-                "\n".join([f"{_describe_rate(passed, runs)} of the runs passed", *lines])
-            )
+            pytest.fail("\n".join(lines), pytrace=False)
 
-    def _record(self, outcomes: list[Outcome], passed: int) -> None:
+    def _record(self, passed: int, count: int, runs: list[Run]) -> None:
         """Add what the reports need: JUnit XML has it as properties of the test."""
-        runs = [each.run for each in outcomes if each.run]
-        low, high = wilson_interval(passed, len(outcomes))
+        low, high = wilson_interval(passed, count)
         costs = [run.cost_usd for run in runs if run.cost_usd is not None]
-        self.user_properties += [
-            (_MODEL, self.trials[0].model),
-            (_CELL, f"{self.path.name}: {self.title}"),
-            (_PASSED, passed),
-            (_RUNS, len(outcomes)),
-            ("agent_pass_rate", round(passed / len(outcomes), 4)),
-            ("agent_pass_rate_low", round(low, 4)),
-            ("agent_pass_rate_high", round(high, 4)),
-            ("agent_tokens", sum(run.usage.total_tokens for run in runs)),
-            *([("agent_cost_usd", round(sum(costs), 6))] if costs else []),
-        ]
-
-    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
-        """Return the reason alone where it is known."""
-        if isinstance(excinfo.value, CellError):
-            return str(excinfo.value)
-        return super().repr_failure(excinfo, style)
+        properties = {
+            _MODEL: self.trials[0].model,
+            _CELL: f"{self.path.name}: {self.title}",
+            _PASSED: passed,
+            _RUNS: count,
+            "agent_pass_rate": round(passed / count, 4),
+            "agent_pass_rate_low": round(low, 4),
+            "agent_pass_rate_high": round(high, 4),
+            "agent_tokens": sum(run.usage.total_tokens for run in runs),
+            "agent_cost_usd": round(sum(costs), 6) if costs else "unknown",
+        }
+        self.user_properties += properties.items()
 
     def reportinfo(self) -> tuple[Path, None, str]:
         """Return where the test is."""
@@ -188,11 +175,11 @@ class Trial:
         """End the kernel."""
         self._steps.close()
 
-    def _execute(self) -> Generator[tuple[int, Outcome]]:
+    def _execute(self) -> Generator[tuple[int, Outcome], None, None]:
         """Run the cells in order; yield the agent cells with their outcomes."""
         import nbformat
         from nbclient import NotebookClient
-        from nbclient.exceptions import CellExecutionError, DeadKernelError
+        from nbclient.exceptions import CellExecutionError
 
         notebook = nbformat.read(self.path, as_version=4)
         resources = {"metadata": {"path": str(self.path.parent)}}
@@ -202,20 +189,16 @@ class Trial:
                 is_agent = cell.cell_type == "code" and _AGENT_CELL.match(cell.source)
                 if is_agent:
                     cell.source = self._change_options(cell.source)
+                problem = "the cell has shown no run"
                 try:
                     client.execute_cell(cell, index)
-                    problem = "the cell has shown no run"
                 except CellExecutionError as error:
                     problem = f"{error.ename}: {error.evalue}"
-                except DeadKernelError as error:
-                    problem, is_agent = str(error), False
-                else:
                     if not is_agent:
-                        continue
-                if not is_agent:
-                    self._problem = f"cell {index + 1} failed: {problem}"
-                    return
-                yield index, _read_outcome(cell, problem)
+                        self._problem = f"cell {index + 1} failed: {problem}"
+                        return
+                if is_agent:
+                    yield index, _read_outcome(cell, problem)
 
     def _environment(self) -> dict[str, str]:
         """Return the environment of the kernel: what the notebook itself holds is all there is."""
@@ -266,25 +249,22 @@ def _describe_rate(passed: int, runs: int) -> str:
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
     """Print the pass rates of the models side by side."""
-    reports = [*terminalreporter.getreports("passed"), *terminalreporter.getreports("failed")]
-    found = [dict(each.user_properties) for each in reports if each.when == "call"]
-    rates: dict[str, dict[str, tuple[int, int]]] = {}
-    for each in found:
-        if _MODEL in each:
-            for cell in (each[_CELL], "all cells"):
-                passed, runs = rates.setdefault(cell, {}).get(each[_MODEL], (0, 0))
-                rates[cell][each[_MODEL]] = passed + each[_PASSED], runs + each[_RUNS]
-    if not rates:
+    reports = [each for kind in ("passed", "failed") for each in terminalreporter.getreports(kind)]
+    found = [
+        each for each in (dict(report.user_properties) for report in reports) if _MODEL in each
+    ]
+    if not found:
         return
-    rates["all cells"] = rates.pop("all cells")
-    models = list(rates["all cells"])
+    cells, models = ([*dict.fromkeys(each[key] for each in found)] for key in (_CELL, _MODEL))
     rows = [["", *models]]
-    for cell, by_model in rates.items():
-        rows.append(
-            [cell, *(_describe_rate(*by_model[m]) if m in by_model else "" for m in models)]
-        )
+    for cell in (*cells, _ALL):
+        rows.append([cell])
+        for model in models:
+            own = [e for e in found if e[_MODEL] == model and cell in (e[_CELL], _ALL)]
+            sums = sum(each[_PASSED] for each in own), sum(each[_RUNS] for each in own)
+            rows[-1].append(_describe_rate(*sums) if own else "")
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     terminalreporter.section("agent cells: runs passed, 95 % interval (Wilson)")
     for row in rows:
-        cells = (text.ljust(width) for text, width in zip(row, widths, strict=True))
-        terminalreporter.write_line("  ".join(cells).rstrip())
+        padded = map(str.ljust, row, widths)
+        terminalreporter.write_line("  ".join(padded).rstrip())

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from types import ModuleType
 
 from ipyagent.agent.answers import write_value
@@ -48,7 +49,8 @@ def suggest(run: Run, namespace: Namespace) -> list[str]:
     """Return expectations that hold of a run: its numbers, calls, variables, files and value."""
     numbers = dict.fromkeys((value, step) for value, step, _ in read_answer(run.output))
     texts = [f"near({_write_number(*each)})" for each in list(numbers)[:MOST]]
-    texts += (f"called({name!r})" for name in _names_of_calls(run))
+    done = (each.call.name for each in run.executions if each.result and each.result.success)
+    texts += (f"called({name!r})" for name in done)
     texts += (f"{name!r} in variables" for name in _names_of_variables(run))
     texts += (f"{path!r} in files" for path in _paths(run))
     texts += [f"value == {run.value_text}"] if run.value_text else []
@@ -115,10 +117,6 @@ def _is_like(value: object, wanted: object) -> bool:
     return value == wanted
 
 
-def _names_of_calls(run: Run) -> Iterator[str]:
-    yield from dict.fromkeys(e.call.name for e in run.executions if e.result and e.result.success)
-
-
 def _names_of_variables(run: Run) -> Iterator[str]:
     """Yield the variables that the run made or changed, and did not delete again."""
     last = {each.name: each.change for each in run.variables}
@@ -142,26 +140,19 @@ def _evaluate(text: str, scope: dict[str, object]) -> str:
 
 
 def _run(tree: ast.expr, scope: dict[str, object]) -> object:
-    return eval(compile(ast.Expression(tree), "<expectation>", "eval"), scope)  # noqa: S307 - the user's own code
+    whole = ast.fix_missing_locations(ast.Expression(tree))
+    return eval(compile(whole, "<expectation>", "eval"), scope)  # noqa: S307 - the user's own code
 
 
 def _explain(tree: ast.expr, scope: dict[str, object]) -> str:
     """Return the values of the parts of an expression that does not hold."""
-    parts = dict.fromkeys(map(ast.unparse, _list_parts(tree)))
-    values: Mapping[str, object] = {each: _try(each, scope) for each in parts}
-    shown = (each for each in values.items() if not callable(each[1]) and _is_known(each[1]))
-    return "; ".join(f"{name} = {_cite(value)}" for name, value in shown)
-
-
-def _is_known(value: object) -> bool:
-    return value is not NotImplemented and not isinstance(value, ModuleType)
-
-
-def _try(text: str, scope: dict[str, object]) -> object:
-    try:
-        return _run(parse_expectation(text), scope)
-    except Exception:
-        return NotImplemented
+    found = dict[str, str]()
+    for part in _list_parts(tree):
+        with suppress(Exception):
+            value = _run(part, scope)
+            if not (callable(value) or isinstance(value, ModuleType)):
+                found[ast.unparse(part)] = _cite(value)
+    return "; ".join(f"{part} = {value}" for part, value in found.items() if part != value)
 
 
 def _list_parts(tree: ast.expr) -> Iterator[ast.expr]:
@@ -173,20 +164,12 @@ def _list_parts(tree: ast.expr) -> Iterator[ast.expr]:
         case ast.UnaryOp(op=ast.Not(), operand=part):
             yield from _list_parts(part)
         case ast.Compare(left=left, comparators=others):
-            yield from (each for each in (left, *others) if not _is_literal(each))
+            yield from (left, *others)
         case _:
             names = [each for each in ast.walk(tree) if isinstance(each, ast.Name)]
             own = {each.id for each in names if isinstance(each.ctx, ast.Store)}
             for name in (each.id for each in names if each.id not in own):
                 yield ast.Name(_BEHIND.get(name, name), ast.Load())
-
-
-def _is_literal(tree: ast.expr) -> bool:
-    try:
-        ast.literal_eval(tree)
-    except ValueError:
-        return False
-    return True
 
 
 def _cite(value: object) -> str:
