@@ -101,6 +101,8 @@ class _Statement:
             # Texts may name variables: df.query("x > @limit"), duckdb.sql("FROM df").
             texts = (n.value for n in inside if isinstance(n, ast.Constant))
             words = (_WORD.findall(text) for text in texts if isinstance(text, str))
+            # Functions may bind global names when they are called.
+            words = [*words, *(n.names for n in inside if isinstance(n, ast.Global))]
             self.reads |= loads.union(_names_in(node) if updates else (), *words)
             self.binds |= set(_list_bound(node))
         if len(self.nodes) == 1 and isinstance(self.nodes[0], _Replacing):
@@ -293,7 +295,6 @@ def _list_bound(node: ast.AST) -> Iterator[str]:
                 yield other or root_of(name)
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
                 yield each.name
-                yield from (n for g in ast.walk(each) if isinstance(g, ast.Global) for n in g.names)
 
 
 def _names_in(node: ast.AST) -> set[str]:
