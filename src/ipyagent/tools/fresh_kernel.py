@@ -10,8 +10,10 @@ import inspect
 import json
 import os
 import sys
+import threading
 from collections.abc import Mapping
 from pathlib import Path
+from typing import NoReturn
 
 from ipyagent.json_types import JsonDict
 from ipyagent.kernel.namespace import ShellNamespace
@@ -55,21 +57,26 @@ def main(path: str) -> None:
     environment = {key: value for key, value in os.environ.items() if key != "MPLBACKEND"}
     manager.start_kernel(cwd=job["folder"], env=environment)
     client = manager.blocking_client()
+    process = manager.provisioner.process  # type: ignore[union-attr]
 
     def receive(message: JsonDict) -> None:
         if _KIND in (bundle := message["content"].get("data", {})):
             results.append(bundle[_KIND])
 
-    try:
-        client.start_channels()
-        client.wait_for_ready(timeout=_STARTING)
-        for number, code in enumerate(job["cells"], 1):
-            call = _CALL.format(code, number == len(job["cells"]))
-            client.execute_interactive(call, allow_stdin=False, output_hook=receive)
-    finally:
-        client.stop_channels()
-        manager.shutdown_kernel(now=True)
+    def print_results() -> NoReturn:
+        process.wait()
         print(f"\n{MARK}{json.dumps(results)}", flush=True)  # noqa: T201
+        os._exit(0)  # the main thread may wait for a kernel that is gone
+
+    printing = threading.Thread(target=print_results)
+    printing.start()
+    client.start_channels()
+    client.wait_for_ready(timeout=_STARTING)
+    for number, code in enumerate(job["cells"], 1):
+        call = _CALL.format(code, number == len(job["cells"]))
+        client.execute_interactive(call, allow_stdin=False, output_hook=receive)
+    manager.shutdown_kernel(now=True)
+    printing.join()
 
 
 if __name__ == "__main__":

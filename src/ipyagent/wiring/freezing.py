@@ -150,7 +150,11 @@ def verify(environment: Environment, runs: FrozenRuns) -> FrozenRuns:
     Raises AgentError if that cannot be tried.
     """
     root, home = environment.workspace.root, environment.home or environment.workspace.root
-    frozen = runs.frozen
+    frozen, sessions = runs.frozen, environment.undo.sessions
+    is_own = all(any(run.id in each.runs.ids for each in sessions) for run in runs.runs)
+    is_own = is_own and not any(each.conversation.origins for each in sessions)
+    if not is_own and (why := Sandbox(environment.workspace).unavailable_reason):
+        raise AgentError(f"what others may have recorded is only tried in a sandbox: {why}")
     with tempfile.TemporaryDirectory(prefix="ipyagent-") as folder:
         workspace = _copy_workspace(root, Path(folder).resolve() / root.name)
         changes = [change for run in runs.runs for each in run.results for change in each.files]

@@ -99,11 +99,11 @@ class _Statement:
             updates = any(isinstance(n, ast.AugAssign | ast.Delete) for n in inside)
             loads = {n.id for n in inside if isinstance(n, ast.Name) and type(n.ctx) is ast.Load}
             # Texts may name variables: df.query("x > @limit"), duckdb.sql("FROM df").
-            texts = (n.value for n in inside if isinstance(n, ast.Constant))
-            words = (_WORD.findall(text) for text in texts if isinstance(text, str))
+            texts = (str(n.value) for n in inside if isinstance(n, ast.Constant))
             # Functions may bind global names when they are called.
-            words = [*words, *(n.names for n in inside if isinstance(n, ast.Global))]
-            self.reads |= loads.union(_names_in(node) if updates else (), *words)
+            bound = (n.names for n in inside if isinstance(n, ast.Global))
+            named = (_names_in(node) if updates else (), *map(_WORD.findall, texts), *bound)
+            self.reads |= loads.union(*named)
             self.binds |= set(_list_bound(node))
         if len(self.nodes) == 1 and isinstance(self.nodes[0], _Replacing):
             self.replaces = self.binds - self.reads
