@@ -71,12 +71,14 @@ def main(path: str) -> None:
     printing = threading.Thread(target=print_results)
     printing.start()
     client.start_channels()
-    client.wait_for_ready(timeout=_STARTING)
-    for number, code in enumerate(job["cells"], 1):
-        call = _CALL.format(code, number == len(job["cells"]))
-        client.execute_interactive(call, allow_stdin=False, output_hook=receive)
-    manager.shutdown_kernel(now=True)
-    printing.join()
+    try:
+        client.wait_for_ready(timeout=_STARTING)
+        for number, code in enumerate(job["cells"], 1):
+            call = _CALL.format(code, number == len(job["cells"]))
+            client.execute_interactive(call, allow_stdin=False, output_hook=receive)
+    finally:
+        manager.shutdown_kernel(now=True)
+        printing.join()
 
 
 if __name__ == "__main__":
