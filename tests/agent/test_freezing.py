@@ -19,7 +19,7 @@ from ipyagent.schema import Run, ToolResult
 from ipyagent.tools.fresh_kernel import with_variables
 from ipyagent.tools.sandbox import bubblewrap
 from ipyagent.wiring import freezing
-from ipyagent.wiring.freezing import compare, freeze_runs, verify
+from ipyagent.wiring.freezing import compare, freeze_runs, verify, write_file
 
 SALES = "region,year,revenue\nnorth,2024,5076\nsouth,2024,3701\nnorth,2025,6120\nsouth,2025,\n"
 REGIONS = "region,manager\nnorth,Ada\nsouth,Grace\n"
@@ -475,7 +475,7 @@ def test_a_run_is_frozen_with_what_it_needs_of_earlier_runs(tmp_path: Path) -> N
     ask("a.append(4)", "print(a)")
     ask("b = sum(a)", "c = 0")
     last = ask("root = math.sqrt(b)\nprint(root)", answer="It is 2.6458.")
-    frozen = freeze_runs(lab.environment, [last]).frozen
+    frozen = freeze_runs(lab.environment, [last])
     code = [each for each in frozen.cells if each.kind == "code"]
     before = "\n".join(each.source for each in code if each.is_own)
     assert before == "a = [3]\na.append(4)\nb = sum(a)"
@@ -500,8 +500,8 @@ def test_a_script_says_what_it_is_and_replaces_only_what_was_frozen(tmp_path: Pa
     code = call("run_python", code="a = 1\nprint(a)")
     run = lab.run([{"calls": [code]}, "It is **1**.\n\nDone."], answer=YES)
     frozen, path = freeze_runs(lab.environment, [run]), tmp_path / "sub" / "a.py"
-    frozen.write(path)
-    frozen.write(path)
+    write_file(frozen, path)
+    write_file(frozen, path)
     text = path.read_text()
     assert f"# Frozen by ipyagent: {run.id} (" in text
     assert "# Unverified: " in text
@@ -511,7 +511,7 @@ def test_a_script_says_what_it_is_and_replaces_only_what_was_frozen(tmp_path: Pa
     assert variables["a"] == 1
     path.write_text("print('mine')\n")
     with pytest.raises(ConfigError, match="exists and was not frozen"):
-        frozen.write(path)
+        write_file(frozen, path)
 
 
 @pytest.fixture
@@ -554,7 +554,6 @@ def test_a_large_workspace_is_not_copied(lab: Lab, monkeypatch: pytest.MonkeyPat
 @pytest.mark.slow
 def test_a_cell_that_ends_its_kernel_is_named(lab: Lab) -> None:
     frozen = freeze_runs(lab.environment, [*lab.session.runs])
-    cells = FrozenCell("import os\nos._exit(1)"), *frozen.frozen.cells
-    ended = replace(frozen, frozen=replace(frozen.frozen, cells=cells))
+    ended = replace(frozen, cells=(FrozenCell("import os\nos._exit(1)"), *frozen.cells))
     outcome = verify(lab.environment, ended).outcome
     assert "code cell 1 ended the kernel" in outcome

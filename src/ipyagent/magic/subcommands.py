@@ -187,10 +187,10 @@ def freeze(book: Notebook, rest: str) -> str:
     if given.verify:
         frozen = freezing.verify(book.environment, frozen)
     if target:
-        frozen.write(target)
+        freezing.write_file(frozen, target)
         return f"wrote {given.to}: {frozen.outcome}"
     assert around.next_input is not None  # noqa: S101
-    around.next_input.add(frozen.to_script(with_own=False))
+    around.next_input.add(freezing.make_script(frozen, with_own=False))
     return f"proposed {around.next_input.where}; {frozen.outcome}"
 
 

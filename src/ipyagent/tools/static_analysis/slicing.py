@@ -148,11 +148,6 @@ def keep_completed(code: str, names: Collection[str]) -> str:
     return "\n".join(each.text for each in statements[: max(done, default=0)])
 
 
-def list_imported(code: str) -> set[str]:
-    """Return the names that code imports."""
-    return {name for each in _split(code) if each.imports for name in each.binds}
-
-
 def _join(statements: Iterable[_Statement]) -> Slice:
     kept = [each for each in statements if each.is_needed]
     imports = tuple(ast.unparse(node) for each in kept for node in each.imports)
