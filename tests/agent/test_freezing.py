@@ -16,7 +16,7 @@ from ipyagent.digests import digest_content
 from ipyagent.errors import AgentError, ConfigError
 from ipyagent.kernel.namespace import PlainNamespace
 from ipyagent.schema import Run, ToolResult
-from ipyagent.tools.fresh_kernel import with_variables
+from ipyagent.tools.fresh_kernel import pack_result
 from ipyagent.tools.sandbox import bubblewrap
 from ipyagent.wiring import freezing
 from ipyagent.wiring.freezing import compare, freeze_runs, verify, write_file
@@ -428,7 +428,7 @@ def execute(folder: Path, frozen: Frozen) -> str:
     namespace, results = PlainNamespace(variables), list[ToolResult]()
     for each in frozen.cells:
         if each.kind == "code":
-            result = with_variables(namespace.run(each.source), namespace.variables())
+            result = pack_result(namespace.run(each.source), namespace.variables())
             results.append(result)
     files = {path: read_digest(folder / path) for path in frozen.files}
     return compare(frozen, results, files)

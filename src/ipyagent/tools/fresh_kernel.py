@@ -18,12 +18,13 @@ from typing import NoReturn
 from ipyagent.json_types import JsonDict
 from ipyagent.kernel.namespace import ShellNamespace
 from ipyagent.kernel.shell import running_shell
-from ipyagent.schema import ToolResult, VariableChange
+from ipyagent.schema import Display, ToolResult, VariableChange
 from ipyagent.values.variables.content import describe_content
 
 MARK = "\x1eipyagent:"
 _KIND = "application/vnd.ipyagent.result+json"
 _STARTING = 60  # seconds
+_HEAD = 64  # characters of an image, which hold its size
 _CALL = "await __import__('ipyagent.tools.fresh_kernel', fromlist=['_']).run_cell({!r}, {})"
 
 
@@ -34,17 +35,20 @@ async def run_cell(code: str, is_last: bool) -> None:
     namespace = ShellNamespace(shell)
     result = namespace.run(code)
     result = await result if inspect.isawaitable(result) else result
-    result = with_variables(result, namespace.variables() if is_last else {})
+    result = pack_result(result, namespace.variables() if is_last else {})
     shell.display_pub.publish({_KIND: result.to_dict()})
 
 
-def with_variables(result: ToolResult, variables: Mapping[str, object]) -> ToolResult:
-    """Return a result with the content of these variables, as if it had made them."""
+def pack_result(result: ToolResult, variables: Mapping[str, object]) -> ToolResult:
+    """Return what is compared of a result, and of these variables, as if it had made them."""
     made = (
         VariableChange(name=name, change="created", content=describe_content(value))
         for name, value in variables.items()
     )
-    return result.model_copy(update={"variables": tuple(made)})
+    images = (each.model_copy(update={"data": each.data[:_HEAD]}) for each in result.images)
+    displays = (Display(data=dict.fromkeys(each.data, "")) for each in result.displays)
+    sent = {"variables": made, "images": images, "displays": displays}
+    return result.model_copy(update={key: tuple(values) for key, values in sent.items()})
 
 
 def main(path: str) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -27,9 +28,10 @@ from ipyagent.json_types import JsonDict
 from ipyagent.kernel.shell import Shell, running_shell
 from ipyagent.kernel.threads import EngineThread
 from ipyagent.plaintext import human_size, join_some, join_words, plural
+from ipyagent.redaction import known_secrets
 from ipyagent.schema import Run, ToolResult
+from ipyagent.tools import fresh_kernel
 from ipyagent.tools.file_change import Checkpoints
-from ipyagent.tools.fresh_kernel import MARK
 from ipyagent.tools.path_rules import STATE
 from ipyagent.tools.sandbox import Sandbox
 from ipyagent.tools.static_analysis.code import parse_code
@@ -156,13 +158,7 @@ def verify(environment: Environment, frozen: Frozen) -> Frozen:
             "cells": [each.source for each in frozen.cells if each.kind == "code"],
         }
         workspace.state_folder().write_atomic(_JOB, json.dumps(job).encode())
-        command = [
-            sys.executable,
-            "-P",
-            "-m",
-            "ipyagent.tools.fresh_kernel",
-            f"{STATE}/{_JOB}",
-        ]
+        command = [sys.executable, "-P", "-m", fresh_kernel.__name__, f"{STATE}/{_JOB}"]
         sandbox = Sandbox(workspace)
         task = EngineThread.current().submit(sandbox.run(command, seconds=_SECONDS))
         try:
@@ -171,12 +167,17 @@ def verify(environment: Environment, frozen: Frozen) -> Frozen:
             task.cancel()  # if it was interrupted
         printed = ran.outcome.output.head() + ran.outcome.output.tail()
         files = {path: digest_content(workspace.read_if_exists(path)) for path in frozen.files}
-    if MARK not in printed:
+    if fresh_kernel.MARK not in printed:
         last = printed.strip().splitlines()[-1:] or [ran.outcome.stop_reason]
         raise AgentError(f"the frozen cells could not be tried in a fresh kernel: {last[0]}")
-    found = json.loads(printed.rpartition(MARK)[2].splitlines()[0])
+    try:
+        found = json.loads(printed.rpartition(fresh_kernel.MARK)[2].splitlines()[0])
+    except ValueError:
+        raise AgentError("the frozen cells put out too much to compare") from None
     results = [ToolResult.model_validate(each) for each in found]
-    outcome = environment.toolset.redactor(()).text(compare(frozen, results, files))
+    outcome = environment.toolset.redactor(known_secrets(os.environ)).text(
+        compare(frozen, results, files)
+    )
     bare = "" if ran.sandboxed else f" (no sandbox: {sandbox.unavailable_reason})"
     return replace(frozen, outcome=f"{outcome}{bare}")
 
