@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from harness import YES, Lab, call
-from ipyagent.agent.freezing import Frozen, freeze
+from ipyagent.agent.freezing import Frozen, FrozenCell, freeze
 from ipyagent.digests import digest_content
-from ipyagent.errors import ConfigError
+from ipyagent.errors import AgentError, ConfigError
 from ipyagent.kernel.namespace import PlainNamespace
 from ipyagent.schema import Run, ToolResult
-from ipyagent.tools.fresh_kernel import with_variables
-from ipyagent.wiring.freezing import compare, freeze_runs
+from ipyagent.tools.fresh_kernel import pack_result
+from ipyagent.tools.sandbox import bubblewrap
+from ipyagent.wiring import freezing
+from ipyagent.wiring.freezing import compare, freeze_runs, verify, write_file
 
 SALES = "region,year,revenue\nnorth,2024,5076\nsouth,2024,3701\nnorth,2025,6120\nsouth,2025,\n"
 REGIONS = "region,manager\nnorth,Ada\nsouth,Grace\n"
@@ -426,7 +428,7 @@ def execute(folder: Path, frozen: Frozen) -> str:
     namespace, results = PlainNamespace(variables), list[ToolResult]()
     for each in frozen.cells:
         if each.kind == "code":
-            result = with_variables(namespace.run(each.source), namespace.variables())
+            result = pack_result(namespace.run(each.source), namespace.variables())
             results.append(result)
     files = {path: read_digest(folder / path) for path in frozen.files}
     return compare(frozen, results, files)
@@ -473,7 +475,7 @@ def test_a_run_is_frozen_with_what_it_needs_of_earlier_runs(tmp_path: Path) -> N
     ask("a.append(4)", "print(a)")
     ask("b = sum(a)", "c = 0")
     last = ask("root = math.sqrt(b)\nprint(root)", answer="It is 2.6458.")
-    frozen = freeze_runs(lab.environment, [last]).frozen
+    frozen = freeze_runs(lab.environment, [last])
     code = [each for each in frozen.cells if each.kind == "code"]
     before = "\n".join(each.source for each in code if each.is_own)
     assert before == "a = [3]\na.append(4)\nb = sum(a)"
@@ -498,8 +500,8 @@ def test_a_script_says_what_it_is_and_replaces_only_what_was_frozen(tmp_path: Pa
     code = call("run_python", code="a = 1\nprint(a)")
     run = lab.run([{"calls": [code]}, "It is **1**.\n\nDone."], answer=YES)
     frozen, path = freeze_runs(lab.environment, [run]), tmp_path / "sub" / "a.py"
-    frozen.write(path)
-    frozen.write(path)
+    write_file(frozen, path)
+    write_file(frozen, path)
     text = path.read_text()
     assert f"# Frozen by ipyagent: {run.id} (" in text
     assert "# Unverified: " in text
@@ -509,4 +511,49 @@ def test_a_script_says_what_it_is_and_replaces_only_what_was_frozen(tmp_path: Pa
     assert variables["a"] == 1
     path.write_text("print('mine')\n")
     with pytest.raises(ConfigError, match="exists and was not frozen"):
-        frozen.write(path)
+        write_file(frozen, path)
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Lab:
+    """A place where a run has made a variable."""
+    lab = Lab(tmp_path)
+    lab.run([{"calls": [call("run_python", code="a = 1\nprint(a)")]}, "Done."], answer=YES)
+    return lab
+
+
+@pytest.fixture
+def no_sandbox(monkeypatch: pytest.MonkeyPatch) -> None:
+    support = bubblewrap.SandboxSupport(problem="a test")
+    monkeypatch.setattr(bubblewrap, "detect_sandbox", lambda: support)
+
+
+@pytest.mark.usefixtures("no_sandbox")
+def test_without_a_sandbox_no_code_of_others_is_tried(lab: Lab) -> None:
+    lab.session.conversation.add_origins(["their.ipynb"])
+    frozen = freeze_runs(lab.environment, [*lab.session.runs])
+    with pytest.raises(AgentError, match="what others may have recorded"):
+        verify(lab.environment, frozen)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("no_sandbox")
+def test_without_a_sandbox_the_outcome_says_so(lab: Lab) -> None:
+    frozen = verify(lab.environment, freeze_runs(lab.environment, [*lab.session.runs]))
+    equal = "verified in a fresh kernel: 1 variable equal"
+    assert frozen.outcome == f"{equal} (no sandbox: a test)"
+
+
+def test_a_large_workspace_is_not_copied(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    (lab.environment.workspace.root / "data.bin").write_bytes(bytes(2_000))
+    monkeypatch.setattr(freezing, "_MOST_BYTES", 1_000)
+    with pytest.raises(AgentError, match=r"the workspace has more than 1.0 kB"):
+        verify(lab.environment, freeze_runs(lab.environment, [*lab.session.runs]))
+
+
+@pytest.mark.slow
+def test_a_cell_that_ends_its_kernel_is_named(lab: Lab) -> None:
+    frozen = freeze_runs(lab.environment, [*lab.session.runs])
+    ended = replace(frozen, cells=(FrozenCell("import os\nos._exit(1)"), *frozen.cells))
+    outcome = verify(lab.environment, ended).outcome
+    assert "code cell 1 ended the kernel" in outcome

@@ -43,6 +43,7 @@ REASONS = {
     ): "where LiteLLM keeps headers; guarded",
     ("services/mcp/transports.py", "_meta"): "a key of the messages of the protocol",
     ("services/mcp/transports.py", "_transport"): "asyncio has no public way to close the pipes",
+    ("tools/fresh_kernel.py", "_exit"): "os._exit is documented",
     ("tools/sandbox/supervisor.py", "_exit"): "os._exit is documented",
     ("tools/tables/reader.py", "_exit"): "os._exit is documented",
     ("ui/card.py", "_reply_subshell_for"): "clicks reach a blocked kernel with it; guarded",

@@ -8,20 +8,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import groupby
 from typing import Literal
 
 from ipyagent.numbers import trace_numbers
 from ipyagent.plaintext import first_line
 from ipyagent.schema import DecidedBy, Run, ToolExecution, ToolResult, ToolStatus, VariableChange
-from ipyagent.tools.static_analysis.slicing import (
-    Code,
-    Slice,
-    keep_completed,
-    list_imported,
-    slice_code,
-)
+from ipyagent.tools.static_analysis.slicing import Code, Slice, keep_completed, slice_code
 from ipyagent.values.variables.reach import names_of_loops
 
 _TABLES = {"text/html", "text/plain", "text/markdown", "text/latex"}
@@ -43,12 +36,14 @@ class FrozenCell:
 
 @dataclass(frozen=True)
 class Frozen:
-    """Runs as cells, and the variables and files that they leave."""
+    """Runs as cells, and the variables and files that they leave; `outcome`: were they tried?"""
 
     cells: tuple[FrozenCell, ...]
     variables: tuple[VariableChange, ...]
     files: Mapping[str, str | None]
     """The digests of files that tools changed, by their paths."""
+    runs: tuple[Run, ...] = ()
+    outcome: str = "unverified: `--verify` tries it in a fresh kernel"
 
 
 @dataclass(frozen=True)
@@ -73,10 +68,7 @@ def freeze(
     final = {change.name: change for result in results for change in result.variables}
     files = {change.path: change.after for result in results for change in result.files}
     kept = {name: each for name, each in final.items() if each.change != "deleted"}
-    passing = set[str]()
-    for text in (part.code.text for part in parts if part.run):
-        passing |= names_of_loops(text) | list_imported(text)
-    wanted = kept.keys() - passing
+    wanted = kept.keys() - set().union(*(names_of_loops(each.code.text) for each in parts))
     slices = slice_code([part.code for part in parts], wanted, variables)
     for run in {part.run.id: part.run for part in parts if part.run}.values():
         own = [n for n, part in enumerate(parts) if part.run is run and part.code.text]
@@ -89,14 +81,14 @@ def freeze(
     first = sorted(imports, key=lambda line: not line.startswith("from __future__"))
     cells = [FrozenCell("\n".join(first))] if first else []
     for run, group in groupby(made, lambda each: each[0].run):
-        write = partial(_write_run, run) if run else _write_own
-        cells += write(group)
+        pieces = [*group]
+        if run is not None:
+            cells += _write_run(run, pieces)
+        else:
+            cells += (FrozenCell(each.text, is_own=True) for _, each in pieces if each.text)
     left = tuple(each for name, each in kept.items() if name in wanted)
-    return Frozen(tuple(cells), left, files)
-
-
-def _write_own(made: Iterable[tuple[_Part, Slice]]) -> Iterator[FrozenCell]:
-    return (FrozenCell(each.text, is_own=True) for _, each in made if each.text)
+    runs = tuple(each for each in history if isinstance(each, Run) and each.id in chosen)
+    return Frozen(tuple(cells), left, files, runs)
 
 
 def _write_run(run: Run, made: Iterable[tuple[_Part, Slice]]) -> Iterator[FrozenCell]:

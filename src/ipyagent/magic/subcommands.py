@@ -179,17 +179,19 @@ def freeze(book: Notebook, rest: str) -> str:
         freezing.check_target(target)
     named = [book.sessions.find_run(each) for each in given.runs or [""] * (not given.all)]
     named += [each for each in book.sessions.get().runs if given.all]
+    if not named:
+        raise ConfigError("no runs yet")
     chosen = sorted({each.id: each for each in named}.values(), key=lambda each: each.started_at)
     around = current(book.shell, book.home)
     frozen = freezing.freeze_runs(book.environment, chosen, around.saved)
     if given.verify:
         frozen = freezing.verify(book.environment, frozen)
     if target:
-        frozen.write(target)
+        freezing.write_file(frozen, target)
         return f"wrote {given.to}: {frozen.outcome}"
     assert around.next_input is not None  # noqa: S101
-    around.next_input.add(frozen.to_script(with_own=False))
-    return f"The code is proposed {around.next_input.where}: {frozen.outcome}"
+    around.next_input.add(freezing.make_script(frozen, with_own=False))
+    return f"proposed {around.next_input.where}; {frozen.outcome}"
 
 
 # -- %agent mcp and %agent api: services

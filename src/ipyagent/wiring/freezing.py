@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
@@ -27,10 +28,11 @@ from ipyagent.json_types import JsonDict
 from ipyagent.kernel.shell import Shell, running_shell
 from ipyagent.kernel.threads import EngineThread
 from ipyagent.plaintext import human_size, join_some, join_words, plural
+from ipyagent.redaction import known_secrets
 from ipyagent.schema import Run, ToolResult
 from ipyagent.syntax import try_parse
+from ipyagent.tools import fresh_kernel
 from ipyagent.tools.file_change import Checkpoints
-from ipyagent.tools.fresh_kernel import MARK
 from ipyagent.tools.path_rules import STATE
 from ipyagent.tools.sandbox import Sandbox
 from ipyagent.tools.workspace import Workspace
@@ -38,7 +40,6 @@ from ipyagent.wiring.environment import Environment
 
 _OURS = re.compile(r"^\s*%{1,2}agent\b|\bipyagent\b", re.MULTILINE)
 _SIGN = "Frozen by ipyagent"
-_UNVERIFIED = "unverified: `--verify` tries it in a fresh kernel"
 _SECONDS = 600.0
 _MOST_BYTES = 2_000_000_000
 _MOST_RUNS = 100
@@ -48,53 +49,46 @@ _MAGIC = re.compile(r"^(?=\s*[%!])", re.MULTILINE)
 _JOB = "outputs/frozen.json"
 
 
-@dataclass(frozen=True)
-class FrozenRuns:
-    """Runs as cells, and `outcome`: whether they were tried."""
+def make_nodes(frozen: Frozen, *, with_own: bool = True) -> list[JsonDict]:
+    """Return the cells as nbformat has them, with or without those of what ran before."""
+    import nbformat
 
-    frozen: Frozen
-    runs: Sequence[Run]
-    outcome: str = _UNVERIFIED
+    new = {"code": nbformat.v4.new_code_cell, "markdown": nbformat.v4.new_markdown_cell}
+    return [new[each.kind](each.source) for each in frozen.cells if with_own or not each.is_own]
 
-    def to_nodes(self, *, with_own: bool = True) -> list[JsonDict]:
-        """Return the cells as nbformat has them, with or without those of the user's."""
-        import nbformat
 
-        new = {"code": nbformat.v4.new_code_cell, "markdown": nbformat.v4.new_markdown_cell}
-        cells = (each for each in self.frozen.cells if with_own or not each.is_own)
-        return [new[each.kind](each.source) for each in cells]
-
-    def to_script(self, *, with_own: bool = True) -> str:
-        """Return the cells as a script in the percent format, its magics as comments."""
-        texts = []
-        for cell in self.to_nodes(with_own=with_own):
-            source, mark = str(cell["source"]), "# %%"
-            if cell["cell_type"] == "markdown":
-                source, mark = re.sub(r"^", "# ", source, flags=re.MULTILINE), "# %% [markdown]"
-            elif try_parse(source) is None:
-                source = _MAGIC.sub("# ", source)
+def make_script(frozen: Frozen, *, with_own: bool = True) -> str:
+    """Return the cells as a script in the percent format, its magics as comments."""
+    texts = []
+    for cell in frozen.cells:
+        source, mark = cell.source, "# %%"
+        if cell.kind == "markdown":
+            source, mark = re.sub(r"^", "# ", source, flags=re.MULTILINE), "# %% [markdown]"
+        elif try_parse(source) is None:
+            source = _MAGIC.sub("# ", source)
+        if with_own or not cell.is_own:
             texts.append("\n".join([mark, *(line.rstrip() for line in source.splitlines())]))
-        return "\n\n".join(texts) + "\n"
+    return "\n\n".join(texts) + "\n"
 
-    def write(self, path: Path) -> None:
-        """Write them to a file, headed by what they are; raises ConfigError."""
-        import nbformat
 
-        check_target(path)
-        made = ", ".join(f"{run.id} ({run.started_at:%d %b %Y}, {run.model})" for run in self.runs)
-        title = FrozenCell(
-            f"{_SIGN}: {made}.\n\n{self.outcome[:1].upper()}{self.outcome[1:]}.", "markdown"
-        )
-        whole = replace(self, frozen=replace(self.frozen, cells=(title, *self.frozen.cells)))
-        if path.suffix == ".py":
-            text = whole.to_script()
-        else:
-            text = nbformat.writes(nbformat.v4.new_notebook(cells=whole.to_nodes()))
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            replace_file(path, text)
-        except OSError as error:
-            raise ConfigError(f"{path} cannot be written: {error.strerror}") from None
+def write_file(frozen: Frozen, path: Path) -> None:
+    """Write the cells to a file, headed by what they are; raises ConfigError."""
+    import nbformat
+
+    check_target(path)
+    made = ", ".join(f"{run.id} ({run.started_at:%d %b %Y}, {run.model})" for run in frozen.runs)
+    outcome = f"{frozen.outcome[:1].upper()}{frozen.outcome[1:]}"
+    title = FrozenCell(f"{_SIGN}: {made}.\n\n{outcome}.", "markdown")
+    whole = replace(frozen, cells=(title, *frozen.cells))
+    if path.suffix == ".py":
+        text = make_script(whole)
+    else:
+        text = nbformat.writes(nbformat.v4.new_notebook(cells=make_nodes(whole)))
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        replace_file(path, text)
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be written: {error.strerror}") from None
 
 
 def check_target(path: Path) -> None:
@@ -107,7 +101,7 @@ def check_target(path: Path) -> None:
 
 def freeze_runs(
     environment: Environment, chosen: Sequence[Run], saved: Path | None = None
-) -> FrozenRuns:
+) -> Frozen:
     """Freeze runs in their order, with what they need of the user's cells and runs before them.
 
     `saved` is the notebook's file, in which cells of earlier kernels are looked up.
@@ -119,8 +113,7 @@ def freeze_runs(
     history = [*_list_history(in_order, running_shell(), saved)]
     wanted = {each.id for each in chosen}
     frozen = freeze(history, wanted, environment.namespace.variables())
-    cells = tuple(map(_lay_out, frozen.cells))
-    return FrozenRuns(replace(frozen, cells=cells), chosen)
+    return replace(frozen, cells=tuple(map(_lay_out, frozen.cells)))
 
 
 def _list_history(
@@ -144,16 +137,20 @@ def _list_history(
         begin = end + (end > begin)
 
 
-def verify(environment: Environment, runs: FrozenRuns) -> FrozenRuns:
+def verify(environment: Environment, frozen: Frozen) -> Frozen:
     """Run the cells in a fresh kernel, in a copy of the workspace; say what is equal or differs.
 
     Raises AgentError if that cannot be tried.
     """
     root, home = environment.workspace.root, environment.home or environment.workspace.root
-    frozen = runs.frozen
+    sessions = environment.undo.sessions
+    is_own = all(any(run.id in each.runs.ids for each in sessions) for run in frozen.runs)
+    is_own = is_own and not any(each.conversation.origins for each in sessions)
+    if not is_own and (why := Sandbox(environment.workspace).unavailable_reason):
+        raise AgentError(f"what others may have recorded is only tried in a sandbox: {why}")
     with tempfile.TemporaryDirectory(prefix="ipyagent-") as folder:
         workspace = _copy_workspace(root, Path(folder).resolve() / root.name)
-        changes = [change for run in runs.runs for each in run.results for change in each.files]
+        changes = [change for run in frozen.runs for each in run.results for change in each.files]
         Checkpoints(workspace).undo(changes)
         is_inside = home.is_relative_to(root)
         job = {
@@ -161,13 +158,7 @@ def verify(environment: Environment, runs: FrozenRuns) -> FrozenRuns:
             "cells": [each.source for each in frozen.cells if each.kind == "code"],
         }
         workspace.state_folder().write_atomic(_JOB, json.dumps(job).encode())
-        command = [
-            sys.executable,
-            "-P",
-            "-m",
-            "ipyagent.tools.fresh_kernel",
-            f"{STATE}/{_JOB}",
-        ]
+        command = [sys.executable, "-P", "-m", fresh_kernel.__name__, f"{STATE}/{_JOB}"]
         sandbox = Sandbox(workspace)
         task = EngineThread.current().submit(sandbox.run(command, seconds=_SECONDS))
         try:
@@ -176,14 +167,19 @@ def verify(environment: Environment, runs: FrozenRuns) -> FrozenRuns:
             task.cancel()  # if it was interrupted
         printed = ran.outcome.output.head() + ran.outcome.output.tail()
         files = {path: digest_content(workspace.read_if_exists(path)) for path in frozen.files}
-    if MARK not in printed:
+    if fresh_kernel.MARK not in printed:
         last = printed.strip().splitlines()[-1:] or [ran.outcome.stop_reason]
         raise AgentError(f"the frozen cells could not be tried in a fresh kernel: {last[0]}")
-    found = json.loads(printed.rpartition(MARK)[2].splitlines()[0])
+    try:
+        found = json.loads(printed.rpartition(fresh_kernel.MARK)[2].splitlines()[0])
+    except ValueError:
+        raise AgentError("the frozen cells put out too much to compare") from None
     results = [ToolResult.model_validate(each) for each in found]
-    outcome = environment.toolset.redactor(()).text(compare(frozen, results, files))
+    outcome = environment.toolset.redactor(known_secrets(os.environ)).text(
+        compare(frozen, results, files)
+    )
     bare = "" if ran.sandboxed else f" (no sandbox: {sandbox.unavailable_reason})"
-    return replace(runs, outcome=f"{outcome}{bare}")
+    return replace(frozen, outcome=f"{outcome}{bare}")
 
 
 def _copy_workspace(root: Path, copy: Path) -> Workspace:
@@ -216,8 +212,8 @@ def compare(frozen: Frozen, results: Sequence[ToolResult], files: Mapping[str, s
     for number, (cell, result) in enumerate(zip(codes, results, strict=False), 1):
         if not result.success:
             differences.append(f"code cell {number} failed: {result.error}")
-        elif cell.result and (found := compare_outputs(cell.result, result)):
-            differences.append(f"code cell {number} put out something else: {found}")
+        elif cell.result and (changed := compare_outputs(cell.result, result)):
+            differences.append(f"code cell {number} put out something else: {changed}")
         elif cell.result:
             outputs += bool(cell.result.output and not cell.result.images)
             figures += len(cell.result.images)
@@ -225,11 +221,9 @@ def compare(frozen: Frozen, results: Sequence[ToolResult], files: Mapping[str, s
         differences.append(f"code cell {len(results) + 1} ended the kernel")
     known = {each.name: each.content for each in frozen.variables if each.content}
     now = {each.name: each.content for result in results[-1:] for each in result.variables}
-    differences += (f"{each.name} is missing" for each in frozen.variables if each.name not in now)
     for wanted, given in ((known, now), (frozen.files, files)):
-        both = ({name: wanted[name]} for name in wanted if name in given)
-        found_there = (compare_named(one, {name: given[name] for name in one}) for one in both)
-        differences += filter(None, found_there)
+        found = (compare_named({n: wanted[n]}, {n: given.get(n, "missing")}) for n in wanted)
+        differences += filter(None, found)
     if differences:
         return f"different in a fresh kernel: {join_some(differences, 5)}"
     counts = {"output": outputs, "figure": figures, "variable": len(known), "file": len(files)}

@@ -412,11 +412,11 @@ def _replay_run(run: Run) -> Run:
 
 def _freeze_run(run: Run) -> list[JsonDict]:
     """Return a run as plain cells, with what an agent of this process knows of its variables."""
-    from ipyagent.wiring.freezing import freeze_runs  # most runs stay as they are
+    from ipyagent.wiring.freezing import freeze_runs, make_nodes  # most runs stay as they are
 
     if not runtime().environments:
         raise RunFailedError("no agent has run in this process")
-    return freeze_runs(runtime().environments[-1], [run]).to_nodes(with_own=False)
+    return make_nodes(freeze_runs(runtime().environments[-1], [run]), with_own=False)
 
 
 runs.undo_run, runs.replay_run, runs.freeze_run = _undo_run, _replay_run, _freeze_run

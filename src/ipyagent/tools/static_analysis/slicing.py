@@ -100,9 +100,11 @@ class _Statement:
             updates = any(isinstance(n, ast.AugAssign | ast.Delete) for n in inside)
             loads = {n.id for n in inside if isinstance(n, ast.Name) and type(n.ctx) is ast.Load}
             # Texts may name variables: df.query("x > @limit"), duckdb.sql("FROM df").
-            texts = (n.value for n in inside if isinstance(n, ast.Constant))
-            words = (_WORD.findall(text) for text in texts if isinstance(text, str))
-            self.reads |= loads.union(_names_in(node) if updates else (), *words)
+            texts = (str(n.value) for n in inside if isinstance(n, ast.Constant))
+            # Functions may bind global names when they are called.
+            bound = (n.names for n in inside if isinstance(n, ast.Global))
+            named = (_names_in(node) if updates else (), *map(_WORD.findall, texts), *bound)
+            self.reads |= loads.union(*named)
             self.binds |= set(_list_bound(node))
         if len(self.nodes) == 1 and isinstance(self.nodes[0], _Replacing):
             self.replaces = self.binds - self.reads
@@ -145,11 +147,6 @@ def keep_completed(code: str, names: Collection[str]) -> str:
     statements = _split(code)
     done = [n for n, each in enumerate(statements, 1) if each.nodes and each.binds & {*names}]
     return "\n".join(each.text for each in statements[: max(done, default=0)])
-
-
-def list_imported(code: str) -> set[str]:
-    """Return the names that code imports."""
-    return {name for each in _split(code) if each.imports for name in each.binds}
 
 
 def _join(statements: Iterable[_Statement]) -> Slice:
@@ -294,7 +291,6 @@ def _list_bound(node: ast.AST) -> Iterator[str]:
                 yield other or root_of(name)
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
                 yield each.name
-                yield from (n for g in ast.walk(each) if isinstance(g, ast.Global) for n in g.names)
 
 
 def _names_in(node: ast.AST) -> set[str]:
