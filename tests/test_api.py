@@ -71,6 +71,7 @@ async def test_a_refused_prompt_is_a_failed_run(prompt: str, why: str) -> None:
     for run in (agent.ask(prompt), await agent.aask(prompt)):
         assert (run.outcome, run.status) == ("failed", "error")
         assert why in str(run.error)
+        assert run.to_output_dict()["duration_seconds"] == 0
         with pytest.raises(RunFailedError, match=why):
             run.raise_for_outcome()
     assert ipyagent.last is run

@@ -13,6 +13,8 @@ from ipyagent.llm.client import ModelSize, Sized
 from ipyagent.llm.modelmap import ask_ollama, size_in_name
 from ipyagent.llm.scripted import Scripted
 from ipyagent.llm.service_client import ServiceClient
+from ipyagent.schema import TruncationConfig
+from ipyagent.tools.base import tool
 from ipyagent.wiring.toolset import SHORT_RESULT, SMALL
 from servers.model_server import ModelServer, Reply
 
@@ -114,9 +116,15 @@ def test_the_setting_gives_a_small_model_the_usual_tools(lab: Lab) -> None:
 
 
 def test_a_large_context_keeps_long_results(lab: Lab) -> None:
-    replies: list[Any] = [{"calls": [call("run_python", code="print('x' * 20_000)")]}, "Ok."]
+    @tool(truncate=TruncationConfig(max_chars=300))
+    def preview() -> str:
+        """Say little."""
+        return "x" * 20_000
+
+    calls = [call("run_python", code="print('x' * 20_000)"), call("preview")]
     for window, most in ((200_000, 30_000), (32_000, SHORT_RESULT)):
-        client = Scripted(list(replies), context_window=window)
-        run = lab.run([], model=client, confirm_mode="yolo")
+        client = Scripted([{"calls": calls}, "Ok."], context_window=window)
+        run = lab.run([], model=client, confirm_mode="yolo", tools=[preview])
+        assert len(run.results[1].output) <= 300
         assert (len(run.results[0].output) > SHORT_RESULT) == (most > SHORT_RESULT)
         assert not any("small model" in note for note in run.notes)

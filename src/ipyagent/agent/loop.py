@@ -131,7 +131,7 @@ class AgentLoop(StepMachine):
     _value: tuple[object, str] = field(default=(None, ""), init=False)
 
     def __post_init__(self) -> None:
-        self._looking = self.context
+        self._looking = self.context if self.planning else None
         if self.planning:
             self.context = planning_context(self.context)
 
@@ -191,7 +191,7 @@ class AgentLoop(StepMachine):
 
     def _describe_planning(self) -> str:
         """Return how the model plans; "" if it does not."""
-        if not self.planning:
+        if self._looking is None:
             return ""
         return PLANNING.format(looking=MAY_LOOK if self._looking.rehearsal else "")
 
@@ -292,8 +292,9 @@ class AgentLoop(StepMachine):
         """Run the reply's calls; in a closing step each only gets a result that says why not."""
         note = "not run: the run has used up its budget" if closing else None
         calls = [self.context.toolbox.redirect(call) for call in reply.calls]
-        looks = self.planning and not closing and await only_look(self._looking, calls)
-        context = self._looking if looks else self.context
+        context = self.context
+        if self._looking and not closing and await only_look(self._looking, calls):
+            context = self._looking
         dispatcher = await self.run_calls(step, calls, context, skip_note=note)
         self._unattended += dispatcher.unattended_reasons
 
