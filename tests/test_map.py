@@ -420,9 +420,13 @@ def layer_for(address: str, key: str | None = "sk-none") -> Layer:
     return Layer("the test", {"llm": llm | {"retry": {"initial_delay": 0.05}}})
 
 
+def tell(address: str, path: str) -> Any:
+    with urllib.request.urlopen(address + path) as answer:
+        return json.load(answer)
+
+
 def paid_in(address: str) -> dict[str, int]:
-    with urllib.request.urlopen(f"{address}/paid") as answer:
-        paid: dict[str, int] = json.load(answer)
+    paid: dict[str, int] = tell(address, "/paid")
     return paid
 
 
