@@ -39,6 +39,7 @@ from ipyagent.schema import Outcome
 from ipyagent.store.answers import AnswerStore
 from ipyagent.tools.base import BaseTool, Tool, tool
 from ipyagent.ui.views import SilentView
+from ipyagent.values.variables.tables import loading_call
 from ipyagent.wiring import RunFactory, RunFunction, RunRequest, extra_validators
 from ipyagent.wiring.workers import RemoteClient, dashboard_of
 
@@ -54,8 +55,6 @@ WHOLE = Layer("ipyagent.map", {"llm": {"stream": False, "timeout": 300}})
 _FIELD = re.compile(r"\{([^{}\n]+)\}")
 _SPEC = re.compile(r"\s*(\w+)\s*(?:[:!.\[]\S.*)?")
 _MISSING = ("None", "nan", "NaN", "NaT", "<NA>")
-_LOADS = ("toPandas", "fetchdf", "collect", "compute", "to_table")
-"""Methods by which tables of libraries come into memory."""
 _DRAW_SECONDS = 0.1
 
 _NOTHING = ItemAnswer(error="not asked: a value of this item is missing (None or NaN) or empty")
@@ -353,13 +352,11 @@ def _check_items(items: object) -> None:
         _is_of(sys.modules[each], items) for each in ("pandas", "polars") if each in sys.modules
     ):
         return
-    loads = (*_LOADS, "to_pandas") if hasattr(cls, "columns") else _LOADS
-    load = next((f"items.{each}()" for each in loads if callable(getattr(cls, each, None))), "")
+    load = loading_call(items)
     is_iterable = hasattr(cls, "__iter__") or hasattr(cls, "__getitem__")
     if load or isinstance(items, str | bytes | Mapping) or not is_iterable:
-        raise ConfigError(
-            f"ipyagent.map: the items are a {cls.__name__}: give {load or 'a table or a list'}"
-        )
+        wanted = f"items{load}" if load else "a table or a list"
+        raise ConfigError(f"ipyagent.map: the items are a {cls.__name__}: give {wanted}")
 
 
 def _names_one(field: str, names: list[str], columns: Mapping[str, object]) -> bool:
