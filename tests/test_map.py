@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import sqlite3
 import subprocess
 import sys
+import threading
 import urllib.request
 from collections.abc import AsyncGenerator, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import date
 from decimal import Decimal
 from enum import Enum
@@ -23,6 +25,7 @@ from pydantic import BaseModel, Field, create_model
 
 import ipyagent
 from ipyagent import Scripted, tool
+from ipyagent.agent.session.sessions import Sessions
 from ipyagent.config import Layer
 from ipyagent.config.sources import UserDataFile
 from ipyagent.errors import AgentInterrupted, ConfigError, ModelUnavailableError
@@ -32,6 +35,7 @@ from ipyagent.many import ItemMap
 from ipyagent.schema import StreamChunk, TokenUsage
 from ipyagent.store.journal import Journal
 from ipyagent.wiring import runtime
+from patience import PATIENCE, wait_until
 from repository import ROOT
 from virtual_time import run_in_virtual_time
 
@@ -421,6 +425,50 @@ def test_an_item_leaves_no_session_open_and_its_run_is_found(tmp_path: Path) -> 
     assert all(map(journal.claim, {each.session_id for each in runs}))
     journal.close()
     assert not runtime().journal(runtime().workspace(tmp_path), persist=True).open_sessions
+
+
+def test_sessions_of_items_are_in_no_list_and_resumed_by_id(tmp_path: Path) -> None:
+    table = ipyagent.map("{n}", range(3), tools=[look], model=Scripted(["Done."] * 3))
+    sessions = Sessions(runtime().journal(runtime().workspace(tmp_path), persist=True))
+    assert sessions.journal.sessions() == []
+    item = sessions.journal.run(table.run_id[1]).session_id
+    assert sessions.resume(item).session.id == item
+    assert len({each.id for each in sessions.journal.sessions(items=True)}) == 3
+    sessions.close()
+
+
+def test_a_session_that_begins_while_a_stop_comes_is_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The journal is locked until the stop has ended the item that waits for its session."""
+    folder = tmp_path / ".ipyagent"
+    running: list[Any] = []
+    ended = threading.Event()
+    begin = ItemMap.run
+
+    async def run(self: Any) -> None:
+        running.append(self)
+        try:
+            await begin(self)
+        finally:
+            ended.set()
+
+    def stop() -> None:
+        wait_until(lambda: [*folder.glob("locks/*")])
+        running[0].cell.stop()
+        ended.wait(PATIENCE)
+        other.rollback()
+
+    monkeypatch.setattr(ItemMap, "run", run)
+    runtime().journal(runtime().workspace(tmp_path), persist=True)
+    with closing(sqlite3.connect(folder / "state.db", check_same_thread=False)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        stopping = threading.Thread(target=stop)
+        stopping.start()
+        with pytest.raises(AgentInterrupted):
+            ipyagent.map("{n}", [1], tools=[look], model=Scripted([]))
+        stopping.join()
+    assert [*folder.glob("locks/*")] == []
 
 
 def test_validators_and_secrets_hold_for_items(monkeypatch: pytest.MonkeyPatch) -> None:

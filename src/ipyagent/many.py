@@ -10,7 +10,7 @@ import sys
 import time
 import warnings
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from importlib import import_module
 from inspect import signature
@@ -37,6 +37,7 @@ from ipyagent.phrases import dollars, join_some
 from ipyagent.redaction import known_secrets
 from ipyagent.schema import Outcome
 from ipyagent.store.answers import AnswerStore
+from ipyagent.store.journal import ITEM
 from ipyagent.tools.base import BaseTool, Tool, tool
 from ipyagent.ui.views import SilentView
 from ipyagent.values.variables.tables import loading_call
@@ -187,15 +188,17 @@ class ItemMap(Agent):
         view = partial(SilentView, self.cell, self.environment.approvals, nobody)
 
         def build(prompt: str, sessions: Sessions) -> RunFunction:
-            session = sessions.begin("map")
+            session = sessions.begin(ITEM)
             runs = RunFactory(self.environment, session, client, self.cell, view, self.tools)
             return runs.build(RunRequest(prompt, self.config, answer=self._answer), (), Context())
 
         async def ask(prompt: str) -> ItemAnswer:
-            # Nothing of an item's session stays in memory, or open.
-            with closing(self._sessions()) as sessions:
-                job = partial(build, prompt, sessions)
-                run = await (await asyncio.wrap_future(self.cell.main.post(job)))()
+            sessions = self._sessions()
+            begun = self.cell.main.post(partial(build, prompt, sessions))
+            try:
+                run = await (await asyncio.wrap_future(begun))()
+            finally:  # nothing of it stays in memory, or open, also if a stop came while it began
+                begun.add_done_callback(lambda _: sessions.close())
             error = None if run.outcome is Outcome.SUCCESS else run.error or str(run.stop_reason)
             value = run.value if self._answer else run.output
             return ItemAnswer(run.output, value, error, run.cost_usd, run.id)
