@@ -205,6 +205,18 @@ def test_a_text_longer_than_a_user_types_is_an_item() -> None:
     assert ipyagent.map("{text}", ["a" * 50_000], model=model).value[0] == "A" * 50_000
 
 
+def test_numbers_stay_whole_and_bools_a_mask_where_an_answer_is_missing() -> None:
+    class Sign(BaseModel):
+        n: int
+        is_odd: bool
+
+    model = Echo(lambda text: json.dumps({"n": 10 ** int(text), "is_odd": text == "0"}))
+    table = ipyagent.map("{n}", [0, None, 18], result=Sign, model=model)
+    assert [*table.n.dropna()] == [1, 10**18]
+    assert [*table[table.is_odd].n] == [1]
+    assert [*ipyagent.map("{n}", [None, 30], result=Sign, model=model).n.dropna()] == [10**30]
+
+
 class Part(BaseModel):
     pair: tuple[int, str]
     moods: list[Mood]

@@ -56,6 +56,8 @@ WHOLE = Layer("ipyagent.map", {"llm": {"stream": False, "timeout": 300}})
 _FIELD = re.compile(r"\{([^{}\n]+)\}")
 _SPEC = re.compile(r"\s*(\w+)\s*(?:[:!.\[]\S.*)?")
 _MISSING = ("None", "nan", "NaN", "NaT", "<NA>")
+_NULLABLE = {frozenset({bool, type(None)}): "boolean", frozenset({int, type(None)}): "Int64"}
+"""Types of pandas for columns in which values are missing: numbers stay whole, bools a mask."""
 _DRAW_SECONDS = 0.1
 
 _NOTHING = ItemAnswer(error="not asked: a value of this item is missing (None or NaN) or empty")
@@ -259,13 +261,17 @@ class ItemMap(Agent):
         """Return the answers as a table like that of the items, or as a list of dicts."""
         rows = [self._row(self._answers[key]) for key in self._keys]
         names = dict.fromkeys(name for row in [self._row(_NOTHING), *rows] for name in row)
-        data = {name: [row.get(name) for row in rows] for name in names}
+        data: JsonDict = {name: [row.get(name) for row in rows] for name in names}
         if (polars := sys.modules.get("polars")) and _is_of(polars, self._items):
             return polars.DataFrame([_make_series(polars, *each) for each in data.items()])
         try:
             pandas = import_module("pandas")
         except ImportError:
             return rows
+        for name, values in data.items():
+            if dtype := _NULLABLE.get(frozenset(type(each) for each in values)):
+                with suppress(Exception):  # a number may be too large
+                    data[name] = pandas.array(values, dtype)
         return pandas.DataFrame(
             data, index=self._items.index if _is_of(pandas, self._items) else None
         )
