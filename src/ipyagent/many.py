@@ -284,7 +284,7 @@ class ItemMap(Agent):
         return row | ({"run_id": answer.run_id} if self._names else {})
 
 
-def _make_series(polars: Any, name: str, values: list[object]) -> object:
+def _make_series(polars: ModuleType, name: str, values: list[object]) -> object:
     """Return a column of polars: of objects, if the values have no type of polars' in common."""
     dtype = {"error": polars.String, "cost_usd": polars.Float64}.get(name)
     with suppress(Exception):
