@@ -175,7 +175,7 @@ def test_what_cannot_be_filled_is_refused(prompt: Any, items: Any, why: str) -> 
 
 @pytest.mark.parametrize("limit", ["at_once", "requests_per_minute", "max_usd"])
 def test_a_limit_that_lets_nothing_through_is_refused(limit: str) -> None:
-    for value in (0, -1, "5", float("nan")):
+    for value in (0, -1, "5", float("nan"), *([None] if limit == "at_once" else [])):
         with pytest.raises(ConfigError, match=r"a limit is .*: give a number above 0"):
             ipyagent.map("{a}", ["a"], model=Echo(), **{limit: value})
 
@@ -202,7 +202,10 @@ def test_a_table_has_its_columns_without_items() -> None:
 
 def test_a_text_longer_than_a_user_types_is_an_item() -> None:
     model = Echo(str.upper)
-    assert ipyagent.map("{text}", ["a" * 50_000], model=model).value[0] == "A" * 50_000
+    long = ["a" * 50_000]
+    assert ipyagent.map("{text}", long, model=model).value[0] == "A" * 50_000
+    (error,) = ipyagent.map("{text}", long, tools=[look], model=model).error
+    assert "at most 10,000 can be typed. Put the text into a file or a variable" in error
 
 
 def test_numbers_stay_whole_and_bools_a_mask_where_an_answer_is_missing() -> None:

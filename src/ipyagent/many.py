@@ -22,7 +22,7 @@ from ipyagent.agent.answers import AnswerType, check_text
 from ipyagent.agent.batch import Batch, ItemAnswer, ask_item
 from ipyagent.agent.prompts import Context
 from ipyagent.agent.session.sessions import Sessions
-from ipyagent.agent.validation import validate
+from ipyagent.agent.validation import VALIDATORS, validate
 from ipyagent.api import Agent
 from ipyagent.config import Layer
 from ipyagent.config.sources import read_user_secret
@@ -147,7 +147,7 @@ class ItemMap(Agent):
             self.tools = [self._workers.carry(each) for each in self.tools]
         self._render, count = read_items(prompt, items)
         self._limits = at_once, requests_per_minute, tokens_per_minute
-        for limit in (*self._limits, max_usd):
+        for limit in (at_once or 0, *self._limits[1:], max_usd):
             if limit is not None and not (isinstance(limit, Real) and limit > 0):
                 raise ConfigError(f"ipyagent.map: a limit is {limit!r}: give a number above 0")
         self._batch = Batch(self._keep, max(1, int(min(at_once, count))), max_usd)
@@ -192,7 +192,9 @@ class ItemMap(Agent):
         def build(prompt: str, sessions: Sessions) -> RunFunction:
             session = sessions.begin(ITEM)
             runs = RunFactory(self.environment, session, client, self.cell, view, self.tools)
-            return runs.build(RunRequest(prompt, self.config, answer=self._answer), (), Context())
+            return runs.build(
+                RunRequest(prompt, self.config, answer=self._answer), VALIDATORS, Context()
+            )
 
         async def ask(prompt: str) -> ItemAnswer:
             sessions = self._sessions()
