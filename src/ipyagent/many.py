@@ -123,8 +123,9 @@ class ItemMap(Agent):
         **agent: object,
     ) -> None:
         settings: JsonDict = {**agent}
-        several = isinstance(tools, Iterable) and not isinstance(tools, str)
-        own = [e if isinstance(e, str) else tool(e) for e in (tools if several else [tools])]
+        if isinstance(tools, str | Tool) or callable(tools):
+            tools = [tools]
+        own = [each if isinstance(each, str) else tool(each) for each in tools]
         self._names = [each if isinstance(each, str) else each.name for each in own]
         if own:
             settings["allowed_tools"] = self._names

@@ -114,8 +114,8 @@ class LoopThread:
         """Return this class's thread, started when first needed; a forked process gets its own."""
         with cls._lock:
             instance = cls._current
-            is_usable = isinstance(instance, cls) and instance.process == os.getpid()
-            if not is_usable or not instance.thread.is_alive():
+            is_here = instance is not None and instance.process == os.getpid()
+            if not is_here or not isinstance(instance, cls) or not instance.thread.is_alive():
                 instance = cls()
                 cls._current = instance
             return instance
