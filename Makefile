@@ -67,7 +67,8 @@ floors: .venv-floors/test
 
 ## Run the tests of lazy data, and of libraries on a copy of the kernel, in an environment with these.
 lazy: .venv-lazy/lazy
-	.venv-lazy/bin/python -m pytest tests/values/lazy_data tests/values/test_polars_plans.py tests/test_map_on_dask.py
+	.venv-lazy/bin/python -m pytest tests/values/lazy_data tests/values/test_polars_plans.py \
+		tests/test_map_on_dask.py tests/test_map_on_engines.py
 	.venv-lazy/bin/python -m pytest tests/rehearsal/test_libraries.py tests/rehearsal/test_fresh_kernel.py \
 		tests/rehearsal/test_readings.py
 

@@ -32,8 +32,8 @@ def find_started(mark: str) -> list[psutil.Process]:
 
 def _has_mark(process: psutil.Process, mark: str) -> bool:
     try:
-        # The tracker of multiprocessing's resources ends with the process that it is for.
-        is_tracker = any("multiprocessing.resource_tracker" in each for each in process.cmdline())
+        # The tracker of multiprocessing's (or loky's) resources ends with the process it is for.
+        is_tracker = any("resource_tracker import" in each for each in process.cmdline())
         return process.environ().get(MARK) == mark and not is_tracker
     except (psutil.Error, OSError):
         return False

@@ -5,11 +5,15 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import sqlite3
 import subprocess
 import sys
+import threading
 import urllib.request
 from collections.abc import AsyncGenerator, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from datetime import date
+from decimal import Decimal
 from enum import Enum
 from pathlib import Path
 from typing import Any
@@ -21,6 +25,7 @@ from pydantic import BaseModel, Field, create_model
 
 import ipyagent
 from ipyagent import Scripted, tool
+from ipyagent.agent.session.sessions import Sessions
 from ipyagent.config import Layer
 from ipyagent.config.sources import UserDataFile
 from ipyagent.errors import AgentInterrupted, ConfigError, ModelUnavailableError
@@ -30,6 +35,7 @@ from ipyagent.many import ItemMap
 from ipyagent.schema import StreamChunk, TokenUsage
 from ipyagent.store.journal import Journal
 from ipyagent.wiring import runtime
+from patience import PATIENCE, wait_until
 from repository import ROOT
 from virtual_time import run_in_virtual_time
 
@@ -138,14 +144,104 @@ def test_polars_gets_polars_and_dicts_and_generators_will_do() -> None:
     [
         ("No field", ["a"], "has no {field}"),
         ("{a} {b}", ["a"], "the prompt's {b}"),
-        ("{text}", pd.DataFrame({"a": [1], "b": [2]}), r"{text}; there are a, b"),
-        ("{x}", [{"a": 1}], "{x}; there are a"),
+        ("{a} {b}", [("a", "b")], "{b}: a field is a name alone; several need a table or dicts"),
+        (
+            "{text}",
+            pd.DataFrame({"a": [1], "b": [2]}),
+            "{text}: a field is a name alone; there are a, b",
+        ),
+        ("{x}", [{"a": 1}], "there are a"),
+        ("{n} {n:.2f}", [1.5], "the prompt's {n:.2f}: a field is a name alone"),
+        ("{ n } {n}", [1.5], "the prompt's { n }"),
+        ("{} {0}", ["a"], "has no {field}"),
+        ("{a}", pd.DataFrame([[1, 2]], columns=["a", "a"]), "several columns are called a: rename"),
+        ("{1}", pd.DataFrame([[1, 2]], columns=[1, "1"]), "several columns are called 1: rename"),
+        (["a"], "{text}", "the prompt is not a text; it comes first"),
+        ("{text}", "one text", "the items are a str: give a table or a list"),
+        ("{text}", {"text": "one"}, "the items are a dict: give a table or a list"),
+        ("{text}", None, "the items are a NoneType: give a table or a list"),
+        (
+            "{text}",
+            pl.LazyFrame({"text": ["a"]}),
+            "the items are a LazyFrame: give items.collect()",
+        ),
     ],
 )
-def test_a_prompt_that_no_item_fills_is_refused(prompt: str, items: Any, why: str) -> None:
+def test_what_cannot_be_filled_is_refused(prompt: Any, items: Any, why: str) -> None:
     with pytest.raises(ConfigError) as error:
         ipyagent.map(prompt, items, model=Echo())
     assert why in str(error.value)
+
+
+@pytest.mark.parametrize("limit", ["at_once", "requests_per_minute", "max_usd"])
+def test_a_limit_that_lets_nothing_through_is_refused(limit: str) -> None:
+    for value in (0, -1, "5", float("nan"), *([None] if limit == "at_once" else [])):
+        with pytest.raises(ConfigError, match=r"a limit is .*: give a number above 0"):
+            ipyagent.map("{a}", ["a"], model=Echo(), **{limit: value})
+
+
+def test_an_item_with_a_missing_value_is_not_asked_about() -> None:
+    model = Echo(str.upper)
+    for frame in (pd.DataFrame, pl.DataFrame):
+        items = frame({"a": ["x", None, "y"], "b": [1.5, 2.0, None]})
+        table = ipyagent.map("{a} {b}", items, model=model)
+        assert len({*table["error"]}) == 2
+        assert [*table["value"]][:1] == ["X 1.5"]
+    table = ipyagent.map("{a}", ["", "None", pd.NA, pd.NaT], model=model)
+    assert [*table.error.notna()] == [True, False, True, True]
+    assert table.error[0] == "not asked: a value of this item is missing (None or NaN) or empty"
+    assert model.prompts == ["x 1.5", "None"]
+
+
+def test_a_table_has_its_columns_without_items() -> None:
+    for items in ([], pd.DataFrame({"n": []}), pl.DataFrame({"n": []})):
+        table = ipyagent.map("{n}", items, result=Label, tools="list_files", model=Echo())
+        assert [*table.columns] == ["n", "mood", "error", "cost_usd", "run_id"]
+    assert table.schema["error"] == pl.String
+
+
+def test_a_text_longer_than_a_user_types_is_an_item() -> None:
+    model = Echo(str.upper)
+    long = ["a" * 50_000]
+    assert ipyagent.map("{text}", long, model=model).value[0] == "A" * 50_000
+    (error,) = ipyagent.map("{text}", long, tools=[look], model=model).error
+    assert "at most 10,000 can be typed. Put the text into a file or a variable" in error
+
+
+def test_numbers_stay_whole_and_bools_a_mask_where_an_answer_is_missing() -> None:
+    class Sign(BaseModel):
+        n: int
+        is_odd: bool
+
+    model = Echo(lambda text: json.dumps({"n": 10 ** int(text), "is_odd": text == "0"}))
+    table = ipyagent.map("{n}", [0, None, 18], result=Sign, model=model)
+    assert [*table.n.dropna()] == [1, 10**18]
+    assert [*table[table.is_odd].n] == [1]
+    assert [*ipyagent.map("{n}", [None, 30], result=Sign, model=model).n.dropna()] == [10**30]
+
+
+class Part(BaseModel):
+    pair: tuple[int, str]
+    moods: list[Mood]
+    when: date
+    price: Decimal
+    either: int | list[str] = 0
+
+
+def test_values_of_any_type_come_into_a_table() -> None:
+    """Polars has no type for some: these are objects."""
+    replies = [
+        {"pair": [1, "x"], "moods": ["good"], "when": "2026-01-01", "price": "1.5"},
+        {"pair": [2, "y"], "moods": [], "when": "2026-01-02", "price": "2", "either": ["z"]},
+    ]
+    model = Echo(lambda text: json.dumps(replies[int(text)]))
+    for frame in (pd.DataFrame, pl.DataFrame):
+        table = ipyagent.map("{n}", frame({"n": [0, 1]}), result=Part, model=model)
+        assert [*table["pair"]] == [(1, "x"), (2, "y")]
+        assert [*table["moods"]] == [[Mood.GOOD], []]
+        assert [*table["when"]] == [date(2026, 1, 1), date(2026, 1, 2)]
+        assert [*table["price"]] == [Decimal("1.5"), Decimal(2)]
+        assert [*table["either"]] == [0, ["z"]]
 
 
 def test_a_field_that_is_called_like_a_column_of_ours_is_refused() -> None:
@@ -346,6 +442,50 @@ def test_an_item_leaves_no_session_open_and_its_run_is_found(tmp_path: Path) -> 
     assert not runtime().journal(runtime().workspace(tmp_path), persist=True).open_sessions
 
 
+def test_sessions_of_items_are_in_no_list_and_resumed_by_id(tmp_path: Path) -> None:
+    table = ipyagent.map("{n}", range(3), tools=[look], model=Scripted(["Done."] * 3))
+    sessions = Sessions(runtime().journal(runtime().workspace(tmp_path), persist=True))
+    assert sessions.journal.sessions() == []
+    item = sessions.journal.run(table.run_id[1]).session_id
+    assert sessions.resume(item).session.id == item
+    assert len({each.id for each in sessions.journal.sessions(items=True)}) == 3
+    sessions.close()
+
+
+def test_a_session_that_begins_while_a_stop_comes_is_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The journal is locked until the stop has ended the item that waits for its session."""
+    folder = tmp_path / ".ipyagent"
+    running: list[Any] = []
+    ended = threading.Event()
+    begin = ItemMap.run
+
+    async def run(self: Any) -> None:
+        running.append(self)
+        try:
+            await begin(self)
+        finally:
+            ended.set()
+
+    def stop() -> None:
+        wait_until(lambda: [*folder.glob("locks/*")])
+        running[0].cell.stop()
+        ended.wait(PATIENCE)
+        other.rollback()
+
+    monkeypatch.setattr(ItemMap, "run", run)
+    runtime().journal(runtime().workspace(tmp_path), persist=True)
+    with closing(sqlite3.connect(folder / "state.db", check_same_thread=False)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        stopping = threading.Thread(target=stop)
+        stopping.start()
+        with pytest.raises(AgentInterrupted):
+            ipyagent.map("{n}", [1], tools=[look], model=Scripted([]))
+        stopping.join()
+    assert [*folder.glob("locks/*")] == []
+
+
 def test_validators_and_secrets_hold_for_items(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SHOP_API_KEY", "canary-0123456789-abcdef")
     model = Echo(str.upper)
@@ -420,9 +560,13 @@ def layer_for(address: str, key: str | None = "sk-none") -> Layer:
     return Layer("the test", {"llm": llm | {"retry": {"initial_delay": 0.05}}})
 
 
+def tell(address: str, path: str) -> Any:
+    with urllib.request.urlopen(address + path) as answer:
+        return json.load(answer)
+
+
 def paid_in(address: str) -> dict[str, int]:
-    with urllib.request.urlopen(f"{address}/paid") as answer:
-        paid: dict[str, int] = json.load(answer)
+    paid: dict[str, int] = tell(address, "/paid")
     return paid
 
 

@@ -11,7 +11,6 @@ import signal
 import subprocess
 import sys
 import threading
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,7 @@ import ipyagent
 from ipyagent.errors import AgentInterrupted, ConfigError
 from ipyagent.many import ItemMap
 from patience import wait_until
-from test_map import Label, item_service, layer_for, paid_in
+from test_map import Label, item_service, layer_for, paid_in, tell
 
 distributed = pytest.importorskip("distributed")
 
@@ -52,11 +51,6 @@ def client(cluster: Any) -> Iterator[Any]:
 @pytest.fixture(autouse=True)
 def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-
-
-def tell(address: str, path: str) -> Any:
-    with urllib.request.urlopen(address + path) as answer:
-        return json.load(answer)
 
 
 def wait_for_held(address: str) -> None:

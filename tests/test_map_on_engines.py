@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import operator
+import os
+import signal
+import sys
 import threading
 from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
@@ -18,11 +21,12 @@ from pydantic import BaseModel, field_validator
 import ipyagent
 from ipyagent import Scripted
 from ipyagent.config import Layer
-from ipyagent.errors import AgentInterrupted, ConfigError, ModelUnavailableError
+from ipyagent.errors import AgentInterrupted, ConfigError, ModelError, ModelUnavailableError
 from ipyagent.llm.client import ModelRequest
 from ipyagent.many import ItemMap
 from ipyagent.schema import StreamChunk
-from test_map import Echo, Label, item_service, layer_for, paid_in
+from patience import wait_until
+from test_map import Echo, Label, item_service, layer_for, paid_in, tell
 
 
 @pytest.fixture(autouse=True)
@@ -32,9 +36,16 @@ def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def processes() -> Any:
-    with ProcessPoolExecutor(2, get_context("spawn")) as pool:
-        yield pool
+def processes(request: pytest.FixtureRequest) -> Any:
+    """A pool of two processes, begun in one of the ways; `make lazy` has loky's."""
+    if (way := getattr(request, "param", "spawn")) == "loky":
+        with pytest.importorskip("loky").ProcessPoolExecutor(2) as pool:
+            yield pool
+    elif way == "fork" and sys.version_info >= (3, 12):
+        pytest.skip("Python warns of forks beside threads, and has another default from 3.14 on")
+    else:
+        with ProcessPoolExecutor(2, get_context(way)) as pool:
+            yield pool
 
 
 @pytest.fixture
@@ -62,19 +73,49 @@ class Pickling(Executor):
         return future
 
 
-@pytest.mark.parametrize("engine", ["threads", "processes"])
-def test_workers_ask_and_nothing_is_paid_for_twice(
-    engine: str, request: pytest.FixtureRequest
-) -> None:
-    on = request.getfixturevalue(engine)
+def ask(address: str, count: int, on: Any) -> Any:
+    layers = [layer_for(address, key=None)]
+    return ipyagent.map("item {n}", range(count), result=Label, layers=layers, on=on)
+
+
+def ask_twice(on: Any) -> None:
     with item_service("--faults") as address:
         for count in (60, 100):
-            table = ipyagent.map(
-                "item {n}", range(count), result=Label, layers=[layer_for(address, key=None)], on=on
-            )
-            assert [*table.n] == [*range(count)]
+            assert [*ask(address, count, on).n] == [*range(count)]
+        assert paid_in(address) == {str(number): 1 for number in range(100)}
+
+
+def test_threads_ask_and_nothing_is_paid_for_twice(threads: Any) -> None:
+    ask_twice(threads)
+
+
+@pytest.mark.parametrize("processes", ["spawn", "fork", "loky"], indirect=True)
+def test_processes_ask_and_nothing_is_paid_for_twice(processes: Any) -> None:
+    ask_twice(processes)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("processes", ["spawn", "loky"], indirect=True)
+def test_a_process_that_dies_costs_no_answer_and_the_way_out_is_named(processes: Any) -> None:
+    def kill() -> None:
+        wait_until(lambda: tell(address, "/held") == 2)
+        os.kill(min(processes._processes), signal.SIGKILL)
+
+    with item_service("--hold", "40") as address:
+        killing = threading.Thread(target=kill)
+        killing.start()
+        with pytest.warns(UserWarning, match="the executor is broken.* make a new one"):
+            table = ask(address, 100, processes)
+        killing.join()
+        wait_until(lambda: sum(tell(address, "/lost").values()) == 2)
+        tell(address, "/release")
+        assert table.error.isna().sum() == 40
+        with pytest.raises(ModelError, match="the executor is broken"):
+            ask(address, 100, processes)
+        with ThreadPoolExecutor(2) as other:
+            assert [*ask(address, 100, other).n] == [*range(100)]
         paid = paid_in(address)
-    assert paid == {str(number): 1 for number in range(100)}
+    assert {*paid.values()} == {1}
 
 
 def test_a_type_that_does_not_travel_is_validated_here_and_asked_for_again() -> None:

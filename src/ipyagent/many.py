@@ -10,10 +10,11 @@ import sys
 import time
 import warnings
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from importlib import import_module
 from inspect import signature
+from numbers import Real
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,7 @@ from ipyagent.agent.answers import AnswerType, check_text
 from ipyagent.agent.batch import Batch, ItemAnswer, ask_item
 from ipyagent.agent.prompts import Context
 from ipyagent.agent.session.sessions import Sessions
-from ipyagent.agent.validation import validate
+from ipyagent.agent.validation import VALIDATORS, validate
 from ipyagent.api import Agent
 from ipyagent.config import Layer
 from ipyagent.config.sources import read_user_secret
@@ -36,8 +37,10 @@ from ipyagent.plaintext import dollars, join_some
 from ipyagent.redaction import known_secrets
 from ipyagent.schema import Outcome
 from ipyagent.store.answers import AnswerStore
+from ipyagent.store.journal import ITEM
 from ipyagent.tools.base import BaseTool, Tool, tool
 from ipyagent.ui.views import SilentView
+from ipyagent.values.variables.tables import loading_call
 from ipyagent.wiring import RunFactory, RunFunction, RunRequest, extra_validators
 from ipyagent.wiring.workers import RemoteClient, dashboard_of
 
@@ -51,7 +54,13 @@ WHOLE = Layer("ipyagent.map", {"llm": {"stream": False, "timeout": 300}})
 """Replies come in one piece, which costs less, and have the time for it."""
 
 _FIELD = re.compile(r"\{([^{}\n]+)\}")
+_SPEC = re.compile(r"\s*(\w+)\s*(?:[:!.\[]\S.*)?")
+_MISSING = ("None", "nan", "NaN", "NaT", "<NA>")
+_NULLABLE = {frozenset({bool, type(None)}): "boolean", frozenset({int, type(None)}): "Int64"}
+"""Types of pandas for columns in which values are missing: numbers stay whole, bools a mask."""
 _DRAW_SECONDS = 0.1
+
+_NOTHING = ItemAnswer(error="not asked: a value of this item is missing (None or NaN) or empty")
 
 Ask = Callable[[str], Awaitable[ItemAnswer]]
 
@@ -114,6 +123,8 @@ class ItemMap(Agent):
         **agent: object,
     ) -> None:
         settings: JsonDict = {**agent}
+        if isinstance(tools, str | Tool) or callable(tools):
+            tools = [tools]
         own = [each if isinstance(each, str) else tool(each) for each in tools]
         self._names = [each if isinstance(each, str) else each.name for each in own]
         if own:
@@ -135,16 +146,20 @@ class ItemMap(Agent):
             self._workers = RemoteClient(on, self._model, config, folder, send_key)
             self._model = self._workers
             self.tools = [self._workers.carry(each) for each in self.tools]
-        self._limits = at_once, requests_per_minute, tokens_per_minute
-        self._batch = Batch(self._keep, at_once, max_usd)
         self._render, count = read_items(prompt, items)
+        self._limits = at_once, requests_per_minute, tokens_per_minute
+        for limit in (at_once or 0, *self._limits[1:], max_usd):
+            if limit is not None and not (isinstance(limit, Real) and limit > 0):
+                raise ConfigError(f"ipyagent.map: a limit is {limit!r}: give a number above 0")
+        self._batch = Batch(self._keep, max(1, int(min(at_once, count))), max_usd)
         schema = self._answer and self._answer.format.schema
         asked = maker_of(self._model), schema, self._names, self.config.agent.system_prompt
         shared = _sign(_find_secret(), digest_json(asked))
-        self._keys = [_sign(shared, digest_text(self._render(n))).hex() for n in range(count)]
+        prompts = (self._render(number) for number in range(count))
+        self._keys = [each and _sign(shared, digest_text(each)).hex() for each in prompts]
         root = self.environment.workspace.state_folder().root if self.config.chat.persist else None
         self._store = AnswerStore(root and root / STORE)
-        self._answers = dict(self._find_kept())
+        self._answers = {"": _NOTHING, **dict(self._find_kept())}
         self._bar: Any = None
         self._due = 0.0
 
@@ -176,15 +191,19 @@ class ItemMap(Agent):
         view = partial(SilentView, self.cell, self.environment.approvals, nobody)
 
         def build(prompt: str, sessions: Sessions) -> RunFunction:
-            session = sessions.begin("map")
+            session = sessions.begin(ITEM)
             runs = RunFactory(self.environment, session, client, self.cell, view, self.tools)
-            return runs.build(RunRequest(prompt, self.config, answer=self._answer), (), Context())
+            return runs.build(
+                RunRequest(prompt, self.config, answer=self._answer), VALIDATORS, Context()
+            )
 
         async def ask(prompt: str) -> ItemAnswer:
-            # Nothing of an item's session stays in memory, or open.
-            with closing(self._sessions()) as sessions:
-                job = partial(build, prompt, sessions)
-                run = await (await asyncio.wrap_future(self.cell.main.post(job)))()
+            sessions = self._sessions()
+            begun = self.cell.main.post(partial(build, prompt, sessions))
+            try:
+                run = await (await asyncio.wrap_future(begun))()
+            finally:  # nothing of it stays in memory, or open, also if a stop came while it began
+                begun.add_done_callback(lambda _: sessions.close())
             error = None if run.outcome is Outcome.SUCCESS else run.error or str(run.stop_reason)
             value = run.value if self._answer else run.output
             return ItemAnswer(run.output, value, error, run.cost_usd, run.id)
@@ -244,14 +263,20 @@ class ItemMap(Agent):
     def to_table(self) -> pandas.DataFrame:
         """Return the answers as a table like that of the items, or as a list of dicts."""
         rows = [self._row(self._answers[key]) for key in self._keys]
+        names = dict.fromkeys(name for row in [self._row(_NOTHING), *rows] for name in row)
+        data: JsonDict = {name: [row.get(name) for row in rows] for name in names}
         if (polars := sys.modules.get("polars")) and _is_of(polars, self._items):
-            return polars.DataFrame(rows, infer_schema_length=None)
+            return polars.DataFrame([_make_series(polars, *each) for each in data.items()])
         try:
             pandas = import_module("pandas")
         except ImportError:
             return rows
+        for name, values in data.items():
+            if dtype := _NULLABLE.get(frozenset(type(each) for each in values)):
+                with suppress(Exception):  # a number may be too large
+                    data[name] = pandas.array(values, dtype)
         return pandas.DataFrame(
-            rows, index=self._items.index if _is_of(pandas, self._items) else None
+            data, index=self._items.index if _is_of(pandas, self._items) else None
         )
 
     def _row(self, answer: ItemAnswer) -> JsonDict:
@@ -260,6 +285,15 @@ class ItemMap(Agent):
             row |= self._answer.to_row(answer.value) if self._answer else {"value": answer.value}
         row |= {"error": answer.error, "cost_usd": answer.cost_usd}
         return row | ({"run_id": answer.run_id} if self._names else {})
+
+
+def _make_series(polars: ModuleType, name: str, values: list[object]) -> object:
+    """Return a column of polars: of objects, if the values have no type of polars' in common."""
+    dtype = {"error": polars.String, "cost_usd": polars.Float64}.get(name)
+    with suppress(Exception):
+        rows = [{name: each} for each in values]
+        return polars.DataFrame(rows, {name: dtype}, infer_schema_length=None)[name]
+    return polars.Series(name, values, polars.Object)
 
 
 def _is_of(library: ModuleType, items: object) -> bool:
@@ -279,35 +313,68 @@ def _find_secret() -> bytes:
 
 
 def read_items(prompt: str, items: Any) -> tuple[Callable[[int], str], int]:
-    """Return a function that fills the prompt for an item by its number, and the count of items."""
+    """Return a function that fills the prompt for an item by its number, and the count of items.
+
+    It returns "" for an item with a missing value. Raises ConfigError for what cannot be filled.
+    """
+    if not isinstance(prompt, str):
+        raise ConfigError("ipyagent.map: the prompt is not a text; it comes first, then the items")
+    _check_items(items)
     found = [*dict.fromkeys(_FIELD.findall(prompt))]
-    named = [each for each in found if each.isidentifier()]
+    names = [each for each in found if each.isidentifier()]
+    known: list[str] = []
     if hasattr(items, "columns"):
-        known = {str(each): each for each in items.columns}
-        names = [each for each in found if each in known or each in named]
-        columns = {name: items[known[name]].to_list() for name in names if name in known}
-        count = len(items)
+        labels, count = {str(each): each for each in items.columns}, len(items)
+        known = [str(each) for each in items.columns]
+        if double := next((each for each in found if known.count(each) > 1), None):
+            raise ConfigError(f"ipyagent.map: several columns are called {double}: rename them")
+        columns = {each: items[labels[each]].to_list() for each in found if each in labels}
     else:
         values = items.to_list() if hasattr(items, "to_list") else [*items]
-        names, count = named, len(values)
-        if values and all(isinstance(each, Mapping) for each in values):
-            known = dict.fromkeys(key for each in values for key in each)
-            columns = {name: [each.get(name) for each in values] for name in names if name in known}
+        count = len(values)
+        if any(isinstance(each, Mapping) for each in values):
+            values = [each if isinstance(each, Mapping) else {} for each in values]
+            known = [*dict.fromkeys(key for each in values for key in each)]
+            columns = {name: [each.get(name) for each in values] for name in found if name in known}
         else:
-            known, columns = {}, dict.fromkeys(names[:1], values)
-    missing = [name for name in names if name not in columns]
-    if missing or not names:
-        what = f"the prompt's {{{missing[0]}}}" if missing else "the prompt, which has no {field}"
-        of = f"; there are {join_some([*known], 20)}" if known else ""
-        raise ConfigError(f"ipyagent.map: no item fills {what}{of}")
-
-    def render(number: int) -> str:
-        return _FIELD.sub(
-            lambda found: str(columns[found[1]][number]) if found[1] in columns else found[0],
-            prompt,
+            columns = dict.fromkeys(names[:1], values)
+    missing = [each for each in found if each not in columns and _names_one(each, names, columns)]
+    if missing or not columns:
+        what = f"'s {{{missing[0]}}}" if missing else ", which has no {field}"
+        of = f"there are {join_some(known, 20)}" if known else "several need a table or dicts"
+        raise ConfigError(
+            f"ipyagent.map: no item fills the prompt{what}: a field is a name alone; {of}"
         )
 
+    def render(number: int) -> str:
+        item = {name: column[number] for name, column in columns.items()}
+        texts = {name: str(value) for name, value in item.items()}
+        if any(texts[name] in _MISSING and not isinstance(item[name], str) for name in item):
+            return ""
+        filled = _FIELD.sub(lambda field: texts.get(field[1], field[0]), prompt)
+        return filled if filled.strip() else ""
+
     return render, count
+
+
+def _check_items(items: object) -> None:
+    """Refuse one item that is not in a list, and a table that is not in memory."""
+    cls = type(items)
+    if any(
+        _is_of(sys.modules[each], items) for each in ("pandas", "polars") if each in sys.modules
+    ):
+        return
+    load = loading_call(items)
+    is_iterable = hasattr(cls, "__iter__") or hasattr(cls, "__getitem__")
+    if load or isinstance(items, str | bytes | Mapping) or not is_iterable:
+        wanted = f"items{load}" if load else "a table or a list"
+        raise ConfigError(f"ipyagent.map: the items are a {cls.__name__}: give {wanted}")
+
+
+def _names_one(field: str, names: list[str], columns: Mapping[str, object]) -> bool:
+    """Return whether a field is a name, or a name of a column with a format or spaces."""
+    spec = _SPEC.fullmatch(field)
+    return field in names or (spec is not None and spec[1] in columns)
 
 
 map.__signature__ = signature(ItemMap).replace(return_annotation="pandas.DataFrame")  # type: ignore[attr-defined]  # for help and completion

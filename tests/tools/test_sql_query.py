@@ -148,6 +148,17 @@ def test_what_a_query_cannot_have_is_said(root: Path, sql: str) -> None:
     assert CANARY not in str(caught.value)
 
 
+def test_a_table_that_is_computed_later_is_not_and_the_ways_are_named(root: Path) -> None:
+    """A plan may call the user's functions, and read any file or server."""
+    called: list[object] = []
+    plan = pl.LazyFrame({"a": [1]}).map_batches(called.append)  # type: ignore[arg-type]
+    relation = duckdb.sql("SELECT 1 AS a")
+    for value, load in ((plan, "collect"), (relation, "fetchdf")):
+        with pytest.raises(AgentError, match=rf"name the files .*, or Lazy\.{load}\(\) as a"):
+            ask(root, "SELECT a FROM lazy", {"Lazy": value, "a": plan})
+    assert not called
+
+
 def list_functions() -> list[tuple[str, str]]:
     """Return the names and kinds of all functions that DuckDB has."""
     query = "SELECT DISTINCT function_name, function_type FROM duckdb_functions() ORDER BY ALL"

@@ -120,7 +120,8 @@ async def ask_item(
     client: Client, prompt: str, answer: AnswerType | None, retry: RetryConfig, redactor: Redactor
 ) -> ItemAnswer:
     """Return the answer to a prompt without tools, asked for again if it is not of its type."""
-    messages = [Message.of(Role.USER, prompt)]
+    # An item is data, which may be longer than what a user types.
+    messages = [Message.of(Role.USER, prompt, synthetic=True)]
     receive = retrying(retry, lambda *_: None)
     cost: float | None = None
     for _ in range(1 + MOST_AGAIN):

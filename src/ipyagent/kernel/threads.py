@@ -17,6 +17,7 @@ import asyncio
 import contextlib
 import inspect
 import logging
+import os
 import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
@@ -104,7 +105,7 @@ class LoopThread:
     _lock: ClassVar = threading.Lock()
 
     def __init__(self) -> None:
-        self.loop = own_context().run(asyncio.new_event_loop)
+        self.loop, self.process = own_context().run(asyncio.new_event_loop), os.getpid()
         self.thread = threading.Thread(target=self._serve, name=self.thread_name, daemon=True)
         self.thread.start()
 
@@ -113,7 +114,8 @@ class LoopThread:
         """Return this class's thread, started when first needed; a forked process gets its own."""
         with cls._lock:
             instance = cls._current
-            if not isinstance(instance, cls) or not instance.thread.is_alive():
+            is_here = instance is not None and instance.process == os.getpid()
+            if not is_here or not isinstance(instance, cls) or not instance.thread.is_alive():
                 instance = cls()
                 cls._current = instance
             return instance

@@ -22,6 +22,7 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Set as AbstractSet
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary
@@ -48,6 +49,9 @@ from ipyagent.store.runs import Decoder, Encoder, Record, read
 
 SHORTEST = 4
 """Characters that the beginning of an id needs at least."""
+
+ITEM = "ipyagent.map"
+"""The name of each session that answered one item of many; they are in no list."""
 
 _STATE = ("pending_run_id", "active_run_id", "last_run_id", "last_run_status", "last_run_at")
 """Columns that follow the runs and are never set directly."""
@@ -81,7 +85,8 @@ def find_or_create_session(
     """Return the newest session that matches, else add this one, under a free name."""
     if matches and (existing := next(filter(matches, newest_sessions(db)), None)):
         return existing
-    session = session.model_copy(update={"name": _find_free_name(db, session.name)})
+    if session.name != ITEM:
+        session = session.model_copy(update={"name": _find_free_name(db, session.name)})
     create_session(db, session, nodes)
     return session
 
@@ -126,10 +131,11 @@ def find_session(db: sqlite3.Connection, reference: str) -> schema.Session | Non
     return _session(rows[0]) if rows else None
 
 
-def newest_sessions(db: sqlite3.Connection) -> list[schema.Session]:
-    """Return all sessions that can be read."""
+def newest_sessions(db: sqlite3.Connection, *, items: bool = False) -> list[schema.Session]:
+    """Return all sessions that can be read, and with `items` those of single items."""
     readable = []
-    for row in db.execute("SELECT * FROM sessions ORDER BY activity DESC"):
+    query = "SELECT * FROM sessions WHERE name <> ? ORDER BY activity DESC"
+    for row in db.execute(query, ("" if items else ITEM,)):
         try:
             readable.append(_session(row))
         except SessionError as error:
@@ -285,11 +291,18 @@ class Journal:
         nodes: Iterable[schema.Node] = (),
         matches: Callable[[schema.Session], bool] | None = None,
     ) -> schema.Session:
-        """Return the newest session that matches, else add this one, under a free name.
+        """Return the newest session that matches, else add this one, claimed, under a free name.
 
         In one transaction: kernels that ask at the same time get the same one, or other names.
         """
-        return self._change(lambda db: find_or_create_session(db, session, nodes, matches))
+        self.claim(session.id)  # before others can find it, so that its creator continues it
+        found = None
+        try:
+            found = self._change(lambda db: find_or_create_session(db, session, nodes, matches))
+            return found
+        finally:
+            if found is None or found.id != session.id:
+                self.release(session.id)
 
     def update(self, session: schema.Session) -> None:
         """Store name, state, origin and metadata; columns about runs follow automatically."""
@@ -299,9 +312,9 @@ class Journal:
         """Find by id, name (the newest), or start of an id; raises SessionError if ambiguous."""
         return self._writer.perform(lambda db: find_session(db, reference))
 
-    def sessions(self) -> list[schema.Session]:
-        """Return all sessions, the newest activity first."""
-        return self._writer.perform(newest_sessions)
+    def sessions(self, *, items: bool = False) -> list[schema.Session]:
+        """Return all sessions, the newest activity first; with `items` those of single items."""
+        return self._writer.perform(partial(newest_sessions, items=items))
 
     def nodes(self, session_id: str) -> list[schema.Node]:
         """Return the initial history of a session."""

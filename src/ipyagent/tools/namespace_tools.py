@@ -34,7 +34,7 @@ from ipyagent.tools.tracked_namespace import TrackedNamespace
 from ipyagent.tools.workspace import Workspace
 from ipyagent.values.describe import compact_value, describe
 from ipyagent.values.describe.safe_inspect import one_line
-from ipyagent.values.variables.tables import PANDAS, kind_of
+from ipyagent.values.variables.tables import PANDAS, kind_of, loading_call
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -328,6 +328,13 @@ class QueryTool:
         tables = [name for name, value in {**self._variables()}.items() if _is_table(value)]
         there = f". Tables: {', '.join(tables)}" if tables else ""
         is_missing = type(error).__name__ in ("CatalogException", "PermissionException")
+        words = {each.lower() for each in re.findall(r"\w+", text)}
+        for name, value in self._variables().items() if is_missing else ():
+            if name.lower() in words and (load := loading_call(value)):
+                there = (
+                    f". {name} is a {type(value).__name__}, which a query does not compute: name "
+                    f"the files that it reads, or {name}{load} as a variable if it fits in memory"
+                )
         return InvalidArgumentsError(f"{text}\n{_ADVICE}{there}" if is_missing else text)
 
 

@@ -268,7 +268,7 @@ def _open(path: Path, known: Data) -> Journal:
     is_own = not path.exists() or known.get(folder_key(path)) == _identify(path)
     journal = Journal.open(path)
     if not is_own:
-        for record in journal.sessions():
+        for record in journal.sessions(items=True):
             journal.update(mark_origin(record, ORIGIN))
     return journal
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, wraps
@@ -40,6 +40,14 @@ from ipyagent.tools.base import Tool, Where
 from ipyagent.wiring.environment import client_for
 
 T = TypeVar("T")
+
+_LOST = ("KilledWorker", "EngineError")
+"""Errors of Dask and ipyparallel for a worker that died; another one can be asked."""
+_BROKEN = (
+    "the executor is broken, because a process of it died: make a new one and call map again, "
+    "which asks only what is missing (a script that starts processes needs "
+    "`if __name__ == '__main__':`)"
+)
 
 
 @dataclass(frozen=True)
@@ -118,6 +126,8 @@ class RemoteClient(WrappedClient):
         for name, function in self._functions.items():
             try:
                 await self._run(_receive, function)
+            except ModelError:
+                raise
             except Exception as error:
                 raise ConfigError(
                     f"the tool {name} cannot be sent to the workers ({_describe(error)}): give a "
@@ -125,7 +135,7 @@ class RemoteClient(WrappedClient):
                 ) from None
         try:
             await self._run(_prepare, self._travelling)
-        except ConfigError:
+        except (ConfigError, ModelError):
             raise
         except Exception as error:
             raise ConfigError(
@@ -148,9 +158,11 @@ class RemoteClient(WrappedClient):
         plain = replace(request, facts=None)
         try:
             chunks, failure = await self._run(_send, self._travelling, plain)
+        except ModelError:
+            raise
         except Exception as error:
             problem = f"a worker failed: {_describe(error)}"
-            is_lost = type(error).__name__ == "KilledWorker"
+            is_lost = getattr(error, "ename", type(error).__name__) in _LOST
             raise (ModelUnavailableError if is_lost else ModelError)(problem) from None
         for chunk in chunks:
             yield chunk
@@ -159,13 +171,15 @@ class RemoteClient(WrappedClient):
 
     async def _run(self, function: Callable[..., T], *arguments: object) -> T:
         """Return what the function returns on a worker; ends at once when it is cancelled."""
-        future = self._submit(function, *arguments)
         try:
+            future = self._submit(function, *arguments)
             return cast("T", await asyncio.wrap_future(future))
         except asyncio.CancelledError:
             if (task := asyncio.current_task()) is None or task.cancelling():
                 raise
             raise ModelError("the engine was shut down") from None
+        except BrokenExecutor:
+            raise ModelError(_BROKEN) from None
 
 
 def dashboard_of(on: object) -> str:

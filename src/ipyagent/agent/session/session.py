@@ -180,7 +180,6 @@ class Session:
     def begin(cls, journal: Journal, record: schema.Session, nodes: Iterable[Node] = ()) -> Session:
         """Start a session with `nodes`; a number is appended if the name is taken."""
         conversation = initial_conversation(record, nodes)
-        journal.claim(record.id)
         record = journal.find_or_create(record, conversation.graph)
         return cls(record, journal, conversation).register()
 
@@ -367,7 +366,6 @@ class Session:
             origin=(self.id, head),
             metadata={key: v for key, v in self._record.metadata.items() if key != GRAPH},
         )
-        self.journal.claim(record.id)
         record = self.journal.find_or_create(record)
         return Session(record, self.journal, self.conversation.up_to(head)).register()
 

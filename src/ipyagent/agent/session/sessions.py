@@ -141,12 +141,9 @@ class Sessions:
     def _find_or_begin(
         self, fresh: schema.Session, matches: Callable[[schema.Session], bool]
     ) -> OpenedSession:
-        # Claimed before others can find it, so that its creator continues it.
-        self.journal.claim(fresh.id)
         record = self.journal.find_or_create(fresh, matches=matches)
         if record.id == fresh.id:
             return OpenedSession(self._add_own(Session(record, self.journal)))
-        self.journal.release(fresh.id)
         # An id is nothing to call a branch by.
         return self._open_record(record, record.name if fresh.name == record.id else fresh.name)
 

@@ -40,6 +40,8 @@ from ipyagent.values.variables.parts import CELLS_INSIDE, Opaque, Part, are_plai
 
 PANDAS = (("pandas", "DataFrame"), ("pandas", "Series"))
 KINDS = (*PANDAS, ("polars", "DataFrame"), ("polars", "Series"), ("pyarrow", "Table"))
+_LOADING = ("toPandas", "fetchdf", "collect", "compute", "to_table")
+"""Methods of Spark, DuckDB, polars, Dask and Arrow."""
 
 _PARTS = (
     *("_data", "_mask", "_left", "_right", "_levels", "_codes", "_categories"),
@@ -53,6 +55,13 @@ def kind_of(value: object) -> tuple[str, str] | None:
     cls = type(value)
     kinds = (each for each in KINDS if cls is getattr(sys.modules.get(each[0]), each[1], None))
     return next(kinds, None)
+
+
+def loading_call(value: object) -> str:
+    """Return the call by which a table of a library comes into memory; "" if there is none."""
+    cls = type(value)
+    methods = (*_LOADING, "to_pandas") if hasattr(cls, "columns") else _LOADING
+    return next((f".{each}()" for each in methods if callable(getattr(cls, each, None))), "")
 
 
 def is_same(one: Any, other: Any) -> bool:
