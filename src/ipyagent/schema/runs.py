@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from operator import not_
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, NoReturn, Self
 
 from pydantic import (
     AfterValidator,
@@ -83,11 +83,15 @@ class UndoReport:
         return "\n".join((*self.restored, *self.skipped, *again)) or "nothing to undo"
 
 
+def _refuse(_: Run) -> NoReturn:
+    raise RunFailedError("no agent has run in this process")
+
+
 undo_run: Callable[..., UndoReport] | None = None
 """Takes back a run, or with `dry_run` only says what that would do; set by `wiring`."""
-replay_run: Callable[[Run], Run] | None = None
+replay_run: Callable[[Run], Run] = _refuse
 """Runs the calls of a run again; set by `wiring`."""
-freeze_run: Callable[[Run], list[JsonDict]] | None = None
+freeze_run: Callable[[Run], list[JsonDict]] = _refuse
 """Returns a run as plain cells; set by `wiring`."""
 
 
@@ -307,8 +311,6 @@ class Run(ForeignModel):
 
     def replay(self) -> Run:
         """Run its calls again, without a model; return the new run. Raises AgentError."""
-        if replay_run is None:
-            raise RunFailedError("no agent has run in this process")
         return replay_run(self)
 
     def to_cells(self) -> list[JsonDict]:
@@ -316,8 +318,6 @@ class Run(ForeignModel):
 
         They hold the code that led to its variables, figures, files and the numbers of its answer.
         """
-        if freeze_run is None:
-            raise RunFailedError("no agent has run in this process")
         return freeze_run(self)
 
     @property
