@@ -229,7 +229,7 @@ def _on_line(book: Notebook, line: str) -> Completed:
         case ["approve", *given] if cells.BACKGROUND not in given:
             option = cells.BACKGROUND
             return word, [_describe_name(option, "the plan runs on")] * option.startswith(word)
-        case ["session", "resume"]:
+        case ["session", "resume"] | ["session", "diff", *_]:
             return word, _all(_sessions, book, word)
     return _in_options(book, line) if commands.is_prompt(line) else (word, [])
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Coroutine, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
 
@@ -428,6 +428,8 @@ class RunFactory:
 
         Raises AgentError for a prompt that cannot be answered, before anything is shown.
         """
+        prompt = request.prompt or self.session.conversation.open_prompt
+        request = replace(request, prompt=prompt)
         if request.plan and request.answer:
             raise ConfigError("a plan has no answer of a type: leave one of them out")
         extra = extra_validators(self.environment, request.config)
