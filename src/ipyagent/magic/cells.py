@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
@@ -12,15 +12,27 @@ from ipyagent.agent.approvals import Answer, Approval, Approvals
 from ipyagent.agent.plan_runner import WAITING_NOTICE
 from ipyagent.agent.session.session import Session
 from ipyagent.agent.signs import find_decision
+from ipyagent.agent.validation import VALIDATORS, validate
 from ipyagent.errors import AgentError, ConfigError, RunFailedError
 from ipyagent.kernel.drivers import Cell, comm_status, drive_async, drive_sync, stoppable
 from ipyagent.kernel.shell import Frontend, Surface, detect, running_shell
 from ipyagent.llm.client import Client
 from ipyagent.magic.notebook import Notebook, notebook
-from ipyagent.magic.options import USAGE, Options, parse
+from ipyagent.magic.options import Options, parse
+from ipyagent.plaintext import plural
 from ipyagent.schema import DecidedBy, Decision, Run, RunStatus, ToolExecution
+from ipyagent.schema.graph import handle
 from ipyagent.ui.views import SilentView, show_run, view_for
-from ipyagent.wiring import Hold, RunFactory, RunFunction, RunRequest, failed_run, runtime
+from ipyagent.wiring import (
+    Hold,
+    RunFactory,
+    RunFunction,
+    RunRequest,
+    extra_validators,
+    failed_run,
+    runtime,
+)
+from ipyagent.wiring.undo import undo_of_runs
 
 BACKGROUND = "--background"
 
@@ -83,11 +95,9 @@ def _prepare_job(cell: Cell, hold: Hold, line: str, text: str) -> _Job:
     options = parse(line, book.home)
     if options.prompt and " " not in options.prompt:
         options = options.name_profile(book.settings.resolve(*options.layers).config.agents)
-    if not (text := f"{options.prompt}\n{text}".strip()):
-        raise ConfigError(f"The prompt is empty.\n\n{USAGE}")
+    text = f"{options.prompt}\n{text}".strip()
     settings = book.settings.resolve(*options.layers, agent=options.agent)
     session = book.sessions.newest = book.sessions.get(options.session)
-    hold.add_session(session.id)
     decision = find_decision(session, text)
     frontend = detect(book.shell)
     plan = options.plan or settings.config.agent.plan
@@ -119,11 +129,55 @@ def _prepare_job(cell: Cell, hold: Hold, line: str, text: str) -> _Job:
         news.extend(book.model.introduce(resolved))
         return book.environment.client_for(resolved, settings.config.llm)
 
+    if options.rewind:
+        validate(text, (*VALIDATORS, *extra_validators(book.environment, settings.config)))
+        news += _rewind(book, hold, session, frontend.cell_id)
+        session = book.sessions.get()
+    hold.add_session(session.id)
+    start = session.conversation.heads
     show = SilentView if options.json else partial(view_for, desk=book.desk)
     view = partial(show, cell, book.environment.approvals, frontend)
     runs = RunFactory(book.environment, session, connect, cell, view)
     engine = runs.build(request) if decision is None else runs.build_decision(request, decision)
+    if frontend.cell_id:
+        session.cells.starts.setdefault(frontend.cell_id, start)
     return _Job(book, options, engine, settings.config.agent.replay == "always")
+
+
+NOT_RUN = "Nothing was taken back: this cell has not run in this session since the kernel started."
+CHANGED = (
+    "Nothing ran, and nothing was taken back, because you decide about what has changed since:\n"
+    "{changed}\nChange it back, and run the cell again; or leave all of it as it is, and run the "
+    "cell without --rewind after {command}"
+)
+
+
+def _rewind(book: Notebook, hold: Hold, session: Session, cell_id: str | None) -> Iterator[str]:
+    """Go on in a branch that ends before a cell's first prompt, and take back what came since.
+
+    Yield notices. Raises ConfigError, before anything is done, if others changed it meanwhile.
+    """
+    start = session.cells.starts.get(cell_id or "")
+    if start is None:
+        yield NOT_RUN
+        return
+    session.check_ready()
+    hold.check_alone()
+    runs = book.sessions.runs_after(session, start)
+    undo = undo_of_runs(book.undo_place, runs)
+    if changed := undo.run(dry_run=True).changed:
+        branch = f"branch {handle(start[-1])}" if start else "new"
+        command = f"`%agent session {branch}`"
+        raise ConfigError(CHANGED.format(changed="\n".join(changed), command=command))
+    book.sessions.use(book.sessions.all.add(session.continue_from(start)))
+    book.environment.remarks.clear()  # about runs that the model no longer knows
+    report = undo.run()
+    yield (
+        f"Rewound: {plural(len(runs), 'run')} of {session.name!r} left out; "
+        f"`%agent session resume {session.id[:8]}` goes back to them."
+    )
+    if report.restored or report.skipped:
+        yield f"Taken back: {report}".replace("\n", "; ")
 
 
 def _refuse(line: str, text: str, error: AgentError) -> None:
