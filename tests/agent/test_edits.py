@@ -54,7 +54,7 @@ def test_an_edited_prompt_is_asked_from_there_and_the_session_stays_as_it_is(
 ) -> None:
     before = trip.graph.to_dict()
     lab.session = edited = trip.edit(find(trip, "How?"), "How long?")
-    assert (edited.name, edited.validators) == ("trip-2", trip.validators)
+    assert (edited.name, edited.branch().name) == ("trip-2", "trip-3")
     assert texts(edited)[-2:] == ["To the sea.", "How long?"]
     lab.run(["A day."], "")
     assert texts(edited)[-2:] == ["How long?", "A day."]

@@ -19,7 +19,7 @@ from ipyagent.kernel.shell import Frontend, Surface, detect, running_shell
 from ipyagent.llm.client import Client
 from ipyagent.magic.notebook import Notebook, notebook
 from ipyagent.magic.options import Options, parse
-from ipyagent.plaintext import plural
+from ipyagent.plaintext import limit_lines, plural
 from ipyagent.schema import DecidedBy, Decision, Run, RunStatus, ToolExecution
 from ipyagent.schema.graph import handle
 from ipyagent.ui.views import SilentView, show_run, view_for
@@ -32,7 +32,7 @@ from ipyagent.wiring import (
     failed_run,
     runtime,
 )
-from ipyagent.wiring.undo import undo_of_runs
+from ipyagent.wiring.undo import NAMED, undo_of_runs
 
 BACKGROUND = "--background"
 
@@ -172,12 +172,14 @@ def _rewind(book: Notebook, hold: Hold, session: Session, cell_id: str | None) -
     book.sessions.use(book.sessions.all.add(session.continue_from(start)))
     book.environment.remarks.clear()  # about runs that the model no longer knows
     report = undo.run()
+    again = f", `%agent undo {report.id}` to what they had changed" if report.id else ""
     yield (
         f"Rewound: {plural(len(runs), 'run')} of {session.name!r} left out; "
-        f"`%agent session resume {session.id[:8]}` goes back to them."
+        f"`%agent session resume {session.id[:8]}` goes back to the conversation{again}."
     )
-    if report.restored or report.skipped:
-        yield f"Taken back: {report}".replace("\n", "; ")
+    for title, lines in (("Taken back", report.restored), ("Not taken back", report.skipped)):
+        if lines:
+            yield f"{title}: {'; '.join(limit_lines(lines, NAMED))}"
 
 
 def _refuse(line: str, text: str, error: AgentError) -> None:

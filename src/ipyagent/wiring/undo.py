@@ -395,7 +395,7 @@ def describe_undo(environment: UndoPlace, run: Run) -> str:
     undo = undo_of_run(environment, run)
     if not undo.records:
         return "taken back" if run.taken_back else ""
-    if undo.is_done:
+    if undo.is_done or {each.call_id for each in undo.records} <= {*run.taken_back}:
         return "taken back"
     kept = [each.variables for each in undo.records if each.variables]
     cells = sum(len(each.cells) for each in undo.records)
