@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from ipyagent.agent.answers import AnswerType
@@ -12,7 +12,6 @@ from ipyagent.agent.approvals import Answer, Approval, Approvals
 from ipyagent.agent.plan_runner import WAITING_NOTICE
 from ipyagent.agent.session.session import Session
 from ipyagent.agent.signs import find_decision
-from ipyagent.agent.validation import VALIDATORS, validate
 from ipyagent.errors import AgentError, ConfigError, RunFailedError
 from ipyagent.kernel.drivers import Cell, comm_status, drive_async, drive_sync, stoppable
 from ipyagent.kernel.shell import Frontend, Surface, detect, running_shell
@@ -23,15 +22,7 @@ from ipyagent.plaintext import limit_lines, plural
 from ipyagent.schema import DecidedBy, Decision, Run, RunStatus, ToolExecution
 from ipyagent.schema.graph import handle
 from ipyagent.ui.views import SilentView, show_run, view_for
-from ipyagent.wiring import (
-    Hold,
-    RunFactory,
-    RunFunction,
-    RunRequest,
-    extra_validators,
-    failed_run,
-    runtime,
-)
+from ipyagent.wiring import Hold, RunFactory, RunFunction, RunRequest, failed_run, runtime
 from ipyagent.wiring.undo import NAMED, undo_of_runs
 
 BACKGROUND = "--background"
@@ -129,15 +120,15 @@ def _prepare_job(cell: Cell, hold: Hold, line: str, text: str) -> _Job:
         news.extend(book.model.introduce(resolved))
         return book.environment.client_for(resolved, settings.config.llm)
 
-    if options.rewind:
-        validate(text, (*VALIDATORS, *extra_validators(book.environment, settings.config)))
-        news += _rewind(book, hold, session, frontend.cell_id)
-        session = book.sessions.get()
-    hold.add_session(session.id)
-    start = session.conversation.heads
     show = SilentView if options.json else partial(view_for, desk=book.desk)
     view = partial(show, cell, book.environment.approvals, frontend)
     runs = RunFactory(book.environment, session, connect, cell, view)
+    if options.rewind:
+        runs.check(request)
+        news += _rewind(book, hold, session, frontend.cell_id)
+        runs = replace(runs, session=(session := book.sessions.get()))
+    hold.add_session(session.id)
+    start = session.conversation.heads
     engine = runs.build(request) if decision is None else runs.build_decision(request, decision)
     if frontend.cell_id:
         session.cells.starts.setdefault(frontend.cell_id, start)
@@ -161,7 +152,6 @@ def _rewind(book: Notebook, hold: Hold, session: Session, cell_id: str | None) -
     if start is None:
         yield NOT_RUN
         return
-    session.check_ready()
     hold.check_alone()
     runs = book.sessions.runs_after(session, start)
     undo = undo_of_runs(book.undo_place, runs)

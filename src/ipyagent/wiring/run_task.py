@@ -430,12 +430,7 @@ class RunFactory:
         """
         prompt = request.prompt or self.session.conversation.open_prompt
         request = replace(request, prompt=prompt)
-        if request.plan and request.answer:
-            raise ConfigError("a plan has no answer of a type: leave one of them out")
-        extra = extra_validators(self.environment, request.config)
-        checks = (*validators, *extra, *self.session.validators)
-        validate(request.prompt, checks)
-        self.session.check_ready()
+        checks = self.check(request, validators)
         task = self._create_task(request)
         task.find_recording()
         read: tuple[str, ...] = ()
@@ -445,6 +440,18 @@ class RunFactory:
                 request.prompt, task.may_read, with_facts=with_facts
             )
         return partial(task.answer_prompt, context, read, checks)
+
+    def check(
+        self, request: RunRequest, validators: Iterable[Validator] = VALIDATORS
+    ) -> tuple[Validator, ...]:
+        """Raise AgentError for a prompt that cannot be answered; return the checks of prompts."""
+        if request.plan and request.answer:
+            raise ConfigError("a plan has no answer of a type: leave one of them out")
+        extra = extra_validators(self.environment, request.config)
+        checks = (*validators, *extra, *self.session.validators)
+        validate(request.prompt, checks)
+        self.session.check_ready()
+        return checks
 
     def build_decision(
         self, request: RunRequest, answer: Answer, reference: str = ""
