@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kernels import Kernel, Reply, python, script
+from kernels import RUN_JSON, Kernel, Message, Reply, python, script
 
 pytestmark = pytest.mark.kernel
 
@@ -27,13 +27,19 @@ class Notebook:
 
     def __init__(self, kernel: Kernel, folder: Path) -> None:
         self.kernel, self.folder = kernel, folder
+        self.runs: dict[str, Message] = {}
 
-    def ask(self, cell_id: str, prompt: str, *replies: Any, options: str = "") -> Any:
+    def ask(self, cell_id: str, prompt: str, *replies: Any, options: str = "") -> Message:
+        """Return the cell's run; those that are taken back are drawn again beside it."""
         model = script(self.folder, *replies, name=cell_id)
         text = f"%%agent {model} --confirm yolo {options}\n{prompt}"
         reply = run_cell(self.kernel, cell_id, text)
         assert reply.status == "ok", reply
-        return reply.run
+        drawn = [*reply.of("update_display_data"), *reply.of("display_data")]
+        runs = [each["data"][RUN_JSON] for each in drawn if RUN_JSON in each["data"]]
+        (run,) = (each for each in runs if each["id"] not in self.runs)
+        self.runs |= {each["id"]: each for each in runs}
+        return run
 
     def messages(self) -> list[str]:
         """The prompts and answers of the notebook's session."""
@@ -71,6 +77,7 @@ def test_an_edited_cell_runs_again_from_before_its_prompt_and_what_came_since_is
     for name in ("n", "numbers", "m", "b.txt"):
         assert f"{name} is as it was before run {first['id']}" in taken_back
     assert "The user took back" not in run["context"]
+    assert len([each for each in book.runs.values() if each.get("taken_back")]) == 3
     assert book.kernel.run("%agent runs").stdout.count("[taken back]") == 3
     book.kernel.run("%agent undo u1")
     assert book.kernel.value("(n, numbers, m)") == "(3, [1, 3], 9)"
