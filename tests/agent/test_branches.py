@@ -1,10 +1,12 @@
 """Graphs with several heads: loaded, saved, fanned out and merged."""
 
 import json
+import warnings
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, Phase, given, settings, strategies as st
 
 from harness import Lab
 from ipyagent.agent.session.conversation import Conversation
@@ -78,6 +80,102 @@ def test_a_graph_is_saved_as_it_was_loaded(session_id: str, tmp_path: Path) -> N
     assert (session.id == session_id) == (session_id == FILE_ID)
     session.save(tmp_path / "b.json")
     assert meaning(tmp_path / "b.json") == meaning(tmp_path / "a.json")
+
+
+TEXTS = st.sampled_from(["Which way?", "Left.", " ", "⟨é⟩\n"])
+ARGUMENTS = {"command": "ls", "deep": [{"a": None}]}
+BLOCKS = {
+    "user": st.builds(
+        lambda text, name: {
+            "type": "tool_result",
+            "tool_use_id": name,
+            "content": [{"type": "text", "text": text}],
+        },
+        TEXTS,
+        TEXTS,
+    ),
+    "assistant": st.builds(
+        lambda text: {"type": "tool_use", "id": text, "name": text, "input": ARGUMENTS}, TEXTS
+    ),
+}
+MESSAGES = st.sampled_from(["user", "assistant"]).flatmap(
+    lambda role: st.fixed_dictionaries(
+        {
+            "role": st.just(role),
+            "content": TEXTS
+            | st.lists(
+                BLOCKS[role]
+                | st.fixed_dictionaries({"type": st.just("text"), "text": TEXTS})
+                | st.fixed_dictionaries({"type": st.just("thinking"), "thinking": TEXTS})
+                | st.fixed_dictionaries({"type": st.just("hologram"), "beam": st.integers()}),
+                max_size=3,
+            ),
+        }
+    )
+)
+DATA = MESSAGES | st.sampled_from(
+    [
+        {"type": "system_prompt", "content": "Be brief."},
+        {"type": "tool_definitions", "tools": [{"name": "Bash", "input_schema": {}, "x": 1}]},
+        {"type": "tool_execution", "tool_name": "Bash", "tool_use_id": "t", "result": []},
+        {"type": "stop_reason", "reason": "end_turn", "usage": {"input_tokens": 3}},
+        {"type": "stop_reason", "reason": "pause_turn", "usage": {}},
+        {"type": "checkpoint", "of": ["n0"]},
+    ]
+)
+UNKNOWN = st.dictionaries(st.sampled_from(["colour", "mood", "tags"]), st.integers(), max_size=2)
+SECONDS = st.floats(0, 4e9)
+"""Finer than microseconds, and with the whole seconds of a file that another program wrote."""
+
+
+@st.composite
+def graphs(draw: st.DrawFn) -> dict[str, Any]:
+    """A file with branches, merges and heads within, in any order."""
+    nodes = list[dict[str, Any]]()
+    for number, data in enumerate(draw(st.lists(DATA, min_size=1, max_size=6))):
+        parents = draw(st.lists(st.sampled_from(range(number)), max_size=2)) if number else []
+        more = {"timestamp": draw(SECONDS), "metadata": draw(UNKNOWN), **draw(UNKNOWN)}
+        nodes.append(entry(f"n{number}", [f"n{each}" for each in {*parents}], data, **more))
+    names = [node["id"] for node in nodes]
+    return {
+        **draw(UNKNOWN),
+        "session_id": draw(st.sampled_from([FILE_ID, "session_1a2b", "", 7])),
+        "created_at": draw(SECONDS | st.just("2025-03-01T09:30:00Z")),
+        "metadata": draw(UNKNOWN),
+        "head_ids": draw(st.lists(st.sampled_from(names), min_size=1, unique=True)),
+        "nodes": {each["id"]: each for each in draw(st.permutations(nodes))},
+    }
+
+
+@pytest.mark.spec("N28")
+@given(graphs())
+@settings(
+    max_examples=80,
+    deadline=None,
+    phases=[Phase.explicit, Phase.generate],
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+def test_any_file_is_saved_exactly_as_it_was_loaded_and_a_prompt_changes_no_old_node(
+    tmp_path: Path, content: dict[str, Any]
+) -> None:
+    first, second, third = (tmp_path / f"{name}.json" for name in "abc")
+    first.write_text(json.dumps(content))
+    lab = Lab(tmp_path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        lab.session = Session.load(first)
+        lab.session.save(second)
+        again = json.loads(second.read_text())
+        assert again.pop("session_id") == (content["session_id"] or lab.session.id)
+        assert again == {key: each for key, each in content.items() if key != "session_id"}
+        lab.run(["Straight on."], "And then?")
+        lab.session.save(third)
+        assert texts(Session.load(third)) == texts(lab.session)
+    later = json.loads(third.read_text())
+    assert {name: later["nodes"][name] for name in content["nodes"]} == content["nodes"]
+    assert later["head_ids"] == [*lab.session.heads]
+    kept = ("session_id", "nodes", "head_ids")
+    assert all(later[key] == each for key, each in content.items() if key not in kept)
 
 
 @pytest.mark.spec("N28")

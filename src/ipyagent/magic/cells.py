@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from functools import partial
 
 from ipyagent.agent.answers import AnswerType
@@ -17,10 +17,13 @@ from ipyagent.kernel.drivers import Cell, comm_status, drive_async, drive_sync, 
 from ipyagent.kernel.shell import Frontend, Surface, detect, running_shell
 from ipyagent.llm.client import Client
 from ipyagent.magic.notebook import Notebook, notebook
-from ipyagent.magic.options import USAGE, Options, parse, split_expectations
+from ipyagent.magic.options import Options, parse, split_expectations
+from ipyagent.plaintext import limit_lines, plural
 from ipyagent.schema import DecidedBy, Decision, Run, RunStatus, ToolExecution
+from ipyagent.schema.graph import handle
 from ipyagent.ui.views import SilentView, show_run, view_for
 from ipyagent.wiring import Hold, RunFactory, RunFunction, RunRequest, failed_run, runtime
+from ipyagent.wiring.undo import NAMED, undo_of_runs
 
 BACKGROUND = "--background"
 
@@ -84,11 +87,9 @@ def _prepare_job(cell: Cell, hold: Hold, line: str, text: str) -> _Job:
     if len(options.prompt.split()) == 1:
         options = options.name_profile(book.settings.resolve(*options.layers).config.agents)
     text, expected = split_expectations(text)
-    if not (text := f"{options.prompt}\n{text}".strip()):
-        raise ConfigError(f"The prompt is empty.\n\n{USAGE}")
+    text = f"{options.prompt}\n{text}".strip()
     settings = book.settings.resolve(*options.layers, agent=options.agent)
     session = book.sessions.newest = book.sessions.get(options.session)
-    hold.add_session(session.id)
     decision = find_decision(session, text)
     frontend = detect(book.shell)
     plan = options.plan or settings.config.agent.plan
@@ -124,8 +125,53 @@ def _prepare_job(cell: Cell, hold: Hold, line: str, text: str) -> _Job:
     show = SilentView if options.json else partial(view_for, desk=book.desk)
     view = partial(show, cell, book.environment.approvals, frontend)
     runs = RunFactory(book.environment, session, connect, cell, view)
+    if options.rewind:
+        runs.check(request)
+        news += _rewind(book, hold, session, frontend.cell_id)
+        runs = replace(runs, session=(session := book.sessions.get()))
+    hold.add_session(session.id)
+    start = session.conversation.heads
     engine = runs.build(request) if decision is None else runs.build_decision(request, decision)
+    if frontend.cell_id:
+        session.cells.starts.setdefault(frontend.cell_id, start)
     return _Job(book, options, engine, settings.config.agent.replay == "always")
+
+
+NOT_RUN = "Nothing was taken back: this cell has not run in this session since the kernel started."
+CHANGED = (
+    "Nothing ran, and nothing was taken back, because you decide about what has changed since:\n"
+    "{changed}\nChange it back, and run the cell again; or leave all of it as it is, and run the "
+    "cell without --rewind after {command}"
+)
+
+
+def _rewind(book: Notebook, hold: Hold, session: Session, cell_id: str | None) -> Iterator[str]:
+    """Go on in a branch that ends before a cell's first prompt, and take back what came since.
+
+    Yield notices. Raises ConfigError, before anything is done, if others changed it meanwhile.
+    """
+    start = session.cells.starts.get(cell_id or "")
+    if start is None:
+        yield NOT_RUN
+        return
+    hold.check_alone()
+    runs = book.sessions.runs_after(session, start)
+    undo = undo_of_runs(book.undo_place, runs)
+    if changed := undo.run(dry_run=True).changed:
+        branch = f"branch {handle(start[-1])}" if start else "new"
+        command = f"`%agent session {branch}`"
+        raise ConfigError(CHANGED.format(changed="\n".join(changed), command=command))
+    book.sessions.use(book.sessions.all.add(session.continue_from(start)))
+    book.environment.remarks.clear()  # about runs that the model no longer knows
+    report = undo.run()
+    again = f", `%agent undo {report.id}` to what they had changed" if report.id else ""
+    yield (
+        f"Rewound: {plural(len(runs), 'run')} of {session.name!r} left out; "
+        f"`%agent session resume {session.id[:8]}` goes back to the conversation{again}."
+    )
+    for title, lines in (("Taken back", report.restored), ("Not taken back", report.skipped)):
+        if lines:
+            yield f"{title}: {'; '.join(limit_lines(lines, NAMED))}"
 
 
 def _refuse(line: str, text: str, error: AgentError) -> None:

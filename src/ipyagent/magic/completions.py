@@ -238,7 +238,7 @@ def _on_line(book: Notebook, line: str) -> Completed:
         case ["freeze", *given]:
             options = {name: text for name, text in FREEZING.items() if name not in given}
             return word, [*_commands(options, word), *_all(_runs, book, word)]
-        case ["session", "resume"]:
+        case ["session", "resume"] | ["session", "diff", *_]:
             return word, _all(_sessions, book, word)
     return _in_options(book, line) if commands.is_prompt(line) else (word, [])
 

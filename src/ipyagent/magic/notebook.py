@@ -10,7 +10,7 @@ import heapq
 import logging
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -213,6 +213,13 @@ class NotebookSessions:
         yield from self.runs_so_far()
         with suppress(SessionError):
             yield self.all.journal.run(run_id)
+
+    def runs_after(self, session: Session, heads: Sequence[str]) -> list[Run]:
+        """Return the runs of a conversation after these nodes, oldest first."""
+        before, used = session.graph.ancestor_ids(*heads), self.list_used()
+        firsts = [each for each in session.graph.nodes if each not in before]
+        runs = (of.runs.get(each.removesuffix("-1")) for each in firsts for of in used)
+        return [run for run in runs if run]
 
     def find_run(self, reference: str) -> Run:
         """Return the newest run whose id starts so; raises ConfigError."""
@@ -446,11 +453,16 @@ class Notebook:
         `redo`: put a run there again that was taken back.
         """
         with runtime().run_lock.hold_all():  # not beneath a plan in the background
-            found = find_undo(self.environment, self.sessions.runs(reference), reference, redo=redo)
-            history = self.environment.undo
-            history.sessions.update(self.sessions.list_used())
-            history.journal = self.sessions.all.journal
-            return found.run(dry_run=dry_run)
+            runs = self.sessions.runs(reference)
+            return find_undo(self.undo_place, runs, reference, redo=redo).run(dry_run=dry_run)
+
+    @property
+    def undo_place(self) -> Environment:
+        """The environment, with an undo that knows the sessions so far."""
+        history = self.environment.undo
+        history.sessions.update(self.sessions.list_used())
+        history.journal = self.sessions.all.journal
+        return self.environment
 
     def _show_again(self, run: Run) -> None:
         last = runtime().last_run

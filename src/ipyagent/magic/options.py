@@ -48,6 +48,7 @@ class Options:
     result: str | None
     expected: tuple[str, ...]
     background: bool
+    rewind: bool
     prompt: str
 
     def name_profile(self, profiles: Iterable[str]) -> Options:
@@ -77,6 +78,7 @@ def _make_parser() -> tuple[_Parser, list[argparse.Action]]:
         add("--background", action="store_true", help="the plan runs on while other cells run"),
         _add_replay(parser, "--fresh", "never", "ask the model, even if a recording is there"),
         _add_replay(parser, "--replay", "always", "repeat what is recorded, or fail"),
+        add("--rewind", action="store_true", help="take back this cell's runs and all since"),
         add("--raise", dest="raises", action="store_true", help="raise when the run fails"),
     ]
     return parser, options
@@ -138,6 +140,11 @@ def parse(line: str, folder: Path) -> Options:
         raise ConfigError(f"%%agent: --out needs the name of a variable, not {out!r}")
     if values["background"]:
         _check_background(values)
+    if values["rewind"] and (values["dry_run"] or values["session"]):
+        raise ConfigError(
+            "%%agent: --rewind takes back runs of the notebook's own session; leave out --dry-run "
+            "and --session"
+        )
     return options_from(values, folder, "%%agent")
 
 
@@ -212,6 +219,7 @@ def options_from(values: JsonDict, folder: Path, command: str) -> Options:
         result=values.get("result"),
         expected=tuple(values.get("expect") or ()),
         background=values.get("background", False),
+        rewind=values.get("rewind", False),
         prompt=values.get("prompt", ""),
     )
 

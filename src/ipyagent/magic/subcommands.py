@@ -10,13 +10,16 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Literal, NoReturn
 
-from ipyagent.agent.session.session import Session
+from ipyagent.agent.session.branches import compare_branches
+from ipyagent.agent.session.conversation import Conversation
+from ipyagent.agent.session.session import Session, find_node
+from ipyagent.agent.validation import validate
 from ipyagent.errors import ConfigError
 from ipyagent.json_types import JsonDict
 from ipyagent.kernel.pages import current
 from ipyagent.kernel.shell import detect
-from ipyagent.ui.views import show_graph
-from ipyagent.wiring import runtime
+from ipyagent.ui.views import show_bundle, show_graph
+from ipyagent.wiring import extra_validators, runtime
 
 if TYPE_CHECKING:
     from ipyagent.magic.notebook import Notebook
@@ -34,6 +37,8 @@ class Subcommand:
     arguments: str
     """The arguments as the usage message shows them."""
     help: str
+    split: Callable[[str], list[str]] = shlex.split
+    """Splits a line into the arguments."""
 
     def run(self, name: str, book: Notebook, arguments: list[str]) -> str:
         """Call the function; `name` is the full command. Raises ConfigError."""
@@ -50,13 +55,13 @@ class Subcommand:
 
 def _split(group: str, rest: str, table: Mapping[str, Subcommand]) -> tuple[str, list[str]]:
     """Return the subcommand's name (`list` by default) and its arguments; raises ConfigError."""
-    try:
-        name, *arguments = shlex.split(rest) or ["list"]
-    except ValueError as error:
-        raise ConfigError(f"%agent {group}: {error} in {rest!r}") from None
+    name, *more = rest.split(None, 1) or ["list"]
     if name not in table:
         raise ConfigError(f"%agent {group} has no {name!r}; there are: {', '.join(table)}")
-    return name, arguments
+    try:
+        return name, table[name].split("".join(more))
+    except ValueError as error:
+        raise ConfigError(f"%agent {group}: {error} in {rest!r}") from None
 
 
 def _run(group: str, book: Notebook, rest: str, table: Mapping[str, Subcommand]) -> str:
@@ -69,7 +74,7 @@ def _run(group: str, book: Notebook, rest: str, table: Mapping[str, Subcommand])
 
 
 def session(book: Notebook, rest: str) -> str:
-    """new|list|resume|branch|save|load|graph|compact|end: this notebook's conversation"""
+    """new|list|resume|branch|edit|diff|save|load|graph|compact|end: this notebook's conversation"""
     name, _ = _split("session", rest, SESSION)
     if name in READING:
         return _run("session", book, rest, SESSION)
@@ -97,6 +102,28 @@ def _resume(book: Notebook, reference: str) -> str:
 def _branch(book: Notebook, node: str = "", name: str = "") -> str:
     current = book.sessions.get()
     return _go_on(book, book.sessions.all.branch(current, node or None, name or None))
+
+
+def _edit(book: Notebook, node: str, text: str) -> str:
+    validate(text, extra_validators(book.environment, book.settings.config))
+    reply = _go_on(book, book.sessions.all.add(book.sessions.get().edit(node, text)))
+    return f"{reply}; {GO_ON}" if book.sessions.get().conversation.open_prompt else reply
+
+
+def _diff(book: Notebook, first: str, second: str = "") -> str:
+    branches = [_find_branch(book, each) for each in (first, second)]
+    diff = compare_branches(*(branches if second else reversed(branches)))
+    show_bundle(detect(book.shell), {"text/plain": str(diff), "text/html": diff._repr_html_()})
+    return ""
+
+
+def _find_branch(book: Notebook, reference: str) -> tuple[str, Conversation]:
+    """Return the name and the conversation of a session, or of this one up to a node."""
+    current = book.sessions.get()
+    found = book.sessions.all.read(reference) if reference else current
+    if found is not None:
+        return found.name, found.conversation
+    return reference, current.conversation.up_to(find_node(current.graph, reference))
 
 
 def _save(book: Notebook, path: str) -> str:
@@ -136,6 +163,15 @@ SESSION = {
     "branch": Subcommand(
         _branch, "[NODE] [NAME]", "begin a session that shares the conversation up to NODE, or all"
     ),
+    "edit": Subcommand(
+        _edit,
+        "NODE TEXT",
+        "begin a session in which NODE has another text, and nothing comes after it",
+        lambda line: line.split(None, 1),
+    ),
+    "diff": Subcommand(
+        _diff, "A [B]", "compare sessions, or ends at nodes: A with B, or this session with A"
+    ),
     "save": Subcommand(_save, "PATH", "write the conversation to a JSON file, as a graph"),
     "load": Subcommand(
         _load, "PATH", "continue from a saved graph, or from the runs in a notebook"
@@ -145,7 +181,9 @@ SESSION = {
     "end": Subcommand(_end, "", "end the session: it takes no more prompts"),
 }
 
-READING = {"list", "save", "graph"}
+GO_ON = "`%%agent` without a prompt asks the model from here"
+
+READING = {"list", "save", "graph", "diff"}
 """Subcommands that change nothing in a session."""
 
 

@@ -205,6 +205,8 @@ OF_RUN = "of_run"
 
 READ = "read"
 """Key in the metadata of a prompt's context: the files whose contents stand in it."""
+EDITED = "edited_from"
+"""Key in a node's metadata: the id of the node that it is, but for its text."""
 COMPACTED = "compacted"
 """Key in a summary's metadata: {"before": [ids], "after": [ids]} of what stays verbatim."""
 

@@ -75,6 +75,8 @@ class UndoReport:
 
     restored: tuple[str, ...] = ()
     skipped: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    """The part of what stays that has changed since, or cannot be reached now."""
     id: str = ""
     """The name under which this undo can be taken back itself; "" if nothing was done."""
 

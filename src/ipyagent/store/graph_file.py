@@ -15,7 +15,7 @@ import json
 import os
 import warnings
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -37,7 +37,7 @@ OWN = "ipyagent"
 """The key of our own record of a node's data."""
 
 AS_LOADED = "ipyagent:as_loaded"
-"""Key in a node's metadata: the original node of the file, if not all of it is known here."""
+"""Key in a node's metadata: the original node of the file, if it would be written differently."""
 
 EMPTY = "empty_message"
 """The type of data of an empty message."""
@@ -62,12 +62,12 @@ def shape_of(node: schema.Node) -> JsonDict:
 def node_of(shape: JsonDict) -> tuple[schema.Node, list[str]]:
     """Return the node, and its unknown keys; raises ValueError.
 
-    They are kept in its metadata, for the next time that it is saved.
+    A node that would be written differently is kept in its metadata, to be saved as it was.
     """
     data = shape.get("data")
     read = {**shape, "data": _data(data, shape)} if isinstance(data, dict) else shape
     node, unknown = load_tolerant(_NODE, read)
-    if unknown:
+    if unknown or shape_of(node) != shape:
         metadata = {**node.metadata, AS_LOADED: as_json(shape)}
         node = node.model_copy(update={"metadata": metadata})
     return node, unknown
@@ -181,7 +181,7 @@ class GraphFacts:
     created_at: datetime | None = None
     metadata: JsonDict = field(default_factory=dict)
     extra: JsonDict = field(default_factory=dict)
-    """Other content of the file, unknown to this version."""
+    """Other content of the file, unknown to this version or written differently by it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -198,10 +198,8 @@ def save(path: Path, graph: schema.Graph, facts: GraphFacts | None = None) -> No
     """
     facts = facts or GraphFacts()
     content = {
+        **_facts_shape(facts),
         **facts.extra,
-        "session_id": facts.session_id,
-        "created_at": (facts.created_at or datetime.now(UTC)).timestamp(),
-        "metadata": facts.metadata,
         "head_ids": facts.heads or graph.heads,
         "nodes": {node.id: shape_of(node) for node in graph},
     }
@@ -212,6 +210,14 @@ def save(path: Path, graph: schema.Graph, facts: GraphFacts | None = None) -> No
         replace_file(path, json.dumps(content, ensure_ascii=False, indent=1))
     except OSError as error:
         raise SessionError(f"{path} cannot be written: {error.strerror}") from None
+
+
+def _facts_shape(facts: GraphFacts) -> JsonDict:
+    return {
+        "session_id": facts.session_id,
+        "created_at": (facts.created_at or datetime.now(UTC)).timestamp(),
+        "metadata": facts.metadata,
+    }
 
 
 def load(path: Path) -> LoadedGraph:
@@ -238,15 +244,17 @@ def load(path: Path) -> LoadedGraph:
         )
     heads = content.get("head_ids")
     known = tuple(head for head in heads if head in shapes) if isinstance(heads, list) else ()
-    metadata = content.get("metadata")
-    return LoadedGraph(
+    loaded = LoadedGraph(
         graph=graph,
         heads=known or graph.heads,
         session_id=str(content.get("session_id") or ""),
         created_at=_moment(content.get("created_at")),
-        metadata=object_of(metadata),
-        extra={key: content[key] for key in content if key not in _KNOWN},
+        metadata=object_of(content.get("metadata")),
     )
+    same = {**_facts_shape(loaded), "head_ids": heads, "nodes": shapes}.items()
+    # A number that is not one differs from itself, and is not JSON.
+    extra = {key: each for key, each in content.items() if (key, each) not in same and each == each}
+    return replace(loaded, extra=extra)
 
 
 def runs_in_notebook(path: Path) -> list[schema.Run]:

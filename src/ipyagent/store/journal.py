@@ -97,6 +97,9 @@ def _find_free_name(db: sqlite3.Connection, name: str) -> str:
     def is_taken(name: str) -> bool:
         return bool(db.execute("SELECT 1 FROM sessions WHERE name = ?", (name,)).fetchone())
 
+    stem, _, number = name.rpartition("-")
+    if number.isdecimal() and is_taken(name) and is_taken(stem):
+        name = stem  # a branch of a branch gets the next number, not a second one
     numbered = f"{name}-"
     query = "SELECT count(*) FROM sessions WHERE substr(name, 1, ?) = ?"
     (count,) = db.execute(query, (len(numbered), numbered)).fetchone()

@@ -19,7 +19,7 @@ from ipyagent import schema
 from ipyagent.plaintext import plural, visible
 from ipyagent.redaction import mask_arguments
 from ipyagent.schema.events import RUN_MIME, refer_to_html
-from ipyagent.schema.graph import COMPACTED, handle
+from ipyagent.schema.graph import COMPACTED, EDITED, handle
 from ipyagent.ui import transcript
 from ipyagent.ui.blocks import NO_MATH, media_html, note_html, pre, run_html
 from ipyagent.ui.plain_text import summarize
@@ -144,6 +144,8 @@ def _line(node: schema.Node, above: str, head: str | None) -> str:
     parents = [shorten(handle(each)) for each in node.parent_ids if each != above]
     origin = f"  ← {', '.join(parents)}" if parents else ""
     mark = f"  {HEAD}" if node.id == head else ""
+    if EDITED in node.metadata:
+        mark = f"  (edited from {shorten(handle(str(node.metadata[EDITED])))}){mark}"
     name = f"{_NODE_STYLES[kind].sign}  {kind:9}  {shorten(handle(node.id)):8}"
     return f"{name}  {shorten(node_text(node))}{origin}{mark}"
 

@@ -75,7 +75,11 @@ def show_graph(frontend: Frontend, session: Session) -> None:
     """Draw a session's conversation."""
     from ipyagent.ui.static_html import session_bundle
 
-    bundle = session_bundle(session)
+    show_bundle(frontend, session_bundle(session))
+
+
+def show_bundle(frontend: Frontend, bundle: dict[str, str]) -> None:
+    """Show a text and its other formats."""
     if frontend.surface is Surface.TERMINAL:
         print(bundle["text/plain"], flush=True)  # noqa: T201 - this is the terminal's view
     else:

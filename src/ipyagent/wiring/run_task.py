@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Coroutine, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
 
@@ -446,15 +446,9 @@ class RunFactory:
 
         Raises AgentError for a prompt that cannot be answered, before anything is shown.
         """
-        if request.plan and (request.answer or request.expected):
-            option = "--result" if request.answer else "--expect"
-            raise ConfigError(f"{option} is about an answer, and --plan has none: leave one out")
-        for each in request.expected:
-            parse_expectation(each)
-        extra = extra_validators(self.environment, request.config)
-        checks = (*validators, *extra, *self.session.validators)
-        validate(request.prompt, checks)
-        self.session.check_ready()
+        prompt = request.prompt or self.session.conversation.open_prompt
+        request = replace(request, prompt=prompt)
+        checks = self.check(request, validators)
         task = self._create_task(request)
         task.find_recording()
         read: tuple[str, ...] = ()
@@ -464,6 +458,21 @@ class RunFactory:
                 request.prompt, task.may_read, with_facts=with_facts
             )
         return partial(task.answer_prompt, context, read, checks)
+
+    def check(
+        self, request: RunRequest, validators: Iterable[Validator] = VALIDATORS
+    ) -> tuple[Validator, ...]:
+        """Raise AgentError for a prompt that cannot be answered; return the checks of prompts."""
+        if request.plan and (request.answer or request.expected):
+            option = "--result" if request.answer else "--expect"
+            raise ConfigError(f"{option} is about an answer, and --plan has none: leave one out")
+        for each in request.expected:
+            parse_expectation(each)
+        extra = extra_validators(self.environment, request.config)
+        checks = (*validators, *extra, *self.session.validators)
+        validate(request.prompt, checks)
+        self.session.check_ready()
+        return checks
 
     def build_decision(
         self, request: RunRequest, answer: Answer, reference: str = ""

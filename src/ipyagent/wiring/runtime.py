@@ -98,9 +98,8 @@ class RunLock:
     @contextmanager
     def hold_all(self) -> Iterator[None]:
         """Hold the lock for what no run may be beside; raises BusyError."""
-        with self.hold():
-            if self._sessions:
-                raise BusyError(BUSY_AGENTS)
+        with self.hold() as hold:
+            hold.check_alone()
             yield
 
     def keep_for(self, hold: Hold, background: BackgroundRun) -> None:
@@ -130,6 +129,11 @@ class Hold:
     lock: RunLock
     is_kept: bool = False
     session_id: str | None = None
+
+    def check_alone(self) -> None:
+        """Raise BusyError if agents are running in other sessions."""
+        if self.lock._sessions:
+            raise BusyError(BUSY_AGENTS)
 
     def add_session(self, session_id: str) -> None:
         """Hold a session as well; raises BusyError if an agent's run has it."""

@@ -230,7 +230,7 @@ class Undo:
     environment: UndoPlace
     title: str
     subject: str
-    """The same in words for the model."""
+    """The same in words for the model; "" if it knows nothing of them."""
     records: Sequence[CallRecord]
     """The calls, oldest first."""
     older: Callable[[], str] = str
@@ -251,7 +251,7 @@ class Undo:
         """Take it back, or find out what that would do: the report says what stays, and why."""
         record = CallRecord("", "", undoes=tuple(self.records))
         is_as = f"{'would be' if dry_run else 'is'} as it was before {self.title}"
-        done, skipped = self._restore_variables(record, dry_run=dry_run)
+        done, changed, kept = self._restore_variables(record, dry_run=dry_run)
         lines = [
             f"{one_line(name)} {is_as}" + (f" ({text})" if text else "")
             for name, text in done.items()
@@ -264,12 +264,13 @@ class Undo:
                     record.cells = (self.environment.revert_cell(change), *record.cells)
                 lines.append(f"{change.title} {is_as}")
             except AgentError as error:
-                skipped.append(str(error))
+                changed.append(str(error))
         files = [change for each in self.records for change in each.files]
         undone = self._checkpoints.undo(files, dry_run=dry_run)
         lines += [f"{spell(path)} {is_as}" for path in undone.restored]
         lasting = (text for each in self.records for text in each.lasting)
-        skipped = [*dict.fromkeys((*skipped, *undone.skipped.values(), *lasting))]
+        changed += undone.skipped.values()
+        skipped = [*dict.fromkeys((*changed, *kept, *lasting))]
         name = ""
         if not dry_run:
             record.files = tuple(undone.changes)
@@ -279,15 +280,18 @@ class Undo:
                 self.environment.undo.note(self.records, skipped)
         if not lines and (older := self.older()):
             skipped.append(OLDER.format(self.title, older))
-        return UndoReport(tuple(lines), tuple(skipped), name)
+        return UndoReport(tuple(lines), tuple(skipped), tuple(changed), name)
 
     def _restore_variables(
         self, record: CallRecord, *, dry_run: bool
-    ) -> tuple[dict[str, str], list[str]]:
-        """Take variables back, and return what that does, and what stays; `dry_run`: only that."""
+    ) -> tuple[dict[str, str], list[str], list[str]]:
+        """Take variables back, or with `dry_run` only find out what that would do.
+
+        Return what it does, what stays because it has changed since, and what cannot go back.
+        """
         kept = [each.variables for each in reversed(self.records) if each.variables]
         if not kept:
-            return {}, []
+            return {}, [], []
         from ipyagent.values.variables.checkpoint import VariableUndo  # it is loaded by now
 
         namespace = self.environment.namespace
@@ -298,9 +302,11 @@ class Undo:
         if not dry_run:
             record.variables = before.checkpoint(namespace.variables())
         lost = [FORGOTTEN.format(self.title)] if any(each.is_dropped for each in kept) else []
-        return undo.restored, [*undo.skipped.values(), *undo.notes.values(), *lost]
+        return undo.restored, [*undo.skipped.values()], [*undo.notes.values(), *lost]
 
     def _tell_model(self, record: CallRecord) -> None:
+        if not self.subject:
+            return
         names = record.variables.names if record.variables else []
         cells = [each.title for each in record.cells]
         paths = [spell(each.path) for each in record.files]
@@ -312,6 +318,16 @@ def undo_of_run(environment: UndoPlace, run: Run) -> Undo:
     """Return the undo of a run."""
     subject = f"what you did for “{one_line(run.prompt, 60)}”"
     return _undo_of_calls(environment, run, run.executions, f"run {run.id}", subject)
+
+
+def undo_of_runs(environment: UndoPlace, runs: Sequence[Run]) -> Undo:
+    """Return the undo of all that runs changed, the oldest first, and was not taken back."""
+    undos = []
+    for run in runs:
+        calls = [each for each in run.executions if each.call.id not in run.taken_back]
+        undos.append(_undo_of_calls(environment, run, calls, f"run {run.id}", ""))
+    title = undos[0].title if undos else ""
+    return Undo(environment, title, "", [record for each in undos for record in each.records])
 
 
 def _undo_of_calls(
@@ -379,7 +395,7 @@ def describe_undo(environment: UndoPlace, run: Run) -> str:
     undo = undo_of_run(environment, run)
     if not undo.records:
         return "taken back" if run.taken_back else ""
-    if undo.is_done:
+    if undo.is_done or {each.call_id for each in undo.records} <= {*run.taken_back}:
         return "taken back"
     kept = [each.variables for each in undo.records if each.variables]
     cells = sum(len(each.cells) for each in undo.records)

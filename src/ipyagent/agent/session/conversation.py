@@ -136,6 +136,12 @@ class Conversation:
         return text_of_prompts(self._prompts[-1:]) if self._prompts else None
 
     @property
+    def open_prompt(self) -> str:
+        """The newest message if it is a prompt, which the next request answers; or ""."""
+        newest = self.messages[-1] if self.messages else None
+        return newest.text if newest and newest.is_from_user else ""
+
+    @property
     def sources(self) -> AbstractSet[str]:
         """The sources read so far, other than the user; the newest last."""
         return self._sources.keys()
@@ -194,7 +200,8 @@ class Conversation:
             self._add_node(SystemPrompt(content=event.system_prompt), metadata={OF_RUN: True})
         if event.tools is not None:
             self._add_node(ToolDefinitions(tools=event.tools))
-        if not run.plan:  # else the prompt was that of the run that planned it
+        # A plan's prompt was that of the run that planned it.
+        if not run.plan and run.prompt != self.open_prompt:
             self._add_text(Role.USER, run.prompt, synthetic=False)
         self._add_text(Role.USER, run.context, metadata={READ: [*run.read]} if run.read else None)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -16,6 +17,7 @@ from pydantic import ValidationError
 from ipyagent import schema
 from ipyagent.agent import session as sessions_room
 from ipyagent.agent.policy import Grants
+from ipyagent.agent.session.branches import BranchDiff, compare_branches, edit_node
 from ipyagent.agent.session.conversation import (
     GRAPH,
     Conversation,
@@ -28,9 +30,15 @@ from ipyagent.agent.session.conversation import (
     save_graph,
     switches_to_metadata,
 )
-from ipyagent.agent.validation import Validator
+from ipyagent.agent.validation import (
+    Validator,
+    check_not_empty,
+    installed_validators,
+    validate,
+)
 from ipyagent.errors import JournalError, SessionError
 from ipyagent.json_types import JsonDict
+from ipyagent.redaction import Redactor, known_secrets
 from ipyagent.schema import (
     ApprovalRequested,
     Event,
@@ -116,6 +124,8 @@ class CellKeys:
 
     def __init__(self) -> None:
         self._keys: dict[str, str] = {}
+        self.starts: dict[str, tuple[str, ...]] = {}
+        """The heads of the conversation before each cell's first prompt in it."""
 
     def key_before(self, cell_id: str | None) -> str:
         """Return the key of the cell before; "start" for the first one."""
@@ -126,6 +136,15 @@ class CellKeys:
     def add(self, cell_id: str | None, key: str) -> None:
         """Note what a cell asks for."""
         self._keys[cell_id or f"#{len(self._keys)}"] = key
+
+    def copy_for(self, branch: Conversation) -> CellKeys:
+        """Return the same for a branch, with the starts of the cells that are in it."""
+        copy, nodes = CellKeys(), branch.graph.nodes
+        copy._keys |= self._keys
+        for cell_id, heads in self.starts.items():
+            if heads != branch.heads and all(each in nodes for each in heads):
+                copy.starts[cell_id] = heads
+        return copy
 
 
 class Session:
@@ -367,7 +386,56 @@ class Session:
             metadata={key: v for key, v in self._record.metadata.items() if key != GRAPH},
         )
         record = self.journal.find_or_create(record)
-        return Session(record, self.journal, self.conversation.up_to(head)).register()
+        branch = Session(record, self.journal, self.conversation.up_to(head)).register()
+        return self._hand_on(branch)
+
+    def continue_from(self, heads: tuple[str, ...]) -> Session:
+        """Return a new session with the conversation up to these nodes; empty without any."""
+        if len(heads) == 1:
+            return self.branch(heads[0])
+        beginning = self._begin_at(heads)
+        return self._begin_branch(beginning, self.graph.ancestors(*heads))
+
+    def edit(self, node: str, text: str, name: str | None = None) -> Session:
+        """Return a new session in which that node has another text, and nothing comes after it.
+
+        `node` is an id of the graph, or its beginning: a prompt, an answer, a system prompt, or a
+        call, whose result is replaced. An edited prompt is answered by the next request if that
+        has no prompt of its own. Raises AgentError, also for a text that a validator refuses.
+        """
+        validate(text, (check_not_empty, *installed_validators(), *self.validators))
+        clean = Redactor(known_secrets(os.environ)).text(text)
+        nodes = edit_node(self.graph, find_node(self.graph, node), clean)
+        return self._begin_branch(self._begin_at((nodes[-1].id,)), nodes, name)
+
+    def diff(self, other: Session | str) -> BranchDiff:
+        """Return where another session parts from this one, and what each holds after that.
+
+        `other` may be a node of this session: then it is the branch that ends there. Printing the
+        result shows it. Raises SessionError.
+        """
+        if isinstance(other, Session):
+            theirs = other.name, other.conversation
+        else:
+            theirs = handle(other), self.conversation.up_to(find_node(self.graph, other))
+        return compare_branches((self.name, self.conversation), theirs)
+
+    def _begin_at(self, heads: tuple[str, ...]) -> InitialGraph:
+        whole = self.continuation
+        return replace(whole, follows=heads, heads=heads, session_id="", created_at=None)
+
+    def _begin_branch(
+        self, beginning: InitialGraph, nodes: Iterable[Node], name: str | None = None
+    ) -> Session:
+        metadata = {**self._record.metadata, **beginning.to_metadata()}
+        record = schema.Session(name=name or self.name, metadata=metadata)
+        return self._hand_on(self.begin(self.journal, record, nodes))
+
+    def _hand_on(self, branch: Session) -> Session:
+        """Return a branch, with the cells that are in it and the checks of prompts."""
+        branch.cells = self.cells.copy_for(branch.conversation)
+        branch.validators += self.validators
+        return branch
 
     def merge(
         self, heads: Iterable[str | Session] | None = None, name: str | None = None
@@ -399,11 +467,7 @@ class Session:
             heads=(*follows, *others),
             origins=tuple(dict.fromkeys(origins)),
         )
-        record = schema.Session(
-            name=name or self.name,
-            metadata={**self._record.metadata, **beginning.to_metadata()},
-        )
-        return self.begin(self.journal, record, nodes.values())
+        return self._begin_branch(beginning, nodes.values(), name)
 
     def make_current(self) -> None:
         """Continue the notebook's next cells with this session; raises SessionError elsewhere."""

@@ -67,7 +67,7 @@ class Sessions:
     ) -> Session:
         """Start a session; a number is appended if the name is taken."""
         record = schema.Session(name=name, metadata=dict(metadata))
-        return self._add_own(Session.begin(self.journal, record, nodes))
+        return self.add(Session.begin(self.journal, record, nodes))
 
     def get_or_begin(self, name: str) -> OpenedSession:
         """Return the session with that name, started if there is none."""
@@ -108,7 +108,7 @@ class Sessions:
     def _open_record(self, record: schema.Session, name: str) -> OpenedSession:
         """Open the session, or a branch called `name` plus a number if another kernel has it."""
         if session := self._open_sessions.get(record.id):
-            return OpenedSession(self._add_own(session))
+            return OpenedSession(self.add(session))
         if not self.journal.claim(record.id):
             return self._branch_from_other_kernel(record, name)
         stale = self.journal.recover(record.id)
@@ -119,12 +119,19 @@ class Sessions:
             else []
         )
         return OpenedSession(
-            self._add_own(self._restore(record)), (*map(_interruption_notice, stale), *waiting)
+            self.add(self._restore(record)), (*map(_interruption_notice, stale), *waiting)
         )
 
     def branch(self, session: Session, node: str | None = None, name: str | None = None) -> Session:
         """Return a new session that shares everything up to `node` (None: all of it)."""
-        return self._add_own(session.branch(node, name))
+        return self.add(session.branch(node, name))
+
+    def read(self, reference: str) -> Session | None:
+        """Return the session with that id, beginning of an id, or name, only to look at it."""
+        record = self.journal.session(reference)
+        if record is None:
+            return None
+        return self._open_sessions.get(record.id) or self._restore(record)
 
     def load(self, path: Path, name: str | None = None) -> Session:
         """Start a session from a saved graph, or from the runs saved in a notebook."""
@@ -143,11 +150,12 @@ class Sessions:
     ) -> OpenedSession:
         record = self.journal.find_or_create(fresh, matches=matches)
         if record.id == fresh.id:
-            return OpenedSession(self._add_own(Session(record, self.journal)))
+            return OpenedSession(self.add(Session(record, self.journal)))
         # An id is nothing to call a branch by.
         return self._open_record(record, record.name if fresh.name == record.id else fresh.name)
 
-    def _add_own(self, session: Session) -> Session:
+    def add(self, session: Session) -> Session:
+        """Return the session, noted as one that this kernel uses."""
         self._open_sessions[session.id] = session
         self.used.append(session)
         return session

@@ -321,9 +321,9 @@ class VariableUndo:
     restored: dict[str, str] = field(default_factory=dict)
     """What going back does to each variable, in words; "" if that is not known."""
     skipped: dict[str, str] = field(default_factory=dict)
-    """Why others stay as they are."""
+    """Those that stay because they have changed since."""
     notes: dict[str, str] = field(default_factory=dict)
-    """The part that is not as it was, of those that go back."""
+    """What cannot go back: all of a variable, or a part of it."""
     _variables: Mapping[str, object] = field(default_factory=dict)
     _found: dict[str, Capture | None] = field(default_factory=dict)
     """The values that the calls to be taken back found, by name; None: no variable."""
@@ -358,15 +358,15 @@ class VariableUndo:
         name, label = entry.name, one_line(entry.name)
         if name in self.skipped or name in self.notes:
             return False
-        is_known = name in self._found
-        if self._is_left(entry):
+        is_known, is_left = name in self._found, self._is_left(entry)
+        if is_left:
             text = f"{label} stays: {entry.kept}" if entry.kept else ""
         elif is_known:
             text = f"{label} goes back only to what it was given between two calls"
         else:
             text = f"{label} {_EDITED}"
         if text:
-            (self.notes if is_known else self.skipped)[name] = text
+            (self.notes if is_known or is_left else self.skipped)[name] = text
         return not text
 
     def _is_left(self, entry: Entry) -> bool:
