@@ -227,6 +227,7 @@ export interface Step {
   text: string;
   is_streaming: boolean;
   is_answer: boolean;
+  numbers: AnswerNumber[];
   images: Image[];
   calls: Call[];
   facts: string;
@@ -245,6 +246,15 @@ export interface UserText {
 export interface Waiting {
   text: string;
   seconds: number | null;
+}
+/**
+ * A number of the answer: where it begins in the text, and where it comes from, in words.
+ */
+export interface AnswerNumber {
+  start: number;
+  text: string;
+  trace: 'found' | 'derived' | 'not found';
+  title: string;
 }
 /**
  * A tool call: `summary`, `outcome` and `verdict` are in its line, the rest behind it.
@@ -318,10 +328,12 @@ export interface Ending {
 /**
  * The last line, and what is folded behind it: the context, brief thoughts, usage, trace id.
  *
- * `duration` is "" while the run is on and a clock shows the time.
+ * `duration` is "" while the run is on and a clock shows the time, `numbers` counts the ones that
+ * are in no result.
  */
 export interface Footer {
   duration: string;
+  numbers: string;
   folds: Fold[];
   facts: string[];
   trace_id: string;

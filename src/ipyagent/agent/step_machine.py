@@ -39,6 +39,7 @@ from ipyagent.errors import (
 )
 from ipyagent.llm.client import ANSWER_TOOL, Client, ModelRequest, maker_of
 from ipyagent.llm.wire import ReplyBuilder
+from ipyagent.numbers import TracedNumber
 from ipyagent.plaintext import first_line
 from ipyagent.redaction import Redactor
 from ipyagent.schema import (
@@ -71,13 +72,16 @@ TOO_LONG = (
 
 @dataclass
 class RunEnding:
-    """The end of a run: status, reason and error, and its answer as a value, if it has a type."""
+    """The end of a run: status, reason and error; of its answer the value, if it has a type, and
+    the numbers.
+    """
 
     status: RunStatus = RunStatus.DONE
     reason: StopReason = StopReason.FINISHED
     error: str | None = None
     value: object = None
     value_text: str = ""
+    numbers: tuple[TracedNumber, ...] = ()
 
 
 @asynccontextmanager
@@ -107,6 +111,7 @@ async def run_lifecycle(
             duration=duration,
             value=ending.value,
             value_text=ending.value_text,
+            numbers=ending.numbers,
         )
     )
     await _journal_problem(stream.session)

@@ -25,7 +25,7 @@ def header_parts(header: transcript.Header) -> list[str]:
 
 def usage_parts(footer: transcript.Footer) -> list[str]:
     """Return how long a run took, and what it used."""
-    return [part for part in (footer.duration, *footer.facts) if part]
+    return [part for part in (footer.duration, *footer.facts, footer.numbers) if part]
 
 
 def trace_text(footer: transcript.Footer) -> str:
