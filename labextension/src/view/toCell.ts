@@ -54,6 +54,17 @@ export function toCells(
   return place;
 }
 
+/** Return a button that runs a replayed cell again, with the model; null outside of a notebook. */
+export function askAnew(): HTMLElement | null {
+  const { askAnew: ask } = host;
+  if (ask === null) {
+    return null;
+  }
+  const hint = 'Run this cell again, and ask the model';
+  const place: HTMLElement = confirmingButton('ask-anew', 'Ask anew', hint, () => ask(place));
+  return place;
+}
+
 /** Return a button that shows for a moment what its action says. */
 export function confirmingButton(
   name: string,

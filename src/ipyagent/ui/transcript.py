@@ -363,7 +363,7 @@ class Transcript(Model):
     """A run as it is drawn; `is_draft` for a plan that waits.
 
     `undo` is True for a run that has ended and changed something that may be taken back, `redo` for
-    one that was taken back.
+    one that was taken back. `replayed`: a model may be asked in place of the recording.
     """
 
     run_id: str
@@ -383,6 +383,7 @@ class Transcript(Model):
     say: SayField | None = None
     undo: bool = False
     redo: bool = False
+    replayed: bool = False
 
     @property
     def is_over(self) -> bool:

@@ -139,6 +139,7 @@ class Transcriber:
             say=_say_field(run, live.problem) if live else None,
             undo=is_over and bool(run.changing_calls) and not run.taken_back,
             redo=bool(run.taken_back),
+            replayed=is_over and run.replayed is not None,
         )
 
     def _transcribe_steps(
