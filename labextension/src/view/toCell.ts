@@ -1,4 +1,4 @@
-/** Buttons that make code of a run cells of its notebook. */
+/** Buttons that make code of a run cells of its notebook, or run its cell again. */
 import type { Call } from '../protocol';
 import { h } from './dom';
 import { button, nameOf } from './form';
