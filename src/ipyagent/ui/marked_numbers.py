@@ -83,7 +83,7 @@ def _parse_text(state: StateInline, silent: bool) -> bool:
     if not silent:
         state.pending += state.src[begin:end]
     state.pos = end
-    return end > begin
+    return bool(end > begin)
 
 
 def name_numbers(safe: str, numbers: Sequence[AnswerNumber]) -> str:
