@@ -489,7 +489,7 @@ def test_numbers_say_where_they_come_from_and_a_replayed_card_asks_the_model_ane
     book.start_all()
     book.expect_done(1)
     said = book.run(1).locator("[data-ipyagent=answer]")
-    found = said.locator(".ipyagent-number", has_text="5,076")
+    found = said.locator(".ipyagent-traced", has_text="5,076")
     expect(found).to_have_attribute("title", "run_python, step 1, line 1: Gentoo 5076.016260")
     expect(said.locator("[title='= 5,076 - 3,701']")).to_have_text("1,375")
     expect(said.locator("u")).to_have_text("9,999")

@@ -16,7 +16,7 @@ function numbersIn(answer: string, ...texts: string[]): AnswerNumber[] {
 
 function marked(answer: string, ...texts: string[]): HTMLElement[] {
   const drawn = renderMarkdown(answer, undefined, numbersIn(answer, ...texts));
-  return [...drawn.querySelectorAll<HTMLElement>('.ipyagent-number')];
+  return [...drawn.querySelectorAll<HTMLElement>('.ipyagent-traced')];
 }
 
 describe('a number of an answer', () => {
@@ -78,10 +78,10 @@ describe('a number of an answer', () => {
       drawn.update(answer.slice(0, end), false);
     }
     drawn.update(answer, true);
-    expect(drawn.element.querySelector('.ipyagent-number')).toBeNull();
+    expect(drawn.element.querySelector('.ipyagent-traced')).toBeNull();
     const before = drawn.element.innerHTML;
     drawn.update(answer, true, numbersIn(answer, '777'));
-    const number = drawn.element.querySelector('.ipyagent-number');
+    const number = drawn.element.querySelector('.ipyagent-traced');
     expect(number?.textContent).toBe('777');
     number?.replaceWith('777');
     expect(drawn.element.innerHTML).toBe(before);
