@@ -54,6 +54,7 @@ def test_a_cell_repeats_its_look_and_its_approved_call_in_the_next_kernel(tmp_pa
         assert (tmp_path / "out.txt").read_text() == "6"
 
 
+@pytest.mark.slow
 def test_a_page_may_have_a_replayed_cell_ask_the_model(tmp_path: Path) -> None:
     option = script(tmp_path, "One.")
     with kernel(tmp_path) as first:
