@@ -55,6 +55,7 @@ def events_from_run(run: Run) -> list[Event]:
                 error=run.error,
                 duration=run.duration or 0.0,
                 expected=run.expected,
+                numbers=run.numbers,
             )
         )
     return events

@@ -1,5 +1,7 @@
 """`Agent`, as scripts use it."""
 
+import json
+import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,6 +49,23 @@ def test_agents_have_conversations_of_their_own_unless_they_name_one() -> None:
         agent.ask(f"Question {number}.")
     assert said(agent.session) == ["Question 1.", "Answer 1.", "Question 2.", "Answer 2."]
     assert said(Agent(Scripted([])).session) == []
+
+
+def test_a_replay_goes_on_with_the_model_from_a_difference_if_that_is_wanted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ipyagent.wiring.run_task.start_environ", lambda: dict(os.environ))
+    look = {"calls": [{"name": "read_file", "arguments": {"path": "n.txt"}}]}
+    script = tmp_path / "model.yaml"
+    (tmp_path / "n.txt").write_text("1")
+    script.write_text(json.dumps([look, "It is 1."]))
+    run = Agent("scripted/model.yaml").ask("Which?")
+    assert run.replay().output == "It is 1."
+    (tmp_path / "n.txt").write_text("2")
+    script.write_text(json.dumps(["It is 2."]))
+    assert "gave another result" in (run.replay().error or "")
+    monkeypatch.setenv("IPYAGENT_AGENT__ON_DIFFERENCE", "live")
+    assert run.replay().output == "It is 2."
 
 
 @pytest.mark.spec("P10")

@@ -41,7 +41,7 @@ export interface Snapshot {
  * A run as it is drawn; `is_draft` for a plan that waits.
  *
  * `undo` is True for a run that has ended and changed something that may be taken back, `redo` for
- * one that was taken back.
+ * one that was taken back. `replayed`: a model may be asked in place of the recording.
  */
 export interface Transcript {
   run_id: string;
@@ -61,6 +61,7 @@ export interface Transcript {
   say: SayField | null;
   undo: boolean;
   redo: boolean;
+  replayed: boolean;
 }
 /**
  * The first line; `facts` say how far a run is, as long as it is on.
@@ -227,6 +228,7 @@ export interface Step {
   text: string;
   is_streaming: boolean;
   is_answer: boolean;
+  numbers: AnswerNumber[];
   images: Image[];
   calls: Call[];
   facts: string;
@@ -245,6 +247,15 @@ export interface UserText {
 export interface Waiting {
   text: string;
   seconds: number | null;
+}
+/**
+ * A number of the answer: where it begins in the text, and where it comes from, in words.
+ */
+export interface AnswerNumber {
+  start: number;
+  text: string;
+  trace: 'found' | 'derived' | 'not found';
+  title: string;
 }
 /**
  * A tool call: `summary`, `outcome` and `verdict` are in its line, the rest behind it.
@@ -318,10 +329,12 @@ export interface Ending {
 /**
  * The last line, and what is folded behind it: the context, brief thoughts, usage, trace id.
  *
- * `duration` is "" while the run is on and a clock shows the time.
+ * `duration` is "" while the run is on and a clock shows the time, `numbers` counts the ones that
+ * are in no result.
  */
 export interface Footer {
   duration: string;
+  numbers: string;
   folds: Fold[];
   facts: string[];
   trace_id: string;
@@ -640,12 +653,13 @@ export interface SayToRun {
  * The page asks for a run as it is saved in an output: by id, or the cell's newest.
  *
  * Or it asks to take a run back; with `dry_run`, only what that would do. Or for the models, once
- * `model` answers the next prompts; or for requests that fit the variables and files.
+ * `model` answers the next prompts; or for requests that fit the variables and files. Or it says
+ * that the cell, which it runs next, asks the model.
  */
 export interface Ask {
   type: 'ask';
   id: number;
-  what: 'bundle' | 'undo' | 'models' | 'requests';
+  what: 'bundle' | 'undo' | 'models' | 'requests' | 'fresh';
   run_id: string | null;
   cell_id: string | null;
   model: string | null;

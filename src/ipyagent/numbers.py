@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations, islice
@@ -29,6 +29,8 @@ TOTALS = 100
 """Numbers of the results that shares may be of."""
 CANDIDATES = 20
 """Places of one number in the results that are compared by the words around them."""
+EVIDENCE = 4
+"""Digits and common words that a number of an earlier turn takes: of many, one fits by chance."""
 NEIGHBORS = 16
 """Numbers on each side of another that may lend it their unit, or of which it may be derived."""
 
@@ -49,10 +51,16 @@ class TracedNumber:
     """How it is derived: `5,076 - 3,701`."""
 
 
-def trace_numbers(answer: str, texts: Sequence[tuple[str, str]]) -> list[TracedNumber]:
+Texts = Sequence[tuple[str, str]]
+"""Texts, each after its source: the id of the call whose result it is, or "" for a prompt."""
+
+
+def trace_numbers(
+    answer: str, texts: Texts, earlier: Iterable[tuple[str, str]] = ()
+) -> list[TracedNumber]:
     """Look up the numbers of an answer in what the model had read, in the order of the answer.
 
-    Each text comes after its source: the id of the call whose result it is, or "" for the prompt.
+    The `earlier` texts, of other turns, are only read for numbers that are in none of `texts`.
     """
     index = _Index(texts)
     prose = _blank(_NO_CLAIM, answer)
@@ -61,6 +69,11 @@ def trace_numbers(answer: str, texts: Sequence[tuple[str, str]]) -> list[TracedN
     reach = [claims[max(0, n - NEIGHBORS) : n + NEIGHBORS + 1] for n in range(len(claims))]
     for claim, near in zip(claims, reach, strict=True):
         _find(claim, index, {each.unit for each in near if each.paragraph == claim.paragraph})
+    missing = [each for each in claims if not (each.traced.line or each.is_small)]
+    if missing and (texts := [*earlier]):
+        before = _Index(texts)
+        for claim in missing:
+            _find(claim, before, set(), least=EVIDENCE)
     for claim, near in zip(claims, reach, strict=True):
         if not claim.is_small and not claim.traced.line:
             formula = next(_derive(claim, near, index), "")
@@ -316,13 +329,17 @@ class _Index:
                 yield self.values[index] / factor, *self.places[index]
 
 
-def _find(claim: _Claim, index: _Index, units_near: set[str]) -> None:
-    """Find a claim; one without a unit may have the unit of another near it."""
+def _find(claim: _Claim, index: _Index, units_near: set[str], least: int = 0) -> None:
+    """Find a claim; one without a unit may have the unit of another near it.
+
+    Its digits, and the words around it that the line has too, are at `least` so many.
+    """
     places = list(_find_places(claim, claim.unit, index))
     if not places and not claim.unit and not claim.is_small:
         for unit in units_near | ({"%"} if "%" in claim.around else set()):
             if unit not in _PERCENT or claim.step < 1:
                 places += _find_places(claim, unit, index)
+    places = [each for each in places if claim.digits + each[0][1] >= least]
     if places:
         _, where, line, claim.value, claim.raw, claim.unit = max(places)
         source = index.sources[where]

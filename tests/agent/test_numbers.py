@@ -7,12 +7,15 @@ import runpy
 import time
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from growth import LINEAR, growth
+from harness import Lab, call
 from ipyagent.numbers import MOST, TracedNumber, trace_numbers
-from ipyagent.schema import Message, Run, Step, ToolCall, ToolExecution, ToolResult, ToolStatus
+from ipyagent.schema import Run
+from ipyagent.tools.base import tool
 
 SCORE = Path(__file__).parents[2] / "benchmarks/numbers/score.py"
 MASS = (
@@ -260,23 +263,29 @@ def test_a_hundred_numbers_cost_little_more_than_reading_the_results() -> None:
     assert time.process_time() - read < 4 * (read - begun)
 
 
-def test_a_run_looks_its_own_numbers_up() -> None:
-    def call(name: str, result: ToolResult) -> ToolExecution:
-        called = ToolCall(id=name, name="run_python", arguments={"code": "12345"})
-        return ToolExecution(call=called, status=ToolStatus.SUCCESS, result=result)
+@tool
+def measure(of: str) -> str:
+    """Measure a group."""
+    return {"rows": "a header\nrows 18204", "mass": MASS, "five": "77 of five"}[of]
 
-    shown = ToolResult(success=True, output="a long table", for_model="rows 18204")
-    steps = (
-        Step(
-            number=1,
-            executions=(call("c1", shown), call("c2", ToolResult(success=True, output="77"))),
-        ),
-        Step(number=2, message=Message(role="assistant", content="18,204 rows, 77 of 500, 12,345")),
-    )
-    run = Run(id="r", prompt="More than 500?", steps=steps)
+
+def measured(of: str) -> dict[str, Any]:
+    return {"calls": [call("measure", of=of)]}
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Lab:
+    return Lab(tmp_path)
+
+
+def test_a_run_has_the_numbers_of_its_answer(lab: Lab) -> None:
+    answer = "18,204 rows, 77 of 500, and 12,345."
+    replies = [measured("rows"), measured("five"), answer]
+    run = lab.run(replies, "More than 500?", tools=[measure])
+    rows, five = (each.call.id for each in run.executions)
     assert [(each.text, each.trace, each.source) for each in run.numbers] == [
-        ("18,204", "found", "c1"),
-        ("77", "found", "c2"),
+        ("18,204", "found", rows),
+        ("77", "found", five),
         ("500", "found", ""),
         ("12,345", "not found", ""),
     ]
@@ -284,10 +293,57 @@ def test_a_run_looks_its_own_numbers_up() -> None:
         "text": "18,204",
         "start": 0,
         "trace": "found",
-        "source": "c1",
-        "line": 1,
+        "source": rows,
+        "line": 2,
         "formula": "",
     }
+    assert Run.from_dict(run.to_dict()).numbers == run.numbers
+    assert lab.session.journal.run(run.id).numbers == run.numbers
+
+
+def test_what_the_model_read_and_derived_in_earlier_turns_counts_too(lab: Lab) -> None:
+    first = "Gentoos have 5,076 g, Adelies 3,701 g: 1,375 g less. In all 9,999."
+    run = lab.run([measured("mass"), first], "How much? I guess 4321.", tools=[measure])
+    assert describe_all(run) == {"5,076": "4", "3,701": "3", "1,375": "5,076 - 3,701", "9,999": "?"}
+    again = lab.run(["As said 1,375 g, of 5,076 g; not 4,321 g, and 9,999."], "Again?")
+    assert describe_all(again) == {"1,375": "1", "5,076": "4", "4,321": "1", "9,999": "?"}
+    assert again.numbers[1].source == run.executions[0].call.id
+
+
+def test_a_short_number_of_an_earlier_turn_takes_words_around_it() -> None:
+    answer = "On Torgersen island there are 52. Dream has 124, or 5,076."
+    traced = trace_numbers(answer, [], [("1", "Torgersen island 52\nBiscoe 124, 5076")])
+    assert [each.trace for each in traced] == ["found", "not found", "found"]
+
+
+def describe_all(run: Run) -> dict[str, str]:
+    return {each.text: each.formula or str(each.line or "?") for each in run.numbers}
+
+
+def test_numbers_are_not_looked_up_where_that_is_off(lab: Lab) -> None:
+    assert lab.run(["It is 12,345."], numbers="off").numbers == ()
+
+
+def test_the_model_is_asked_once_to_check_numbers_that_are_in_no_result(lab: Lab) -> None:
+    replies = ["It is 12,345.", "I guess 12,345.", "Never said."]
+    run = lab.run(replies, numbers="ask")
+    assert run.output == "I guess 12,345."
+    assert [each.trace for each in run.numbers] == ["not found"]
+    assert lab.client is not None
+    asked = lab.client.requests[1].messages[-1].text
+    assert "in no result that you have read: 12,345." in asked
+
+
+@pytest.mark.parametrize(
+    ("replies", "mode"),
+    [
+        (["It is 12,345."], "show"),
+        ([measured("rows"), "It has 18,204 rows."], "ask"),
+    ],
+)
+def test_the_model_is_not_asked_otherwise(lab: Lab, replies: list[Any], mode: str) -> None:
+    run = lab.run(replies, tools=[measure], numbers=mode)
+    assert len(run.steps) == len(replies)
 
 
 @pytest.mark.slow

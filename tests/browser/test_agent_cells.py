@@ -55,6 +55,8 @@ from conftest import Lab, Make, Notebook, Window, write
 
 pytestmark = [pytest.mark.browser, pytest.mark.same_page]
 
+RESTART = "() => window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart()"
+
 
 @pytest.fixture
 def folder(jupyterlab: Lab) -> Path:
@@ -475,6 +477,39 @@ display({"application/vnd.plotly.v1+json": {"data": []}}, raw=True)
 display(Latex("$x^2$"))
 import ipywidgets
 ipywidgets.IntSlider(value=7)"""
+
+
+def test_numbers_say_where_they_come_from_and_a_replayed_card_asks_the_model_anew(
+    folder: Path, cells: Make
+) -> None:
+    weigh = python("print('Gentoo 5076.016260\\nAdelie 3700.662252')")
+    answer = "Gentoos weigh **5,076 g**, 1,375 g more than Adelies with 3,701 g; in all 9,999."
+    option = f"{script(folder, 'traced', weigh, answer)} --confirm yolo"
+    book = cells(LOAD, f"%%agent {option}\nWeigh.")
+    book.start_all()
+    book.expect_done(1)
+    said = book.run(1).locator("[data-ipyagent=answer]")
+    found = said.locator(".ipyagent-traced", has_text="5,076")
+    expect(found).to_have_attribute("title", "run_python, step 1, line 1: Gentoo 5076.016260")
+    expect(said.locator("[title='= 5,076 - 3,701']")).to_have_text("1,375")
+    expect(said.locator("u")).to_have_text("9,999")
+    expect(book.run(1)).to_contain_text("1 number is in no result")
+    found.focus()
+    book.shot("numbers")
+    saved = book.save().cells[1].outputs[0].data
+    assert ">9,999</u>" in saved["text/html"]
+    book.page.evaluate(RESTART)
+    book.start_all()
+    expect(book.run(1)).to_contain_text("Replayed · recorded")
+    expect(said.locator("u")).to_have_text("9,999")
+    book.expect_done(1)
+    again = book.run(1).locator("[data-ipyagent=ask-anew]")
+    book.shot("replayed")
+    press(again)
+    expect(book.run(1)).not_to_contain_text("Replayed")
+    book.expect_done(1)
+    book.expect_state(1, "done")
+    expect(again).to_have_count(0)
 
 
 def test_what_code_shows_is_drawn_below_its_card_and_saved(folder: Path, cells: Make) -> None:

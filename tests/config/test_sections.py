@@ -57,6 +57,7 @@ DEFAULTS = {
     "agent.plan": False,
     "agent.replay": "auto",
     "agent.on_difference": "ask",
+    "agent.numbers": "show",
     "context.token_limit": 80_000,
     "chat.max_messages": 50,
     "chat.persist": True,

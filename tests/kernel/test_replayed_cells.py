@@ -11,6 +11,16 @@ from kernels import Page, kernel, python, script
 pytestmark = pytest.mark.kernel
 
 ASKS = {"IPYAGENT_AGENT__LOOK_FREELY": "true"}
+MAKE_FRESH = """
+from queue import Queue
+from types import SimpleNamespace
+from ipyagent.magic.notebook import notebook
+replies = Queue()
+asked = {"type": "ask", "id": 1, "what": "fresh", "cell_id": "c1"}
+notebook().desk.on_message(SimpleNamespace(send=replies.put), asked)
+assert replies.get() == {"type": "reply", "id": 1, "value": {}}
+"""
+"""A page says that the next run of a cell asks the model."""
 
 
 def test_a_cell_repeats_its_look_and_its_approved_call_in_the_next_kernel(tmp_path: Path) -> None:
@@ -42,3 +52,24 @@ def test_a_cell_repeats_its_look_and_its_approved_call_in_the_next_kernel(tmp_pa
             "The sum is in out.txt."
         )
         assert (tmp_path / "out.txt").read_text() == "6"
+
+
+@pytest.mark.slow
+def test_a_page_may_have_a_replayed_cell_ask_the_model(tmp_path: Path) -> None:
+    option = script(tmp_path, "One.")
+    with kernel(tmp_path) as first:
+        assert first.run(f"%%agent {option}\nCount.").run["status"] == "done"
+    assert script(tmp_path, "Two.") == option
+    with kernel(tmp_path) as second:
+
+        def count() -> str:
+            content = {"code": f"%%agent --replay {option}\nCount.", "allow_stdin": False}
+            session, metadata = second.client.session, {"cellId": "c1"}
+            request = session.msg("execute_request", content, metadata=metadata)
+            second.client.shell_channel.send(request)
+            run = second.finish(request["header"]["msg_id"]).run
+            return str(run["steps"][-1]["message"]["content"][0]["text"])
+
+        assert [count(), count()] == ["One.", "One."]
+        assert second.run(MAKE_FRESH).status == "ok"
+        assert count() == "Two."

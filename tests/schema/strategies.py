@@ -15,6 +15,7 @@ from pydantic.fields import FieldInfo
 
 from ipyagent import schema as s
 from ipyagent.json_types import as_json, well_formed
+from ipyagent.numbers import Trace, TracedNumber
 
 Strategy = st.SearchStrategy[Any]
 
@@ -44,6 +45,9 @@ PLAIN: dict[Any, Strategy] = {
     datetime: moments,
     AwareDatetime: moments,
     type(None): st.none(),
+    TracedNumber: st.builds(
+        TracedNumber, names, counts, st.sampled_from(get_args(Trace)), names, counts, names
+    ),
 }
 
 

@@ -43,7 +43,7 @@ def test_the_events_of_a_run_fold_to_the_run(run: s.Run) -> None:
     assert back.model_copy(update={"stop_reason": ended.stop_reason}) == ended
 
 
-NOTHING = {"stop_reason": None, "error": None, "duration": None, "expected": ()}
+NOTHING = {"stop_reason": None, "error": None, "duration": None, "expected": (), "numbers": ()}
 
 
 def test_retries_stay_with_their_step_and_a_summary_s_note_goes_to_the_run() -> None:

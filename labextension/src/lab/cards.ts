@@ -103,6 +103,17 @@ function askBelow(links: Links, from: Element, prompt: string, isModelKept: bool
   void runBelow({ panel, index: index - 1 }, `${first}\n${prompt}`);
 }
 
+/** Run the cell with `from` again, with the model; return what became of it. */
+async function askAnew(links: Links, from: Element): Promise<string> {
+  const { panel, cell } = findBelow(links, from);
+  const reply = await linkOf(links, from)?.ask('fresh', { cell_id: cell.model.id });
+  if (reply === undefined) {
+    return 'No connection to ipyagent in a kernel: run the cell with --fresh';
+  }
+  void NotebookActions.runCells(panel.content, [cell], panel.sessionContext);
+  return 'Asking the model';
+}
+
 /** Everything of ours in a cell: its card, proposals. */
 const OURS = '[data-ipyagent]';
 
@@ -188,6 +199,7 @@ export function serveCards(links: Links): void {
   new CellFocus(links);
   host.insertCells = (...asked) => problemOf(() => insertBelow(links, ...asked));
   host.askBelow = (...asked) => problemOf(() => askBelow(links, ...asked));
+  host.askAnew = from => askAnew(links, from).catch((thrown: unknown) => String(thrown));
   host.undo = (from, runId, isDry) =>
     linkOf(links, from)?.ask('undo', { run_id: runId, dry_run: isDry });
   host.chooseModel = from => chooseModel(linkOf(links, from));

@@ -14,12 +14,13 @@ export class FooterView {
 
   /** Draw it; what the user opened stays open. */
   update(footer: Footer): void {
-    const { duration, folds } = footer;
+    const { duration, numbers, folds } = footer;
     if (this.isNew) {
       this.isNew = false;
       this.details.open = folds.some(fold => fold.is_open);
     }
-    setText(this.title, duration === '' ? 'details' : `${duration} · details`);
+    const title = [duration, numbers, 'details'].filter(part => part !== '');
+    setText(this.title, title.join(' · '));
     this.folds.show(folds, () => folds.map(fold => foldOf(fold)));
     this.facts.show([footer.facts, footer.trace_id], () => factsOf(footer));
   }

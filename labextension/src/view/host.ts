@@ -10,6 +10,8 @@ interface Host {
    * is kept; returns null, or why it cannot.
    */
   askBelow: ((from: Element, prompt: string, isModelKept: boolean) => string | null) | null;
+  /** Runs the cell with this element again, with the model; returns what became of it. */
+  askAnew: ((from: Element) => Promise<string>) | null;
   /** Lets the user choose the model of the next prompts; returns whether one was chosen. */
   chooseModel: ((from: Element) => Promise<boolean>) | null;
   /**
@@ -23,6 +25,7 @@ export const host: Host = {
   keys: {},
   insertCells: null,
   askBelow: null,
+  askAnew: null,
   chooseModel: null,
   undo: null
 };

@@ -2,7 +2,9 @@
 import MarkdownIt, { type Token } from 'markdown-it';
 
 import { withMaths } from './delimiters';
+import type { AnswerNumber } from '../protocol';
 import { h } from './dom';
+import { nameNumbers, withNumbers } from './numbers';
 import { revealProse, revealProseWithin } from './prose';
 import { keepHtml, Before, MAX_HTML, sanitize } from './sanitize';
 
@@ -10,6 +12,7 @@ import { keepHtml, Before, MAX_HTML, sanitize } from './sanitize';
 const parser = new MarkdownIt({ html: false, linkify: true });
 parser.linkify.set({ fuzzyLink: false, fuzzyEmail: false });
 withMaths(parser);
+withNumbers(parser);
 alignWithoutStyle(parser, 'th_open');
 alignWithoutStyle(parser, 'td_open');
 
@@ -18,10 +21,15 @@ const outline = new MarkdownIt({ html: false });
 withMaths(outline);
 outline.core.ruler.enableOnly(['normalize', 'block']);
 
-/** Return `text` as nodes; too long texts stay plain. */
-export function renderMarkdown(text: string, before: Before = keepHtml): DocumentFragment {
+/** Return `text` as nodes, with its numbers marked; too long texts stay plain. */
+export function renderMarkdown(
+  text: string,
+  before: Before = keepHtml,
+  numbers: readonly AnswerNumber[] = []
+): DocumentFragment {
   if (text.length <= MAX_HTML) {
-    const fragment = sanitize(parser.render(text), before);
+    const fragment = sanitize(parser.render(text, { numbers }), before);
+    nameNumbers(fragment, numbers);
     fragment.querySelectorAll('table').forEach(makeScrollable);
     return revealProseWithin(fragment);
   }

@@ -12,7 +12,7 @@ import { PlanView, TodosView } from './plan';
 import { withInlineCode } from './reveal';
 import { Before, keepHtml } from './sanitize';
 import { note } from './step';
-import { ranBy, toCells } from './toCell';
+import { askAnew, ranBy, toCells } from './toCell';
 import { UndoView } from './undo';
 import { UserTextsView } from './userTexts';
 
@@ -36,6 +36,7 @@ export class RunView {
   private plan: PlanView;
   private todos = new TodosView();
   private keep = new Slot(h('div', { class: 'ipyagent-keep-all' }));
+  private anew = new Slot(h('div', { class: 'ipyagent-keep-all' }));
   private undo = new UndoView();
   private ending = new Slot(h('div'));
   private footer = new FooterView();
@@ -76,6 +77,7 @@ export class RunView {
         this.stepList,
         this.ending.element,
         this.keep.element,
+        this.anew.element,
         this.undo.element,
         this.footer.element
       ),
@@ -110,7 +112,8 @@ export class RunView {
     this.ending.showIf(ending, endingOf);
     this.offerCells(transcript);
     const canUndo = this.run !== null || host.undo !== null;
-    const { undo, redo } = transcript;
+    const { undo, redo, replayed } = transcript;
+    this.anew.show(replayed, () => (replayed ? [askAnew()] : []));
     this.undo.update(canUndo && (undo || redo) ? run_id : null, redo);
     this.footer.update(footer);
     this.userTexts.update(transcript);

@@ -16,12 +16,12 @@ export type Before = (html: string) => string;
 export const MAX_HTML = 500_000;
 
 const TAGS =
-  `a abbr b blockquote br caption code col colgroup dd del div dl dt em h1 h2 h3 h4 h5 h6 hr i
+  `a abbr b blockquote br caption code col colgroup data dd del div dl dt em h1 h2 h3 h4 h5 h6 hr i
   img ins kbd li mark ol p pre s samp small span strong sub sup table tbody td tfoot th thead tr u ul
   var`.split(/\s+/);
 
 // `class` only reaches `consumeClass`, which reads a code block's language from it.
-const ATTRIBUTES = 'align alt bgcolor class colspan href rowspan src start'.split(' ');
+const ATTRIBUTES = 'align alt bgcolor class colspan href rowspan src start value'.split(' ');
 
 /** Blocks that get the direction of their first letter; plain text has its own rules. */
 const OWN_DIRECTION = 'ul, ol, blockquote, table';

@@ -49,14 +49,14 @@ export class StepView {
   }
 
   private draw(step: Step): void {
-    const { user_texts, notes, text, images, calls, facts } = step;
+    const { user_texts, notes, text, numbers, images, calls, facts } = step;
     this.element.setAttribute('aria-label', step.label);
     this.userTexts.show(user_texts, () => user_texts.map(each => userText(each)));
     this.notes.show(notes, () => notes.map(note));
     // A saved run waits for nothing.
     this.asking.update(this.drawing.decide === null ? null : step.waiting);
     this.thinking.update(step.thinking);
-    this.text.update(text, !step.is_streaming);
+    this.text.update(text, !step.is_streaming, numbers);
     this.text.element.hidden = text === '';
     setData(this.text.element, 'ipyagent', step.is_answer ? 'answer' : null);
     this.text.element.classList.toggle('ipyagent-answer', step.is_answer);

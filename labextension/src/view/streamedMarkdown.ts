@@ -1,4 +1,5 @@
 /** Renders growing Markdown: complete blocks are laid out once. */
+import type { AnswerNumber } from '../protocol';
 import { h } from './dom';
 import { outlineOf, renderMarkdown } from './markdown';
 import { revealProse } from './prose';
@@ -27,6 +28,7 @@ export class MarkdownText {
   readonly element = h('div', { class: 'ipyagent-markdown' });
 
   private text = '';
+  private numbers: readonly AnswerNumber[] = [];
   private finished = false;
   /** Offsets of the ends of sealed blocks; the open block begins at the last. */
   private cuts: number[] = [];
@@ -41,10 +43,11 @@ export class MarkdownText {
     this.element.append(this.open);
   }
 
-  /** Show `source`; `finished` when nothing will follow. */
-  update(source: string, finished: boolean): void {
+  /** Show `source`; `finished` when nothing will follow, with the `numbers` of an answer. */
+  update(source: string, finished: boolean, numbers: readonly AnswerNumber[] = []): void {
     const text = source.includes('\r') ? source.replace(/\r\n?/g, '\n') : source;
-    if (this.finished && text === this.text) {
+    const isMarked = numbers === this.numbers || numbers.length + this.numbers.length === 0;
+    if (this.finished && text === this.text && isMarked) {
       return;
     }
     if (this.finished || !text.startsWith(this.text)) {
@@ -52,6 +55,7 @@ export class MarkdownText {
     }
     const added = text.slice(this.text.length);
     this.text = text;
+    this.numbers = numbers;
     this.finished = finished;
     if (finished) {
       this.finish();
@@ -110,12 +114,14 @@ export class MarkdownText {
   private finish(): void {
     const { starts, areIndependent } = outlineOf(this.text);
     const ends = [...starts, this.text.length];
-    const isSound = areIndependent && this.cuts.every(cut => ends.includes(cut));
+    const isWhole = areIndependent && this.cuts.every(cut => ends.includes(cut));
+    const isSound = isWhole && this.numbers.length === 0;
     if (isSound) {
       this.element.querySelectorAll(':scope > .ipyagent-sealed').forEach(unwrap);
       this.open.before(renderMarkdown(this.text.slice(this.sealed), this.before));
     } else {
-      this.element.replaceChildren(renderMarkdown(this.text, this.before), this.open);
+      const all = renderMarkdown(this.text, this.before, this.numbers);
+      this.element.replaceChildren(all, this.open);
     }
     this.clear();
   }

@@ -1,4 +1,4 @@
-/** Buttons that make code of a run cells of its notebook. */
+/** Buttons that make code of a run cells of its notebook, or run its cell again. */
 import type { Call } from '../protocol';
 import { h } from './dom';
 import { button, nameOf } from './form';
@@ -51,6 +51,17 @@ export function toCells(
     Promise.resolve(insertCells(place, sources()) ?? 'Inserted below')
   );
   place.classList.add('ipyagent-to-cell');
+  return place;
+}
+
+/** Return a button that runs a replayed cell again, with the model; null outside of a notebook. */
+export function askAnew(): HTMLElement | null {
+  const { askAnew: ask } = host;
+  if (ask === null) {
+    return null;
+  }
+  const hint = 'Run this cell again, and ask the model';
+  const place: HTMLElement = confirmingButton('ask-anew', 'Ask anew', hint, () => ask(place));
   return place;
 }
 

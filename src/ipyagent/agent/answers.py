@@ -1,11 +1,11 @@
-"""Answers as instances of a type: the format that models get, and the check of what they send."""
+"""Answers as instances of a type, in the format that models get; the sources of their numbers."""
 
 from __future__ import annotations
 
 import builtins
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from enum import Enum
 from inspect import isroutine
 from typing import Any
@@ -13,10 +13,13 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError, create_model
 
 from ipyagent.agent.prompts import ANSWER_AGAIN
+from ipyagent.agent.session.session import Session
 from ipyagent.errors import ConfigError, name_and_text
 from ipyagent.json_types import JsonDict
 from ipyagent.llm.client import AnswerFormat
+from ipyagent.numbers import TracedNumber, trace_numbers
 from ipyagent.plaintext import ellipsize, first_line
+from ipyagent.schema import Message, Role, Run, TextContent, ToolResultContent
 from ipyagent.tools.argument_schema import ClosedSchema, WireSchema
 
 MOST_AGAIN = 2
@@ -122,3 +125,34 @@ def _require_all(schema: JsonDict) -> JsonDict:
     if "anyOf" in new:
         new["anyOf"] = [*map(_require_all, new["anyOf"])]
     return new
+
+
+_EARLIER = 200_000
+"""Characters of earlier turns in which the numbers of an answer are looked up: about 20 ms."""
+
+
+def trace_answer(run: Run, session: Session) -> tuple[TracedNumber, ...]:
+    """Look up the numbers of an answer in what the model has read, in its run and before that."""
+    return tuple(trace_numbers(run.output, run.texts_read, _list_texts_before(run, session)))
+
+
+def _list_texts_before(run: Run, session: Session) -> Iterator[tuple[str, str]]:
+    """Yield what the model had read before a run, the newest first, and had derived from it."""
+    derived = (n.text for each in session.runs[-8:] for n in each.numbers if n.formula)
+    yield "", "\n".join(derived)
+    length = 0
+    for node in reversed(session.graph.ancestors(*session.conversation.heads)):
+        message = node.data
+        is_own = node.id.startswith(f"{run.id}-") or length > _EARLIER
+        if is_own or not isinstance(message, Message) or message.role is not Role.USER:
+            continue
+        for block in message.content:
+            if isinstance(block, ToolResultContent):
+                yield block.tool_use_id, block.text
+                length += len(block.text)
+            # A summary is the model's own, and requests to check numbers name wrong ones.
+            elif isinstance(block, TextContent) and (
+                not message.synthetic or block.text.startswith("<context>")
+            ):
+                yield "", block.text
+                length += len(block.text)

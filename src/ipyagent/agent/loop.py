@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from ipyagent.agent import budgets
-from ipyagent.agent.answers import MOST_AGAIN, AnswerType, write_value
+from ipyagent.agent.answers import MOST_AGAIN, AnswerType, trace_answer, write_value
 from ipyagent.agent.budgets import RunBudget
 from ipyagent.agent.compaction import Compactor
 from ipyagent.agent.plans import is_plan, only_look, planning_context
@@ -23,6 +23,7 @@ from ipyagent.agent.prompts import (
     CALL_AGAIN,
     CALL_NOW,
     CALL_PROPERLY,
+    CHECK_NUMBERS,
     CLOSING,
     CONTINUE,
     GO_ON,
@@ -50,6 +51,7 @@ from ipyagent.errors import (
     MalformedCallError,
 )
 from ipyagent.llm.client import retrying
+from ipyagent.numbers import TracedNumber
 from ipyagent.plaintext import first_line
 from ipyagent.schema import (
     Asked,
@@ -129,6 +131,7 @@ class AgentLoop(StepMachine):
     _unattended: list[str] = field(default_factory=list, init=False)
     _problem: str | None = field(default=None, init=False)
     _value: tuple[object, str] = field(default=(None, ""), init=False)
+    _is_checked: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
         self._looking = self.context if self.planning else None
@@ -149,6 +152,7 @@ class AgentLoop(StepMachine):
             if ending.reason in budgets.GRACEFUL_REASONS and (run.executions or run.unsent):
                 await self._take_closing_step(ending.reason)
             self._explain_ending(ending)
+            ending.numbers = self._trace_numbers()
             if self.check:
                 end = {"status": ending.status, "stop_reason": ending.reason, "error": ending.error}
                 run = self.stream.run.model_copy(update=end | {"value": ending.value})
@@ -317,7 +321,20 @@ class AgentLoop(StepMachine):
             return CONTINUE
         if reply.lacks_calls or self._writes_calls(reply):
             return CALL_PROPERLY
-        return CALL_NOW if self._announces_calls(reply) else None
+        return CALL_NOW if self._announces_calls(reply) else self._ask_to_check_numbers()
+
+    def _trace_numbers(self) -> tuple[TracedNumber, ...]:
+        is_off = self.config.agent.numbers == "off"
+        return () if is_off else trace_answer(self.stream.run, self.session)
+
+    def _ask_to_check_numbers(self) -> str | None:
+        """Return the request, made once, to check the numbers that are in no result."""
+        is_program = getattr(self.client, "gives_up", False)
+        if self._is_checked or is_program or self.config.agent.numbers != "ask":
+            return None
+        self._is_checked = True
+        missing = [each.text for each in self._trace_numbers() if each.trace == "not found"]
+        return CHECK_NUMBERS.format(numbers=", ".join(missing)) if missing else None
 
     def _read_answer(self, answer: AnswerType, reply: StreamedReply) -> None:
         """Keep the answer that a reply is, and the problem with one that is not of the type."""

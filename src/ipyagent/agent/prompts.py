@@ -63,6 +63,12 @@ Your tool call could not be read, so nothing ran: {problem}
 Call the tool again, with arguments that are one complete JSON object.\
 """
 
+CHECK_NUMBERS = """\
+These numbers of your answer are in no result that you have read: {numbers}. Check them with the \
+tools, or say in the answer which are estimates or knowledge of your own. Then give the whole \
+answer again.\
+"""
+
 ANSWER_AGAIN = """\
 This is not the answer that is asked for: {problem}
 Answer again, with nothing but JSON of this schema: {schema}\

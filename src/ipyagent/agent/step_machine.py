@@ -39,6 +39,7 @@ from ipyagent.errors import (
 )
 from ipyagent.llm.client import ANSWER_TOOL, Client, ModelRequest, maker_of
 from ipyagent.llm.wire import ReplyBuilder
+from ipyagent.numbers import TracedNumber
 from ipyagent.plaintext import first_line
 from ipyagent.redaction import Redactor
 from ipyagent.schema import (
@@ -72,9 +73,8 @@ TOO_LONG = (
 
 @dataclass
 class RunEnding:
-    """The end of a run: status, reason and error, and its answer as a value, if it has a type.
-
-    `expected` are the expectations of its cell.
+    """The end of a run: status, reason and error; of its answer the value, if it has a type, and
+    the numbers; and the expectations of its cell.
     """
 
     status: RunStatus = RunStatus.DONE
@@ -83,6 +83,7 @@ class RunEnding:
     value: object = None
     value_text: str = ""
     expected: tuple[Expectation, ...] = ()
+    numbers: tuple[TracedNumber, ...] = ()
 
 
 @asynccontextmanager
@@ -113,6 +114,7 @@ async def run_lifecycle(
             value=ending.value,
             value_text=ending.value_text,
             expected=ending.expected,
+            numbers=ending.numbers,
         )
     )
     await _journal_problem(stream.session)

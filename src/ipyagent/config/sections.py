@@ -176,6 +176,10 @@ class AgentConfig(Section):
     on_difference: Literal["ask", "live", "stop", "keep"] = "ask"
     """What follows when a replayed call comes to another result: `live`, the model goes on from
     there; `stop`; `keep`, it is noted; `ask`: you are asked, and it stops if nobody can be."""
+    numbers: Literal["show", "off", "ask"] = "show"
+    """Whether each number of an answer is looked up in what the model had read: `show`, with what
+    came of it; `off`; `ask`, and the model is asked, once, to check the ones that are in no
+    result."""
 
     @model_validator(mode="after")
     def _check_single_prompt(self) -> AgentConfig:

@@ -388,6 +388,10 @@ def _only_restricts(value: tuple[Rule, ...], _below: object, _folder: Path | Non
     return len(_restrictive_rules(value)) == len(value)
 
 
+def _is_on(value: object, below: object, _folder: Path | None) -> bool:
+    return value != "off" or below == "off"
+
+
 def _never(_value: object, _below: object, _folder: Path | None) -> bool:
     return False
 
@@ -412,6 +416,7 @@ LIMITS: Mapping[str, WorkspaceLimit] = {
         _is_file_inside, "may only name a file inside of it"
     ),
     "agent.plan": WorkspaceLimit(_is_at_least, "may only switch it on"),
+    "agent.numbers": WorkspaceLimit(_is_on, "may not switch it off"),
     "workspace.root": WorkspaceLimit(_is_folder_inside, "may only name a folder inside of it"),
     "undo.memory": WorkspaceLimit(_never, "may not decide what can be taken back"),
     "logging.file": WorkspaceLimit(

@@ -98,6 +98,7 @@ def _prepare_job(cell: Cell, hold: Hold, line: str, text: str) -> _Job:
             raise ConfigError("%%agent: --background is for plans: add --plan")
         check_background(frontend)
     news = [*book.sessions.take_news()]
+    is_fresh = book.pages is not None and book.pages.take_fresh(frontend.cell_id)
     request = RunRequest(
         text,
         settings.config,
@@ -111,7 +112,7 @@ def _prepare_job(cell: Cell, hold: Hold, line: str, text: str) -> _Job:
         background=options.background,
         notices=(*settings.notices, *book.settings.warnings()),
         one_time_notices=news,
-        replay=settings.config.agent.replay,
+        replay="never" if is_fresh else settings.config.agent.replay,
         session_name=options.session or "",
         is_attended=frontend.can_input,
         notebook=book.sessions.name,

@@ -266,7 +266,9 @@ class NotebookPages:
             "undo": self._take_back,
             "models": self._choose_model,
             "requests": self._suggest_requests,
+            "fresh": self._make_fresh,
         }
+        self._fresh: set[object] = set()
         self.desk = PageBridge(pages, self._describe, self._bundle, answers)
         self._undo, self._suggest = undo, suggest
         self._settings, self._sessions, self._root = settings, sessions, root
@@ -343,6 +345,16 @@ class NotebookPages:
             return {"current": current, "models": self._settings.list_models(), "problem": ""}
         except AgentError as error:
             return {"current": "", "models": {}, "problem": str(error)}
+
+    def _make_fresh(self, message: Message) -> JsonDict:
+        self._fresh.add(message.get("cell_id"))
+        return {}
+
+    def take_fresh(self, cell_id: str | None) -> bool:
+        """Return whether a page wants this run of a cell to ask the model; true once."""
+        is_fresh = cell_id is not None and cell_id in self._fresh
+        self._fresh.discard(cell_id)
+        return is_fresh
 
     def _suggest_requests(self, message: Message) -> JsonDict:
         try:

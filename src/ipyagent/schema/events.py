@@ -43,6 +43,7 @@ from typing import Annotated, Final, Literal
 from pydantic import Field
 
 from ipyagent.json_types import JsonDict
+from ipyagent.numbers import TracedNumber
 from ipyagent.schema.messages import Amount, Count, Flag, LazyModel, Message, Text, TokenUsage
 from ipyagent.schema.results import (
     DecidedBy,
@@ -292,6 +293,7 @@ class RunFinished(LazyModel):
     value: object = Field(default=None, exclude=True, repr=False)
     value_text: Text = Field(default="", exclude_if=not_)
     expected: tuple[Expectation, ...] = Field(default=(), exclude_if=not_)
+    numbers: tuple[TracedNumber, ...] = Field(default=(), exclude_if=not_)
 
 
 Event = Annotated[
@@ -351,7 +353,8 @@ def fold(run: Run | None, event: Event) -> Run:
             return run.model_copy(update={"unsent": texts})
         case RunFinished():
             end = event.model_dump(exclude={"type"})
-            return run.model_copy(update=end | {"value": event.value, "expected": event.expected})
+            own = {"value": event.value, "expected": event.expected, "numbers": event.numbers}
+            return run.model_copy(update=end | own)
         case TakenBack(calls=calls, stays=stays):
             return run.model_copy(update={"taken_back": calls, "stays": stays})
     return _fold_call(run, event)

@@ -25,7 +25,7 @@ from pydantic import (
 from ipyagent import compat
 from ipyagent.errors import RunFailedError
 from ipyagent.json_types import JsonDict
-from ipyagent.numbers import TracedNumber, trace_numbers
+from ipyagent.numbers import TracedNumber
 from ipyagent.schema.messages import (
     Amount,
     Count,
@@ -235,6 +235,8 @@ class Run(ForeignModel):
     """The answer as an instance of the type that was asked for; not in a run that was loaded."""
     value_text: Text = Field(default="", exclude_if=not_)
     """The same as Python writes it."""
+    numbers: tuple[TracedNumber, ...] = Field(default=(), exclude_if=not_)
+    """The numbers of the answer, each looked up in what the model had read."""
     steps: tuple[Step, ...] = ()
     notes: tuple[Text, ...] = ()
     expected: tuple[Expectation, ...] = Field(default=(), exclude_if=not_)
@@ -333,12 +335,11 @@ class Run(ForeignModel):
         return tuple(change for result in self.results for change in result.variables)
 
     @property
-    def numbers(self) -> tuple[TracedNumber, ...]:
-        """The numbers of the answer, each looked up in what the model had read in this run."""
+    def texts_read(self) -> list[tuple[str, str]]:
+        """The texts that the model read: results after the ids of their calls, others after ""."""
         said = (each.text for step in self.steps for each in step.user_texts)
         results = ((e.call.id, e.result.text_for_model) for e in self.executions if e.result)
-        given = "\n".join((self.prompt, self.context, *said))
-        return tuple(trace_numbers(self.output, [("", given), *results]))
+        return [("", "\n".join((self.prompt, self.context, *said))), *results]
 
     @property
     def todos(self) -> tuple[Todo, ...]:

@@ -244,7 +244,7 @@ def _step(step: transcript.Step, parent: str) -> Iterator[Block]:
     kind = "answer" if step.is_answer else "step"
     yield Block(key, parent, _element("div", kind, "\n"))
     public = ' data-ipyagent="answer"' if step.is_answer else ""
-    text = markdown_to_html(step.text) if step.text else ""
+    text = markdown_to_html(step.text, step.numbers) if step.text else ""
     parts = [
         ("u", "".join(map(_user_text, step.user_texts))),
         ("n", _notes(step.notes)),
@@ -420,7 +420,7 @@ def _ending(ending: transcript.Ending) -> str:
 def _footer(drawn: transcript.Transcript) -> str:
     footer, model = drawn.footer, drawn.header.model if drawn.is_over else ""
     facts = words.join_facts([*footer.facts, words.trace_text(footer)])
-    title = words.join_facts([footer.duration, model, "details"])
+    title = words.join_facts([footer.duration, model, footer.numbers, "details"])
     body = "".join([*map(_fold, footer.folds), note_html(facts)])
     is_open = any(each.is_open for each in footer.folds)
     return _details(

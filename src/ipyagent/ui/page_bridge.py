@@ -15,6 +15,8 @@ page → kernel   {type: "follow", run_id}              draw this run too, from 
                                                       use this model from now on, if one is named:
                                                       {current, models: {name: why}, problem}
                 {type: "ask", id, what: "requests"}   to begin with: {requests}; none without data
+                {type: "ask", id, what: "fresh", cell_id}
+                                                      the cell, which runs next, asks the model: {}
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ def header_parts(header: transcript.Header) -> list[str]:
 
 def usage_parts(footer: transcript.Footer) -> list[str]:
     """Return how long a run took, and what it used."""
-    return [part for part in (footer.duration, *footer.facts) if part]
+    return [part for part in (footer.duration, *footer.facts, footer.numbers) if part]
 
 
 def trace_text(footer: transcript.Footer) -> str:
@@ -249,6 +249,9 @@ def _cell_width(text: str) -> int:
     return sum(1 + (unicodedata.east_asian_width(char) in "WF") for char in text)
 
 
+ASK_ANEW = "%%agent --fresh asks the model."
+"""The way from a replayed run to a new one."""
+
 SUMMARY = 1_000
 """Characters of an answer that its summary has."""
 
@@ -364,6 +367,7 @@ class TextPrinter:
         if ending:
             text = "\n".join(text for text in (ending.title, ending.text) if text)
             self.line(clean_output(text), color)
+        self.line(ASK_ANEW if drawn.replayed else "", "dim")
         if drawn.verbose >= OPEN:
             self.line(trace_text(footer), "dim")
 
@@ -427,6 +431,7 @@ def summarize(drawn: transcript.Transcript) -> str:
         *map(user_text, (*said, *drawn.unsent)),
         shorten_prose(prose(answers[-1]).strip("\n")) if answers else "",
         clean_output(f"{ending.title}\n{ending.text}".rstrip()) if ending else "",
+        ASK_ANEW if drawn.replayed else "",
     ]
     return "\n".join(part for part in parts if part)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import html
 import itertools
 import re
+from collections.abc import Sequence
 from html.parser import HTMLParser
 from urllib.parse import urlsplit
 
@@ -17,7 +18,8 @@ from markdown_it import MarkdownIt
 
 from ipyagent.kernel.threads import own_context
 from ipyagent.plaintext import reveal_prose, strip_escapes
-from ipyagent.ui.transcript import Image
+from ipyagent.ui.marked_numbers import NUMBERS, name_numbers, with_marked_numbers
+from ipyagent.ui.transcript import AnswerNumber, Image
 
 _LINK = re.compile(r"(?:https?://|mailto:)[^\s\x00-\x1f\x7f-\x9f]+", re.ASCII | re.IGNORECASE)
 _IMAGE = re.compile(
@@ -62,10 +64,12 @@ def image_source(image: Image) -> str | None:
     return url if may_show(url) else None
 
 
-_PARSER = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
+_PARSER = with_marked_numbers(
+    MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
+)
 
 _TEXT = {"b", "br", "code", "del", "em", "i", "ins", "kbd", "s", "samp", "small", "span", "strong"}
-_TEXT |= {"sub", "sup", "u", "var"}
+_TEXT |= {"data", "sub", "sup", "u", "var"}
 _BLOCKS = {"blockquote", "dd", "div", "dl", "dt", "hr", "li", "ol", "p", "pre", "ul"}
 _BLOCKS |= {"h1", "h2", "h3", "h4", "h5", "h6"}
 _TABLES = {"caption", "table", "tbody", "td", "tfoot", "th", "thead", "tr"}
@@ -77,6 +81,7 @@ _MOST_BLOCKS, _MOST_NODES = 500, 200_000
 _CELL = {"align", "colspan", "rowspan"}
 _ATTRIBUTES = {
     "a": {"href"},
+    "data": {"value"},
     "img": {"alt", "height", "src", "width"},
     "ol": {"start"},
     "td": _CELL,
@@ -91,14 +96,16 @@ def escape(text: str) -> str:
     return html.escape(reveal_prose(text))
 
 
-def markdown_to_html(text: str) -> str:
-    """Return Markdown as safe HTML; tags in it are shown as text."""
+def markdown_to_html(text: str, numbers: Sequence[AnswerNumber] = ()) -> str:
+    """Return Markdown as safe HTML, with its numbers marked; tags in it are shown as text."""
+    shown = strip_escapes(text)
+    environment = {NUMBERS: numbers if shown == text else ()}
     # The parser's log is not the user's.
-    tokens = own_context().run(_PARSER.parse, strip_escapes(text))
+    tokens = own_context().run(_PARSER.parse, shown, environment)
     for token in tokens:
         if token.type in ("td_open", "th_open") and "style" in token.attrs:
             token.attrs = {"align": str(token.attrs["style"]).removeprefix("text-align:")}
-    return _reduce(_PARSER.renderer.render(tokens, _PARSER.options, {}))
+    return name_numbers(_reduce(_PARSER.renderer.render(tokens, _PARSER.options, {})), numbers)
 
 
 def safe_html(text: str) -> str:

@@ -27,6 +27,7 @@ from pydantic import BaseModel, Field
 from pydantic_core import to_jsonable_python
 
 from ipyagent.json_types import JsonDict
+from ipyagent.numbers import Trace
 from ipyagent.schema import Decision, Model, Run, ToolStatus
 
 State = Literal["running", "waiting", "done", "partial", "failed", "cancelled"]
@@ -238,6 +239,15 @@ class SayField(Model):
     problem: str = ""
 
 
+class AnswerNumber(Model):
+    """A number of the answer: where it begins in the text, and where it comes from, in words."""
+
+    start: int
+    text: str
+    trace: Trace
+    title: str
+
+
 class Step(Model):
     """The model's thinking and text, and the calls that it made.
 
@@ -253,6 +263,7 @@ class Step(Model):
     text: str = ""
     is_streaming: bool = False
     is_answer: bool = False
+    numbers: tuple[AnswerNumber, ...] = ()
     images: tuple[Image, ...] = ()
     calls: tuple[Call, ...] = ()
     facts: str = ""
@@ -315,10 +326,12 @@ class Ending(Model):
 class Footer(Model):
     """The last line, and what is folded behind it: the context, brief thoughts, usage, trace id.
 
-    `duration` is "" while the run is on and a clock shows the time.
+    `duration` is "" while the run is on and a clock shows the time, `numbers` counts the ones that
+    are in no result.
     """
 
     duration: str = ""
+    numbers: str = ""
     folds: tuple[Fold, ...] = ()
     facts: tuple[str, ...] = ()
     trace_id: str = ""
@@ -350,7 +363,7 @@ class Transcript(Model):
     """A run as it is drawn; `is_draft` for a plan that waits.
 
     `undo` is True for a run that has ended and changed something that may be taken back, `redo` for
-    one that was taken back.
+    one that was taken back. `replayed`: a model may be asked in place of the recording.
     """
 
     run_id: str
@@ -370,6 +383,7 @@ class Transcript(Model):
     say: SayField | None = None
     undo: bool = False
     redo: bool = False
+    replayed: bool = False
 
     @property
     def is_over(self) -> bool:

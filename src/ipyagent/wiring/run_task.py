@@ -401,12 +401,13 @@ def _replay_run(run: Run) -> Run:
     layers = base_layers(
         os.environ, start_environ(), environment.home or environment.workspace.root
     )
-    frontend = detect(shell)
-    request = RunRequest(run.prompt, resolve_layers(*layers).config, recording=run)
+    frontend, config = detect(shell), resolve_layers(*layers).config
+    request = RunRequest(run.prompt, config, recording=run, is_attended=frontend.can_input)
     show = SilentView if shell is None else view_for
     view = partial(show, cell, environment.approvals, frontend)
     with runtime().run_lock.hold_session(session.id), stoppable(cell):
-        factory = RunFactory(environment, session, NoClient(run.model), cell, view)
+        connect = partial(environment.client_for, config.llm.model or run.model, config.llm)
+        factory = RunFactory(environment, session, connect, cell, view)
         return drive_sync(cell, factory.build(request))
 
 

@@ -21,6 +21,7 @@ from ipyagent.ui.transcribe.step import (
     lead_in,
     position_of,
     transcribe_footer,
+    transcribe_numbers,
     transcribe_plan,
     transcribe_step,
     transcribe_unsent,
@@ -138,6 +139,7 @@ class Transcriber:
             say=_say_field(run, live.problem) if live else None,
             undo=is_over and bool(run.changing_calls) and not run.taken_back,
             redo=bool(run.taken_back),
+            replayed=is_over and run.replayed is not None,
         )
 
     def _transcribe_steps(
@@ -166,6 +168,7 @@ class Transcriber:
             lead_in=lead_in(run, index),
             is_answer=index == answer,
             value_text=run.value_text if index == answer else "",
+            numbers=transcribe_numbers(run, index) if index == answer else (),
             folds_brief=folds_brief,
             open_message=message,
             waiting=_waiting(run, step, live, message) if live else None,

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Final
 
 from ipyagent import schema
+from ipyagent.numbers import TracedNumber
 from ipyagent.plaintext import dollars, plural, seconds
 from ipyagent.schema.runs import never_ran, plan_index, progress
 from ipyagent.ui import transcript
@@ -47,6 +48,7 @@ class StepContext:
     is_answer: bool = False
     value_text: str = ""
     """The answer as Python writes it, if it has a type."""
+    numbers: tuple[transcript.AnswerNumber, ...] = ()
     folds_brief: bool = False
     """True if a thought of less than a second stands behind the footer."""
     open_message: schema.OpenMessage | None = None
@@ -73,6 +75,7 @@ def transcribe_step(
         text=_fence(context.value_text) if context.value_text else text if text.strip() else "",
         is_streaming=streaming is not None,
         is_answer=context.is_answer,
+        numbers=context.numbers,
         images=tuple(
             [
                 transcribe_image(block, "Figure from the model")
@@ -82,6 +85,33 @@ def transcribe_step(
         ),
         calls=calls,
         facts=step_facts(step, context.calls.verbose) if context.calls.verbose >= COUNTED else "",
+    )
+
+
+def transcribe_numbers(run: schema.Run, index: int) -> tuple[transcript.AnswerNumber, ...]:
+    """Return the numbers of an answer by their places in its last step, which has that index."""
+    message = run.steps[index].message
+    begin = len(run.output) - len(message.text if message else "")
+    calls = {e.call.id: (step.number, e) for step in run.steps for e in step.executions}
+
+    def say_source(number: TracedNumber) -> str:
+        if number.trace != "found":
+            return f"= {number.formula}" if number.formula else "in no result"
+        if not number.source:
+            return "in a prompt, or in what was sent with it"
+        if number.source not in calls:
+            return f"in an earlier result, line {number.line}"
+        step, execution = calls[number.source]
+        lines = execution.result.text_for_model.split("\n") if execution.result else []
+        text = "".join(lines[max(0, number.line - 1) : number.line])
+        return f"{execution.call.name}, step {step}, line {number.line}: {shorten(text, SUMMARY)}"
+
+    return tuple(
+        transcript.AnswerNumber(
+            start=each.start - begin, text=each.text, trace=each.trace, title=say_source(each)
+        )
+        for each in run.numbers
+        if each.start >= begin and not run.value_text
     )
 
 
@@ -148,10 +178,17 @@ def transcribe_footer(
     folds = (_context(run), _brief_thoughts(run) if folds_brief else None)
     return transcript.Footer(
         duration="" if run.duration is None else seconds(run.duration),
+        numbers=_count_unfound(run),
         folds=tuple(filter(None, folds)),
         facts=tuple(filter(None, facts)),
         trace_id=reveal(run.trace_id),
     )
+
+
+def _count_unfound(run: schema.Run) -> str:
+    count = sum(each.trace == "not found" for each in run.numbers)
+    verb = "is" if count == 1 else "are"
+    return f"{plural(count, 'number')} {verb} in no result" if count else ""
 
 
 def _context(run: schema.Run) -> transcript.Fold | None:
