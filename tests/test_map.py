@@ -527,6 +527,16 @@ def test_all_wait_when_the_service_says_so_and_half_as_many_ask_after_that() -> 
     assert len(model.moments) == 20
 
 
+def test_a_limited_client_has_the_prices_of_the_one_that_it_asks() -> None:
+    class Priced(Echo):
+        def cost(self, usage: TokenUsage) -> float:
+            return usage.total_tokens / 4
+
+    usage = TokenUsage(prompt_tokens=3)
+    assert LimitedClient(Priced(), 1).cost(usage) == 0.75
+    assert LimitedClient(Echo(), 1).cost(usage) is None
+
+
 def test_a_request_that_is_put_off_for_ever_fails() -> None:
     model = Refusing(10**6, 1.0)
     with pytest.raises(ModelUnavailableError):
