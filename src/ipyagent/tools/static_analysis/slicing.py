@@ -228,7 +228,8 @@ class _Reader:
             each.changes |= self._find_changes(node)
             acts = acts or bool(find_touches(node, self._names).keys() - {READS})
             is_fresh = isinstance(node, ast.Assign) and self._is_fresh(node.value)
-            shared |= set() if is_fresh or isinstance(node, _Definition) else _names_in(node)
+            is_apart = isinstance(node, _Definition) or (is_fresh and not each.changes)
+            shared |= set() if is_apart else _names_in(node)
         if each.changes or each.binds:
             self.shared |= shared - self._modules - self.imported - self._bodies.keys()
         acts = acts or is_opaque or bool(each.changes & self._modules and not each.binds)
@@ -254,7 +255,9 @@ class _Reader:
 
     def _is_pure(self, call: ast.Call) -> bool:
         """Return whether a call changes nothing that it is given."""
-        if any(each.arg in ("inplace", "out") for each in call.keywords):
+        given = (*call.args, *(each.value for each in call.keywords))
+        calls_own = any(_names_in(each) & self._bodies.keys() for each in given)
+        if calls_own or any(each.arg in ("inplace", "out") for each in call.keywords):
             return False
         origins = self._names.origins_of(call.func)
         if origins and all(map(is_library, origins)):
