@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import nbformat
 import pytest
 
 from harness import YES, Lab, call
@@ -557,3 +558,17 @@ def test_a_cell_that_ends_its_kernel_is_named(lab: Lab) -> None:
     ended = replace(frozen, cells=(FrozenCell("import os\nos._exit(1)"), *frozen.cells))
     outcome = verify(lab.environment, ended).outcome
     assert "code cell 1 ended the kernel" in outcome
+
+
+def test_cells_of_the_user_are_read_from_the_notebook_of_an_earlier_kernel(tmp_path: Path) -> None:
+    lab = Lab(tmp_path, {"numbers": [1, 2], "spare": 0})
+    code = call("run_python", code="total = sum(numbers)")
+    run = lab.run([{"calls": [code]}, "Done."], "Add them up.", answer=YES)
+    sources = ["%load_ext ipyagent", "numbers = [1, 2]\nprint(numbers)", "spare = 0"]
+    sources += ["%%agent -m x\nAdd them up.", "numbers = []"]
+    cells = [nbformat.v4.new_code_cell(each) for each in sources]
+    nbformat.write(nbformat.v4.new_notebook(cells=cells), tmp_path / "a.ipynb")
+    frozen = freeze_runs(lab.environment, [run], tmp_path / "a.ipynb")
+    own = [each.source for each in frozen.cells if each.is_own]
+    assert own == ["numbers = [1, 2]\nprint(numbers)"]
+    assert execute(tmp_path, frozen).endswith("1 variable equal")
