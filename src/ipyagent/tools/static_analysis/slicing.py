@@ -160,8 +160,8 @@ def _split(text: str) -> list[_Statement]:
     """Return the statements of code, each with the comments before it."""
     lines, end = text.splitlines(), 0
     tree = parse_code(text) or parse_code(_MAGIC.sub(r"\1pass", text))
-    if tree is None:
-        return [_Statement(text)]
+    if tree is None or text.lstrip().startswith("%%"):
+        return [_Statement(text.strip("\n"))]
     groups = list[list[ast.stmt]]()
     for node in tree.body:
         if groups and node.lineno <= end:
