@@ -112,6 +112,7 @@ def test_a_slice_of_a_generated_program_gives_the_same_variables_and_output() ->
         ),
         ("%matplotlib inline\nx = 1\n!ls", "%matplotlib inline\nx = 1\n!ls"),
         ("%%writefile a.py\ny = 1\nx = 1", "%%writefile a.py\ny = 1\nx = 1"),
+        ("y = '\u2028'\nprint(y)\nx = y", "y = '\u2028'\nx = y"),
         ("files = !ls\nx = 1", "files = !ls\nx = 1"),
         ("data = await fetch()\nx = data", "data = await fetch()\nx = data"),
         ("open('a.txt', 'w').write('b')\nx = 1", "open('a.txt', 'w').write('b')\nx = 1"),

@@ -22,6 +22,7 @@ from ipyagent.tools.static_analysis.code import find_touches, parse_code
 from ipyagent.tools.static_analysis.name_origins import NameOrigins, is_library, root_of
 
 _MAGIC = re.compile(r"^([ \t]*)(?:[%!].*|.*\?)$", re.MULTILINE)
+_BREAK = re.compile(r"\r\n?|\n")
 _WORD = re.compile(r"[^\W\d]\w*")
 _BUILTINS = frozenset(dir(builtins))
 _Import = ast.Import | ast.ImportFrom
@@ -158,7 +159,7 @@ def _join(statements: Iterable[_Statement]) -> Slice:
 
 def _split(text: str) -> list[_Statement]:
     """Return the statements of code, each with the comments before it."""
-    lines, end = text.splitlines(), 0
+    lines, end = _BREAK.split(text), 0  # a text may hold other breaks, which Python does not count
     tree = parse_code(text) or parse_code(_MAGIC.sub(r"\1pass", text))
     if tree is None or text.lstrip().startswith("%%"):
         return [_Statement(text.strip("\n"))]
