@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import nbformat
 import pytest
 
 from harness import YES, Lab, call
@@ -19,7 +20,7 @@ from ipyagent.schema import Run, ToolResult
 from ipyagent.tools.fresh_kernel import pack_result
 from ipyagent.tools.sandbox import bubblewrap
 from ipyagent.wiring import freezing
-from ipyagent.wiring.freezing import compare, freeze_runs, verify, write_file
+from ipyagent.wiring.freezing import compare, freeze_runs, make_script, verify, write_file
 
 SALES = "region,year,revenue\nnorth,2024,5076\nsouth,2024,3701\nnorth,2025,6120\nsouth,2025,\n"
 REGIONS = "region,manager\nnorth,Ada\nsouth,Grace\n"
@@ -557,3 +558,32 @@ def test_a_cell_that_ends_its_kernel_is_named(lab: Lab) -> None:
     ended = replace(frozen, cells=(FrozenCell("import os\nos._exit(1)"), *frozen.cells))
     outcome = verify(lab.environment, ended).outcome
     assert "code cell 1 ended the kernel" in outcome
+
+
+def test_cells_of_the_user_are_read_from_the_notebook_of_an_earlier_kernel(tmp_path: Path) -> None:
+    lab = Lab(tmp_path, {"numbers": [1, 2], "spare": 0})
+    code = call("run_python", code="total = sum(numbers)")
+    run = lab.run([{"calls": [code]}, "Done."], "Add them up.", answer=YES)
+    sources = ["%load_ext ipyagent", "numbers = [1, 2]\nprint(numbers)", "spare = 0"]
+    sources += ["%%agent -m x\nAdd them up.", "numbers = []"]
+    cells = [nbformat.v4.new_code_cell(each) for each in sources]
+    nbformat.write(nbformat.v4.new_notebook(cells=cells), tmp_path / "a.ipynb")
+    frozen = freeze_runs(lab.environment, [run], tmp_path / "a.ipynb")
+    own = [each.source for each in frozen.cells if each.is_own]
+    assert own == ["numbers = [1, 2]\nprint(numbers)"]
+    assert execute(tmp_path, frozen).endswith("1 variable equal")
+
+
+def test_magics_are_comments_in_a_script_and_come_first_in_their_cell(tmp_path: Path) -> None:
+    lab = Lab(tmp_path)
+    run = lab.run([{"calls": [call("run_python", code="a = 1")]}, "Done."], answer=YES)
+    codes = "%matplotlib inline\nprint(b)", "%%bash\nls\ndate"
+    calls = [run.executions[0].call.model_copy(update={"arguments": {"code": c}}) for c in codes]
+    done = [run.executions[0].model_copy(update={"call": c, "preview": None}) for c in calls]
+    steps = tuple(run.steps[0].model_copy(update={"executions": (each,)}) for each in done[::-1])
+    run = run.model_copy(update={"steps": (*steps, *run.steps[1:])})
+    frozen = freeze_runs(lab.environment, [run])
+    sources = [each.source for each in frozen.cells]
+    assert sources == ["# Prompt: Go on.", codes[1], "%matplotlib inline", "Done."]
+    text = "# %%\n# %%bash\n# ls\n# date\n\n# %%\n# %matplotlib inline\n"
+    assert text in make_script(frozen)

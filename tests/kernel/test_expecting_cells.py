@@ -40,4 +40,6 @@ def test_what_cannot_be_checked_is_refused_before_the_run(fresh: Kernel, tmp_pat
     wrong = fresh.run(f"%%agent {replies(tmp_path)} --expect near(\nAdd.")
     assert "--expect near(: this is not a Python expression" in str(wrong.messages)
     plan = fresh.run(f"%%agent {replies(tmp_path)} --plan --expect near(6)\nAdd.")
-    assert "--expect is about an answer, and --plan has none: leave one out" in str(plan.messages)
+    assert "--expect is about an answer, and --plan has none: leave one of them out" in str(
+        plan.messages
+    )

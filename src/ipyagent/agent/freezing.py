@@ -98,6 +98,9 @@ def _write_run(run: Run, made: Iterable[tuple[_Part, Slice]]) -> Iterator[Frozen
         if part.remark:
             before.append(_comment(part.remark))
         elif each.text:
+            if each.text.startswith("%%") and before:  # it has to be the first line
+                yield FrozenCell("\n".join(before))
+                before = []
             source = "\n".join([*before, each.text])
             yield FrozenCell(source, result=_find_result(part, each))
             before = []

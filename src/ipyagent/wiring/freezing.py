@@ -65,7 +65,8 @@ def make_script(frozen: Frozen, *, with_own: bool = True) -> str:
         if cell.kind == "markdown":
             source, mark = re.sub(r"^", "# ", source, flags=re.MULTILINE), "# %% [markdown]"
         elif try_parse(source) is None:
-            source = _MAGIC.sub("# ", source)
+            first = re.compile("^", re.MULTILINE) if source.startswith("%%") else _MAGIC
+            source = first.sub("# ", source)
         if with_own or not cell.is_own:
             texts.append("\n".join([mark, *(line.rstrip() for line in source.splitlines())]))
     return "\n\n".join(texts) + "\n"

@@ -466,7 +466,8 @@ class RunFactory:
         """Raise AgentError for a prompt that cannot be answered; return the checks of prompts."""
         if request.plan and (request.answer or request.expected):
             option = "--result" if request.answer else "--expect"
-            raise ConfigError(f"{option} is about an answer, and --plan has none: leave one of them out")
+            why = "is about an answer, and --plan has none: leave one of them out"
+            raise ConfigError(f"{option} {why}")
         for each in request.expected:
             parse_expectation(each)
         extra = extra_validators(self.environment, request.config)

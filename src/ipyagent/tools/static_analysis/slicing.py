@@ -23,6 +23,7 @@ from ipyagent.tools.static_analysis.code import find_touches
 from ipyagent.tools.static_analysis.name_origins import NameOrigins, is_library, root_of
 
 _MAGIC = re.compile(r"^([ \t]*)(?:[%!].*|.*\?)$", re.MULTILINE)
+_BREAK = re.compile(r"\r\n?|\n")
 _WORD = re.compile(r"[^\W\d]\w*")
 _BUILTINS = frozenset(dir(builtins))
 _Import = ast.Import | ast.ImportFrom
@@ -159,10 +160,10 @@ def _join(statements: Iterable[_Statement]) -> Slice:
 
 def _split(text: str) -> list[_Statement]:
     """Return the statements of code, each with the comments before it."""
-    lines, end = text.splitlines(), 0
+    lines, end = _BREAK.split(text), 0  # a text may hold other breaks, which Python does not count
     tree = try_parse(text) or try_parse(_MAGIC.sub(r"\1pass", text))
-    if tree is None:
-        return [_Statement(text)]
+    if tree is None or text.lstrip().startswith("%%"):
+        return [_Statement(text.strip("\n"))]
     groups = list[list[ast.stmt]]()
     for node in tree.body:
         if groups and node.lineno <= end:
@@ -229,7 +230,8 @@ class _Reader:
             each.changes |= self._find_changes(node)
             acts = acts or bool(find_touches(node, self._names).keys() - {READS})
             is_fresh = isinstance(node, ast.Assign) and self._is_fresh(node.value)
-            shared |= set() if is_fresh or isinstance(node, _Definition) else _names_in(node)
+            is_apart = isinstance(node, _Definition) or (is_fresh and not each.changes)
+            shared |= set() if is_apart else _names_in(node)
         if each.changes or each.binds:
             self.shared |= shared - self._modules - self.imported - self._bodies.keys()
         acts = acts or is_opaque or bool(each.changes & self._modules and not each.binds)
@@ -255,7 +257,9 @@ class _Reader:
 
     def _is_pure(self, call: ast.Call) -> bool:
         """Return whether a call changes nothing that it is given."""
-        if any(each.arg in ("inplace", "out") for each in call.keywords):
+        given = (*call.args, *(each.value for each in call.keywords))
+        calls_own = any(_names_in(each) & self._bodies.keys() for each in given)
+        if calls_own or any(each.arg in ("inplace", "out") for each in call.keywords):
             return False
         origins = self._names.origins_of(call.func)
         if origins and all(map(is_library, origins)):
