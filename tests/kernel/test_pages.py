@@ -214,7 +214,7 @@ def test_a_run_of_a_session_that_no_kernel_has_opened_says_that_it_is_taken_back
             tab.say({"type": "ask", "id": number, "what": "bundle", "run_id": run_id})
             run(second, "1", tab)
             assert len(tab.value(number)[RUN_JSON]["taken_back"]) == 1
-            assert "done · taken back" in tab.value(number)["text/html"]
+            assert ">taken back<" in tab.value(number)["text/html"]
         overviews = [message["overview"] for message in tab.heard if message["type"] == "overview"]
         assert {each["id"] for each in overviews[-1]["runs"] if each["taken_back"]} == {*ids}
         assert overviews[-1]["variables"] == []

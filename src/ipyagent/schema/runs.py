@@ -387,7 +387,7 @@ class Run(ForeignModel):
     @property
     def unmet(self) -> tuple[Expectation, ...]:
         """The expectations of its cell that do not hold."""
-        return tuple(each for each in self.expected if each.found)
+        return tuple([each for each in self.expected if each.found])
 
     def raise_for_outcome(self) -> None:
         """Raise RunFailedError unless the run was a success, and as its cell expects."""

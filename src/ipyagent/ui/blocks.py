@@ -63,7 +63,7 @@ def needed_style(html: str) -> str:
     """Return the rules of the card that this HTML needs: each run has its own."""
     root, rules = _rules()
     used = set(re.findall(r"<\w+|ipyagent-[a-z-]+", html))
-    return f"{root}{''.join(rule for rule, names in rules if names & used)}}}"
+    return f"{root}{''.join([rule for rule, names in rules if names & used])}}}"
 
 
 @cache

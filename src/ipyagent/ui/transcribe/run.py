@@ -120,7 +120,7 @@ class Transcriber:
             verbose=run.verbose,
             is_draft=run.status is schema.RunStatus.DRAFT,
             header=_header(run, state, totals, is_cut_off=is_cut_off),
-            notes=(*run.notes, *map(str, run.unmet), *run.stays),
+            notes=(*run.notes, *(map(str, run.unmet) if run.expected else ()), *run.stays),
             plan=transcribe_plan(run, *((live.plan_approval, live.plan_late) if live else ()))
             if run.plan
             else None,

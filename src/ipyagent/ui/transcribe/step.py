@@ -178,7 +178,7 @@ def transcribe_footer(
     folds = (_context(run), _brief_thoughts(run) if folds_brief else None)
     return transcript.Footer(
         duration="" if run.duration is None else seconds(run.duration),
-        numbers=_count_unfound(run),
+        numbers=_count_unfound(run) if run.numbers else "",
         folds=tuple(filter(None, folds)),
         facts=tuple(filter(None, facts)),
         trace_id=reveal(run.trace_id),
