@@ -1184,6 +1184,28 @@
   margin-top: 6px;
 }
 
+/* A number of the answer says on hover and focus where it comes from. */
+.ipyagent-run .ipyagent-traced {
+  border-radius: 2px;
+  text-decoration: none;
+}
+
+.ipyagent-run .ipyagent-traced:is(:hover, :focus-visible) {
+  background: var(--ipyagent-soft);
+}
+
+.ipyagent-run .ipyagent-traced:focus-visible::after {
+  content: ' (' attr(title) ')';
+  color: var(--ipyagent-muted);
+  font-size: var(--ipyagent-small);
+  font-weight: 400;
+}
+
+.ipyagent-run .ipyagent-not-found {
+  text-decoration: underline dotted var(--ipyagent-warn);
+  text-underline-offset: 3px;
+}
+
 /* The end */
 
 .ipyagent-steps:not(:empty) + div:not(:empty) {
