@@ -54,6 +54,7 @@ def events_from_run(run: Run) -> list[Event]:
                 stop_reason=run.stop_reason or otherwise,
                 error=run.error,
                 duration=run.duration or 0.0,
+                expected=run.expected,
             )
         )
     return events

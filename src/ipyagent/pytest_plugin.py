@@ -62,7 +62,7 @@ class NotebookFile(pytest.File):
         cells = json.loads(self.path.read_text(encoding="utf-8")).get("cells", [])
         titles = {n: _name_test(n, cell) for n, cell in enumerate(cells)}
         for model in self.config.option.agent_live or [""]:
-            count = self.config.option.agent_runs if model else 1
+            count = max(1, self.config.option.agent_runs) if model else 1
             trials = [Trial(self.path, model) for _ in range(count)]
             self.trials += trials
             for index, title in titles.items():

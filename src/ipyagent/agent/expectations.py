@@ -81,7 +81,7 @@ def _describe_run(run: Run, namespace: Namespace) -> dict[str, object]:
         most = tolerance * (1 + 1e-9)
         return any(math.isclose(each, number, rel_tol=1e-9, abs_tol=most) for each in readings)
 
-    def called(name: str, **arguments: object) -> int:
+    def count_calls(name: str, **arguments: object) -> int:
         calls = (e.call for e in run.executions if _is_like(e.call.name, name))
         return sum(
             all(_is_like(call.arguments.get(key, ...), value) for key, value in arguments.items())
@@ -94,7 +94,7 @@ def _describe_run(run: Run, namespace: Namespace) -> dict[str, object]:
         "numbers": [value for value, _, _ in numbers],
         "near": near,
         "calls": [each.call.name for each in run.executions],
-        "called": called,
+        "called": count_calls,
         "variables": list(_names_of_variables(run)),
         "files": list(_paths(run)),
         "steps": len(run.steps),
