@@ -18,11 +18,14 @@ import shlex
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 if TYPE_CHECKING:
+    from _pytest.terminal import TerminalReporter
+
+    from ipyagent.json_types import JsonDict
     from ipyagent.schema import Run
 
 _AGENT_CELL = re.compile(r"%%agent(?!\S)")
@@ -78,7 +81,7 @@ class NotebookFile(pytest.File):
             each.close()
 
 
-def _name_test(index: int, cell: dict[str, Any]) -> str:
+def _name_test(index: int, cell: JsonDict) -> str:
     """Return the name of the test that a cell is; "" for none."""
     source = "".join(cell["source"])
     if cell["cell_type"] != "code" or not _AGENT_CELL.match(source):
@@ -220,11 +223,11 @@ class Trial:
         return f"%%agent {shlex.join(words)} {prompt}"
 
 
-def _read_outcome(cell: Any, problem: str) -> Outcome:
+def _read_outcome(cell: JsonDict, problem: str) -> Outcome:
     """Return the outcome of an agent cell that was run."""
     from ipyagent.schema import Outcome as RunOutcome, Run
 
-    bundles = [each.get("data", {}) for each in cell.outputs]
+    bundles = [each.get("data", {}) for each in cell["outputs"]]
     runs = [Run.model_validate(each[_RUN_MIME]) for each in bundles if _RUN_MIME in each]
     if not runs:
         return Outcome([problem])
@@ -247,7 +250,7 @@ def _describe_rate(passed: int, runs: int) -> str:
     return f"{passed}/{runs} = {passed / runs:.0%} ({low:.0%} to {high:.0%})"
 
 
-def pytest_terminal_summary(terminalreporter: Any) -> None:
+def pytest_terminal_summary(terminalreporter: TerminalReporter) -> None:
     """Print the pass rates of the models side by side."""
     reports = [each for kind in ("passed", "failed") for each in terminalreporter.getreports(kind)]
     found = [
