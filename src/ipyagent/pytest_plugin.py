@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from nbformat import NotebookNode
+    from _pytest.terminal import TerminalReporter
 
     from ipyagent.json_types import JsonDict
     from ipyagent.schema import Run
@@ -65,7 +65,7 @@ class NotebookFile(pytest.File):
         cells = json.loads(self.path.read_text(encoding="utf-8")).get("cells", [])
         titles = {n: _name_test(n, cell) for n, cell in enumerate(cells)}
         for model in self.config.option.agent_live or [""]:
-            count = self.config.option.agent_runs if model else 1
+            count = max(1, self.config.option.agent_runs) if model else 1
             trials = [Trial(self.path, model) for _ in range(count)]
             self.trials += trials
             for index, title in titles.items():
@@ -223,11 +223,11 @@ class Trial:
         return f"%%agent {shlex.join(words)} {prompt}"
 
 
-def _read_outcome(cell: NotebookNode, problem: str) -> Outcome:
+def _read_outcome(cell: JsonDict, problem: str) -> Outcome:
     """Return the outcome of an agent cell that was run."""
     from ipyagent.schema import Outcome as RunOutcome, Run
 
-    bundles = [each.get("data", {}) for each in cell.outputs]
+    bundles = [each.get("data", {}) for each in cell["outputs"]]
     runs = [Run.model_validate(each[_RUN_MIME]) for each in bundles if _RUN_MIME in each]
     if not runs:
         return Outcome([problem])
@@ -250,7 +250,7 @@ def _describe_rate(passed: int, runs: int) -> str:
     return f"{passed}/{runs} = {passed / runs:.0%} ({low:.0%} to {high:.0%})"
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+def pytest_terminal_summary(terminalreporter: TerminalReporter) -> None:
     """Print the pass rates of the models side by side."""
     reports = [each for kind in ("passed", "failed") for each in terminalreporter.getreports(kind)]
     found = [
