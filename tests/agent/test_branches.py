@@ -150,7 +150,7 @@ def graphs(draw: st.DrawFn) -> dict[str, Any]:
 @pytest.mark.spec("N28")
 @given(graphs())
 @settings(
-    max_examples=80,
+    max_examples=25,
     deadline=None,
     phases=[Phase.explicit, Phase.generate],
     suppress_health_check=[HealthCheck.function_scoped_fixture],

@@ -95,7 +95,9 @@ def test_a_cell_is_rewound_again_and_again_and_so_are_those_before_it(book: Note
     book.ask("c", "Make c.", python("c = 1"), "Made c.")
     run = book.ask("a", "Make d.", python("d = 1"), "Made d.", options="--rewind")
     assert "Rewound: 3 runs" in run["notes"][0]
-    assert book.kernel.value("[name in dir() for name in 'abcd']") == "[False, False, False, True]"
+    assert (
+        book.kernel.value("[name in globals() for name in 'abcd']") == "[False, False, False, True]"
+    )
     assert book.messages()[::3] == ["Make d.", "Made d."]
 
 

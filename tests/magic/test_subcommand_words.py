@@ -15,7 +15,7 @@ from ipyagent.wiring import Services
 OWN = {"deny", "freeze", "say", "session", "mcp", "api", "policy"}
 """Subcommands that look at their words themselves: a text, or subcommands of their own."""
 
-FREE = {("mcp", "add"), ("mcp", "register")}
+FREE = {("mcp", "add"), ("mcp", "register"), ("session", "edit")}
 """What takes any number of words."""
 
 
