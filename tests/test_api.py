@@ -54,7 +54,7 @@ def test_agents_have_conversations_of_their_own_unless_they_name_one() -> None:
 def test_a_replay_goes_on_with_the_model_from_a_difference_if_that_is_wanted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ipyagent.wiring.run_task.start_environ", lambda: dict(os.environ))
+    monkeypatch.setattr("ipyagent.wiring.run_methods.start_environ", lambda: dict(os.environ))
     look = {"calls": [{"name": "read_file", "arguments": {"path": "n.txt"}}]}
     script = tmp_path / "model.yaml"
     (tmp_path / "n.txt").write_text("1")

@@ -23,8 +23,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from _pytest.terminal import TerminalReporter
-
     from ipyagent.json_types import JsonDict
     from ipyagent.schema import Run
 
@@ -250,7 +248,7 @@ def _describe_rate(passed: int, runs: int) -> str:
     return f"{passed}/{runs} = {passed / runs:.0%} ({low:.0%} to {high:.0%})"
 
 
-def pytest_terminal_summary(terminalreporter: TerminalReporter) -> None:
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Print the pass rates of the models side by side."""
     reports = [each for kind in ("passed", "failed") for each in terminalreporter.getreports(kind)]
     found = [

@@ -1,7 +1,8 @@
-"""The states of a run, the reasons why it ended, and how a replay finds the run that it repeats."""
+"""The states of a run, the reasons why it ended, and what repeats or takes it back."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
 
 from ipyagent.digests import digest_json
@@ -109,3 +110,19 @@ class Replayed(Model):
     run_id: str
     recorded_at: Moment
     model: Text
+
+
+@dataclass(frozen=True)
+class UndoReport:
+    """The report of taking back a run, in lines: what goes back, and what stays with the reason."""
+
+    restored: tuple[str, ...] = ()
+    skipped: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    """The part of what stays that has changed since, or cannot be reached now."""
+    id: str = ""
+    """The name under which this undo can be taken back itself; "" if nothing was done."""
+
+    def __str__(self) -> str:
+        again = (f"`%agent undo {self.id}` takes this back",) if self.id else ()
+        return "\n".join((*self.restored, *self.skipped, *again)) or "nothing to undo"

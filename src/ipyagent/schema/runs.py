@@ -6,7 +6,7 @@ import json
 import uuid
 import warnings
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import datetime, timedelta
 from enum import StrEnum
 from operator import not_
@@ -66,23 +66,8 @@ from ipyagent.schema.run_states import (
     Replayed as Replayed,
     RunStatus as RunStatus,
     StopReason as StopReason,
+    UndoReport as UndoReport,
 )
-
-
-@dataclass(frozen=True)
-class UndoReport:
-    """The report of taking back a run, in lines: what goes back, and what stays with the reason."""
-
-    restored: tuple[str, ...] = ()
-    skipped: tuple[str, ...] = ()
-    changed: tuple[str, ...] = ()
-    """The part of what stays that has changed since, or cannot be reached now."""
-    id: str = ""
-    """The name under which this undo can be taken back itself; "" if nothing was done."""
-
-    def __str__(self) -> str:
-        again = (f"`%agent undo {self.id}` takes this back",) if self.id else ()
-        return "\n".join((*self.restored, *self.skipped, *again)) or "nothing to undo"
 
 
 def _refuse(_: Run) -> NoReturn:

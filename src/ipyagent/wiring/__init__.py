@@ -1,5 +1,6 @@
 """The one place where rooms are wired together; `%%agent` and `Agent` are its two callers."""
 
+from ipyagent.wiring import run_methods as run_methods
 from ipyagent.wiring.environment import (
     Environment as Environment,
     Services as Services,

@@ -34,19 +34,17 @@ from ipyagent.agent.validation import (
     installed_validators,
     validate,
 )
-from ipyagent.config import Config, base_layers, has_profile_tools, resolve_layers
-from ipyagent.errors import AgentError, ConfigError, RunFailedError
-from ipyagent.json_types import JsonDict
-from ipyagent.kernel.drivers import Cell, drive_sync, stoppable
+from ipyagent.config import Config, has_profile_tools
+from ipyagent.errors import AgentError, ConfigError
+from ipyagent.kernel.drivers import Cell
 from ipyagent.kernel.namespace import installed_packages
-from ipyagent.kernel.shell import detect, running_shell
 from ipyagent.kernel.threads import without_interrupts
-from ipyagent.llm import forget_environment, start_environ
+from ipyagent.llm import forget_environment
 from ipyagent.llm.client import Client, ModelSize, NoClient
 from ipyagent.llm.modelmap import size_of
 from ipyagent.redaction import Redactor, known_secrets, mask_arguments
 from ipyagent.rehearsal.confinement import Limits
-from ipyagent.schema import Asked, Decision, Expectation, Run, StopReason, runs
+from ipyagent.schema import Asked, Decision, Expectation, Run, StopReason
 from ipyagent.schema.events import Listener
 from ipyagent.services.skills import Skills, personal_folder
 from ipyagent.telemetry.eventlog import EventLog
@@ -56,7 +54,7 @@ from ipyagent.tools.rehearsed import RehearsalContext
 from ipyagent.tools.result_conversion import OutputStore
 from ipyagent.tools.text_encoding import decode_utf8
 from ipyagent.tools.workspace import Workspace
-from ipyagent.ui.views import SilentView, View, view_for
+from ipyagent.ui.views import View
 from ipyagent.wiring.environment import Environment
 from ipyagent.wiring.replays import prepare_replay
 from ipyagent.wiring.run_request import RunRequest
@@ -68,7 +66,6 @@ from ipyagent.wiring.toolset import (
     offer_tools,
     wants_small_set,
 )
-from ipyagent.wiring.undo import undo_of_run
 
 T = TypeVar("T")
 
@@ -379,48 +376,6 @@ def extra_validators(environment: Environment, config: Config) -> Iterator[Valid
     yield from installed_validators()
     folder = environment.home or environment.workspace.root
     yield from configured_validators(config.chat.validators, folder)
-
-
-def _undo_run(run: Run, *, dry_run: bool = False) -> runs.UndoReport:
-    """Take back a run of any agent in this process."""
-    undos = [undo_of_run(each, run) for each in runtime().environments]
-    found = next((each for each in reversed(undos) if each.records), None)
-    if found is None:
-        return runs.UndoReport()
-    with runtime().run_lock.hold_all():
-        return found.run(dry_run=dry_run)
-
-
-def _replay_run(run: Run) -> Run:
-    """Repeat a run where an agent of this process ran last."""
-    if not runtime().environments:
-        raise RunFailedError("no agent has run in this process: load the extension, and ask once")
-    environment, shell, cell = runtime().environments[-1], running_shell(), Cell()
-    known = environment.undo.sessions
-    session = next((each for each in known if each.id == run.session_id), next(iter(known)))
-    layers = base_layers(
-        os.environ, start_environ(), environment.home or environment.workspace.root
-    )
-    frontend, config = detect(shell), resolve_layers(*layers).config
-    request = RunRequest(run.prompt, config, recording=run, is_attended=frontend.can_input)
-    show = SilentView if shell is None else view_for
-    view = partial(show, cell, environment.approvals, frontend)
-    with runtime().run_lock.hold_session(session.id), stoppable(cell):
-        connect = partial(environment.client_for, config.llm.model or run.model, config.llm)
-        factory = RunFactory(environment, session, connect, cell, view)
-        return drive_sync(cell, factory.build(request))
-
-
-def _freeze_run(run: Run) -> list[JsonDict]:
-    """Return a run as plain cells, with what an agent of this process knows of its variables."""
-    from ipyagent.wiring.freezing import freeze_runs, make_nodes  # most runs stay as they are
-
-    if not runtime().environments:
-        raise RunFailedError("no agent has run in this process")
-    return make_nodes(freeze_runs(runtime().environments[-1], [run]), with_own=False)
-
-
-runs.undo_run, runs.replay_run, runs.freeze_run = _undo_run, _replay_run, _freeze_run
 
 
 @dataclass(frozen=True)
