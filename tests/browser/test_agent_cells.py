@@ -12,7 +12,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from hostile_strings import AROUND, FOUND, NOTHING, Watch, hostile, kept, open_all, settle, strings
+from hostile_strings import AROUND, FOUND, NOTHING, Watch, kept, open_all, settle, strings
 from nbconvert import HTMLExporter
 from playwright.sync_api import Browser, expect
 from scripted_notebooks import (
@@ -568,7 +568,7 @@ def test_a_saved_notebook_draws_hundreds_of_hostile_strings_as_text(
     before = book.page.evaluate(AROUND)
     watch = Watch(book.page, jupyterlab.url)
     texts = itertools.cycle(strings(400))
-    drawn = [kept(hostile(texts)) for _ in range(4)]
+    drawn = [each for _ in range(2) for each in kept(texts)]
     outputs = [nbformat.v4.new_output("display_data", each) for each in drawn]
     book = notebook(nbformat.v4.new_code_cell("1", outputs=outputs), ready=False)
     book.page.wait_for_selector("[data-ipyagent=run] >> nth=3", state="attached")

@@ -53,7 +53,7 @@ def detailed(verbose: int) -> s.Run:
 def test_the_trace_id_and_the_usage_stand_in_the_footer():
     facts = "1,200 tokens in (512 from cache), 30 out · $0.003"
     soup = BeautifulSoup(run_html(detailed(0)), "html.parser")
-    footer = soup.select_one(".ipyagent-footer")
+    footer = soup.select_one(".ia-footer")
     assert footer.summary.get_text() == "12.3 s · anthropic/claude-sonnet · details"
     assert facts in footer.get_text()
     assert footer.get_text().rstrip().endswith(" · trace 4bf92f35")

@@ -4,7 +4,7 @@ import type { Ending, Transcript } from '../protocol';
 import { DecideOn } from './approval';
 import { h, Slot, Views } from './dom';
 import { foldedOf, Part, partsOf, PartView } from './foldedSteps';
-import { FollowUpView } from './followUp';
+import { EXPLORER, FollowUpView } from './followUp';
 import { FooterView } from './footer';
 import { HeaderView } from './header';
 import { host } from './host';
@@ -15,8 +15,6 @@ import { note } from './step';
 import { ranBy, toCells } from './toCell';
 import { UndoView } from './undo';
 import { UserTextsView } from './userTexts';
-
-const EXPLORER = 'offline/explorer';
 
 /** The connection of a live run: a channel, or what is used of it. */
 interface Connection {
