@@ -257,14 +257,6 @@ class Step(Model):
     facts: str = ""
 
 
-class StepsFold(Model):
-    """The line that stands for `count` steps of a finished run, from the index `first` on."""
-
-    first: int
-    count: int
-    title: str
-
-
 class PlanStep(Model):
     """A step of a plan; `note` is unchanged, `notes` are its lines."""
 
@@ -346,11 +338,7 @@ class CutOff(Model):
 
 
 class Transcript(Model):
-    """A run as it is drawn; `is_draft` for a plan that waits.
-
-    `undo` is True for a run that has ended and changed something that may be taken back, `redo` for
-    one that was taken back.
-    """
+    """A run as it is drawn; `is_draft` for a plan that waits."""
 
     run_id: str
     label: str
@@ -360,15 +348,12 @@ class Transcript(Model):
     notes: tuple[str, ...] = ()
     plan: Plan | None = None
     steps: tuple[Step, ...] = ()
-    folds: tuple[StepsFold, ...] = ()
     todos: tuple[Todo, ...] = ()
     todos_at: int = 0
     ending: Ending | None = None
     footer: Footer = Footer()
     unsent: tuple[UserText, ...] = ()
     say: SayField | None = None
-    undo: bool = False
-    redo: bool = False
 
     @property
     def is_over(self) -> bool:
