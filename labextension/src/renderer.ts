@@ -56,9 +56,7 @@ class RunRenderer extends Widget implements IRenderMime.IRenderer {
       this.view = new RunView(channel, this.clean);
       return this.view.element;
     }
-    return run === null || typeof html !== 'string'
-      ? note(NO_HTML)
-      : savedCard(html, run, this.clean);
+    return typeof html === 'string' ? savedCard(html, run, this.clean) : note(NO_HTML);
   }
 }
 

@@ -28,8 +28,8 @@ const NAMES = {
 
 const STATES = ['running', 'waiting', 'done', 'partial', 'failed', 'cancelled'];
 
-/** Return the card of a run; `before` sanitizes its HTML first. */
-export function savedCard(html: string, run: SavedRun, before: Before): HTMLElement {
+/** Return the card of a run, which may be missing; `before` sanitizes its HTML first. */
+export function savedCard(html: string, run: SavedRun | null, before: Before): HTMLElement {
   const fragment = sanitizeCard(html, before);
   // Earlier versions had no card in their HTML.
   const card =
@@ -37,7 +37,9 @@ export function savedCard(html: string, run: SavedRun, before: Before): HTMLElem
     h('div', { class: 'ipyagent-card' }, fragment);
   name(card);
   try {
-    addOwn(card, run, before);
+    if (run !== null) {
+      addOwn(card, run, before);
+    }
   } catch {
     // A damaged run has its HTML.
   }
