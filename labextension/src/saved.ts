@@ -118,7 +118,8 @@ function sourceOf({ call, status, dry_run, preview }: SavedCall): string | null 
 function actionsOf(card: HTMLElement, run: SavedRun, calls: SavedCall[]): HTMLElement {
   const sources = calls.map(sourceOf).filter(source => source !== null);
   const all = 'Insert all code that succeeded as cells below';
-  const keep = sources.length > 0 && toCells('keep-cells', 'Keep as cells', all, () => sources);
+  const keep =
+    sources.length === 0 ? null : toCells('keep-cells', 'Keep as cells', all, () => sources);
   const [undo, followUp] = [new UndoView(), new FollowUpView()];
   const isUndone = (run.taken_back ?? []).length > 0;
   const canUndo = host.undo !== null && (isUndone || calls.some(hasChanged));
@@ -127,13 +128,14 @@ function actionsOf(card: HTMLElement, run: SavedRun, calls: SavedCall[]): HTMLEl
   if (run.model.startsWith(EXPLORER)) {
     card.querySelectorAll('.ia-answer').forEach(each => followUp.link(each));
   }
-  const parts = [keep || null, undo.element, modelOf(run, followUp), followUp.element];
+  const parts = [keep, undo.element, modelOf(run, followUp), followUp.element];
   return h('div', { class: 'ipyagent-own' }, ...parts);
 }
 
 function hasChanged({ call, result, dry_run }: SavedCall): boolean {
   const { success, variables = [], files = [], lasting = [] } = result ?? {};
-  const hasEdited = success === true && dry_run !== true && /^(?:edit|insert)_cell$/.test(call.name);
+  const hasEdited =
+    success === true && dry_run !== true && /^(?:edit|insert)_cell$/.test(call.name);
   return hasEdited || [variables, files, lasting].some(changes => changes.length > 0);
 }
 

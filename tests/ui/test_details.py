@@ -81,40 +81,6 @@ def test_brief_thoughts_stand_behind_the_footer_once_the_run_is_over():
     assert titles["-v"] == ["Thinking (<1 s)", footer]
 
 
-FAILED = {"status": s.ToolStatus.FAILED, "result": s.ToolResult(success=False, error="gone")}
-
-
-def read(number: int, **changes: object) -> s.Step:
-    look = call(f"call-{number}", "read_file", {"path": f"{number}.md"})
-    ran = done(look, "text", sensitive=False, **changes)
-    return s.Step(number=number, message=said(look), executions=(ran,))
-
-
-def test_many_steps_that_only_read_stand_behind_one_line_once_the_run_is_over():
-    reads, answer = [read(number) for number in range(1, 8)], said(text("Read."))
-    shown = {}
-    for name, steps, changes in (
-        ("seven", reads, {}),
-        ("five", reads[:5], {}),
-        ("a failure between", [*reads, read(8, **FAILED), read(9)], {}),
-        (
-            "words between",
-            [*reads[:3], s.Step(number=4, message=said(text("Hm."))), *reads[4:]],
-            {},
-        ),
-        ("-v", reads, {"verbose": 1}),
-        ("on", reads, {"status": s.RunStatus.RUNNING, "stop_reason": None}),
-    ):
-        of = run((*steps, s.Step(number=10, message=answer)), **changes)
-        folds = [(fold.first, fold.count, fold.title) for fold in transcribe(of).folds]
-        shown[name] = folds
-        soup = BeautifulSoup(run_html(of), "html.parser")
-        assert len(soup.select("[data-ipyagent=tool]")) == len(of.executions)
-    fold = [(0, 7, "Read 7 times")]
-    assert shown == {"seven": fold, "five": [], "a failure between": fold,
-                     "words between": [], "-v": [], "on": []}  # fmt: skip
-
-
 @pytest.mark.spec("P08", "A16")
 def test_a_terminal_tells_the_trace_id_from_v_on():
     assert "4bf92f35" not in render(detailed(0))

@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 
 import type { Approval, Call, Choice, Todo, Transcript } from '../protocol';
 import { RunView } from '../view/run';
-import { asking, inCall, PLOT, request, TRANSCRIPT, withCall, withStep } from './story';
+import { asking, PLOT, request, TRANSCRIPT, withCall, withStep } from './story';
 
 let decide: ReturnType<typeof vi.fn>;
 let view: RunView;

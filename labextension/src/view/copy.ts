@@ -6,7 +6,7 @@ import { blockToCell, confirmingButton } from './toCell';
 export function listing(name: string, block: HTMLElement): HTMLElement {
   const label = h('span', { class: 'ipyagent-listing-language' }, name);
   // As it was written: in what is drawn, hidden characters are spelled out later.
-  const text = block.textContent ?? '';
+  const text = block.textContent;
   const copy = confirmingButton('copy', 'Copy', 'Copy this code', async () =>
     (await copyText(text, block)) ? 'Copied' : 'Now press Ctrl+C'
   );

@@ -73,9 +73,7 @@ export class ToolView {
     const [warning, concern] = asked ? [call.concern, ''] : ['', call.concern];
     this.concern.showIf(warning, concernNote);
     this.effects.showIf(effects, each => effectsOf(each, before));
-    this.tail.showIf(call.live, lines =>
-      textBox(reveal(lines), 'ipyagent-output ipyagent-tail')
-    );
+    this.tail.showIf(call.live, lines => textBox(reveal(lines), 'ipyagent-output ipyagent-tail'));
     this.result.show(
       [concern, call.remarks, result && { ...result, media: [] }, call.facts],
       () => [concern === '' ? null : concernNote(concern), ...details(call)]
