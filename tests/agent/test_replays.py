@@ -14,7 +14,7 @@ from harness import NO, YES, Lab, call, new_session
 from ipyagent.agent.answers import AnswerType
 from ipyagent.agent.approvals import Answer
 from ipyagent.agent.recordings import is_same_text
-from ipyagent.agent.replay import KEEP, LIVE
+from ipyagent.agent.replay import KEEP, LIVE, NOT_SIGNED
 from ipyagent.errors import AgentError, RunFailedError
 from ipyagent.llm.client import Client
 from ipyagent.llm.scripted import Scripted
@@ -119,6 +119,29 @@ def test_a_cell_that_is_executed_again_asks_the_model(kernels: Kernels) -> None:
     assert kernels.replay(lab, **again).replayed
     run = lab.run(["Two."], tools=kernels.tools, **again)
     assert (run.output, run.replayed) == ("Two.", None)
+
+
+def test_the_same_words_in_another_cell_ask_the_model(kernels: Kernels) -> None:
+    kernels.record(kernels.start(), "One.", request=CELL | {"cell_id": "a"})
+    other = {"request": CELL | {"cell_id": "b"}}
+    assert kernels.start().run(["Two."], tools=kernels.tools, **other).output == "Two."
+    assert kernels.replay(kernels.start(), request={"replay": "always", "cell_id": "c"}).replayed
+
+
+@pytest.mark.parametrize(("before", "now"), [(None, "a"), ("a", None)])
+def test_a_front_end_without_ids_of_cells_repeats_by_what_was_asked(
+    kernels: Kernels, before: str | None, now: str | None
+) -> None:
+    kernels.record(kernels.start(), "One.", request=CELL | {"cell_id": before})
+    assert kernels.replay(kernels.start(), request=CELL | {"cell_id": now}).replayed
+
+
+def test_a_new_session_in_the_same_kernel_makes_no_first_execution(kernels: Kernels) -> None:
+    lab = kernels.start()
+    kernels.record(lab, "One.", request=CELL | {"cell_id": "a"})
+    lab.session = new_session(kernels.journal)
+    again = lab.run(["Two."], tools=kernels.tools, request=CELL | {"cell_id": "a"})
+    assert (again.output, again.replayed) == ("Two.", None)
 
 
 def test_fresh_asks_the_model_and_replay_fails_without_a_recording(kernels: Kernels) -> None:
@@ -364,6 +387,8 @@ def test_an_unsigned_recording_is_asked_about_once_as_a_plan(kernels: Kernels) -
     (asked,) = lab.watcher.asked
     assert isinstance(asked.subject, Run)
     assert [each.call.name for each in asked.subject.plan] == ["list_files", "send"]
+    assert asked.subject.notes == (NOT_SIGNED,)
+    assert [each.decided_by for each in run.executions] == [DecidedBy.BUTTON] * 2
     assert [each for each in lab.watcher.events if isinstance(each, PlanProposed)]
 
 
@@ -445,6 +470,15 @@ def test_an_approval_that_was_saved_in_a_notebook_counts(kernels: Kernels) -> No
     assert kernels.replay(lab).stop_reason is StopReason.FINISHED
     assert kernels.ran == ["a", "a"]
     assert lab.session.conversation.sources == {"the runs that are saved in a notebook"}
+
+
+def test_a_saved_run_belongs_to_the_cell_that_holds_it(kernels: Kernels) -> None:
+    save(kernels, kernels.record(kernels.start(), "One.", request=CELL | {"cell_id": "a"}))
+    (held,) = nbformat.read(kernels.root / "a.ipynb", as_version=4).cells
+    copied = {"request": CELL | {"cell_id": held.id}}
+    assert kernels.replay(kernels.start(), **copied).replayed
+    other = {"request": CELL | {"cell_id": "a"}}
+    assert kernels.start().run(["Two."], tools=kernels.tools, **other).output == "Two."
 
 
 def test_a_notebook_is_read_once_until_it_changes(kernels: Kernels) -> None:

@@ -15,7 +15,7 @@ from harness import NO, YES, Clock, Lab, call
 from ipyagent.agent.approvals import Answer, Approval
 from ipyagent.errors import AgentInterrupted
 from ipyagent.kernel.pages import OpenNotebooks
-from ipyagent.schema import Event, Run, ToolStatus, VariableChange
+from ipyagent.schema import Event, Run, ToolStatus
 from open_notebooks import MemoryPage, cell, desktop
 from patience import PATIENCE, wait_until
 
@@ -63,7 +63,8 @@ def test_the_cell_gets_outputs_and_number_and_the_model_the_result(book: Book, p
         },
     ]
     assert page.books[None][1]["execution_count"] == 7
-    assert done.result.variables == (VariableChange(name="x", change="created", type="int"),)
+    (change,) = done.result.variables
+    assert (change.name, change.change, change.type) == ("x", "created", "int")
 
 
 def test_an_error_is_in_the_cell_as_well(book: Book, page: MemoryPage):

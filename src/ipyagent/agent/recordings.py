@@ -194,8 +194,8 @@ class Recording:
     """Returns the digest of a file of the workspace, as it is now."""
     origin: str = ""
     """The source that it was read from, if that is not this workspace's own record."""
-    approved: set[str] = field(default_factory=set)
-    """The ids of calls that the user approved for this replay."""
+    approved: dict[str, DecidedBy] = field(default_factory=dict)
+    """The ids of calls that the user approved for this replay, and where."""
 
     def reason_to_skip(self, execution: ToolExecution, toolbox: Toolbox) -> str | None:
         """Return why a call is not run again, and its recorded result stands; None if it is."""

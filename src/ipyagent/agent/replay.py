@@ -50,10 +50,11 @@ from ipyagent.store.runs import plan_name
 LIVE, KEEP, STOP = "Ask the model from here on", "Keep to the recording", "Stop here"
 _ANSWERS = {LIVE: "live", KEEP: "keep"}
 
+_ORIGIN = "The recording of this cell was not made by you in this folder, or it was changed"
+NOT_SIGNED = f"{_ORIGIN}. If you approve, exactly these calls run again."
 NOT_APPROVED = (
-    "The recording of this cell was not made by you in this folder, or it was changed: its calls "
-    "have to be approved, and nobody could be asked. Nothing was run. Run the cell where you can "
-    "approve them, add --confirm yolo, or allow them by a rule."
+    f"{_ORIGIN}: its calls have to be approved, and nobody could be asked. Nothing was run. Run "
+    "the cell where you can approve them, add --confirm yolo, or allow them by a rule."
 )
 
 
@@ -112,14 +113,14 @@ class ReplayLoop(AgentLoop):
             plan=plan,
             plan_id=plan_name(plan),
             max_steps=len(plan),
-        ).model_copy(update=AS_DRAFT)
+        ).model_copy(update={**AS_DRAFT, "notes": (NOT_SIGNED,)})
         answer = await ask_user(self, draft)
         if answer is None:
             self._ending = RunEnding(RunStatus.DONE, StopReason.UNATTENDED, NOT_APPROVED)
         elif answer.decision is not Decision.APPROVED or answer.plan is not None:
             self._ending = RunEnding(RunStatus.CANCELLED, StopReason.DENIED)
         else:
-            self.recording.approved.update(each.call.id for each in calls)
+            self.recording.approved.update(dict.fromkeys((e.call.id for e in calls), answer.by))
 
     def _needs_approval(self, execution: ToolExecution) -> bool:
         """Return whether the user must be asked about a call that is repeated."""
@@ -214,7 +215,8 @@ class ReplayLoop(AgentLoop):
                 recorded[call_id] = _keep(old, call_id, reason, approved=approved)
             elif approved:
                 step = PlanStep(call=old.call, note=old.concern or "")
-                policy = ApprovedStepPolicy(policy, step, DecidedBy.RECORD)
+                by = self.recording.approved.get(old.call.id, DecidedBy.RECORD)
+                policy = ApprovedStepPolicy(policy, step, by)
         return replace(self.context, policy=policy, recorded=recorded)
 
     async def _choose(self, difference: str) -> str:

@@ -323,13 +323,16 @@ def _state_of(path: Path) -> tuple[int, int] | None:
 
 
 def _runs_in(cell: object) -> list[object]:
-    outputs = cell.get("outputs") if isinstance(cell, dict) else None
-    bundles = [o.get("data") for o in outputs or () if isinstance(o, dict)]
+    if not isinstance(cell, dict):
+        return []
+    bundles = [o.get("data") for o in cell.get("outputs") or () if isinstance(o, dict)]
     saved = [b for b in bundles if isinstance(b, dict) and RUN_MIME in b]
     for bundle in saved:
         html = bundle.get("text/html")
         lines = html if isinstance(html, list) else [html]
         fill_from_html(bundle[RUN_MIME], "".join(map(str, lines)))
+        if isinstance(bundle[RUN_MIME], dict):  # copied cells have ids of their own, or none
+            bundle[RUN_MIME]["cell_id"] = cell.get("id")
     return [bundle[RUN_MIME] for bundle in saved]
 
 

@@ -376,9 +376,9 @@ class Journal:
             raise SessionError(f"no run is called {run_id!r}; `%agent runs` lists all runs")
         return run
 
-    def find_recording(self, asked: schema.Asked) -> schema.Run | None:
-        """Return the newest run that answers the same, and can be replayed; None if none does."""
-        ids = self._writer.perform(lambda db: recordings.find_ids(db, asked.key))
+    def find_recording(self, asked: schema.Asked, cell_id: str | None) -> schema.Run | None:
+        """Return the newest run of a cell that answers the same, and can be replayed; or None."""
+        ids = self._writer.perform(lambda db: recordings.find_ids(db, asked.key, cell_id))
         return next(filter(recordings.is_whole, self._readable(ids)), None)
 
     def find_nearest(self, asked: schema.Asked) -> schema.Run | None:

@@ -10,7 +10,8 @@ TABLE = (
     """CREATE TABLE recordings (
         run_id TEXT PRIMARY KEY,
         key TEXT NOT NULL,
-        prompt TEXT NOT NULL
+        prompt TEXT NOT NULL,
+        cell TEXT
     ) WITHOUT ROWID""",
     "CREATE INDEX recordings_by_key ON recordings (key)",
 )
@@ -19,8 +20,8 @@ TABLE = (
 def add(db: sqlite3.Connection, run: Run) -> None:
     """Note what a run answers, if a cell asked for it."""
     if run.asked is not None:
-        row = run.id, run.asked.key, run.asked.prompt
-        db.execute("INSERT OR REPLACE INTO recordings VALUES (?, ?, ?)", row)
+        row = run.id, run.asked.key, run.asked.prompt, run.cell_id
+        db.execute("INSERT OR REPLACE INTO recordings VALUES (?, ?, ?, ?)", row)
 
 
 _NEWEST = """SELECT runs.id FROM recordings JOIN runs ON runs.id = recordings.run_id
@@ -28,9 +29,11 @@ _NEWEST = """SELECT runs.id FROM recordings JOIN runs ON runs.id = recordings.ru
 """The newest few: some of them may have ended early."""
 
 
-def find_ids(db: sqlite3.Connection, key: str) -> list[str]:
-    """Return the newest finished runs with that key, the newest first."""
-    rows = db.execute(_NEWEST.format("recordings.key = ? ORDER BY"), (key,))
+def find_ids(db: sqlite3.Connection, key: str, cell: str | None) -> list[str]:
+    """Return the newest finished runs of a cell with that key, the newest first."""
+    # Not every front end names its cells.
+    fits = "recordings.key = ?1 AND (?2 IS NULL OR ifnull(recordings.cell, ?2) = ?2) ORDER BY"
+    rows = db.execute(_NEWEST.format(fits), (key, cell))
     return [row["id"] for row in rows]
 
 

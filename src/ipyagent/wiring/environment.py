@@ -316,6 +316,8 @@ class Environment:
     remarks: list[str] = field(default_factory=list)
     """Remarks for the model, with the next prompt."""
     recordings: NotebookRecordings = field(default_factory=NotebookRecordings, init=False)
+    executed: set[str] = field(default_factory=set, init=False)
+    """The cells that were executed in this kernel: their ids, or else what they asked for."""
     """The runs saved in notebooks, which replays repeat."""
     _services: Services | None = field(default=None, init=False)
     _client: Client | None = field(default=None, init=False)

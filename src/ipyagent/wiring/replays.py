@@ -30,19 +30,34 @@ def prepare_replay(
     origin = ""
     if request.replay is not None and not request.dry_run:
         asked = _describe_request(session, request, prompt, toolbox, workspace)
-        is_known = session.cells.add(request.cell_id, asked.key)
+        session.cells.add(request.cell_id, asked.key)
+        cell = request.cell_id or asked.key
+        is_known = cell in environment.executed
+        environment.executed.add(cell)
         if request.replay == "always" or (request.replay == "auto" and not is_known):
-            run = session.journal.find_recording(asked)
-            for each in () if run else _list_saved(environment, request.notebook):
-                if each.asked and each.asked.key == asked.key:
-                    run, origin = each, "the runs that are saved in a notebook"
-                    break
+            run, origin = _find_recording(environment, session, request, asked)
         if run is None and request.replay == "always":
             raise _explain_missing(environment, session, request, asked)
     if run is None:
         return asked, None
     digest_of, repeats = partial(_digest_file, workspace), request.config.replay.repeat_services
     return asked, Recording(run, Signer(workspace.root), repeats, digest_of, origin)
+
+
+def _find_recording(
+    environment: Environment, session: Session, request: RunRequest, asked: Asked
+) -> tuple[Run | None, str]:
+    """Return the run that answers the same, and where it was saved, if not in the journal.
+
+    Without being told to, a cell repeats only its own: the same words in a new cell ask the model.
+    """
+    cell_id = request.cell_id if request.replay == "auto" else None
+    if run := session.journal.find_recording(asked, cell_id):
+        return run, ""
+    saved = _list_saved(environment, request.notebook)
+    same = (each for each in saved if each.asked and each.asked.key == asked.key)
+    own = (each for each in same if cell_id is None or each.cell_id in (None, cell_id))
+    return next(own, None), "the runs that are saved in a notebook"
 
 
 def _describe_request(

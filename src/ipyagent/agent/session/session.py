@@ -123,11 +123,9 @@ class CellKeys:
         place = cells.index(cell_id) if cell_id in self._keys else len(cells)
         return self._keys[cells[place - 1]] if place else "start"
 
-    def add(self, cell_id: str | None, key: str) -> bool:
-        """Note what a cell asks for; return whether that was asked for before."""
-        is_known = key in self._keys.values()
+    def add(self, cell_id: str | None, key: str) -> None:
+        """Note what a cell asks for."""
         self._keys[cell_id or f"#{len(self._keys)}"] = key
-        return is_known
 
 
 class Session:
