@@ -149,6 +149,7 @@ def test_the_line_of_a_call_is_cut_only_where_there_is_no_room(reopened: Any) ->
     result = {"success": False, "output": why, "error": why}
     call |= {"status": "failed", "decision": "approved", "reason": None, "result": result}
     book = reopened(run)
+    book.run(0).locator(".ia-steps > summary").click()
     line = book.run(0).locator("[data-ipyagent=tool]").first.locator(".ia-line")
     widths = "part => [part.scrollWidth, part.clientWidth]"
     for part in (".ia-summary", ".ia-outcome", ".ia-decision"):

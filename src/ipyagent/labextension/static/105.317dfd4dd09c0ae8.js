@@ -2122,8 +2122,12 @@
       background: var(--soft);
     }
 
+    /* A square, which takes no more room when it is turned. */
     &::after {
       flex: none;
+      width: 12px;
+      line-height: 12px;
+      text-align: center;
     }
 
     > * {
@@ -2233,8 +2237,18 @@
     white-space: nowrap;
   }
 
-  details[open] > .ia-line::after {
-    rotate: 90deg;
+  details[open] > .ia-line {
+    flex-wrap: wrap;
+    white-space: normal;
+    overflow-wrap: anywhere;
+
+    > .ia-outcome {
+      flex-basis: auto;
+    }
+
+    &::after {
+      rotate: 90deg;
+    }
   }
 
   /* What stands behind a line */
@@ -2287,6 +2301,12 @@
       list-style: revert;
     }
 
+    blockquote {
+      padding-inline-start: 10px;
+      border-inline-start: 3px solid var(--line);
+      color: var(--muted);
+    }
+
     &.ia-markdown * + :is(p, ul, ol, pre, table, blockquote, h1, h2, h3, h4, h5, h6) {
       margin-top: 0.6em;
     }
@@ -2322,6 +2342,7 @@
     border-bottom: 1px solid var(--line);
     text-align: start;
     vertical-align: top;
+    overflow-wrap: normal;
 
     &[align='right'] {
       text-align: end;
