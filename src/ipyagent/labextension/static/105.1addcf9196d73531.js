@@ -1257,12 +1257,6 @@
   inset-inline-end: 0;
 }
 
-:is(.ipyagent-keep-all, .ipyagent-undo):not(:empty) {
-  display: inline-block;
-  margin: 4px 6px 0 0;
-  vertical-align: top;
-}
-
 .ipyagent-undo .ipyagent-button {
   margin-inline-end: 6px;
 }
