@@ -46,12 +46,12 @@ def test_the_built_files_are_of_these_sources(inputs: ModuleType):
 def test_a_changed_source_is_noticed(inputs: ModuleType, tmp_path: Path, monkeypatch):
     before = inputs.digest()
     for path in inputs.inputs():
-        copy = tmp_path / path.relative_to(SOURCES)
+        copy = tmp_path / path.relative_to(SOURCES.parent)
         copy.parent.mkdir(parents=True, exist_ok=True)
         copy.write_bytes(path.read_bytes())
-    monkeypatch.setattr(inputs, "HERE", tmp_path)
+    monkeypatch.setattr(inputs, "HERE", tmp_path / SOURCES.name)
     assert inputs.digest() == before
-    (tmp_path / "src/widget.ts").write_text("changed")
+    (tmp_path / SOURCES.name / "src/widget.ts").write_text("changed")
     assert inputs.digest() != before
     monkeypatch.setattr(inputs, "RECORD", SOURCES / "inputs.sha256")
     assert inputs.main([]) == 1
