@@ -103,7 +103,7 @@ function numbersOf(drawn: Element, { numbers = [] }: SavedRun): AnswerNumber[] {
   const marked = [...drawn.querySelectorAll<HTMLElement>('.ia-traced')];
   return numbers.map(number => {
     const isMarked = marked[0]?.textContent === number.text;
-    return { ...number, title: (isMarked && marked.shift()?.title) || number.trace };
+    return { ...number, title: (isMarked ? marked.shift()?.title : null) ?? number.trace };
   });
 }
 

@@ -18,7 +18,7 @@ function cellSource(code: string, language: string): string | null {
   return PYTHON.test(language) ? source : SHELL.test(language) ? `%%bash\n${source}` : null;
 }
 
-/** What is needed of a call, live or saved. */
+/** The parts of a call, live or saved, that are needed. */
 interface Ran {
   name: string;
   status: string;
