@@ -329,6 +329,12 @@ def look_changed(data: dict[str, Any]) -> None:
     data["steps"][0]["executions"][0]["result"]["output"] = "other.txt"
 
 
+def add_copy(data: dict[str, Any], **call: Any) -> None:
+    copy = json.loads(json.dumps(approved(data)))
+    copy["call"] |= call
+    data["steps"][1]["executions"].append(copy)
+
+
 FORGED: dict[str, Callable[[dict[str, Any]], object]] = {
     "the signature is missing": lambda data: approved(data).pop("signature"),
     "a byte of it changed": lambda data: approved(data).update(signature="0" * 64),
@@ -340,6 +346,15 @@ FORGED: dict[str, Callable[[dict[str, Any]], object]] = {
     "another place": lambda data: data["steps"].pop(0),
     "another result before it": look_changed,
     "called a look": lambda data: approved(data).update(decision="auto", decided_by="rehearsal"),
+    "a second call with its id": lambda data: add_copy(data, arguments={"text": "b"}),
+    "the same call twice": add_copy,
+    "the same call again": lambda data: add_copy(data, id="b"),
+    "a question before it": lambda data: data["steps"][0]["executions"][0].update(
+        question={"text": "Which?"}
+    ),
+    "a lasting effect before it": lambda data: data["steps"][0]["executions"][0]["result"].update(
+        lasting=[{"name": "a", "change": "changed"}]
+    ),
     "called allowed": lambda data: approved(data).update(decision="auto", decided_by="policy"),
 }
 
@@ -352,6 +367,27 @@ def test_a_changed_recording_runs_no_call_where_nobody_can_be_asked(
     assert kernels.ran == []
     assert run.stop_reason in (StopReason.UNATTENDED, StopReason.ERROR)
     assert not [each for each in run.executions if each.started_at]
+
+
+def test_a_copy_of_an_approved_call_that_claims_to_look_is_asked_about(kernels: Kernels) -> None:
+    add = call("run_python", code="numbers.append(1)")
+    data = kernels.record(kernels.start(numbers=[]), add, "Done.").to_dict()
+    (executions,) = [each["executions"] for each in data["steps"] if each["executions"]]
+    copy = json.loads(json.dumps(executions[0]))
+    copy["call"]["id"] = "b"
+    executions.append(copy | {"decision": "auto", "decided_by": "rehearsal", "signature": ""})
+    lab = kernels.start(numbers=[])
+    run = kernels.replay(lab, look_freely=True, request={"recording": Run.from_dict(data)})
+    assert [each.status for each in run.executions] == [ToolStatus.SUCCESS, ToolStatus.DENIED]
+    assert lab.variables["numbers"] == [1]
+
+
+def test_a_denied_call_that_claims_an_approval_is_not_signed(kernels: Kernels) -> None:
+    claim = {"status": "denied", "signature": ""}
+    recording = forge(kernels, lambda data: approved(data).update(claim))
+    run = kernels.replay(kernels.start(), request={"recording": recording})
+    assert run.executions[1].status is ToolStatus.DENIED
+    assert run.executions[1].signature == ""
 
 
 def test_the_same_recording_unchanged_runs(kernels: Kernels) -> None:

@@ -54,6 +54,8 @@ class Signer:
         by_user = execution.decision is Decision.APPROVED
         if not (by_user or execution.decided_by is DecidedBy.SESSION) or execution.question:
             return ""
+        if execution.status is ToolStatus.DENIED:  # whatever a recording says of its decision
+            return ""
         try:
             secret = read_user_secret()
         except ConfigError:  # the user's directory cannot be used: it will be asked about again
@@ -76,6 +78,8 @@ def _place_of(run: Run, execution: ToolExecution) -> Iterator[object]:
             yield execution.concern
             return
         yield from (str(each.status), list_content(each.result) if each.result else None)
+        if each.question or (each.result and each.result.lasting):  # it is kept, or is run
+            yield [each.question is not None, bool(each.result and each.result.lasting)]
 
 
 def list_content(result: ToolResult) -> list[object]:
@@ -231,7 +235,12 @@ class Recording:
         return not after_difference and self.signer.is_valid(self.run, execution)
 
     def list_repeated(self, toolbox: Toolbox) -> Sequence[ToolExecution]:
-        """Return the calls that are run again, in order; raises AgentError if one is hidden."""
+        """Return the calls that are run again, in order.
+
+        Raises AgentError if one is hidden, or if two have one id, by which approvals are found.
+        """
+        if len({each.call.id for each in self.run.executions}) < len(self.run.executions):
+            raise AgentError("two of its calls have the same id")
         calls = [each for each in self.run.executions if not self.reason_to_skip(each, toolbox)]
         for each in calls:
             if MASK in json.dumps(each.call.arguments, ensure_ascii=False):
