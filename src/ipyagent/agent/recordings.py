@@ -33,6 +33,7 @@ from ipyagent.schema import (
     ToolStatus,
 )
 from ipyagent.tools.base import Toolbox
+from ipyagent.values.variables.content import PASSING
 
 _LENGTH = 120
 """Characters of a line that a difference names."""
@@ -111,17 +112,18 @@ def describe_image(image: ImageContent) -> str:
 
 
 _CHANGING = re.compile(
-    r"""(?x)
-      \b0x[0-9a-fA-F]{4,}
-    | (?:/private)?/(?:tmp|var/folders|dev/shm)/[^\s'"<>:,)]+
-    | [A-Za-z]:\\[^\s'"<>]*\\Temp\\[^\s'"<>:,)]+
+    rf"""(?x) {PASSING}
+    | \brun\ [0-9a-f]{{12}},\ call\ \S+
     | \.ipyagent/outputs/\S+
     | \b\d+(?:[.,]\d+)*\+?\s?(?:[kKMGT]i?)?B(?:ytes)?\b | \b\d+(?:[.,]\d+)*\s(?:bytes|KB|MB|GB)\b
     | \b\d+(?:[.,]\d+)?\s?(?:ns|[µμu]s|ms|s|sec|secs|seconds?|min|minutes?)\b
-    | \b\d{1,3}:\d\d(?::\d\d)?(?:\.\d+)?(?=\s?(?:<|elapsed|remaining))
+    | \b\d{{1,3}}:\d\d(?::\d\d)?(?:\.\d+)?(?=\s?(?:<|elapsed|remaining))
     """
 )
-"""Addresses, temporary paths, memory sizes and durations: they differ each time."""
+"""Addresses, temporary paths, ids, memory sizes and durations: they differ each time."""
+_ITEM = r"""(?:'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*"|-?\d[\w.+-]*|None)"""
+_SET = re.compile(rf"\{{{_ITEM}(?:, {_ITEM})+\}}")
+"""A printed set: its order differs in each process."""
 _NUMBER = re.compile(r"(?<![\w#.])-?\d[\d,_]*(?:\.\d*)?(?:[eE][-+]?\d+)?")
 
 
@@ -129,11 +131,15 @@ def is_same_text(old: str, new: str) -> bool:
     """Return whether texts are equal but for what differs each time, numbers within 1e-9."""
     if old == new:
         return True
-    old, new = (_CHANGING.sub("…", text) for text in (old, new))
+    old, new = (_CHANGING.sub("…", _SET.sub(_sort_items, text)) for text in (old, new))
     if _NUMBER.split(old) != _NUMBER.split(new):
         return False
     pairs = zip(_NUMBER.findall(old), _NUMBER.findall(new), strict=True)
     return all(one == other or _is_close(one, other) for one, other in pairs)
+
+
+def _sort_items(items: re.Match[str]) -> str:
+    return ", ".join(sorted(re.findall(_ITEM, items[0])))
 
 
 def _is_close(one: str, other: str) -> bool:
