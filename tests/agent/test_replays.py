@@ -538,6 +538,8 @@ def test_a_notebook_is_read_once_until_it_changes(kernels: Kernels) -> None:
         ("mean 0.30000000000000004", "mean 0.3", True),
         ("{'a', \"b's\", 1} x", "{1, \"b's\", 'a'} x", True),
         ("{'a', 'b'}", "{'a', 'c'}", False),
+        ("{'k': {('a', 1), ('b', 2)}}", "{'k': {('b', 2), ('a', 1)}}", True),
+        ("{('a', 1), ('b', 2)}", "{('a', 2), ('b', 1)}", False),
         ("['a', 'b']", "['b', 'a']", False),
         ("run 0123456789ab, call call_x", "run ba9876543210, call ba9876543210_1_1", True),
         ("mean 0.3001", "mean 0.3", False),

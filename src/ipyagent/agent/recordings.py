@@ -121,7 +121,8 @@ _CHANGING = re.compile(
     """
 )
 """Addresses, temporary paths, ids, memory sizes and durations: they differ each time."""
-_ITEM = r"""(?:'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*"|-?\d[\w.+-]*|None)"""
+_PLAIN = r"""(?:'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*"|-?\d[\w.+-]*|None)"""
+_ITEM = rf"(?:{_PLAIN}|\({_PLAIN}(?:, {_PLAIN})*,?\))"
 _SET = re.compile(rf"\{{{_ITEM}(?:, {_ITEM})+\}}")
 """A printed set: its order differs in each process."""
 _NUMBER = re.compile(r"(?<![\w#.])-?\d[\d,_]*(?:\.\d*)?(?:[eE][-+]?\d+)?")
