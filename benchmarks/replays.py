@@ -49,8 +49,9 @@ def ask(number):
     return Asked(prompt=digest_text(str(number)), options="o", tools="t", before="start")
 
 journal = Journal.open(Path("state.db"))
-journal.create(Session(id="s", name="s"))
-run = journal.begin(Run(id="run", session_id="s", prompt="p", asked=ask(0)), "s")
+session = Session(name="s")
+journal.create(session)
+run = journal.begin(Run(id="run", session_id=session.id, prompt="p", asked=ask(0)), session.id)
 journal.finish("run", RunStatus.DONE)
 journal.close()
 count = int(os.environ["RUNS"])

@@ -199,6 +199,14 @@ def test_another_result_stops_the_replay_and_is_named(kernels: Kernels) -> None:
     assert kernels.ran == ["3"]
 
 
+def test_replays_that_differ_do_not_hide_their_recording(kernels: Kernels) -> None:
+    kernels.record(kernels.start(numbers=[1, 2]), ADD, "It is 3.")
+    for _ in range(6):
+        run = kernels.replay(kernels.start(numbers=[4]))
+        assert run.stop_reason is StopReason.DIFFERS
+    assert kernels.replay(kernels.start(numbers=[1, 2])).stop_reason is StopReason.FINISHED
+
+
 def test_a_variable_with_another_content_is_a_difference(kernels: Kernels) -> None:
     make = call("run_python", code="total = [each * 2 for each in numbers]")
     kernels.record(kernels.start(numbers=[1, 2]), make, "Done.")
