@@ -49,8 +49,9 @@ def ask(number):
     return Asked(prompt=digest_text(str(number)), options="o", tools="t", before="start")
 
 journal = Journal.open(Path("state.db"))
-journal.create(Session(id="s", name="s"))
-run = journal.begin(Run(id="run", session_id="s", prompt="p", asked=ask(0)), "s")
+session = Session(name="s")
+journal.create(session)
+run = journal.begin(Run(id="run", session_id=session.id, prompt="p", asked=ask(0)), session.id)
 journal.finish("run", RunStatus.DONE)
 journal.close()
 count = int(os.environ["RUNS"])
@@ -75,13 +76,15 @@ import json, os, statistics, time
 from pathlib import Path
 import nbformat
 from ipyagent import Agent, Scripted
+from ipyagent.schema.events import RUN_MIME
 from ipyagent.store.graph_file import NotebookRecordings
 from ipyagent.ui.static_html import saved_bundle
 
 v4, count = nbformat.v4, int(os.environ["CELLS"])
 bundle = saved_bundle(Agent(Scripted(["Two thousand words. " * 100]), session="s").ask("Go."))
-output = v4.new_output("display_data", data={k: v for k, v in bundle.items()})
-cells = [v4.new_code_cell(f"%%agent\\nGo {n}.", outputs=[output]) for n in range(count)]
+runs = [bundle[RUN_MIME] | {"id": f"{n:012x}"} for n in range(count)]
+outputs = [v4.new_output("display_data", data=bundle | {RUN_MIME: each}) for each in runs]
+cells = [v4.new_code_cell(f"%%agent\\nGo {n}.", outputs=[o]) for n, o in enumerate(outputs)]
 nbformat.write(v4.new_notebook(cells=cells), "long.ipynb")
 saved, spent = NotebookRecordings(), []
 for _ in range(count):
