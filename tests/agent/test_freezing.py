@@ -428,6 +428,16 @@ CASES = [
         [LOAD, "seen = []\nnote = lambda x: seen.append(x)\nr = sales.year.map(note)\nr = 0"],
         "3 variables equal",
     ),
+    Case(
+        "a function that is defined under a condition",
+        ["if True:\n    def f(x):\n        return x * k", "k = 3\nr = f(2)\nk = 5"],
+        "2 variables equal",
+    ),
+    Case(
+        "a seed that is imported by its name",
+        ["from numpy.random import rand, seed\nseed(3)", "rand(2)\nv = rand(2)"],
+        "1 variable equal",
+    ),
     Case("all names of a module", ["from shlex import *", "r = split('a b')"], "1 variable equal"),
     Case(
         "a name that is imported twice",

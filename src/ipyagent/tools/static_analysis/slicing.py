@@ -205,7 +205,9 @@ class _Reader:
         for each in everything:
             for node in each.nodes:
                 is_lambda = isinstance(getattr(node, "value", None), ast.Lambda)
-                for name in _list_bound(node) if is_lambda or isinstance(node, _Definition) else ():
+                within = [node] if isinstance(node, _Definition) else [*_walk(node)]
+                own = [n.name for n in within if isinstance(n, _Definition)]
+                for name in _list_bound(node) if is_lambda else own:
                     self._bodies.setdefault(name, set()).update(each.reads)
         self.shared = set[str]()
         """The names of which one may stand for the object of another, or a part of it."""
@@ -253,7 +255,8 @@ class _Reader:
             shared |= set() if is_apart else _names_in(node)
         if each.changes or each.binds:
             self.shared |= shared - self._modules - self.imported - self._bodies.keys()
-        acts = acts or is_opaque or bool(each.changes & self._modules and not each.binds)
+        libraries = self._modules | self.imported
+        acts = acts or is_opaque or bool(each.changes & libraries and not each.binds)
         shows = any(isinstance(n, ast.Expr) for node in each.nodes for n in _walk(node))
         each.puts_out = is_opaque or shows or bool(each.changes)
         is_wanted = piece.puts_out and each.puts_out
