@@ -331,9 +331,9 @@ def test_numbers_are_not_looked_up_where_that_is_off(lab: Lab) -> None:
 
 
 def test_the_model_is_asked_once_to_check_numbers_that_are_in_no_result(lab: Lab) -> None:
-    replies = ["It is 12,345.", "I guess 12,345.", "Never said."]
+    replies = ["It is 12,345.", "I guess 54,321.", "Never said."]
     run = lab.run(replies, numbers="ask")
-    assert run.output == "I guess 12,345."
+    assert run.output == "I guess 54,321."
     assert [each.trace for each in run.numbers] == ["not found"]
     assert lab.client is not None
     asked = lab.client.requests[1].messages[-1].text
