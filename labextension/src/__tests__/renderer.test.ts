@@ -67,7 +67,7 @@ describe('the saved run in JupyterLab', () => {
     expect(root.querySelector('[data-ipyagent=answer]')?.textContent).toContain('the North');
     expect(root.querySelectorAll('img[src^="data:image/png"]')).toHaveLength(1);
     const buttons = [...root.querySelectorAll<HTMLElement>('button')].map(b => b.dataset.ipyagent);
-    expect(new Set(buttons)).toEqual(new Set(['undo']));
+    expect(new Set(buttons)).toEqual(new Set(['copy', 'undo']));
   });
 
   it('of an earlier version is drawn as its HTML, sanitized', async () => {
