@@ -301,15 +301,18 @@ def test_a_file_that_is_as_the_call_leaves_it_is_not_written_again(kernels: Kern
     assert path.read_text() == "text\n"
 
 
-def test_calls_of_services_are_repeated_only_if_the_settings_say_so(kernels: Kernels) -> None:
-    @tool(sensitive=True)
-    def mcp_shop_order(item: str) -> str:
+@pytest.mark.parametrize("name", ["mcp_shop_order", "api_shop_order", "api_request", "call_tool"])
+def test_calls_of_services_are_repeated_only_if_the_settings_say_so(
+    kernels: Kernels, name: str
+) -> None:
+    @tool(name=name, sensitive=True)
+    def order(item: str) -> str:
         """Order an item."""
         kernels.ran.append(item)
         return "ordered"
 
-    kernels.tools = [mcp_shop_order]
-    kernels.record(kernels.start(), call("mcp_shop_order", item="tea"), "Ordered.")
+    kernels.tools = [order]
+    kernels.record(kernels.start(), call(name, item="tea"), "Ordered.")
     run = kernels.replay(kernels.start())
     assert (kernels.ran, run.executions[0].reason) == (["tea"], "recorded, not repeated")
     kernels.replay(kernels.start(), settings={"replay": {"repeat_services": True}})

@@ -38,7 +38,7 @@ from ipyagent.values.variables.content import PASSING
 _LENGTH = 120
 """Characters of a line that a difference names."""
 _EDITS = ("write_file", "edit_file", "delete_file")
-_SERVICES = ("mcp_", "api_request", "call_tool", "find_tools")
+_SERVICES = ("mcp_", "api_", "call_tool", "find_tools")
 
 NOT_REPEATED = "recorded, not repeated"
 NOTHING_TO_DO = "nothing to do: {path} is as this call leaves it"
