@@ -160,15 +160,14 @@ def find_difference(old: ToolExecution, new: ToolExecution) -> str | None:
         return f"it was {old.status}, and is {new.status}" + (f": {_cite(error)}" if error else "")
     before, after = list_content(old.result), list_content(new.result)
     return (
-        compare_outputs(old.result, new.result)
+        compare_outputs(before, after)
         or compare_named(before[4], after[4])
         or compare_named(before[5], after[5])
     )
 
 
-def compare_outputs(old: ToolResult, new: ToolResult) -> str | None:
-    """Return what is different in the text, figures and displays of a result."""
-    before, after = list_content(old), list_content(new)
+def compare_outputs(before: Sequence[object], after: Sequence[object]) -> str | None:
+    """Return what is different in the text, figures and displays of a result, by its content."""
     texts = [str(before[1]), str(after[1])]
     if not is_same_text(*texts):
         return _compare_lines(*texts)
