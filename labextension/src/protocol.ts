@@ -210,7 +210,8 @@ export interface Late {
 /**
  * The model's thinking and text, and the calls that it made.
  *
- * `user_texts` went to the model with the step's request.
+ * `user_texts` went to the model with the step's request. A page gets the text as `blocks` of safe
+ * HTML, and as `text` only what follows them while it streams.
  */
 export interface Step {
   number: number;
@@ -219,6 +220,7 @@ export interface Step {
   notes: string[];
   waiting: Waiting | null;
   thinking: Fold | null;
+  blocks: string[];
   text: string;
   is_streaming: boolean;
   is_answer: boolean;

@@ -2,14 +2,12 @@
  * Draws a saved run: its HTML, and what a page adds to it by the run's JSON. Both may be forged, so
  * only the JSON makes buttons, and code that they use never comes from what is drawn.
  */
-import { isEnded, SavedCall, SavedRun, SavedStep } from './lab/outputs';
-import type { AnswerNumber } from './protocol';
+import { isEnded, SavedCall, SavedRun } from './lab/outputs';
 import { h } from './view/dom';
 import { EXPLORER, FollowUpView } from './view/followUp';
 import { button } from './view/form';
 import { highlight } from './view/highlight';
 import { host } from './view/host';
-import { renderMarkdown } from './view/markdown';
 import { maths } from './view/maths';
 import { Before, sanitizeCard } from './view/sanitize';
 import { askAnew, ranBy, toCells } from './view/toCell';
@@ -39,7 +37,7 @@ export function savedCard(html: string, run: SavedRun | null, before: Before): H
   name(card);
   try {
     if (run !== null) {
-      addOwn(card, run, before);
+      addOwn(card, run);
     }
   } catch {
     // A damaged run has its HTML.
@@ -56,6 +54,10 @@ function name(card: HTMLElement): void {
   for (const [name, selector] of Object.entries(NAMES)) {
     card.querySelectorAll<HTMLElement>(selector).forEach(part => (part.dataset.ipyagent = name));
   }
+  card.querySelectorAll<HTMLElement>('.ia-step, .ia-answer').forEach((step, index) => {
+    step.role = 'group';
+    step.ariaLabel = step.matches('.ia-answer') ? 'Answer' : `Step ${index + 1}`;
+  });
   card.querySelectorAll<HTMLElement>('.ia-glyph').forEach(glyph => {
     glyph.role = 'img';
     glyph.ariaLabel = glyph.title;
@@ -68,13 +70,9 @@ function name(card: HTMLElement): void {
   });
 }
 
-function addOwn(card: HTMLElement, run: SavedRun, before: Before): void {
-  const steps = card.querySelectorAll<HTMLElement>('.ia-step, .ia-answer');
+function addOwn(card: HTMLElement, run: SavedRun): void {
   const tools = card.querySelectorAll<HTMLElement>('.ia-tool');
   const calls = run.steps.flatMap(({ executions }) => executions ?? []);
-  if (steps.length === run.steps.length) {
-    run.steps.forEach((step, index) => addToStep(steps[index], step, run, before));
-  }
   if (tools.length === calls.length) {
     calls.forEach((call, index) => addToCall(tools[index], call));
   }
@@ -82,29 +80,6 @@ function addOwn(card: HTMLElement, run: SavedRun, before: Before): void {
     const row = actionsOf(card, run, calls);
     card.insertBefore(row, card.querySelector(':scope > .ia-footer'));
   }
-}
-
-/** Draw the text of a step with its formulas, and with its code as it was written. */
-function addToStep(drawn: HTMLElement, step: SavedStep, run: SavedRun, before: Before): void {
-  const isAnswer = drawn.matches('.ia-answer');
-  const texts = step.message?.content.filter(({ type }) => type === 'text') ?? [];
-  const block = drawn.querySelector(':scope > .ia-markdown');
-  drawn.role = 'group';
-  drawn.ariaLabel = isAnswer ? 'Answer' : `Step ${step.number}`;
-  if (texts.length > 0 && !(isAnswer && run.value_text)) {
-    const numbers = isAnswer && block !== null ? numbersOf(block, run) : [];
-    const text = texts.map(({ text }) => text).join('');
-    block?.replaceChildren(renderMarkdown(text, before, numbers));
-  }
-}
-
-/** Return the numbers of an answer, each with the title that its HTML gives it. */
-function numbersOf(drawn: Element, { numbers = [] }: SavedRun): AnswerNumber[] {
-  const marked = [...drawn.querySelectorAll<HTMLElement>('.ia-traced')];
-  return numbers.map(number => {
-    const isMarked = marked[0]?.textContent === number.text;
-    return { ...number, title: (isMarked ? marked.shift()?.title : null) ?? number.trace };
-  });
 }
 
 function addToCall(drawn: HTMLElement, call: SavedCall): void {

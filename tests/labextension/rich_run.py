@@ -23,6 +23,7 @@ from ipyagent.json_types import JsonDict
 from ipyagent.ui import static_html
 from ipyagent.ui.feed import Feed
 from ipyagent.ui.messages import Snapshot
+from ipyagent.ui.prose import PageTexts
 from ipyagent.ui.transcribe.run import Live, transcribe
 from ipyagent.ui.transcribe.step import CUT_OFF
 
@@ -460,7 +461,7 @@ async def _tell(name: str) -> JsonDict:
     bundle = static_html.saved_bundle(feed.run)
     return {
         "moments": moments,
-        "transcript": feed.transcript.to_dict(),
+        "transcript": PageTexts().render(feed.transcript).to_dict(),
         "run": bundle[static_html.RUN_MIME],
         "html": bundle["text/html"],
         "cut_off": CUT_OFF.to_dict(),
@@ -475,7 +476,7 @@ def saved_run(name: str = "run.json") -> JsonDict:
 
 def snapshot(run: JsonDict, **live: Any) -> JsonDict:
     """What a page is told of a run that goes on; `live` as `Live` has it."""
-    drawn = transcribe(s.Run.from_dict(run), Live(**live))
+    drawn = PageTexts().render(transcribe(s.Run.from_dict(run), Live(**live)))
     told = Snapshot(seq=0, transcript=drawn, cut_off=CUT_OFF)
     return told.to_dict()
 

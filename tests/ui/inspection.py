@@ -13,6 +13,7 @@ READABLE = re.compile(
 )
 HARMLESS = {"align", "alt", "colspan", "height", "rel", "rowspan", "start", "width"}
 WEB = re.compile(r"(https?://|mailto:)", re.IGNORECASE)
+LANGUAGE = re.compile(r"language-[\w+#-]{1,40}")
 BITMAP = re.compile(r"data:image/(png|jpeg|gif|webp);base64,[\w+/=\s]*", re.IGNORECASE)
 
 
@@ -38,6 +39,8 @@ def _is_harmless(tag: Tag, name: str, value: str, ours: dict[str, set[str]]) -> 
     match tag.name, name:
         case "a", "href":
             return WEB.match(value) is not None
+        case "code", "class":
+            return LANGUAGE.fullmatch(value) is not None
         case "img", "src":
             return BITMAP.fullmatch(value) is not None
     return name in HARMLESS

@@ -27,6 +27,7 @@ from ipyagent.ui import static_html
 from ipyagent.ui.feed import INTERVAL, Feed
 from ipyagent.ui.messages import Protocol
 from ipyagent.ui.page_bridge import PageBridge
+from ipyagent.ui.prose import PageTexts
 from ipyagent.ui.transcribe.call_texts import mask_run
 from ipyagent.ui.transcribe.run import Live, Transcriber, transcribe
 from ipyagent.ui.transcript import find_changes
@@ -324,7 +325,7 @@ async def test_changes_lead_to_the_whole(name: str) -> None:
 @settings(deadline=None)
 def test_changes_of_any_run_lead_to_the_whole(run: s.Run) -> None:
     page, feed, _ = asyncio.run(follow(events_from_run(run)))
-    assert page.now == feed.transcript.to_dict()
+    assert page.now == PageTexts().render(feed.transcript).to_dict()
 
 
 @given(one=runs, other=runs)

@@ -34,10 +34,10 @@ def answered(answer: str = ANSWER, **changes: object) -> s.Run:
 def marked(answer: str, *numbers: str) -> dict[str, str]:
     """Mark the first of each of these texts; return the marked ones with where they stand."""
     at = ((answer.index(each), each) for each in numbers)
-    given = [
+    given = tuple(
         AnswerNumber(start=start, text=each, trace="found", title="there")
         for start, each in sorted(at)
-    ]
+    )
     soup = BeautifulSoup(markdown_to_html(answer, given), "html.parser")
     return {each.text: each.parent.name for each in soup.select(".ia-traced") if each.parent}
 
@@ -121,6 +121,7 @@ def test_a_number_is_marked_wherever_it_stands(answer: str) -> None:
         "&#777;",
         "\\\n![777](data:image/png;base64,AAAA)",
         "<https://x.example/777>",
+        "https://x.example/777",
         "[x](https://x.example/777)",
         "[x]: https://x.example/777\n\n[x]",
         "| a |\n|---|\n| x \\| 777 |",
@@ -133,10 +134,10 @@ def test_what_is_not_drawn_as_it_was_written_stays_as_it_is(answer: str) -> None
 
 def test_marks_change_nothing_else() -> None:
     answer = "**5,076** [44](https://x.example) _a_ 33*8 `9`\n\n- 10\n- $11\n"
-    numbers = [
+    numbers = tuple(
         AnswerNumber(start=answer.index(each), text=each, trace="found", title="")
         for each in ("5,076", "44", "33", "8", "10", "$11")
-    ]
+    )
     html = markdown_to_html(answer, numbers)
     soup = BeautifulSoup(html, "html.parser")
     assert len(soup.select(".ia-traced")) == len(numbers)
@@ -149,10 +150,10 @@ def test_marks_change_nothing_else() -> None:
 @given(st.lists(st.sampled_from(hostile.ALL), min_size=2, max_size=3), st.integers(-9, 60))
 def test_no_answer_and_no_source_acts(payloads: list[str], start: int) -> None:
     answer = payloads[0]
-    given = [
+    given = tuple(
         AnswerNumber(start=start, text=answer[max(0, start) :][:9], trace=trace, title=payloads[1])
         for trace in ("found", "not found")
-    ]
+    )
     html = markdown_to_html(answer, given)
     soup = BeautifulSoup(html, "html.parser")
     for each in soup.select(".ia-traced"):
@@ -176,12 +177,12 @@ def test_a_run_of_others_cannot_name_what_is_not_there() -> None:
 def test_marks_take_linear_time(piece: str) -> None:
     def mark(count: int) -> None:
         answer = ("| a |\n|---|\n" if "|" in piece else "") + piece * count
-        numbers = [
+        numbers = tuple(
             AnswerNumber(
                 start=n * len(piece) + piece.index("7"), text="777", trace="found", title=""
             )
             for n in range(min(count, 1000))
-        ]
+        )
         markdown_to_html(answer, numbers)
 
     assert growth(mark, 1_000) < LINEAR

@@ -89,7 +89,7 @@ describe('what code showed', () => {
   it.each([
     [{ 'text/plain': 'a\u202eb' }, 'a⟨U+202E⟩b'],
     [{ 'application/json': '{"a": 1}' }, '{"a": 1}'],
-    [{ 'text/plain': 'no', 'text/markdown': '**yes**' }, 'yes'],
+    [{ 'text/plain': 'no', 'text/html': '<b>yes</b>' }, 'yes'],
     [{ 'text/x-unknown': 'no' }, null]
   ])('as %j is %s', (data, words) => {
     const media = [{ ...table, data }] as Display[];

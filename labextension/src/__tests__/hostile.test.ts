@@ -1,12 +1,10 @@
 import MarkdownIt from 'markdown-it';
 import { describe, expect, it } from 'vitest';
 
-import { MarkdownText } from '../view/streamedMarkdown';
-import { renderMarkdown } from '../view/markdown';
 import type { SavedRun } from '../lab/outputs';
 import { savedCard } from '../saved';
 import { RunView } from '../view/run';
-import { keepHtml, sanitize } from '../view/sanitize';
+import { keepHtml, sanitize, sanitizeBlock } from '../view/sanitize';
 import { harm } from './harm';
 import { going, hostile, planned } from './hostile';
 import { HTML, NOTHING, PLOT, RUN } from './story';
@@ -100,19 +98,6 @@ describe.each(ALL.filter((_, index) => index % SHARE === 0))('with %j in every f
     expect(harm(view.element, editable, [...CONTROLS, 'textarea'])).toEqual([]);
     expect(view.element.querySelectorAll('[data-ipyagent="plan-step"]')).toHaveLength(2);
   });
-
-  it('streamed text is as safe wherever it is cut', () => {
-    const longer = `${text}\n\nand ${text}`;
-    for (const size of [2, 7]) {
-      const markdown = new MarkdownText();
-      for (let end = size; end < longer.length; end += size) {
-        markdown.update(longer.slice(0, end), false);
-        expect(harm(markdown.element, ['hidden'])).toEqual([]);
-      }
-      markdown.update(longer, true);
-      expect(harm(markdown.element)).toEqual([]);
-    }
-  });
 });
 
 describe('with strings that nobody has thought of', () => {
@@ -127,7 +112,7 @@ describe('with strings that nobody has thought of', () => {
   it.each(parts)('from %i on', from => {
     const texts = many.slice(from, from + part);
     texts.forEach(text => {
-      expect(harm(renderMarkdown(text)), text).toEqual([]);
+      expect(harm(sanitizeBlock(text)), text).toEqual([]);
       expect(harm(sanitize(text)), text).toEqual([]);
     });
     let next = 0;
@@ -158,14 +143,15 @@ describe('without the defence', () => {
     const anything = new MarkdownIt({ html: true });
     anything.validateLink = () => true;
     expect(naively(anything.render(text))).not.toEqual([]);
-    expect(harm(renderMarkdown(text))).toEqual([]);
+    expect(harm(sanitizeBlock(anything.render(text)))).toEqual([]);
   });
 });
 
 describe('what is left', () => {
-  const drawn = (markdown: string) => {
+  const markdown = new MarkdownIt({ linkify: true });
+  const drawn = (text: string) => {
     const element = document.createElement('div');
-    element.append(renderMarkdown(markdown));
+    element.append(sanitizeBlock(markdown.render(text)));
     element.querySelectorAll('.ipyagent-listing-head').forEach(head => {
       head.remove();
     });

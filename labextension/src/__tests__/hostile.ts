@@ -122,6 +122,7 @@ function step(make: Make): Step {
     notes: [make()],
     waiting: { text: make(), seconds: null },
     thinking: { title: make(), text: make(), is_open: false },
+    blocks: [make(), make()],
     text: make(),
     is_streaming: false,
     is_answer: true,

@@ -1,7 +1,5 @@
 import { describe, expect, it } from 'vitest';
 
-import { MarkdownText } from '../view/streamedMarkdown';
-import { renderMarkdown } from '../view/markdown';
 import { revealProse } from '../view/prose';
 
 const HIDING: readonly [string, string][] = [
@@ -26,24 +24,9 @@ const HONEST = [
 describe('prose', () => {
   it.each(HIDING)('spells out what hides: %j', (text, shown) => {
     expect(revealProse(text)).toBe(shown);
-    expect(renderMarkdown(text).textContent.trim()).toBe(shown);
-    const growing = new MarkdownText();
-    growing.update(text, false);
-    expect(growing.element.textContent.trim()).toBe(shown);
-    growing.update(text, true);
-    expect(growing.element.textContent.trim()).toBe(shown);
   });
 
   it.each(HONEST)('leaves what a script needs: %j', text => {
     expect(revealProse(text)).toBe(text);
-    expect(renderMarkdown(text).textContent.trim()).toBe(text);
-  });
-
-  it('spells out an entity that hides', () => {
-    expect(renderMarkdown('report&#8238;fdp').textContent.trim()).toBe('report⟨U+202E⟩fdp');
-  });
-
-  it('leaves the invisible operators of formulas alone', () => {
-    expect(renderMarkdown('$\\sin x$').textContent).not.toContain('⟨U+');
   });
 });

@@ -54,7 +54,9 @@ describe('the saved run in JupyterLab', () => {
   });
 
   it('draws formulas and code although they pass JupyterLab’s sanitizer', async () => {
-    const root = await drawn('$x < y$ and\n\n```python\nx = "<b>"\n```\n');
+    const root = await drawn(
+      '<code class="language-math">$x &lt; y$</code> and\n\n```python\nx = "<b>"\n```\n'
+    );
     expect(root.querySelector('math')?.textContent).toBe('x<y');
     expect(root.querySelector('.ipyagent-listing-language')?.textContent).toBe('python');
     expect(root.querySelector('pre')?.textContent).toBe('x = "<b>"\n');

@@ -1,4 +1,6 @@
 /** The stories of the shared fixtures, and small transcripts for the tests of the view. */
+import MarkdownIt from 'markdown-it';
+
 import { applyChanges } from '../channel';
 import type { SavedCall, SavedRun, SavedStep } from '../lab/outputs';
 import type {
@@ -147,16 +149,16 @@ const STEP: Step = {
   facts: ''
 };
 
-/** A saved run of one step, the answer: its text, and its calls; and its HTML. */
+/** A saved run of one step, the answer: its calls; and its HTML, with Markdown as the answer. */
 export function savedOf(
   text: string,
   calls: SavedCall[] = [],
   changes: Partial<SavedRun> = {}
 ): [string, SavedRun] {
-  const message = { content: [{ type: 'text', text }] };
-  const steps: SavedStep[] = [{ number: 1, message, executions: calls }];
+  const steps: SavedStep[] = [{ executions: calls }];
   const code = '<p class="ia-caption">run_python</p>\n<pre><code></code></pre>';
   const tools = calls.map(() => `<details class="ia-tool">${code}</details>`).join('');
-  const step = `<div class="ia-answer"><div class="ia-markdown"></div>${tools}</div>`;
+  const answer = `<div class="ia-markdown">${new MarkdownIt({ html: true }).render(text)}</div>`;
+  const step = `<div class="ia-answer">${answer}${tools}</div>`;
   return [`<div class="ipyagent-card ia-done">${step}</div>`, { ...RUN, steps, ...changes }];
 }

@@ -46,11 +46,6 @@ describe('code of an answer', () => {
     expect(inserted()).toEqual([['x = 1\ny = 2'], ['%%bash\nls'], ['z']]);
   });
 
-  it('becomes a cell as it was written, hidden characters too', () => {
-    drawn('```python\nx = "a\u202eb"\n```')('to-cell').forEach(button => button.click());
-    expect(inserted()).toEqual([['x = "a\u202eb"']]);
-  });
-
   it('says that it is there, or why not', async () => {
     vi.useFakeTimers();
     const [button] = drawn(text)('to-cell');

@@ -303,38 +303,3 @@ describe('a run of very many steps', () => {
     expect(steps()).toBe(91);
   });
 });
-
-describe('streaming', () => {
-  const stream = (text: string, size: number) => {
-    for (let end = size; end < text.length + size; end += size) {
-      view.update(inStep(begun(), { text: text.slice(0, end), is_streaming: true }));
-    }
-  };
-
-  it.each([1, 2, 7, 64])('comes to the same in pieces of %i as at once', size => {
-    const text =
-      '# Title\r\n\r\nA [ref][1] and *em*.\n\n1. one\n\n   more\n2. two\n\n> quote\n\n| a | b |\n|--|--|\n| 1 | 2 |\n\n' +
-      '```python\nx = "\n\n"\n```\n<b>no</b>\n\n[1]: https://example.org/x\n\nlast\n===\n';
-    stream(text, size);
-    view.update(withStep({ text }));
-    const live = view.element.querySelector('.ipyagent-markdown')?.innerHTML;
-    const saved = new RunView(NOTHING);
-    saved.update(withStep({ text }));
-    expect(live).toBe(saved.element.querySelector('.ipyagent-markdown')?.innerHTML);
-    expect(live).toContain('href="https://example.org/x"');
-  });
-
-  it('starts over when the request is tried again', () => {
-    stream('void', 2);
-    view.update(inStep(begun(), { text: 'val', is_streaming: true }));
-    view.update(inStep(begun(), { text: 'valid', is_streaming: true }));
-    expect(view.element.querySelector('.ipyagent-markdown')?.textContent.trim()).toBe('valid');
-  });
-
-  it('survives text that no parser likes', () => {
-    for (const text of ['>'.repeat(20_000), '[a]('.repeat(20_000), '*a '.repeat(20_000)]) {
-      view.update(withStep({ text }));
-      expect(view.element.textContent.length).toBeGreaterThan(0);
-    }
-  });
-});

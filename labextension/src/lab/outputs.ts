@@ -2,7 +2,7 @@
 import type { ICodeCellModel } from '@jupyterlab/cells';
 
 import { RUN } from '../channel';
-import type { AnswerNumber, RunLine } from '../protocol';
+import type { RunLine } from '../protocol';
 
 export type Output = ReturnType<ICodeCellModel['outputs']['toJSON']>[number];
 
@@ -22,19 +22,13 @@ export interface SavedRun {
   model: string;
   status: string;
   steps: SavedStep[];
-  /** The answer's typed value; absent without one. */
-  value_text?: string;
   /** The calls that were taken back; absent without one. */
   taken_back?: string[];
   /** The recording that it repeats; absent without one. */
   replayed?: unknown;
-  /** The numbers of its answer; absent without one. */
-  numbers?: Pick<AnswerNumber, 'start' | 'text' | 'trace'>[];
 }
 
 export interface SavedStep {
-  number: number;
-  message?: { content: { type: string; text?: string }[] } | null;
   executions?: SavedCall[];
 }
 

@@ -1,7 +1,6 @@
 /** Draws the rich output of tools: figures, tables, text. */
 import type { Display, Image } from '../protocol';
 import { h, textBox } from './dom';
-import { renderMarkdown } from './markdown';
 import { maths } from './maths';
 import { reveal } from './reveal';
 import { Before, isDataImage, MAX_HTML, sanitize } from './sanitize';
@@ -23,7 +22,6 @@ function richDisplay({ data, label }: Display, before: Before): HTMLElement | nu
     ...Object.fromEntries(PIXELS.map(type => [type, (data: string) => picture(type, data, label)])),
     'image/svg+xml': svg => drawing(svg, label),
     'text/html': html => table(html, before),
-    'text/markdown': markdown => scrollable(renderMarkdown(markdown, before)),
     'text/latex': tex => scrollable(maths(tex, true) ?? textBox(tex)),
     'application/json': plain,
     'text/plain': plain

@@ -23,19 +23,6 @@ export function revealProse(text: string): string {
   );
 }
 
-/** Do the same in place for all text below `root`. */
-export function revealProseWithin<T extends Node>(root: T): T {
-  const walker = document.createTreeWalker(root, NodeFilter.SHOW_TEXT);
-  while (walker.nextNode()) {
-    const node = walker.currentNode as Text;
-    // Formulas have operators that are invisible by design.
-    if (node.data.search(HIDDEN) >= 0 && node.parentElement?.closest('math') == null) {
-      node.data = revealProse(node.data);
-    }
-  }
-  return root;
-}
-
 function isNeeded(found: string, text: string, at: number): boolean {
   const before = text.slice(Math.max(0, at - 2), at);
   if (found.startsWith('\u{1f3f4}')) {

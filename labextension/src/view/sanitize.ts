@@ -20,11 +20,16 @@ const TAGS =
   img ins kbd li mark ol p pre s samp small span strong sub sup table tbody td tfoot th thead tr u ul
   var`.split(/\s+/);
 
-// `class` only reaches `consumeClass`, which reads a code block's language from it.
 const ATTRIBUTES = 'align alt bgcolor class colspan href rowspan src start value'.split(' ');
 
 /** The classes of `ipyagent.ui.blocks`. */
-const CARD_CLASS = /^(?:ia-[a-z-]+|ipyagent-card)$/;
+const CARD_CLASS = /^(?:ia-[a-z-]+|ipyagent-card|language-[\w+#-]+)$/;
+
+/** The classes of a text's blocks: code, and numbers of an answer. */
+const TEXT_CLASS = /^(?:ia-(?:traced|found|derived|not-found)|language-[\w+#-]+)$/;
+
+/** The texts of a saved card. */
+const CARD_TEXT = ':is(.ia-step, .ia-answer) > .ia-markdown';
 
 /** Blocks that get the direction of their first letter; plain text has its own rules. */
 const OWN_DIRECTION = 'ul, ol, blockquote, table';
@@ -39,11 +44,17 @@ const WEB_LINK = /^(https?:|mailto:)/i;
 /** Return untrusted HTML as safe nodes. */
 export function sanitize(html: string, before: Before = keepHtml): DocumentFragment {
   const fragment = purify(before(html), TAGS, ATTRIBUTES, 'img');
-  fragment.querySelectorAll('[class]').forEach(consumeClass);
-  fragment.querySelectorAll('[bgcolor]').forEach(colorCell);
-  fragment.querySelectorAll('th:empty').forEach(each => each.replaceWith(h('td')));
-  fragment.querySelectorAll('pre').forEach(label);
-  fragment.querySelectorAll<HTMLElement>(OWN_DIRECTION).forEach(block => (block.dir = 'auto'));
+  keepClasses(fragment, /^language-/);
+  dress(fragment);
+  return fragment;
+}
+
+/** Return a block of a text, which the kernel has made of Markdown, as safe nodes. */
+export function sanitizeBlock(html: string, before: Before = keepHtml): DocumentFragment {
+  const fragment = purify(before(html), TAGS, [...ATTRIBUTES, 'title'], 'img');
+  keepClasses(fragment, TEXT_CLASS);
+  fragment.querySelectorAll('[title]:not(.ia-traced)').forEach(each => each.removeAttribute('title'));
+  dress(fragment);
   return fragment;
 }
 
@@ -52,10 +63,26 @@ export function sanitizeCard(html: string, before: Before): DocumentFragment {
   const tags = [...TAGS, 'details', 'summary'];
   const images = `img:not(${CARD_DRAWING})`;
   const fragment = purify(before(html), tags, [...ATTRIBUTES, 'open', 'title'], images);
-  fragment.querySelectorAll('[class]').forEach(({ classList }) => {
-    classList.remove(...[...classList].filter(name => !CARD_CLASS.test(name)));
-  });
+  keepClasses(fragment, CARD_CLASS);
+  fragment.querySelectorAll(CARD_TEXT).forEach(dress);
   return fragment;
+}
+
+function keepClasses(fragment: DocumentFragment, kept: RegExp): void {
+  fragment.querySelectorAll('[class]').forEach(({ classList }) => {
+    classList.remove(...[...classList].filter(name => !kept.test(name)));
+  });
+}
+
+/** Draw code, formulas, tables and numbers as a page can. */
+function dress(root: ParentNode): void {
+  root.querySelectorAll('code[class^="language-"]').forEach(drawCode);
+  root.querySelectorAll('[class=""]').forEach(each => each.removeAttribute('class'));
+  root.querySelectorAll('[bgcolor]').forEach(colorCell);
+  root.querySelectorAll('th:empty').forEach(each => each.replaceWith(h('td')));
+  root.querySelectorAll('pre').forEach(label);
+  root.querySelectorAll<HTMLElement>(OWN_DIRECTION).forEach(block => (block.dir = 'auto'));
+  root.querySelectorAll<HTMLElement>('.ia-traced').forEach(number => (number.tabIndex = 0));
 }
 
 /** Return nodes with nothing but these tags and attributes; of `images`, only data passes. */
@@ -148,14 +175,15 @@ function parse(url: string | null): URL | null {
   }
 }
 
-function consumeClass(element: Element): void {
-  const language = /^language-([\w+-]+)/.exec(element.className)?.[1];
-  element.removeAttribute('class');
-  if (language === 'math' && element.matches('code')) {
-    typeset(element);
-  } else if (language !== undefined && element.matches('pre > code')) {
-    element.replaceChildren(highlight(element.textContent, language));
-    element.setAttribute('data-language', language);
+/** Colour code, or set a formula; its language goes with its class. */
+function drawCode(code: Element): void {
+  const language = code.className.replace('language-', '');
+  code.removeAttribute('class');
+  if (language === 'math') {
+    typeset(code);
+  } else if (code.matches('pre > code')) {
+    code.replaceChildren(highlight(code.textContent, language));
+    code.setAttribute('data-language', language);
   }
 }
 

@@ -4,11 +4,11 @@ import type { Drawing } from './approval';
 import { WaitingView } from './waiting';
 import { media } from './displays';
 import { h, setData, Slot, Views } from './dom';
-import { MarkdownText } from './streamedMarkdown';
 import { revealProse } from './prose';
 import { withInlineCode } from './reveal';
 import { userText } from './userTexts';
 import { StreamedText } from './stream';
+import { TextView } from './text';
 import { ToolView } from './tool';
 
 export class StepView {
@@ -16,7 +16,7 @@ export class StepView {
 
   private userTexts = new Slot(h('div'));
   private thinking = new ThinkingView();
-  private text: MarkdownText;
+  private text: TextView;
   private images = new Slot(h('div', { class: 'ipyagent-media' }));
   private notes = new Slot(h('div'));
   private tools: Views<Call, ToolView>;
@@ -26,7 +26,7 @@ export class StepView {
 
   constructor(private drawing: Drawing) {
     const calls = h('div', { class: 'ipyagent-tools' });
-    this.text = new MarkdownText(drawing.before);
+    this.text = new TextView(drawing.before);
     this.tools = new Views(calls, () => new ToolView(drawing));
     this.element.append(
       this.userTexts.element,
@@ -49,14 +49,13 @@ export class StepView {
   }
 
   private draw(step: Step): void {
-    const { user_texts, notes, text, numbers, images, calls, facts } = step;
+    const { user_texts, notes, blocks, text, images, calls, facts } = step;
     this.element.setAttribute('aria-label', step.label);
     this.userTexts.show(user_texts, () => user_texts.map(each => userText(each)));
     this.notes.show(notes, () => notes.map(note));
     this.asking.update(step.waiting);
     this.thinking.update(step.thinking);
-    this.text.update(text, !step.is_streaming, numbers);
-    this.text.element.hidden = text === '';
+    this.text.update(blocks, text);
     setData(this.text.element, 'ipyagent', step.is_answer ? 'answer' : null);
     this.text.element.classList.toggle('ipyagent-answer', step.is_answer);
     this.images.show(images, () => images.map(each => media(each, this.drawing.before)));

@@ -24,6 +24,7 @@ from ipyagent import schema
 from ipyagent.agent.approvals import Approvals
 from ipyagent.errors import AgentError
 from ipyagent.json_types import JsonDict
+from ipyagent.ui.prose import PageTexts
 from ipyagent.ui.questions import parse_click
 from ipyagent.ui.transcribe.run import Live, Transcriber
 from ipyagent.ui.transcribe.step import CUT_OFF
@@ -55,7 +56,7 @@ class Feed:
         self._lock = threading.Lock()
         self._seq = 0
         self._state: schema.RunState | None = None
-        self._transcriber = Transcriber()
+        self._transcriber, self._texts = Transcriber(), PageTexts()
         self._shown: Transcript | None = None
         self._retry: Waiting | None = None
         self._retry_at = 0.0
@@ -220,7 +221,8 @@ class Feed:
     def _send_changes(self, followers: list[Send]) -> None:
         if self._state is None:
             return
-        before, self._shown = self._shown, self._transcribe(self._state)
+        shown = self._texts.render(self._transcribe(self._state))
+        before, self._shown = self._shown, shown
         if before is None or before.run_id != self._shown.run_id:
             changes = [{"path": [], "value": self._shown.to_dict()}]
         else:

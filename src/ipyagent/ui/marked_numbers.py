@@ -22,6 +22,7 @@ from ipyagent.ui.transcript import AnswerNumber
 
 _TERMINATOR = re.compile(r"[\n!#$%&*+\-:<=>@\[\\\]^_`{}~]")
 """The characters at which other rules of the parser may begin."""
+_UNNAMED = re.compile(r"</?data[^>]*>")
 _ELEMENT = re.compile(r'<data value="(\d+)">([^<]*)</data>')
 
 NUMBERS, _BLOCK = "numbers", "block"
@@ -96,4 +97,4 @@ def name_numbers(safe: str, numbers: Sequence[AnswerNumber]) -> str:
         title = html.escape(reveal_prose(number.title))
         return f'<{tag} class="{kind}" title="{title}" tabindex="0">{found[2]}</{tag}>'
 
-    return _ELEMENT.sub(name, safe)
+    return _UNNAMED.sub("", _ELEMENT.sub(name, safe))

@@ -9,15 +9,18 @@ from __future__ import annotations
 import html
 import itertools
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from html.parser import HTMLParser
 from urllib.parse import urlsplit
 
 import nh3
 from markdown_it import MarkdownIt
+from markdown_it.token import Token
 
 from ipyagent.kernel.threads import own_context
 from ipyagent.plaintext import reveal_prose, strip_escapes
+from ipyagent.ui.formulas import with_formulas
 from ipyagent.ui.marked_numbers import NUMBERS, name_numbers, with_marked_numbers
 from ipyagent.ui.transcript import AnswerNumber, Image
 
@@ -64,9 +67,11 @@ def image_source(image: Image) -> str | None:
     return url if may_show(url) else None
 
 
-_PARSER = with_marked_numbers(
-    MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
+_RULES = ["linkify", "table", "strikethrough"]
+_PARSER = with_formulas(
+    with_marked_numbers(MarkdownIt("commonmark", {"html": False, "linkify": True}).enable(_RULES))
 )
+_PARSER.linkify.set({"fuzzy_link": False, "fuzzy_email": False})
 
 _TEXT = {"b", "br", "code", "del", "em", "i", "ins", "kbd", "s", "samp", "small", "span", "strong"}
 _TEXT |= {"data", "sub", "sup", "u", "var"}
@@ -81,6 +86,7 @@ _MOST_BLOCKS, _MOST_NODES = 500, 200_000
 _CELL = {"align", "colspan", "rowspan"}
 _ATTRIBUTES = {
     "a": {"href"},
+    "code": {"class"},
     "data": {"value"},
     "img": {"alt", "height", "src", "width"},
     "ol": {"start"},
@@ -88,6 +94,7 @@ _ATTRIBUTES = {
     "th": _CELL,
 }
 _SCHEMES = {"data", "http", "https", "mailto"}
+_LANGUAGE = re.compile(r"language-[\w+#-]{1,40}")
 _NUMBER_OR_SIDE = re.compile(r"\d{1,4}|left|right|center")
 
 
@@ -96,8 +103,23 @@ def escape(text: str) -> str:
     return html.escape(reveal_prose(text))
 
 
-def markdown_to_html(text: str, numbers: Sequence[AnswerNumber] = ()) -> str:
+def markdown_to_html(text: str, numbers: tuple[AnswerNumber, ...] = ()) -> str:
     """Return Markdown as safe HTML, with its numbers marked; tags in it are shown as text."""
+    return "".join(markdown_blocks(text, numbers))
+
+
+MAX_MARKDOWN = 200_000
+"""Characters; a longer text is shown as it was written."""
+
+
+@lru_cache(maxsize=8)
+def markdown_blocks(text: str, numbers: tuple[AnswerNumber, ...] = ()) -> tuple[str, ...]:
+    """Return the outermost blocks of Markdown, each as safe HTML.
+
+    What a page shows at the end of a run is what the notebook saves: it is kept for that long.
+    """
+    if len(text) > MAX_MARKDOWN:
+        return (f"<pre>{escape(strip_escapes(text))}</pre>",)
     shown = strip_escapes(text)
     environment = {NUMBERS: numbers if shown == text else ()}
     # The parser's log is not the user's.
@@ -105,7 +127,17 @@ def markdown_to_html(text: str, numbers: Sequence[AnswerNumber] = ()) -> str:
     for token in tokens:
         if token.type in ("td_open", "th_open") and "style" in token.attrs:
             token.attrs = {"align": str(token.attrs["style"]).removeprefix("text-align:")}
-    return name_numbers(_reduce(_PARSER.renderer.render(tokens, _PARSER.options, {})), numbers)
+    rendered = (_PARSER.renderer.render(each, _PARSER.options, {}) for each in _outermost(tokens))
+    return tuple([name_numbers(_reduce(each), numbers) for each in rendered])
+
+
+def _outermost(tokens: Sequence[Token]) -> Iterator[Sequence[Token]]:
+    """Divide tokens at the ends of the outermost blocks."""
+    begin = 0
+    for index, token in enumerate(tokens, 1):
+        if token.level == 0 and token.nesting <= 0:
+            yield tokens[begin:index]
+            begin = index
 
 
 def safe_html(text: str) -> str:
@@ -160,6 +192,8 @@ def _tidy_attribute(tag: str, name: str, value: str) -> str | None:
         return value if may_link(value) else None
     if name in ("alt", "rel", "src"):
         return value
+    if name == "class":
+        return value if _LANGUAGE.fullmatch(value) else None
     return value if _NUMBER_OR_SIDE.fullmatch(value) else None
 
 

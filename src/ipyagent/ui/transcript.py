@@ -250,7 +250,8 @@ class AnswerNumber(Model):
 class Step(Model):
     """The model's thinking and text, and the calls that it made.
 
-    `user_texts` went to the model with the step's request.
+    `user_texts` went to the model with the step's request. A page gets the text as `blocks` of safe
+    HTML, and as `text` only what follows them while it streams.
     """
 
     number: int
@@ -259,6 +260,7 @@ class Step(Model):
     notes: tuple[str, ...] = ()
     waiting: Waiting | None = None
     thinking: Fold | None = None
+    blocks: tuple[str, ...] = ()
     text: str = ""
     is_streaming: bool = False
     is_answer: bool = False
