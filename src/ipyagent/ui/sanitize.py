@@ -15,6 +15,7 @@ from html.parser import HTMLParser
 from urllib.parse import urlsplit
 
 import nh3
+from linkify_it import LinkifyIt
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
@@ -71,7 +72,7 @@ _RULES = ["linkify", "table", "strikethrough"]
 _PARSER = with_formulas(
     with_marked_numbers(MarkdownIt("commonmark", {"html": False, "linkify": True}).enable(_RULES))
 )
-_PARSER.linkify.set({"fuzzy_link": False, "fuzzy_email": False})
+_PARSER.linkify = LinkifyIt(options={"fuzzy_link": False, "fuzzy_email": False})
 
 _TEXT = {"b", "br", "code", "del", "em", "i", "ins", "kbd", "s", "samp", "small", "span", "strong"}
 _TEXT |= {"data", "sub", "sup", "u", "var"}
