@@ -34,6 +34,9 @@ class Prose:
     """A growing Markdown text: complete blocks are made once, the last one now and then."""
 
     def __init__(self) -> None:
+        self._begin_again()
+
+    def _begin_again(self) -> None:
         self._text = ""
         self._sealed: tuple[str, ...] = ()
         self._begin = 0
@@ -46,7 +49,7 @@ class Prose:
         """Return the blocks of a text that goes on, and the plain text behind them."""
         text = text.replace("\r\n", "\n").replace("\r", "\n")
         if not text.startswith(self._text):
-            vars(self).update(vars(Prose()))
+            self._begin_again()
         added = text[len(self._text) :]
         self._text = text
         if self._is_due(added):
