@@ -166,4 +166,6 @@ class Watch:
 
 def open_all(page: Page) -> None:
     page.evaluate("document.querySelectorAll('details').forEach((each) => (each.open = true))")
-    page.evaluate("document.querySelectorAll('.ipyagent-step').forEach((e) => e.scrollIntoView())")
+    page.evaluate(
+        "document.querySelectorAll('.ipyagent-step, .ia-step').forEach((e) => e.scrollIntoView())"
+    )

@@ -352,6 +352,7 @@ def test_code_becomes_cells_and_is_taken_back_in_one_step(folder: Path, cells: M
     book.command("notebook:undo-cell-action")
     book.command("notebook:undo-cell-action")
     assert source(book, 2) == "'end'"
+    card.locator(".ia-steps > summary").click()
     card.locator("[data-ipyagent=tool] summary").first.click()
     card.locator("[data-ipyagent=tool] [data-ipyagent=to-cell]").first.click()
     expect(book.cell(2)).to_contain_text("a = 6")

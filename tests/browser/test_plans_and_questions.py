@@ -225,7 +225,7 @@ def test_a_finished_run_is_taken_back_from_its_card(jupyterlab: Any, notebook: A
     card.locator("[data-ipyagent=undo-cancel]").click()
     card.locator("[data-ipyagent=undo]").click()
     card.locator("[data-ipyagent=undo-confirm]").click()
-    expect(card.locator(".ia-header")).to_have_text("taken back")
+    expect(card.locator(".ia-header")).to_have_text("yolo: runs unasked · taken back")
     expect(card.locator("[data-ipyagent=undo]")).to_have_text("Redo…")
     assert "print('inserted')" not in book.page.evaluate(f"() => {sources}")
     book.start(3)

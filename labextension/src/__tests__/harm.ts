@@ -75,7 +75,10 @@ function harmOfHead(element: Element): string[] {
 function isHarmless(element: Element, { name, value }: Attr, ours: string[]): boolean {
   switch (name) {
     case 'src':
-      return PIXELS.test(value) || (DRAWING.test(value) && element.matches('img.ipyagent-figure, .ia-media > p > img'));
+      return (
+        PIXELS.test(value) ||
+        (DRAWING.test(value) && element.matches('img.ipyagent-figure, .ia-media > p > img'))
+      );
     case 'href':
       return /^(https?:\/\/|mailto:)/.test(value);
     case 'class':

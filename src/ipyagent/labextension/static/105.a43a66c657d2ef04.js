@@ -44,7 +44,7 @@
   line-height: 1.5;
 }
 
-.ipyagent-run *,
+:is(.ipyagent-run, .ipyagent-own) *,
 .ipyagent-run *::before {
   box-sizing: border-box;
 }
@@ -430,7 +430,6 @@
 }
 
 .ipyagent-own .ipyagent-reason {
-  width: 16em;
   padding: 0 6px;
 }
 
