@@ -269,24 +269,12 @@
 }
 
 /* Space comes before a block, never after: so one more at the end concerns no other. */
-:is(.ipyagent-markdown, .ipyagent-sealed, .ipyagent-open, .ipyagent-markdown :is(blockquote, li))
-  > *
-  + * {
+:is(.ipyagent-markdown, .ipyagent-markdown :is(blockquote, li)) > * + * {
   margin-top: 0.6em;
 }
 
 .ipyagent-markdown :is(p, li, th, td, h1, h2, h3, h4, h5, h6) {
   unicode-bidi: plaintext;
-}
-
-.ipyagent-open:empty {
-  display: none;
-}
-
-/* What is far off the screen costs nothing while more is written. */
-.ipyagent-sealed {
-  content-visibility: auto;
-  contain-intrinsic-size: auto 80em;
 }
 
 .ipyagent-markdown ul,
@@ -305,7 +293,7 @@
   line-height: 1.3;
 }
 
-:is(.ipyagent-markdown, .ipyagent-sealed) > * + :is(h1, h2, h3, h4, h5, h6) {
+.ipyagent-markdown > * + :is(h1, h2, h3, h4, h5, h6) {
   margin-top: 0.9em;
 }
 
