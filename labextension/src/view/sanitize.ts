@@ -65,6 +65,7 @@ export function sanitizeCard(html: string, before: Before): DocumentFragment {
   const fragment = purify(before(html), tags, [...ATTRIBUTES, 'open', 'title'], images);
   keepClasses(fragment, CARD_CLASS);
   fragment.querySelectorAll(CARD_TEXT).forEach(dress);
+  fragment.querySelectorAll('code[class]').forEach(code => code.removeAttribute('class'));
   return fragment;
 }
 
