@@ -96,7 +96,9 @@ def next_step(where: Destination, model: str, status: int, trouble: Trouble = ""
                 f"Check the model's name and the address ({_ADDRESS}): one that speaks OpenAI's "
                 f"format usually ends in /v1, {_OTHER}."
             )
-        case 402 | 429:
+        case 402:
+            return f"Check the account's balance and limits, {_OTHER}."
+        case 429:
             return f"Wait a little and run the cell again, check the account's limits, {_OTHER}."
         case _ if 400 <= status < 500:
             return f"Check `%agent config llm`, {_OTHER}."
@@ -182,7 +184,11 @@ _PASSING = re.compile(
     r"(?i)rate.?limit|too many|overload|busy|again|later|tempora|timed?.?out|unavailable|internal"
 )
 """Words that tell whether a reason without a status will still be there a moment later."""
-_ACCOUNT = re.compile(r"(?i)insufficient|balance|quota|billing|credits?\b|arrears")
+_ACCOUNT = re.compile(
+    r"(?i)insufficient|balance|quota|billing|credits?\b|arrears"
+    r"|budget has been exceeded|exceeded.?budget|over budget"
+)
+_USED_UP = re.compile("insufficient_quota|budget_exceeded")  # LiteLLM's proxy has budgets
 _MALFORMED_CALL = re.compile(
     r"(?i)tool_use_failed|failed_generation|malformed_?function_?call|unexpected_?tool_?call"
     r"|(error|fail\w+) (in |to )?pars\w+ (the )?(tool|function)[ _-]?calls?"
@@ -246,7 +252,7 @@ def _fault(chain: list[BaseException], model: str, secret: str | None) -> ModelE
     text = ": ".join([readable(cause, secret), *(_shorten(each, secret) for each in behind)])
     if "repeating the same chunk" in text:
         return ModelRefusedError(f"{model} kept repeating itself and was stopped. {text}")
-    if "insufficient_quota" in str(bodies):  # a 429 that waiting won't cure
+    if _USED_UP.search(str(bodies)):  # a 429 that waiting won't cure
         return ModelRefusedError(f"{model}: {text}")
     if missing := _MISSING.search(text):
         return _without_address(
