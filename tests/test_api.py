@@ -52,7 +52,7 @@ def test_agents_have_conversations_of_their_own_unless_they_name_one() -> None:
 
 
 def test_a_replay_goes_on_with_the_model_from_a_difference_if_that_is_wanted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("ipyagent.wiring.run_methods.start_environ", lambda: dict(os.environ))
     look = {"calls": [{"name": "read_file", "arguments": {"path": "n.txt"}}]}
@@ -61,6 +61,7 @@ def test_a_replay_goes_on_with_the_model_from_a_difference_if_that_is_wanted(
     script.write_text(json.dumps([look, "It is 1."]))
     run = Agent("scripted/model.yaml").ask("Which?")
     assert run.replay().output == "It is 1."
+    assert capsys.readouterr().out == ""
     (tmp_path / "n.txt").write_text("2")
     script.write_text(json.dumps(["It is 2."]))
     assert "gave another result" in (run.replay().error or "")

@@ -323,10 +323,15 @@ class Environment:
     _client: Client | None = field(default=None, init=False)
     _glances: dict[str, str] = field(default_factory=dict, init=False)
 
+    @property
+    def settings_folder(self) -> Path:
+        """Return the folder that settings and notebooks are in."""
+        return self.home or self.workspace.root
+
     def services_for_run(self, config: Config) -> Services:
         """Return the services that bring tools from elsewhere; the last ones for equal settings."""
-        root = self.workspace.root
-        before = self._services or Services(root, self.home or root, self.switches)
+        folders = self.workspace.root, self.settings_folder
+        before = self._services or Services(*folders, self.switches)
         self._services = before.for_run(config)
         return self._services
 

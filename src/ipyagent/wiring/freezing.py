@@ -143,7 +143,7 @@ def verify(environment: Environment, frozen: Frozen) -> Frozen:
 
     Raises AgentError if that cannot be tried.
     """
-    root, home = environment.workspace.root, environment.home or environment.workspace.root
+    root, home = environment.workspace.root, environment.settings_folder
     sessions = environment.undo.sessions
     is_own = all(any(run.id in each.runs.ids for each in sessions) for run in frozen.runs)
     is_own = is_own and not any(each.conversation.origins for each in sessions)

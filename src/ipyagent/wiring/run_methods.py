@@ -42,9 +42,7 @@ def _replay_run(run: Run) -> Run:
     environment, shell, cell = _last_environment(), running_shell(), Cell()
     known = environment.undo.sessions
     session = next((each for each in known if each.id == run.session_id), next(iter(known)))
-    layers = base_layers(
-        os.environ, start_environ(), environment.home or environment.workspace.root
-    )
+    layers = base_layers(os.environ, start_environ(), environment.settings_folder)
     frontend, config = detect(shell), resolve_layers(*layers).config
     request = RunRequest(run.prompt, config, recording=run, is_attended=frontend.can_input)
     show = SilentView if shell is None else view_for

@@ -374,8 +374,7 @@ def _load_instructions(config: Config, workspace: Workspace) -> tuple[str, tuple
 def extra_validators(environment: Environment, config: Config) -> Iterator[Validator]:
     """Yield the validators that packages and settings add."""
     yield from installed_validators()
-    folder = environment.home or environment.workspace.root
-    yield from configured_validators(config.chat.validators, folder)
+    yield from configured_validators(config.chat.validators, environment.settings_folder)
 
 
 @dataclass(frozen=True)
