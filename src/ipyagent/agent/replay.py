@@ -53,6 +53,7 @@ _ANSWERS = {LIVE: "live", KEEP: "keep"}
 
 _ORIGIN = "The recorded calls of this cell were not approved by you in this folder, or were changed"
 NOT_SIGNED = f"{_ORIGIN}. If you approve, exactly these calls run again."
+NO_TOOL = "there is no such tool here; `agent.replay(run)` uses the tools of that agent"
 NOT_APPROVED = (
     f"{_ORIGIN}. They have to be approved, and nobody could be asked: nothing was run. Run "
     "the cell where you can approve them, add --confirm yolo, or allow them by a rule."
@@ -182,6 +183,8 @@ class ReplayLoop(AgentLoop):
         for call_id, old in olds.items():
             if (found := find_difference(old, news[call_id])) is not None:
                 place = f"step {number}, {old.call.name}"
+                if old.call.name not in self.context.toolbox:
+                    return f"{place}: {NO_TOOL}"
                 source = f" read {old.source}" if old.source else ""
                 return f"{place}{source and ','}{source} gave another result: {found}"
         return None
