@@ -37,6 +37,9 @@ from ipyagent.values.variables.content import PASSING
 
 _LENGTH = 120
 """Characters of a line that a difference names."""
+_LISTS = ("list_files", "list_variables", "search_files")
+_NOTE = re.compile(r"… .*|\((empty|no matches|not searched: .*)\)|There are no variables.*")
+"""A line of a listing that is not an entry."""
 _EDITS = ("write_file", "edit_file", "delete_file")
 _SERVICES = ("mcp_", "api_", "call_tool", "find_tools")
 
@@ -132,11 +135,15 @@ def is_same_text(old: str, new: str) -> bool:
     """Return whether texts are equal but for what differs each time, numbers within 1e-9."""
     if old == new:
         return True
-    old, new = (_CHANGING.sub("…", _SET.sub(_sort_items, text)) for text in (old, new))
+    old, new = map(_normalize, (old, new))
     if _NUMBER.split(old) != _NUMBER.split(new):
         return False
     pairs = zip(_NUMBER.findall(old), _NUMBER.findall(new), strict=True)
     return all(one == other or _is_close(one, other) for one, other in pairs)
+
+
+def _normalize(text: str) -> str:
+    return _CHANGING.sub("…", _SET.sub(_sort_items, text))
 
 
 def _sort_items(items: re.Match[str]) -> str:
@@ -151,6 +158,17 @@ def _is_close(one: str, other: str) -> bool:
     except ValueError:
         return False
     return all(map(math.isfinite, numbers)) and math.isclose(*numbers, rel_tol=1e-9)
+
+
+def list_added(old: ToolExecution, new: ToolExecution) -> list[str]:
+    """Return what a listing has gained; nothing if it has lost anything, or is no listing."""
+    if old.call.name not in _LISTS or not (old.result and new.result and new.result.success):
+        return []
+    before, after = (
+        {_normalize(line): line for line in output.splitlines() if not _NOTE.fullmatch(line)}
+        for output in (old.result.output, new.result.output)
+    )
+    return [] if before.keys() - after else [after[each] for each in after if each not in before]
 
 
 def find_difference(old: ToolExecution, new: ToolExecution) -> str | None:
