@@ -13,6 +13,7 @@ import hmac
 import json
 import math
 import re
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
@@ -157,7 +158,10 @@ def _is_close(one: str, other: str) -> bool:
         numbers = [float(text.replace(",", "").replace("_", "")) for text in (one, other)]
     except ValueError:
         return False
-    return all(map(math.isfinite, numbers)) and math.isclose(*numbers, rel_tol=1e-9)
+    digits = max(sum(map(str.isdigit, text.lstrip("-0."))) for text in (one, other))
+    # What was computed has all of its digits; of fewer, the last one may differ.
+    near = 1e-9 if digits >= sys.float_info.dig else min(1e-9, 2 * 10.0 ** (1 - digits))
+    return all(map(math.isfinite, numbers)) and math.isclose(*numbers, rel_tol=near)
 
 
 def list_added(old: ToolExecution, new: ToolExecution) -> list[str]:
