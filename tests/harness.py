@@ -110,13 +110,13 @@ class Lab:
         reply = (lambda _approval: answer) if isinstance(answer, Answer) else answer
         self.watcher = Watcher(self.environment, reply, heard=heard)
         self.cell = Cell()
+        self.environment.tools = lambda: tools
         runs = RunFactory(
             self.environment,
             self.session,
             model or self.client,
             self.cell,
             lambda: self.watcher,
-            tools,
         )
         asked = RunRequest(prompt, config, dry_run=dry_run, plan=plan, **(request or {}))
         return drive_sync(self.cell, runs.build(asked))

@@ -298,9 +298,8 @@ def _decide_on_plan(
 
     def prepare(cell: Cell) -> RunFunction:
         environment = book.environment
-        client = environment.client_for(book.model.resolve(settings), settings.llm)
         view = partial(view_for, cell, environment.approvals, detect(book.shell), book.desk)
-        runs = RunFactory(environment, session, client, cell, view)
+        runs = RunFactory(environment, session, environment.connect, cell, view)
         request = RunRequest("", settings, background=background)
         return runs.build_decision(request, answer, reference)
 

@@ -31,6 +31,7 @@ from ipyagent.kernel.namespace import ShellNamespace
 from ipyagent.kernel.pages import Message, Pages
 from ipyagent.kernel.shell import Shell, detect
 from ipyagent.llm import start_environ
+from ipyagent.llm.client import Client
 from ipyagent.llm.destinations import Resolved, dotenv_warning, fetch, list_models, resolve
 from ipyagent.magic.entry import state_of
 from ipyagent.schema import Run
@@ -445,9 +446,15 @@ class Notebook:
             approvals=runtime().approvals,
             switches=lambda: self.sessions.switches,
             notes=lambda: state_of(self.shell).notes.notes,
+            settings=lambda: self.settings.config,
+            connect=self._connect,
         )
         environment.undo.show = self._show_again
         return environment
+
+    def _connect(self) -> Client:
+        settings = self.settings.config
+        return self.environment.client_for(self.model.resolve(settings), settings.llm)
 
     @property
     def services(self) -> Services:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -31,7 +31,7 @@ from ipyagent.imports import working_folder
 from ipyagent.json_types import JsonDict
 from ipyagent.kernel.namespace import Namespace, list_lines
 from ipyagent.kernel.shell import CellNote
-from ipyagent.llm.client import Client
+from ipyagent.llm.client import Client, NoClient
 from ipyagent.llm.destinations import BUILT_IN, SCRIPTED, Resolved
 from ipyagent.llm.service_client import ServiceClient
 from ipyagent.plaintext import spell
@@ -313,12 +313,18 @@ class Environment:
     """Returns what the user's own cells changed."""
     switches: Callable[[], Mapping[str, bool]] = dict
     """Returns the switches of services here."""
+    tools: Callable[[], Iterable[Tool]] = tuple
+    """Returns the tools of an agent's own."""
+    settings: Callable[[], Config] = Config
+    """Returns the settings of a run that is replayed by itself."""
+    connect: Callable[[], Client] = lambda: NoClient("")
+    """Returns the client that such a run goes on with."""
     remarks: list[str] = field(default_factory=list)
     """Remarks for the model, with the next prompt."""
     recordings: NotebookRecordings = field(default_factory=NotebookRecordings, init=False)
+    """The runs saved in notebooks, which replays repeat."""
     executed: set[str] = field(default_factory=set, init=False)
     """The cells that were executed in this kernel: their ids, or else what they asked for."""
-    """The runs saved in notebooks, which replays repeat."""
     _services: Services | None = field(default=None, init=False)
     _client: Client | None = field(default=None, init=False)
     _glances: dict[str, str] = field(default_factory=dict, init=False)

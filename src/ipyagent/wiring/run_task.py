@@ -92,7 +92,6 @@ class RunTask:
         client: Client | Callable[[], Client],
         cell: Cell,
         open_view: Callable[[], View],
-        own_tools: Iterable[Tool] = (),
     ) -> None:
         self.environment, self.session, self.request = environment, session, request
         self._make_client, self.cell, self.show = client, cell, open_view
@@ -109,7 +108,7 @@ class RunTask:
         telemetry.setup_logging(config.logging.level, self.redactor)
         self.instructions, self.notes = _load_instructions(config, workspace)
         self.skills = Skills(workspace, personal_folder()) if config.tools.skills else None
-        own = [*own_tools, *self._load_skills()]
+        own = [*environment.tools(), *self._load_skills()]
         self.toolbox = environment.toolset.build(
             config, own, self.redactor, cell.main.post, session
         )
@@ -379,17 +378,13 @@ def extra_validators(environment: Environment, config: Config) -> Iterator[Valid
 
 @dataclass(frozen=True)
 class RunFactory:
-    """Makes runs in an environment for a session.
-
-    `open_view` opens a view; `own_tools` are offered beside those of the environment.
-    """
+    """Makes runs in an environment for a session; `open_view` opens a view."""
 
     environment: Environment
     session: Session
     client: Client | Callable[[], Client]
     cell: Cell
     open_view: Callable[[], View]
-    own_tools: Iterable[Tool] = ()
 
     def build(
         self,
@@ -446,5 +441,4 @@ class RunFactory:
             self.client,
             self.cell,
             self.open_view,
-            self.own_tools,
         )
