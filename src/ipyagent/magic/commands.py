@@ -28,7 +28,7 @@ from ipyagent.tools.namespace_tools import find_authors
 from ipyagent.tools.path_rules import SKILLS
 from ipyagent.tools.rehearsed import UNTRIED
 from ipyagent.ui.views import show_run
-from ipyagent.wiring import runtime
+from ipyagent.wiring import find_problem, runtime
 
 _IN_MEMORY = "none: this session is kept in memory alone"
 _DISABLED = "Agent cells are disabled until these settings are fixed:"
@@ -294,11 +294,17 @@ def describe_status(book: Notebook, _rest: str = "") -> str:
 
 
 def _model(book: Notebook, rest: str) -> str:
-    """show the model, or use this one from now on"""
+    """show the model and others that can be chosen, or use this one from now on"""
     if rest:
         book.settings.set(f"llm.model={rest}")
     resolved = book.model.resolve(book.settings.config)
-    return f"{resolved.model} ({resolved.why})"
+    current = f"{resolved.model} ({resolved.why})"
+    if rest:
+        problem = find_problem(resolved.model, book.settings.config.llm, book.home)
+        return "\n".join(filter(None, (current, problem)))
+    others = book.settings.list_models()
+    others.pop(resolved.model, None)
+    return "\n".join([current, *(f"  %agent model {name}  ({others[name]})" for name in others)])
 
 
 def _config(book: Notebook, rest: str) -> str:

@@ -31,7 +31,16 @@ from ipyagent.kernel.namespace import ShellNamespace
 from ipyagent.kernel.pages import Message, Pages
 from ipyagent.kernel.shell import Shell, detect
 from ipyagent.llm import start_environ
-from ipyagent.llm.destinations import Resolved, dotenv_warning, fetch, list_models, resolve
+from ipyagent.llm.destinations import (
+    MOST_MODELS,
+    Resolved,
+    dotenv_warning,
+    fetch,
+    list_models,
+    resolve,
+)
+from ipyagent.llm.error_mapping import CANNOT
+from ipyagent.llm.service_client import ServiceClient
 from ipyagent.magic.entry import state_of
 from ipyagent.schema import Run
 from ipyagent.schema.runs import UndoReport
@@ -41,7 +50,16 @@ from ipyagent.ui import static_html
 from ipyagent.ui.feed import Feed
 from ipyagent.ui.page_bridge import OverviewBuilder, OverviewContext, PageBridge
 from ipyagent.ui.questions import choose
-from ipyagent.wiring import Environment, Services, has_journal, journal_path, runtime, warm_up
+from ipyagent.wiring import (
+    Environment,
+    Services,
+    client_for,
+    has_journal,
+    journal_path,
+    list_served,
+    runtime,
+    warm_up,
+)
 from ipyagent.wiring.undo import find_undo
 
 REMEMBERED = 2
@@ -92,7 +110,16 @@ class NotebookSettings:
         current = self.config.llm
         self._listed = [current, *(each for each in self._listed if each != current)]
         before = config.resolve_layers(*self._layers()[:-1]).config.llm
-        return list_models(*self._listed, before, environ=os.environ, probe=fetch)
+        found = list_models(*self._listed, before, environ=os.environ, probe=fetch)
+        with suppress(AgentError):  # a service that cannot be asked has no more to offer
+            client = client_for(next(iter(found)), current, self.home or Path())
+            for name in list_served(client)[:MOST_MODELS]:
+                found.setdefault(name, "its service lists it")
+        for name, why in found.items():
+            with suppress(AgentError):
+                if not ServiceClient(name, current).size().calls_tools:
+                    found[name] = f"{why}; {CANNOT}"
+        return found
 
     def prepare_model(self) -> None:
         """Start to import the current model's dependencies."""

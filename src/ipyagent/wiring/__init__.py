@@ -5,6 +5,8 @@ from ipyagent.wiring.environment import (
     Environment as Environment,
     Services as Services,
     client_for as client_for,
+    find_problem as find_problem,
+    list_served as list_served,
     warm_up as warm_up,
 )
 from ipyagent.wiring.run_request import RunRequest as RunRequest, failed_run as failed_run
