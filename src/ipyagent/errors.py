@@ -28,12 +28,14 @@ AgentError
 ├─ InstallationError          a package that ipyagent needs is missing or does not fit
 └─ RunFailedError             raised by `--raise` for a run that did not succeed
 
-AgentInterrupted (a KeyboardInterrupt) ends a run that the user stopped. An error for want of file
+AgentInterrupted (a KeyboardInterrupt) ends a run that the user stopped, AgentStopped where its card
+says so. An error for want of file
 descriptors gets advice (`describe_error`).
 """
 
 from __future__ import annotations
 
+import bdb
 import errno
 from collections.abc import Iterator
 from typing import Self
@@ -189,6 +191,10 @@ class AgentInterrupted(KeyboardInterrupt):
 
     def _render_traceback_(self) -> list[str]:
         return [f"ipyagent: {self}"]
+
+
+class AgentStopped(AgentInterrupted, bdb.BdbQuit):
+    """The same, where the run's card says it: IPython shows nothing of a BdbQuit."""
 
 
 _FULL = (errno.EMFILE, errno.ENFILE)

@@ -142,7 +142,7 @@ def test_an_interrupt_while_the_model_streams_closes_the_connection(
 
     page.on_moment = stop
     reply = kernel.run("%%agent\nBegin.", page=page)
-    assert reply.content["ename"] == "AgentInterrupted"
+    assert reply.content["ename"] == "AgentStopped"
     assert server.requests[-1].closed.wait(PATIENCE)
     never.set()
     server.replies = [answer("Back.")]
