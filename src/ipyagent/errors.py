@@ -94,6 +94,7 @@ class RetryExhaustedError(ModelUnavailableError):
     def __init__(self, attempts: int, last: ModelUnavailableError) -> None:
         times = "once" if attempts == 1 else f"{attempts} times"
         message, newline, advice = str(last).partition("\n")
+        message = message if message.endswith((".", "!", "?")) else f"{message}."
         super().__init__(f"{message} It was tried {times}.{newline}{advice}", last.retry_after)
         self.attempts, self.last = attempts, last
 

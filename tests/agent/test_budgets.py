@@ -174,6 +174,8 @@ def test_the_time_that_a_user_takes_does_not_count(lab: Lab, clock: Clock, limit
         **{limit: 600},
     )
     assert (run.outcome, run.output) == (Outcome.SUCCESS, "Done.")
+    assert run.duration is not None
+    assert run.duration < 600
 
 
 @pytest.mark.spec("A51")

@@ -178,6 +178,8 @@ async def test_what_is_secret_in_an_address_is_not_shown() -> None:
 def test_how_often_it_was_tried_stands_in_the_first_line() -> None:
     error = RetryExhaustedError(3, ModelUnavailableError("x is away.\nAsked at y.", 2.0))
     assert str(error) == "x is away. It was tried 3 times.\nAsked at y."
+    unended = RetryExhaustedError(1, ModelUnavailableError("Name or service not known"))
+    assert str(unended) == "Name or service not known. It was tried once."
 
 
 def shown(*abilities: str) -> Reply:

@@ -273,7 +273,7 @@ def check_background(frontend: Frontend) -> None:
 
 
 def approve(book: Notebook, rest: str) -> str:
-    """approve the plan or call that waits, or the one with this ID; a plan may --background"""
+    """approve what waits, or the plan or call ID; --background: the plan runs beside other cells"""
     words = [word for word in rest.split() if word != BACKGROUND]
     background = len(words) < len(rest.split())
     if background:

@@ -243,6 +243,7 @@ def _overview(book: Notebook, _rest: str) -> str:
     """Most of what is needed, and status, on one screen."""
     lines = [
         *(line for line in options_help().splitlines() if line.split()[0].strip(",") in _NEEDED),
+        "",
         *(_command_help(name) for name in _NEEDED if name in COMMANDS),
     ]
     return "\n".join([USAGE, "", *lines, "", describe_status(book)])
