@@ -51,6 +51,7 @@ def base_of(server: ModelServer, model: str) -> str:
 STATUSES = {
     401: ("Check the key in", False),
     400: ("Check `%agent config llm`", False),
+    402: ("Check the account's balance and limits", False),
     403: ("Check the key in", False),
     404: ("the model's name and the address", False),
     429: ("The service asks to wait 7 s. Wait a little", True),
@@ -84,6 +85,7 @@ async def test_a_status_says_where_it_was_asked_with_which_key_and_what_to_do(
         }.get(status, way)
     assert way in advice
     assert "`%agent model ID`" in advice
+    assert advice.endswith(" Then run the cell again.")
     for debris in (SECRET, "litellm", "Traceback", "Exception"):
         assert debris not in str(error)
     assert isinstance(error, ModelUnavailableError) is is_transient
@@ -194,7 +196,7 @@ async def test_a_model_without_tools_says_so_and_names_installed_ones_that_have_
     with ModelServer(replies, pages={"/api/tags": tags}) as server:
         what, _, advice = str(await failing("ollama/gemma3", server.url)).partition("\n")
     assert "ollama/gemma3 cannot call tools, so it cannot work on your data (400)" in what
-    assert advice.endswith("Models there that can: `%agent model ollama/qwen3:8b`.")
+    assert "Models there that can: `%agent model ollama/qwen3:8b`." in advice
 
 
 NO_TOOLS = {

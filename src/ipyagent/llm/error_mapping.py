@@ -100,8 +100,10 @@ def next_step(where: Destination, model: str, status: int, trouble: Trouble = ""
                 f"Check the model's name and the address ({_ADDRESS}): one that speaks OpenAI's "
                 f"format usually ends in /v1, {_OTHER}."
             )
-        case 402 | 429:
-            return f"Wait a little and run the cell again, check the account's limits, {_OTHER}."
+        case 402:
+            return f"Check the account's balance and limits, {_OTHER}."
+        case 429:
+            return f"Wait a little, check the account's limits, {_OTHER}."
         case _ if 400 <= status < 500:
             return f"Check `%agent config llm`, {_OTHER}."
         case _ if status >= 500:
@@ -112,7 +114,7 @@ def next_step(where: Destination, model: str, status: int, trouble: Trouble = ""
 def _about_key(where: Destination) -> str:
     if where.key_from is None:
         wanted = where.keys[0] if where.keys else "LITELLM_API_KEY"
-        return f"Set the environment variable {wanted} to a key and run the cell again, {_OTHER}."
+        return f"Set the environment variable {wanted} to a key, {_OTHER}."
     return (
         f"Check the key in {where.key_from} (llm.api_key_env names another variable) and what it "
         f"may be used for, {_OTHER}."
@@ -239,7 +241,8 @@ def add_advice(
     """Return the error with a second line: where the model was asked, and what to do."""
     wait = getattr(failure, "retry_after", None)
     waits = f" The service asks to wait {wait:g} s." if wait else ""
-    text = f"{failure}\n{asked_at(where)}{waits} {next_step(where, model, status, trouble)}"
+    step = f"{next_step(where, model, status, trouble)} Then run the cell again."
+    text = f"{failure}\n{asked_at(where)}{waits} {step}"
     advice = (
         ModelUnavailableError(text, wait)
         if isinstance(failure, ModelUnavailableError)

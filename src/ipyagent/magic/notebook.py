@@ -31,16 +31,7 @@ from ipyagent.kernel.namespace import ShellNamespace
 from ipyagent.kernel.pages import Message, Pages
 from ipyagent.kernel.shell import Shell, detect
 from ipyagent.llm import start_environ
-from ipyagent.llm.destinations import (
-    MOST_MODELS,
-    Resolved,
-    dotenv_warning,
-    fetch,
-    list_models,
-    resolve,
-)
-from ipyagent.llm.error_mapping import CANNOT
-from ipyagent.llm.service_client import ServiceClient
+from ipyagent.llm.destinations import Resolved, dotenv_warning, fetch, list_models, resolve
 from ipyagent.magic.entry import state_of
 from ipyagent.schema import Run
 from ipyagent.schema.runs import UndoReport
@@ -53,10 +44,9 @@ from ipyagent.ui.questions import choose
 from ipyagent.wiring import (
     Environment,
     Services,
-    client_for,
+    add_served,
     has_journal,
     journal_path,
-    list_served,
     runtime,
     warm_up,
 )
@@ -111,15 +101,7 @@ class NotebookSettings:
         self._listed = [current, *(each for each in self._listed if each != current)]
         before = config.resolve_layers(*self._layers()[:-1]).config.llm
         found = list_models(*self._listed, before, environ=os.environ, probe=fetch)
-        with suppress(AgentError):  # a service that cannot be asked has no more to offer
-            client = client_for(next(iter(found)), current, self.home or Path())
-            for name in list_served(client)[:MOST_MODELS]:
-                found.setdefault(name, "its service lists it")
-        for name, why in found.items():
-            with suppress(AgentError):
-                if not ServiceClient(name, current).size().calls_tools:
-                    found[name] = f"{why}; {CANNOT}"
-        return found
+        return add_served(found, current, self.home or Path())
 
     def prepare_model(self) -> None:
         """Start to import the current model's dependencies."""

@@ -4,6 +4,7 @@ from ipyagent.wiring import run_methods as run_methods
 from ipyagent.wiring.environment import (
     Environment as Environment,
     Services as Services,
+    add_served as add_served,
     client_for as client_for,
     find_problem as find_problem,
     list_served as list_served,

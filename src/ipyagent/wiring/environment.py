@@ -214,6 +214,19 @@ def list_served(client: Client) -> list[str]:
     return EngineThread.current().wait_for(listing) if listing else []
 
 
+def add_served(found: Mapping[str, str], config: LLMConfig, root: Path) -> dict[str, str]:
+    """Return the models with those that the first one's service lists, and why; may block."""
+    models = {**found}
+    with suppress(AgentError):  # a service that cannot be asked has no more to offer
+        for name in list_served(client_for(next(iter(found)), config, root))[:MOST_MODELS]:
+            models.setdefault(name, "its service lists it")
+    for name, why in models.items():
+        with suppress(AgentError):
+            if not ServiceClient(name, config).size().calls_tools:
+                models[name] = f"{why}; {CANNOT}"
+    return models
+
+
 def find_problem(model: str, config: LLMConfig, root: Path) -> str:
     """Return why a model cannot work, as far as that is known without asking another machine."""
     try:
