@@ -35,11 +35,12 @@ _DISABLED = "Agent cells are disabled until these settings are fixed:"
 
 
 def _rows(lines: Mapping[str, Callable[[], str]]) -> Iterator[str]:
-    """Yield a row for each fact; unknown ones are reported once, with the reason."""
+    """Yield a row for each fact there is; unknown ones are reported once, with the reason."""
     problems: set[str] = set()
     for key, value in lines.items():
         try:
-            yield f"{key:<15} {value()}"
+            if text := value():
+                yield f"{key:<15} {text}"
         except AgentError as error:
             problem = str(error)
             why = "not known either" if problem in problems else f"not known: {problem}"
@@ -92,9 +93,9 @@ def _looking(settings: Settings) -> str:
 
 
 def _background() -> str:
-    """Return the plan that runs in the background."""
+    """Return the plan that runs in the background; "" if none does."""
     behind = runtime().run_lock.background
-    return f"the plan {behind.name} runs; `%agent stop` stops it" if behind else "nothing runs"
+    return f"the plan {behind.name} runs; `%agent stop` stops it" if behind else ""
 
 
 def _waiting(book: Notebook, session: Session) -> str:
