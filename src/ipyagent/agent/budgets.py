@@ -77,6 +77,8 @@ class TimeLimits:
 
     def __init__(self) -> None:
         self._limits: list[asyncio.Timeout] = []
+        self.paused = 0.0
+        """The seconds that were excluded."""
 
     @property
     def is_expired(self) -> bool:
@@ -110,9 +112,11 @@ class TimeLimits:
         try:
             yield
         finally:
+            seconds = loop.time() - begun
+            self.paused += seconds
             for limit, moment in due.items():
                 if moment is not None and limit in self._limits:
-                    limit.reschedule(moment + loop.time() - begun)
+                    limit.reschedule(moment + seconds)
 
 
 CHARACTERS_PER_TOKEN = 4

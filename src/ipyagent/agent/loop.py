@@ -141,7 +141,7 @@ class AgentLoop(StepMachine):
     async def run(self, prompt: UserPrompt) -> Run:
         """Answer a prompt. Never raises: every failure is recorded in the run."""
         self._start_run(prompt)
-        async with run_lifecycle(self.stream) as ending:
+        async with run_lifecycle(self.stream, self.time_limits) as ending:
             try:
                 async with self.run_limit():
                     with self.context.approvals.steering.accept(self.stream, prompt.validators):

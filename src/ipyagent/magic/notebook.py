@@ -42,7 +42,15 @@ from ipyagent.ui import static_html
 from ipyagent.ui.feed import Feed
 from ipyagent.ui.page_bridge import OverviewBuilder, OverviewContext, PageBridge
 from ipyagent.ui.questions import choose
-from ipyagent.wiring import Environment, Services, has_journal, journal_path, runtime, warm_up
+from ipyagent.wiring import (
+    Environment,
+    Services,
+    add_served,
+    has_journal,
+    journal_path,
+    runtime,
+    warm_up,
+)
 from ipyagent.wiring.undo import find_undo
 
 REMEMBERED = 2
@@ -93,7 +101,8 @@ class NotebookSettings:
         current = self.config.llm
         self._listed = [current, *(each for each in self._listed if each != current)]
         before = config.resolve_layers(*self._layers()[:-1]).config.llm
-        return list_models(*self._listed, before, environ=os.environ, probe=fetch)
+        found = list_models(*self._listed, before, environ=os.environ, probe=fetch)
+        return add_served(found, current, self.home or Path())
 
     def prepare_model(self) -> None:
         """Start to import the current model's dependencies."""

@@ -3,7 +3,10 @@
 from ipyagent.wiring.environment import (
     Environment as Environment,
     Services as Services,
+    add_served as add_served,
     client_for as client_for,
+    find_problem as find_problem,
+    list_served as list_served,
     warm_up as warm_up,
 )
 from ipyagent.wiring.run_methods import replay_run as replay_run

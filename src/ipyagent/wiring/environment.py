@@ -31,8 +31,10 @@ from ipyagent.imports import working_folder
 from ipyagent.json_types import JsonDict
 from ipyagent.kernel.namespace import Namespace, list_lines
 from ipyagent.kernel.shell import CellNote
-from ipyagent.llm.client import Client, NoClient
-from ipyagent.llm.destinations import BUILT_IN, SCRIPTED, Resolved
+from ipyagent.kernel.threads import EngineThread
+from ipyagent.llm.client import Client, Listing, NoClient
+from ipyagent.llm.destinations import BUILT_IN, MOST_MODELS, SCRIPTED, Resolved
+from ipyagent.llm.error_mapping import CANNOT, is_local
 from ipyagent.llm.service_client import ServiceClient
 from ipyagent.plaintext import spell
 from ipyagent.providers import PROVIDERS
@@ -204,6 +206,39 @@ def service_client(
     from ipyagent.llm.litellm.gateway import LiteLLMClient
 
     return LiteLLMClient(model, config, environ=environ, start=start)
+
+
+def list_served(client: Client) -> list[str]:
+    """Return the models that a client's service lists; raises AgentError if it does not answer."""
+    listing = client.list_models() if isinstance(client, Listing) else None
+    return EngineThread.current().wait_for(listing) if listing else []
+
+
+def add_served(found: Mapping[str, str], config: LLMConfig, root: Path) -> dict[str, str]:
+    """Return the models with those that the first one's service lists, and why; may block."""
+    models = {**found}
+    with suppress(AgentError):  # a service that cannot be asked has no more to offer
+        for name in list_served(client_for(next(iter(found)), config, root))[:MOST_MODELS]:
+            models.setdefault(name, "its service lists it")
+    for name, why in models.items():
+        with suppress(AgentError):
+            if not ServiceClient(name, config).size().calls_tools:
+                models[name] = f"{why}; {CANNOT}"
+    return models
+
+
+def find_problem(model: str, config: LLMConfig, root: Path) -> str:
+    """Return why a model cannot work, as far as that is known without asking another machine."""
+    try:
+        client = client_for(model, config, root)
+        if not isinstance(client, ServiceClient) or not is_local(client.destination):
+            return ""
+        names = list_served(client)
+    except AgentError as error:
+        return str(error)
+    if names and not {model, f"{model}:latest"} & {*names}:
+        return f"{model} is not there. What is there: {', '.join(names[:MOST_MODELS])}."
+    return "" if client.size().calls_tools else f"{model} {CANNOT}."
 
 
 def warm_up(model: Resolved, config: LLMConfig) -> None:
