@@ -14,20 +14,21 @@ HERE = Path(__file__).resolve().parent
 RECORD = HERE / "inputs.sha256"
 FILES = ("build.mjs", "install.json", "package.json", "tsconfig.json", "yarn.lock")
 FOLDERS = ("src", "style")
+CARD = "src/ipyagent/ui/card.css"
 
 
 def inputs() -> list[Path]:
     """Everything that the built files are made of, in a fixed order."""
     found = [path for folder in FOLDERS for path in (HERE / folder).rglob("*") if path.is_file()]
     sources = [path for path in found if "__tests__" not in path.parts]
-    return sorted([HERE / name for name in FILES] + sources)
+    return sorted([HERE / name for name in FILES] + [HERE.parent / CARD] + sources)
 
 
 def digest() -> str:
     """One hash over names and contents, the same on every system."""
     total = hashlib.sha256()
     for path in inputs():
-        name = path.relative_to(HERE).as_posix()
+        name = path.relative_to(HERE.parent).as_posix()
         content = path.read_bytes().replace(b"\r\n", b"\n")
         total.update(f"{name}\0{hashlib.sha256(content).hexdigest()}\n".encode())
     return total.hexdigest()

@@ -1,7 +1,7 @@
-"""Write for the page: types of the kernel's messages, a saved transcript's schema, reveal's table.
+"""Write for the page: types of the kernel's messages, and reveal's table.
 
-`python protocol.py` writes them, `python protocol.py --check` compares; both need Node. `--schema`,
-`--reveal` and `--list` print the schema, the table, and the fields of messages without Node.
+`python protocol.py` writes them, `python protocol.py --check` compares; both need Node. `--reveal`
+and `--list` print the table and the fields of messages without Node.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from pydantic import BaseModel
 from ipyagent.json_types import JsonDict
 from ipyagent.ui.messages import Protocol
 from ipyagent.ui.reveal import LIMITS, LOOKALIKES
-from ipyagent.ui.transcript import Transcript
 
 SOURCES = Path(__file__).parent / "src"
 
@@ -46,18 +45,6 @@ def write_types() -> str:
     return made.stdout
 
 
-def write_schema() -> str:
-    """Return the schema by which a saved transcript is checked before it is drawn.
-
-    A field more, of a newer version, does no harm.
-    """
-    found = schema_of(Transcript)
-    for definition in [found, *found["$defs"].values()]:
-        for name in ("description", "title", "additionalProperties"):
-            definition.pop(name, None)
-    return json.dumps(found, indent=1) + "\n"
-
-
 def write_reveal() -> str:
     """Return the limits of `reveal`, and the letters that look Latin."""
     return json.dumps({**LIMITS, "lookalikes": "".join(sorted(LOOKALIKES))}, indent=1) + "\n"
@@ -65,7 +52,6 @@ def write_reveal() -> str:
 
 FILES = {
     "reveal.json": write_reveal,
-    "transcript.schema.json": write_schema,
     "protocol.ts": write_types,
 }
 
@@ -86,14 +72,12 @@ def main(arguments: list[str]) -> None:
             for name, write in FILES.items():
                 if (SOURCES / name).read_text() != write():
                     sys.exit(f"{name} is not what the Python classes say: run `make protocol`")
-        case ["--schema"]:
-            sys.stdout.write(write_schema())
         case ["--reveal"]:
             sys.stdout.write(write_reveal())
         case ["--list"]:
             sys.stdout.write(list_fields())
         case _:
-            sys.exit("usage: protocol.py [--check | --schema | --reveal | --list]")
+            sys.exit("usage: protocol.py [--check | --reveal | --list]")
 
 
 if __name__ == "__main__":

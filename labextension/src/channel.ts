@@ -14,9 +14,8 @@ import type {
   Transcript
 } from './protocol';
 
-/** The MIME types of a saved run and its transcript: `ipyagent.ui.static_html`. */
+/** The MIME type of a saved run: `ipyagent.ui.static_html`. */
 export const RUN = 'application/vnd.ipyagent.run+json';
-export const TRANSCRIPT = 'application/vnd.ipyagent.transcript+json';
 
 /** Return the transcript after `changes`; throws if they do not fit. */
 export function applyChanges(

@@ -39,9 +39,6 @@ export interface Snapshot {
 }
 /**
  * A run as it is drawn; `is_draft` for a plan that waits.
- *
- * `undo` is True for a run that has ended and changed something that may be taken back, `redo` for
- * one that was taken back. `replayed`: a model may be asked in place of the recording.
  */
 export interface Transcript {
   run_id: string;
@@ -52,15 +49,12 @@ export interface Transcript {
   notes: string[];
   plan: Plan | null;
   steps: Step[];
-  folds: StepsFold[];
   todos: Todo[];
   todos_at: number;
   ending: Ending | null;
   footer: Footer;
   unsent: UserText[];
   say: SayField | null;
-  undo: boolean;
-  redo: boolean;
   replayed: boolean;
 }
 /**
@@ -300,14 +294,6 @@ export interface Call {
 export interface Question {
   text: string;
   choices: string[];
-}
-/**
- * The line that stands for `count` steps of a finished run, from the index `first` on.
- */
-export interface StepsFold {
-  first: number;
-  count: number;
-  title: string;
 }
 /**
  * A task of the checklist.

@@ -2,21 +2,18 @@
 import type { IRenderMime } from '@jupyterlab/rendermime-interfaces';
 import { Widget } from '@lumino/widgets';
 
-import { type Channel, isOver, RUN, TRANSCRIPT } from './channel';
+import { type Channel, RUN } from './channel';
 import { live } from './lab/links';
-import type { Transcript } from './protocol';
-import { savedTranscript } from './saved';
+import { type Bundle, isEnded, runOf } from './lab/outputs';
+import { savedCard } from './saved';
 import { RunView } from './view/run';
-import { sanitize } from './view/sanitize';
 import { note } from './view/step';
 
-const UNKNOWN =
-  'This run was saved by another version of ipyagent and cannot be drawn by this one.';
+const NO_HTML = 'This run was saved without its HTML, so it cannot be drawn.';
 
 class RunRenderer extends Widget implements IRenderMime.IRenderer {
   private view: RunView | null = null;
-  private transcript: Transcript | null = null;
-  private html = '';
+  private bundle: Bundle = {};
   private channel: Channel | null = null;
   private clean: (html: string) => string;
 
@@ -27,8 +24,7 @@ class RunRenderer extends Widget implements IRenderMime.IRenderer {
   }
 
   renderModel({ data }: IRenderMime.IMimeModel): Promise<void> {
-    this.html = typeof data['text/html'] === 'string' ? data['text/html'] : '';
-    this.transcript = savedTranscript(data[TRANSCRIPT], data[RUN], this.html);
+    this.bundle = data;
     this.redraw();
     return Promise.resolve();
   }
@@ -41,7 +37,7 @@ class RunRenderer extends Widget implements IRenderMime.IRenderer {
 
   /** Switch to the live view when the saved run turns out to be live. */
   private revive = (): void => {
-    const channel = channelOf(this.transcript);
+    const channel = channelOf(this.bundle);
     if (channel !== null && channel !== this.channel) {
       this.redraw();
     }
@@ -52,28 +48,28 @@ class RunRenderer extends Widget implements IRenderMime.IRenderer {
     this.node.replaceChildren(this.draw());
   }
 
-  /** Draw the view; a run of another version is drawn as the HTML beside it. */
   private draw(): Node {
-    const { transcript } = this;
-    if (transcript === null) {
-      return this.html === '' ? note(UNKNOWN) : sanitize(this.html, this.clean);
+    const { bundle } = this;
+    const [run, html] = [runOf(bundle), bundle['text/html']];
+    const channel = (this.channel = channelOf(bundle));
+    if (channel !== null) {
+      this.view = new RunView(channel, this.clean);
+      return this.view.element;
     }
-    const channel = (this.channel = channelOf(transcript));
-    this.view = new RunView(channel, this.clean);
-    this.view.update(channel?.transcript ?? transcript);
-    return this.view.element;
+    return typeof html === 'string' ? savedCard(html, run, this.clean) : note(NO_HTML);
   }
 }
 
 /** Return the channel of a live run. */
-function channelOf(transcript: Transcript | null): Channel | null {
-  return transcript === null || isOver(transcript) ? null : live.channel(transcript.run_id);
+function channelOf(bundle: Bundle): Channel | null {
+  const run = runOf(bundle);
+  return run === null || isEnded(run) ? null : live.channel(run.id);
 }
 
 /** `safe` lets untrusted notebooks show runs: all is sanitized here, by JupyterLab and by us. */
 export const rendererFactory: IRenderMime.IRendererFactory = {
   safe: true,
-  mimeTypes: [TRANSCRIPT],
+  mimeTypes: [RUN],
   createRenderer: options => new RunRenderer(options)
 };
 

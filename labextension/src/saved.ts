@@ -1,148 +1,165 @@
-/** Reads the transcript of a saved run, which may be damaged or forged. */
-import { Schema, Validator } from '@cfworker/json-schema';
-
-import { isObject } from './channel';
-import type { Transcript } from './protocol';
-import schema from './transcript.schema.json';
-
-/** The key of a reference: an object that stands for the run's value at a path. */
-const AT = 'at';
-
 /**
- * The field with a call's arguments, in which no references are resolved: they may look like some.
+ * Draws a saved run: its HTML, and what a page adds to it by the run's JSON. Both may be forged, so
+ * only the JSON makes buttons, and code that they use never comes from what is drawn.
  */
-const ARGUMENTS = 'arguments';
+import { isEnded, SavedCall, SavedRun, SavedStep } from './lab/outputs';
+import type { AnswerNumber } from './protocol';
+import { h } from './view/dom';
+import { EXPLORER, FollowUpView } from './view/followUp';
+import { button } from './view/form';
+import { highlight } from './view/highlight';
+import { host } from './view/host';
+import { renderMarkdown } from './view/markdown';
+import { maths } from './view/maths';
+import { Before, sanitizeCard } from './view/sanitize';
+import { askAnew, ranBy, toCells } from './view/toCell';
+import { UndoView } from './view/undo';
 
-/** An image of the HTML beside a run, and what stands for it in the run: its number. */
-const IMAGE = /<img src="data:image\/\w+;base64,([^"]+)"/g;
-const REFERENCE = /^html:(\d{1,9})$/;
+/** The names by which scripts find parts of a card: sanitizers drop them, and leave classes. */
+const NAMES = {
+  tool: '.ia-tool',
+  answer: '.ia-answer > .ia-markdown',
+  thinking: '.ia-thinking',
+  plan: '.ia-plan-steps',
+  'plan-step': '.ia-plan-steps > li',
+  todos: '.ia-todos',
+  effects: '.ia-effects',
+  'user-text': '.ia-user-text'
+};
 
-let validator: Validator | null = null;
+const STATES = ['running', 'waiting', 'done', 'partial', 'failed', 'cancelled'];
 
-/** The run that a transcript refers to, and the images of the HTML beside it. */
-interface Source {
-  run: unknown;
-  images: string[];
-}
-
-/**
- * Return the transcript in `given`, with references to `run`, whose images may stand in `html`,
- * resolved; null if it is invalid.
- */
-export function savedTranscript(given: unknown, run: unknown, html = ''): Transcript | null {
+/** Return the card of a run, which may be missing; `before` sanitizes its HTML first. */
+export function savedCard(html: string, run: SavedRun | null, before: Before): HTMLElement {
+  const fragment = sanitizeCard(html, before);
+  // Earlier versions had no card in their HTML.
+  const card =
+    fragment.querySelector<HTMLElement>('.ipyagent-card') ??
+    h('div', { class: 'ipyagent-card' }, fragment);
+  name(card);
   try {
-    const images = [...html.matchAll(IMAGE)].map(([, data]) => data);
-    // Text is saved unchanged, while other JSON is indented; earlier versions saved an object.
-    const json: unknown = typeof given === 'string' ? JSON.parse(given) : given;
-    const whole = fillDefaults(resolveReferences(json, { run, images }), schema);
-    validator ??= new Validator(schema as Schema, '2020-12');
-    // Earlier versions had the context at the top; their HTML shows it.
-    const isDrawn = isObject(whole) && !('context' in whole) && validator.validate(whole).valid;
-    return isDrawn ? (whole as unknown as Transcript) : null;
+    if (run !== null) {
+      addOwn(card, run, before);
+    }
   } catch {
-    return null; // too deeply nested, or not JSON
+    // A damaged run has its HTML.
+  }
+  return card;
+}
+
+/** Add names and roles, and let the keyboard scroll what scrolls. */
+function name(card: HTMLElement): void {
+  card.dataset.ipyagent = 'run';
+  card.dataset.state = STATES.find(state => card.classList.contains(`ia-${state}`)) ?? '';
+  card.role = 'article';
+  card.ariaLabel = 'Run of ipyagent';
+  for (const [name, selector] of Object.entries(NAMES)) {
+    card.querySelectorAll<HTMLElement>(selector).forEach(part => (part.dataset.ipyagent = name));
+  }
+  card.querySelectorAll<HTMLElement>('.ia-glyph').forEach(glyph => {
+    glyph.role = 'img';
+    glyph.ariaLabel = glyph.title;
+    glyph.ariaHidden = String(glyph.title === '');
+  });
+  card.querySelectorAll<HTMLElement>('pre, .ia-display').forEach(box => (box.tabIndex = 0));
+  card.querySelectorAll<HTMLElement>('.ia-latex').forEach(box => {
+    box.replaceChildren(maths(box.title, true) ?? box.textContent);
+    box.title = '';
+  });
+}
+
+function addOwn(card: HTMLElement, run: SavedRun, before: Before): void {
+  const steps = card.querySelectorAll<HTMLElement>('.ia-step, .ia-answer');
+  const tools = card.querySelectorAll<HTMLElement>('.ia-tool');
+  const calls = run.steps.flatMap(({ executions }) => executions ?? []);
+  if (steps.length === run.steps.length) {
+    run.steps.forEach((step, index) => addToStep(steps[index], step, run, before));
+  }
+  if (tools.length === calls.length) {
+    calls.forEach((call, index) => addToCall(tools[index], call));
+  }
+  if (isEnded(run)) {
+    const row = actionsOf(card, run, calls);
+    card.insertBefore(row, card.querySelector(':scope > .ia-footer'));
   }
 }
 
-/** A node of the schema. */
-interface SchemaNode {
-  $ref?: string;
-  type?: string;
-  const?: unknown;
-  anyOf?: SchemaNode[];
-  oneOf?: SchemaNode[];
-  items?: SchemaNode;
-  properties?: Partial<Record<string, SchemaNode>>;
-}
-
-const DEFINITIONS = schema.$defs as Record<string, SchemaNode>;
-
-/** Add the fields that were left out because they are empty. */
-function fillDefaults(value: unknown, place: SchemaNode): unknown {
-  const { items, properties } = formOf(value, place);
-  if (Array.isArray(value) && items !== undefined) {
-    return value.map(each => fillDefaults(each, items));
+/** Draw the text of a step with its formulas, and with its code as it was written. */
+function addToStep(drawn: HTMLElement, step: SavedStep, run: SavedRun, before: Before): void {
+  const isAnswer = drawn.matches('.ia-answer');
+  const texts = step.message?.content.filter(({ type }) => type === 'text') ?? [];
+  const block = drawn.querySelector(':scope > .ia-markdown');
+  drawn.role = 'group';
+  drawn.ariaLabel = isAnswer ? 'Answer' : `Step ${step.number}`;
+  if (texts.length > 0 && !(isAnswer && run.value_text)) {
+    const numbers = isAnswer && block !== null ? numbersOf(block, run) : [];
+    const text = texts.map(({ text }) => text).join('');
+    block?.replaceChildren(renderMarkdown(text, before, numbers));
   }
-  if (!isObject(value) || properties === undefined) {
-    return value;
+}
+
+/** Return the numbers of an answer, each with the title that its HTML gives it. */
+function numbersOf(drawn: Element, { numbers = [] }: SavedRun): AnswerNumber[] {
+  const marked = [...drawn.querySelectorAll<HTMLElement>('.ia-traced')];
+  return numbers.map(number => {
+    const isMarked = marked[0]?.textContent === number.text;
+    return { ...number, title: (isMarked ? marked.shift()?.title : null) ?? number.trace };
+  });
+}
+
+function addToCall(drawn: HTMLElement, call: SavedCall): void {
+  const code = drawn.querySelector('.ia-caption + pre > code');
+  drawn.dataset.tool = call.call.name;
+  drawn.dataset.state = call.status;
+  if (code !== null && call.preview?.kind === 'code') {
+    code.replaceChildren(highlight(code.textContent, call.preview.language));
+    const source = sourceOf(call);
+    const insert =
+      source && toCells('to-cell', 'To cell', 'Insert this code as a cell below', () => [source]);
+    code.closest('pre')?.previousElementSibling?.append(insert ?? '');
   }
-  const fields = Object.entries(properties).map(([name, field]): [string, unknown] => [
-    name,
-    Object.hasOwn(value, name) ? fillDefaults(value[name], field ?? {}) : emptyValueOf(field ?? {})
-  ]);
-  return { ...value, ...Object.fromEntries(fields.filter(([, each]) => each !== undefined)) };
 }
 
-/** Return the alternative of the schema that fits a value. */
-function formOf(value: unknown, place: SchemaNode): SchemaNode {
-  const forms: SchemaNode[] = [...formsOf(place).filter(({ type }) => type !== 'null'), {}];
-  const kind = isObject(value) ? value.type : undefined;
-  // A constant identifies an alternative.
-  return forms.find(({ properties }) => properties?.type?.const === kind) ?? forms[0];
+/** Return the code that a call ran, as a cell. */
+function sourceOf({ call, status, dry_run, preview }: SavedCall): string | null {
+  const request = { preview: preview ?? null, arguments: call.arguments };
+  return ranBy({ name: call.name, status, is_dry: dry_run ?? false, request });
 }
 
-/** Return null where allowed, else the empty value of the type, or undefined. */
-function emptyValueOf(place: SchemaNode): unknown {
-  const types = formsOf(place).map(({ type }) => type);
-  if (types.includes('null')) {
-    return null;
+/** Return the row of what can be done with a run that has ended. */
+function actionsOf(card: HTMLElement, run: SavedRun, calls: SavedCall[]): HTMLElement {
+  const sources = calls.map(sourceOf).filter(source => source !== null);
+  const all = 'Insert all code that succeeded as cells below';
+  const keep =
+    sources.length === 0 ? null : toCells('keep-cells', 'Keep as cells', all, () => sources);
+  const [undo, followUp] = [new UndoView(), new FollowUpView()];
+  const isUndone = (run.taken_back ?? []).length > 0;
+  const canUndo = host.undo !== null && (isUndone || calls.some(hasChanged));
+  undo.update(canUndo ? run.id : null, isUndone);
+  followUp.update(true);
+  if (run.model.startsWith(EXPLORER)) {
+    card.querySelectorAll('.ia-answer').forEach(each => followUp.link(each));
   }
-  return { string: '', boolean: false, array: [] as unknown[] }[types[0] ?? ''];
+  const anew = run.replayed ? askAnew() : null;
+  const parts = [keep, anew, undo.element, modelOf(run, followUp), followUp.element];
+  return h('div', { class: 'ipyagent-own' }, ...parts);
 }
 
-function formsOf(place: SchemaNode): SchemaNode[] {
-  const { $ref, anyOf, oneOf } = place;
-  if ($ref !== undefined) {
-    return formsOf(DEFINITIONS[$ref.replace('#/$defs/', '')] ?? {});
-  }
-  return (anyOf ?? oneOf)?.flatMap(formsOf) ?? [place];
+function hasChanged({ call, result, dry_run }: SavedCall): boolean {
+  const { success, variables = [], files = [], lasting = [] } = result ?? {};
+  const hasEdited =
+    success === true && dry_run !== true && /^(?:edit|insert)_cell$/.test(call.name);
+  return hasEdited || [variables, files, lasting].some(changes => changes.length > 0);
 }
 
-function resolveReferences(value: unknown, source: Source): unknown {
-  if (Array.isArray(value)) {
-    return value.map(each => resolveReferences(each, source));
-  }
-  if (!isObject(value)) {
-    return value;
-  }
-  const path = referenceOf(value);
-  if (path !== null) {
-    return imageOrText(valueAt(source.run, path), source.images);
-  }
-  return Object.fromEntries(
-    Object.entries(value).map(([name, each]) => [name, resolveField(name, each, source)])
-  );
-}
-
-/** Return the image that a text stands for, or the value: texts as short are not referred to. */
-function imageOrText(value: unknown, images: string[]): unknown {
-  const found = typeof value === 'string' ? REFERENCE.exec(value) : null;
-  return found === null ? value : images[Number(found[1])];
-}
-
-/** Arguments are always in the run. */
-function resolveField(name: string, value: unknown, source: Source): unknown {
-  if (name !== ARGUMENTS) {
-    return resolveReferences(value, source);
-  }
-  const path = isObject(value) ? referenceOf(value) : null;
-  return path === null ? undefined : valueAt(source.run, path);
-}
-
-function referenceOf(value: Record<string, unknown>): unknown[] | null {
-  const path = value[AT];
-  return Object.keys(value).length === 1 && Array.isArray(path) ? path : null;
-}
-
-/** Return the value at a path; undefined without one. */
-function valueAt(run: unknown, path: unknown[]): unknown {
-  return path.reduce<unknown>(
-    (value, key) => (hasOwn(value, key) ? (value as Record<string, unknown>)[key] : undefined),
-    run
-  );
-}
-
-function hasOwn(value: unknown, key: unknown): key is string {
-  const isKey = typeof key === 'string' || typeof key === 'number';
-  return isKey && typeof value === 'object' && value !== null && Object.hasOwn(value, key);
+/** Return the button that chooses the model of the next prompts. */
+function modelOf({ model }: SavedRun, followUp: FollowUpView): HTMLElement | null {
+  const { chooseModel } = host;
+  const hint = `Model: Choose the model of the next prompts, after ${model}`;
+  const choose = async (): Promise<void> => {
+    followUp.isModelKept &&= !(await chooseModel?.(followUp.element));
+  };
+  return chooseModel === null || model === ''
+    ? null
+    : button('model', 'Model', hint, () => void choose());
 }

@@ -1,3 +1,4 @@
+import '../../src/ipyagent/ui/card.css';
 import './base.css';
 import './cells.css';
 import './commands.css';

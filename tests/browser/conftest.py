@@ -101,10 +101,16 @@ def _server(
     # The question about news would lie over the notebook.
     disabled = {"@jupyterlab/apputils-extension:announcements": True, **(disabled or {})}
     page_config.write_text(json.dumps({"disabledExtensions": disabled}))
-    # Whatever else the machine does: a completion that takes more than a second is dropped.
-    completer = home / "config/lab/user-settings/@jupyterlab/completer-extension"
-    completer.mkdir(parents=True)
-    (completer / "manager.jupyterlab-settings").write_text('{"providerTimeout": 15000}')
+    user_settings = {
+        # Whatever else the machine does: a completion that takes more than a second is dropped.
+        "completer-extension/manager": {"providerTimeout": 15_000},
+        # The table of contents fetches the images that the HTML of outputs names, of all outputs.
+        "toc-extension/registry": {"includeOutput": False},
+    }
+    for name, chosen in user_settings.items():
+        file = home / f"config/lab/user-settings/@jupyterlab/{name}.jupyterlab-settings"
+        file.parent.mkdir(parents=True)
+        file.write_text(json.dumps(chosen))
     command = [
         *(sys.executable, "-m", module, "--no-browser", "--allow-root"),
         *("--ServerApp.ip=127.0.0.1", "--ServerApp.port=0", f"--IdentityProvider.token={token}"),

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from collections.abc import Iterator
 from typing import Any
 
 from playwright.sync_api import Dialog, Page, Request
-from rich_run import FIXTURES, STORIES
+from rich_run import FIXTURES, STORIES, saved_run
 from test_hostile_browser import SVG, VECTORS, settle
 
-from ipyagent.ui.static_html import RUN_MIME, TRANSCRIPT_MIME
+from ipyagent.schema import Run
+from ipyagent.ui.static_html import RUN_MIME, saved_bundle
 
 __all__ = ["settle"]
 
@@ -80,19 +82,17 @@ def hostile(texts: Iterator[str]) -> dict[str, Any]:
     return replaced
 
 
-def kept(transcript: dict[str, Any]) -> dict[str, Any]:
-    """The transcript as a notebook keeps it: the arguments of calls are in the run."""
-    given: list[Any] = []
-    calls = [call for step in transcript["steps"] for call in step["calls"]]
-    for each in (*calls, *transcript["plan"]["steps"]):
-        given.append(each["request"]["arguments"])
-        each["request"]["arguments"] = {"at": ["given", len(given) - 1]}
-    return {TRANSCRIPT_MIME: transcript, RUN_MIME: {"given": given}}
+def kept(texts: Iterator[str]) -> list[dict[str, Any]]:
+    """A run as notebooks keep it, with hostile texts: in its JSON alone, and in its HTML too."""
+    run = saved_run()
+    html = str(saved_bundle(Run.from_dict(run))["text/html"])
+    forged = re.sub(r">[^<]+<", lambda _: f">{next(texts)}<", html)
+    return [{"text/html": each, RUN_MIME: replace(run, texts)} for each in (html, forged)]
 
 
 # What is not text: words that choose how something is drawn, and times.
 KEPT = {"type", "state", "status", "tone", "kind", "decision", "answer", "media_type", "language"}
-KEPT |= {"started_at", "at"}
+KEPT |= {"started_at", "at", "role"}
 
 
 def replace(value: Any, texts: Iterator[str], key: str = "") -> Any:
@@ -112,7 +112,7 @@ FOUND = """(selector) => [(inside) => [...document.querySelectorAll(selector)]
         'script, style, link, meta, base, iframe, object, embed, form, video, audio, svg, template'
     ).map((e) => e.outerHTML),
     foreign: all('[class]').flatMap((e) => [...e.classList])
-        .filter((name) => !name.startsWith('ipyagent-')),
+        .filter((name) => !/^(ipyagent|ia)-/.test(name)),
     sources: all('img').map((e) => e.src).filter((s) => !s.startsWith('data:')),
     links: all('a').map((e) => e.protocol)
         .filter((p) => !['http:', 'https:', 'mailto:'].includes(p)),
@@ -166,4 +166,6 @@ class Watch:
 
 def open_all(page: Page) -> None:
     page.evaluate("document.querySelectorAll('details').forEach((each) => (each.open = true))")
-    page.evaluate("document.querySelectorAll('.ipyagent-step').forEach((e) => e.scrollIntoView())")
+    page.evaluate(
+        "document.querySelectorAll('.ipyagent-step, .ia-step').forEach((e) => e.scrollIntoView())"
+    )

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from hostile_strings import AROUND, FOUND, NOTHING, Watch, hostile, kept, open_all, settle, strings
+from hostile_strings import AROUND, FOUND, NOTHING, Watch, kept, open_all, settle, strings
 from nbconvert import HTMLExporter
 from playwright.sync_api import Browser, expect
 from scripted_notebooks import (
@@ -351,6 +351,7 @@ def test_code_becomes_cells_and_is_taken_back_in_one_step(folder: Path, cells: M
     book.command("notebook:undo-cell-action")
     book.command("notebook:undo-cell-action")
     assert source(book, 2) == "'end'"
+    card.locator(".ia-steps > summary").click()
     card.locator("[data-ipyagent=tool] summary").first.click()
     card.locator("[data-ipyagent=tool] [data-ipyagent=to-cell]").first.click()
     expect(book.cell(2)).to_contain_text("a = 6")
@@ -488,7 +489,7 @@ def test_numbers_say_where_they_come_from_and_a_replayed_card_asks_the_model_ane
     book.start_all()
     book.expect_done(1)
     said = book.run(1).locator("[data-ipyagent=answer]")
-    found = said.locator(".ipyagent-traced", has_text="5,076")
+    found = said.locator(".ia-traced", has_text="5,076")
     expect(found).to_have_attribute("title", "run_python, step 1, line 1: Gentoo 5076.016260")
     expect(said.locator("[title='= 5,076 - 3,701']")).to_have_text("1,375")
     expect(said.locator("u")).to_have_text("9,999")
@@ -602,7 +603,7 @@ def test_a_saved_notebook_draws_hundreds_of_hostile_strings_as_text(
     before = book.page.evaluate(AROUND)
     watch = Watch(book.page, jupyterlab.url)
     texts = itertools.cycle(strings(400))
-    drawn = [kept(hostile(texts)) for _ in range(4)]
+    drawn = [each for _ in range(2) for each in kept(texts)]
     outputs = [nbformat.v4.new_output("display_data", each) for each in drawn]
     book = notebook(nbformat.v4.new_code_cell("1", outputs=outputs), ready=False)
     book.page.wait_for_selector("[data-ipyagent=run] >> nth=3", state="attached")

@@ -11,7 +11,7 @@ from rich_run import saved_run, snapshot
 from test_hostile_browser import Site, page, site
 
 from ipyagent.schema import Run
-from ipyagent.ui.static_html import TRANSCRIPT_MIME, saved_bundle
+from ipyagent.ui.static_html import RUN_MIME, saved_bundle
 
 __all__ = ["page", "site"]
 
@@ -132,9 +132,9 @@ def test_all_text_can_be_read_in_both_themes_narrow_and_wide(reopened: Any, them
         wider = run.evaluate("root => root.scrollWidth - root.clientWidth")
         assert wider <= 0
         # What does not fit on the line gives way, and the time stays.
-        for time in run.locator(".ipyagent-duration").all():
+        for time in run.locator(".ia-duration:visible").all():
             inside = "time => time.getBoundingClientRect().right <= time.closest("
-            assert time.evaluate(inside + "'.ipyagent-run').getBoundingClientRect().right")
+            assert time.evaluate(inside + "'.ipyagent-card').getBoundingClientRect().right")
     run.evaluate("root => root.querySelectorAll('details').forEach(each => (each.open = true))")
     book.shot(f"transcript-{theme[11:].lower()}-open")
     found = run.evaluate(FAINT)
@@ -149,19 +149,20 @@ def test_the_line_of_a_call_is_cut_only_where_there_is_no_room(reopened: Any) ->
     result = {"success": False, "output": why, "error": why}
     call |= {"status": "failed", "decision": "approved", "reason": None, "result": result}
     book = reopened(run)
-    line = book.run(0).locator("[data-ipyagent=tool]").first.locator(".ipyagent-line")
+    book.run(0).locator(".ia-steps > summary").click()
+    line = book.run(0).locator("[data-ipyagent=tool]").first.locator(".ia-line")
     widths = "part => [part.scrollWidth, part.clientWidth]"
-    for part in (".ipyagent-summary", ".ipyagent-first-line", ".ipyagent-decision"):
+    for part in (".ia-summary", ".ia-outcome", ".ia-decision"):
         whole, shown = line.locator(part).evaluate(widths)
         assert whole == shown, part
-    for part in (".ipyagent-summary", ".ipyagent-decision"):
+    for part in (".ia-summary", ".ia-decision"):
         more = "part => part.append(' and more'.repeat(40), ' to the end')"
         line.locator(part).evaluate(more)
         whole, shown = line.locator(part).evaluate(widths)
         assert whole > shown > 150, part
     # Why the user decided so stands nowhere else: unfolded, the line has all of it.
     line.click()
-    whole, shown = line.locator(".ipyagent-decision").evaluate(widths)
+    whole, shown = line.locator(".ia-decision").evaluate(widths)
     assert whole == shown
 
 
@@ -193,7 +194,7 @@ def test_everything_can_be_reached_and_used_by_keyboard(reopened: Any) -> None:
             page.evaluate("document.activeElement.className || document.activeElement.localName")
         )
         page.keyboard.press("Tab")
-    assert {"summary", "ipyagent-line", "a", "ipyagent-button ipyagent-button-copy"} <= seen
+    assert {"summary", "ia-line", "a", "ipyagent-button ipyagent-button-copy"} <= seen
     first.focus()
     page.keyboard.press("Shift+Tab")
     page.keyboard.press("Tab")
@@ -215,7 +216,9 @@ def test_everything_can_be_reached_and_used_by_keyboard(reopened: Any) -> None:
 def test_names_and_roles_tell_what_is_seen(reopened: Any) -> None:
     run = reopened(answered(ANSWER)).run(0)
     assert run.get_attribute("aria-label") == "Run of ipyagent"
-    steps = run.locator(".ipyagent-step").evaluate_all("all => all.map(one => one.ariaLabel)")
+    steps = run.locator("[role=group]:is(.ia-step, .ia-answer)").evaluate_all(
+        "all => all.map(one => one.ariaLabel)"
+    )
     assert steps == ["Step 1", "Step 2", "Step 3", "Step 4", "Answer"]
     nameless = """root => [...root.querySelectorAll('button, input, a, summary, [role=img], img')]
         .filter(one => !one.closest('[hidden]'))
@@ -226,16 +229,16 @@ def test_names_and_roles_tell_what_is_seen(reopened: Any) -> None:
 
 
 @pytest.mark.parametrize("has_html", [True, False], ids=["with HTML", "alone"])
-def test_what_is_no_transcript_of_this_version_is_drawn_as_html_or_a_note(
+def test_a_run_of_another_version_is_drawn_as_its_html_or_a_note(
     notebook: Any, has_html: bool
 ) -> None:
     html = {"text/html": "<p>What was said <b>plainly</b><script>throw 1</script></p>"}
-    data = {TRANSCRIPT_MIME: {"steps": [1, {"calls": [{"id": 1}]}]}, **(html if has_html else {})}
+    data = {RUN_MIME: {"steps": [1, {"calls": [{"id": 1}]}]}, **(html if has_html else {})}
     output = nbformat.v4.new_output("display_data", data)
     book = notebook(nbformat.v4.new_code_cell("%%agent", outputs=[output]), ready=False)
     logged: list[str] = []
     book.page.on("console", lambda message: logged.append(message.text))
-    words = "What was said plainly" if has_html else "by another version of ipyagent"
+    words = "What was said plainly" if has_html else "was saved without its HTML"
     expect(book.output(0)).to_contain_text(words)
     expect(book.output(0).locator("script")).to_have_count(0)
     assert not [text for text in logged if "ipyagent" in text]

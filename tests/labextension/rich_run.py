@@ -23,7 +23,6 @@ from ipyagent.json_types import JsonDict
 from ipyagent.ui import static_html
 from ipyagent.ui.feed import Feed
 from ipyagent.ui.messages import Snapshot
-from ipyagent.ui.static_html import TRANSCRIPT_MIME
 from ipyagent.ui.transcribe.run import Live, transcribe
 from ipyagent.ui.transcribe.step import CUT_OFF
 
@@ -440,7 +439,7 @@ def fixture(name: str) -> JsonDict:
     """A story as a page is told of it.
 
     Each moment has the event that led to it, and the `changes` to the transcript; `transcript` is
-    the last one, `run`, `saved` and `html` are what a notebook keeps.
+    the last one, `run` and `html` are what a notebook keeps.
     """
     return asyncio.run(_tell(name))
 
@@ -463,7 +462,6 @@ async def _tell(name: str) -> JsonDict:
         "moments": moments,
         "transcript": feed.transcript.to_dict(),
         "run": bundle[static_html.RUN_MIME],
-        "saved": bundle[TRANSCRIPT_MIME],
         "html": bundle["text/html"],
         "cut_off": CUT_OFF.to_dict(),
     }

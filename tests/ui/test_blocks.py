@@ -130,7 +130,7 @@ def test_a_call_that_was_taken_back_is_struck_through() -> None:
         run_html(run((change(1, "x"), answer(2)), taken_back=("c1",))), "html.parser"
     )
     assert soup.s.get_text() == "makes x"
-    assert soup.select_one(".ipyagent-header").get_text() == "taken back"
+    assert soup.select_one(".ia-header").get_text() == "taken back"
 
 
 ONE_LINE, WITH_STEPS, UNFOLDED = 60, 160, 2_000

@@ -53,7 +53,7 @@ def detailed(verbose: int) -> s.Run:
 def test_the_trace_id_and_the_usage_stand_in_the_footer():
     facts = "1,200 tokens in (512 from cache), 30 out · $0.003"
     soup = BeautifulSoup(run_html(detailed(0)), "html.parser")
-    footer = soup.select_one(".ipyagent-footer")
+    footer = soup.select_one(".ia-footer")
     assert footer.summary.get_text() == "12.3 s · anthropic/claude-sonnet · details"
     assert facts in footer.get_text()
     assert footer.get_text().rstrip().endswith(" · trace 4bf92f35")
@@ -79,40 +79,6 @@ def test_brief_thoughts_stand_behind_the_footer_once_the_run_is_over():
     assert titles["long"] == ["Thinking (1 s)", footer]
     assert titles["on"] == ["Thinking (<1 s)", "details"]
     assert titles["-v"] == ["Thinking (<1 s)", footer]
-
-
-FAILED = {"status": s.ToolStatus.FAILED, "result": s.ToolResult(success=False, error="gone")}
-
-
-def read(number: int, **changes: object) -> s.Step:
-    look = call(f"call-{number}", "read_file", {"path": f"{number}.md"})
-    ran = done(look, "text", sensitive=False, **changes)
-    return s.Step(number=number, message=said(look), executions=(ran,))
-
-
-def test_many_steps_that_only_read_stand_behind_one_line_once_the_run_is_over():
-    reads, answer = [read(number) for number in range(1, 8)], said(text("Read."))
-    shown = {}
-    for name, steps, changes in (
-        ("seven", reads, {}),
-        ("five", reads[:5], {}),
-        ("a failure between", [*reads, read(8, **FAILED), read(9)], {}),
-        (
-            "words between",
-            [*reads[:3], s.Step(number=4, message=said(text("Hm."))), *reads[4:]],
-            {},
-        ),
-        ("-v", reads, {"verbose": 1}),
-        ("on", reads, {"status": s.RunStatus.RUNNING, "stop_reason": None}),
-    ):
-        of = run((*steps, s.Step(number=10, message=answer)), **changes)
-        folds = [(fold.first, fold.count, fold.title) for fold in transcribe(of).folds]
-        shown[name] = folds
-        soup = BeautifulSoup(run_html(of), "html.parser")
-        assert len(soup.select("[data-ipyagent=tool]")) == len(of.executions)
-    fold = [(0, 7, "Read 7 times")]
-    assert shown == {"seven": fold, "five": [], "a failure between": fold,
-                     "words between": [], "-v": [], "on": []}  # fmt: skip
 
 
 @pytest.mark.spec("P08", "A16")

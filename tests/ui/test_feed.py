@@ -8,7 +8,6 @@ import sys
 import threading
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -28,7 +27,6 @@ from ipyagent.ui import static_html
 from ipyagent.ui.feed import INTERVAL, Feed
 from ipyagent.ui.messages import Protocol
 from ipyagent.ui.page_bridge import PageBridge
-from ipyagent.ui.static_html import TRANSCRIPT_MIME
 from ipyagent.ui.transcribe.call_texts import mask_run
 from ipyagent.ui.transcribe.run import Live, Transcriber, transcribe
 from ipyagent.ui.transcript import find_changes
@@ -359,73 +357,11 @@ def test_a_transcriber_that_followed_says_what_one_that_begins_says(run: s.Run) 
 
 @given(run=runs)
 @settings(deadline=None)
-def test_a_saved_transcript_is_whole_again_with_its_run(run: s.Run) -> None:
-    bundle: dict[str, Any] = json.loads(json.dumps(static_html.saved_bundle(run)))
-    saved, data = json.loads(bundle[TRANSCRIPT_MIME]), bundle[static_html.RUN_MIME]
-    fill_from_html(data, bundle["text/html"])
-    assert filled(resolved(saved, data), SCHEMA) == transcribe(run).to_dict()
-
-
-def test_a_text_that_looks_like_arguments_stays_a_text() -> None:
-    steps = [{"call": {"id": "c", "name": "n", "arguments": each}} for each in ({}, {"a": {}})]
-    run = s.Run.from_dict({"id": "r", "model": "m", "status": "draft", "plan": steps})
-    saved = json.loads(static_html.saved_bundle(run)[TRANSCRIPT_MIME])
-    assert "{}" in json.dumps(saved["plan"]["steps"][1]["summary"])
-
-
-@given(run=runs)
-@settings(deadline=None)
 def test_a_saved_run_is_the_run_again(run: s.Run) -> None:
     bundle = json.loads(json.dumps(static_html.saved_bundle(run)))
     saved = bundle[static_html.RUN_MIME]
     fill_from_html(saved, bundle["text/html"])
     assert s.Run.from_dict(saved) == s.Run.from_dict(mask_run(run).to_dict())
-
-
-def resolved(value: Any, run: Any, name: str = "") -> Any:
-    """As `labextension/src/saved.ts` does it."""
-    if isinstance(value, dict):
-        if value.keys() == {"at"} and isinstance(value["at"], list):
-            for key in value["at"]:
-                run = run[key]
-            return run
-        assert name != "arguments"
-        return {each: resolved(value[each], run, each) for each in value}
-    return [resolved(each, run) for each in value] if isinstance(value, list) else value
-
-
-SCHEMA = json.loads(
-    (Path(__file__).parents[2] / "labextension/src/transcript.schema.json").read_text()
-)
-
-
-NOTHING: dict[str, Any] = {"string": "", "boolean": False, "array": []}
-
-
-def filled(value: Any, place: dict[str, Any]) -> Any:
-    """The value with the fields that were left out, as `labextension/src/saved.ts` does it."""
-    forms = [form for form in forms_of(place) if form.get("type") != "null"]
-    kind = value.get("type") if isinstance(value, dict) else None
-    kinds = (f for f in forms if f.get("properties", {}).get("type", {}).get("const") == kind)
-    form = next(kinds, forms[0])
-    if isinstance(value, list):
-        return [filled(each, form["items"]) for each in value]
-    if not isinstance(value, dict) or "properties" not in form:
-        return value
-    fields = form["properties"].items()
-    return {n: filled(value[n], f) if n in value else nothing_of(f) for n, f in fields}
-
-
-def nothing_of(place: dict[str, Any]) -> Any:
-    types = [form.get("type") for form in forms_of(place)]
-    return None if "null" in types else NOTHING[types[0]]
-
-
-def forms_of(place: dict[str, Any]) -> list[dict[str, Any]]:
-    if "$ref" in place:
-        return forms_of(SCHEMA["$defs"][place["$ref"].rpartition("/")[2]])
-    several = place.get("anyOf") or place.get("oneOf")
-    return [form for each in several for form in forms_of(each)] if several else [place]
 
 
 class Wire(BaseComm):

@@ -39,7 +39,7 @@ def marked(answer: str, *numbers: str) -> dict[str, str]:
         for start, each in sorted(at)
     ]
     soup = BeautifulSoup(markdown_to_html(answer, given), "html.parser")
-    return {each.text: each.parent.name for each in soup.select(".ipyagent-traced") if each.parent}
+    return {each.text: each.parent.name for each in soup.select(".ia-traced") if each.parent}
 
 
 def test_each_number_says_where_it_comes_from() -> None:
@@ -52,7 +52,7 @@ def test_each_number_says_where_it_comes_from() -> None:
         "9,999": "in no result",
     }
     assert [each.text for each in soup.select("u")] == ["9,999"]
-    assert {each["tabindex"] for each in soup.select(".ipyagent-traced")} == {"0"}
+    assert {each["tabindex"] for each in soup.select(".ia-traced")} == {"0"}
 
 
 @pytest.mark.parametrize(
@@ -139,8 +139,8 @@ def test_marks_change_nothing_else() -> None:
     ]
     html = markdown_to_html(answer, numbers)
     soup = BeautifulSoup(html, "html.parser")
-    assert len(soup.select(".ipyagent-traced")) == len(numbers)
-    for each in soup.select(".ipyagent-traced"):
+    assert len(soup.select(".ia-traced")) == len(numbers)
+    for each in soup.select(".ia-traced"):
         each.unwrap()
     assert str(soup) == str(BeautifulSoup(markdown_to_html(answer), "html.parser"))
 
@@ -155,7 +155,7 @@ def test_no_answer_and_no_source_acts(payloads: list[str], start: int) -> None:
     ]
     html = markdown_to_html(answer, given)
     soup = BeautifulSoup(html, "html.parser")
-    for each in soup.select(".ipyagent-traced"):
+    for each in soup.select(".ia-traced"):
         assert {*each.attrs} == {"class", "title", "tabindex"}
         each.unwrap()
     assert dangers(str(soup)) == []
@@ -169,7 +169,7 @@ def test_a_run_of_others_cannot_name_what_is_not_there() -> None:
     soup = BeautifulSoup(
         run_html(answered().model_copy(update={"numbers": numbers})), "html.parser"
     )
-    assert soup.select(".ipyagent-traced") == []
+    assert soup.select(".ia-traced") == []
 
 
 @pytest.mark.parametrize("piece", ["777 *", "| \\| 777 ", "777\n", "[777](", "- 777\n"])

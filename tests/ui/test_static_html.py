@@ -18,7 +18,7 @@ from sample import call, done, figure, one_call, run, run_html, said, sample_run
 from ipyagent import schema as s
 from ipyagent.ui import blocks
 from ipyagent.ui.plain_text import SUMMARY, render
-from ipyagent.ui.static_html import RUN_MIME, TRANSCRIPT_MIME, saved_bundle, tool_result_bundle
+from ipyagent.ui.static_html import RUN_MIME, saved_bundle, tool_result_bundle
 from ipyagent.ui.transcribe.call import GLYPHS
 from ipyagent.ui.transcribe.run import Live, state_of, transcribe
 
@@ -63,12 +63,7 @@ def told(of: s.Run) -> dict[str, str]:
 
 def test_the_bundle_has_a_format_for_every_front_end():
     mirrored = saved_bundle(sample_run())
-    assert list(mirrored) == [
-        "text/html",
-        "text/plain",
-        RUN_MIME,
-        TRANSCRIPT_MIME,
-    ]
+    assert list(mirrored) == ["text/html", "text/plain", RUN_MIME]
     assert s.Run.from_dict(mirrored[RUN_MIME]).output == sample_run().output
     json.dumps(mirrored)
 
@@ -142,10 +137,10 @@ def test_every_format_tells_the_run_in_the_order_in_which_it_happened(kind: str)
 
 def test_a_finished_run_has_no_header_and_one_that_is_on_says_how_far_it_is():
     on = {"status": s.RunStatus.RUNNING, "stop_reason": None, "duration": None}
-    assert page(sample_run()).select(".ipyagent-header") == []
-    footer = page(sample_run()).select_one(".ipyagent-footer summary")
+    assert page(sample_run()).select(".ia-header") == []
+    footer = page(sample_run()).select_one(".ia-footer summary")
     assert footer.get_text() == "12.3 s · anthropic/claude-sonnet · details"
-    (begun,) = page(run(sample_run().steps, **on)).select(".ipyagent-header")
+    (begun,) = page(run(sample_run().steps, **on)).select(".ia-header")
     assert begun.get_text() == (
         "anthropic/claude-sonnet · unfinished · step 3/20 · 5,034 tok · $0.020"
     )
@@ -374,10 +369,10 @@ def test_pieces_in_neighbouring_fields_do_not_make_a_whole():
 
 def test_nobody_else_can_draw_our_cards_or_buttons():
     card = (
-        "<div class='ipyagent-card ipyagent-chip' data-ipyagent='tool' data-state='success'>"
+        "<div class='ipyagent-card ia-chip' data-ipyagent='tool' data-state='success'>"
         "<button>Approve</button></div>"
     )
-    assert len(BeautifulSoup(card, "html.parser").select(".ipyagent-chip, button")) == 2
+    assert len(BeautifulSoup(card, "html.parser").select(".ia-chip, button")) == 2
     soup, usual = (page(hostile.run_full_of(each)) for each in (card, "text"))
     for name in CLASSES:
         assert len(soup.select(f".{name}")) == len(usual.select(f".{name}")), name

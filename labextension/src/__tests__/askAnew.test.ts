@@ -1,17 +1,17 @@
 /** The button on the card of a replayed run, which asks the model in place of the recording. */
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 
+import { savedCard } from '../saved';
 import { host } from '../view/host';
-import { RunView } from '../view/run';
-import { withStep } from './story';
+import { keepHtml } from '../view/sanitize';
+import { savedOf } from './story';
 
 const askAnew = vi.fn<NonNullable<typeof host.askAnew>>();
 
 function drawn(replayed: boolean): HTMLButtonElement | null {
-  const view = new RunView(null);
-  view.update(withStep({ is_answer: true, text: 'It is 3.' }, { replayed }));
-  document.body.replaceChildren(view.element);
-  return view.element.querySelector<HTMLButtonElement>('[data-ipyagent=ask-anew]');
+  const card = savedCard(...savedOf('It is 3.', [], replayed ? { replayed: {} } : {}), keepHtml);
+  document.body.replaceChildren(card);
+  return card.querySelector<HTMLButtonElement>('[data-ipyagent=ask-anew]');
 }
 
 beforeEach(() => {

@@ -1,18 +1,18 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 
-import type { Transcript } from '../protocol';
+import type { SavedRun } from '../lab/outputs';
+import { savedCard } from '../saved';
 import { host } from '../view/host';
-import { RunView } from '../view/run';
-import { TRANSCRIPT, withStep } from './story';
+import { keepHtml } from '../view/sanitize';
+import { savedOf } from './story';
 
 const askBelow = vi.fn<NonNullable<typeof host.askBelow>>();
-const EXPLORER = { ...TRANSCRIPT.header, model: 'offline/explorer (not a language model)' };
+const EXPLORER = { model: 'offline/explorer' };
 
-function draw(transcript: Transcript): RunView {
-  const view = new RunView(null);
-  view.update(transcript);
-  document.body.replaceChildren(view.element);
-  return view;
+function draw(text = '', changes: Partial<SavedRun> = {}): HTMLElement {
+  const card = savedCard(...savedOf(text, [], changes), keepHtml);
+  document.body.replaceChildren(card);
+  return card;
 }
 
 function press(input: HTMLInputElement, text: string): void {
@@ -20,8 +20,8 @@ function press(input: HTMLInputElement, text: string): void {
   input.dispatchEvent(new KeyboardEvent('keydown', { key: 'Enter' }));
 }
 
-const line = (view: RunView) =>
-  view.element.querySelector<HTMLInputElement>('[data-ipyagent=follow-up]');
+const line = (card: HTMLElement) =>
+  card.querySelector<HTMLInputElement>('[data-ipyagent=follow-up]');
 
 const asked = () => askBelow.mock.calls.map(([, prompt]) => prompt);
 
@@ -36,7 +36,7 @@ afterEach(() => {
 
 describe('the line below a run that is over', () => {
   it('asks on in a cell below, and says why it cannot', () => {
-    const input = line(draw(TRANSCRIPT));
+    const input = line(draw());
     if (input === null) {
       throw new Error('no line');
     }
@@ -50,12 +50,11 @@ describe('the line below a run that is over', () => {
   });
 
   it('is there only after the end, and only where there is a notebook', () => {
-    const isHidden = (view: RunView) => line(view) === null;
-    expect(isHidden(draw(TRANSCRIPT))).toBe(false);
-    const running = { ...TRANSCRIPT.header, state: 'running' as const };
-    expect(isHidden(draw({ ...TRANSCRIPT, header: running }))).toBe(true);
+    const isHidden = (card: HTMLElement) => line(card) === null;
+    expect(isHidden(draw())).toBe(false);
+    expect(isHidden(draw('', { status: 'running' }))).toBe(true);
     host.askBelow = null;
-    expect(isHidden(draw(TRANSCRIPT))).toBe(true);
+    expect(isHidden(draw())).toBe(true);
   });
 });
 
@@ -64,19 +63,17 @@ describe('requests that the explorer proposes', () => {
     'No.\n\nTry one of these:\n\n- Profile `sales`\n- Plot `x`\n\nNext: “Load a.csv”.\n\n- other';
 
   it('are asked by a click, once the run is over', () => {
-    const view = draw(withStep({ text, is_answer: true }, { header: EXPLORER }));
-    view.update(withStep({ text, is_answer: true }, { header: EXPLORER }));
-    const buttons = view.element.querySelectorAll<HTMLElement>('[data-ipyagent=request]');
+    const card = draw(text, EXPLORER);
+    const buttons = card.querySelectorAll<HTMLElement>('[data-ipyagent=request]');
     buttons.forEach(button => button.click());
     expect(asked()).toEqual(['Profile sales', 'Plot x', 'Load a.csv']);
-    expect(view.element.textContent).toContain('other');
+    expect(card.textContent).toContain('other');
   });
 
   it.each([
-    ['of another model', { header: TRANSCRIPT.header }],
-    ['while it runs', { header: { ...EXPLORER, state: 'running' as const } }]
+    ['of another model', {}],
+    ['while it runs', { ...EXPLORER, status: 'running' }]
   ])('are text %s', (_, changes) => {
-    const view = draw(withStep({ text, is_answer: true }, changes));
-    expect(view.element.querySelector('[data-ipyagent=request]')).toBeNull();
+    expect(draw(text, changes).querySelector('[data-ipyagent=request]')).toBeNull();
   });
 });

@@ -2,7 +2,7 @@
 
 const ELEMENTS = new Set(
   `a article b blockquote br code dd del details div dl dt em footer h1 h2 h3 h4 h5 h6 header hr i img li mark ol
-   p pre s section small span strong sub summary sup table tbody td tfoot th thead tr u ul`.split(
+   p pre s samp section small span strong sub summary sup table tbody td tfoot th thead tr u ul`.split(
     /\s+/
   )
 );
@@ -75,11 +75,14 @@ function harmOfHead(element: Element): string[] {
 function isHarmless(element: Element, { name, value }: Attr, ours: string[]): boolean {
   switch (name) {
     case 'src':
-      return PIXELS.test(value) || (DRAWING.test(value) && element.matches('img.ipyagent-figure'));
+      return (
+        PIXELS.test(value) ||
+        (DRAWING.test(value) && element.matches('img.ipyagent-figure, .ia-media > p > img'))
+      );
     case 'href':
       return /^(https?:\/\/|mailto:)/.test(value);
     case 'class':
-      return /^(ipyagent-[\w -]+)?$/.test(value);
+      return /^((ipyagent|ia)-[\w -]+)?$/.test(value);
     case 'tabindex':
       return ours.includes(name) || element.matches('.ipyagent-listing > pre');
     default:

@@ -3,11 +3,13 @@ import { describe, expect, it } from 'vitest';
 
 import { MarkdownText } from '../view/streamedMarkdown';
 import { renderMarkdown } from '../view/markdown';
+import type { SavedRun } from '../lab/outputs';
+import { savedCard } from '../saved';
 import { RunView } from '../view/run';
-import { sanitize } from '../view/sanitize';
+import { keepHtml, sanitize } from '../view/sanitize';
 import { harm } from './harm';
 import { going, hostile, planned } from './hostile';
-import { PLOT } from './story';
+import { HTML, NOTHING, PLOT, RUN } from './story';
 import { strings } from './strings';
 import { CANARY, HTML_VECTORS, MARKDOWN_VECTORS } from './vectors';
 
@@ -17,12 +19,20 @@ const OURS =
   `aria-hidden aria-label aria-live data-change data-ipyagent data-kind data-lm-suppress-shortcuts data-state data-tool
   hidden open role tabindex title`.split(/\s+/);
 
-const NOTHING = {
-  decide: () => undefined,
-  send: () => undefined
-};
-
 const CONTROLS = ['button', 'input'];
+
+/** Return a run's JSON with this in the place of every text. */
+function forge(value: unknown, text: string, name = ''): unknown {
+  if (typeof value === 'string') {
+    return ['type', 'status', 'kind', 'language'].includes(name) ? value : text;
+  }
+  if (Array.isArray(value)) {
+    return value.map(each => forge(each, text));
+  }
+  return value === null || typeof value !== 'object'
+    ? value
+    : Object.fromEntries(Object.entries(value).map(([key, each]) => [key, forge(each, text, key)]));
+}
 
 /** All buttons but those that copy code. */
 function decisions(root: Element): (string | undefined)[] {
@@ -40,10 +50,12 @@ const SHARE = process.env.EVERY_VECTOR ? 1 : 4;
 
 describe.each(ALL.filter((_, index) => index % SHARE === 0))('with %j in every field', text => {
   it('a saved run can only be read', () => {
-    const view = new RunView(null);
-    view.update(hostile(text));
-    expect(harm(view.element, OURS)).toEqual([]);
-    expect(view.element.textContent).toContain(text);
+    for (const html of [HTML, HTML.replace(/>[^<]+</g, () => `>${text}<`)]) {
+      const card = savedCard(html, forge(RUN, text) as SavedRun, keepHtml);
+      expect(harm(card, OURS)).toEqual([]);
+      expect(decisions(card)).toEqual([]);
+    }
+    expect(savedCard(HTML, RUN, keepHtml).querySelectorAll('.ia-footer')).toHaveLength(1);
   });
 
   it('a live run has the buttons of its one question and no other', () => {
@@ -120,9 +132,10 @@ describe('with strings that nobody has thought of', () => {
     });
     let next = 0;
     const transcript = hostile(() => texts[next++ % part]);
-    const view = new RunView(null);
+    const view = new RunView(NOTHING);
     view.update(transcript);
-    expect(harm(view.element, OURS)).toEqual([]);
+    view.dispose();
+    expect(harm(view.element, LIVE, CONTROLS)).toEqual([]);
     expect(next).toBeGreaterThan(part);
   });
 });
@@ -232,7 +245,7 @@ describe('hidden characters', () => {
     '\ud800'
   ])('such as %j are shown in a call', character => {
     const text = `a${character}b`;
-    const view = new RunView(null);
+    const view = new RunView(NOTHING);
     view.update(hostile(text));
     const code = (character.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, '0');
     for (const place of [
@@ -256,7 +269,7 @@ describe('hidden characters', () => {
   });
 
   it('leave line ends and tabs as they are', () => {
-    const view = new RunView(null);
+    const view = new RunView(NOTHING);
     view.update(hostile('a\n\tb'));
     expect(view.element.textContent).not.toContain('⟨');
   });

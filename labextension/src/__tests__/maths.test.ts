@@ -5,7 +5,7 @@ import { maths } from '../view/maths';
 import { renderMarkdown } from '../view/markdown';
 import { sanitize } from '../view/sanitize';
 import { harm } from './harm';
-import { withCall, withStep } from './story';
+import { NOTHING, withCall, withStep } from './story';
 
 function drawn(markdown: string): HTMLElement {
   const element = document.createElement('div');
@@ -117,7 +117,7 @@ describe('a formula', () => {
 });
 
 it('is drawn in answers and in the LaTeX that tools show', () => {
-  const view = new RunView(null);
+  const view = new RunView(NOTHING);
   view.update(withStep({ text: 'Euler: $e^{i\\pi} = -1$' }));
   expect(formulas(view.element)).toHaveLength(1);
   const shown = { type: 'display' as const, label: 'Output' };

@@ -2,8 +2,11 @@
 import { describe, expect, it } from 'vitest';
 
 import type { AnswerNumber } from '../protocol';
+import { savedCard } from '../saved';
 import { renderMarkdown } from '../view/markdown';
+import { keepHtml } from '../view/sanitize';
 import { MarkdownText } from '../view/streamedMarkdown';
+import { savedOf } from './story';
 
 /** Mark the first of each text; its place is counted in characters, as by Python. */
 function numbersIn(answer: string, ...texts: string[]): AnswerNumber[] {
@@ -16,7 +19,7 @@ function numbersIn(answer: string, ...texts: string[]): AnswerNumber[] {
 
 function marked(answer: string, ...texts: string[]): HTMLElement[] {
   const drawn = renderMarkdown(answer, undefined, numbersIn(answer, ...texts));
-  return [...drawn.querySelectorAll<HTMLElement>('.ipyagent-traced')];
+  return [...drawn.querySelectorAll<HTMLElement>('.ia-traced')];
 }
 
 describe('a number of an answer', () => {
@@ -59,7 +62,7 @@ describe('a number of an answer', () => {
     numbers[1] = { ...numbers[1], trace: 'not found', title: 'in no result' };
     const drawn = renderMarkdown(answer, undefined, numbers);
     expect(drawn.querySelector('span')?.textContent).toBe('$8');
-    expect(drawn.querySelector('u.ipyagent-not-found')?.textContent).toBe('9,999');
+    expect(drawn.querySelector('u.ia-not-found')?.textContent).toBe('9,999');
   });
 
   it('cannot be written by the model', () => {
@@ -78,12 +81,26 @@ describe('a number of an answer', () => {
       drawn.update(answer.slice(0, end), false);
     }
     drawn.update(answer, true);
-    expect(drawn.element.querySelector('.ipyagent-traced')).toBeNull();
+    expect(drawn.element.querySelector('.ia-traced')).toBeNull();
     const before = drawn.element.innerHTML;
     drawn.update(answer, true, numbersIn(answer, '777'));
-    const number = drawn.element.querySelector('.ipyagent-traced');
+    const number = drawn.element.querySelector('.ia-traced');
     expect(number?.textContent).toBe('777');
     number?.replaceWith('777');
     expect(drawn.element.innerHTML).toBe(before);
+  });
+});
+
+describe('a saved answer', () => {
+  it('has its numbers marked again, each with what its HTML says of it', () => {
+    const text = 'Of 777 rows, `12` are new and 34 old.';
+    const [html, run] = savedOf(text, [], { numbers: numbersIn(text, '777', '34') });
+    const drawn = ['777', '34']
+      .map(number => `<span class="ia-traced" title="line of ${number}">${number}</span>`)
+      .join('');
+    const marked = html.replace('"ia-markdown">', `"ia-markdown">${drawn}`);
+    const card = savedCard(marked, run, keepHtml);
+    const titles = [...card.querySelectorAll<HTMLElement>('.ia-traced')].map(({ title }) => title);
+    expect(titles).toEqual(['line of 777', 'line of 34']);
   });
 });

@@ -2,11 +2,10 @@ import { Sanitizer } from '@jupyterlab/apputils/lib/sanitizer';
 import type { IRenderMime } from '@jupyterlab/rendermime-interfaces';
 import { describe, expect, it, vi } from 'vitest';
 
-import { RUN, TRANSCRIPT } from '../channel';
-import type { Step } from '../protocol';
+import { RUN } from '../channel';
 import { rendererFactory } from '../renderer';
 import { host } from '../view/host';
-import { CALL, HTML as SAVED_HTML, RUN as STORY, SAVED, withStep } from './story';
+import { HTML as SAVED_HTML, RUN as STORY, savedOf } from './story';
 
 // jsdom has no dragging, of which Lumino's widgets want to know at once.
 vi.hoisted(() => {
@@ -21,30 +20,18 @@ async function render(
   data: Record<string, unknown>,
   sanitizer: IRenderMime.ISanitizer = new Sanitizer()
 ): Promise<HTMLElement> {
-  const options = { mimeType: TRANSCRIPT, sanitizer } as IRenderMime.IRendererOptions;
+  const options = { mimeType: RUN, sanitizer } as IRenderMime.IRendererOptions;
   const renderer = rendererFactory.createRenderer(options);
   await renderer.renderModel({ data } as unknown as IRenderMime.IMimeModel);
   return renderer.node;
 }
 
-/** A transcript as a notebook keeps it, with the arguments of its only call in the run. */
-function keep(step: Partial<Step>): Record<string, unknown> {
-  const { arguments: given } = CALL.request;
-  const at = { ...CALL.request, arguments: { at: ['given'] } };
-  const transcript = withStep(step);
-  const steps = transcript.steps.map(each => ({
-    ...each,
-    calls: each.calls.map(call => ({ ...call, request: at }))
-  }));
-  return { [TRANSCRIPT]: { ...transcript, steps }, [RUN]: { given } };
-}
-
-/** Draw a display with `HTML`, and a Markdown table. */
-function drawn(sanitizer: IRenderMime.ISanitizer): Promise<HTMLElement> {
-  const media = [{ type: 'display' as const, data: { 'text/html': HTML }, label: 'Output' }];
-  const result = { output: '', error: '', tone: 'plain' as const, media };
-  const text = '| a |\n|---|\n| cell |';
-  return render(keep({ text, calls: [{ ...CALL, result }] }), sanitizer);
+/** Draw an answer, with `HTML` as a display beside it. */
+function drawn(text: string, sanitizer?: IRenderMime.ISanitizer): Promise<HTMLElement> {
+  const [html, run] = savedOf(text);
+  const display = `<div class="ia-markdown ia-display">${HTML}</div>`;
+  const data = { 'text/html': html.replace(/<\/div>$/, `${display}</div>`), [RUN]: run };
+  return render(data, sanitizer);
 }
 
 describe('the saved run in JupyterLab', () => {
@@ -52,8 +39,8 @@ describe('the saved run in JupyterLab', () => {
     const theirs = new Sanitizer();
     // JupyterLab alone would let other people's classes through.
     expect(theirs.sanitize(HTML)).toContain('class="jp-Dialog"');
-    const root = await drawn(theirs);
-    expect(root.querySelector('.ipyagent-display')?.textContent).toContain('text');
+    const root = await drawn('| a |\n|---|\n| cell |', theirs);
+    expect(root.querySelector('.ia-display')?.textContent).toContain('text');
     expect(root.querySelectorAll('table')).toHaveLength(2);
     expect(root.querySelectorAll('.jp-Dialog, [data-jupyter-id], [id], style')).toHaveLength(0);
   });
@@ -61,13 +48,13 @@ describe('the saved run in JupyterLab', () => {
   it('has nothing that JupyterLab’s sanitizer was told to leave out', async () => {
     const theirs = new Sanitizer();
     const strict = (html: string) => theirs.sanitize(html, { allowedTags: ['p'] });
-    const root = await drawn({ sanitize: strict });
+    const root = await drawn('| a |\n|---|\n| cell |', { sanitize: strict });
     expect(root.textContent).toContain('cell');
     expect(root.querySelector('table')).toBeNull();
   });
 
   it('draws formulas and code although they pass JupyterLab’s sanitizer', async () => {
-    const root = await render(keep({ text: '$x < y$ and\n\n```python\nx = "<b>"\n```\n' }));
+    const root = await drawn('$x < y$ and\n\n```python\nx = "<b>"\n```\n');
     expect(root.querySelector('math')?.textContent).toBe('x<y');
     expect(root.querySelector('.ipyagent-listing-language')?.textContent).toBe('python');
     expect(root.querySelector('pre')?.textContent).toBe('x = "<b>"\n');
@@ -75,7 +62,7 @@ describe('the saved run in JupyterLab', () => {
 
   it('is drawn from what a notebook keeps', async () => {
     host.undo = () => undefined;
-    const root = await render({ [TRANSCRIPT]: SAVED, [RUN]: STORY, 'text/html': SAVED_HTML });
+    const root = await render({ [RUN]: STORY, 'text/html': SAVED_HTML });
     host.undo = null;
     expect(root.querySelector('[data-ipyagent=answer]')?.textContent).toContain('the North');
     expect(root.querySelectorAll('img[src^="data:image/png"]')).toHaveLength(1);
@@ -83,15 +70,24 @@ describe('the saved run in JupyterLab', () => {
     expect(new Set(buttons)).toEqual(new Set(['copy', 'undo']));
   });
 
-  it('of another version is drawn as its HTML, sanitized', async () => {
-    const html = `${SAVED_HTML}<img src=x onerror="window.pwned = 1"><script>1</script>`;
-    const root = await render({ [TRANSCRIPT]: { steps: 1 }, 'text/html': html });
-    expect(root.textContent).toContain('the North');
+  it('of an earlier version is drawn as its HTML, sanitized', async () => {
+    const old = 'application/vnd.ipyagent.transcript+json';
+    const html = '<p>So it is.</p><img src=x onerror="window.pwned = 1"><script>1</script>';
+    const root = await render({ [RUN]: STORY, [old]: { steps: 1 }, 'text/html': html });
+    expect(root.textContent).toContain('So it is.');
     expect(root.querySelectorAll('script, [onerror]')).toHaveLength(0);
   });
 
-  it('says that it cannot be drawn where there is no HTML either', async () => {
-    const root = await render({ [TRANSCRIPT]: { steps: 1 } });
-    expect(root.textContent).toContain('by another version of ipyagent');
+  it.each([null, [], { id: 1 }, { ...STORY, steps: [null] }])(
+    'is drawn as its HTML where its JSON is damaged: %j',
+    async run => {
+      const root = await render({ [RUN]: run, 'text/html': SAVED_HTML });
+      expect(root.textContent).toContain('the North');
+    }
+  );
+
+  it('says that it cannot be drawn where there is no HTML', async () => {
+    const root = await render({ [RUN]: STORY });
+    expect(root.textContent).toContain('without its HTML');
   });
 });

@@ -1,5 +1,6 @@
 /** The stories of the shared fixtures, and small transcripts for the tests of the view. */
 import { applyChanges } from '../channel';
+import type { SavedCall, SavedRun, SavedStep } from '../lab/outputs';
 import type {
   Addition,
   Call,
@@ -15,6 +16,12 @@ import type {
 import planned from './fixtures/plan.json';
 import told from './fixtures/run.json';
 
+/** A kernel that hears nothing. */
+export const NOTHING = {
+  decide: () => undefined,
+  send: () => undefined
+};
+
 /** An event of the kernel's, and what it changed in the transcript. */
 export interface Moment {
   type: string;
@@ -25,8 +32,7 @@ export interface Moment {
 
 export const MOMENTS = told.moments as unknown as Moment[];
 export const TRANSCRIPT = told.transcript as unknown as Transcript;
-export const RUN: unknown = told.run;
-export const SAVED: unknown = told.saved;
+export const RUN = told.run as unknown as SavedRun;
 export const HTML = told.html;
 export const CUT_OFF = told.cut_off as unknown as CutOff;
 export const PLAN_MOMENTS = planned.moments as unknown as Moment[];
@@ -140,3 +146,17 @@ const STEP: Step = {
   calls: [],
   facts: ''
 };
+
+/** A saved run of one step, the answer: its text, and its calls; and its HTML. */
+export function savedOf(
+  text: string,
+  calls: SavedCall[] = [],
+  changes: Partial<SavedRun> = {}
+): [string, SavedRun] {
+  const message = { content: [{ type: 'text', text }] };
+  const steps: SavedStep[] = [{ number: 1, message, executions: calls }];
+  const code = '<p class="ia-caption">run_python</p>\n<pre><code></code></pre>';
+  const tools = calls.map(() => `<details class="ia-tool">${code}</details>`).join('');
+  const step = `<div class="ia-answer"><div class="ia-markdown"></div>${tools}</div>`;
+  return [`<div class="ipyagent-card ia-done">${step}</div>`, { ...RUN, steps, ...changes }];
+}

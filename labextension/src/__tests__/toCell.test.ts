@@ -1,25 +1,25 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 
-import type { Call } from '../protocol';
+import type { SavedCall, SavedRun } from '../lab/outputs';
+import { savedCard } from '../saved';
 import { host } from '../view/host';
-import { RunView } from '../view/run';
-import { PLOT, request, withStep } from './story';
+import { keepHtml } from '../view/sanitize';
+import { savedOf } from './story';
 
 const insertCells = vi.fn<NonNullable<typeof host.insertCells>>();
 
-const ran = (text: string, changes: Partial<Call> = {}): Call => ({
-  ...PLOT,
+const ran = (text: string, changes: Partial<SavedCall> = {}): SavedCall => ({
+  call: { name: 'run_python', arguments: { code: text } },
   status: 'success',
-  request: request({ preview: { kind: 'code', text, language: 'python', caption: 'python' } }),
+  preview: { kind: 'code', text, language: 'python' },
   ...changes
 });
 
-function drawn(step: Parameters<typeof withStep>[0], run: Parameters<typeof withStep>[1] = {}) {
-  const view = new RunView(null);
-  view.update(withStep(step, run));
-  document.body.replaceChildren(view.element);
+function drawn(text: string, calls: SavedCall[] = [], changes: Partial<SavedRun> = {}) {
+  const card = savedCard(...savedOf(text, calls, changes), keepHtml);
+  document.body.replaceChildren(card);
   return (name: string) => [
-    ...view.element.querySelectorAll<HTMLButtonElement>(`[data-ipyagent="${name}"]`)
+    ...card.querySelectorAll<HTMLButtonElement>(`[data-ipyagent="${name}"]`)
   ];
 }
 
@@ -40,15 +40,20 @@ describe('code of an answer', () => {
     '```python\nx = 1\ny = 2\n```\n\n```bash\nls\n```\n\n```sql\nSELECT 1\n```\n\n```json\n{}\n```\n\n```\nz\n```\n';
 
   it('becomes a cell where a cell can run it', () => {
-    const find = drawn({ text, is_answer: true });
+    const find = drawn(text);
     expect(find('copy')).toHaveLength(5);
     find('to-cell').forEach(button => button.click());
     expect(inserted()).toEqual([['x = 1\ny = 2'], ['%%bash\nls'], ['z']]);
   });
 
+  it('becomes a cell as it was written, hidden characters too', () => {
+    drawn('```python\nx = "a\u202eb"\n```')('to-cell').forEach(button => button.click());
+    expect(inserted()).toEqual([['x = "a\u202eb"']]);
+  });
+
   it('says that it is there, or why not', async () => {
     vi.useFakeTimers();
-    const [button] = drawn({ text, is_answer: true })('to-cell');
+    const [button] = drawn(text)('to-cell');
     button.click();
     await vi.advanceTimersByTimeAsync(0);
     expect(button.textContent).toBe('Inserted below');
@@ -61,7 +66,7 @@ describe('code of an answer', () => {
   });
 
   it('has buttons with names that hold their labels, for who speaks to them', () => {
-    const find = drawn({ text, is_answer: true, calls: [ran('x = 1')] });
+    const find = drawn(text, [ran('x = 1')]);
     const names = ['to-cell', 'copy', 'keep-cells'].map(name => find(name)[0].ariaLabel);
     expect(names).toEqual([
       'To cell: Insert this code as a cell below',
@@ -72,7 +77,7 @@ describe('code of an answer', () => {
 
   it('has no such button where no notebook can be changed', () => {
     host.insertCells = null;
-    const find = drawn({ text, is_answer: true, calls: [ran('x = 1')] });
+    const find = drawn(text, [ran('x = 1')]);
     expect([...find('to-cell'), ...find('keep-cells')]).toEqual([]);
     expect(find('copy')).toHaveLength(5);
   });
@@ -80,15 +85,15 @@ describe('code of an answer', () => {
 
 describe('code that ran', () => {
   it('becomes a cell, and a finished run keeps all that succeeded in order', () => {
-    const bash = { kind: 'code', text: 'ls', language: 'bash', caption: 'bash' } as const;
-    const shell = { name: 'run_shell', request: request({ preview: bash }) };
+    const call = { name: 'run_shell', arguments: {} };
+    const shell = { call, preview: { kind: 'code', text: 'ls', language: 'bash' } };
     const calls = [
       ran('a = 1\n'),
       ran('a = 2', { status: 'failed' }),
       ran('', shell),
       ran('b = 2')
     ];
-    const find = drawn({ calls });
+    const find = drawn('', calls);
     find('to-cell').forEach(button => button.click());
     find('keep-cells').forEach(button => button.click());
     expect(inserted()).toEqual([
@@ -99,29 +104,34 @@ describe('code that ran', () => {
     ]);
   });
 
-  it.each<[string, Partial<Call>]>([
-    ['was only checked', { is_dry: true }],
+  it.each<[string, Partial<SavedCall>]>([
+    ['was only checked', { dry_run: true }],
     ['was denied', { status: 'denied' }],
     ['still runs', { status: 'running' }],
-    ['was written to a file', { name: 'write_file' }]
+    ['was written to a file', { call: { name: 'write_file', arguments: {} } }]
   ])('is no cell where it %s', (_, changes) => {
-    const find = drawn({ calls: [ran('x = 1', changes)] });
+    const find = drawn('', [ran('x = 1', changes)]);
     expect([...find('to-cell'), ...find('keep-cells')]).toEqual([]);
   });
 
   it('is no cell where a script was only kept', () => {
-    const call = ran('x = 1', { name: 'python_script' });
-    const acted = (action: string) => ({
-      calls: [{ ...call, request: { ...call.request, arguments: { action } } }]
-    });
-    expect(drawn(acted('create'))('to-cell')).toEqual([]);
-    expect(drawn(acted('run'))('to-cell')).toHaveLength(1);
+    const acted = (action: string) => [
+      ran('x = 1', { call: { name: 'python_script', arguments: { action } } })
+    ];
+    expect(drawn('', acted('create'))('to-cell')).toEqual([]);
+    expect(drawn('', acted('run'))('to-cell')).toHaveLength(1);
   });
 
   it('is kept as a whole only when the run is over', () => {
-    const { header } = withStep({});
-    const find = drawn({ calls: [ran('x = 1')] }, { header: { ...header, state: 'running' } });
+    const find = drawn('', [ran('x = 1')], { status: 'running' });
     expect(find('to-cell')).toHaveLength(1);
     expect(find('keep-cells')).toEqual([]);
+  });
+
+  it('never comes from what is drawn: HTML that fits no run has no buttons', () => {
+    const [html, run] = savedOf('', [ran('x = 1')]);
+    const forged = html.replace('<details', '<details class="ia-tool"></details><details');
+    const card = savedCard(forged, run, keepHtml);
+    expect(card.querySelectorAll('[data-ipyagent=to-cell]')).toHaveLength(0);
   });
 });

@@ -89,13 +89,9 @@ describe('the line in which a user says something while the run is on', () => {
     expect(line.value).toBe('Short');
   });
 
-  it('is not there once the run has ended, nor in a saved run', () => {
+  it('is not there once the run has ended', () => {
     view.update(TRANSCRIPT);
     expect(input()).toBeNull();
-    const saved = new RunView(null);
-    saved.update(withUnsent(begun()));
-    expect(saved.element.querySelectorAll('input, button')).toHaveLength(0);
-    expect(saved.element.textContent).toContain('Rounded, <b>please</b>.');
   });
 
   it('goes with the kernel, and what waited was not sent', () => {

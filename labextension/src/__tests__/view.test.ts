@@ -1,13 +1,13 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 
 import type { Transcript } from '../protocol';
-import { host } from '../view/host';
 import { RunView } from '../view/run';
 import {
   asking,
   begun,
   inStep,
   MOMENTS,
+  NOTHING,
   PLOT,
   tellings,
   TRANSCRIPT,
@@ -58,22 +58,6 @@ describe('a drawn run', () => {
   it('can be drawn before anything has happened', () => {
     view.update(null);
     expect(view.element.dataset).toMatchObject({ ipyagent: 'run', state: 'running' });
-  });
-
-  it('is the same, drawn live event by event or at once from what was saved', () => {
-    tellings(MOMENTS).forEach(transcript => {
-      view.update(transcript);
-    });
-    const saved = new RunView(null);
-    host.undo = () => undefined;
-    saved.update(TRANSCRIPT);
-    host.undo = null;
-    // All but the mark of a live view, and the empty places where elements had been.
-    const drawn = (root: Element) => root.querySelector('.ipyagent-content')?.innerHTML;
-    expect(drawn(view.element)).toBe(drawn(saved.element));
-    expect(view.element.querySelector('header')?.textContent).toBe(
-      saved.element.querySelector('header')?.textContent
-    );
   });
 
   it('says on top who, and how far and how much while it goes on', () => {
@@ -164,13 +148,6 @@ describe('a drawn run', () => {
     view.update(withStep({}, { ending: { title: 'Stopped here.', text: '', tone: 'plain' } }));
     expect(view.element.querySelector('.ipyagent-error-card')).toBeNull();
     expect(view.element.textContent).toContain('Stopped here.');
-  });
-
-  it('has no button when it is saved, whatever was waiting', () => {
-    const saved = new RunView(null);
-    saved.update(asking('c2'));
-    expect(saved.element.querySelectorAll('button, input')).toHaveLength(0);
-    expect(tool(saved.element, 'run_python').dataset.state).toBe('awaiting_approval');
   });
 });
 
@@ -327,47 +304,6 @@ describe('a run of very many steps', () => {
   });
 });
 
-describe('steps that only read', () => {
-  const reads = Array.from({ length: 7 }, (_, index) => ({
-    ...TRANSCRIPT.steps[0],
-    number: index + 1,
-    label: `Step ${index + 1}`
-  }));
-  const last = TRANSCRIPT.steps[TRANSCRIPT.steps.length - 1];
-  const read: Transcript = { ...TRANSCRIPT, steps: [...reads, last], todos_at: 7, folds: [] };
-  const fold = { first: 1, count: 6, title: 'Read 6 times' };
-  const shown = () =>
-    [...view.element.querySelectorAll('.ipyagent-step')].map(each => each.ariaLabel);
-
-  it('are drawn behind their line when it is opened', () => {
-    view.update(read);
-    expect(shown()).toHaveLength(8);
-    view.update({ ...read, folds: [fold] });
-    expect(shown()).toEqual(['Step 1', last.label]);
-    const line = view.element.querySelector<HTMLDetailsElement>('.ipyagent-earlier');
-    expect(line?.textContent).toBe('Read 6 times');
-    expect(one(view.element, 'todos').previousElementSibling?.contains(line)).toBe(true);
-    line?.setAttribute('open', '');
-    line?.dispatchEvent(new Event('toggle'));
-    expect(shown()[6]).toBe('Step 7');
-    view.update(read);
-    expect(view.element.querySelector('.ipyagent-earlier')).toBeNull();
-    expect(shown()).toHaveLength(8);
-  });
-
-  it('are one at least behind a line that is forged', () => {
-    view.update({
-      ...read,
-      folds: [
-        { ...fold, count: 0 },
-        { ...fold, first: 3, count: -9 }
-      ]
-    });
-    expect(view.element.querySelectorAll('.ipyagent-earlier')).toHaveLength(2);
-    expect(shown()).toHaveLength(6);
-  });
-});
-
 describe('streaming', () => {
   const stream = (text: string, size: number) => {
     for (let end = size; end < text.length + size; end += size) {
@@ -382,7 +318,7 @@ describe('streaming', () => {
     stream(text, size);
     view.update(withStep({ text }));
     const live = view.element.querySelector('.ipyagent-markdown')?.innerHTML;
-    const saved = new RunView(null);
+    const saved = new RunView(NOTHING);
     saved.update(withStep({ text }));
     expect(live).toBe(saved.element.querySelector('.ipyagent-markdown')?.innerHTML);
     expect(live).toContain('href="https://example.org/x"');

@@ -2,7 +2,7 @@
 import type { ICodeCellModel } from '@jupyterlab/cells';
 
 import { RUN } from '../channel';
-import type { RunLine } from '../protocol';
+import type { AnswerNumber, RunLine } from '../protocol';
 
 export type Output = ReturnType<ICodeCellModel['outputs']['toJSON']>[number];
 
@@ -14,17 +14,50 @@ const WIDGET = 'application/vnd.jupyter.widget-view+json';
 /** The text/plain of a live card: `ipyagent.ui.views`. */
 const RUNNING = 'ipyagent is running…';
 
-/** The fields of a saved run that are read here. */
+/** The fields of a saved run that are read by a page. */
 export interface SavedRun {
   id: string;
   parent_id: string | null;
   cell_id: string | null;
+  model: string;
   status: string;
+  steps: SavedStep[];
+  /** The answer's typed value; absent without one. */
+  value_text?: string;
   /** The calls that were taken back; absent without one. */
   taken_back?: string[];
+  /** The recording that it repeats; absent without one. */
+  replayed?: unknown;
+  /** The numbers of its answer; absent without one. */
+  numbers?: Pick<AnswerNumber, 'start' | 'text' | 'trace'>[];
+}
+
+export interface SavedStep {
+  number: number;
+  message?: { content: { type: string; text?: string }[] } | null;
+  executions?: SavedCall[];
+}
+
+/** A call; fields that have their default are absent. */
+export interface SavedCall {
+  call: { name: string; arguments: Record<string, unknown> };
+  status: string;
+  dry_run?: boolean;
+  preview?: { kind: string; text: string; language: string } | null;
+  result?: {
+    success: boolean;
+    variables?: unknown[];
+    files?: unknown[];
+    lasting?: unknown[];
+  } | null;
 }
 
 const ENDED = ['done', 'error', 'cancelled'];
+
+/** Return whether a run has ended; a draft plan has not. */
+export function isEnded({ status }: SavedRun): boolean {
+  return ENDED.includes(status);
+}
 
 /** Return an output's saved run; null for other outputs. */
 function runIn(output: Output): SavedRun | null {
@@ -42,7 +75,7 @@ export function isUnfinished(output: Output): boolean {
   const run = runOf(bundle);
   return run === null
     ? bundle[WIDGET] !== undefined && bundle['text/plain'] === RUNNING
-    : !ENDED.includes(run.status);
+    : !isEnded(run);
 }
 
 /**

@@ -11,16 +11,16 @@ import type { Before } from './sanitize';
 /** Decides on the approval with that id. */
 export type DecideOn = (approvalId: string, answer: Answer) => void;
 
-/** The parts of a run share it: `decide` is null for a saved one, `before` sanitizes HTML first. */
+/** The parts of a run share it: `before` sanitizes HTML before our sanitizer does. */
 export interface Drawing {
-  readonly decide: DecideOn | null;
+  readonly decide: DecideOn;
   readonly before: Before;
 }
 
 /** Opens an editor of what is asked about; `done` gets null without a change. */
 type Open = (done: (answer: Answer | null) => void) => { element: HTMLElement; focus(): void };
 
-/** Another approval gets a new form. Saved runs have none: `decide` is null there. */
+/** Another approval gets a new form. */
 export class ApprovalView {
   readonly element = h('div');
 
@@ -31,7 +31,7 @@ export class ApprovalView {
 
   /** `head` and `about` are the first line and the text of what is asked about. */
   constructor(
-    private decide: DecideOn | null,
+    private decide: DecideOn,
     private head: HTMLElement,
     private about: HTMLElement
   ) {
@@ -74,25 +74,23 @@ export class ApprovalView {
     question: Question | null,
     late: Late | null
   ): void {
-    const { decide } = this;
-    const asked = decide === null ? null : approval;
-    setData(this.element, 'approval', asked?.id ?? null);
+    setData(this.element, 'approval', approval?.id ?? null);
     this.late.showIf(late, lateNote);
-    this.form.show(asked, () => {
+    this.form.show(approval, () => {
       this.closeEditor();
       this.dispose();
-      if (asked === null) {
+      if (approval === null) {
         return [];
       }
-      const send: Decide = answer => decide?.(asked.id, answer);
+      const send: Decide = answer => this.decide(approval.id, answer);
       return [
         question === null
-          ? approvalForm(asked, about, send, open && (once => this.edit(open, once)))
+          ? approvalForm(approval, about, send, open && (once => this.edit(open, once)))
           : questionForm(question, send)
       ];
     });
     // A question is answered, not approved.
-    if (asked !== null && question === null) {
+    if (approval !== null && question === null) {
       this.gate ??= new Gate({ head: this.head, about: this.about, form: this.element });
       this.gate.update();
     }

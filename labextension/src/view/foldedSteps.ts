@@ -1,5 +1,5 @@
-/** Steps behind one line, drawn on demand: the first of a long run, and those that only read. */
-import type { Step, StepsFold } from '../protocol';
+/** The first steps of a long run behind one line, drawn on demand. */
+import type { Step } from '../protocol';
 import type { Drawing } from './approval';
 import { h, plural, Views } from './dom';
 import { StepView } from './step';
@@ -20,22 +20,12 @@ export function foldedOf(count: number): number {
   return count > MANY ? count - NEWEST : 0;
 }
 
-/** Return the parts of a run: the first `folded` steps in one, then its folds and other steps. */
-export function partsOf(
-  items: readonly Step[],
-  folded: number,
-  folds: readonly StepsFold[]
-): Part[] {
-  const earlier = { first: 0, count: folded, title: plural(folded, 'earlier step') };
-  const all = folded > 0 ? [earlier, ...folds.filter(fold => fold.first >= folded)] : folds;
-  const parts: Part[] = [];
-  for (let at = 0; at < items.length; at += parts.at(-1)?.items.length ?? 1) {
-    const fold = all.find(({ first }) => first === at);
-    // Saved counts may be forged: each part has a step.
-    const end = at + Math.max(1, fold?.count ?? 1);
-    parts.push({ at, title: fold?.title ?? null, items: items.slice(at, end) });
-  }
-  return parts;
+/** Return the parts of a run: the first `folded` steps in one, then each other step. */
+export function partsOf(items: readonly Step[], folded: number): Part[] {
+  const title = plural(folded, 'earlier step');
+  const earlier = folded > 0 ? [{ at: 0, title, items: items.slice(0, folded) }] : [];
+  const rest = items.slice(folded);
+  return [...earlier, ...rest.map((step, at) => ({ at: folded + at, title: null, items: [step] }))];
 }
 
 /** Draws a part of a run. */

@@ -8,6 +8,9 @@ import { withInlineCode } from './reveal';
 const ABOVE_LIST = 'Try one of these:';
 const SINGLE = /^Next: “(.+)”\.$/;
 
+/** The model of the explorer, which proposes requests. */
+export const EXPLORER = 'offline/explorer';
+
 /** The line below a run that is over; it runs an agent cell below. */
 export class FollowUpView {
   /** False once the user has chosen another model than the cell's. */

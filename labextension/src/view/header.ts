@@ -2,7 +2,6 @@
 import type { Header } from '../protocol';
 import { Child, Clock, h, setText, Slot } from './dom';
 import { button } from './form';
-import { host } from './host';
 import { reveal } from './reveal';
 
 export class HeaderView {
@@ -15,24 +14,18 @@ export class HeaderView {
   private controls = new Slot(h('span', { 'data-lm-suppress-shortcuts': 'true' }));
   private start: number | null = null;
 
-  /** `stop` is null in a saved run; `chosen` is called once the user has chosen a model. */
-  constructor(
-    private stop: (() => void) | null,
-    private chosen: () => void = () => undefined
-  ) {
+  constructor(private stop: () => void) {
     const facts = [this.facts.element, this.clock.element];
     this.element.append(this.title.element, this.chip, ...facts, this.controls.element);
   }
 
   /** Draw a run; null before its first snapshot. */
   update(header: Header | null, isOver: boolean): void {
-    const isLive = this.stop !== null && !isOver;
     setText(this.chip, header?.state_text ?? 'running');
-    const key = [header?.model, header?.badge, host.chooseModel === null];
-    this.title.show(key, () => this.titleOf(header));
+    this.title.show([header?.model, header?.badge], () => titleOf(header));
     this.facts.show(header?.facts, () => (header?.facts ?? []).map(fact => h('span', {}, fact)));
-    this.controls.show(isLive, () => (isLive ? [this.stopButton()] : []));
-    this.tick(header, isLive);
+    this.controls.show(isOver, () => (isOver ? [] : [this.stopButton()]));
+    this.tick(header, isOver);
   }
 
   /** Stop the clock. */
@@ -40,35 +33,18 @@ export class HeaderView {
     this.clock.dispose();
   }
 
-  private titleOf(header: Header | null): Child[] {
-    const { model, badge } = header ?? { model: '', badge: '' };
-    const { chooseModel } = host;
-    const choose = async (): Promise<void> => {
-      if (await chooseModel?.(this.element)) {
-        this.chosen();
-      }
-    };
-    return [
-      h('b', {}, 'ipyagent'),
-      chooseModel === null || model === ''
-        ? h('span', { class: 'ipyagent-model' }, reveal(model))
-        : modelButton(model, () => void choose()),
-      badge === '' ? null : h('span', { class: 'ipyagent-badge ipyagent-yolo' }, badge)
-    ];
-  }
-
   private stopButton(): HTMLElement {
     const element = button('stop', '■ Stop', 'Stop this run', () => {
       element.disabled = true;
       element.textContent = 'Stopping…';
       element.setAttribute('aria-label', 'Stopping…');
-      this.stop?.();
+      this.stop();
     });
     return element;
   }
 
-  private tick(header: Header | null, isLive: boolean): void {
-    if (header === null || !isLive) {
+  private tick(header: Header | null, isOver: boolean): void {
+    if (header === null || isOver) {
       this.clock.run(null);
       return;
     }
@@ -77,6 +53,15 @@ export class HeaderView {
     const start = (this.start ??= Number.isNaN(now) ? Date.now() : now);
     this.clock.run(() => formatElapsed((Date.now() - start) / 1_000));
   }
+}
+
+function titleOf(header: Header | null): Child[] {
+  const { model, badge } = header ?? { model: '', badge: '' };
+  return [
+    h('b', {}, 'ipyagent'),
+    h('span', { class: 'ipyagent-model' }, reveal(model)),
+    badge === '' ? null : h('span', { class: 'ipyagent-badge ipyagent-yolo' }, badge)
+  ];
 }
 
 /** Return a button with the name of a model, which lets the user choose the next one. */

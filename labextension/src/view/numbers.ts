@@ -127,7 +127,7 @@ export function nameNumbers(nodes: DocumentFragment, numbers: readonly AnswerNum
   nodes.querySelectorAll('data').forEach(element => {
     const found = numbers[Number(element.value)] as AnswerNumber | undefined;
     if (found !== undefined) {
-      const kind = `ipyagent-traced ipyagent-${found.trace.replace(' ', '-')}`;
+      const kind = `ia-traced ia-${found.trace.replace(' ', '-')}`;
       const attributes = { class: kind, title: revealText(found.title), tabindex: '0' };
       const tag = found.trace === 'not found' ? 'u' : 'span';
       element.replaceWith(h(tag, attributes, ...element.childNodes));

@@ -54,8 +54,7 @@ export class PlanView {
       hash === '' ? [title] : [`${title} · hash `, h('code', {}, reveal(hash))]
     );
     this.steps.update(plan.steps);
-    const isAsked = this.drawing.decide !== null && plan.approval !== null;
-    this.hint.showIf(isAsked ? '' : plan.hint, note);
+    this.hint.showIf(plan.approval === null ? plan.hint : '', note);
     this.approval.askPlan(plan, this.canEdit);
   }
 }

@@ -1,22 +1,16 @@
-/** Draws a run, live or saved. */
+/** Draws a live run. */
 import { isOver, type ToRun } from '../channel';
 import type { Ending, Transcript } from '../protocol';
 import { DecideOn } from './approval';
 import { h, Slot, Views } from './dom';
 import { foldedOf, Part, partsOf, PartView } from './foldedSteps';
-import { FollowUpView } from './followUp';
 import { FooterView } from './footer';
 import { HeaderView } from './header';
-import { host } from './host';
 import { PlanView, TodosView } from './plan';
 import { withInlineCode } from './reveal';
 import { Before, keepHtml } from './sanitize';
 import { note } from './step';
-import { askAnew, ranBy, toCells } from './toCell';
-import { UndoView } from './undo';
 import { UserTextsView } from './userTexts';
-
-const EXPLORER = 'offline/explorer';
 
 /** The connection of a live run: a channel, or what is used of it. */
 interface Connection {
@@ -27,7 +21,7 @@ interface Connection {
   send(message: ToRun): void;
 }
 
-/** Draws the states of a run, changing only parts that changed; a live one as long as it goes on. */
+/** Draws the states of a run as long as it goes on, changing only parts that changed. */
 export class RunView {
   readonly element: HTMLElement;
 
@@ -35,36 +29,29 @@ export class RunView {
   private notes = new Slot(h('div'));
   private plan: PlanView;
   private todos = new TodosView();
-  private keep = new Slot(h('div', { class: 'ipyagent-keep-all' }));
-  private anew = new Slot(h('div', { class: 'ipyagent-keep-all' }));
-  private undo = new UndoView();
   private ending = new Slot(h('div'));
   private footer = new FooterView();
   private userTexts: UserTextsView;
-  private followUp = new FollowUpView();
   private stepList = h('div', { class: 'ipyagent-steps' });
   private parts: Views<Part, PartView>;
   /** The number of folded steps. */
   private folded = 0;
   private unsubscribe: (() => void) | undefined;
 
-  /** `run` is null for a saved run; `before` sanitizes HTML before our sanitizer does. */
+  /** `before` sanitizes HTML before our sanitizer does. */
   constructor(
-    private run: Connection | null,
+    private run: Connection,
     before: Before = keepHtml
   ) {
-    const drawing = { decide: run?.decide.bind(run) ?? null, before };
+    const drawing = { decide: run.decide.bind(run), before };
     this.parts = new Views(this.stepList, () => new PartView(drawing));
-    const chooseModel = (): void => {
-      this.followUp.isModelKept = false;
-    };
-    this.header = new HeaderView(run && (() => run.send({ type: 'stop' })), chooseModel);
+    this.header = new HeaderView(() => run.send({ type: 'stop' }));
     this.plan = new PlanView(drawing);
-    this.userTexts = new UserTextsView(run && (message => run.send(message)));
+    this.userTexts = new UserTextsView(message => run.send(message));
     this.element = h(
       'article',
       {
-        class: run ? 'ipyagent-run ipyagent-live' : 'ipyagent-run',
+        class: 'ipyagent-run ipyagent-live',
         'data-ipyagent': 'run',
         'aria-label': 'Run of ipyagent'
       },
@@ -76,23 +63,19 @@ export class RunView {
         this.plan.element,
         this.stepList,
         this.ending.element,
-        this.keep.element,
-        this.anew.element,
-        this.undo.element,
         this.footer.element
       ),
-      this.userTexts.element,
-      this.followUp.element
+      this.userTexts.element
     );
-    this.unsubscribe = run?.subscribe?.(transcript => this.update(transcript));
-    this.update(run?.transcript ?? null);
+    this.unsubscribe = run.subscribe?.(transcript => this.update(transcript));
+    this.update(run.transcript ?? null);
   }
 
   /** Draw a run; null before its first snapshot. */
   update(transcript: Transcript | null): void {
     this.element.dataset.state = transcript?.header.state ?? 'running';
     // A plan waits on when its kernel is gone, but nothing of it can be stopped.
-    const isGone = transcript !== null && (isOver(transcript) || this.run?.isDisconnected === true);
+    const isGone = transcript !== null && (isOver(transcript) || this.run.isDisconnected === true);
     this.header.update(transcript?.header ?? null, isGone);
     if (transcript === null) {
       return;
@@ -105,37 +88,13 @@ export class RunView {
     }
     this.notes.show(notes, () => notes.map(note));
     this.plan.update(plan, header.state);
-    const parts = partsOf(transcript.steps, this.folded, transcript.folds);
+    const parts = partsOf(transcript.steps, this.folded);
     this.parts.update(parts);
     this.todos.update(transcript.todos);
     this.placeTodos(parts.findIndex(part => part.at >= transcript.todos_at));
     this.ending.showIf(ending, endingOf);
-    this.offerCells(transcript);
-    const canUndo = this.run !== null || host.undo !== null;
-    const { undo, redo, replayed } = transcript;
-    this.anew.show(replayed, () => (replayed ? [askAnew()] : []));
-    this.undo.update(canUndo && (undo || redo) ? run_id : null, redo);
     this.footer.update(footer);
     this.userTexts.update(transcript);
-    this.offerFollowUp(transcript);
-  }
-
-  /** Offer to ask on once the run is over. */
-  private offerFollowUp(transcript: Transcript): void {
-    this.followUp.update(isOver(transcript));
-    if (isOver(transcript) && transcript.header.model.startsWith(EXPLORER)) {
-      this.stepList.querySelectorAll('.ipyagent-answer').forEach(each => this.followUp.link(each));
-    }
-  }
-
-  /** Offer all code that succeeded as cells, once the run has ended. */
-  private offerCells(transcript: Transcript): void {
-    const calls = isOver(transcript) ? transcript.steps.flatMap(step => step.calls) : [];
-    const sources = calls.map(ranBy).filter(source => source !== null);
-    const hint = 'Insert all code that succeeded as cells below';
-    this.keep.show(sources, () =>
-      sources.length === 0 ? [] : [toCells('keep-cells', 'Keep as cells', hint, () => sources)]
-    );
   }
 
   /** Place the tasks before a part, or at the end for -1. */

@@ -23,31 +23,59 @@ const TAGS =
 // `class` only reaches `consumeClass`, which reads a code block's language from it.
 const ATTRIBUTES = 'align alt bgcolor class colspan href rowspan src start value'.split(' ');
 
+/** The classes of `ipyagent.ui.blocks`. */
+const CARD_CLASS = /^(?:ia-[a-z-]+|ipyagent-card)$/;
+
 /** Blocks that get the direction of their first letter; plain text has its own rules. */
 const OWN_DIRECTION = 'ul, ol, blockquote, table';
 
 const DATA_IMAGE = /^data:image\/(png|jpeg|gif|webp);base64,[a-z0-9+/=\s]*$/i;
 
+/** A figure of a saved card, where Python puts it; as an image, nothing in it runs. */
+const CARD_DRAWING = '.ia-media > p > img[src^="data:image/svg+xml;base64,"]';
+
 const WEB_LINK = /^(https?:|mailto:)/i;
 
 /** Return untrusted HTML as safe nodes. */
 export function sanitize(html: string, before: Before = keepHtml): DocumentFragment {
-  const fragment = DOMPurify.sanitize(before(html), {
-    ALLOWED_TAGS: TAGS,
-    ALLOWED_ATTR: ATTRIBUTES,
+  const fragment = purify(before(html), TAGS, ATTRIBUTES, 'img');
+  fragment.querySelectorAll('[class]').forEach(consumeClass);
+  fragment.querySelectorAll('[bgcolor]').forEach(colorCell);
+  fragment.querySelectorAll('th:empty').forEach(each => each.replaceWith(h('td')));
+  fragment.querySelectorAll('pre').forEach(label);
+  fragment.querySelectorAll<HTMLElement>(OWN_DIRECTION).forEach(block => (block.dir = 'auto'));
+  return fragment;
+}
+
+/** Return the HTML of a saved run as safe nodes: it has folds, and the classes of a card. */
+export function sanitizeCard(html: string, before: Before): DocumentFragment {
+  const tags = [...TAGS, 'details', 'summary'];
+  const images = `img:not(${CARD_DRAWING})`;
+  const fragment = purify(before(html), tags, [...ATTRIBUTES, 'open', 'title'], images);
+  fragment.querySelectorAll('[class]').forEach(({ classList }) => {
+    classList.remove(...[...classList].filter(name => !CARD_CLASS.test(name)));
+  });
+  return fragment;
+}
+
+/** Return nodes with nothing but these tags and attributes; of `images`, only data passes. */
+function purify(
+  html: string,
+  tags: string[],
+  attributes: string[],
+  images: string
+): DocumentFragment {
+  const fragment = DOMPurify.sanitize(html, {
+    ALLOWED_TAGS: tags,
+    ALLOWED_ATTR: attributes,
     ALLOW_ARIA_ATTR: false,
     ALLOW_DATA_ATTR: false,
     RETURN_DOM_FRAGMENT: true
   });
   // Still in DOMPurify's inert document: nothing has been fetched yet.
-  fragment.querySelectorAll('img').forEach(restrictImage);
+  fragment.querySelectorAll<HTMLImageElement>(images).forEach(restrictImage);
   fragment.querySelectorAll('[src]:not(img)').forEach(each => each.removeAttribute('src'));
-  fragment.querySelectorAll('[class]').forEach(consumeClass);
   fragment.querySelectorAll('a').forEach(restrictLink);
-  fragment.querySelectorAll('[bgcolor]').forEach(colorCell);
-  fragment.querySelectorAll('th:empty').forEach(each => each.replaceWith(h('td')));
-  fragment.querySelectorAll('pre').forEach(label);
-  fragment.querySelectorAll<HTMLElement>(OWN_DIRECTION).forEach(block => (block.dir = 'auto'));
   return fragment;
 }
 
@@ -95,8 +123,10 @@ function restrictLink(link: HTMLAnchorElement): void {
   link.href = url.href;
   link.target = '_blank';
   link.rel = 'noopener noreferrer';
-  if (!namesItsTarget(link.textContent.trim(), url)) {
-    link.after(h('span', { class: 'ipyagent-link-host' }, ` (${url.host || url.pathname})`));
+  const host = ` (${url.host || url.pathname})`;
+  const isNamed = link.nextSibling?.textContent?.startsWith(host) ?? false;
+  if (!isNamed && !namesItsTarget(link.textContent.trim(), url)) {
+    link.after(h('span', { class: 'ipyagent-link-host' }, host));
   }
 }
 

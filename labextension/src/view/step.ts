@@ -53,8 +53,7 @@ export class StepView {
     this.element.setAttribute('aria-label', step.label);
     this.userTexts.show(user_texts, () => user_texts.map(each => userText(each)));
     this.notes.show(notes, () => notes.map(note));
-    // A saved run waits for nothing.
-    this.asking.update(this.drawing.decide === null ? null : step.waiting);
+    this.asking.update(step.waiting);
     this.thinking.update(step.thinking);
     this.text.update(text, !step.is_streaming, numbers);
     this.text.element.hidden = text === '';

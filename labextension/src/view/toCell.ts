@@ -1,5 +1,4 @@
 /** Buttons that make code of a run cells of its notebook, or run its cell again. */
-import type { Call } from '../protocol';
 import { h } from './dom';
 import { button, nameOf } from './form';
 import { host } from './host';
@@ -19,8 +18,19 @@ function cellSource(code: string, language: string): string | null {
   return PYTHON.test(language) ? source : SHELL.test(language) ? `%%bash\n${source}` : null;
 }
 
+/** The parts of a call, live or saved, that are needed. */
+interface Ran {
+  name: string;
+  status: string;
+  is_dry: boolean;
+  request: {
+    arguments: Record<string, unknown>;
+    preview: { kind: string; text: string; language: string } | null;
+  };
+}
+
 /** Return the cell for the code that a call ran; null if it ran none, or without success. */
-export function ranBy({ name, status, is_dry, request }: Call): string | null {
+export function ranBy({ name, status, is_dry, request }: Ran): string | null {
   const { preview, arguments: given } = request;
   const hasRun = RUNNERS.includes(name) && (given.action ?? 'run') === 'run';
   const isKept = hasRun && status === 'success' && !is_dry && preview?.kind === 'code';
@@ -28,11 +38,11 @@ export function ranBy({ name, status, is_dry, request }: Call): string | null {
 }
 
 /** Return a button that makes a code block a cell; null where that cannot be. */
-export function blockToCell(block: Node, language: string): HTMLElement | null {
+export function blockToCell(code: string, language: string): HTMLElement | null {
   return cellSource('', language) === null
     ? null
     : toCells('to-cell', 'To cell', 'Insert this code as a cell below', () => [
-        cellSource(block.textContent ?? '', language) ?? ''
+        cellSource(code, language) ?? ''
       ]);
 }
 

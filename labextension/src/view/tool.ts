@@ -48,7 +48,7 @@ export class ToolView {
 
   private draw(call: Call): void {
     const { name, status, question, request, result, effects } = call;
-    const { decide, before } = this.drawing;
+    const { before } = this.drawing;
     const asked = status === 'awaiting_approval';
     this.element.dataset.tool = name;
     this.element.dataset.state = status;
@@ -67,16 +67,13 @@ export class ToolView {
     this.call.show([request, question, asked], () =>
       question === null
         ? [asked ? touchesNote(call) : null, ...wholeCall(request)]
-        : questionText(question, !asked || decide === null)
+        : questionText(question, !asked)
     );
     // Drawn above the buttons while the call waits.
-    const [warning, concern] = asked && decide !== null ? [call.concern, ''] : ['', call.concern];
+    const [warning, concern] = asked ? [call.concern, ''] : ['', call.concern];
     this.concern.showIf(warning, concernNote);
     this.effects.showIf(effects, each => effectsOf(each, before));
-    // A saved run goes on no more.
-    this.tail.showIf(decide === null && status === 'running' ? '' : call.live, lines =>
-      textBox(reveal(lines), 'ipyagent-output ipyagent-tail')
-    );
+    this.tail.showIf(call.live, lines => textBox(reveal(lines), 'ipyagent-output ipyagent-tail'));
     this.result.show(
       [concern, call.remarks, result && { ...result, media: [] }, call.facts],
       () => [concern === '' ? null : concernNote(concern), ...details(call)]

@@ -20,14 +20,12 @@ export class UserTextsView {
   private last = '';
   private known: SayField | null = null;
 
-  /** `tell` is null for a saved run. */
-  constructor(private tell: ((message: ToRun) => void) | null) {
+  constructor(private tell: (message: ToRun) => void) {
     this.element.append(this.texts.element, this.problem.element);
   }
 
   /** Draw the waiting texts, and the field where the run accepts one. */
-  update({ unsent, say }: Transcript): void {
-    const open = this.tell !== null ? say : null;
+  update({ unsent, say: open }: Transcript): void {
     this.element.hidden = open === null && unsent.length === 0;
     this.toggleInput(open !== null);
     this.texts.show([unsent, open !== null], () =>
@@ -64,13 +62,13 @@ export class UserTextsView {
     if (text !== '') {
       this.last = text;
       this.input.value = '';
-      this.tell?.({ type: 'say', text });
+      this.tell({ type: 'say', text });
     }
   }
 
   private backButton({ id, text }: UserText): HTMLElement {
     return button('take-back', 'Take back', `Take back: ${text}`, () => {
-      this.tell?.({ type: 'take_back', text_id: id });
+      this.tell({ type: 'take_back', text_id: id });
       // The button disappears, and the focus must not go to the page.
       this.input.focus({ preventScroll: true });
     });

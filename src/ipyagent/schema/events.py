@@ -602,7 +602,7 @@ RUN_MIME: Final = "application/vnd.ipyagent.run+json"
 
 _SOURCE: Final = re.compile(r'<img src="data:image/\w+;base64,([^"]+)"')
 _REFERENCE: Final = re.compile(r"html:(\d{1,9})")
-"""Stands for an image of the HTML, from 0 on; `labextension/src/saved.ts` reads it."""
+"""Stands for an image of the HTML, from 0 on."""
 
 
 def refer_to_html(run: JsonDict, html: str) -> None:

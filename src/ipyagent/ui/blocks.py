@@ -17,6 +17,7 @@ The HTML reads well without a style sheet: code hosts and untrusted notebooks ke
 
 from __future__ import annotations
 
+import base64
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -62,7 +63,7 @@ def run_html(drawn: transcript.Transcript) -> str:
 def needed_style(html: str) -> str:
     """Return the rules of the card that this HTML needs: each run has its own."""
     root, rules = _rules()
-    used = set(re.findall(r"<\w+|ipyagent-[a-z-]+", html))
+    used = set(re.findall(r"<\w+|ia-[a-z-]+", html))
     return f"{root}{''.join([rule for rule, names in rules if names & used])}}}"
 
 
@@ -74,7 +75,7 @@ def _rules() -> tuple[str, list[tuple[str, set[str]]]]:
     text = re.sub(r" ?([{};,>]) ?", r"\1", text).replace(";}", "}").replace(": ", ":")
     rules = re.findall(r"[^{};]+\{(?:[^{}]|\{[^{}]*\})*\}", text.partition("{")[2])
     selectors = [rule.partition("{")[0] for rule in rules]
-    classes = [re.findall(r"\.(ipyagent-[a-z-]+)", each) for each in selectors]
+    classes = [re.findall(r"\.(ia-[a-z-]+)", each) for each in selectors]
     tags = [[f"<{tag}" for tag in re.findall(r"\w+", each)] for each in selectors]
     names = (set(one or other) for one, other in zip(classes, tags, strict=True))
     return text[: text.index(rules[0])], [*zip(rules, names, strict=True)]
@@ -97,7 +98,7 @@ def list_blocks(drawn: transcript.Transcript) -> Iterator[Block]:
     """Yield the blocks of a run, in the order of the card."""
     state, plan = drawn.header.state, drawn.plan
     public = f'data-ipyagent="run" data-state="{state}"'
-    yield Block("r", "", f'<div class="ipyagent-run ipyagent-card {NO_MATH}" {public}>\n</div>')
+    yield Block("r", "", f'<div class="ipyagent-card ia-{state} {NO_MATH}" {public}>\n</div>')
     head = {"h": _header(drawn), "n": _notes(drawn.notes), "p": _plan(plan, state) if plan else ""}
     yield from _children("r", head.items())
     yield from _steps(drawn)
@@ -112,7 +113,7 @@ def _children(parent: str, parts: Iterable[tuple[str, str]]) -> Iterator[Block]:
 
 def _element(tag: str, name: str, html: str, public: str = "") -> str:
     """Return an element of the card, or "" if nothing is in it."""
-    return f'<{tag} class="ipyagent-{name}"{public}>{html}</{tag}>' if html else ""
+    return f'<{tag} class="ia-{name}"{public}>{html}</{tag}>' if html else ""
 
 
 def _header(drawn: transcript.Transcript) -> str:
@@ -186,15 +187,15 @@ def _fold_line(steps: Sequence[transcript.Step]) -> str:
     more = f" <small>… {len(changes) - _CHIPS} more</small>" if len(changes) > _CHIPS else ""
     icon = _icon("change" if "change" in counts else "look") if calls else ""
     line = f"{icon} {title} {' '.join(map(_chip, changes[:_CHIPS]))}{more}"
-    return _line('class="ipyagent-steps"', line)
+    return _line('class="ia-steps"', line)
 
 
 def _line(attributes: str, line: str, body: str = "", *, is_open: bool = False) -> str:
     """Return an element that is a line until it is opened."""
-    body = f'<blockquote class="ipyagent-body">\n{body}</blockquote>' if body else ""
+    body = f'<blockquote class="ia-body">\n{body}</blockquote>' if body else ""
     return (
         f"<details {attributes}{' open' * is_open}>"
-        f'<summary class="ipyagent-line">{line}</summary>\n{body}</details>'
+        f'<summary class="ia-line">{line}</summary>\n{body}</details>'
     )
 
 
@@ -267,16 +268,14 @@ def _user_text(text: transcript.UserText) -> str:
 
 def _thinking(thinking: transcript.Fold) -> str:
     body = _element("div", "markdown", markdown_to_html(thinking.text))
-    public = 'class="ipyagent-thinking" data-ipyagent="thinking"'
+    public = 'class="ia-thinking" data-ipyagent="thinking"'
     return _details(f"<em>{thinking.title}</em>", body, public, is_open=thinking.is_open)
 
 
 def _call(call: transcript.Call) -> str:
     """Return a call: its line, and behind it all of it but its figures and tables."""
     name = escape(reveal(call.name))
-    public = (
-        f'class="ipyagent-tool" data-ipyagent="tool" data-tool="{name}" data-state="{call.status}"'
-    )
+    public = f'class="ia-tool" data-ipyagent="tool" data-tool="{name}" data-state="{call.status}"'
     return _line(public, _call_line(call), _call_body(call, name), is_open=call.is_open)
 
 
@@ -303,17 +302,17 @@ def _call_line(call: transcript.Call) -> str:
 
 
 def _icon(kind: transcript.Kind) -> str:
-    return f'<span class="ipyagent-glyph ipyagent-{kind}">{_ICONS[kind]}</span>'
+    return f'<span class="ia-glyph ia-{kind}">{_ICONS[kind]}</span>'
 
 
 def _glyph(of: transcript.Call | transcript.PlanStep) -> str:
     """Return the sign of a status that stands out."""
-    kind = f"ipyagent-glyph ipyagent-{of.status}"
+    kind = f"ia-glyph ia-{of.status}"
     return f'<span class="{kind}" title="{of.status_text}">{of.glyph}</span>'
 
 
 def _chip(change: transcript.EffectLine) -> str:
-    return _element("code", f"chip ipyagent-{change.change}", escape(change.text))
+    return _element("code", f"chip ia-{change.change}", escape(change.text))
 
 
 def _call_body(call: transcript.Call, name: str) -> str:
@@ -351,7 +350,7 @@ def _diff(text: str) -> str:
     lines = f"{hunk}{rest}".splitlines(keepends=True) if hunk else files.splitlines(keepends=True)
     for sign, group in groupby(lines, lambda line: _SIGNS.get(line[:1], "")):
         same = escape("".join(group))
-        parts.append(f'<span class="ipyagent-diff-{sign}">{same}</span>' if sign else same)
+        parts.append(f'<span class="ia-diff-{sign}">{same}</span>' if sign else same)
     return f"<pre><code>{''.join(parts)}</code></pre>"
 
 
@@ -366,9 +365,7 @@ def _effects(effects: transcript.Effects) -> str:
 
 
 def _effect(line: transcript.EffectLine) -> str:
-    change = (
-        "" if line.change == "other" else f'<b class="ipyagent-{line.change}">{line.change}</b> '
-    )
+    change = "" if line.change == "other" else f'<b class="ia-{line.change}">{line.change}</b> '
     return f"<li>{change}{escape(line.text)}{_diff(line.diff) if line.diff else ''}</li>"
 
 
@@ -389,14 +386,20 @@ def _display(display: transcript.Display) -> str:
             # Some objects are drawn by scripts alone: then there is nothing left to see.
             safe = safe_html(content)
             plain = clean_output(display.data.get("text/plain", ""))
-            shown = _element("div", "markdown ipyagent-display", safe)
+            shown = _element("div", "markdown ia-display", safe)
             return shown if says_something(safe) else pre(plain)
         case "text/markdown":
             return _element("div", "markdown", markdown_to_html(content))
+        case "image/svg+xml":
+            data = base64.b64encode(content.encode()).decode()
+            return _figure(f"data:{mime};base64,{data}", display.label)
         case "image/png" | "image/jpeg":
             return _image(transcript.Image(media_type=mime, data=content, label=display.label))
-        case "text/plain":
-            return pre(clean_output(content))
+        case "text/plain" | "text/latex":
+            # A page that sets formulas takes it from the title.
+            formula = escape(display.data.get("text/latex", ""))
+            plain = pre(clean_output(content))
+            return f'<div class="ia-latex" title="{formula}">{plain}</div>' if formula else plain
     return note_html(words.unknown_display_text(display))
 
 
@@ -404,7 +407,11 @@ def _image(image: transcript.Image) -> str:
     url = image_source(image)
     if url is None:
         return note_html(words.refused_image_text(image))
-    return f'<p><img src="{url}" alt="{escape(reveal(image.label))}"></p>'
+    return _figure(url, image.label)
+
+
+def _figure(url: str, label: str) -> str:
+    return f'<p><img src="{url}" alt="{escape(reveal(label))}"></p>'
 
 
 def _ending(ending: transcript.Ending) -> str:
@@ -423,9 +430,7 @@ def _footer(drawn: transcript.Transcript) -> str:
     title = words.join_facts([footer.duration, model, footer.numbers, "details"])
     body = "".join([*map(_fold, footer.folds), note_html(facts)])
     is_open = any(each.is_open for each in footer.folds)
-    return _details(
-        f"<small>{escape(title)}</small>", body, 'class="ipyagent-footer"', is_open=is_open
-    )
+    return _details(f"<small>{escape(title)}</small>", body, 'class="ia-footer"', is_open=is_open)
 
 
 def _fold(fold: transcript.Fold) -> str:

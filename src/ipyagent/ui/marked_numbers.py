@@ -92,7 +92,7 @@ def name_numbers(safe: str, numbers: Sequence[AnswerNumber]) -> str:
     def name(found: re.Match[str]) -> str:
         number = numbers[int(found[1])]
         tag = "u" if number.trace == "not found" else "span"
-        kind = f"ipyagent-traced ipyagent-{number.trace.replace(' ', '-')}"
+        kind = f"ia-traced ia-{number.trace.replace(' ', '-')}"
         title = html.escape(reveal_prose(number.title))
         return f'<{tag} class="{kind}" title="{title}" tabindex="0">{found[2]}</{tag}>'
 

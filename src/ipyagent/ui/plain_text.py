@@ -15,7 +15,10 @@ from ipyagent.ui.reveal import clean_output, clip_output, reveal, reveal_diff, s
 from ipyagent.ui.transcribe.call import OPEN, CallContext, transcribe_call
 from ipyagent.ui.transcribe.step import transcribe_plan
 
-_DRAWN = ("image/png", "image/jpeg", "text/html", "text/markdown", "text/plain")
+_DRAWN = (
+    *("image/png", "image/jpeg", "image/svg+xml"),
+    *("text/html", "text/markdown", "text/plain", "text/latex"),
+)
 
 
 def header_parts(header: transcript.Header) -> list[str]:

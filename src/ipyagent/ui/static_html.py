@@ -1,12 +1,8 @@
 """The static view: runs, results and sessions as MIME bundles, readable without kernel.
 
-text/html           the card, for code hosts, exports and pages without the extension
+text/html           the card; the labextension adds buttons to it, by the run
 text/plain          where HTML is not drawn: the answer, and a line for each call
-…ipyagent.run+json  the run itself, for programs
-…transcript+json    the run as the labextension draws it: as it was live
-
-The transcript in a saved notebook leaves out what the run has already, and what says only that
-there is nothing: 300 agent cells are a third smaller for it.
+…ipyagent.run+json  the run itself, for programs and the labextension
 """
 
 from __future__ import annotations
@@ -16,11 +12,11 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from ipyagent import schema
+from ipyagent.json_types import JsonDict
 from ipyagent.plaintext import plural, visible
 from ipyagent.redaction import mask_arguments
 from ipyagent.schema.events import RUN_MIME, refer_to_html
 from ipyagent.schema.graph import COMPACTED, EDITED, handle
-from ipyagent.ui import transcript
 from ipyagent.ui.blocks import NO_MATH, media_html, note_html, pre, run_html
 from ipyagent.ui.plain_text import summarize
 from ipyagent.ui.reveal import clip_output, shorten
@@ -36,20 +32,41 @@ from ipyagent.ui.transcribe.call_texts import (
 from ipyagent.ui.transcribe.run import transcribe
 from ipyagent.ui.transcribe.step import usage_text
 
-TRANSCRIPT_MIME = "application/vnd.ipyagent.transcript+json"
-
 
 def saved_bundle(run: schema.Run) -> dict[str, object]:
     """Return the run in all formats that a notebook may keep."""
-    drawn, data = transcribe(run), transcript.dump_run(mask_run(run))
-    html, saved = run_html(drawn), transcript.dump_transcript(drawn, data)
+    drawn, data = transcribe(run), dump_run(mask_run(run))
+    html = run_html(drawn)
     refer_to_html(data, html)
-    return {
-        "text/html": html,
-        "text/plain": summarize(drawn),
-        RUN_MIME: data,
-        TRANSCRIPT_MIME: saved,
-    }
+    return {"text/html": html, "text/plain": summarize(drawn), RUN_MIME: data}
+
+
+_ALWAYS = {
+    *("type", "role", "number", "content", "text", "thinking", "name", "arguments"),
+    *("executions", "call", "result", "status", "sensitive", "success", "output"),
+    *("error", "images", "truncated"),
+}
+"""Fields of a run's steps and calls that are kept whatever they hold, for programs that read it."""
+
+
+def dump_run(run: schema.Run) -> JsonDict:
+    """Return the run as JSON; below its own fields those that have their default are left out."""
+    whole, changed = run.to_dict(), run.model_dump(mode="json", exclude_defaults=True)
+    return {name: _without_defaults(each, changed.get(name, each)) for name, each in whole.items()}
+
+
+def _without_defaults(whole: object, changed: object) -> object:
+    if isinstance(whole, dict) and isinstance(changed, dict):
+        return {
+            name: _without_defaults(each, changed.get(name, each))
+            if each and isinstance(each, dict | list)
+            else each
+            for name, each in whole.items()
+            if name in changed or name in _ALWAYS
+        }
+    if isinstance(whole, list) and isinstance(changed, list):
+        return [_without_defaults(*each) for each in zip(whole, changed, strict=True)]
+    return whole
 
 
 def result_html(result: schema.ToolResult) -> str:

@@ -18,7 +18,6 @@ view escapes them in its own way. `labextension/src/protocol.ts` is generated fr
 
 from __future__ import annotations
 
-import json
 from datetime import datetime
 from itertools import zip_longest
 from typing import Annotated, Literal
@@ -28,7 +27,7 @@ from pydantic_core import to_jsonable_python
 
 from ipyagent.json_types import JsonDict
 from ipyagent.numbers import Trace
-from ipyagent.schema import Decision, Model, Run, ToolStatus
+from ipyagent.schema import Decision, Model, ToolStatus
 
 State = Literal["running", "waiting", "done", "partial", "failed", "cancelled"]
 Tone = Literal["plain", "error"]
@@ -269,14 +268,6 @@ class Step(Model):
     facts: str = ""
 
 
-class StepsFold(Model):
-    """The line that stands for `count` steps of a finished run, from the index `first` on."""
-
-    first: int
-    count: int
-    title: str
-
-
 class PlanStep(Model):
     """A step of a plan; `note` is unchanged, `notes` are its lines."""
 
@@ -360,11 +351,7 @@ class CutOff(Model):
 
 
 class Transcript(Model):
-    """A run as it is drawn; `is_draft` for a plan that waits.
-
-    `undo` is True for a run that has ended and changed something that may be taken back, `redo` for
-    one that was taken back. `replayed`: a model may be asked in place of the recording.
-    """
+    """A run as it is drawn; `is_draft` for a plan that waits."""
 
     run_id: str
     label: str
@@ -374,16 +361,14 @@ class Transcript(Model):
     notes: tuple[str, ...] = ()
     plan: Plan | None = None
     steps: tuple[Step, ...] = ()
-    folds: tuple[StepsFold, ...] = ()
     todos: tuple[Todo, ...] = ()
     todos_at: int = 0
     ending: Ending | None = None
     footer: Footer = Footer()
     unsent: tuple[UserText, ...] = ()
     say: SayField | None = None
-    undo: bool = False
-    redo: bool = False
     replayed: bool = False
+    """Whether a model may be asked in place of the recording."""
 
     @property
     def is_over(self) -> bool:
@@ -426,95 +411,3 @@ def _collect(old: object, new: object, path: Path, changes: list[JsonDict]) -> N
             changes.append({"path": list(path), "append": new[len(old) :]})
     else:
         changes.append({"path": list(path), "value": to_jsonable_python(new)})
-
-
-_LONG = 60
-"""Texts with more characters than this are not repeated: a reference has about as many."""
-
-_ARGUMENTS = "arguments"
-"""The arguments of a call are kept whole: they may look like a reference."""
-
-_OUTPUT = "data"
-"""The formats of an output: a format without text is a format."""
-
-_ALWAYS = {
-    *("type", "role", "number", "content", "text", "thinking", "name", "arguments"),
-    *("executions", "call", "result", "status", "sensitive", "success", "output"),
-    *("error", "images", "truncated"),
-}
-"""Fields of a run's steps and calls that are kept whatever they hold, for programs that read it."""
-
-Key = tuple[str, str]
-"""A value that is kept once: a text, or arguments, which may have the same JSON as a text."""
-
-
-def dump_run(run: Run) -> JsonDict:
-    """Return the run as JSON; below its own fields those that have their default are left out."""
-    whole, changed = run.to_dict(), run.model_dump(mode="json", exclude_defaults=True)
-    return {name: _without_defaults(each, changed.get(name, each)) for name, each in whole.items()}
-
-
-def dump_transcript(transcript: Transcript, run: JsonDict) -> str:
-    """Return the transcript as JSON in which {"at": path} refers to a value in `run`.
-
-    These are long texts, images among them, and the arguments of calls. Empty texts and lists,
-    nulls and falsehoods are left out: `labextension/src/saved.ts` has the schema. It is text, as
-    notebooks indent other JSON, which would double it.
-    """
-    places = _index(run)
-    return json.dumps(_refer(transcript.to_dict(), "", places), separators=(",", ":"))
-
-
-def _without_defaults(whole: object, changed: object) -> object:
-    if isinstance(whole, dict) and isinstance(changed, dict):
-        return {
-            name: _without_defaults(each, changed.get(name, each))
-            if each and isinstance(each, dict | list)
-            else each
-            for name, each in whole.items()
-            if name in changed or name in _ALWAYS
-        }
-    if isinstance(whole, list) and isinstance(changed, list):
-        return [_without_defaults(*each) for each in zip(whole, changed, strict=True)]
-    return whole
-
-
-def _index(run: JsonDict) -> dict[Key, Path]:
-    """Return the paths of values that need not be repeated, by the value."""
-    places: dict[Key, Path] = {}
-    rest: list[tuple[object, Path]] = [(run, ())]
-    while rest:
-        value, path = rest.pop()
-        if path and path[-1] == _ARGUMENTS:
-            places[_key(value)] = path
-        elif isinstance(value, str):
-            if len(value) > _LONG:
-                places["", value] = path
-        elif isinstance(value, dict):
-            rest += [(each, (*path, name)) for name, each in reversed(value.items())]
-        elif isinstance(value, list):
-            rest += [(each, (*path, at)) for at, each in reversed([*enumerate(value)])]
-    return places
-
-
-def _refer(value: object, name: str, places: dict[Key, Path]) -> object:
-    if name == _ARGUMENTS:
-        return {"at": list(places[_key(value)])}
-    if isinstance(value, str):
-        place = places.get(("", value))
-        return value if place is None else {"at": list(place)}
-    if isinstance(value, dict):
-        return {
-            key: _refer(each, key, places) if isinstance(each, str | list | dict) else each
-            for key, each in value.items()
-            if name == _OUTPUT
-            or key == _ARGUMENTS
-            or not (each is None or each is False or each in ("", []))
-        }
-    if isinstance(value, list):
-        return [_refer(each, "", places) for each in value]
-    return value
-
-
-def _key(arguments: object) -> Key:
-    return _ARGUMENTS, json.dumps(arguments, sort_keys=True)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import groupby
 from typing import Final
 
 from ipyagent import schema
@@ -54,9 +53,6 @@ _ENDINGS: Final = {
 }
 """Why a run did not do all that was asked for, if its error does not say so."""
 
-FEW = 5
-"""Steps that are always shown each, although they only read."""
-
 _TODO_GLYPHS: Final = {
     schema.TodoStatus.PENDING: ("☐", "to do"),
     schema.TodoStatus.IN_PROGRESS: ("▶", "being done"),
@@ -93,8 +89,7 @@ def transcribe(
 class Transcriber:
     """Transcribes a run repeatedly as it continues; unchanged parts are kept.
 
-    `folds_thoughts`: once the run is over, thoughts of less than a second stand in the footer, and
-    many steps that only read behind one line.
+    `folds_thoughts`: once the run is over, thoughts of less than a second stand in the footer.
     """
 
     def __init__(self, *, folds_thoughts: bool = True) -> None:
@@ -125,7 +120,6 @@ class Transcriber:
             if run.plan
             else None,
             steps=steps,
-            folds=tuple(_fold_reads(steps)) if folds_brief else (),
             todos=transcribe_todos(totals) if totals.todos else (),
             # Before the answer, once it is there; until then at the end.
             todos_at=len(steps) if answer is None else answer,
@@ -137,8 +131,6 @@ class Transcriber:
             footer=transcribe_footer(run, totals, folds_brief=folds_brief),
             unsent=transcribe_unsent(run) if run.unsent else (),
             say=_say_field(run, live.problem) if live else None,
-            undo=is_over and bool(run.changing_calls) and not run.taken_back,
-            redo=bool(run.taken_back),
             replayed=is_over and run.replayed is not None,
         )
 
@@ -176,29 +168,6 @@ class Transcriber:
         known = newest if newest and newest.index == index else None
         calls = tuple(_calls(run, step, context, live, known))
         return _TranscribedStep(index, step, transcribe_step(step, calls, around))
-
-
-def _fold_reads(steps: Sequence[transcript.Step]) -> Iterator[transcript.StepsFold]:
-    """Yield the lines that stand for more than FEW steps in a row that only read."""
-    for only_reads, group in groupby(enumerate(steps), lambda each: _only_reads(each[1])):
-        places = [place for place, _ in group]
-        if only_reads and len(places) > FEW:
-            count = sum(len(steps[place].calls) for place in places)
-            yield transcript.StepsFold(
-                first=places[0], count=len(places), title=f"Read {count} times"
-            )
-
-
-def _only_reads(step: transcript.Step) -> bool:
-    """Return whether a step has nothing to see but calls that looked at something."""
-    if step.text or step.notes or step.user_texts or step.images or not step.calls:
-        return False
-    return all(
-        call.status is schema.ToolStatus.SUCCESS
-        and not (call.is_sensitive or call.effects or call.question)
-        and not (call.result and call.result.media)
-        for call in step.calls
-    )
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
-"use strict";(self.rspackChunkipyagent=self.rspackChunkipyagent||[]).push([[252],{8475(e,t,a){var n=a(1601),i=a.n(n),r=a(6314),o=a.n(r),p=a(9671),l=o()(i());l.i(p.A),l.push([e.id,`/*
+"use strict";(self.rspackChunkipyagent=self.rspackChunkipyagent||[]).push([[105],{8475(e,t,a){var n=a(1601),i=a.n(n),r=a(6314),o=a.n(r),p=a(9671),l=o()(i());l.i(p.A),l.push([e.id,`/*
  * Colours are JupyterLab's where there is JupyterLab, else mixed from the text colour that is
  * already there: so a run looks right on any ground, light or dark.
  */
-.ipyagent-run {
+:is(.ipyagent-run, .ipyagent-card) {
   --ipyagent-text: var(--jp-content-font-color1, currentcolor);
   --ipyagent-muted: color-mix(in srgb, var(--ipyagent-text) 72%, transparent);
   --ipyagent-line: var(--jp-border-color2, color-mix(in srgb, currentcolor 18%, transparent));
@@ -28,20 +28,23 @@
   --ipyagent-code-comment: var(--jp-mirror-editor-comment-color, #6e8188);
   --ipyagent-code-name: var(--jp-mirror-editor-def-color, #2f7de1);
 
-  container-type: inline-size;
   box-sizing: border-box;
   max-width: 100%;
+  color: var(--ipyagent-text);
+}
+
+.ipyagent-run {
+  container-type: inline-size;
   margin: 2px 0;
   border: 1px solid var(--ipyagent-line);
   border-radius: 6px;
   overflow: hidden;
-  color: var(--ipyagent-text);
   font-family: var(--jp-content-font-family, system-ui, sans-serif);
   font-size: var(--jp-content-font-size1, 14px);
   line-height: 1.5;
 }
 
-.ipyagent-run *,
+:is(.ipyagent-run, .ipyagent-own) *,
 .ipyagent-run *::before {
   box-sizing: border-box;
 }
@@ -61,7 +64,7 @@
   cursor: pointer;
 }
 
-.ipyagent-run :focus-visible {
+:is(.ipyagent-run, .ipyagent-card) :focus-visible {
   outline: 2px solid var(--ipyagent-accent);
   outline-offset: -2px;
 }
@@ -389,6 +392,51 @@
 .ipyagent-listing-head .ipyagent-button {
   padding: 0 6px;
   border-color: transparent;
+}
+
+/* What can be done with a run that has ended: at the end of its last line, for who looks there. */
+.ipyagent-own {
+  display: flex;
+  float: inline-end;
+  gap: 2px;
+  align-items: center;
+  max-width: 100%;
+  height: 24px;
+}
+
+.ipyagent-card:not(:hover, :focus-within) > .ipyagent-own {
+  opacity: 0;
+}
+
+/* stylelint-disable-next-line selector-class-pattern -- JupyterLab's */
+.jp-mod-active .ipyagent-card > .ipyagent-own {
+  opacity: 1;
+}
+
+.ipyagent-card .ipyagent-own:has(ul) {
+  display: block;
+  float: none;
+  height: auto;
+  opacity: 1;
+}
+
+:is(.ipyagent-own, .ia-caption) .ipyagent-button {
+  padding: 0 6px;
+  border-color: transparent;
+}
+
+.ipyagent-own .ipyagent-say {
+  padding: 0;
+}
+
+.ipyagent-own .ipyagent-reason {
+  padding: 0 6px;
+}
+
+@media (hover: none) {
+  .ipyagent-card > .ipyagent-own {
+    opacity: 1 !important;
+  }
 }
 
 /* There is nothing below a card that is elsewhere. */
@@ -1185,23 +1233,23 @@
 }
 
 /* A number of the answer says on hover and focus where it comes from. */
-.ipyagent-run .ipyagent-traced {
+.ipyagent-run .ia-traced {
   border-radius: 2px;
   text-decoration: none;
 }
 
-.ipyagent-run .ipyagent-traced:is(:hover, :focus-visible) {
+.ipyagent-run .ia-traced:is(:hover, :focus-visible) {
   background: var(--ipyagent-soft);
 }
 
-.ipyagent-run .ipyagent-traced:focus-visible::after {
+.ipyagent-run .ia-traced:focus-visible::after {
   content: ' (' attr(title) ')';
   color: var(--ipyagent-muted);
   font-size: var(--ipyagent-small);
   font-weight: 400;
 }
 
-.ipyagent-run .ipyagent-not-found {
+.ipyagent-run .ia-not-found {
   text-decoration: underline dotted var(--ipyagent-warn);
   text-underline-offset: 3px;
 }
@@ -1228,12 +1276,6 @@
   position: absolute;
   inset-block-start: 0;
   inset-inline-end: 0;
-}
-
-:is(.ipyagent-keep-all, .ipyagent-undo):not(:empty) {
-  display: inline-block;
-  margin: 4px 6px 0 0;
-  vertical-align: top;
 }
 
 .ipyagent-undo .ipyagent-button {
@@ -1991,4 +2033,430 @@
     animation: none;
   }
 }
-`,""]),a.d(t,{},{A:o})},6314(e){e.exports=function(e){var t=[];return t.toString=function(){return this.map(function(t){var a="",n=void 0!==t[5];return t[4]&&(a+="@supports (".concat(t[4],") {")),t[2]&&(a+="@media ".concat(t[2]," {")),n&&(a+="@layer".concat(t[5].length>0?" ".concat(t[5]):""," {")),a+=e(t),n&&(a+="}"),t[2]&&(a+="}"),t[4]&&(a+="}"),a}).join("")},t.i=function(e,a,n,i,r){"string"==typeof e&&(e=[[null,e,void 0]]);var o={};if(n)for(var p=0;p<this.length;p++){var l=this[p][0];null!=l&&(o[l]=!0)}for(var s=0;s<e.length;s++){var g=[].concat(e[s]);n&&o[g[0]]||(void 0!==r&&(void 0===g[5]||(g[1]="@layer".concat(g[5].length>0?" ".concat(g[5]):""," {").concat(g[1],"}")),g[5]=r),a&&(g[2]&&(g[1]="@media ".concat(g[2]," {").concat(g[1],"}")),g[2]=a),i&&(g[4]?(g[1]="@supports (".concat(g[4],") {").concat(g[1],"}"),g[4]=i):g[4]="".concat(i)),t.push(g))}},t}},1601(e){e.exports=function(e){return e[1]}},5072(e){var t=[];function a(e){for(var a=-1,n=0;n<t.length;n++)if(t[n].identifier===e){a=n;break}return a}function n(e,n){for(var i={},r=[],o=0;o<e.length;o++){var p=e[o],l=n.base?p[0]+n.base:p[0],s=i[l]||0,g="".concat(l," ").concat(s);i[l]=s+1;var d=a(g),y={css:p[1],media:p[2],sourceMap:p[3],supports:p[4],layer:p[5]};if(-1!==d)t[d].references++,t[d].updater(y);else{var c=function(e,t){var a=t.domAPI(t);return a.update(e),function(t){t?(t.css!==e.css||t.media!==e.media||t.sourceMap!==e.sourceMap||t.supports!==e.supports||t.layer!==e.layer)&&a.update(e=t):a.remove()}}(y,n);n.byIndex=o,t.splice(o,0,{identifier:g,updater:c,references:1})}r.push(g)}return r}e.exports=function(e,i){var r=n(e=e||[],i=i||{});return function(e){e=e||[];for(var o=0;o<r.length;o++){var p=a(r[o]);t[p].references--}for(var l=n(e,i),s=0;s<r.length;s++){var g=a(r[s]);0===t[g].references&&(t[g].updater(),t.splice(g,1))}r=l}}},7659(e){var t={};e.exports=function(e,a){var n=function(e){if(void 0===t[e]){var a=document.querySelector(e);if(window.HTMLIFrameElement&&a instanceof window.HTMLIFrameElement)try{a=a.contentDocument.head}catch(e){a=null}t[e]=a}return t[e]}(e);if(!n)throw Error("Couldn't find a style target. This probably means that the value for the 'insert' parameter is invalid.");n.appendChild(a)}},540(e){e.exports=function(e){var t=document.createElement("style");return e.setAttributes(t,e.attributes),e.insert(t,e.options),t}},5056(e,t,a){e.exports=function(e){var t=a.nc;t&&e.setAttribute("nonce",t)}},7825(e){e.exports=function(e){if("u"<typeof document)return{update:function(){},remove:function(){}};var t=e.insertStyleElement(e);return{update:function(a){var n,i,r;n="",a.supports&&(n+="@supports (".concat(a.supports,") {")),a.media&&(n+="@media ".concat(a.media," {")),(i=void 0!==a.layer)&&(n+="@layer".concat(a.layer.length>0?" ".concat(a.layer):""," {")),n+=a.css,i&&(n+="}"),a.media&&(n+="}"),a.supports&&(n+="}"),(r=a.sourceMap)&&"u">typeof btoa&&(n+="\n/*# sourceMappingURL=data:application/json;base64,".concat(btoa(unescape(encodeURIComponent(JSON.stringify(r))))," */")),e.styleTagTransform(n,t,e.options)},remove:function(){var e;null===(e=t).parentNode||e.parentNode.removeChild(e)}}}},1113(e){e.exports=function(e,t){if(t.styleSheet)t.styleSheet.cssText=e;else{for(;t.firstChild;)t.removeChild(t.firstChild);t.appendChild(document.createTextNode(e))}}},4663(e,t,a){var n=a(5072),i=a.n(n),r=a(7825),o=a.n(r),p=a(7659),l=a.n(p),s=a(5056),g=a.n(s),d=a(540),y=a.n(d),c=a(1113),m=a.n(c),u=a(8475),f={};f.styleTagTransform=m(),f.setAttributes=g(),f.insert=l().bind(null,"head"),f.domAPI=o(),f.insertStyleElement=y(),i()(u.A,f),u.A&&u.A.locals&&u.A.locals;var h=a(9033),x={};x.styleTagTransform=m(),x.setAttributes=g(),x.insert=l().bind(null,"head"),x.domAPI=o(),x.insertStyleElement=y(),i()(h.A,x),h.A&&h.A.locals&&h.A.locals;var b=a(2926),v={};v.styleTagTransform=m(),v.setAttributes=g(),v.insert=l().bind(null,"head"),v.domAPI=o(),v.insertStyleElement=y(),i()(b.A,v),b.A&&b.A.locals&&b.A.locals;var w=a(5724),k={};k.styleTagTransform=m(),k.setAttributes=g(),k.insert=l().bind(null,"head"),k.domAPI=o(),k.insertStyleElement=y(),i()(w.A,k),w.A&&w.A.locals&&w.A.locals;var j=a(2679),z={};z.styleTagTransform=m(),z.setAttributes=g(),z.insert=l().bind(null,"head"),z.domAPI=o(),z.insertStyleElement=y(),i()(j.A,z),j.A&&j.A.locals&&j.A.locals}}]);
+`,""]),a.d(t,{},{A:o})},2264(e,t,a){var n=a(1601),i=a.n(n),r=a(6314),o=a.n(r),p=a(4417),l=a.n(p),s=new URL(a(1561),a.b),d=new URL(a(5609),a.b),g=new URL(a(1911),a.b),y=o()(i()),c=l()(s),m=l()(d),u=l()(g);y.push([e.id,`/*
+ * The style of a run's HTML, which each run brings along: so it is short. Colours come from
+ * JupyterLab where there is JupyterLab, else from the text colour that is there, light or dark.
+ * Three sizes: text, code, small.
+ */
+.ipyagent-card.ipyagent-card {
+  --text: var(--jp-content-font-size1, 14px);
+  --code: var(--jp-code-font-size, 13px);
+  --small: 12px;
+  --muted: color-mix(in srgb, currentcolor 70%, transparent);
+  --line: color-mix(in srgb, currentcolor 16%, transparent);
+  --soft: color-mix(in srgb, currentcolor 5%, transparent);
+  --good: color-mix(in srgb, #2e9e5b 70%, currentcolor);
+  --bad: color-mix(in srgb, #d9463c 75%, currentcolor);
+  --warn: color-mix(in srgb, #c77700 70%, currentcolor);
+  --mono: var(--jp-code-font-family, ui-monospace, menlo, consolas, monospace);
+
+  margin: 0;
+  padding: 2px 0;
+  border: 0;
+  font: var(--text) / 1.5 var(--jp-content-font-family, system-ui, sans-serif);
+  font-variant-numeric: tabular-nums;
+
+  p, ul, ol, pre, blockquote, details {
+    margin: 0;
+    padding: 0;
+    border: 0;
+    background: none;
+  }
+
+  summary {
+    cursor: pointer;
+    list-style: none;
+
+    &::-webkit-details-marker {
+      display: none;
+    }
+
+    &::after {
+      content: ' ›';
+      color: var(--muted);
+    }
+  }
+
+  pre, code, samp {
+    color: inherit;
+    font: var(--code) / 1.45 var(--mono);
+  }
+
+  pre {
+    max-height: 30em;
+    padding: 6px 10px;
+    border-radius: 4px;
+    background: var(--soft);
+    overflow: auto;
+    white-space: pre-wrap;
+    word-break: normal;
+    overflow-wrap: anywhere;
+
+    code {
+      padding: 0;
+      background: none;
+      white-space: inherit;
+    }
+
+    @media print {
+      max-height: none;
+    }
+  }
+
+  :not(pre) > code {
+    margin: 0;
+    padding: 1px 3px;
+    border-radius: 3px;
+    background: var(--soft);
+  }
+
+  small, mark {
+    font-size: var(--small);
+  }
+
+  mark {
+    padding: 0 6px;
+    border: 1px solid var(--warn);
+    border-radius: 8px;
+    background: none;
+    color: var(--warn);
+  }
+
+  /* Lines of steps */
+
+  .ia-line {
+    display: flex;
+    gap: 8px;
+    align-items: baseline;
+    padding: 1px 4px;
+    border-radius: 4px;
+    font-size: var(--code);
+    white-space: nowrap;
+
+    &:hover {
+      background: var(--soft);
+    }
+
+    /* A square, which takes no more room when it is turned. */
+    &::after {
+      flex: none;
+      width: 12px;
+      line-height: 12px;
+      text-align: center;
+    }
+
+    > * {
+      flex: none;
+    }
+
+    /* What comes of a call stands at the right: its result, else its time, else the mark of a fold. */
+    &:not(:has(.ia-outcome)) > .ia-duration,
+    &:not(:has(.ia-outcome, .ia-duration))::after {
+      margin-inline-start: auto;
+    }
+  }
+
+  .ia-steps > .ia-line {
+    flex-wrap: wrap;
+    gap: 0 8px;
+    padding-inline-start: 28px;
+    color: var(--muted);
+
+    > .ia-glyph {
+      margin-inline-start: -24px;
+    }
+
+    &.ia-line::after {
+      margin: 0;
+    }
+  }
+
+  .ia-glyph {
+    width: 16px;
+    text-align: center;
+  }
+
+  :is(.ia-look, .ia-change, .ia-file) {
+    height: 16px;
+    align-self: center;
+    background: var(--muted);
+    font-size: 0;
+    mask: var(--icon) center / 14px no-repeat;
+  }
+
+  .ia-look {
+    --icon: url(${c});
+  }
+
+  .ia-change {
+    --icon: url(${m});
+  }
+
+  .ia-file {
+    --icon: url(${u});
+  }
+
+  .ia-failed {
+    color: var(--bad);
+  }
+
+  :is(.ia-denied, .ia-unknown) {
+    color: var(--warn);
+  }
+
+  .ia-line > .ia-summary {
+    flex: 0 1 auto;
+    min-width: 4em;
+    overflow: hidden;
+    text-overflow: ellipsis;
+  }
+
+  .ia-line > :is(.ia-chip, .ia-decision, .ia-outcome) {
+    flex: 0 1 auto;
+    min-width: 2em;
+    overflow: hidden;
+    text-overflow: ellipsis;
+  }
+
+  .ia-line > .ia-outcome {
+    flex: 1 1 0;
+    text-align: end;
+  }
+
+  .ia-decision, .ia-outcome, .ia-duration, :is(.ia-line, .ia-body) em {
+    color: var(--muted);
+    font-size: var(--small);
+  }
+
+  :is(.ia-chip, .ia-effects b) {
+    --tone: var(--warn);
+
+    color: var(--tone);
+    font-weight: 400;
+  }
+
+  .ia-created.ia-created {
+    --tone: var(--good);
+  }
+
+  .ia-deleted.ia-deleted {
+    --tone: var(--bad);
+  }
+
+  .ia-chip {
+    padding: 0 6px;
+    border-radius: 8px;
+    background: color-mix(in srgb, var(--tone) 12%, transparent);
+    font-family: inherit;
+    font-size: var(--small);
+    white-space: nowrap;
+  }
+
+  details[open] > .ia-line {
+    flex-wrap: wrap;
+    white-space: normal;
+    overflow-wrap: anywhere;
+
+    > .ia-outcome {
+      flex-basis: auto;
+    }
+
+    &::after {
+      rotate: 90deg;
+    }
+  }
+
+  /* What stands behind a line */
+
+  .ia-body, .ia-steps > :not(summary), details > blockquote {
+    margin-inline-start: 11px;
+    padding-inline-start: 12px;
+    border-inline-start: 2px solid var(--line);
+  }
+
+  .ia-body, .ia-footer, .ia-thinking {
+    font-size: var(--code);
+
+    > * + * {
+      margin-top: 4px;
+    }
+  }
+
+  .ia-caption, .ia-note, .ia-thinking, .ia-footer, .ia-header,
+  .ia-ending, .ia-todos, .ia-effects > p {
+    color: var(--muted);
+    font-size: var(--small);
+  }
+
+  :is(ul, ol) {
+    list-style: none;
+  }
+
+  :is(.ia-diff-added, .ia-diff-removed) {
+    display: inline-block;
+    width: 100%;
+    background: color-mix(in srgb, #2e9e5b 16%, transparent);
+  }
+
+  .ia-diff-removed {
+    background: color-mix(in srgb, #d9463c 16%, transparent);
+  }
+
+  /* Text, tables and figures */
+
+  .ia-markdown {
+    overflow-wrap: anywhere;
+
+    :is(p, li, th, td, h1, h2, h3, h4, h5, h6) {
+      unicode-bidi: plaintext;
+    }
+
+    :is(ul, ol) {
+      padding-inline-start: 1.6em;
+      list-style: revert;
+    }
+
+    blockquote {
+      padding-inline-start: 10px;
+      border-inline-start: 3px solid var(--line);
+      color: var(--muted);
+    }
+
+    &.ia-markdown * + :is(p, ul, ol, pre, table, blockquote, h1, h2, h3, h4, h5, h6) {
+      margin-top: 0.6em;
+    }
+  }
+
+  :is(h1, h2, h3, h4, h5, h6) {
+    margin: 0;
+    font-size: inherit;
+    font-weight: 600;
+  }
+
+  table {
+    display: block;
+    max-width: 100%;
+    margin: 0;
+    border: 0;
+    border-collapse: collapse;
+    overflow-x: auto;
+    font-size: var(--code);
+
+    * {
+      border: 0;
+    }
+
+    tr {
+      background: none !important;
+    }
+  }
+
+  table :is(th, td) {
+    max-width: 32em;
+    padding: 3px 10px;
+    border-bottom: 1px solid var(--line);
+    text-align: start;
+    vertical-align: top;
+    overflow-wrap: normal;
+
+    &[align='right'] {
+      text-align: end;
+    }
+  }
+
+  img {
+    max-width: 100%;
+  }
+
+  .ia-display {
+    max-height: 27em;
+    overflow: auto;
+
+    @media print {
+      max-height: none;
+    }
+
+    table :is(th, td) {
+      text-align: end;
+      white-space: nowrap;
+    }
+
+    th:first-child {
+      position: sticky;
+      inset-inline-start: 0;
+      background: var(--jp-layout-color0, var(--vscode-editor-background, transparent));
+    }
+  }
+
+  .ia-media {
+    margin: 4px 0 6px;
+
+    img {
+      max-width: 100%;
+      max-height: 480px;
+      border-radius: 4px;
+      background: #fff;
+    }
+  }
+
+  .ia-step > .ia-markdown {
+    color: var(--muted);
+  }
+
+  .ia-traced {
+    border-radius: 2px;
+    text-decoration: none;
+
+    &:is(:hover, :focus-visible) {
+      background: var(--soft);
+    }
+
+    &:focus-visible::after {
+      content: ' (' attr(title) ')';
+      color: var(--muted);
+      font-size: var(--small);
+      font-weight: 400;
+    }
+  }
+
+  .ia-not-found {
+    text-decoration: underline dotted var(--warn);
+    text-underline-offset: 3px;
+  }
+
+  .ia-plan-steps b {
+    font-weight: 500;
+  }
+
+  .ia-steps + .ia-answer {
+    margin-top: 4px;
+  }
+
+  .ia-error-card {
+    padding: 6px 12px;
+    border-inline-start: 3px solid var(--bad);
+    background: color-mix(in srgb, #d9463c 8%, transparent);
+  }
+
+  .ia-user-text {
+    padding: 2px 10px;
+    border-inline-start: 3px solid var(--line);
+  }
+
+  .ia-plan-steps {
+    padding-inline-start: 24px;
+
+    > li {
+      list-style: decimal;
+    }
+  }
+
+  .ia-footer {
+    line-height: 24px;
+
+    pre, blockquote {
+      line-height: 1.45;
+    }
+  }
+}
+`,""]),a.d(t,{},{A:y})},6314(e){e.exports=function(e){var t=[];return t.toString=function(){return this.map(function(t){var a="",n=void 0!==t[5];return t[4]&&(a+="@supports (".concat(t[4],") {")),t[2]&&(a+="@media ".concat(t[2]," {")),n&&(a+="@layer".concat(t[5].length>0?" ".concat(t[5]):""," {")),a+=e(t),n&&(a+="}"),t[2]&&(a+="}"),t[4]&&(a+="}"),a}).join("")},t.i=function(e,a,n,i,r){"string"==typeof e&&(e=[[null,e,void 0]]);var o={};if(n)for(var p=0;p<this.length;p++){var l=this[p][0];null!=l&&(o[l]=!0)}for(var s=0;s<e.length;s++){var d=[].concat(e[s]);n&&o[d[0]]||(void 0!==r&&(void 0===d[5]||(d[1]="@layer".concat(d[5].length>0?" ".concat(d[5]):""," {").concat(d[1],"}")),d[5]=r),a&&(d[2]&&(d[1]="@media ".concat(d[2]," {").concat(d[1],"}")),d[2]=a),i&&(d[4]?(d[1]="@supports (".concat(d[4],") {").concat(d[1],"}"),d[4]=i):d[4]="".concat(i)),t.push(d))}},t}},4417(e){e.exports=function(e,t){return(t||(t={}),e&&(e=String(e.__esModule?e.default:e),/^['"].*['"]$/.test(e)&&(e=e.slice(1,-1)),t.hash&&(e+=t.hash),/["'() \t\n]|(%20)/.test(e)||t.needQuotes))?'"'.concat(e.replace(/"/g,'\\"').replace(/\n/g,"\\n"),'"'):e}},1601(e){e.exports=function(e){return e[1]}},5072(e){var t=[];function a(e){for(var a=-1,n=0;n<t.length;n++)if(t[n].identifier===e){a=n;break}return a}function n(e,n){for(var i={},r=[],o=0;o<e.length;o++){var p=e[o],l=n.base?p[0]+n.base:p[0],s=i[l]||0,d="".concat(l," ").concat(s);i[l]=s+1;var g=a(d),y={css:p[1],media:p[2],sourceMap:p[3],supports:p[4],layer:p[5]};if(-1!==g)t[g].references++,t[g].updater(y);else{var c=function(e,t){var a=t.domAPI(t);return a.update(e),function(t){t?(t.css!==e.css||t.media!==e.media||t.sourceMap!==e.sourceMap||t.supports!==e.supports||t.layer!==e.layer)&&a.update(e=t):a.remove()}}(y,n);n.byIndex=o,t.splice(o,0,{identifier:d,updater:c,references:1})}r.push(d)}return r}e.exports=function(e,i){var r=n(e=e||[],i=i||{});return function(e){e=e||[];for(var o=0;o<r.length;o++){var p=a(r[o]);t[p].references--}for(var l=n(e,i),s=0;s<r.length;s++){var d=a(r[s]);0===t[d].references&&(t[d].updater(),t.splice(d,1))}r=l}}},7659(e){var t={};e.exports=function(e,a){var n=function(e){if(void 0===t[e]){var a=document.querySelector(e);if(window.HTMLIFrameElement&&a instanceof window.HTMLIFrameElement)try{a=a.contentDocument.head}catch(e){a=null}t[e]=a}return t[e]}(e);if(!n)throw Error("Couldn't find a style target. This probably means that the value for the 'insert' parameter is invalid.");n.appendChild(a)}},540(e){e.exports=function(e){var t=document.createElement("style");return e.setAttributes(t,e.attributes),e.insert(t,e.options),t}},5056(e,t,a){e.exports=function(e){var t=a.nc;t&&e.setAttribute("nonce",t)}},7825(e){e.exports=function(e){if("u"<typeof document)return{update:function(){},remove:function(){}};var t=e.insertStyleElement(e);return{update:function(a){var n,i,r;n="",a.supports&&(n+="@supports (".concat(a.supports,") {")),a.media&&(n+="@media ".concat(a.media," {")),(i=void 0!==a.layer)&&(n+="@layer".concat(a.layer.length>0?" ".concat(a.layer):""," {")),n+=a.css,i&&(n+="}"),a.media&&(n+="}"),a.supports&&(n+="}"),(r=a.sourceMap)&&"u">typeof btoa&&(n+="\n/*# sourceMappingURL=data:application/json;base64,".concat(btoa(unescape(encodeURIComponent(JSON.stringify(r))))," */")),e.styleTagTransform(n,t,e.options)},remove:function(){var e;null===(e=t).parentNode||e.parentNode.removeChild(e)}}}},1113(e){e.exports=function(e,t){if(t.styleSheet)t.styleSheet.cssText=e;else{for(;t.firstChild;)t.removeChild(t.firstChild);t.appendChild(document.createTextNode(e))}}},9680(e,t,a){var n=a(5072),i=a.n(n),r=a(7825),o=a.n(r),p=a(7659),l=a.n(p),s=a(5056),d=a.n(s),g=a(540),y=a.n(g),c=a(1113),m=a.n(c),u=a(2264),h={};h.styleTagTransform=m(),h.setAttributes=d(),h.insert=l().bind(null,"head"),h.domAPI=o(),h.insertStyleElement=y(),i()(u.A,h),u.A&&u.A.locals&&u.A.locals;var f=a(8475),x={};x.styleTagTransform=m(),x.setAttributes=d(),x.insert=l().bind(null,"head"),x.domAPI=o(),x.insertStyleElement=y(),i()(f.A,x),f.A&&f.A.locals&&f.A.locals;var b=a(9033),v={};v.styleTagTransform=m(),v.setAttributes=d(),v.insert=l().bind(null,"head"),v.domAPI=o(),v.insertStyleElement=y(),i()(b.A,v),b.A&&b.A.locals&&b.A.locals;var w=a(2926),k={};k.styleTagTransform=m(),k.setAttributes=d(),k.insert=l().bind(null,"head"),k.domAPI=o(),k.insertStyleElement=y(),i()(w.A,k),w.A&&w.A.locals&&w.A.locals;var j=a(5724),z={};z.styleTagTransform=m(),z.setAttributes=d(),z.insert=l().bind(null,"head"),z.domAPI=o(),z.insertStyleElement=y(),i()(j.A,z),j.A&&j.A.locals&&j.A.locals;var A=a(2679),T={};T.styleTagTransform=m(),T.setAttributes=d(),T.insert=l().bind(null,"head"),T.domAPI=o(),T.insertStyleElement=y(),i()(A.A,T),A.A&&A.A.locals&&A.A.locals},5609(e){e.exports="data:image/svg+xml,%3Csvg xmlns=%27http://www.w3.org/2000/svg%27 viewBox=%270 0 16 16%27 fill=%27none%27 stroke=%27%23000%27 stroke-width=%271.4%27%3E%3Cpath d=%27M2.5 13.5l.8-3.3 7.7-7.7 2.5 2.5-7.7 7.7zM9.5 4l2.5 2.5%27/%3E%3C/svg%3E"},1911(e){e.exports="data:image/svg+xml,%3Csvg xmlns=%27http://www.w3.org/2000/svg%27 viewBox=%270 0 16 16%27 fill=%27none%27 stroke=%27%23000%27 stroke-width=%271.4%27%3E%3Cpath d=%27M3.5 1.5h6l3 3v10h-9zM9.5 1.5v3h3M5.5 8h5M5.5 11h5%27/%3E%3C/svg%3E"},1561(e){e.exports="data:image/svg+xml,%3Csvg xmlns=%27http://www.w3.org/2000/svg%27 viewBox=%270 0 16 16%27 fill=%27none%27 stroke=%27%23000%27 stroke-width=%271.5%27%3E%3Cpath d=%27M11 6.5a4.5 4.5 0 1 1-9 0 4.5 4.5 0 0 1 9 0zM10 10l4.5 4.5%27/%3E%3C/svg%3E"}}]);
