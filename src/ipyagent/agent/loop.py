@@ -107,6 +107,7 @@ class UserPrompt:
     notices: tuple[str, ...] = ()
     read: tuple[str, ...] = ()
     agent: str | None = None
+    parent_id: str | None = None
     cell_id: str | None = None
     validators: tuple[Validator, ...] = VALIDATORS
     asked: Asked | None = None
@@ -168,6 +169,7 @@ class AgentLoop(StepMachine):
             session_id=self.session.id,
             trace_id=prompt.trace_id,
             agent=prompt.agent,
+            parent_id=prompt.parent_id,
             cell_id=prompt.cell_id,
             prompt=prompt.text,
             context="\n".join(filter(None, (context, self._describe_planning()))),

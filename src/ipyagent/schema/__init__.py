@@ -79,6 +79,7 @@ from ipyagent.schema.results import (
     TodoStatus as TodoStatus,
     ToolDefinition as ToolDefinition,
     ToolExecution as ToolExecution,
+    ChildRun as ChildRun,
     ToolResult as ToolResult,
     ToolStatus as ToolStatus,
     TruncatedOutput as TruncatedOutput,

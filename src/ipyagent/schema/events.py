@@ -450,10 +450,11 @@ class Totals:
 
     def plus(self, steps: tuple[Step, ...]) -> Totals:
         """Return the sums with more steps."""
-        usage = TokenUsage.sum((self.usage, *map(attrgetter("usage"), steps)))
+        usage = TokenUsage.sum((self.usage, *map(attrgetter("total_usage"), steps)))
         cost, todos = self.cost_usd, self.todos
         for step in steps:
-            cost = cost if step.cost_usd is None else (cost or 0.0) + step.cost_usd
+            spent = step.total_cost
+            cost = cost if spent is None else (cost or 0.0) + spent
             newer = find_todos(step)
             todos = todos if newer is None else newer
         return Totals(usage, cost, todos)

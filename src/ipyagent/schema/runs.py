@@ -47,6 +47,7 @@ from ipyagent.schema.messages import (
 from ipyagent.schema.results import (
     TABLES_GONE,
     TODOS,
+    ChildRun,
     Rehearsal,
     Todo,
     ToolExecution,
@@ -138,6 +139,23 @@ class Step(ForeignModel):
     user_texts: UserTexts = ()
 
     _convert = _step_data
+
+    @property
+    def children(self) -> tuple[ChildRun, ...]:
+        """The runs that its calls began."""
+        results = (each.result for each in self.executions)
+        return tuple([each.child for each in results if each and each.child])
+
+    @property
+    def total_usage(self) -> TokenUsage:
+        """Tokens of the reply, and of the runs that its calls began."""
+        return TokenUsage.sum(each.usage for each in (self, *self.children))
+
+    @property
+    def total_cost(self) -> float | None:
+        """US dollars of both; None if no price is known."""
+        costs = [each.cost_usd for each in (self, *self.children) if each.cost_usd is not None]
+        return sum(costs) if costs else None
 
 
 def find_todos(step: Step) -> tuple[Todo, ...] | None:
@@ -256,6 +274,11 @@ class Run(ForeignModel):
         return len(self.steps)
 
     @property
+    def total_steps(self) -> int:
+        """The number of requests, with those of the runs that it began."""
+        return len(self.steps) + sum(each.steps for step in self.steps for each in step.children)
+
+    @property
     def total_tool_calls(self) -> int:
         """The number of calls in all steps."""
         return len(self.executions)
@@ -361,12 +384,12 @@ class Run(ForeignModel):
     @property
     def usage(self) -> TokenUsage:
         """Tokens of all steps together."""
-        return TokenUsage.sum(step.usage for step in self.steps)
+        return TokenUsage.sum(step.total_usage for step in self.steps)
 
     @property
     def cost_usd(self) -> float | None:
         """US dollars of all steps together; None if no price is known."""
-        costs = [step.cost_usd for step in self.steps if step.cost_usd is not None]
+        costs = [cost for step in self.steps if (cost := step.total_cost) is not None]
         return sum(costs) if costs else None
 
     @property

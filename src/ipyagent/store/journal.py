@@ -50,7 +50,7 @@ from ipyagent.store.runs import Decoder, Encoder, Record, read
 SHORTEST = 4
 """Characters that the beginning of an id needs at least."""
 
-ITEM = "ipyagent.map"
+ITEM, CHILD = "ipyagent.map", "ipyagent.delegate"
 """The name of each session that answered one item of many; they are in no list."""
 
 _STATE = ("pending_run_id", "active_run_id", "last_run_id", "last_run_status", "last_run_at")
@@ -85,7 +85,7 @@ def find_or_create_session(
     """Return the newest session that matches, else add this one, under a free name."""
     if matches and (existing := next(filter(matches, newest_sessions(db)), None)):
         return existing
-    if session.name != ITEM:
+    if session.name not in (ITEM, CHILD):
         session = session.model_copy(update={"name": _find_free_name(db, session.name)})
     create_session(db, session, nodes)
     return session
@@ -137,8 +137,8 @@ def find_session(db: sqlite3.Connection, reference: str) -> schema.Session | Non
 def newest_sessions(db: sqlite3.Connection, *, items: bool = False) -> list[schema.Session]:
     """Return all sessions that can be read, and with `items` those of single items."""
     readable = []
-    query = "SELECT * FROM sessions WHERE name <> ? ORDER BY activity DESC"
-    for row in db.execute(query, ("" if items else ITEM,)):
+    query = "SELECT * FROM sessions WHERE name NOT IN (?, ?) ORDER BY activity DESC"
+    for row in db.execute(query, ("", "") if items else (ITEM, CHILD)):
         try:
             readable.append(_session(row))
         except SessionError as error:

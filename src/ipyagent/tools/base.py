@@ -404,6 +404,12 @@ class Toolbox:
         box.add_from_cells(each for each in self if each.name in self._from_cells)
         return box
 
+    def lend(self, own: Toolbox) -> Toolbox:
+        """Return these tools for a run within this one: of built-in ones its own."""
+        return Toolbox(
+            own.get(each.name) if is_built_in(each) and each.name in own else each for each in self
+        )
+
     def add(self, new: Tool) -> None:
         """Add a tool. Re-running its cell replaces it; another tool with its name raises.
 

@@ -21,7 +21,7 @@ from ipyagent.agent.plan_runner import (
     propose_plan,
     resolve_plan,
 )
-from ipyagent.agent.policy import Effect, FolderPermissions, Policy
+from ipyagent.agent.policy import CallPolicy, Effect, FolderPermissions, Policy
 from ipyagent.agent.prompts import Context, system_prompt
 from ipyagent.agent.recordings import Recording, Signer
 from ipyagent.agent.replay import ReplayLoop
@@ -55,6 +55,7 @@ from ipyagent.tools.result_conversion import OutputStore
 from ipyagent.tools.text_encoding import decode_utf8
 from ipyagent.tools.workspace import Workspace
 from ipyagent.ui.views import View
+from ipyagent.wiring.delegation import MOST_DEPTH, ChildPolicy, Delegation
 from ipyagent.wiring.environment import Environment
 from ipyagent.wiring.replays import prepare_replay
 from ipyagent.wiring.run_request import RunRequest
@@ -93,10 +94,14 @@ class RunTask:
         cell: Cell,
         open_view: Callable[[], View],
         own_tools: Iterable[Tool] = (),
+        parent: RunTask | None = None,
     ) -> None:
         self.environment, self.session, self.request = environment, session, request
         self._make_client, self.cell, self.show = client, cell, open_view
         self.client: Client
+        self.loop: AgentLoop
+        self.view: View
+        self.parent, self.depth = parent, parent.depth + 1 if parent else 0
         self.asked: Asked | None = None
         self.recording: Recording | None = None
         config, workspace = request.config, environment.workspace
@@ -110,8 +115,10 @@ class RunTask:
         self.instructions, self.notes = _load_instructions(config, workspace)
         self.skills = Skills(workspace, personal_folder()) if config.tools.skills else None
         own = [*own_tools, *self._load_skills()]
+        may_delegate = self.depth < MOST_DEPTH and not request.plan
+        delegate = Delegation(self).delegate if may_delegate else None
         self.toolbox = environment.toolset.build(
-            config, own, self.redactor, cell.main.post, session
+            config, own, self.redactor, cell.main.post, session, delegate
         )
         self.size = ModelSize()
         self.page_is_open = environment.page_is_open
@@ -161,8 +168,11 @@ class RunTask:
             cell_id=request.cell_id,
             validators=validators,
             asked=self.asked,
+            parent_id=self.parent.loop.run_id if self.parent else None,
         )
-        loop = self._create_loop(tool_context)
+        loop = self.loop = self._create_loop(tool_context)
+        if self.parent is not None:
+            loop.time_limits.outer = self.parent.loop.time_limits
         with self.environment.namespace.own.during_run():
             run = await loop.run(prompt)
         if run.stop_reason is not StopReason.PLANNED:
@@ -205,11 +215,14 @@ class RunTask:
     async def _load_services(self) -> None:
         # A replay reaches no service: its servers need not be there.
         is_apart = self.recording is not None and not self.recording.repeats_services
+        is_apart = is_apart or self.parent is not None  # it has its parent's
         tools, notes = await self.services.load_tools(None if is_apart else self.servers)
         config, settings = self.request.config, self.request.config.agent
         self.size = await asyncio.to_thread(size_of, self.client)
         lenient = has_profile_tools(self.request.agent, settings)
         merged = self.toolbox.merge_services(tools)
+        if self.parent is not None:
+            merged = self.parent.toolbox.lend(merged)
         self.toolbox = offer_tools(
             merged.select(settings.allowed_tools, lenient=lenient),
             config,
@@ -278,8 +291,10 @@ class RunTask:
     def _create_event_stream(self, view: View) -> EventStream:
         self.environment.undo.sessions.add(self.session)
         watchers = _observers(self.request.config, self.environment.workspace)
-        recorders = runtime().remember, self.environment.undo.listen
-        listeners: list[Listener] = [*recorders, view, *watchers]
+        listeners: list[Listener] = [self.environment.undo.listen, view, *watchers]
+        if self.parent is None:
+            listeners.insert(0, runtime().remember)
+        self.view = view
         return EventStream(self.session, listeners, self.redactor)
 
     def _create_tool_context(self, view: View) -> ToolContext:
@@ -319,9 +334,9 @@ class RunTask:
         self.redactor.forget()
         self.request.config.llm.__dict__["api_key"] = None
 
-    def _create_policy(self) -> Policy:
+    def _create_policy(self) -> CallPolicy:
         config = self.request.config
-        return Policy(
+        policy = Policy(
             config.agent.confirm_mode,
             self.session.grants,
             self.session.conversation.sources,
@@ -332,6 +347,7 @@ class RunTask:
             root=self.environment.workspace.root,
             looks=config.agent.look_freely,
         )
+        return ChildPolicy(policy, self.prompt) if self.parent else policy
 
     def _collect_notices(self) -> tuple[str, ...]:
         hidden_notices = () if self.prompt == self.request.prompt else (HIDDEN_FROM_PROMPT,)
@@ -382,7 +398,8 @@ def extra_validators(environment: Environment, config: Config) -> Iterator[Valid
 class RunFactory:
     """Makes runs in an environment for a session.
 
-    `open_view` opens a view; `own_tools` are offered beside those of the environment.
+    `open_view` opens a view; `own_tools` are offered beside those of the environment. `parent` is
+    the run within which it is begun.
     """
 
     environment: Environment
@@ -391,6 +408,7 @@ class RunFactory:
     cell: Cell
     open_view: Callable[[], View]
     own_tools: Iterable[Tool] = ()
+    parent: RunTask | None = None
 
     def build(
         self,
@@ -448,4 +466,5 @@ class RunFactory:
             self.cell,
             self.open_view,
             self.own_tools,
+            self.parent,
         )

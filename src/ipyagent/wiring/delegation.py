@@ -1,0 +1,239 @@
+"""Delegated tasks: runs that a call of `delegate` begins, within the limits and rights of its run.
+
+    parent ── delegate ──▶ child: a session of its own, a part of the budget, no more tools
+       ▲                     │ its questions, asked by the parent's view
+       └── answer, changes ──┘
+
+Parts that the two share: policy and permissions, approvals, the client, the namespace, undo.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from ipyagent.agent.approvals import Approval
+from ipyagent.agent.budgets import share
+from ipyagent.agent.policy import Arguments, CallPolicy, Effect, Verdict
+from ipyagent.agent.session.conversation import InitialGraph
+from ipyagent.agent.session.sessions import Sessions
+from ipyagent.config import AgentConfig
+from ipyagent.errors import AgentError
+from ipyagent.kernel.outputs import offer_output
+from ipyagent.plaintext import first_line
+from ipyagent.schema import ChildRun, Display, Event, Outcome, Run, RunState, Scope, ToolResult
+from ipyagent.store.journal import CHILD
+from ipyagent.tools.base import Tool, tool
+from ipyagent.tools.static_analysis import Effects
+from ipyagent.ui.views import View
+from ipyagent.wiring.run_request import RunRequest
+
+if TYPE_CHECKING:
+    from ipyagent.wiring.run_task import RunFunction, RunTask
+
+NAME = "delegate"
+MOST_DEPTH = 2
+"""A child may delegate, and its child may not."""
+_EARLY = "The delegated task ended early: {}"
+_NAMED = 60
+"""Characters of a task that name it."""
+
+Delegate = Callable[[str, list[str] | None], Awaitable[ToolResult]]
+"""Carries out a task with these tools."""
+
+
+def delegate_tool(carry_out: Delegate) -> Tool:
+    """Return the tool by which a model delegates."""
+
+    @tool(gives_way=True)
+    async def delegate(task: str, tools: list[str] | None = None) -> ToolResult:
+        """Have another agent do a task in this kernel, and return its answer.
+
+        It knows only the task, so say all that it needs. Tasks in one reply are done in parallel.
+        tools: those that it may use; by default all of yours.
+        """
+        return await carry_out(task, tools)
+
+    return delegate
+
+
+@dataclass
+class Delegation:
+    """The tasks that one run delegates."""
+
+    parent: RunTask
+    _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held while a question of a child waits for a line that is typed."""
+    _repeated: set[str] = field(default_factory=set)
+
+    async def delegate(self, task: str, tools: list[str] | None = None) -> ToolResult:
+        """Let a child do a task; return its answer, and what it changed."""
+        parent, run = self.parent, self.parent.loop.stream.run
+        limits = share(
+            run,
+            parent.request.config.agent,
+            _count_open(run) + 1,
+            parent.loop.time_limits.seconds_left,
+        )
+        progress = Progress(parent, task, self._turn)
+        offer_output(lambda: ToolResult(output=progress.text), progress.take)
+        sessions = Sessions(parent.session.journal)
+        begin = partial(self._begin, sessions, task, tools, limits, progress)
+        begun = parent.cell.main.post(begin)
+        try:
+            run = await (await asyncio.wrap_future(begun))()
+        finally:  # also if a stop came while it began
+            begun.add_done_callback(lambda _: sessions.close())
+        read = sessions.used[0].conversation.sources - parent.session.conversation.sources
+        return _result_of(run).model_copy(update={"source": "\n".join(read)})
+
+    def _begin(
+        self,
+        sessions: Sessions,
+        task: str,
+        tools: list[str] | None,
+        limits: AgentConfig,
+        progress: Progress,
+    ) -> RunFunction:
+        """Return the child's run; on the main thread."""
+        from ipyagent.wiring.run_task import RunFactory  # it makes the tool
+
+        parent = self.parent
+        names = [each.name for each in parent.toolbox.offered_tools()]
+        if tools is not None:
+            names = [parent.toolbox.get(name).name for name in tools]
+        if parent.depth + 1 == MOST_DEPTH:
+            names = [name for name in names if name != NAME]
+        if not names:  # an empty list of allowed tools would be all of them
+            raise AgentError("A task needs at least one tool; leave `tools` out for all of yours.")
+        agent = limits.model_copy(update={"allowed_tools": tuple(names)})
+        request = RunRequest(
+            task.strip(),
+            parent.request.config.model_copy(update={"agent": agent}),
+            agent=parent.request.agent,
+            trace_id=parent.request.trace_id,
+            recording=self._find_recorded(task, tools),
+            is_attended=parent.request.is_attended,
+        )
+        read = InitialGraph(origins=tuple(parent.session.conversation.sources))
+        session = sessions.begin(CHILD, metadata=read.to_metadata())
+        session.grants = parent.session.grants
+        client = parent.connect if parent.recording else parent.client
+        runs = RunFactory(
+            parent.environment, session, client, parent.cell, lambda: progress, parent=parent
+        )
+        return runs.build(request)
+
+    def _find_recorded(self, task: str, tools: list[str] | None) -> Run | None:
+        """Return the child's run that a replay repeats; raises SessionError if it is not here."""
+        recording = self.parent.recording
+        for each in recording.run.executions if recording else ():
+            child, given = each.result and each.result.child, each.call.arguments
+            if not child or (given.get("task"), given.get("tools")) != (task, tools):
+                continue
+            if child.runs[0] not in self._repeated:
+                self._repeated.add(child.runs[0])
+                return self.parent.session.journal.run(child.runs[0])
+        return None
+
+
+@dataclass
+class Progress:
+    """The view of a child: its newest line is its parent's, and its questions are asked there."""
+
+    parent: RunTask
+    task: str
+    turn: asyncio.Lock
+    text: str = ""
+    _told: str = ""
+
+    def __call__(self, event: Event, state: RunState) -> None:
+        """Note how far it is, and let the parent's view show its questions."""
+        run = state.run
+        calls = [each.call.name for each in run.executions[-1:]]
+        self.text = " · ".join([f"step {len(run.steps)}/{run.max_steps}", *calls])
+        if show := getattr(self.parent.view, "show_child", None):
+            show(event, state)
+
+    def take(self) -> str | None:
+        """Return the text; None if it is as it was last time."""
+        before, self._told = self._told, self.text
+        return None if before == self.text else self.text
+
+    async def ask(self, approval: Approval) -> None:
+        """Ask as the parent does, one after the other."""
+        async with self.turn:
+            if not approval.answer.done():
+                await self.parent.view.ask(approval)
+
+
+@dataclass(frozen=True)
+class ChildPolicy:
+    """The parent's policy, whose questions name the task that they are about."""
+
+    policy: CallPolicy
+    task: str
+
+    def evaluate(self, tool: Tool, arguments: Arguments, effects: Effects | None = None) -> Verdict:
+        """Return the verdict on a call."""
+        verdict = self.policy.evaluate(tool, arguments, effects)
+        if verdict.effect is not Effect.ASK:
+            return verdict
+        name = f"for the delegated task “{first_line(self.task, _NAMED)}”"
+        return replace(verdict, reason="; ".join(filter(None, (name, verdict.reason))))
+
+    def grant(self, tool: Tool, scope: Scope, effects: Effects | None = None) -> None:
+        """Remember the user's approval of a call."""
+        self.policy.grant(tool, scope, effects)
+
+
+def _count_open(run: Run) -> int:
+    """Return the calls of the newest reply that delegate, and have no result so far."""
+    step = run.steps[-1]
+    calls = step.message.tool_calls if step.message else ()
+    done = {each.call.id for each in step.executions if each.result}
+    return sum(each.name == NAME and each.id not in done for each in calls)
+
+
+def _result_of(run: Run) -> ToolResult:
+    """Return the result of a task: the answer for the model, its steps for the user.
+
+    Its changes are those of the call, and its figures are shown.
+    """
+    results = [each.result for each in run.executions if each.result]
+    is_done, answer = run.outcome is Outcome.SUCCESS, run.output.strip()
+    error = None if is_done else _EARLY.format(run.error or f"{run.stop_reason}")
+    figures = [Display(data={each.media_type: each.data}) for r in results for each in r.images]
+    child = ChildRun(
+        runs=(run.id, *(name for step in run.steps for each in step.children for name in each.runs)),
+        steps=run.total_steps,
+        usage=run.usage,
+        cost_usd=run.cost_usd,
+    )
+    return ToolResult(
+        success=is_done,
+        error=error,
+        output="\n\n".join(filter(None, (answer, "\n".join(_list_calls(run))))),
+        for_model="\n".join(filter(None, (error, answer))),
+        value=run,
+        displays=(*(each for r in results for each in r.displays), *figures),
+        files=tuple(each for r in results for each in r.files),
+        variables=tuple(each for r in results for each in r.variables),
+        lasting=tuple(each for r in results for each in r.lasting),
+        child=child,
+    )
+
+
+def _list_calls(run: Run) -> Iterator[str]:
+    """Yield a line for each call of a run."""
+    from ipyagent.ui.plain_text import outcome_line
+    from ipyagent.ui.transcribe.call import CallContext, transcribe_call
+    from ipyagent.ui.transcribe.call_texts import mask_execution
+
+    for each in run.executions:
+        call = transcribe_call(mask_execution(each), CallContext.of(run))
+        outcome = outcome_line(call)
+        yield f"{call.glyph} {call.gist.title}{outcome and f' → {outcome}'}"
