@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from harness import Lab, call
+from harness import ALWAYS, NO, YES, Lab, Watcher, call, new_session
+from ipyagent.agent.approvals import Answer, Approval
+from ipyagent.agent.budgets import share
+from ipyagent.agent.session.sessions import Sessions
+from ipyagent.config import AgentConfig
+from ipyagent.errors import AgentInterrupted
 from ipyagent.llm.client import ModelRequest
 from ipyagent.llm.scripted import Scripted
-from ipyagent.schema import Outcome, Run
+from ipyagent.schema import Event, Outcome, Run, RunState, RunStatus, StopReason, ToolStatus
+from ipyagent.tools.base import tool
+from ipyagent.ui.feed import Feed
+from ipyagent.ui.transcribe.run import transcribe
+from ipyagent.wiring.freezing import freeze_runs
+from ipyagent.wiring.undo import undo_of_run
+from patience import PATIENCE
 
 
 @pytest.fixture
@@ -67,3 +79,327 @@ def test_the_answer_of_a_child_is_the_result_of_the_call(lab: Lab) -> None:
     assert child.session_id != run.session_id
     assert lab.session.journal.run(child.id).output == "Three sales."
     assert "There are three" not in json.dumps([str(r) for r in cast.requests["Count the sales"]])
+
+
+def test_tasks_of_one_reply_are_done_beside_each_other(lab: Lab) -> None:
+    gate = asyncio.Barrier(5)
+
+    async def meet(request: ModelRequest) -> str:
+        await asyncio.wait_for(gate.wait(), PATIENCE)
+        return "Met."
+
+    names = [f"Task {letter}" for letter in "ABCDE"]
+    cast = Cast(The_boss=[delegate(*names), "All met."])
+    for name in names:
+        cast.parts[name], cast.requests[name] = [meet], []
+    run = run_cast(lab, cast)
+    assert [each.result.text_for_model for each in run.executions] == ["Met."] * 5
+    assert len({each.result.value.session_id for each in run.executions}) == 5
+
+
+def test_what_a_child_spends_its_parent_has_spent(lab: Lab) -> None:
+    usage = {"usage": {"prompt_tokens": 10, "completion_tokens": 5}, "cost_usd": 0.5}
+    cast = Cast(
+        The_boss=[delegate("Task A", "Task B") | usage, {"text": "Done.", **usage}],
+        Task_A=[{"text": "A.", **usage}],
+        Task_B=[{"text": "B.", **usage}],
+    )
+    run = run_cast(lab, cast)
+    assert run.usage.total_tokens == 60
+    assert run.cost_usd == 2.0
+    assert run.total_steps == 4
+    assert transcribe(run).footer.facts[:2] == ("60 tok", "$2.00")
+
+
+@pytest.mark.parametrize(
+    ("limits", "reason"),
+    [
+        ({"max_steps": 10}, StopReason.MAX_STEPS),
+        ({"max_tokens": 900}, StopReason.MAX_TOKENS),
+        ({"max_usd": 9.0}, StopReason.MAX_USD),
+    ],
+)
+def test_a_child_that_never_ends_gets_its_part_and_no_more(
+    lab: Lab, limits: dict[str, Any], reason: StopReason
+) -> None:
+    usage = {"usage": {"prompt_tokens": 90, "completion_tokens": 10}, "cost_usd": 1.0}
+    again = {"calls": [call("list_variables")], **usage}
+    cast = Cast(
+        The_boss=[delegate("Task A", "Task B"), "I go on."],
+        Task_A=[again],
+        Task_B=["B."],
+    )
+    run = run_cast(lab, cast, **limits)
+    first, second = run.executions
+    assert first.result.value.stop_reason is reason
+    assert "ended early" in first.result.error
+    assert second.result.text_for_model == "B."
+    assert run.output == "I go on."
+    assert first.result.child.steps <= 5  # and a last word
+    if "max_usd" in limits:
+        assert run.cost_usd < 9.0 / 3 + 2
+
+
+def test_nothing_is_delegated_with_nothing_left(lab: Lab) -> None:
+    cast = Cast(The_boss=[delegate("Task A"), "I did it myself."], Task_A=["A."])
+    run = run_cast(lab, cast, max_steps=2)
+    assert "agent.max_steps" in run.executions[0].result.error
+    assert not cast.requests["Task A"]
+
+
+def test_time_that_a_child_has_is_half_of_what_is_left() -> None:
+    agent = share(Run(id="r"), AgentConfig(), 2, 60.0)
+    assert (agent.max_seconds, agent.max_steps, agent.max_usd) == (30.0, 10, None)
+
+
+def test_a_child_may_delegate_and_its_child_may_not(lab: Lab) -> None:
+    cast = Cast(
+        The_boss=[delegate("Task A"), "Done."],
+        Task_A=[delegate("Task B"), "A."],
+        Task_B=[delegate("Task C"), "B."],
+        Task_C=["C."],
+    )
+    run = run_cast(lab, cast)
+    middle = run.executions[0].result.value
+    lowest = middle.executions[0].result.value
+    assert "no tool is named 'delegate'" in lowest.executions[0].result.error
+    assert not cast.requests["Task C"]
+    assert run.executions[0].result.child.runs == (middle.id, lowest.id)
+    assert run.total_steps == 6
+
+
+def test_a_child_gets_no_tool_that_its_parent_lacks(lab: Lab) -> None:
+    cast = Cast(
+        The_boss=[
+            delegate("Task A", tools=["run_python"]),
+            delegate("Task A", tools=["list_variables"]),
+            delegate("Task A", tools=[]),
+            delegate("Task A"),
+            "Done.",
+        ],
+        Task_A=[{"calls": [call("run_python", code="x = 1")]}, "A."],
+    )
+    allowed = ["delegate", "list_variables", "inspect_variable"]
+    run = run_cast(lab, cast, allowed_tools=allowed, confirm_mode="yolo")
+    refused, narrow, empty, whole = (each.result for each in run.executions)
+    assert "no tool is named 'run_python'" in refused.error
+    assert "at least one tool" in empty.error
+    assert "no tool is named 'run_python'" in narrow.value.executions[0].result.error
+    offered = [{tool.name for tool in each.tools} for each in cast.requests["Task A"]]
+    assert offered[0] == {"list_variables"}
+    assert offered[-1] == {*allowed}
+    assert whole.success
+    assert "x" not in lab.variables
+
+
+def test_what_a_rule_denies_is_denied_to_a_child(lab: Lab) -> None:
+    cast = Cast(
+        The_boss=[delegate("Task A"), "Done."],
+        Task_A=[{"calls": [call("write_file", path="a.txt", content="x")]}, "I could not."],
+    )
+    rules = {"policy": {"rules": [{"effect": "deny", "tool": "write_file"}]}}
+    run = run_cast(lab, cast, settings=rules, confirm_mode="yolo")
+    (denied,) = run.executions[0].result.value.executions
+    assert denied.status is ToolStatus.DENIED
+    assert not (lab.environment.workspace.root / "a.txt").exists()
+
+
+def test_each_question_of_a_child_names_its_task(lab: Lab) -> None:
+    write = {"calls": [call("write_file", path="a.txt", content="x")]}
+    cast = Cast(
+        The_boss=[delegate("Task A", "Task B"), "Done."],
+        Task_A=[write, "Written."],
+        Task_B=[write, "Not written."],
+    )
+
+    def decide(approval: Approval) -> Answer:
+        return YES if "Task A" in approval.subject.concern else NO
+
+    run = run_cast(lab, cast, answer=decide)
+    names = sorted(each.subject.concern for each in lab.watcher.asked)
+    assert names == [f"for the delegated task “Task {letter}”" for letter in "AB"]
+    first, second = (each.result for each in run.executions)
+    assert [each.path for each in first.files] == ["a.txt"]
+    assert second.files == ()
+    assert second.value.executions[0].status is ToolStatus.DENIED
+
+
+def test_what_is_always_allowed_for_a_child_is_for_its_parents_session(lab: Lab) -> None:
+    write = {"calls": [call("write_file", path="a.txt", content="x")]}
+    cast = Cast(The_boss=[delegate("Task A"), write, "Done."], Task_A=[write, "Written."])
+    run_cast(lab, cast, answer=ALWAYS)
+    assert len(lab.watcher.asked) == 1
+
+
+def test_nobody_to_ask_is_a_denial_for_the_child(lab: Lab) -> None:
+    cast = Cast(
+        The_boss=[delegate("Task A"), "It could not."],
+        Task_A=[{"calls": [call("write_file", path="a.txt", content="x")]}, "I could not."],
+    )
+    run = run_cast(lab, cast)
+    assert run.outcome is Outcome.SUCCESS
+    assert "ended early" in run.executions[0].result.error
+    assert "I could not." in run.executions[0].result.text_for_model
+
+
+def test_a_child_that_fails_fails_alone(lab: Lab) -> None:
+    def fail(request: ModelRequest) -> dict[str, Any]:
+        return {"error": {"kind": "refused", "message": "No such model."}}
+
+    cast = Cast(The_boss=[delegate("Task A", "Task B"), "Done."], Task_A=[fail], Task_B=["B."])
+    run = run_cast(lab, cast)
+    first, second = (each.result for each in run.executions)
+    assert not first.success
+    assert second.text_for_model == "B."
+    assert run.output == "Done."
+
+
+def test_stop_ends_the_tree_and_keeps_what_was_done(lab: Lab) -> None:
+    async def stop(request: ModelRequest) -> str:
+        lab.cell.stop()
+        await asyncio.Event().wait()
+        return "Never."
+
+    write = {"calls": [call("run_python", code="x = 1")]}
+    cast = Cast(
+        The_boss=[delegate("Task A"), "Never."],
+        Task_A=[write, delegate("Task B"), "Never."],
+        Task_B=[stop],
+    )
+    with pytest.raises(AgentInterrupted):
+        run_cast(lab, cast, confirm_mode="yolo")
+    run = lab.session.runs[-1]
+    child = run.executions[0].result.value
+    assert run.status is child.status is RunStatus.CANCELLED
+    assert lab.session.journal.run(child.id).status is RunStatus.CANCELLED
+    assert [each.name for each in run.variables] == ["x"]
+    assert run.total_steps == 4
+
+
+def test_what_children_changed_goes_back_with_the_parents_run(lab: Lab) -> None:
+    write = {"calls": [call("write_file", path="a.txt", content="x")]}
+    cast = Cast(
+        The_boss=[{"calls": [call("run_python", code="x = 1")]}, delegate("Task A", "Task B"), "."],
+        Task_A=[{"calls": [call("run_python", code="x = 2")]}, write, "A."],
+        Task_B=[{"calls": [call("run_python", code="y = x")]}, "B."],
+    )
+    run = run_cast(lab, cast, confirm_mode="yolo")
+    assert lab.variables["x"] == 2
+    report = undo_of_run(lab.environment, run).run()
+    assert not report.changed
+    assert not {"x", "y"} & {*lab.variables}
+    assert not (lab.environment.workspace.root / "a.txt").exists()
+    child = run.executions[1].result.value
+    assert undo_of_run(lab.environment, child).is_done
+
+
+def test_what_one_child_changed_goes_back_alone(lab: Lab) -> None:
+    cast = Cast(
+        The_boss=[delegate("Task A", "Task B"), "Done."],
+        Task_A=[{"calls": [call("run_python", code="x = 1")]}, "A."],
+        Task_B=[{"calls": [call("run_python", code="y = 1")]}, "B."],
+    )
+    run = run_cast(lab, cast, confirm_mode="yolo")
+    undo_of_run(lab.environment, run.executions[0].result.value).run()
+    assert "x" not in lab.variables
+    assert lab.variables["y"] == 1
+
+
+def test_what_a_child_has_read_its_parent_has_read(lab: Lab) -> None:
+    (lab.environment.workspace.root / "a.txt").write_text("Do as I say.")
+    (lab.environment.workspace.root / "b.txt").write_text("Do as I say.")
+    read = {"calls": [call("read_file", path="b.txt")]}
+    cast = Cast(
+        The_boss=[{"calls": [call("read_file", path="a.txt")]}, delegate("Task A"), "Done."],
+        Task_A=[read, "A."],
+    )
+    run = run_cast(lab, cast)
+    assert {*lab.session.conversation.sources} == {"a.txt", "b.txt"}
+    child = run.executions[1].result.value
+    again = Sessions(lab.session.journal).read(child.session_id)
+    assert {*again.conversation.sources} == {"a.txt", "b.txt"}
+
+
+def test_a_replay_repeats_the_calls_of_children_without_a_model(lab: Lab) -> None:
+    cast = Cast(
+        The_boss=[delegate("Task A"), {"calls": [call("run_python", code="y = x")]}, "Done."],
+        Task_A=[{"calls": [call("run_python", code="x = 7")]}, "A."],
+    )
+    run = run_cast(lab, cast, confirm_mode="yolo")
+    lab.variables.clear()
+    recorded = lab.session.journal.run(run.id)
+    again = lab.run([], "The boss", request={"recording": recorded}, confirm_mode="yolo")
+    assert again.outcome is Outcome.SUCCESS, again.error
+    assert lab.variables["y"] == 7
+    assert again.executions[0].result.value.replayed.run_id == run.executions[0].result.child.runs[0]
+
+
+def test_a_frozen_run_has_the_code_of_its_children(lab: Lab) -> None:
+    cast = Cast(
+        The_boss=[delegate("Task A"), {"calls": [call("run_python", code="y = x + 1")]}, "Done."],
+        Task_A=[{"calls": [call("run_python", code="x = 7")]}, "A."],
+    )
+    run = run_cast(lab, cast, confirm_mode="yolo")
+    frozen = freeze_runs(lab.environment, [run])
+    code = "\n".join(each.source for each in frozen.cells)
+    assert code.index("x = 7") < code.index("y = x + 1")
+    assert "delegate" not in code
+
+
+def test_it_is_offered_where_the_prompt_asks_for_it(lab: Lab) -> None:
+    names = []
+    for prompt in ("Sum the sales.", "Delegate the sums.", "Sum both in parallel."):
+        lab.session = new_session()
+        lab.run(["Ok."], prompt)
+        names.append("delegate" in [each.name for each in lab.client.requests[-1].tools])
+    assert names == [False, True, True]
+
+
+def test_a_tool_of_the_users_with_its_name_takes_its_place(lab: Lab) -> None:
+    @tool
+    def delegate(task: str) -> str:
+        """Mine."""
+        return "Mine."
+
+    calls = {"calls": [call("delegate", task="A")]}
+    run = lab.run([calls, "Ok."], tools=[delegate])
+    assert run.executions[0].result.output == "Mine."
+
+
+def test_a_page_shows_the_questions_of_children_below_the_call(lab: Lab) -> None:
+    seen: list[Any] = []
+    cast = Cast(
+        The_boss=[delegate("Task A"), "Done."],
+        Task_A=[{"calls": [call("write_file", path="a.txt", content="x")]}, "Written."],
+    )
+    feed = Feed(lab.environment.approvals, lambda: None)
+
+    def decide(approval: Approval) -> None:
+        seen.append(feed.transcript)
+        click = {"type": "decide", "approval_id": approval.id, "answer": {"decision": "approve"}}
+        feed.on_message(click, seen.append)
+
+    watcher_class = Watcher
+
+    class Card(watcher_class):
+        def __call__(self, event: Event, state: RunState) -> None:
+            super().__call__(event, state)
+            feed(event, state)
+
+        def show_child(self, event: Event, state: RunState) -> None:
+            feed.show_child(event, state)
+
+    import harness
+
+    harness.Watcher, before = Card, harness.Watcher
+    try:
+        run = run_cast(lab, cast, answer=decide)
+    finally:
+        harness.Watcher = before
+    (asked,) = seen
+    assert asked.header.state == "waiting"
+    own, of_child = asked.steps[-1].calls
+    assert own.name == "delegate"
+    assert "Task A" in of_child.concern
+    assert of_child.approval is not None
+    assert run.executions[0].result.success

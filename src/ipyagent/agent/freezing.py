@@ -129,7 +129,7 @@ def _list_parts(entry: Run | str, chosen: Collection[str]) -> Iterator[_Part]:
         return
     calls = [
         each
-        for each in entry.executions
+        for each in _list_calls(entry)
         if each.result and not each.dry_run and each.call.id not in entry.taken_back
     ]
     wanted = _find_cited(entry)
@@ -138,6 +138,13 @@ def _list_parts(entry: Run | str, chosen: Collection[str]) -> Iterator[_Part]:
         yield from parts or [_Part(Code(""), entry)]
     else:
         yield from (_Part(replace(part.code, puts_out=False)) for part in parts)
+
+
+def _list_calls(run: Run) -> Iterator[ToolExecution]:
+    """Yield the calls of a run; those of a delegated task, as far as they are known, for its own."""
+    for each in run.executions:
+        child = each.result.value if each.result and each.result.child else None
+        yield from _list_calls(child) if isinstance(child, Run) else (each,)
 
 
 def _find_cited(run: Run) -> set[str]:

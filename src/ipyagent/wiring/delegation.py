@@ -19,6 +19,7 @@ from ipyagent.agent.approvals import Approval
 from ipyagent.agent.budgets import share
 from ipyagent.agent.policy import Arguments, CallPolicy, Effect, Verdict
 from ipyagent.agent.session.conversation import InitialGraph
+from ipyagent.agent.session.session import Session
 from ipyagent.agent.session.sessions import Sessions
 from ipyagent.config import AgentConfig
 from ipyagent.errors import AgentError
@@ -80,19 +81,22 @@ class Delegation:
         )
         progress = Progress(parent, task, self._turn)
         offer_output(lambda: ToolResult(output=progress.text), progress.take)
-        sessions = Sessions(parent.session.journal)
-        begin = partial(self._begin, sessions, task, tools, limits, progress)
+        sessions, sources = Sessions(parent.session.journal), parent.session.conversation.sources
+        read = InitialGraph(origins=tuple(sources))
+        session = sessions.begin(CHILD, metadata=read.to_metadata())
+        session.grants = parent.session.grants
+        begin = partial(self._begin, session, task, tools, limits, progress)
         begun = parent.cell.main.post(begin)
         try:
             run = await (await asyncio.wrap_future(begun))()
         finally:  # also if a stop came while it began
             begun.add_done_callback(lambda _: sessions.close())
-        read = sessions.used[0].conversation.sources - parent.session.conversation.sources
-        return _result_of(run).model_copy(update={"source": "\n".join(read)})
+        source = "\n".join(each for each in session.conversation.sources if each not in sources)
+        return _result_of(run).model_copy(update={"source": source})
 
     def _begin(
         self,
-        sessions: Sessions,
+        session: Session,
         task: str,
         tools: list[str] | None,
         limits: AgentConfig,
@@ -118,9 +122,6 @@ class Delegation:
             recording=self._find_recorded(task, tools),
             is_attended=parent.request.is_attended,
         )
-        read = InitialGraph(origins=tuple(parent.session.conversation.sources))
-        session = sessions.begin(CHILD, metadata=read.to_metadata())
-        session.grants = parent.session.grants
         client = parent.connect if parent.recording else parent.client
         runs = RunFactory(
             parent.environment, session, client, parent.cell, lambda: progress, parent=parent

@@ -81,6 +81,13 @@ class Live:
     """Why the user's last text was refused."""
     outputs: Mapping[str, str] = field(default_factory=dict)
     """The last lines of running calls, by the ids of the calls."""
+    children: Sequence[schema.RunState] = ()
+    """The runs that its calls have begun, and that are on."""
+
+    @property
+    def asked_by_children(self) -> tuple[transcript.Call, ...]:
+        """The calls of children that wait for a decision."""
+        return tuple([call for state in self.children for call in _asked_by(state)])
 
 
 def transcribe(
@@ -112,7 +119,8 @@ class Transcriber:
         folds_brief = self._folds_thoughts and is_over and run.verbose < OPEN
         totals = (live and live.totals) or schema.Totals.of(run)
         steps = self._transcribe_steps(run, live, answer, folds_brief)
-        state = state_of(run, is_asked=bool(live and (live.approvals or live.plan_approval)))
+        is_asked = live and (live.approvals or live.plan_approval or live.asked_by_children)
+        state = state_of(run, is_asked=bool(is_asked))
         is_cut_off = live is None and state == "running"  # nobody follows it
         return transcript.Transcript(
             run_id=run.id,
@@ -175,6 +183,7 @@ class Transcriber:
         )
         known = newest if newest and newest.index == index else None
         calls = tuple(_calls(run, step, context, live, known))
+        calls += live.asked_by_children if live else ()
         return _TranscribedStep(index, step, transcribe_step(step, calls, around))
 
 
@@ -343,6 +352,16 @@ def _waiting(
     if live.retry is not None or run.plan:  # a plan asks no model
         return live.retry
     return transcript.Waiting(text="Asking the model")
+
+
+def _asked_by(state: schema.RunState) -> Iterator[transcript.Call]:
+    """Yield the calls of a child that wait for a decision."""
+    run, pending = state.run, state.decisions.pending
+    for each in run.steps[-1].executions if run.steps else ():
+        if each.call.id in pending:
+            context = CallContext.of(run, is_live=True)
+            call = transcribe_call(mask_execution(each), context, pending[each.call.id])
+            yield call.model_copy(update={"id": f"{run.id}/{call.id}"})
 
 
 def _calls(
