@@ -9,18 +9,28 @@ from typing import Any
 
 import pytest
 
-from harness import ALWAYS, NO, YES, Lab, Watcher, call, new_session
+from harness import ALWAYS, NO, YES, Clock, Lab, Watcher, call, new_session
 from ipyagent.agent.approvals import Answer, Approval
-from ipyagent.agent.budgets import share
+from ipyagent.agent.budgets import TimeLimits, share
 from ipyagent.agent.session.sessions import Sessions
 from ipyagent.config import AgentConfig
 from ipyagent.errors import AgentInterrupted
 from ipyagent.llm.client import ModelRequest
 from ipyagent.llm.scripted import Scripted
-from ipyagent.schema import Event, Outcome, Run, RunState, RunStatus, StopReason, ToolStatus
+from ipyagent.schema import (
+    Event,
+    Outcome,
+    Run,
+    RunState,
+    RunStatus,
+    StopReason,
+    ToolOutput,
+    ToolStatus,
+)
+from ipyagent.schema.events import Totals
 from ipyagent.tools.base import tool
 from ipyagent.ui.feed import Feed
-from ipyagent.ui.transcribe.run import transcribe
+from ipyagent.ui.transcribe.run import count_tokens_and_cost
 from ipyagent.wiring.freezing import freeze_runs
 from ipyagent.wiring.undo import undo_of_run
 from patience import PATIENCE
@@ -108,7 +118,7 @@ def test_what_a_child_spends_its_parent_has_spent(lab: Lab) -> None:
     assert run.usage.total_tokens == 60
     assert run.cost_usd == 2.0
     assert run.total_steps == 4
-    assert transcribe(run).footer.facts[:2] == ("60 tok", "$2.00")
+    assert count_tokens_and_cost(Totals.of(run)) == ["60 tok", "$2.00"]
 
 
 @pytest.mark.parametrize(
@@ -237,7 +247,7 @@ def test_nobody_to_ask_is_a_denial_for_the_child(lab: Lab) -> None:
         Task_A=[{"calls": [call("write_file", path="a.txt", content="x")]}, "I could not."],
     )
     run = run_cast(lab, cast)
-    assert run.outcome is Outcome.SUCCESS
+    assert run.stop_reason is StopReason.FINISHED
     assert "ended early" in run.executions[0].result.error
     assert "I could not." in run.executions[0].result.text_for_model
 
@@ -331,7 +341,9 @@ def test_a_replay_repeats_the_calls_of_children_without_a_model(lab: Lab) -> Non
     again = lab.run([], "The boss", request={"recording": recorded}, confirm_mode="yolo")
     assert again.outcome is Outcome.SUCCESS, again.error
     assert lab.variables["y"] == 7
-    assert again.executions[0].result.value.replayed.run_id == run.executions[0].result.child.runs[0]
+    assert (
+        again.executions[0].result.value.replayed.run_id == run.executions[0].result.child.runs[0]
+    )
 
 
 def test_a_frozen_run_has_the_code_of_its_children(lab: Lab) -> None:
@@ -379,9 +391,7 @@ def test_a_page_shows_the_questions_of_children_below_the_call(lab: Lab) -> None
         click = {"type": "decide", "approval_id": approval.id, "answer": {"decision": "approve"}}
         feed.on_message(click, seen.append)
 
-    watcher_class = Watcher
-
-    class Card(watcher_class):
+    class Card(Watcher):
         def __call__(self, event: Event, state: RunState) -> None:
             super().__call__(event, state)
             feed(event, state)
@@ -389,13 +399,8 @@ def test_a_page_shows_the_questions_of_children_below_the_call(lab: Lab) -> None
         def show_child(self, event: Event, state: RunState) -> None:
             feed.show_child(event, state)
 
-    import harness
-
-    harness.Watcher, before = Card, harness.Watcher
-    try:
-        run = run_cast(lab, cast, answer=decide)
-    finally:
-        harness.Watcher = before
+    lab.view_class = Card
+    run = run_cast(lab, cast, answer=decide)
     (asked,) = seen
     assert asked.header.state == "waiting"
     own, of_child = asked.steps[-1].calls
@@ -403,3 +408,57 @@ def test_a_page_shows_the_questions_of_children_below_the_call(lab: Lab) -> None
     assert "Task A" in of_child.concern
     assert of_child.approval is not None
     assert run.executions[0].result.success
+
+
+def test_the_line_of_a_child_says_how_far_it_is(lab: Lab) -> None:
+    heard = asyncio.Event()
+    lines: list[str] = []
+
+    def hear(event: Event) -> None:
+        if isinstance(event, ToolOutput):
+            lines.append(event.text)
+            heard.set()
+
+    async def wait(request: ModelRequest) -> str:
+        await asyncio.wait_for(heard.wait(), PATIENCE)
+        return "A."
+
+    cast = Cast(The_boss=[delegate("Task A"), "Done."], Task_A=[wait])
+    run_cast(lab, cast, heard=hear)
+    assert lines[0] == "step 1/9"
+
+
+async def test_time_does_not_pass_while_any_question_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock(monkeypatch, asyncio.get_running_loop())
+    parent, child = TimeLimits(), TimeLimits()
+    child.outer = parent
+    async with parent.limit(1_000, ValueError()), child.limit(500, ValueError()):
+        first, second = child.pause(), child.pause()
+        first.__enter__()
+        second.__enter__()
+        clock.advance(10_000)
+        first.__exit__(None, None, None)
+        clock.advance(10_000)
+        assert 999 < parent.seconds_left <= 1_000
+        second.__exit__(None, None, None)
+        assert 999 < parent.seconds_left <= 1_000
+        assert 499 < child.seconds_left <= 500
+        clock.advance(100)
+        assert 899 < parent.seconds_left <= 900
+
+
+def test_a_child_whose_time_is_up_leaves_its_parent_time(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def take_long(request: ModelRequest) -> str:
+        Clock(monkeypatch, asyncio.get_running_loop()).advance(600)
+        await asyncio.Event().wait()
+        return "Never."
+
+    look = {"calls": [call("list_variables")]}
+    cast = Cast(The_boss=[delegate("Task A"), "Done."], Task_A=[look, take_long, "My last word."])
+    run = run_cast(lab, cast, max_seconds=1_000)
+    child = run.executions[0].result
+    assert child.value.stop_reason is StopReason.MAX_SECONDS
+    assert "My last word." in child.text_for_model
+    assert (run.stop_reason, run.output) == (StopReason.FINISHED, "Done.")

@@ -60,6 +60,7 @@ from ipyagent.schema.messages import (
 )
 from ipyagent.schema.results import (
     STANDARD as STANDARD,
+    ChildRun as ChildRun,
     DecidedBy as DecidedBy,
     Decision as Decision,
     Display as Display,
@@ -79,7 +80,6 @@ from ipyagent.schema.results import (
     TodoStatus as TodoStatus,
     ToolDefinition as ToolDefinition,
     ToolExecution as ToolExecution,
-    ChildRun as ChildRun,
     ToolResult as ToolResult,
     ToolStatus as ToolStatus,
     TruncatedOutput as TruncatedOutput,

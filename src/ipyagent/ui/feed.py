@@ -91,7 +91,9 @@ class Feed:
                 self._children.pop(state.run.id, None)
             else:
                 self._children[state.run.id] = state
-        if isinstance(event, schema.ApprovalRequested | schema.ApprovalDecided | schema.RunFinished):
+        if isinstance(
+            event, schema.ApprovalRequested | schema.ApprovalDecided | schema.RunFinished
+        ):
             self._flush_soon()
             self.changed()
 

@@ -24,12 +24,11 @@ from ipyagent.agent.session.sessions import Sessions
 from ipyagent.config import AgentConfig
 from ipyagent.errors import AgentError
 from ipyagent.kernel.outputs import offer_output
-from ipyagent.plaintext import first_line
+from ipyagent.plaintext import ellipsize, flatten
 from ipyagent.schema import ChildRun, Display, Event, Outcome, Run, RunState, Scope, ToolResult
 from ipyagent.store.journal import CHILD
 from ipyagent.tools.base import Tool, tool
 from ipyagent.tools.static_analysis import Effects
-from ipyagent.ui.views import View
 from ipyagent.wiring.run_request import RunRequest
 
 if TYPE_CHECKING:
@@ -183,7 +182,7 @@ class ChildPolicy:
         verdict = self.policy.evaluate(tool, arguments, effects)
         if verdict.effect is not Effect.ASK:
             return verdict
-        name = f"for the delegated task “{first_line(self.task, _NAMED)}”"
+        name = f"for the delegated task “{ellipsize(flatten(self.task), _NAMED)}”"
         return replace(verdict, reason="; ".join(filter(None, (name, verdict.reason))))
 
     def grant(self, tool: Tool, scope: Scope, effects: Effects | None = None) -> None:
@@ -209,7 +208,10 @@ def _result_of(run: Run) -> ToolResult:
     error = None if is_done else _EARLY.format(run.error or f"{run.stop_reason}")
     figures = [Display(data={each.media_type: each.data}) for r in results for each in r.images]
     child = ChildRun(
-        runs=(run.id, *(name for step in run.steps for each in step.children for name in each.runs)),
+        runs=(
+            run.id,
+            *(name for step in run.steps for each in step.children for name in each.runs),
+        ),
         steps=run.total_steps,
         usage=run.usage,
         cost_usd=run.cost_usd,

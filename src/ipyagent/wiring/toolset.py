@@ -85,8 +85,9 @@ class Toolset:
 
         Outputs that tools save pass the redactor, which learns the secrets that code brings among
         the variables; `post` runs a job on the main thread; the session knows the sources that the
-        model has read; `delegate` carries out tasks of others. A run's built-in tools are those of the last run, unless something that
-        they depend on has changed; only those for notebooks belong to the running cell.
+        model has read; `delegate` carries out delegated tasks. A run's built-in tools are those of
+        the last run, unless something that they depend on has changed; only those for notebooks
+        belong to the running cell.
         """
         desktop = self.open_notebooks()
         built_in = self._built_in_tools(config, redactor, session, desktop)
