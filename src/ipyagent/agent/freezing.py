@@ -141,7 +141,7 @@ def _list_parts(entry: Run | str, chosen: Collection[str]) -> Iterator[_Part]:
 
 
 def _list_calls(run: Run) -> Iterator[ToolExecution]:
-    """Yield the calls of a run; those of a delegated task, as far as they are known, for its own."""
+    """Yield the calls of a run: where a delegated task is known, its calls in its place."""
     for each in run.executions:
         child = each.result.value if each.result and each.result.child else None
         yield from _list_calls(child) if isinstance(child, Run) else (each,)

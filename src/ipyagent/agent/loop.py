@@ -145,7 +145,7 @@ class AgentLoop(StepMachine):
         async with run_lifecycle(self.stream) as ending:
             try:
                 async with self.run_limit():
-                    with self.context.approvals.steering.accept(self.stream, prompt.validators):
+                    with self._accept_texts(prompt):
                         ending.reason = await self._take_steps()
             except RunTimeoutError as error:
                 ending.reason = error.reason
@@ -159,6 +159,12 @@ class AgentLoop(StepMachine):
                 run = self.stream.run.model_copy(update=end | {"value": ending.value})
                 ending.expected = await self.check(run)
         return self.stream.run
+
+    def _accept_texts(self, prompt: UserPrompt) -> contextlib.AbstractContextManager[None]:
+        """Take texts of the user meanwhile; those for a child are for its parent."""
+        if prompt.parent_id is not None:
+            return contextlib.nullcontext()
+        return self.context.approvals.steering.accept(self.stream, prompt.validators)
 
     def _start_run(self, prompt: UserPrompt) -> None:
         conversation, tools = self.session.conversation, self.context.toolbox.definitions()

@@ -45,6 +45,11 @@ Delegate = Callable[[str, list[str] | None], Awaitable[ToolResult]]
 """Carries out a task with these tools."""
 
 
+async def refuse_task(task: str, tools: list[str] | None) -> ToolResult:
+    """Refuse a task, where no run is on."""
+    raise AgentError(f"No run is on that could delegate {task!r}.")
+
+
 def delegate_tool(carry_out: Delegate) -> Tool:
     """Return the tool by which a model delegates."""
 

@@ -31,7 +31,7 @@ from ipyagent.tools.scripts import ScriptRunner, shell_tools
 from ipyagent.tools.tracked_namespace import TrackedNamespace
 from ipyagent.tools.workspace import Workspace
 from ipyagent.values.describe.secrets import secret_strings
-from ipyagent.wiring.delegation import Delegate, delegate_tool
+from ipyagent.wiring.delegation import Delegate, delegate_tool, refuse_task
 
 RECENT = 50
 """Runs in which the author of a variable is looked for."""
@@ -79,7 +79,7 @@ class Toolset:
         redactor: Redactor | None = None,
         post: Post = lambda job: Future(),
         session: Session | None = None,
-        delegate: Delegate | None = None,
+        delegate: Delegate | None = refuse_task,
     ) -> Toolbox:
         """Return the built-in tools, `own_tools`, and those that the user defined in the namespace.
 

@@ -341,7 +341,12 @@ def _undo_of_calls(
             record = CallRecord(run.id, each.call.id)
         record.files = files
         child = each.result.child if each.result else None
-        if record.variables or record.cells or files or record.lasting or child:
+        if (
+            record.variables
+            or record.cells
+            or record.lasting
+            or (files or child and each.has_changes)
+        ):
             records.append(record)
         below += child.runs if child else ()
     known = environment.undo.records

@@ -28,12 +28,18 @@ from ipyagent.schema import (
     ToolStatus,
 )
 from ipyagent.schema.events import Totals
+from ipyagent.store.journal import Journal
 from ipyagent.tools.base import tool
 from ipyagent.ui.feed import Feed
 from ipyagent.ui.transcribe.run import count_tokens_and_cost
 from ipyagent.wiring.freezing import freeze_runs
 from ipyagent.wiring.undo import undo_of_run
 from patience import PATIENCE
+
+
+@pytest.fixture(autouse=True)
+def own_folder(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("own")))
 
 
 @pytest.fixture
@@ -286,6 +292,27 @@ def test_stop_ends_the_tree_and_keeps_what_was_done(lab: Lab) -> None:
     assert run.total_steps == 4
 
 
+def test_stop_ends_the_code_of_a_child(lab: Lab) -> None:
+    lab.variables["stop"] = lambda: lab.cell.stop()
+    code = {"calls": [call("run_python", code="stop()\nwhile True: pass")]}
+    cast = Cast(The_boss=[delegate("Task A", "Task B"), "Never."], Task_A=[code], Task_B=[code])
+    with pytest.raises(AgentInterrupted):
+        run_cast(lab, cast, confirm_mode="yolo")
+    run = lab.session.runs[-1]
+    assert run.status is RunStatus.CANCELLED
+    assert [each.result.value.status for each in run.executions] == [RunStatus.CANCELLED] * 2
+
+
+def test_what_the_user_adds_is_for_the_parent(lab: Lab) -> None:
+    def say(request: ModelRequest) -> str:
+        lab.environment.approvals.steering.say("Hurry up.")
+        return "A."
+
+    cast = Cast(The_boss=[delegate("Task A"), "Done."], Task_A=[say])
+    run_cast(lab, cast)
+    assert "Hurry up." in str(cast.requests["The boss"][-1].messages)
+
+
 def test_what_children_changed_goes_back_with_the_parents_run(lab: Lab) -> None:
     write = {"calls": [call("write_file", path="a.txt", content="x")]}
     cast = Cast(
@@ -301,6 +328,11 @@ def test_what_children_changed_goes_back_with_the_parents_run(lab: Lab) -> None:
     assert not (lab.environment.workspace.root / "a.txt").exists()
     child = run.executions[1].result.value
     assert undo_of_run(lab.environment, child).is_done
+
+
+def test_a_child_that_changed_nothing_leaves_nothing_to_take_back(lab: Lab) -> None:
+    cast = Cast(The_boss=[delegate("Task A"), "Done."], Task_A=["A."])
+    assert not undo_of_run(lab.environment, run_cast(lab, cast)).records
 
 
 def test_what_one_child_changed_goes_back_alone(lab: Lab) -> None:
@@ -335,15 +367,25 @@ def test_a_replay_repeats_the_calls_of_children_without_a_model(lab: Lab) -> Non
         The_boss=[delegate("Task A"), {"calls": [call("run_python", code="y = x")]}, "Done."],
         Task_A=[{"calls": [call("run_python", code="x = 7")]}, "A."],
     )
-    run = run_cast(lab, cast, confirm_mode="yolo")
+    run = run_cast(lab, cast, answer=YES)
     lab.variables.clear()
     recorded = lab.session.journal.run(run.id)
-    again = lab.run([], "The boss", request={"recording": recorded}, confirm_mode="yolo")
+    again = lab.run([], "The boss", request={"recording": recorded})
     assert again.outcome is Outcome.SUCCESS, again.error
+    assert lab.watcher.asked == []
     assert lab.variables["y"] == 7
-    assert (
-        again.executions[0].result.value.replayed.run_id == run.executions[0].result.child.runs[0]
-    )
+    child = run.executions[0].result.child
+    assert again.executions[0].result.value.replayed.run_id == child.runs[0]
+
+
+def test_a_replay_stops_where_the_run_of_a_child_is_not_known(lab: Lab) -> None:
+    cast = Cast(The_boss=[delegate("Task A"), "Done."], Task_A=["A."])
+    run = run_cast(lab, cast)
+    stranger = Lab(lab.environment.workspace.root)
+    stranger.session = new_session(Journal.open(None))
+    again = stranger.run([], "The boss", request={"recording": run})
+    assert again.stop_reason is StopReason.DIFFERS
+    assert "no run is called" in again.executions[0].result.error
 
 
 def test_a_frozen_run_has_the_code_of_its_children(lab: Lab) -> None:
