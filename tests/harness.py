@@ -82,7 +82,7 @@ class Lab:
         self.session = new_session()
         self.watcher = Watcher(self.environment)
         self.client: Scripted | None = None
-        self.view_class = Watcher
+        self.view_class: Callable[..., Any] = Watcher
         self.cell = Cell()
 
     def run(
@@ -109,8 +109,8 @@ class Lab:
         config = resolve_config(Layer("the test", {"agent": agent, **(settings or {})}))
         self.client = replies if isinstance(replies, Scripted) else Scripted(replies)
         reply = (lambda _approval: answer) if isinstance(answer, Answer) else answer
-        self.watcher = self.view_class(self.environment, reply, heard=heard)
         self.cell = Cell()
+        self.watcher = self.view_class(self.environment, reply, heard=heard)
         runs = RunFactory(
             self.environment,
             self.session,

@@ -1,9 +1,10 @@
-"""A run that delegates tasks to others: their rights, their part of its budget, their end with it."""
+"""Delegated tasks: their rights, their part of the budget, and their end with their parent."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -15,23 +16,28 @@ from ipyagent.agent.budgets import TimeLimits, share
 from ipyagent.agent.session.sessions import Sessions
 from ipyagent.config import AgentConfig
 from ipyagent.errors import AgentInterrupted
+from ipyagent.kernel.shell import Frontend, Surface
 from ipyagent.llm.client import ModelRequest
 from ipyagent.llm.scripted import Scripted
 from ipyagent.schema import (
     Event,
+    ImageContent,
     Outcome,
     Run,
     RunState,
     RunStatus,
     StopReason,
     ToolOutput,
+    ToolResult,
     ToolStatus,
 )
 from ipyagent.schema.events import Totals
 from ipyagent.store.journal import Journal
 from ipyagent.tools.base import tool
+from ipyagent.ui.blocks import run_html
 from ipyagent.ui.feed import Feed
-from ipyagent.ui.transcribe.run import count_tokens_and_cost
+from ipyagent.ui.plain_view import TerminalView
+from ipyagent.ui.transcribe.run import count_tokens_and_cost, transcribe
 from ipyagent.wiring.freezing import freeze_runs
 from ipyagent.wiring.undo import undo_of_run
 from patience import PATIENCE
@@ -71,6 +77,10 @@ def delegate(*tasks: str, **arguments: Any) -> dict[str, Any]:
     return {"calls": [call("delegate", task=task, **arguments) for task in tasks]}
 
 
+PIXEL = (
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk"
+    "+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
 ALLOWED = {"tools": {"offer": "all"}}
 
 
@@ -504,3 +514,40 @@ def test_a_child_whose_time_is_up_leaves_its_parent_time(
     assert child.value.stop_reason is StopReason.MAX_SECONDS
     assert "My last word." in child.text_for_model
     assert (run.stop_reason, run.output) == (StopReason.FINISHED, "Done.")
+
+
+def test_a_terminal_shows_what_a_child_asks_one_after_the_other(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def answer(words: str) -> str:
+        print(f"{words}y")
+        return "y"
+
+    monkeypatch.setattr("builtins.input", answer)
+    frontend = Frontend(Surface.TERMINAL, can_input=True)
+    lab.view_class = lambda environment, reply, heard: TerminalView(
+        lab.cell, environment.approvals, frontend
+    )
+    cast = Cast(
+        The_boss=[delegate("Task A", "Task B"), "Done."],
+        Task_A=[{"calls": [call("write_file", path="a.txt", content="x")]}, "A."],
+        Task_B=[{"calls": [call("write_file", path="b.txt", content="x")]}, "B."],
+    )
+    run_cast(lab, cast)
+    shown = capsys.readouterr().out
+    marks = re.findall(r"delegated task “(Task [AB])”|(Run) write_file", shown)
+    assert sorted(["".join(each) for each in marks][::2]) == ["Task A", "Task B"]
+    assert ["".join(each) for each in marks][1::2] == ["Run", "Run"]
+
+
+def test_figures_of_a_child_are_shown_and_not_sent(lab: Lab) -> None:
+    @tool
+    def draw() -> ToolResult:
+        """Draw."""
+        return ToolResult(output="Drawn.", images=(ImageContent(data=PIXEL),))
+
+    cast = Cast(The_boss=[delegate("Task A"), "Done."], Task_A=[{"calls": [call("draw")]}, "A."])
+    run = run_cast(lab, cast, tools=[draw])
+    result = run.executions[0].result
+    assert result.images == ()
+    assert PIXEL in run_html(transcribe(run))

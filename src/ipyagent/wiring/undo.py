@@ -341,12 +341,8 @@ def _undo_of_calls(
             record = CallRecord(run.id, each.call.id)
         record.files = files
         child = each.result.child if each.result else None
-        if (
-            record.variables
-            or record.cells
-            or record.lasting
-            or (files or child and each.has_changes)
-        ):
+        is_marked = child is not None and each.has_changes
+        if record.variables or record.cells or files or record.lasting or is_marked:
             records.append(record)
         below += child.runs if child else ()
     known = environment.undo.records
