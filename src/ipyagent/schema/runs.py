@@ -149,13 +149,14 @@ class Step(ForeignModel):
     @property
     def total_usage(self) -> TokenUsage:
         """Tokens of the reply, and of the runs that its calls began."""
-        return TokenUsage.sum(each.usage for each in (self, *self.children))
+        return TokenUsage.sum([self.usage, *[each.usage for each in self.children]])
 
     @property
     def total_cost(self) -> float | None:
         """US dollars of both; None if no price is known."""
-        costs = [each.cost_usd for each in (self, *self.children) if each.cost_usd is not None]
-        return sum(costs) if costs else None
+        costs = [self.cost_usd, *[each.cost_usd for each in self.children]]
+        known = [each for each in costs if each is not None]
+        return sum(known) if known else None
 
 
 def find_todos(step: Step) -> tuple[Todo, ...] | None:

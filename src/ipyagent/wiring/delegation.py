@@ -10,29 +10,30 @@ Parts that the two share: policy and permissions, approvals, the client, the nam
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from ipyagent.agent.approvals import Approval
 from ipyagent.agent.budgets import share
+from ipyagent.agent.loop import AgentLoop
 from ipyagent.agent.policy import Arguments, CallPolicy, Effect, Verdict
+from ipyagent.agent.recordings import Recording
 from ipyagent.agent.session.conversation import InitialGraph
 from ipyagent.agent.session.session import Session
 from ipyagent.agent.session.sessions import Sessions
 from ipyagent.config import AgentConfig
 from ipyagent.errors import AgentError
+from ipyagent.kernel.drivers import Cell
 from ipyagent.kernel.outputs import offer_output
 from ipyagent.plaintext import ellipsize, flatten
 from ipyagent.schema import ChildRun, Display, Event, Outcome, Run, RunState, Scope, ToolResult
 from ipyagent.store.journal import CHILD
-from ipyagent.tools.base import Tool, tool
+from ipyagent.tools.base import Tool, Toolbox, tool
 from ipyagent.tools.static_analysis import Effects
+from ipyagent.ui.views import View
 from ipyagent.wiring.run_request import RunRequest
-
-if TYPE_CHECKING:
-    from ipyagent.wiring.run_task import RunFunction, RunTask
 
 NAME = "delegate"
 MOST_DEPTH = 2
@@ -65,11 +66,32 @@ def delegate_tool(carry_out: Delegate) -> Tool:
     return delegate
 
 
+Begun = Callable[[], Coroutine[object, object, Run]]
+"""A run that is ready to be driven."""
+
+
+class Parent(Protocol):
+    """The run that delegates."""
+
+    session: Session
+    request: RunRequest
+    toolbox: Toolbox
+    cell: Cell
+    loop: AgentLoop
+    view: View
+    recording: Recording | None
+    depth: int
+
+    def begin_child(self, request: RunRequest, session: Session, view: View) -> Begun:
+        """Return the run of a task; on the main thread."""
+        ...
+
+
 @dataclass
 class Delegation:
     """The tasks that one run delegates."""
 
-    parent: RunTask
+    parent: Parent
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held while a question of a child waits for a line that is typed."""
     _repeated: set[str] = field(default_factory=set)
@@ -105,10 +127,8 @@ class Delegation:
         tools: list[str] | None,
         limits: AgentConfig,
         progress: Progress,
-    ) -> RunFunction:
+    ) -> Begun:
         """Return the child's run; on the main thread."""
-        from ipyagent.wiring.run_task import RunFactory  # it makes the tool
-
         parent = self.parent
         names = [each.name for each in parent.toolbox.offered_tools()]
         if tools is not None:
@@ -126,11 +146,7 @@ class Delegation:
             recording=self._find_recorded(task, tools),
             is_attended=parent.request.is_attended,
         )
-        client = parent.connect if parent.recording else parent.client
-        runs = RunFactory(
-            parent.environment, session, client, parent.cell, lambda: progress, parent=parent
-        )
-        return runs.build(request)
+        return parent.begin_child(request, session, progress)
 
     def _find_recorded(self, task: str, tools: list[str] | None) -> Run | None:
         """Return the child's run that a replay repeats; raises SessionError if it is not here."""
@@ -149,7 +165,7 @@ class Delegation:
 class Progress:
     """The view of a child: its newest line is its parent's, and its questions are asked there."""
 
-    parent: RunTask
+    parent: Parent
     task: str
     turn: asyncio.Lock
     text: str = ""

@@ -101,7 +101,8 @@ class RunTask:
         self.client: Client
         self.loop: AgentLoop
         self.view: View
-        self.parent, self.depth = parent, parent.depth + 1 if parent else 0
+        self.parent = parent
+        self.depth: int = parent.depth + 1 if parent else 0
         self.asked: Asked | None = None
         self.recording: Recording | None = None
         config, workspace = request.config, environment.workspace
@@ -211,6 +212,12 @@ class RunTask:
             check_background_plan(self.toolbox, find_plan(self.session, reference))
         make = partial(self._open_view, self._create_plan_runner)
         return await resolve_plan(self.session, answer, reference, make)
+
+    def begin_child(self, request: RunRequest, session: Session, view: View) -> RunFunction:
+        """Return the run of a task that this one delegates; on the main thread."""
+        client = self.connect if self.recording else self.client
+        runs = RunFactory(self.environment, session, client, self.cell, lambda: view, parent=self)
+        return runs.build(request)
 
     async def _load_services(self) -> None:
         # A replay reaches no service: its servers need not be there.
