@@ -450,11 +450,12 @@ class Totals:
 
     def plus(self, steps: tuple[Step, ...]) -> Totals:
         """Return the sums with more steps."""
-        usage = TokenUsage.sum((self.usage, *map(attrgetter("total_usage"), steps)))
+        spending = [each for step in steps for each in step.spending]
+        usage = TokenUsage.sum((self.usage, *map(attrgetter("usage"), spending)))
         cost, todos = self.cost_usd, self.todos
+        for each in spending:
+            cost = cost if each.cost_usd is None else (cost or 0.0) + each.cost_usd
         for step in steps:
-            spent = step.total_cost
-            cost = cost if spent is None else (cost or 0.0) + spent
             newer = find_todos(step)
             todos = todos if newer is None else newer
         return Totals(usage, cost, todos)

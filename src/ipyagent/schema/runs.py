@@ -141,22 +141,10 @@ class Step(ForeignModel):
     _convert = _step_data
 
     @property
-    def children(self) -> tuple[ChildRun, ...]:
-        """The runs that its calls began."""
+    def spending(self) -> tuple[Step | ChildRun, ...]:
+        """Everything that spent tokens: the reply, and the runs that its calls began."""
         results = (each.result for each in self.executions)
-        return tuple([each.child for each in results if each and each.child])
-
-    @property
-    def total_usage(self) -> TokenUsage:
-        """Tokens of the reply, and of the runs that its calls began."""
-        return TokenUsage.sum([self.usage, *[each.usage for each in self.children]])
-
-    @property
-    def total_cost(self) -> float | None:
-        """US dollars of both; None if no price is known."""
-        costs = [self.cost_usd, *[each.cost_usd for each in self.children]]
-        known = [each for each in costs if each is not None]
-        return sum(known) if known else None
+        return (self, *[each.child for each in results if each and each.child])
 
 
 def find_todos(step: Step) -> tuple[Todo, ...] | None:
@@ -275,11 +263,6 @@ class Run(ForeignModel):
         return len(self.steps)
 
     @property
-    def total_steps(self) -> int:
-        """The number of requests, with those of the runs that it began."""
-        return len(self.steps) + sum(each.steps for step in self.steps for each in step.children)
-
-    @property
     def total_tool_calls(self) -> int:
         """The number of calls in all steps."""
         return len(self.executions)
@@ -385,13 +368,14 @@ class Run(ForeignModel):
     @property
     def usage(self) -> TokenUsage:
         """Tokens of all steps together."""
-        return TokenUsage.sum(step.total_usage for step in self.steps)
+        return TokenUsage.sum(each.usage for step in self.steps for each in step.spending)
 
     @property
     def cost_usd(self) -> float | None:
         """US dollars of all steps together; None if no price is known."""
-        costs = [cost for step in self.steps if (cost := step.total_cost) is not None]
-        return sum(costs) if costs else None
+        costs = (each.cost_usd for step in self.steps for each in step.spending)
+        known = [each for each in costs if each is not None]
+        return sum(known) if known else None
 
     @property
     def unmet(self) -> tuple[Expectation, ...]:

@@ -16,7 +16,7 @@ from functools import partial
 from typing import Protocol
 
 from ipyagent.agent.approvals import Approval
-from ipyagent.agent.budgets import share
+from ipyagent.agent.budgets import count_steps, share
 from ipyagent.agent.loop import AgentLoop
 from ipyagent.agent.policy import Arguments, CallPolicy, Effect, Verdict
 from ipyagent.agent.recordings import Recording
@@ -228,12 +228,10 @@ def _result_of(run: Run) -> ToolResult:
     is_done, answer = run.outcome is Outcome.SUCCESS, run.output.strip()
     error = None if is_done else _EARLY.format(run.error or f"{run.stop_reason}")
     figures = [Display(data={each.media_type: each.data}) for r in results for each in r.images]
+    below = [name for each in results if each.child for name in each.child.runs]
     child = ChildRun(
-        runs=(
-            run.id,
-            *(name for step in run.steps for each in step.children for name in each.runs),
-        ),
-        steps=run.total_steps,
+        runs=(run.id, *below),
+        steps=count_steps(run),
         usage=run.usage,
         cost_usd=run.cost_usd,
     )
