@@ -398,6 +398,15 @@ def test_a_replay_stops_where_the_run_of_a_child_is_not_known(lab: Lab) -> None:
     assert "no run is called" in again.executions[0].result.error
 
 
+def test_a_replay_takes_no_run_of_another_parent_for_a_childs(lab: Lab) -> None:
+    cast = Cast(The_boss=[delegate("Task A"), "Done."], Task_A=["A."])
+    run = run_cast(lab, cast)
+    forged = lab.session.journal.run(run.id).model_copy(update={"id": "another"})
+    again = lab.run([], "The boss", request={"recording": forged})
+    assert again.stop_reason is StopReason.DIFFERS
+    assert "not recorded here" in again.executions[0].result.error
+
+
 def test_a_frozen_run_has_the_code_of_its_children(lab: Lab) -> None:
     cast = Cast(
         The_boss=[delegate("Task A"), {"calls": [call("run_python", code="y = x + 1")]}, "Done."],

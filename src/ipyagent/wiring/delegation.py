@@ -24,9 +24,10 @@ from ipyagent.agent.session.conversation import InitialGraph
 from ipyagent.agent.session.session import Session
 from ipyagent.agent.session.sessions import Sessions
 from ipyagent.config import AgentConfig
-from ipyagent.errors import AgentError
+from ipyagent.errors import AgentError, SessionError
 from ipyagent.kernel.drivers import Cell
 from ipyagent.kernel.outputs import offer_output
+from ipyagent.llm.client import NoClient
 from ipyagent.plaintext import ellipsize, flatten
 from ipyagent.schema import ChildRun, Display, Event, Outcome, Run, RunState, Scope, ToolResult
 from ipyagent.store.journal import CHILD
@@ -150,14 +151,18 @@ class Delegation:
 
     def _find_recorded(self, task: str, tools: list[str] | None) -> Run | None:
         """Return the child's run that a replay repeats; raises SessionError if it is not here."""
-        recording = self.parent.recording
+        parent, recording = self.parent, self.parent.recording
         for each in recording.run.executions if recording else ():
             child, given = each.result and each.result.child, each.call.arguments
-            if not child or (given.get("task"), given.get("tools")) != (task, tools):
-                continue
-            if child.runs[0] not in self._repeated:
-                self._repeated.add(child.runs[0])
-                return self.parent.session.journal.run(child.runs[0])
+            name = child.runs[0] if child and child.runs else ""
+            is_same = (given.get("task"), given.get("tools")) == (task, tools)
+            if recording and is_same and name and name not in self._repeated:
+                self._repeated.add(name)
+                run = parent.session.journal.run(name)
+                if run.parent_id == recording.run.id:
+                    return run
+        if isinstance(parent.loop.client, NoClient):  # no model goes on from here
+            raise SessionError("The run of this delegated task was not recorded here.")
         return None
 
 
