@@ -428,6 +428,12 @@ def test_it_is_offered_where_the_prompt_asks_for_it(lab: Lab) -> None:
     assert names == [False, True, True]
 
 
+def test_a_plan_delegates_nothing(lab: Lab) -> None:
+    plan = {"calls": [call("delegate", task="Task A")]}
+    run = lab.run([plan, "Then not."], "Delegate it.", plan=True, settings=ALLOWED)
+    assert "no tool is named 'delegate'" in run.executions[0].result.error
+
+
 def test_a_tool_of_the_users_with_its_name_takes_its_place(lab: Lab) -> None:
     @tool
     def delegate(task: str) -> str:

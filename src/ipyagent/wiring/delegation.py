@@ -179,7 +179,7 @@ class Progress:
     def __call__(self, event: Event, state: RunState) -> None:
         """Note how far it is, and let the parent's view show its questions."""
         run = state.run
-        calls = [each.call.name for each in run.executions[-1:]]
+        calls = [each.call.name for step in run.steps[-1:] for each in step.executions[-1:]]
         self.text = " · ".join([f"step {len(run.steps)}/{run.max_steps}", *calls])
         if show := getattr(self.parent.view, "show_child", None):
             show(event, state)

@@ -460,7 +460,7 @@ class RunFactory:
         self, request: RunRequest, answer: Answer, reference: str = ""
     ) -> RunFunction:
         """Return the run that carries out the user's decision on a waiting plan."""
-        task = self._create_task(request)
+        task = self._create_task(replace(request, plan=True))
         task.client = task.connect()
         return partial(task.carry_out_decision, answer, reference)
 
