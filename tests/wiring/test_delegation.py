@@ -230,6 +230,21 @@ def test_what_a_rule_denies_is_denied_to_a_child(lab: Lab) -> None:
     assert not (lab.environment.workspace.root / "a.txt").exists()
 
 
+def test_a_skill_that_limits_a_run_limits_its_children(lab: Lab) -> None:
+    folder = lab.environment.workspace.root / ".ipyagent" / "skills" / "careful"
+    folder.mkdir(parents=True)
+    head = "name: careful\ndescription: Look.\nallowed-tools: [delegate, list_variables]"
+    (folder / "SKILL.md").write_text(f"---\n{head}\n---\n\nOnly look.\n")
+    cast = Cast(
+        The_boss=[{"calls": [call("get_skill", name="careful")]}, delegate("Task A"), "Done."],
+        Task_A=[{"calls": [call("run_python", code="x = 1")]}, "A."],
+    )
+    run = run_cast(lab, cast, confirm_mode="yolo")
+    (refused,) = run.executions[1].result.value.executions
+    assert refused.status is ToolStatus.DENIED
+    assert "the skill 'careful'" in refused.result.error
+
+
 def test_each_question_of_a_child_names_its_task(lab: Lab) -> None:
     write = {"calls": [call("write_file", path="a.txt", content="x")]}
     cast = Cast(

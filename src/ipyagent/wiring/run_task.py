@@ -350,11 +350,16 @@ class RunTask:
             rules=config.policy.rules,
             folder_permissions=self.folder_permissions,
             allowed_tools=config.agent.allowed_tools,
-            refusal=self.skills.refuses if self.skills else lambda name: None,
+            refusal=self.refuses,
             root=self.environment.workspace.root,
             looks=config.agent.look_freely,
         )
         return ChildPolicy(policy, self.prompt) if self.parent else policy
+
+    def refuses(self, tool: str) -> str | None:
+        """Return why a tool may not be used: a loaded skill, of a parent too, does not allow it."""
+        own = self.skills.refuses(tool) if self.skills else None
+        return own or (self.parent.refuses(tool) if self.parent else None)
 
     def _collect_notices(self) -> tuple[str, ...]:
         hidden_notices = () if self.prompt == self.request.prompt else (HIDDEN_FROM_PROMPT,)
