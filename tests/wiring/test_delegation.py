@@ -278,7 +278,7 @@ def test_nobody_to_ask_is_a_denial_for_the_child(lab: Lab) -> None:
         Task_A=[{"calls": [call("write_file", path="a.txt", content="x")]}, "I could not."],
     )
     run = run_cast(lab, cast)
-    assert run.stop_reason is StopReason.FINISHED
+    assert run.stop_reason is StopReason.UNATTENDED
     assert "ended early" in run.executions[0].result.error
     assert "I could not." in run.executions[0].result.text_for_model
 

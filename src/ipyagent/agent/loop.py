@@ -129,7 +129,8 @@ class AgentLoop(StepMachine):
     replayed: Replayed | None = field(default=None, init=False)
     run_id: str = field(default_factory=lambda: uuid.uuid4().hex[:12], init=False)
     _unfinished: StreamedReply | None = field(default=None, init=False)
-    _unattended: list[str] = field(default_factory=list, init=False)
+    unattended: list[str] = field(default_factory=list, init=False)
+    """Reasons of calls that did not run because nobody could be asked."""
     _problem: str | None = field(default=None, init=False)
     _value: tuple[object, str] = field(default=(None, ""), init=False)
     _is_checked: bool = field(default=False, init=False)
@@ -308,7 +309,7 @@ class AgentLoop(StepMachine):
         if self._looking and not closing and await only_look(self._looking, calls):
             context = self._looking
         dispatcher = await self.run_calls(step, calls, context, skip_note=note)
-        self._unattended += dispatcher.unattended_reasons
+        self.unattended += dispatcher.unattended_reasons
 
     async def _take_closing_step(self, budget: StopReason) -> None:
         """Take a step without tools, so that a run over its budget ends with an answer."""
@@ -391,8 +392,8 @@ class AgentLoop(StepMachine):
         if self.answer and ending.reason is StopReason.ERROR:
             ending.status = RunStatus.ERROR
             ending.error = f"The answer is not {self.answer.name}: {self._problem}"
-        if self._unattended and ending.reason in _INCONCLUSIVE:
-            ending.reason, ending.error = StopReason.UNATTENDED, self._unattended[0]
+        if self.unattended and ending.reason in _INCONCLUSIVE:
+            ending.reason, ending.error = StopReason.UNATTENDED, self.unattended[0]
         elif ending.reason in _INCONCLUSIVE and self._problem:
             ending.reason, ending.error = StopReason.ERROR, self._problem
         elif ending.reason is StopReason.FINISHED and (failure := self._last_failure()):

@@ -29,7 +29,17 @@ from ipyagent.kernel.drivers import Cell
 from ipyagent.kernel.outputs import offer_output
 from ipyagent.llm.client import NoClient
 from ipyagent.plaintext import ellipsize, flatten
-from ipyagent.schema import ChildRun, Display, Event, Outcome, Run, RunState, Scope, ToolResult
+from ipyagent.schema import (
+    ChildRun,
+    Display,
+    Event,
+    Outcome,
+    Run,
+    RunState,
+    Scope,
+    StopReason,
+    ToolResult,
+)
 from ipyagent.store.journal import CHILD
 from ipyagent.tools.base import Tool, Toolbox, tool
 from ipyagent.tools.static_analysis import Effects
@@ -118,6 +128,8 @@ class Delegation:
             run = await (await asyncio.wrap_future(begun))()
         finally:  # also if a stop came while it began
             begun.add_done_callback(lambda _: sessions.close())
+        if run.stop_reason is StopReason.UNATTENDED and run.error:
+            parent.loop.unattended.append(run.error)
         source = "\n".join(each for each in session.conversation.sources if each not in sources)
         return _result_of(run).model_copy(update={"source": source})
 
