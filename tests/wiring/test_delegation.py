@@ -99,7 +99,8 @@ def test_the_answer_of_a_child_is_the_result_of_the_call(lab: Lab) -> None:
     assert run.outcome is Outcome.SUCCESS, run.error
     (execution,) = run.executions
     assert execution.result.text_for_model == "Three sales."
-    assert "inspect" in execution.result.output
+    assert "inspects variable sales" in execution.result.output
+    assert "inspects variable sales" in run_html(transcribe(run))
     child = execution.result.value
     assert child.parent_id == run.id
     assert child.session_id != run.session_id
