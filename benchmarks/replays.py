@@ -6,35 +6,29 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from table import Row
-from worker import WORKER
 
-REPLAY = (
-    WORKER
-    + """
-import statistics, time
+REPLAY = """
+import json, os, statistics, time
+from ipyagent import Agent, Scripted
 
-ANSWER = "Done."
-
-def look() -> str:
-    "Look at something."
-    return str(sum(n * n for n in range(400_000)))
+CODE = "total = str(sum(n * n for n in range(400_000)))"
 
 def spend(work):
     begun = time.process_time()
-    work()
-    return time.process_time() - begun
+    result = work()
+    return time.process_time() - begun, result
 
-worker = Worker()
-worker.left = 10
-run = Agent(worker, tools=[look], session="work").ask("Look ten times.")
+calls = [{"calls": [{"name": "run_python", "arguments": {"code": CODE}}]}] * 10
+run = Agent(Scripted([*calls, "Done."]), session="work").ask("Add up ten times.")
 assert len(run.executions) == 10
 figures = {"calls": [], "replay": []}
 for _ in range(int(os.environ["TIMES"])):
-    figures["calls"].append(spend(lambda: [look() for _ in range(10)]))
-    figures["replay"].append(spend(run.replay))
+    figures["calls"].append(spend(lambda: [exec(CODE, {}) for _ in range(10)])[0])
+    seconds, again = spend(run.replay)
+    assert again.stop_reason == "finished", again.error
+    figures["replay"].append(seconds)
 print(json.dumps({name: statistics.median(each) * 1e3 for name, each in figures.items()}))
 """
-)
 
 FIND = """
 import json, os, sqlite3, statistics, time
@@ -49,8 +43,9 @@ def ask(number):
     return Asked(prompt=digest_text(str(number)), options="o", tools="t", before="start")
 
 journal = Journal.open(Path("state.db"))
-journal.create(Session(id="s", name="s"))
-run = journal.begin(Run(id="run", session_id="s", prompt="p", asked=ask(0)), "s")
+session = Session(name="s")
+journal.create(session)
+run = journal.begin(Run(id="run", session_id=session.id, prompt="p", asked=ask(0)), session.id)
 journal.finish("run", RunStatus.DONE)
 journal.close()
 count = int(os.environ["RUNS"])
@@ -75,13 +70,15 @@ import json, os, statistics, time
 from pathlib import Path
 import nbformat
 from ipyagent import Agent, Scripted
+from ipyagent.schema.events import RUN_MIME
 from ipyagent.store.graph_file import NotebookRecordings
 from ipyagent.ui.static_html import saved_bundle
 
 v4, count = nbformat.v4, int(os.environ["CELLS"])
 bundle = saved_bundle(Agent(Scripted(["Two thousand words. " * 100]), session="s").ask("Go."))
-output = v4.new_output("display_data", data={k: v for k, v in bundle.items()})
-cells = [v4.new_code_cell(f"%%agent\\nGo {n}.", outputs=[output]) for n in range(count)]
+runs = [bundle[RUN_MIME] | {"id": f"{n:012x}"} for n in range(count)]
+outputs = [v4.new_output("display_data", data=bundle | {RUN_MIME: each}) for each in runs]
+cells = [v4.new_code_cell(f"%%agent\\nGo {n}.", outputs=[o]) for n, o in enumerate(outputs)]
 nbformat.write(v4.new_notebook(cells=cells), "long.ipynb")
 saved, spent = NotebookRecordings(), []
 for _ in range(count):
@@ -96,7 +93,7 @@ def measure(
     run: Callable[..., tuple[float, Any]], *, times: int, runs: int, cells: int
 ) -> Iterable[Row]:
     """Yield the costs of a replay, and of finding one among so many runs and saved cells."""
-    spent = run(REPLAY, TIMES=times)[1]
+    spent = run(REPLAY, TIMES=times, IPYAGENT_AGENT__CONFIRM_MODE="yolo")[1]
     label = "a replay of ten calls, beside these"
     yield Row(label, "ms", spent["replay"], raw=spent["calls"], goal=1.1)
     yield Row(

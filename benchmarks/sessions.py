@@ -66,7 +66,7 @@ from ipyagent.agent.session.sessions import Sessions
 from ipyagent.store.journal import Journal
 
 sessions = Sessions(Journal.open(Path(".ipyagent/state.db")))
-sessions.records()
+sessions.journal.sessions()
 memory, begun = resident(), time.process_time()
 session = sessions.resume("long").session
 spent = time.process_time() - begun

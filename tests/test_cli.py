@@ -100,7 +100,7 @@ def test_the_exit_code_says_how_it_went(
         (["ask", "--max-step", "3", "Hello"], "unrecognized arguments: --max-step"),
         (["ask", "--max-steps", "many", "Hello"], "agent.max_steps"),
         (["ask", "-a", "nobody", "Hello"], "there are: explain, plan, review, write"),
-        (["ask", "--config", "gone.yaml", "Hello"], "--config gone.yaml: the file is not found"),
+        (["ask", "--config", "gone.yaml", "Hello"], "--config gone.yaml: there is no such file"),
         (["chat", "--confirm", "sometimes"], "invalid choice: 'sometimes'"),
     ],
 )

@@ -135,6 +135,25 @@ def test_a_cell_without_a_saved_run_and_a_cell_that_fails_before_it_are_named(
     result.stdout.fnmatch_lines(["cell 4 failed: ZeroDivisionError: division by zero"])
 
 
+@pytest.mark.kernel
+@pytest.mark.slow
+def test_a_cell_that_ends_its_kernel_is_named(pytester: pytest.Pytester) -> None:
+    write(pytester.path, "import os\nos._exit(1)", "%%agent --expect 1 Hi.")
+    result = pytester.runpytest_subprocess("--agent-notebooks")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["cell 2 ended the kernel"])
+    result.stdout.no_fnmatch_line("*DeadKernelError*")
+
+
+def test_a_file_that_is_not_a_notebook_is_an_error_of_one_line(pytester: pytest.Pytester) -> None:
+    for n, text in enumerate(("", "[]", '{"cells": [{"cell_type": "code"}]}')):
+        (pytester.path / f"{n}.ipynb").write_text(text)
+    result = pytester.runpytest_subprocess("--agent-notebooks")
+    result.assert_outcomes(errors=3)
+    result.stdout.fnmatch_lines([f"{n}.ipynb is not a notebook: *" for n in range(3)])
+    result.stdout.no_fnmatch_line("*pytest_plugin.py*")
+
+
 def test_notebooks_are_collected_only_where_that_is_asked_for(pytester: pytest.Pytester) -> None:
     write(
         pytester.path, LOAD, "%%agent\nNo test.", "%%agents --expect 1", SUM, f"%%agent Hi\n{SAYS}"

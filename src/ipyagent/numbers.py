@@ -142,7 +142,8 @@ _SCALES = {
     "crore": 1e7,
 }
 _MEASURE = re.compile(r"([kKMGTmµn]?)(?:g|m|s|i?B|Wh?|Hz|J|eV|V|L)")
-_PREFIXES = dict(zip("kKMGTmµn", (1e3, 1e3, 1e6, 1e9, 1e12, 1e-3, 1e-6, 1e-9), strict=True))
+_PREFIXES = dict(zip("kKMGTmµn", (1, 1, 2, 3, 4, -1, -2, -3), strict=True))
+"""The powers of a thousand, or of 1,024, that prefixes stand for."""
 
 
 @dataclass(eq=False)
@@ -256,7 +257,8 @@ def _factors(unit: str) -> tuple[float, ...]:
         return (0.01, 1.0)
     scale = (_SCALES[unit],) if unit in _SCALES else ()
     if measure := _MEASURE.fullmatch(unit):
-        return (1.0, _PREFIXES.get(measure[1], 1e3), 1024.0 if "i" in unit else 1e3, *scale)
+        base = 1024.0 if "i" in unit else 1e3
+        return (1.0, base ** _PREFIXES.get(measure[1], 1), base, *scale)
     return scale
 
 
@@ -434,7 +436,10 @@ def _combine(claim: _Claim, first: _Claim, second: _Claim) -> Iterator[str]:
     is_comparison = claim.is_percent and not first.is_percent
     is_exact = claim.digits > 3 and min(first.digits, second.digits) >= claim.digits - 1
     is_alike = claim.digits > 3 or first.step == second.step
-    for formula, function, words in _COMPARISONS if is_comparison else _COMBINATIONS:
+    rules = _COMPARISONS if is_comparison else _COMBINATIONS
+    if claim.is_percent and first.is_percent:  # "from 4 % to 5 %, by 25 %"
+        rules += _COMPARISONS[1:3]
+    for formula, function, words in rules:
         if is_comparison or words is _RATIO or (is_alike and 0.01 <= abs(x / y) <= 100):
             is_free = words is None or (is_exact and words is not _RATIO)
             if claim.fits(function(x, y)) and (is_free or (words and words.search(claim.around))):

@@ -60,8 +60,11 @@ class NotebookFile(pytest.File):
     def collect(self) -> Iterator[AgentCell]:
         """Yield its agent cells, model by model."""
         self.trials: list[Trial] = []
-        cells = json.loads(self.path.read_text(encoding="utf-8")).get("cells", [])
-        titles = {n: _name_test(n, cell) for n, cell in enumerate(cells)}
+        try:
+            cells = json.loads(self.path.read_text(encoding="utf-8")).get("cells", [])
+            titles = {n: _name_test(n, cell) for n, cell in enumerate(cells)}
+        except (AttributeError, LookupError, TypeError, ValueError) as error:
+            raise self.CollectError(f"{self.path.name} is not a notebook: {error!r}") from None
         for model in self.config.option.agent_live or [""]:
             count = max(1, self.config.option.agent_runs) if model else 1
             trials = [Trial(self.path, model) for _ in range(count)]
@@ -180,7 +183,7 @@ class Trial:
         """Run the cells in order; yield the agent cells with their outcomes."""
         import nbformat
         from nbclient import NotebookClient
-        from nbclient.exceptions import CellExecutionError
+        from nbclient.exceptions import CellExecutionError, DeadKernelError
 
         notebook = nbformat.read(self.path, as_version=4)
         resources = {"metadata": {"path": str(self.path.parent)}}
@@ -198,6 +201,9 @@ class Trial:
                     if not is_agent:
                         self._problem = f"cell {index + 1} failed: {problem}"
                         return
+                except DeadKernelError:
+                    self._problem = f"cell {index + 1} ended the kernel"
+                    return
                 if is_agent:
                     yield index, _read_outcome(cell, problem)
 

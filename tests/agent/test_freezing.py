@@ -391,6 +391,65 @@ CASES = [
         kept=["# how many", "# three"],
         gone=["a look"],
     ),
+    Case("a set", ["seen = set()", "seen.add(1)", "seen.add(2)"], "1 variable equal"),
+    Case(
+        "methods of own classes, with names that libraries have",
+        [
+            "class Box:\n    items = ()\n    def filter(self, x):\n        self.items += (x,)",
+            "box = Box()\nbox.filter(3)",
+            "n = len(box.items)",
+        ],
+        "1 variable equal",
+    ),
+    Case(
+        "functions of libraries that change what they are given",
+        [
+            "import numpy as np\nimport operator\na = np.zeros(3)\nd = {}",
+            "np.add.at(a, [0, 0, 1], 1)\noperator.setitem(d, 'a', 1)\nnp.putmask(a, a > 1, 9)",
+        ],
+        "2 variables equal",
+    ),
+    Case(
+        "print to a file",
+        ["import io\nbuffer = io.StringIO()\nprint('hi', file=buffer)", "t = buffer.getvalue()"],
+        "1 variable equal",
+    ),
+    Case(
+        "a decorator that keeps what it is given",
+        [
+            "names = []\ndef register(f):\n    names.append(f.__name__)\n    return f",
+            "@register\ndef a(): ...\n@register\ndef b(): ...",
+            "a = len(names)",
+        ],
+        "2 variables equal",
+    ),
+    Case(
+        "a lambda that changes something",
+        [LOAD, "seen = []\nnote = lambda x: seen.append(x)\nr = sales.year.map(note)\nr = 0"],
+        "3 variables equal",
+    ),
+    Case(
+        "a function that is defined under a condition",
+        ["if True:\n    def f(x):\n        return x * k", "k = 3\nr = f(2)\nk = 5"],
+        "2 variables equal",
+    ),
+    Case(
+        "a seed that is imported by its name",
+        ["from numpy.random import rand, seed\nseed(3)", "rand(2)\nv = rand(2)"],
+        "1 variable equal",
+    ),
+    Case("all names of a module", ["from shlex import *", "r = split('a b')"], "1 variable equal"),
+    Case(
+        "a name that is imported twice",
+        ["from math import floor as f\na = f(2.5)", "from math import ceil as f\nb = f(2.5)"],
+        "2 variables equal",
+    ),
+    Case(
+        "an import that needs what ran before it",
+        ["import os\nos.environ['MODE'] = 'x'", "import wave, xdist\nn = len(xdist.__name__)"],
+        "1 variable equal",
+        kept=["os.environ['MODE'] = 'x'\nimport wave, xdist"],
+    ),
     Case(
         "what is not plain Python",
         [

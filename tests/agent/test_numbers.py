@@ -73,6 +73,7 @@ def test_a_number_in_several_lines_is_that_of_the_line_with_the_words_around_it(
         ("3.1 × 10⁻¹⁰⁵", "pvalue=np.float64(3.1328e-105)"),
         ("$3.1 \\times 10^{-105}$", "3.1328e-105"),
         ("1.48 GB", "1,482,331,904 bytes"),
+        ("2.0 GiB or 2.15 GB", "2147483648 bytes"),
         ("1.76 s", "max 1756.1 ms"),
         ("12,34,567", "1234567"),
         ("1 234 567,8 und 0,5", "1234567.81 0.5"),
@@ -137,6 +138,11 @@ def test_a_number_is_derived_from_two_that_were_found(
     traced = trace(answer, SALES)
     assert traced.pop(number.rstrip(" %")) == formula
     assert "?" not in traced.values()
+
+
+def test_a_percentage_change_may_be_of_percentages() -> None:
+    traced = trace("Churn rose from 4.8 % to 5.3 %, by 11 %; never by 13 %.", "0.0481 0.0534")
+    assert (traced["11"], traced["13"]) == ("(5.3 - 4.8) / 4.8", "?")
 
 
 def test_a_share_may_be_of_a_total_that_only_the_result_has() -> None:
@@ -325,9 +331,9 @@ def test_numbers_are_not_looked_up_where_that_is_off(lab: Lab) -> None:
 
 
 def test_the_model_is_asked_once_to_check_numbers_that_are_in_no_result(lab: Lab) -> None:
-    replies = ["It is 12,345.", "I guess 12,345.", "Never said."]
+    replies = ["It is 12,345.", "I guess 54,321.", "Never said."]
     run = lab.run(replies, numbers="ask")
-    assert run.output == "I guess 12,345."
+    assert run.output == "I guess 54,321."
     assert [each.trace for each in run.numbers] == ["not found"]
     assert lab.client is not None
     asked = lab.client.requests[1].messages[-1].text

@@ -199,6 +199,14 @@ def test_another_result_stops_the_replay_and_is_named(kernels: Kernels) -> None:
     assert kernels.ran == ["3"]
 
 
+def test_replays_that_differ_do_not_hide_their_recording(kernels: Kernels) -> None:
+    kernels.record(kernels.start(numbers=[1, 2]), ADD, "It is 3.")
+    for _ in range(6):
+        run = kernels.replay(kernels.start(numbers=[4]))
+        assert run.stop_reason is StopReason.DIFFERS
+    assert kernels.replay(kernels.start(numbers=[1, 2])).stop_reason is StopReason.FINISHED
+
+
 def test_a_variable_with_another_content_is_a_difference(kernels: Kernels) -> None:
     make = call("run_python", code="total = [each * 2 for each in numbers]")
     kernels.record(kernels.start(numbers=[1, 2]), make, "Done.")
@@ -293,15 +301,18 @@ def test_a_file_that_is_as_the_call_leaves_it_is_not_written_again(kernels: Kern
     assert path.read_text() == "text\n"
 
 
-def test_calls_of_services_are_repeated_only_if_the_settings_say_so(kernels: Kernels) -> None:
-    @tool(sensitive=True)
-    def mcp_shop_order(item: str) -> str:
+@pytest.mark.parametrize("name", ["mcp_shop_order", "api_shop_order", "api_request", "call_tool"])
+def test_calls_of_services_are_repeated_only_if_the_settings_say_so(
+    kernels: Kernels, name: str
+) -> None:
+    @tool(name=name, sensitive=True)
+    def order(item: str) -> str:
         """Order an item."""
         kernels.ran.append(item)
         return "ordered"
 
-    kernels.tools = [mcp_shop_order]
-    kernels.record(kernels.start(), call("mcp_shop_order", item="tea"), "Ordered.")
+    kernels.tools = [order]
+    kernels.record(kernels.start(), call(name, item="tea"), "Ordered.")
     run = kernels.replay(kernels.start())
     assert (kernels.ran, run.executions[0].reason) == (["tea"], "recorded, not repeated")
     kernels.replay(kernels.start(), settings={"replay": {"repeat_services": True}})
@@ -329,6 +340,12 @@ def look_changed(data: dict[str, Any]) -> None:
     data["steps"][0]["executions"][0]["result"]["output"] = "other.txt"
 
 
+def add_copy(data: dict[str, Any], **call: Any) -> None:
+    copy = json.loads(json.dumps(approved(data)))
+    copy["call"] |= call
+    data["steps"][1]["executions"].append(copy)
+
+
 FORGED: dict[str, Callable[[dict[str, Any]], object]] = {
     "the signature is missing": lambda data: approved(data).pop("signature"),
     "a byte of it changed": lambda data: approved(data).update(signature="0" * 64),
@@ -340,6 +357,15 @@ FORGED: dict[str, Callable[[dict[str, Any]], object]] = {
     "another place": lambda data: data["steps"].pop(0),
     "another result before it": look_changed,
     "called a look": lambda data: approved(data).update(decision="auto", decided_by="rehearsal"),
+    "a second call with its id": lambda data: add_copy(data, arguments={"text": "b"}),
+    "the same call twice": add_copy,
+    "the same call again": lambda data: add_copy(data, id="b"),
+    "a question before it": lambda data: data["steps"][0]["executions"][0].update(
+        question={"text": "Which?"}
+    ),
+    "a lasting effect before it": lambda data: data["steps"][0]["executions"][0]["result"].update(
+        lasting=[{"name": "a", "change": "changed"}]
+    ),
     "called allowed": lambda data: approved(data).update(decision="auto", decided_by="policy"),
 }
 
@@ -352,6 +378,27 @@ def test_a_changed_recording_runs_no_call_where_nobody_can_be_asked(
     assert kernels.ran == []
     assert run.stop_reason in (StopReason.UNATTENDED, StopReason.ERROR)
     assert not [each for each in run.executions if each.started_at]
+
+
+def test_a_copy_of_an_approved_call_that_claims_to_look_is_asked_about(kernels: Kernels) -> None:
+    add = call("run_python", code="numbers.append(1)")
+    data = kernels.record(kernels.start(numbers=[]), add, "Done.").to_dict()
+    (executions,) = [each["executions"] for each in data["steps"] if each["executions"]]
+    copy = json.loads(json.dumps(executions[0]))
+    copy["call"]["id"] = "b"
+    executions.append(copy | {"decision": "auto", "decided_by": "rehearsal", "signature": ""})
+    lab = kernels.start(numbers=[])
+    run = kernels.replay(lab, look_freely=True, request={"recording": Run.from_dict(data)})
+    assert [each.status for each in run.executions] == [ToolStatus.SUCCESS, ToolStatus.DENIED]
+    assert lab.variables["numbers"] == [1]
+
+
+def test_a_denied_call_that_claims_an_approval_is_not_signed(kernels: Kernels) -> None:
+    claim = {"status": "denied", "signature": ""}
+    recording = forge(kernels, lambda data: approved(data).update(claim))
+    run = kernels.replay(kernels.start(), request={"recording": recording})
+    assert run.executions[1].status is ToolStatus.DENIED
+    assert run.executions[1].signature == ""
 
 
 def test_the_same_recording_unchanged_runs(kernels: Kernels) -> None:
@@ -500,6 +547,12 @@ def test_a_notebook_is_read_once_until_it_changes(kernels: Kernels) -> None:
         ("memory usage: 1.2+ MB", "memory usage: 1.4 MB", True),
         ("/tmp/tmpab12/x.csv", "/tmp/tmpzz99/x.csv", True),
         ("mean 0.30000000000000004", "mean 0.3", True),
+        ("{'a', \"b's\", 1} x", "{1, \"b's\", 'a'} x", True),
+        ("{'a', 'b'}", "{'a', 'c'}", False),
+        ("{'k': {('a', 1), ('b', 2)}}", "{'k': {('b', 2), ('a', 1)}}", True),
+        ("{('a', 1), ('b', 2)}", "{('a', 2), ('b', 1)}", False),
+        ("['a', 'b']", "['b', 'a']", False),
+        ("run 0123456789ab, call call_x", "run ba9876543210, call ba9876543210_1_1", True),
         ("mean 0.3001", "mean 0.3", False),
         ("rows 10000000001", "rows 10000000000", False),
         ("#12e4ab", "#12e5ab", False),

@@ -172,4 +172,8 @@ def test_a_node_is_edited_and_an_empty_cell_asks_from_there(book: Notebook) -> N
     assert "+  Plot by region." in data["text/plain"]
     assert "-  Don't plot by" in data["text/plain"]
     assert "<pre" in data["text/html"]
+    node = eval(book.kernel.value("next(iter(__import__('ipyagent').Session.current().graph)).id"))
+    book.kernel.run(f"%agent session edit {node} Be brief.")
+    run = book.ask("a", "Plot it by day.", "Plotted.", options="--rewind")
+    assert run["notes"][0].startswith("Nothing was taken back: this cell has not run")
     assert "usage: %agent session edit NODE TEXT" in book.kernel.run("%agent session edit x").stdout

@@ -236,13 +236,13 @@ def test_a_config_file_that_is_missing_or_a_folder_is_reported(
         cell = f"%%agent --config {path} -m scripted/hello.yaml\nBegin."
         return str(shared.run(cell).run["error"])
 
-    assert "not found" in error("nowhere.yaml")
+    assert "nowhere.yaml: there is no such file" in error("nowhere.yaml")
     (folder / "here.yaml").write_text("agent: {max_steps: 6}")
     shared.run("import os; os.chdir('/')")
     run = shared.run("%%agent --config here.yaml -m scripted/hello.yaml\nBegin.").run
     assert run["max_steps"] == 6
     shared.run(f"os.chdir({str(folder)!r})")
-    assert "not a file" in error("a_folder")
+    assert "a_folder: there is no such file" in error("a_folder")
 
 
 @pytest.mark.spec("A06")

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from harness import NO, YES, call
-from ipyagent.agent.approvals import Answer, Approval
+from ipyagent.agent.approvals import Answer, Approval, Approvals
 from ipyagent.agent.plan_runner import PlanRunner, decide_plan, resolve_plan
 from ipyagent.config import Config
 from ipyagent.errors import AgentError, NoFrontendError, SessionError
@@ -22,6 +22,7 @@ from ipyagent.llm.scripted import Scripted
 from ipyagent.magic import commands
 from ipyagent.magic.notebook import Notebook
 from ipyagent.schema import Decision, PlanStep, RunStatus, ToolCall
+from ipyagent.ui.feed import Feed
 from memory_pages import MemoryPages, Out
 from planning import PlanLab
 
@@ -150,3 +151,19 @@ def test_a_plan_of_a_session_that_has_ended_waits_no_more(place: Place) -> None:
     place.lab.session.end()
     place.check(None, RunStatus.CANCELLED)
     assert place.last_events(plan.id)[-1] == "run_finished"
+
+
+def test_the_facts_beside_a_run_are_looked_up_between_runs(place: Place) -> None:
+    desk, feed = place.book.desk, Feed(Approvals(), lambda: None)
+    assert desk is not None
+
+    def model() -> object:
+        place.book.tell_pages()
+        return place.page.sent[-1]["overview"]["model"]
+
+    before = model()
+    desk.begin(feed)
+    place.book.settings.set("llm.model=scripted/other")
+    assert model() == before
+    desk.end(feed)
+    assert model() != before

@@ -43,7 +43,8 @@ def shared(
 ) -> Iterator[Kernel]:
     if request.param and (problem := isolation_problems["Landlock"]):
         pytest.skip(problem)
-    with kernel(folder, **LOOKS) as started:
+    # Both kernels work in one folder, and the second is to look for itself.
+    with kernel(folder, IPYAGENT_AGENT__REPLAY="never", **LOOKS) as started:
         started.run(request.param)
         started.run("import pandas as pd\ndf = pd.DataFrame({'a': [1, 2, 3]})\n2 + 2")
         yield started

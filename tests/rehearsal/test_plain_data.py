@@ -294,6 +294,7 @@ HOSTILE: list[Any] = [
     ["Decimal", ["plain", "1" * 9_999]], ["Decimal", ["plain", "x"]], ["PosixPath", ["int", "0x5"]],
     ["defaultdict", ["member", "os", "abort"], ["tuple", []]], ["Counter", ["plain", "ab"]],
     ["Fraction", ["int", "0x1"], ["int", "0x0"]], ["Fraction", ["plain", "1e9"], ["plain", None]],
+    ["Fraction", ["int", "0x1"], ["plain", None]],
     ["range", ["int", "0x1"], ["int", "0x1"], ["int", "0x0"]], ["missing", "os", "environ"],
     ["generator", ["dict", []], ["int", "0x1"], ["tuple", []], ["int", "0x0"]],
     ["periods", ["array", "<f8", [1], "C", 0], ["plain", "period[M]"]],

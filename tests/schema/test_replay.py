@@ -11,7 +11,7 @@ from ipyagent import schema as s
 from ipyagent.errors import SessionError
 from ipyagent.schema import fold
 from ipyagent.schema.events import RUN_MIME
-from ipyagent.store.graph_file import runs_in_notebook
+from ipyagent.store.graph_file import NotebookRecordings, list_notebooks, runs_in_notebook
 from replayed import events_from_run
 from schema.strategies import runs
 from stories import PLAN, called, whole_run
@@ -165,3 +165,23 @@ def test_the_error_for_an_unreadable_run_names_its_cell(tmp_path: Path) -> None:
 def test_malformed_cells_hold_no_runs(cells: list[object], tmp_path: Path) -> None:
     (tmp_path / "a.ipynb").write_text(json.dumps({"cells": cells}))
     assert runs_in_notebook(tmp_path / "a.ipynb") == []
+
+
+DEEP = "[" * 500 + "]" * 500
+
+
+@pytest.mark.parametrize("outputs", ["5", f'[{{"data": {{"{RUN_MIME}": {DEEP}}}}}]'])
+def test_a_broken_notebook_beside_another_holds_no_recordings(outputs: str, tmp_path: Path) -> None:
+    (tmp_path / "a.ipynb").write_text(
+        f'{{"cells": [{{"outputs": {outputs}}}], "about": "{RUN_MIME}"}}'
+    )
+    notebook(tmp_path / "b.ipynb", {RUN_MIME: finished_run().to_dict()})
+    found = NotebookRecordings().list_runs(list_notebooks(tmp_path, "a.ipynb"))
+    assert [run.id for run in found] == ["r1"]
+
+
+def test_a_link_to_a_device_is_not_read_as_a_notebook(tmp_path: Path) -> None:
+    (tmp_path / "a.ipynb").symlink_to("/dev/null")
+    recordings = NotebookRecordings()
+    assert list(recordings.list_runs(list_notebooks(tmp_path, ""))) == []
+    assert recordings.times_read == 0

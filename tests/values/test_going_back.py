@@ -66,7 +66,7 @@ class Rows(list[int]):
 def test_an_object_that_holds_more_than_its_attributes_is_not_said_to_go_back():
     changed = Changed("x.append(2); x.label = 'b'; y = 1", x=Rows(), y=0)
     changed.undo()
-    assert "cannot be taken back" in changed.skipped.get("x", "it went unnoticed")
+    assert "cannot be taken back" in changed.notes.get("x", "it went unnoticed")
 
 
 OBJECTS: list[tuple[Callable[[], Any], str]] = [

@@ -149,7 +149,7 @@ def _list_calls(run: Run) -> Iterator[ToolExecution]:
 
 def _find_cited(run: Run) -> set[str]:
     """Return the ids of the calls whose results hold the numbers of the answer."""
-    texts = [(each.call.id, each.result.text_for_model) for each in run.executions if each.result]
+    _, *texts = run.texts_read  # but the prompt
     formulas = " ; ".join(each.formula for each in run.numbers if each.formula)
     return {each.source for each in (*run.numbers, *trace_numbers(formulas, texts))} - {""}
 

@@ -33,11 +33,12 @@ from ipyagent.schema import (
     ToolStatus,
 )
 from ipyagent.tools.base import Toolbox
+from ipyagent.values.variables.content import PASSING
 
 _LENGTH = 120
 """Characters of a line that a difference names."""
 _EDITS = ("write_file", "edit_file", "delete_file")
-_SERVICES = ("mcp_", "api_request", "call_tool", "find_tools")
+_SERVICES = ("mcp_", "api_", "call_tool", "find_tools")
 
 NOT_REPEATED = "recorded, not repeated"
 NOTHING_TO_DO = "nothing to do: {path} is as this call leaves it"
@@ -53,6 +54,8 @@ class Signer:
         """Return the signature of a call of `run` that a user approved; "" if there is none."""
         by_user = execution.decision is Decision.APPROVED
         if not (by_user or execution.decided_by is DecidedBy.SESSION) or execution.question:
+            return ""
+        if execution.status is ToolStatus.DENIED:  # whatever a recording says of its decision
             return ""
         try:
             secret = read_user_secret()
@@ -76,6 +79,8 @@ def _place_of(run: Run, execution: ToolExecution) -> Iterator[object]:
             yield execution.concern
             return
         yield from (str(each.status), list_content(each.result) if each.result else None)
+        if each.question or (each.result and each.result.lasting):  # it is kept, or is run
+            yield [each.question is not None, bool(each.result and each.result.lasting)]
 
 
 def list_content(result: ToolResult) -> list[object]:
@@ -107,17 +112,19 @@ def describe_image(image: ImageContent) -> str:
 
 
 _CHANGING = re.compile(
-    r"""(?x)
-      \b0x[0-9a-fA-F]{4,}
-    | (?:/private)?/(?:tmp|var/folders|dev/shm)/[^\s'"<>:,)]+
-    | [A-Za-z]:\\[^\s'"<>]*\\Temp\\[^\s'"<>:,)]+
+    rf"""(?x) {PASSING}
+    | \brun\ [0-9a-f]{{12}},\ call\ \S+
     | \.ipyagent/outputs/\S+
     | \b\d+(?:[.,]\d+)*\+?\s?(?:[kKMGT]i?)?B(?:ytes)?\b | \b\d+(?:[.,]\d+)*\s(?:bytes|KB|MB|GB)\b
     | \b\d+(?:[.,]\d+)?\s?(?:ns|[µμu]s|ms|s|sec|secs|seconds?|min|minutes?)\b
-    | \b\d{1,3}:\d\d(?::\d\d)?(?:\.\d+)?(?=\s?(?:<|elapsed|remaining))
+    | \b\d{{1,3}}:\d\d(?::\d\d)?(?:\.\d+)?(?=\s?(?:<|elapsed|remaining))
     """
 )
-"""Addresses, temporary paths, memory sizes and durations: they differ each time."""
+"""Addresses, temporary paths, ids, memory sizes and durations: they differ each time."""
+_PLAIN = r"""(?:'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*"|-?\d[\w.+-]*|None)"""
+_ITEM = rf"(?:{_PLAIN}|\({_PLAIN}(?:, {_PLAIN})*,?\))"
+_SET = re.compile(rf"\{{{_ITEM}(?:, {_ITEM})+\}}")
+"""A printed set: its order differs in each process."""
 _NUMBER = re.compile(r"(?<![\w#.])-?\d[\d,_]*(?:\.\d*)?(?:[eE][-+]?\d+)?")
 
 
@@ -125,11 +132,15 @@ def is_same_text(old: str, new: str) -> bool:
     """Return whether texts are equal but for what differs each time, numbers within 1e-9."""
     if old == new:
         return True
-    old, new = (_CHANGING.sub("…", text) for text in (old, new))
+    old, new = (_CHANGING.sub("…", _SET.sub(_sort_items, text)) for text in (old, new))
     if _NUMBER.split(old) != _NUMBER.split(new):
         return False
     pairs = zip(_NUMBER.findall(old), _NUMBER.findall(new), strict=True)
     return all(one == other or _is_close(one, other) for one, other in pairs)
+
+
+def _sort_items(items: re.Match[str]) -> str:
+    return ", ".join(sorted(re.findall(_ITEM, items[0])))
 
 
 def _is_close(one: str, other: str) -> bool:
@@ -149,15 +160,14 @@ def find_difference(old: ToolExecution, new: ToolExecution) -> str | None:
         return f"it was {old.status}, and is {new.status}" + (f": {_cite(error)}" if error else "")
     before, after = list_content(old.result), list_content(new.result)
     return (
-        compare_outputs(old.result, new.result)
+        compare_outputs(before, after)
         or compare_named(before[4], after[4])
         or compare_named(before[5], after[5])
     )
 
 
-def compare_outputs(old: ToolResult, new: ToolResult) -> str | None:
-    """Return what is different in the text, figures and displays of a result."""
-    before, after = list_content(old), list_content(new)
+def compare_outputs(before: Sequence[object], after: Sequence[object]) -> str | None:
+    """Return what is different in the text, figures and displays of a result, by its content."""
     texts = [str(before[1]), str(after[1])]
     if not is_same_text(*texts):
         return _compare_lines(*texts)
@@ -231,7 +241,12 @@ class Recording:
         return not after_difference and self.signer.is_valid(self.run, execution)
 
     def list_repeated(self, toolbox: Toolbox) -> Sequence[ToolExecution]:
-        """Return the calls that are run again, in order; raises AgentError if one is hidden."""
+        """Return the calls that are run again, in order.
+
+        Raises AgentError if one is hidden, or if two have one id, by which approvals are found.
+        """
+        if len({each.call.id for each in self.run.executions}) < len(self.run.executions):
+            raise AgentError("two of its calls have the same id")
         calls = [each for each in self.run.executions if not self.reason_to_skip(each, toolbox)]
         for each in calls:
             if MASK in json.dumps(each.call.arguments, ensure_ascii=False):

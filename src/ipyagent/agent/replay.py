@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 
 from typing_extensions import override
 
@@ -20,7 +21,7 @@ from ipyagent.agent.plan_runner import ask_user
 from ipyagent.agent.plans import ApprovedStepPolicy, prepare_step
 from ipyagent.agent.policy import CallPolicy, Effect
 from ipyagent.agent.recordings import Recording, find_difference
-from ipyagent.agent.step_machine import RunEnding
+from ipyagent.agent.step_machine import NOT_RUN, RunEnding
 from ipyagent.agent.tool_context import ToolContext
 from ipyagent.errors import AgentError
 from ipyagent.llm.client import Client
@@ -168,10 +169,15 @@ class ReplayLoop(AgentLoop):
         with self.open_step(closing=step.closing) as number:
             olds = {f"{self.run_id}_{number}_{n}": old for n, old in enumerate(step.executions, 1)}
             self._say(number, step, olds)
-            calls = [_rename(old.call, call_id) for call_id, old in olds.items()]
-            if calls:
+            # An approval is for that call, and for no other one that looks the same.
+            parts = [dict(part) for _, part in groupby(olds.items(), self._is_approved)]
+            try:
                 async with self.step_limit():
-                    await self.run_calls(number, calls, self._context_of(olds))
+                    while parts:
+                        await self._repeat_calls(number, parts.pop(0))
+            finally:
+                for part in parts:
+                    await self.run_calls(number, _rename_calls(part), skip_note=NOT_RUN)
         news = {each.call.id: each for each in self.stream.run.steps[-1].executions}
         for call_id, old in olds.items():
             if (found := find_difference(old, news[call_id])) is not None:
@@ -190,7 +196,7 @@ class ReplayLoop(AgentLoop):
                 content.append(ThinkingContent(thinking=block.thinking))
             elif not isinstance(block, ToolCall):
                 content.append(block)
-        content += (_rename(old.call, call_id) for call_id, old in olds.items())
+        content += _rename_calls(olds)
         message = Message(
             role=Role.ASSISTANT,
             content=tuple(content),
@@ -210,7 +216,7 @@ class ReplayLoop(AgentLoop):
         recorded = dict[str, ToolExecution]()
         for call_id, old in olds.items():
             reason = self.recording.reason_to_skip(old, self.context.toolbox)
-            approved = self.recording.is_approved(old, after_difference=self._has_differed)
+            approved = self._is_approved((call_id, old))
             if reason is not None:
                 recorded[call_id] = _keep(old, call_id, reason, approved=approved)
             elif approved:
@@ -218,6 +224,12 @@ class ReplayLoop(AgentLoop):
                 by = self.recording.approved.get(old.call.id, DecidedBy.RECORD)
                 policy = ApprovedStepPolicy(policy, step, by)
         return replace(self.context, policy=policy, recorded=recorded)
+
+    async def _repeat_calls(self, number: int, olds: dict[str, ToolExecution]) -> None:
+        await self.run_calls(number, _rename_calls(olds), self._context_of(olds))
+
+    def _is_approved(self, item: tuple[str, ToolExecution]) -> bool:
+        return self.recording.is_approved(item[1], after_difference=self._has_differed)
 
     async def _choose(self, difference: str) -> str:
         """Return what a difference leads to: live, keep or stop."""
@@ -258,6 +270,10 @@ class ReplayLoop(AgentLoop):
 
 def _rename(call: ToolCall, call_id: str) -> ToolCall:
     return call.model_copy(update={"id": call_id})
+
+
+def _rename_calls(olds: dict[str, ToolExecution]) -> list[ToolCall]:
+    return [_rename(old.call, call_id) for call_id, old in olds.items()]
 
 
 def _keep(old: ToolExecution, call_id: str, reason: str, *, approved: bool) -> ToolExecution:

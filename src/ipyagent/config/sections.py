@@ -177,8 +177,8 @@ class AgentConfig(Section):
     """What follows when a replayed call comes to another result: `live`, the model goes on from
     there; `stop`; `keep`, it is noted; `ask`: you are asked, and it stops if nobody can be."""
     numbers: Literal["show", "off", "ask"] = "show"
-    """Whether each number of an answer is looked up in what the model had read: `show`, with what
-    came of it; `off`; `ask`, and the model is asked, once, to check the ones that are in no
+    """The numbers of an answer are looked up in what the model had read: `show`, with what came of
+    it; `off`; `ask`, and the model is asked, once, to check the ones that are in no
     result."""
 
     @model_validator(mode="after")

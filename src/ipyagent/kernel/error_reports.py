@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from ipyagent.plaintext import ellipsize
-from ipyagent.syntax import parse
+from ipyagent.syntax import try_parse
 from ipyagent.values.describe.libraries import table_of
 from ipyagent.values.describe.safe_inspect import ancestors, class_dict, one_line
 
@@ -214,24 +214,20 @@ def _find_failure(frame: types.FrameType | None, line: int) -> Failure:
     own = type(frame.f_locals).__name__ in {"dict", "FrameLocalsProxy"}
     variables = {**frame.f_globals, **(frame.f_locals if own else {})}
     source = "".join(linecache.getlines(frame.f_code.co_filename, frame.f_globals))
-    try:
-        nodes = [
-            each
-            for each in ast.walk(parse(source))
-            if isinstance(each, ast.stmt) and each.lineno <= line <= (each.end_lineno or 0)
-        ]
-    except (SyntaxError, ValueError):  # a cell with magics
-        nodes = []
+    tree = try_parse(source)  # None for a cell with magics
+    nodes = [
+        each
+        for each in (ast.walk(tree) if tree else ())
+        if isinstance(each, ast.stmt) and each.lineno <= line <= (each.end_lineno or 0)
+    ]
     if not nodes:
         return Failure(_parse_line(linecache.getline(frame.f_code.co_filename, line)), variables)
     return Failure(min(nodes, key=lambda each: (each.end_lineno or 0) - each.lineno), variables)
 
 
 def _parse_line(line: str) -> ast.stmt:
-    try:
-        return parse(line.strip()).body[0]
-    except (SyntaxError, ValueError, IndexError):
-        return ast.Pass()
+    tree = try_parse(line.strip())
+    return tree.body[0] if tree and tree.body else ast.Pass()
 
 
 # The errors ---------------------------------------------------------------------------------------

@@ -164,6 +164,9 @@ def _rewind(book: Notebook, hold: Hold, session: Session, cell_id: str | None) -
         raise ConfigError(CHANGED.format(changed="\n".join(changed), command=command))
     book.sessions.use(book.sessions.all.add(session.continue_from(start)))
     book.environment.remarks.clear()  # about runs that the model no longer knows
+    if not runs:  # an edited step began this session
+        yield NOT_RUN
+        return
     report = undo.run()
     again = f", `%agent undo {report.id}` to what they had changed" if report.id else ""
     yield (

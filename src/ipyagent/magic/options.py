@@ -229,10 +229,8 @@ def _file(path: str | None, folder: Path, command: str) -> tuple[Layer, ...]:
     if path is None:
         return ()
     where = folder / Path(path).expanduser()
-    if not where.exists():
-        raise ConfigError(f"{command}: --config {path}: the file is not found")
     if not where.is_file():
-        raise ConfigError(f"{command}: --config {path}: this is not a file")
+        raise ConfigError(f"{command}: --config {path}: there is no such file")
     return (from_file(where),)
 
 

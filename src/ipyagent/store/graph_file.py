@@ -13,6 +13,7 @@ import contextlib
 import heapq
 import json
 import os
+import stat
 import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
@@ -306,7 +307,8 @@ class NotebookRecordings:
 
     def _read_file(self, path: Path) -> Iterator[schema.Run]:
         self.times_read += 1
-        with contextlib.suppress(OSError, SessionError), warnings.catch_warnings():
+        # A broken notebook beside this one holds no recordings.
+        with contextlib.suppress(Exception), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about parts of newer versions
             if RUN_MIME.encode() in path.read_bytes():
                 yield from (run for run in runs_in_notebook(path) if is_whole(run))
@@ -326,7 +328,8 @@ def list_notebooks(folder: Path, own: str) -> list[Path]:
 def _state_of(path: Path) -> tuple[int, int] | None:
     with contextlib.suppress(OSError):
         status = path.stat()
-        return status.st_mtime_ns, status.st_size
+        if stat.S_ISREG(status.st_mode):  # reading a pipe or a device has no end
+            return status.st_mtime_ns, status.st_size
     return None
 
 

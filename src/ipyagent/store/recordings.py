@@ -24,6 +24,11 @@ def add(db: sqlite3.Connection, run: Run) -> None:
         db.execute("INSERT OR REPLACE INTO recordings VALUES (?, ?, ?, ?)", row)
 
 
+def remove(db: sqlite3.Connection, run_id: str) -> None:
+    """Forget a run that ended early: it would hide older ones that can be repeated."""
+    db.execute("DELETE FROM recordings WHERE run_id = ?", (run_id,))
+
+
 _NEWEST = """SELECT runs.id FROM recordings JOIN runs ON runs.id = recordings.run_id
     WHERE runs.status = 'done' AND {} runs.updated_at DESC LIMIT 5"""
 """The newest few: some of them may have ended early."""

@@ -388,8 +388,10 @@ def follow(db: sqlite3.Connection, session_id: str, run_id: str, event: schema.E
             place = str(step)
         case schema.ToolStarted(step=step, execution=execution):
             place = f"{step}/{execution.call.name}"
-        case schema.RunFinished(status=status, error=error):
+        case schema.RunFinished(status=status, stop_reason=reason, error=error):
             end(db, run_id, status, error)
+            if reason is not schema.StopReason.FINISHED:
+                recordings.remove(db, run_id)
             touch(db, session_id)
     db.execute(
         "UPDATE runs SET current_step_path = coalesce(?, current_step_path), last_event = ?,"

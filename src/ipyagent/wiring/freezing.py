@@ -20,7 +20,7 @@ from itertools import islice
 from pathlib import Path
 
 from ipyagent.agent.freezing import Frozen, FrozenCell, freeze
-from ipyagent.agent.recordings import compare_named, compare_outputs
+from ipyagent.agent.recordings import compare_named, compare_outputs, list_content
 from ipyagent.atomic_files import replace_file
 from ipyagent.digests import digest_content
 from ipyagent.errors import AgentError, ConfigError
@@ -214,7 +214,9 @@ def compare(frozen: Frozen, results: Sequence[ToolResult], files: Mapping[str, s
     for number, (cell, result) in enumerate(zip(codes, results, strict=False), 1):
         if not result.success:
             differences.append(f"code cell {number} failed: {result.error}")
-        elif cell.result and (changed := compare_outputs(cell.result, result)):
+        elif cell.result and (
+            changed := compare_outputs(list_content(cell.result), list_content(result))
+        ):
             differences.append(f"code cell {number} put out something else: {changed}")
         elif cell.result:
             outputs += bool(cell.result.output and not cell.result.images)

@@ -13,6 +13,7 @@ from ipyagent.kernel.shell import detect, running_shell
 from ipyagent.llm import start_environ
 from ipyagent.schema import Run, runs
 from ipyagent.ui.views import SilentView, view_for
+from ipyagent.wiring.environment import Environment
 from ipyagent.wiring.run_request import RunRequest
 from ipyagent.wiring.run_task import RunFactory
 from ipyagent.wiring.runtime import runtime
@@ -29,11 +30,16 @@ def _undo_run(run: Run, *, dry_run: bool = False) -> runs.UndoReport:
         return found.run(dry_run=dry_run)
 
 
-def _replay_run(run: Run) -> Run:
-    """Repeat a run where an agent of this process ran last."""
+def _last_environment() -> Environment:
+    """Return where an agent of this process ran last; raises RunFailedError."""
     if not runtime().environments:
         raise RunFailedError("no agent has run in this process: load the extension, and ask once")
-    environment, shell, cell = runtime().environments[-1], running_shell(), Cell()
+    return runtime().environments[-1]
+
+
+def _replay_run(run: Run) -> Run:
+    """Repeat a run where an agent of this process ran last."""
+    environment, shell, cell = _last_environment(), running_shell(), Cell()
     known = environment.undo.sessions
     session = next((each for each in known if each.id == run.session_id), next(iter(known)))
     layers = base_layers(
@@ -53,9 +59,7 @@ def _freeze_run(run: Run) -> list[JsonDict]:
     """Return a run as plain cells, with what an agent of this process knows of its variables."""
     from ipyagent.wiring.freezing import freeze_runs, make_nodes  # most runs stay as they are
 
-    if not runtime().environments:
-        raise RunFailedError("no agent has run in this process")
-    return make_nodes(freeze_runs(runtime().environments[-1], [run]), with_own=False)
+    return make_nodes(freeze_runs(_last_environment(), [run]), with_own=False)
 
 
 runs.undo_run, runs.replay_run, runs.freeze_run = _undo_run, _replay_run, _freeze_run

@@ -12,6 +12,7 @@ from __future__ import annotations
 import ast
 import builtins
 import re
+import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -31,7 +32,7 @@ _Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 _Replacing = ast.Assign | ast.AnnAssign | _Definition | _Import
 
 _FRESH = word_set(
-    "abs add agg aggregate all any apply applymap argsort astype between bfill clip collect "
+    "abs agg aggregate all any apply applymap argsort astype between bfill clip collect "
     "combine_first concat copy corr count cov cummax cummin cumprod cumsum describe diff div dot "
     "drop drop_duplicates drop_nulls dropna duplicated eq explode ffill fill_null fillna filter "
     "first floordiv format ge group_by groupby gt head idxmax idxmin info interpolate is_in isin "
@@ -44,15 +45,16 @@ _FRESH = word_set(
     "unique unstack upper value_counts var where with_columns xs"
 )
 """Methods of data that change nothing and return something new, if they are not `inplace`."""
-_VIEWS = word_set("get items keys values iterrows itertuples to_numpy reshape ravel squeeze")
+_VIEWS = word_set("items keys values iterrows itertuples to_numpy reshape ravel squeeze")
 """Methods that change nothing, either."""
 _PURE_LIBRARIES = word_set(
     "builtins math cmath statistics datetime calendar zoneinfo re json string textwrap decimal "
-    "fractions itertools collections functools operator numpy pandas polars scipy pathlib"
+    "fractions itertools collections functools numpy pandas polars scipy pathlib"
 )
 _STATEFUL = word_set(
-    "random seed shuffle put place copyto fill_diagonal set_option reset_option seterr Config "
-    "set_printoptions option_context next setattr delattr exec eval input"
+    "random seed shuffle put place copyto fill_diagonal set_option reset_option seterr Config at "
+    "set_printoptions option_context next setattr delattr exec eval input dump putmask "
+    "put_along_axis"
 )
 
 
@@ -94,6 +96,8 @@ class _Statement:
     replaces: set[str] = field(default_factory=set)
     is_needed: bool = False
     puts_out: bool = False
+    stays: bool = False
+    """An import whose place matters."""
 
     def __post_init__(self) -> None:
         for node in self.nodes:
@@ -115,8 +119,9 @@ class _Statement:
 
     @property
     def imports(self) -> list[ast.stmt]:
-        """Its nodes, if all of them import."""
-        return self.nodes if all(isinstance(each, _Import) for each in self.nodes) else []
+        """Its nodes, if all of them import and may come first."""
+        moves = not self.stays and all(isinstance(each, _Import) for each in self.nodes)
+        return self.nodes if moves else []
 
 
 def slice_code(
@@ -192,21 +197,37 @@ class _Reader:
         tree = ast.Module([node for each in everything for node in each.nodes], [])
         self._names = NameOrigins(tree, unknown | {**variables})
         self._modules = set(filter(self._is_module, self._known))
+        inside = (n for each in ast.walk(tree) if isinstance(each, ast.ClassDef) for n in each.body)
+        self._methods = {each.name for each in inside if isinstance(each, ast.FunctionDef)}
         plain = {name for each in everything if not each.imports for name in each.binds}
         self.imported = bound - plain
         self._bodies = dict[str, set[str]]()
         for each in everything:
             for node in each.nodes:
-                if isinstance(node, _Definition):
-                    self._bodies.setdefault(node.name, set()).update(each.reads)
+                is_lambda = isinstance(getattr(node, "value", None), ast.Lambda)
+                within = [node] if isinstance(node, _Definition) else [*_walk(node)]
+                own = [n.name for n in within if isinstance(n, _Definition)]
+                for name in _list_bound(node) if is_lambda else own:
+                    self._bodies.setdefault(name, set()).update(each.reads)
         self.shared = set[str]()
         """The names of which one may stand for the object of another, or a part of it."""
         made = set[str]()  # by looks: all that they may have changed
+        imports, acted = NameOrigins(tree, {}), False
+        early = set[str]()  # the libraries that are imported before anything acts
         for piece, statements in zip(pieces, parsed, strict=True):
             made |= {n for each in statements for n in each.binds if piece.only_looked}
             for each in statements:
                 self._judge(piece, each)
                 each.changes &= made if piece.only_looked else each.changes
+                if each.imports:
+                    known = [imports.origins_of(ast.Name(n, ast.Load())) for n in each.binds]
+                    roots = {root_of(name) for origins in known for name in origins}
+                    is_new = acted and not roots <= sys.stdlib_module_names | early
+                    each.stays = is_new or any(len(origins) > 1 for origins in known)
+                    early |= set() if each.stays else roots
+                else:
+                    acted = acted or (each.is_needed and not piece.only_looked)
+        self.imported -= {n for each in everything if each.stays for n in each.binds}
 
     def with_functions(self, names: Iterable[str]) -> set[str]:
         """Return these names, and those that functions among them read when they are called."""
@@ -234,13 +255,14 @@ class _Reader:
             shared |= set() if is_apart else _names_in(node)
         if each.changes or each.binds:
             self.shared |= shared - self._modules - self.imported - self._bodies.keys()
-        acts = acts or is_opaque or bool(each.changes & self._modules and not each.binds)
+        libraries = self._modules | self.imported
+        acts = acts or is_opaque or bool(each.changes & libraries and not each.binds)
         shows = any(isinstance(n, ast.Expr) for node in each.nodes for n in _walk(node))
         each.puts_out = is_opaque or shows or bool(each.changes)
         is_wanted = piece.puts_out and each.puts_out
         each.is_needed = (acts and not piece.only_looked) or is_wanted
-        if each.imports:  # what nobody names may still do something
-            each.is_needed = "experimental" in each.text
+        if each.imports:  # what nobody names may still do something, or be used by other names
+            each.is_needed = "experimental" in each.text or "*" in each.binds
 
     def _find_changes(self, node: ast.AST) -> set[str]:
         """Return the names of what a statement may change inside."""
@@ -249,22 +271,29 @@ class _Reader:
             match each:
                 case ast.Call() if not self._is_pure(each):
                     found |= self.with_functions(_names_in(each)) - _BUILTINS
+                case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                    own = [*filter(self._is_own, each.decorator_list)]
+                    found |= self.with_functions(name for one in own for name in _names_in(one))
                 case ast.Attribute(ctx=ctx) | ast.Subscript(ctx=ctx) if type(ctx) is not ast.Load:
                     found |= _names_in(each.value)
                 case ast.AugAssign(target=ast.Name(id=name)):
                     found.add(name)
         return found
 
+    def _is_own(self, function: ast.expr) -> bool:
+        return not all(map(is_library, self._names.origins_of(function)))
+
     def _is_pure(self, call: ast.Call) -> bool:
         """Return whether a call changes nothing that it is given."""
         given = (*call.args, *(each.value for each in call.keywords))
         calls_own = any(_names_in(each) & self._bodies.keys() for each in given)
-        if calls_own or any(each.arg in ("inplace", "out") for each in call.keywords):
+        if calls_own or any(each.arg in ("inplace", "out", "file") for each in call.keywords):
             return False
         origins = self._names.origins_of(call.func)
         if origins and all(map(is_library, origins)):
             return all(map(_is_pure_part, origins))
-        return isinstance(call.func, ast.Attribute) and call.func.attr in _FRESH | _VIEWS
+        known = (_FRESH | _VIEWS) - self._methods
+        return isinstance(call.func, ast.Attribute) and call.func.attr in known
 
     def _is_fresh(self, value: ast.expr) -> bool:
         """Return whether the value of an expression is an object that no name stands for."""

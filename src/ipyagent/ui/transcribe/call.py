@@ -198,7 +198,7 @@ def transcribe_call(
         ),
         approval=_approval(execution, approval_id) if is_asked and approval_id else None,
         late=late,
-        # What is sent while a run is on has none.
+        # A call of a run that is on is sent without.
         gist=transcript.Gist()
         if context.is_live
         else find_gist(execution, _summarize_own(execution)),

@@ -321,9 +321,9 @@ class VariableUndo:
     restored: dict[str, str] = field(default_factory=dict)
     """What going back does to each variable, in words; "" if that is not known."""
     skipped: dict[str, str] = field(default_factory=dict)
-    """Those that stay because they have changed since."""
+    """Why variables stay that have changed since."""
     notes: dict[str, str] = field(default_factory=dict)
-    """What cannot go back: all of a variable, or a part of it."""
+    """Why a variable, or a part of it, cannot go back."""
     _variables: Mapping[str, object] = field(default_factory=dict)
     _found: dict[str, Capture | None] = field(default_factory=dict)
     """The values that the calls to be taken back found, by name; None: no variable."""

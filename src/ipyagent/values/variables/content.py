@@ -8,6 +8,7 @@ sums stand in the text, and are compared with a tolerance.
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -19,7 +20,16 @@ from ipyagent.values.variables.tables import Table, is_table
 
 MOST_CELLS = 2_000_000
 """Cells up to which values are read; of larger tables and arrays only size and types count."""
+PASSING = r"""
+      \b0x[0-9a-fA-F]{4,}
+    | (?:/private)?/(?:tmp|var/folders|dev/shm)/[^\s'"<>:,)]+
+    | [A-Za-z]:\\[^\s'"<>]*\\Temp\\[^\s'"<>:,)]+
+"""
+"""Addresses and temporary paths in a text, as a verbose pattern: they differ in each process."""
+_PASSING = re.compile(PASSING, re.VERBOSE)
 _MOST_ITEMS = 100_000
+_MOST_LETTERS = 1_000
+"""Letters of a text that may be a path; a long one is compared exactly."""
 _CONTAINERS = (list, tuple, dict, set, frozenset)
 _PERIOD = 1_021
 """The weights of values repeat after so many, so that an exchange of two values is seen."""
@@ -89,6 +99,9 @@ def _write(value: object) -> Iterator[str]:
         elif kind in _CONTAINERS:
             yield f"{kind.__name__} {len(each)}"  # type: ignore[arg-type]
             waiting += islice(_list_items(each), _MOST_ITEMS)
+        elif isinstance(each, str) and kind is str and len(each) < _MOST_LETTERS:
+            may_pass = "/" in each or "0x" in each or "\\" in each  # it is quick
+            yield repr(_PASSING.sub("…", each) if may_pass else each)
         else:
             yield repr(each) if is_plain(each) else kind.__qualname__
 
