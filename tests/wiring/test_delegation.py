@@ -12,9 +12,9 @@ import pytest
 
 from harness import ALWAYS, NO, YES, Clock, Lab, Watcher, call, new_session
 from ipyagent.agent.approvals import Answer, Approval
-from ipyagent.agent.budgets import TimeLimits, count_steps, share
+from ipyagent.agent.budgets import TimeLimits, share
 from ipyagent.agent.session.sessions import Sessions
-from ipyagent.config import AgentConfig
+from ipyagent.config import AgentConfig, Config
 from ipyagent.errors import AgentInterrupted
 from ipyagent.kernel.shell import Frontend, Surface
 from ipyagent.llm.client import ModelRequest
@@ -41,6 +41,7 @@ from ipyagent.ui.transcribe.run import count_tokens_and_cost, transcribe
 from ipyagent.wiring.freezing import freeze_runs
 from ipyagent.wiring.undo import undo_of_run
 from patience import PATIENCE
+from servers.openapi_server import SHOP, APIServer, json_answer
 
 
 @pytest.fixture(autouse=True)
@@ -134,14 +135,12 @@ def test_what_a_child_spends_its_parent_has_spent(lab: Lab) -> None:
     run = run_cast(lab, cast)
     assert run.usage.total_tokens == 60
     assert run.cost_usd == 2.0
-    assert count_steps(run) == 4
     assert count_tokens_and_cost(Totals.of(run)) == ["60 tok", "$2.00"]
 
 
 @pytest.mark.parametrize(
     ("limits", "reason"),
     [
-        ({"max_steps": 10}, StopReason.MAX_STEPS),
         ({"max_tokens": 900}, StopReason.MAX_TOKENS),
         ({"max_usd": 9.0}, StopReason.MAX_USD),
     ],
@@ -162,21 +161,48 @@ def test_a_child_that_never_ends_gets_its_part_and_no_more(
     assert "ended early" in first.result.error
     assert second.result.text_for_model == "B."
     assert run.output == "I go on."
-    assert first.result.child.steps <= 5  # and a last word
+    assert len(first.result.value.steps) <= 5  # and a last word
     if "max_usd" in limits:
         assert run.cost_usd < 9.0 / 3 + 2
 
 
+def test_each_task_has_as_many_steps_as_its_run(lab: Lab) -> None:
+    again = {"calls": [call("list_variables")]}
+    cast = Cast(
+        The_boss=[delegate("Task A", "Task B"), again, again, "Done."],
+        Task_A=[again, again, again, "A."],
+        Task_B=[again],
+    )
+    run = run_cast(lab, cast, max_steps=4)
+    first, second = (each.result for each in run.executions[:2])
+    assert first.text_for_model == "A."
+    assert second.value.stop_reason is StopReason.MAX_STEPS
+    assert run.output == "Done."
+
+
+def test_agents_that_only_delegate_come_to_an_end(lab: Lab) -> None:
+    cast = Cast(The_boss=[delegate("Task A", "Task A")], Task_A=[delegate("Task B")], Task_B=["B."])
+    run = run_cast(lab, cast, max_steps=6)
+    assert run.stop_reason is StopReason.MAX_STEPS
+    assert len(cast.requests["Task B"]) <= 6
+    children = [each.result.value for each in run.executions if each.result.child]
+    calls = [each.result for child in (run, *children) for each in child.executions]
+    begun = [each for each in calls if each.child]
+    assert any("as many as agent.max_steps allows" in (each.error or "") for each in calls)
+    assert len(begun) == 6
+
+
 def test_nothing_is_delegated_with_nothing_left(lab: Lab) -> None:
     cast = Cast(The_boss=[delegate("Task A"), "I did it myself."], Task_A=["A."])
-    run = run_cast(lab, cast, max_steps=2)
-    assert "agent.max_steps" in run.executions[0].result.error
+    cast.parts["The boss"][0] |= {"usage": {"prompt_tokens": 90, "completion_tokens": 10}}
+    run = run_cast(lab, cast, max_tokens=101)
+    assert "agent.max_tokens" in run.executions[0].result.error
     assert not cast.requests["Task A"]
 
 
 def test_time_that_a_child_has_is_half_of_what_is_left() -> None:
     agent = share(Run(id="r"), AgentConfig(), 2, 60.0)
-    assert (agent.max_seconds, agent.max_steps, agent.max_usd) == (30.0, 10, None)
+    assert (agent.max_seconds, agent.max_steps, agent.max_usd) == (30.0, 20, None)
 
 
 def test_a_child_may_delegate_and_its_child_may_not(lab: Lab) -> None:
@@ -192,7 +218,6 @@ def test_a_child_may_delegate_and_its_child_may_not(lab: Lab) -> None:
     assert "no tool is named 'delegate'" in lowest.executions[0].result.error
     assert not cast.requests["Task C"]
     assert run.executions[0].result.child.runs == (middle.id, lowest.id)
-    assert count_steps(run) == 6
 
 
 def test_a_child_gets_no_tool_that_its_parent_lacks(lab: Lab) -> None:
@@ -315,7 +340,6 @@ def test_stop_ends_the_tree_and_keeps_what_was_done(lab: Lab) -> None:
     assert run.status is child.status is RunStatus.CANCELLED
     assert lab.session.journal.run(child.id).status is RunStatus.CANCELLED
     assert [each.name for each in run.variables] == ["x"]
-    assert count_steps(run) == 4
 
 
 def test_stop_ends_the_code_of_a_child(lab: Lab) -> None:
@@ -437,11 +461,35 @@ def test_a_frozen_run_has_the_code_of_its_children(lab: Lab) -> None:
 
 def test_it_is_offered_where_the_prompt_asks_for_it(lab: Lab) -> None:
     names = []
-    for prompt in ("Sum the sales.", "Delegate the sums.", "Sum both in parallel."):
+    for prompt in ("Sum the sales.", "Delegate the sums.", "Sum in parallel.", "Use subagents."):
         lab.session = new_session()
         lab.run(["Ok."], prompt)
         names.append("delegate" in [each.name for each in lab.client.requests[-1].tools])
-    assert names == [False, True, True]
+    assert names == [False, True, True, True]
+
+
+def test_a_search_over_tools_finds_it_for_runs_and_tasks(lab: Lab) -> None:
+    look = {"calls": [call("find_tools", query="list items")]}
+    found = {"calls": [call("find_tools", query="delegate to a subagent")]}
+    cast = Cast(
+        The_boss=[
+            found,
+            {"calls": [call("call_tool", name="delegate", arguments={"task": "Task A"})]},
+            "Done.",
+        ],
+        Task_A=[look, found, "A."],
+    )
+    with APIServer({"GET /openapi.json": json_answer(SHOP)}) as at:
+        lab.environment.services_for_run(Config()).openapi.register("shop", at.url)
+        run = lab.run(cast.model, "The boss")
+    search, delegated = run.executions
+    assert search.result.output.startswith("delegate: ")
+    assert '"task": {"type": "string"}' in search.result.output
+    assert (delegated.call.name, delegated.result.text_for_model) == ("delegate", "A.")
+    assert "delegate" not in [each.name for each in cast.requests["The boss"][0].tools]
+    items, again = delegated.result.value.executions
+    assert "listItems" in items.result.output
+    assert again.result.output == search.result.output
 
 
 def test_a_plan_delegates_nothing(lab: Lab) -> None:
@@ -508,7 +556,7 @@ def test_the_line_of_a_child_says_how_far_it_is(lab: Lab) -> None:
 
     cast = Cast(The_boss=[delegate("Task A"), "Done."], Task_A=[wait])
     run_cast(lab, cast, heard=hear)
-    assert lines[0] == "step 1/9"
+    assert lines[0] == "step 1/20"
 
 
 async def test_time_does_not_pass_while_any_question_waits(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -44,7 +44,7 @@ CLOSING_SECONDS = 30.0
 
 def find_exhausted(run: Run, config: AgentConfig) -> StopReason | None:
     """Return the budget that `run` has used up, or None. Time is limited elsewhere."""
-    if count_steps(run) >= config.max_steps:
+    if len(run.steps) >= config.max_steps:
         return StopReason.MAX_STEPS
     if config.max_tokens is not None and run.usage.total_tokens >= config.max_tokens:
         return StopReason.MAX_TOKENS
@@ -53,24 +53,16 @@ def find_exhausted(run: Run, config: AgentConfig) -> StopReason | None:
     return None
 
 
-def count_steps(run: Run) -> int:
-    """Return the number of requests of a run, with those of the runs that it began."""
-    results = (each.result for each in run.executions)
-    return len(run.steps) + sum(each.child.steps for each in results if each and each.child)
-
-
 def share(run: Run, config: AgentConfig, parts: int, seconds: float | None) -> AgentConfig:
     """Return the limits of a run that gets one of equal parts of what `run` has left.
 
-    Of the `seconds` it gets half: parts are taken beside each other. Raises AgentError if a part
-    is nothing.
+    Of the `seconds` it gets half: parts are taken beside each other. Steps are not shared, since
+    a part of them would be too few for anything. Raises AgentError if a part is nothing.
     """
-    steps = (config.max_steps - count_steps(run)) // parts
     tokens, usd = config.max_tokens, config.max_usd
     tokens = tokens if tokens is None else (tokens - run.usage.total_tokens) // parts
     usd = usd if usd is None else (usd - (run.cost_usd or 0.0)) / parts
     left = {
-        "max_steps": steps,
         "max_tokens": tokens,
         "max_usd": usd,
         "max_seconds": None if seconds is None else seconds / 2,

@@ -269,7 +269,6 @@ class ChildRun(Model):
     """
 
     runs: tuple[str, ...]
-    steps: Count = 0
     usage: TokenUsage = TokenUsage()
     cost_usd: Amount | None = None
 

@@ -143,8 +143,11 @@ class Step(ForeignModel):
     @property
     def spending(self) -> tuple[Step | ChildRun, ...]:
         """Everything that spent tokens: the reply, and the runs that its calls began."""
-        results = (each.result for each in self.executions)
-        return (self, *[each.child for each in results if each and each.child])
+        found: list[Step | ChildRun] = [self]
+        for each in self.executions:
+            if each.result and each.result.child:
+                found.append(each.result.child)
+        return tuple(found)
 
 
 def find_todos(step: Step) -> tuple[Todo, ...] | None:

@@ -25,7 +25,7 @@ from ipyagent.agent.approvals import Approvals
 from ipyagent.errors import AgentError
 from ipyagent.json_types import JsonDict
 from ipyagent.ui.questions import parse_click
-from ipyagent.ui.transcribe.run import Live, Transcriber
+from ipyagent.ui.transcribe.run import Live, Transcriber, list_asked_by
 from ipyagent.ui.transcribe.step import CUT_OFF
 from ipyagent.ui.transcript import Late, Transcript, Waiting, find_changes
 
@@ -220,7 +220,7 @@ class Feed:
             self._retry,
             self._problem,
             state.outputs,
-            tuple(self._children.values()),
+            tuple([call for each in self._children.values() for call in list_asked_by(each)]),
         )
         return self._transcriber.transcribe(state.run, live)
 

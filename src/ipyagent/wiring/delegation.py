@@ -16,7 +16,7 @@ from functools import partial
 from typing import Protocol
 
 from ipyagent.agent.approvals import Approval
-from ipyagent.agent.budgets import count_steps, share
+from ipyagent.agent.budgets import share
 from ipyagent.agent.loop import AgentLoop
 from ipyagent.agent.policy import Arguments, CallPolicy, Effect, Verdict
 from ipyagent.agent.recordings import Recording
@@ -50,6 +50,7 @@ NAME = "delegate"
 MOST_DEPTH = 2
 """A child may delegate, and its child may not."""
 _EARLY = "The delegated task ended early: {}"
+_MANY = "{} tasks were delegated, as many as agent.max_steps allows: do this one yourself."
 _NAMED = 60
 """Characters of a task that name it."""
 
@@ -67,10 +68,10 @@ def delegate_tool(carry_out: Delegate) -> Tool:
 
     @tool(gives_way=True)
     async def delegate(task: str, tools: list[str] | None = None) -> ToolResult:
-        """Have another agent do a task in this kernel, and return its answer.
+        """Have another agent in this kernel do a large, independent task; returns its answer.
 
-        It knows only the task, so say all that it needs. Tasks in one reply are done in parallel.
-        tools: those that it may use; by default all of yours.
+        It knows only the task, so say all it needs. Those of one reply are done in parallel.
+        tools: names of yours that it may use; by default all.
         """
         return await carry_out(task, tools)
 
@@ -92,6 +93,8 @@ class Parent(Protocol):
     view: View
     recording: Recording | None
     depth: int
+    tasks: list[str]
+    """The tasks that were delegated from the top, by whichever run."""
 
     def begin_child(self, request: RunRequest, session: Session, view: View) -> Begun:
         """Return the run of a task; on the main thread."""
@@ -110,12 +113,11 @@ class Delegation:
     async def delegate(self, task: str, tools: list[str] | None = None) -> ToolResult:
         """Let a child do a task; return its answer, and what it changed."""
         parent, run = self.parent, self.parent.loop.stream.run
-        limits = share(
-            run,
-            parent.request.config.agent,
-            _count_open(run) + 1,
-            parent.loop.time_limits.seconds_left,
-        )
+        agent = parent.request.config.agent
+        if len(parent.tasks) >= agent.max_steps:
+            raise AgentError(_MANY.format(agent.max_steps))
+        limits = share(run, agent, _count_open(run) + 1, parent.loop.time_limits.seconds_left)
+        parent.tasks.append(task)
         progress = Progress(parent, task, self._turn)
         offer_output(lambda: ToolResult(output=progress.text), progress.take)
         sessions, sources = Sessions(parent.session.journal), parent.session.conversation.sources
@@ -143,12 +145,13 @@ class Delegation:
     ) -> Begun:
         """Return the child's run; on the main thread."""
         parent = self.parent
-        names = [each.name for each in parent.toolbox.offered_tools()]
+        allowed = parent.request.config.agent.allowed_tools
+        names = [name for name in allowed if name in parent.toolbox]
         if tools is not None:
             names = [parent.toolbox.get(name).name for name in tools]
         if parent.depth + 1 == MOST_DEPTH:
             names = [name for name in names if name != NAME]
-        if not names:  # an empty list of allowed tools would be all of them
+        if not names and (allowed or tools is not None):  # empty would be all of them
             raise AgentError("A task needs at least one tool; leave `tools` out for all of yours.")
         agent = limits.model_copy(update={"allowed_tools": tuple(names)})
         request = RunRequest(
@@ -248,7 +251,6 @@ def _result_of(run: Run) -> ToolResult:
     below = [name for each in results if each.child for name in each.child.runs]
     child = ChildRun(
         runs=(run.id, *below),
-        steps=count_steps(run),
         usage=run.usage,
         cost_usd=run.cost_usd,
     )

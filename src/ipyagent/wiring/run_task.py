@@ -48,7 +48,7 @@ from ipyagent.schema import Asked, Decision, Expectation, Run, StopReason
 from ipyagent.schema.events import Listener
 from ipyagent.services.skills import Skills, personal_folder
 from ipyagent.telemetry.eventlog import EventLog
-from ipyagent.tools.base import Tool
+from ipyagent.tools.base import Tool, Toolbox
 from ipyagent.tools.notes import has_notes
 from ipyagent.tools.rehearsed import RehearsalContext
 from ipyagent.tools.result_conversion import OutputStore
@@ -103,6 +103,7 @@ class RunTask:
         self.view: View
         self.parent = parent
         self.depth: int = parent.depth + 1 if parent else 0
+        self.tasks: list[str] = parent.tasks if parent else []
         self.asked: Asked | None = None
         self.recording: Recording | None = None
         config, workspace = request.config, environment.workspace
@@ -223,22 +224,25 @@ class RunTask:
         # A replay reaches no service: its servers need not be there.
         is_apart = self.recording is not None and not self.recording.repeats_services
         is_apart = is_apart or self.parent is not None  # it has its parent's
-        tools, notes = await self.services.load_tools(None if is_apart else self.servers)
         config, settings = self.request.config, self.request.config.agent
         self.size = await asyncio.to_thread(size_of, self.client)
-        lenient = has_profile_tools(self.request.agent, settings)
-        merged = self.toolbox.merge_services(tools)
+        own, servers = self.toolbox, None if is_apart else self.servers
+        tools, notes = await self.services.load_tools(
+            servers, lambda: self._offer_tools(own).unoffered_tools()
+        )
+        merged = own.merge_services(tools)
         if self.parent is not None:
             merged = self.parent.toolbox.lend(merged)
-        self.toolbox = offer_tools(
-            merged.select(settings.allowed_tools, lenient=lenient),
-            config,
-            self._describe_occasion(),
-            [each.name for each in self.session.conversation.tools],
-        )
+        lenient = has_profile_tools(self.request.agent, settings)
+        self.toolbox = self._offer_tools(merged.select(settings.allowed_tools, lenient=lenient))
         self.notes += (*notes, *merged.notices)
         if self._has_small_set and config.tools.offer == "auto":
             self.notes += (describe_small_set(self.client.model, self.size),)
+
+    def _offer_tools(self, toolbox: Toolbox) -> Toolbox:
+        of_parent = self.parent.toolbox.offered_tools() if self.parent else ()
+        earlier = [each.name for each in of_parent or self.session.conversation.tools]
+        return offer_tools(toolbox, self.request.config, self._describe_occasion(), earlier)
 
     @property
     def _has_small_set(self) -> bool:

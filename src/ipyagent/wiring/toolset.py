@@ -230,6 +230,9 @@ SHORT_RESULT = 8_000
 _CELLS = re.compile(r"\b(?:cells?|notebooks?)\b|\.ipynb\b", re.IGNORECASE)
 _NOTES = re.compile(r"\b(?:notes?|remember|recall|memor(?:y|i[sz]e))\b", re.IGNORECASE)
 _SQL = re.compile(r"\b(?:sql|duckdb|quer(?:y|ies)|parquet)\b", re.IGNORECASE)
+_AGENTS = re.compile(
+    r"\b(?:delegat\w+|sub-?tasks?|(?:sub-?)?agents|sub-?agent|in parallel)\b", re.IGNORECASE
+)
 _SCRIPTS = re.compile(r"\bscripts?\b", re.IGNORECASE)
 
 _SUBJECTS: Mapping[str, re.Pattern[str]] = {
@@ -241,7 +244,7 @@ _SUBJECTS: Mapping[str, re.Pattern[str]] = {
     "recall_notes": _NOTES,
     "python_script": _SCRIPTS,
     "query": _SQL,
-    "delegate": re.compile(r"\b(?:delegate|sub-?(?:agent|task)s?|in parallel)\b", re.IGNORECASE),
+    "delegate": _AGENTS,
 }
 """Words in a prompt that ask for a tool."""
 

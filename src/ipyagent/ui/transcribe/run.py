@@ -81,13 +81,8 @@ class Live:
     """Why the user's last text was refused."""
     outputs: Mapping[str, str] = field(default_factory=dict)
     """The last lines of running calls, by the ids of the calls."""
-    children: Sequence[schema.RunState] = ()
-    """The runs that its calls have begun, and that are on."""
-
-    @property
-    def asked_by_children(self) -> tuple[transcript.Call, ...]:
-        """The calls of children that wait for a decision."""
-        return tuple([call for state in self.children for call in _asked_by(state)])
+    asked_by_children: tuple[transcript.Call, ...] = ()
+    """The calls that wait for a decision in the runs that its own calls have begun."""
 
 
 def transcribe(
@@ -354,8 +349,8 @@ def _waiting(
     return transcript.Waiting(text="Asking the model")
 
 
-def _asked_by(state: schema.RunState) -> Iterator[transcript.Call]:
-    """Yield the calls of a child that wait for a decision."""
+def list_asked_by(state: schema.RunState) -> Iterator[transcript.Call]:
+    """Yield the calls of a delegated task that wait for a decision."""
     run, pending = state.run, state.decisions.pending
     for each in run.steps[-1].executions if run.steps else ():
         if each.call.id in pending:
