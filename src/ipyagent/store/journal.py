@@ -51,7 +51,7 @@ SHORTEST = 4
 """Characters that the beginning of an id needs at least."""
 
 ITEM, CHILD = "ipyagent.map", "ipyagent.delegate"
-"""The name of each session that answered one item of many; they are in no list."""
+"""The names of sessions that answered one item of many, or a delegated task: in no list."""
 
 _STATE = ("pending_run_id", "active_run_id", "last_run_id", "last_run_status", "last_run_at")
 """Columns that follow the runs and are never set directly."""
@@ -207,6 +207,10 @@ class SessionLocks:
             return self.claim(session_id)
         self._locks[session_id] = lock
         return True
+
+    def holds(self, session_id: str) -> bool:
+        """Return whether no other kernel can claim the session."""
+        return session_id in self._locks
 
     def release(self, session_id: str) -> None:
         """Release the session for others, and remove its lock."""
@@ -432,12 +436,28 @@ class Journal:
             raise SessionError(f"the run {run_id} cannot become {status}")
 
     def recover(self, session_id: str) -> list[schema.Run]:
-        """End the runs that a kernel left behind; requires the claim. May be repeated."""
+        """End the runs that a kernel left behind; requires the claim. May be repeated.
+
+        Runs of items and delegated tasks, whose sessions nobody opens, are ended too.
+        """
         rows = self._rows("session_id", session_id)
         abandoned = {row["id"]: row for row in rows if row["status"] in runs.ACTIVE}
-        for row in abandoned.values():
+        for row in (*abandoned.values(), *self._claim_abandoned_parts()):
             self._recover(row)
         return list(self._readable(abandoned))
+
+    def _claim_abandoned_parts(self) -> Iterator[sqlite3.Row]:
+        query = (
+            "SELECT runs.* FROM runs JOIN sessions ON sessions.id = session_id"
+            " WHERE name IN (?, ?) AND status IN (?, ?)"
+        )
+        names = ITEM, CHILD, *runs.ACTIVE
+        for row in self._writer.perform(lambda db: db.execute(query, names).fetchall()):
+            session_id = row["session_id"]
+            is_own = self._locks.holds(session_id)
+            if not is_own and self.claim(session_id) and self._locks.holds(session_id):
+                yield row
+                self.release(session_id)
 
     def _readable(self, run_ids: Iterable[str]) -> Iterator[schema.Run]:
         for each in run_ids:
