@@ -143,11 +143,8 @@ class Step(ForeignModel):
     @property
     def spending(self) -> tuple[Step | ChildRun, ...]:
         """Everything that spent tokens: the reply, and the runs that its calls began."""
-        found: list[Step | ChildRun] = [self]
-        for each in self.executions:
-            if each.result and each.result.child:
-                found.append(each.result.child)
-        return tuple(found)
+        begun = [each.result.child for each in self.executions if each.result]
+        return (self, *filter(None, begun))
 
 
 def find_todos(step: Step) -> tuple[Todo, ...] | None:

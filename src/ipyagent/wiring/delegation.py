@@ -10,7 +10,7 @@ Parts that the two share: policy and permissions, approvals, the client, the nam
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Protocol
@@ -257,7 +257,7 @@ def _result_of(run: Run) -> ToolResult:
     return ToolResult(
         success=is_done,
         error=error,
-        output="\n\n".join(filter(None, (answer, "\n".join(_list_calls(run))))),
+        output=_render_steps(run),
         for_model="\n".join(filter(None, (error, answer))),
         value=run,
         displays=(*(each for r in results for each in r.displays), *figures),
@@ -268,13 +268,10 @@ def _result_of(run: Run) -> ToolResult:
     )
 
 
-def _list_calls(run: Run) -> Iterator[str]:
-    """Yield a line for each call of a run."""
-    from ipyagent.ui.plain_text import outcome_line
-    from ipyagent.ui.transcribe.call import CallContext, transcribe_call
-    from ipyagent.ui.transcribe.call_texts import mask_execution
+def _render_steps(run: Run) -> str:
+    """Return all that a run did, as text."""
+    from ipyagent.ui.plain_text import render_steps
+    from ipyagent.ui.transcribe.call import OPEN
+    from ipyagent.ui.transcribe.run import transcribe
 
-    for each in run.executions:
-        call = transcribe_call(mask_execution(each), CallContext.of(run))
-        outcome = outcome_line(call)
-        yield f"{call.glyph} {call.gist.title}{outcome and f' → {outcome}'}"
+    return render_steps(transcribe(run.model_copy(update={"verbose": OPEN})), "value")

@@ -221,12 +221,11 @@ class RunTask:
         return runs.build(request)
 
     async def _load_services(self) -> None:
-        # A replay reaches no service: its servers need not be there.
-        is_apart = self.recording is not None and not self.recording.repeats_services
-        is_apart = is_apart or self.parent is not None  # it has its parent's
+        # A replay reaches no service: its servers need not be there. A task has its parent's.
+        connects = not self.parent and (not self.recording or self.recording.repeats_services)
         config, settings = self.request.config, self.request.config.agent
         self.size = await asyncio.to_thread(size_of, self.client)
-        own, servers = self.toolbox, None if is_apart else self.servers
+        own, servers = self.toolbox, self.servers if connects else None
         tools, notes = await self.services.load_tools(
             servers, lambda: self._offer_tools(own).unoffered_tools()
         )
@@ -302,9 +301,8 @@ class RunTask:
     def _create_event_stream(self, view: View) -> EventStream:
         self.environment.undo.sessions.add(self.session)
         watchers = _observers(self.request.config, self.environment.workspace)
-        listeners: list[Listener] = [self.environment.undo.listen, view, *watchers]
-        if self.parent is None:
-            listeners.insert(0, runtime().remember)
+        first: list[Listener] = [] if self.parent else [runtime().remember]
+        listeners = [*first, self.environment.undo.listen, view, *watchers]
         self.view = view
         return EventStream(self.session, listeners, self.redactor)
 
