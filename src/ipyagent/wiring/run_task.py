@@ -302,7 +302,7 @@ class RunTask:
         self.environment.undo.sessions.add(self.session)
         watchers = _observers(self.request.config, self.environment.workspace)
         first: list[Listener] = [] if self.parent else [runtime().remember]
-        listeners = [*first, self.environment.undo.listen, view, *watchers]
+        listeners: list[Listener] = [*first, self.environment.undo.listen, view, *watchers]
         self.view = view
         return EventStream(self.session, listeners, self.redactor)
 
