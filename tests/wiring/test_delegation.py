@@ -435,7 +435,7 @@ def test_a_replay_stops_where_the_run_of_a_child_is_not_known(lab: Lab) -> None:
     stranger.session = new_session(Journal.open(None))
     again = stranger.run([], "The boss", request={"recording": run})
     assert again.stop_reason is StopReason.DIFFERS
-    assert "no run is called" in again.executions[0].result.error
+    assert "recorded in another folder" in again.executions[0].result.error
 
 
 def test_a_replay_takes_no_run_of_another_parent_for_a_childs(lab: Lab) -> None:
@@ -444,7 +444,7 @@ def test_a_replay_takes_no_run_of_another_parent_for_a_childs(lab: Lab) -> None:
     forged = lab.session.journal.run(run.id).model_copy(update={"id": "another"})
     again = lab.run([], "The boss", request={"recording": forged})
     assert again.stop_reason is StopReason.DIFFERS
-    assert "not recorded here" in again.executions[0].result.error
+    assert "recorded in another folder" in again.executions[0].result.error
 
 
 def test_a_frozen_run_has_the_code_of_its_children(lab: Lab) -> None:
@@ -457,6 +457,31 @@ def test_a_frozen_run_has_the_code_of_its_children(lab: Lab) -> None:
     code = "\n".join(each.source for each in frozen.cells)
     assert code.index("x = 7") < code.index("y = x + 1")
     assert "delegate" not in code
+
+
+def test_a_frozen_run_has_what_its_answer_cites_of_a_child(lab: Lab) -> None:
+    cast = Cast(
+        The_boss=[delegate("Task A"), "It is 5041."],
+        Task_A=[{"calls": [call("query", sql="SELECT 71 * 71 AS n")]}, "The square is 5041."],
+    )
+    run = run_cast(lab, cast, confirm_mode="yolo")
+    code = [each.source for each in freeze_runs(lab.environment, [run]).cells]
+    assert "duckdb.sql('SELECT 71 * 71 AS n').df()" in "\n".join(code)
+
+
+def test_a_frozen_run_says_what_it_lacks_of_children(lab: Lab) -> None:
+    cast = Cast(
+        The_boss=[delegate("Task A"), "Done."],
+        Task_A=[{"calls": [call("run_python", code="x = 7")]}, "A."],
+    )
+    run = run_cast(lab, cast, confirm_mode="yolo")
+    later = lab.session.journal.run(run.id)
+    code = "\n".join(each.source for each in freeze_runs(lab.environment, [later]).cells)
+    assert "# delegate(task='Task A') was called here: it is not plain Python." in code
+    undo_of_run(lab.environment, run).run()
+    gone = lab.session.runs[-1]
+    code = "\n".join(each.source for each in freeze_runs(lab.environment, [gone]).cells)
+    assert "x = 7" not in code
 
 
 def test_it_is_offered_where_the_prompt_asks_for_it(lab: Lab) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Protocol
@@ -51,6 +52,7 @@ MOST_DEPTH = 2
 """A child may delegate, and its child may not."""
 _EARLY = "The delegated task ended early: {}"
 _MANY = "{} tasks were delegated, as many as agent.max_steps allows: do this one yourself."
+_ELSEWHERE = "this delegated task was recorded in another folder, whose journal alone has its run"
 _NAMED = 60
 """Characters of a task that name it."""
 
@@ -173,11 +175,12 @@ class Delegation:
             is_same = (given.get("task"), given.get("tools")) == (task, tools)
             if recording and is_same and name and name not in self._repeated:
                 self._repeated.add(name)
-                run = parent.session.journal.run(name)
-                if run.parent_id == recording.run.id:
-                    return run
+                with suppress(SessionError):
+                    run = parent.session.journal.run(name)
+                    if run.parent_id == recording.run.id:
+                        return run
         if isinstance(parent.loop.client, NoClient):  # no model goes on from here
-            raise SessionError("The run of this delegated task was not recorded here.")
+            raise SessionError(_ELSEWHERE)
         return None
 
 
