@@ -466,7 +466,7 @@ def test_a_frozen_run_has_what_its_answer_cites_of_a_child(lab: Lab) -> None:
     )
     run = run_cast(lab, cast, confirm_mode="yolo")
     code = [each.source for each in freeze_runs(lab.environment, [run]).cells]
-    assert "duckdb.sql('SELECT 71 * 71 AS n').df()" in "\n".join(code)
+    assert 'duckdb.sql("SELECT 71 * 71 AS n").df()' in "\n".join(code)
 
 
 def test_a_frozen_run_says_what_it_lacks_of_children(lab: Lab) -> None:
