@@ -154,3 +154,21 @@ def test_a_killed_kernel_loses_the_tasks_with_their_run(model: ModelServer, tmp_
         assert second.value(runs) == repr(
             [(name, "error", gone) for name in ("Task A", "The boss")]
         )
+
+
+def test_tasks_are_listed_below_their_run_shown_and_taken_back_alone(
+    lab: Kernel, model: ModelServer
+) -> None:
+    play(
+        model,
+        The_boss=[delegate("Task A", "Task B"), answer("Done.")],
+        Task_A=[python("one = 1"), answer("A.")],
+        Task_B=[python("two = 2"), answer("B.")],
+    )
+    lab.run("%%agent --fresh --tools delegate,run_python --confirm yolo\nThe boss")
+    first, second = (each.split()[1] for each in lab.run("%agent runs").stdout.split("\n")[1:3])
+    assert lab.run(f"%agent show {first}").run["prompt"] == "Task A"
+    assert "two" in lab.run(f"%agent undo {second}").stdout
+    assert lab.value("(one, 'two' in globals())") == "(1, False)"
+    lab.run("%agent undo")
+    assert lab.value("'one' in globals()") == "False"

@@ -90,6 +90,7 @@ def run_cast(lab: Lab, cast: Cast, prompt: str = "The boss", **options: Any) -> 
     return lab.run(cast.model, prompt, settings=settings, **options)
 
 
+@pytest.mark.spec("P26")
 def test_the_answer_of_a_child_is_the_result_of_the_call(lab: Lab) -> None:
     lab.variables["sales"] = [1, 2, 3]
     cast = Cast(
@@ -138,6 +139,7 @@ def test_what_a_child_spends_its_parent_has_spent(lab: Lab) -> None:
     assert count_tokens_and_cost(Totals.of(run)) == ["60 tok", "$2.00"]
 
 
+@pytest.mark.spec("A59")
 @pytest.mark.parametrize(
     ("limits", "reason"),
     [
@@ -220,6 +222,7 @@ def test_a_child_may_delegate_and_its_child_may_not(lab: Lab) -> None:
     assert run.executions[0].result.child.runs == (middle.id, lowest.id)
 
 
+@pytest.mark.spec("A59")
 def test_a_child_gets_no_tool_that_its_parent_lacks(lab: Lab) -> None:
     cast = Cast(
         The_boss=[
@@ -321,6 +324,7 @@ def test_a_child_that_fails_fails_alone(lab: Lab) -> None:
     assert run.output == "Done."
 
 
+@pytest.mark.spec("A59")
 def test_stop_ends_the_tree_and_keeps_what_was_done(lab: Lab) -> None:
     async def stop(request: ModelRequest) -> str:
         lab.cell.stop()
