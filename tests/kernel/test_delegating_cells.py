@@ -166,7 +166,7 @@ def test_tasks_are_listed_below_their_run_shown_and_taken_back_alone(
         Task_B=[python("two = 2"), answer("B.")],
     )
     lab.run("%%agent --fresh --tools delegate,run_python --confirm yolo\nThe boss")
-    first, second = (each.split()[1] for each in lab.run("%agent runs").stdout.split("\n")[1:3])
+    first, second = (each.split()[1] for each in lab.run("%agent runs").stdout.splitlines()[-2:])
     assert lab.run(f"%agent show {first}").run["prompt"] == "Task A"
     assert "two" in lab.run(f"%agent undo {second}").stdout
     assert lab.value("(one, 'two' in globals())") == "(1, False)"
