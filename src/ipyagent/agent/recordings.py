@@ -93,9 +93,10 @@ def list_content(result: ToolResult) -> list[object]:
         each.name: "deleted" if each.change == "deleted" else each.content
         for each in result.variables
     }
+    text = result.output if result.success else result.error
     return [
         result.success,
-        result.output if result.success else result.error,
+        text if result.child is None else result.for_model,  # the rest says how it was approved
         [describe_image(each) for each in result.images],
         [sorted(each.data) for each in result.displays],
         variables,

@@ -353,6 +353,13 @@ def _runs(book: Notebook, _rest: str) -> str:
             f"{run.id}  {run.outcome:<8} {plural(len(run.steps), 'step'):<8} "
             f"{run.duration or 0:6.1f} s  {_first_line(run.prompt)}{kept}"
         )
+        tasks = ((each, each.result.child) for each in run.executions if each.result)
+        rows += (
+            f"  ↳ {child.runs[0]}  {each.status:<8} {each.duration or 0:6.1f} s  "
+            f"{_first_line(str(each.call.arguments.get('task')))}"
+            for each, child in tasks
+            if child
+        )
     return "\n".join(rows) or "no runs yet"
 
 

@@ -309,10 +309,13 @@ class Services:
             with suppress(ConfigError):
                 yield from named.config().secrets()
 
-    async def load_tools(self, servers: NamedServers | None) -> tuple[list[Tool], list[str]]:
+    async def load_tools(
+        self, servers: NamedServers | None, list_unoffered: Callable[[], Sequence[Tool]] = tuple
+    ) -> tuple[list[Tool], list[str]]:
         """Return their tools, and notices for the user; each server has its own time to connect.
 
-        The code of a kind of service is imported once there is one.
+        The code of a kind of service is imported once there is one. A search over tools finds
+        the others that are not offered, too.
         """
         if servers is None:
             return [], []
@@ -324,7 +327,7 @@ class Services:
         if any(each.hidden for each in tools):
             from ipyagent.services import add_search
 
-            tools = add_search(tools)
+            tools = add_search(tools, list_unoffered())
         return tools, notices
 
     @cached_property
