@@ -82,6 +82,7 @@ class Lab:
         self.session = new_session()
         self.watcher = Watcher(self.environment)
         self.client: Scripted | None = None
+        self.view_class: Callable[..., Any] = Watcher
         self.cell = Cell()
 
     def run(
@@ -108,15 +109,15 @@ class Lab:
         config = resolve_config(Layer("the test", {"agent": agent, **(settings or {})}))
         self.client = replies if isinstance(replies, Scripted) else Scripted(replies)
         reply = (lambda _approval: answer) if isinstance(answer, Answer) else answer
-        self.watcher = Watcher(self.environment, reply, heard=heard)
         self.cell = Cell()
+        self.environment.tools = lambda: tools
+        self.watcher = self.view_class(self.environment, reply, heard=heard)
         runs = RunFactory(
             self.environment,
             self.session,
             model or self.client,
             self.cell,
             lambda: self.watcher,
-            tools,
         )
         asked = RunRequest(prompt, config, dry_run=dry_run, plan=plan, **(request or {}))
         return drive_sync(self.cell, runs.build(asked))

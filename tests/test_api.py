@@ -1,7 +1,6 @@
 """`Agent`, as scripts use it."""
 
 import json
-import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any, ClassVar
 import pytest
 
 import ipyagent
-from ipyagent import Agent, BaseTool, Scripted, Session
+from ipyagent import Agent, BaseTool, Run, Scripted, Session, tool
 from ipyagent.errors import AgentNotFoundError, ConfigError, RunFailedError, SessionError
 from ipyagent.schema import Message, TokenUsage
 
@@ -52,20 +51,44 @@ def test_agents_have_conversations_of_their_own_unless_they_name_one() -> None:
 
 
 def test_a_replay_goes_on_with_the_model_from_a_difference_if_that_is_wanted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("ipyagent.wiring.run_methods.start_environ", lambda: dict(os.environ))
     look = {"calls": [{"name": "read_file", "arguments": {"path": "n.txt"}}]}
     script = tmp_path / "model.yaml"
     (tmp_path / "n.txt").write_text("1")
     script.write_text(json.dumps([look, "It is 1."]))
     run = Agent("scripted/model.yaml").ask("Which?")
     assert run.replay().output == "It is 1."
+    assert capsys.readouterr().out == ""
     (tmp_path / "n.txt").write_text("2")
     script.write_text(json.dumps(["It is 2."]))
     assert "gave another result" in (run.replay().error or "")
-    monkeypatch.setenv("IPYAGENT_AGENT__ON_DIFFERENCE", "live")
-    assert run.replay().output == "It is 2."
+    live = Agent("scripted/model.yaml", on_difference="live")
+    assert live.replay(run).output == "It is 2."
+
+
+def test_a_replay_uses_the_tools_and_settings_of_the_runs_own_agent() -> None:
+    ran = list[str]()
+
+    @tool
+    def measure(part: str) -> str:
+        """Measure a part."""
+        ran.append(part)
+        return f"{part}: {len(ran)} mm"
+
+    measured = {"calls": [{"name": "measure", "arguments": {"part": "lid"}}]}
+    model = Scripted([measured, "It is 1 mm.", "It has grown."])
+    agent = Agent(model, tools=[measure], persist=False, on_difference="live")
+    run = agent.ask("How long is it?")
+    other = Agent(Scripted(["One."]), persist=False)
+    other.ask("A.")
+    assert run.replay().output == "It has grown."
+    assert ran == ["lid", "lid"]
+    refused = other.replay(run)
+    assert refused.stop_reason == "differs"
+    assert "agent.replay(run)" in (refused.error or "")
+    ran.clear()
+    assert agent.replay(Run.from_dict(run.to_dict())).output == "It is 1 mm."
 
 
 @pytest.mark.spec("P10")

@@ -154,6 +154,17 @@ def test_a_file_that_is_not_a_notebook_is_an_error_of_one_line(pytester: pytest.
     result.stdout.no_fnmatch_line("*pytest_plugin.py*")
 
 
+def test_agent_cells_in_an_old_format_are_an_error_that_names_the_way_out(
+    pytester: pytest.Pytester,
+) -> None:
+    old = nbformat.convert(write(pytester.path, SUM), 3)
+    (pytester.path / "an old one.ipynb").write_text(nbformat.writes(old, version=3))
+    result = pytester.runpytest_subprocess("--agent-notebooks", "--collect-only")
+    result.assert_outcomes(errors=1)
+    upgrade = "jupyter nbconvert --to notebook --nbformat 4 --inplace 'an old one.ipynb'"
+    result.stdout.fnmatch_lines([f"*has an old format: run `{upgrade}`"])
+
+
 def test_notebooks_are_collected_only_where_that_is_asked_for(pytester: pytest.Pytester) -> None:
     write(
         pytester.path, LOAD, "%%agent\nNo test.", "%%agents --expect 1", SUM, f"%%agent Hi\n{SAYS}"

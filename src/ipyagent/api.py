@@ -33,6 +33,7 @@ from ipyagent.wiring import (
     RunFunction,
     RunRequest,
     failed_run,
+    replay_run,
     runtime,
 )
 
@@ -99,6 +100,9 @@ class Agent:
             self._namespace(),
             approvals=runtime().approvals,
             switches=lambda: self.session.services,
+            tools=lambda: self.tools,
+            settings=lambda: self.config,
+            connect=lambda: self._client or self._resolve_settings(),
         )
         self._given = session
         self._client = model if model is not None and not isinstance(model, str) else None
@@ -160,6 +164,10 @@ class Agent:
                 return begun
             return await drive_async_in_any_task(cell, begun)
 
+    def replay(self, run: Run) -> Run:
+        """Run the calls of any run again with this agent's tools and settings; ask no model."""
+        return replay_run(run, self.environment, self.session)
+
     def save(self, path: str | Path) -> None:
         """Write the conversation to a JSON file, as a graph."""
         self.session.save(path)
@@ -193,7 +201,7 @@ class Agent:
         dry_run: bool,
         trace_id: str | None,
     ) -> RunFunction:
-        session, client = self.session, self._client or self._resolve_settings()
+        session, client = self.session, self.environment.connect()
         request = RunRequest(
             prompt.strip(),
             self.config,
@@ -205,7 +213,7 @@ class Agent:
             notices=tuple(self._notices),
         )
         view = partial(self._view(), cell, self.environment.approvals, detect(self._shell))
-        runs = RunFactory(self.environment, session, client, cell, view, self.tools)
+        runs = RunFactory(self.environment, session, client, cell, view)
         if (decision := self._decision(prompt)) is not None:
             return runs.build_decision(request, decision)
         engine = runs.build(request, self.validators)

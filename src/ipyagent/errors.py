@@ -28,12 +28,14 @@ AgentError
 ├─ InstallationError          a package that ipyagent needs is missing or does not fit
 └─ RunFailedError             raised by `--raise` for a run that did not succeed
 
-AgentInterrupted (a KeyboardInterrupt) ends a run that the user stopped. An error for want of file
+AgentInterrupted (a KeyboardInterrupt) ends a run that the user stopped, AgentStopped where its card
+says so. An error for want of file
 descriptors gets advice (`describe_error`).
 """
 
 from __future__ import annotations
 
+import bdb
 import errno
 from collections.abc import Iterator
 from typing import Self
@@ -92,6 +94,7 @@ class RetryExhaustedError(ModelUnavailableError):
     def __init__(self, attempts: int, last: ModelUnavailableError) -> None:
         times = "once" if attempts == 1 else f"{attempts} times"
         message, newline, advice = str(last).partition("\n")
+        message = message if message.endswith((".", "!", "?")) else f"{message}."
         super().__init__(f"{message} It was tried {times}.{newline}{advice}", last.retry_after)
         self.attempts, self.last = attempts, last
 
@@ -189,6 +192,10 @@ class AgentInterrupted(KeyboardInterrupt):
 
     def _render_traceback_(self) -> list[str]:
         return [f"ipyagent: {self}"]
+
+
+class AgentStopped(AgentInterrupted, bdb.BdbQuit):
+    """The same, where the run's card says it: IPython shows nothing of a BdbQuit."""
 
 
 _FULL = (errno.EMFILE, errno.ENFILE)

@@ -137,7 +137,7 @@ class ItemMap(Agent):
         self._columns = [*self._answer.format.schema["properties"]] if self._answer else ["value"]
         if taken := {"error", "cost_usd", "run_id"} & {*self._columns}:
             raise ConfigError(f"a column of the table is called {min(taken)}: rename that field")
-        self._model = self._client or self._resolve_settings()
+        self._model = self.environment.connect()
         self._dashboard = dashboard_of(on)
         self._workers: RemoteClient | None = None
         if on is not None:
@@ -192,7 +192,7 @@ class ItemMap(Agent):
 
         def build(prompt: str, sessions: Sessions) -> RunFunction:
             session = sessions.begin(ITEM)
-            runs = RunFactory(self.environment, session, client, self.cell, view, self.tools)
+            runs = RunFactory(self.environment, session, client, self.cell, view)
             return runs.build(
                 RunRequest(prompt, self.config, answer=self._answer), VALIDATORS, Context()
             )

@@ -31,6 +31,7 @@ _EXPECTS = re.compile(r"--expect(?![\w-])")
 _RUN_MIME = "application/vnd.ipyagent.run+json"
 _MODEL, _CELL, _PASSED, _RUNS = "agent_model", "agent_cell", "agent_passed", "agent_runs"
 _ALL = "all cells"
+_OLD = "{0} has an old format: run `jupyter nbconvert --to notebook --nbformat 4 --inplace {0}`"
 _LABEL = 50
 """Characters of a prompt in the name of its test."""
 
@@ -61,10 +62,13 @@ class NotebookFile(pytest.File):
         """Yield its agent cells, model by model."""
         self.trials: list[Trial] = []
         try:
-            cells = json.loads(self.path.read_text(encoding="utf-8")).get("cells", [])
+            text = self.path.read_text(encoding="utf-8")
+            cells = json.loads(text).get("cells", [])
             titles = {n: _name_test(n, cell) for n, cell in enumerate(cells)}
         except (AttributeError, LookupError, TypeError, ValueError) as error:
             raise self.CollectError(f"{self.path.name} is not a notebook: {error!r}") from None
+        if not cells and "%%agent" in text:
+            raise self.CollectError(_OLD.format(shlex.quote(self.path.name)))
         for model in self.config.option.agent_live or [""]:
             count = max(1, self.config.option.agent_runs) if model else 1
             trials = [Trial(self.path, model) for _ in range(count)]

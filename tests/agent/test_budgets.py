@@ -91,6 +91,8 @@ def test_max_seconds_ends_a_run_that_calls_tools_with_a_last_word(lab: Lab, cloc
         [{"calls": [call("nap")]}, "No time."], tools=[nap_tool(clock, 601)], max_seconds=600
     )
     assert (run.outcome, run.stop_reason) == (Outcome.PARTIAL, StopReason.MAX_SECONDS)
+    assert run.duration is not None
+    assert run.duration > 600
     assert run.output == "No time."
     assert run.executions[0].status is ToolStatus.CANCELLED
 
@@ -174,6 +176,8 @@ def test_the_time_that_a_user_takes_does_not_count(lab: Lab, clock: Clock, limit
         **{limit: 600},
     )
     assert (run.outcome, run.output) == (Outcome.SUCCESS, "Done.")
+    assert run.duration is not None
+    assert run.duration < 600
 
 
 @pytest.mark.spec("A51")

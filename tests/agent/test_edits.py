@@ -65,6 +65,17 @@ def test_an_edited_prompt_is_asked_from_there_and_the_session_stays_as_it_is(
         lab.run(["Never."], "")
 
 
+def test_an_id_from_before_an_edit_is_named_with_what_became_of_it(trip: Session) -> None:
+    old = find(trip, "How?")
+    edited = trip.edit(old, "How long?")
+    now = find(edited, "How long?")
+    for each in (old, trip.heads[0]):
+        with pytest.raises(SessionError, match=rf"{old[:4]}-1 is {now[:8]}. What came after it"):
+            edited.edit(each, "No.")
+    with pytest.raises(SessionError, match=r"shows their ids$"):
+        trip.edit("zzzz", "No.")
+
+
 @pytest.mark.spec("N24")
 def test_another_prompt_may_follow_an_edited_one_and_an_edited_answer(
     lab: Lab, trip: Session

@@ -611,6 +611,15 @@ def test_a_large_workspace_is_not_copied(lab: Lab, monkeypatch: pytest.MonkeyPat
         verify(lab.environment, freeze_runs(lab.environment, [*lab.session.runs]))
 
 
+@pytest.mark.usefixtures("no_sandbox")
+def test_what_the_fresh_kernel_says_last_is_why_it_could_not_be_tried(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(freezing.fresh_kernel, "__name__", "this")
+    with pytest.raises(AgentError, match="in a fresh kernel: Namespaces are one"):
+        verify(lab.environment, freeze_runs(lab.environment, [*lab.session.runs]))
+
+
 @pytest.mark.slow
 def test_a_cell_that_ends_its_kernel_is_named(lab: Lab) -> None:
     frozen = freeze_runs(lab.environment, [*lab.session.runs])

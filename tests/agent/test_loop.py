@@ -415,11 +415,12 @@ def test_the_mode_decides_what_is_asked(lab: Lab, mode: str, asked: list[str]) -
 @pytest.mark.spec("M14")
 def test_an_id_that_a_model_uses_again_is_another_one_in_the_conversation(lab: Lab) -> None:
     again = {"calls": [{"name": "list_files", "arguments": {}, "id": "call_0"}]}
-    run = lab.run([again, again, "Done."])
-    first, second = (execution.call.id for execution in run.executions)
-    assert first == "call_0"
-    assert second != first
+    other = {"name": "list_files", "arguments": {"pattern": "*"}, "id": "call_1"}
+    run = lab.run([again, {"calls": [*again["calls"], other]}, "Done."])
+    first, second, third = (execution.call.id for execution in run.executions)
+    assert (first, third) == ("call_0", "call_1")
+    assert second not in (first, third)
     said = lab.client.requests[-1].messages
     asked = [call.id for message in said for call in message.tool_calls]
     answered = [each.tool_use_id for message in said for each in message.tool_results]
-    assert asked == answered == [first, second]
+    assert asked == answered == [first, second, third]

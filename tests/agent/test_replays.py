@@ -215,6 +215,43 @@ def test_a_variable_with_another_content_is_a_difference(kernels: Kernels) -> No
     assert kernels.replay(kernels.start(numbers=[1, 2])).stop_reason is StopReason.FINISHED
 
 
+LISTINGS = [call("list_files"), call("search_files", query="tea"), call("list_variables")]
+
+
+def test_what_a_listing_has_gained_since_is_noted(kernels: Kernels) -> None:
+    (kernels.root / "a.txt").write_text("tea")
+    read = call("read_file", path="a.txt")
+    kernels.record(kernels.start(a=1), *LISTINGS, read, "It says tea.")
+    (kernels.root / "b.txt").write_text("more tea")
+    run = kernels.replay(kernels.start(a=1, b=2))
+    assert run.stop_reason is StopReason.FINISHED, run.error
+    noted = "\n".join(run.notes)
+    for each in ("b.txt  8 B", "b.txt:1: more tea", "- b: int = 2"):
+        assert f"New since the recording: {each}" in noted
+
+
+def test_files_that_a_run_writes_after_its_listing_are_no_difference(kernels: Kernels) -> None:
+    write = call("write_file", path="a.txt", content="text")
+    for each in LISTINGS:
+        kernels.record(kernels.start(), each, write, "Written.", prompt=each["name"])
+        run = kernels.replay(kernels.start(), each["name"])
+        assert run.stop_reason is StopReason.FINISHED, run.error
+        (kernels.root / "a.txt").unlink()
+
+
+def test_a_listing_that_lost_an_entry_or_that_the_answer_follows_from_is_compared(
+    kernels: Kernels,
+) -> None:
+    (kernels.root / "a.txt").write_text("tea")
+    kernels.record(kernels.start(), call("list_files"), "There is one file.", prompt="Count.")
+    look = call("list_variables")
+    kernels.record(kernels.start(), call("list_files"), look, "There is a.txt.", prompt="Look.")
+    (kernels.root / "b.txt").write_text("more tea")
+    assert "(nothing) → b.txt" in (kernels.replay(kernels.start(), "Count.").error or "")
+    (kernels.root / "a.txt").unlink()
+    assert "a.txt" in (kernels.replay(kernels.start(), "Look.").error or "")
+
+
 def test_a_difference_is_kept_to_and_noted(kernels: Kernels) -> None:
     kernels.record(kernels.start(numbers=[1, 2]), ADD, "It is 3.")
     run = kernels.replay(kernels.start(numbers=[4]), on_difference="keep")
@@ -555,6 +592,9 @@ def test_a_notebook_is_read_once_until_it_changes(kernels: Kernels) -> None:
         ("run 0123456789ab, call call_x", "run ba9876543210, call ba9876543210_1_1", True),
         ("mean 0.3001", "mean 0.3", False),
         ("rows 10000000001", "rows 10000000000", False),
+        ("sum 1234567890.12", "sum 1234567890.62", False),
+        ("sum 1234567890.1200001", "sum 1234567890.12", True),
+        ("f 0.123456789012", "f 0.123456789013", True),
         ("#12e4ab", "#12e5ab", False),
         ("a 1", "b 1", False),
     ],

@@ -398,7 +398,7 @@ def test_stop_ends_the_run_by_a_shortcut(jupyterlab: Any, notebook: Any) -> None
     to_command_mode(book, 1)
     book.page.keyboard.press("Control+Period")
     book.expect_state(1, "cancelled")
-    expect(book.output(1)).to_contain_text("ipyagent: stopped")
+    expect(book.run(1)).to_contain_text("You stopped this run.")
 
 
 def test_stop_interrupts_the_kernel_where_it_has_no_link(jupyterlab: Any, notebook: Any) -> None:

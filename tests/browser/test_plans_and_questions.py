@@ -221,7 +221,7 @@ def test_a_finished_run_is_taken_back_from_its_card(jupyterlab: Any, notebook: A
     card.locator("[data-ipyagent=undo]").click()
     report = card.locator("[data-ipyagent=undo-report]")
     expect(report).to_contain_text("n would be as it was before run")
-    expect(report).to_contain_text("cell 3 of this notebook would be")
+    expect(report).to_contain_text("cell #3 of this notebook would be")
     card.locator("[data-ipyagent=undo-cancel]").click()
     card.locator("[data-ipyagent=undo]").click()
     card.locator("[data-ipyagent=undo-confirm]").click()

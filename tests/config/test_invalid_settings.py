@@ -37,6 +37,8 @@ WRONG: dict[str, tuple[Any, str]] = {
     ),
     "a wrong profile": ({"agents": {"x": {"max_steps": "many"}}}, "agents.x.max_steps"),
     "a profile that is none": ({"agents": {"x": 5}}, "agents.x"),
+    "a number for a profile": ({"agents": {7: {"max_steps": 1}}}, "agents.7"),
+    "numbers for a profile": ({"agents": {7: 8}}, "agents.7"),
     "much at once": (
         {f"section_{n}": n for n in range(300)} | {"llm": {"timeout": {}, "model": {}}},
         "is not a setting",

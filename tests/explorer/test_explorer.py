@@ -50,6 +50,16 @@ def test_it_imports_neither_pandas_nor_litellm() -> None:
     assert done.stdout.strip() == "set()"
 
 
+def test_files_that_it_cannot_load_stop_no_question() -> None:
+    of_files = tuple(TableFacts(path=path) for path in ("shop.db", "t.dta", "t.csv"))
+    paths = tuple(each.path for each in of_files)
+    facts = replace(FACTS, tables=(*FACTS.tables, *of_files), files=paths)
+    said = explorer.reply([asked("mean of a in t")], facts, TOOLS)
+    assert said.calls[0][0] == "run_python"
+    assert "no table that I can load" in explorer.reply([asked("load shop.db")], facts, TOOLS).text
+    assert "read_csv" in str(explorer.reply([asked("load t.csv as u")], facts, TOOLS).calls)
+
+
 def test_the_rule_that_fired_is_its_thinking() -> None:
     said = reply(asked("mean of a"))
     assert said.thinking == "Rule: a statistic of a (t)."

@@ -3,6 +3,7 @@
 import ast
 import json
 import re
+import runpy
 from pathlib import Path
 
 import pytest
@@ -95,3 +96,19 @@ def test_the_documented_keys_are_those_of_the_front_end() -> None:
     bound = {" ".join(each["keys"]) for each in schema["jupyter.lab.shortcuts"]}
     documented = set(re.findall(r"^\| `(Ctrl [^`]+)` \|", page, re.MULTILINE))
     assert documented == {keys.replace("Accel", "Ctrl") for keys in bound}
+
+
+def test_the_tables_of_the_reference_are_what_the_code_has() -> None:
+    fill = runpy.run_path(str(DOCS / "generate.py"))["fill"]
+    tables = 0
+    for page in (DOCS / "reference").glob("*.md"):
+        text = page.read_text()
+        assert fill(text) == text, f"{page}: run docs/generate.py"
+        tables += text.count("<!-- /")
+    assert tables == 3
+
+
+@pytest.mark.parametrize("page", sorted({*TEXTS} - {"architecture.md", "reference/python.md"}))
+def test_a_code_host_shows_a_page_as_it_is_meant(page: str) -> None:
+    markup = r"(?m)\{(?:doc|ref|any)\}`[^`]*`|^:::.*|^```\{(?!toctree).*"
+    assert re.findall(markup, TEXTS[page]) == []

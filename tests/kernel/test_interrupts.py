@@ -46,11 +46,12 @@ def shared(folder: Path) -> Iterator[Kernel]:
 
 
 def is_quiet(reply: Reply) -> bool:
-    """Return whether the cell was interrupted, and reported it in one line."""
+    """Return whether the cell was interrupted, and reported it on its card or in one line."""
     if reply.status in ("ok", "lost"):
         return False
-    assert reply.content["ename"] == "AgentInterrupted", reply.content
-    assert len(reply.of("error")[0]["traceback"]) == 1
+    assert reply.content["ename"] in ("AgentInterrupted", "AgentStopped"), reply.content
+    lines = [line for each in reply.of("error") for line in each["traceback"]]
+    assert len(lines) == (reply.content["ename"] == "AgentInterrupted")
     return True
 
 

@@ -142,7 +142,7 @@ def test_an_interrupt_while_the_model_streams_closes_the_connection(
 
     page.on_moment = stop
     reply = kernel.run("%%agent\nBegin.", page=page)
-    assert reply.content["ename"] == "AgentInterrupted"
+    assert reply.content["ename"] == "AgentStopped"
     assert server.requests[-1].closed.wait(PATIENCE)
     never.set()
     server.replies = [answer("Back.")]
@@ -157,6 +157,21 @@ for thread in threading.enumerate():
     if thread.name == "ipyagent-import":
         thread.join()
 warming = any(thread.name == "ipyagent-warm-up" for thread in threading.enumerate())"""
+
+
+def test_the_models_of_the_service_are_listed_to_choose_from(
+    served: tuple[Kernel, ModelServer],
+) -> None:
+    kernel, server = served
+    server.pages = {"/v1/models": {"data": [{"id": "test-model"}, {"id": "test-other"}]}}
+    assert kernel.run("%agent model").stdout.splitlines() == [
+        "openai/test-model (it was chosen explicitly)",
+        "  %agent model offline/explorer  (follows fixed rules, not a language model)",
+        "  %agent model openai/test-other  (its service lists it)",
+    ]
+    chosen = kernel.run("%agent model openai/mistaken").stdout
+    kernel.run("%agent model openai/test-model")
+    assert "openai/mistaken is not there. What is there: openai/test-model, " in chosen
 
 
 def imports_litellm(kernel: Kernel) -> bool:

@@ -128,7 +128,7 @@ def test_cells_are_read_inserted_and_edited_while_the_agents_cell_runs(
         page=page,
     )
     assert [result["success"] for result in reply.results] == [True] * 4, reply.results
-    assert "[1] code id=agent (the cell that you answer)" in reply.results[0]["output"]
+    assert "#1 code id=agent (the cell that you answer)" in reply.results[0]["output"]
     sources = [each["source"] for each in book.books[None]]
     assert sources == ["# Sales, by region", "%%agent", "first = 1", "second = 2", WORK]
     assert (folder / "nb.ipynb").read_text() == "as it was saved"

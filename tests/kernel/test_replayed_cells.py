@@ -52,6 +52,9 @@ def test_a_cell_repeats_its_look_and_its_approved_call_in_the_next_kernel(tmp_pa
             "The sum is in out.txt."
         )
         assert (tmp_path / "out.txt").read_text() == "6"
+        second.run("%agent config agent.on_difference=keep\nnumbers = [4]")
+        kept = second.value("__import__('ipyagent').last.replay().notes[0]")
+        assert kept.startswith("'Kept to the recording"), kept
 
 
 @pytest.mark.slow

@@ -57,6 +57,12 @@ def test_a_changed_source_is_noticed(inputs: ModuleType, tmp_path: Path, monkeyp
     assert inputs.main([]) == 1
 
 
+def test_jupyter_finds_the_built_files_in_the_package():
+    [place] = ipyagent._jupyter_labextension_paths()
+    built = Path(ipyagent.__file__).parent / place["src"] / "package.json"
+    assert json.loads(built.read_text())["name"] == place["dest"]
+
+
 def test_python_and_javascript_have_one_version():
     for package in (SOURCES / "package.json", BUILT / "package.json"):
         assert json.loads(package.read_text())["version"] == ipyagent.__version__

@@ -165,6 +165,18 @@ async def test_a_quota_that_is_used_up_is_final(request_: ModelRequest) -> None:
     assert (type(final), type(transient)) == (ModelRefusedError, ModelUnavailableError)
 
 
+@pytest.mark.parametrize("status", [400, 429])
+async def test_the_used_up_budget_of_a_key_is_final_and_its_limits_are_to_check(
+    status: int, request_: ModelRequest
+) -> None:
+    words = "Budget has been exceeded! Current cost: 3, Max budget: 2"
+    with ModelServer([failure(status, words, type="budget_exceeded")]) as server:
+        final, _ = await failed(client_of(server), request_)
+    assert isinstance(final, ModelRefusedError)
+    assert words in str(final)
+    assert "Check the account's balance and limits" in str(final)
+
+
 BROKEN = {
     "closed politely": HELLO.cut(900),
     "reset": HELLO.cut(900, Cut("rst")),

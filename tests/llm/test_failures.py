@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -50,6 +51,7 @@ def base_of(server: ModelServer, model: str) -> str:
 STATUSES = {
     401: ("Check the key in", False),
     400: ("Check `%agent config llm`", False),
+    402: ("Check the account's balance and limits", False),
     403: ("Check the key in", False),
     404: ("the model's name and the address", False),
     429: ("The service asks to wait 7 s. Wait a little", True),
@@ -83,6 +85,7 @@ async def test_a_status_says_where_it_was_asked_with_which_key_and_what_to_do(
         }.get(status, way)
     assert way in advice
     assert "`%agent model ID`" in advice
+    assert advice.endswith(" Then run the cell again.")
     for debris in (SECRET, "litellm", "Traceback", "Exception"):
         assert debris not in str(error)
     assert isinstance(error, ModelUnavailableError) is is_transient
@@ -177,3 +180,46 @@ async def test_what_is_secret_in_an_address_is_not_shown() -> None:
 def test_how_often_it_was_tried_stands_in_the_first_line() -> None:
     error = RetryExhaustedError(3, ModelUnavailableError("x is away.\nAsked at y.", 2.0))
     assert str(error) == "x is away. It was tried 3 times.\nAsked at y."
+    unended = RetryExhaustedError(1, ModelUnavailableError("Name or service not known"))
+    assert str(unended) == "Name or service not known. It was tried once."
+
+
+def shown(*abilities: str) -> Reply:
+    """What Ollama's /api/show answers."""
+    return Reply((json.dumps({"capabilities": [*abilities]}).encode(),))
+
+
+async def test_a_model_without_tools_says_so_and_names_installed_ones_that_have_them() -> None:
+    refusal = failure(400, "registry.ollama.ai/library/gemma3:latest does not support tools")
+    tags = {"models": [{"name": "gemma3:latest"}, {"name": "qwen3:8b"}]}
+    replies = [refusal, shown("completion"), shown("completion", "tools")]
+    with ModelServer(replies, pages={"/api/tags": tags}) as server:
+        what, _, advice = str(await failing("ollama/gemma3", server.url)).partition("\n")
+    assert "ollama/gemma3 cannot call tools, so it cannot work on your data (400)" in what
+    assert "Models there that can: `%agent model ollama/qwen3:8b`." in advice
+
+
+NO_TOOLS = {
+    "`tool calling` is not supported with this model": 400,
+    "Function calling is not enabled for models/gemma-3": 400,
+    "No endpoints found that support tool use. To learn more, visit our docs.": 404,
+    "deepseek-reasoner does not support Function Calling": 400,
+    "Unsupported parameter: 'tools' is not supported with this model.": 400,
+    '"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set': 400,
+    "tools param requires --jinja flag": 500,
+}
+
+
+async def test_services_say_in_many_words_that_a_model_takes_no_tools() -> None:
+    for words, status in NO_TOOLS.items():
+        with ModelServer([failure(status, words)] * 3) as server:
+            error = await failing("groq/x", server.url, "GROQ_API_KEY")
+        assert "groq/x cannot call tools" in str(error), words
+        assert "Choose a model that can with `%agent model ID`" in str(error)
+
+
+async def test_other_words_about_tools_are_no_such_refusal() -> None:
+    for words in ("tools[3] is not valid", "tool_choice is not supported"):
+        with ModelServer([failure(400, words)] * 3) as server:
+            error = await failing("groq/x", server.url, "GROQ_API_KEY")
+        assert "cannot call tools" not in str(error), words

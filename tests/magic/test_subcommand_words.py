@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -64,3 +65,11 @@ def test_so_does_policy(book: Any) -> None:
     for words in ("x", "forget a b"):
         with pytest.raises(ConfigError, match="%agent policy"):
             commands.COMMANDS["policy"](book, words)
+
+
+def test_the_help_of_options_and_commands_stands_in_one_column(book: Any) -> None:
+    lines = commands.COMMANDS["help"](book, "").splitlines()
+    rows = [line for line in lines if line.startswith(("  -", "  %agent"))]
+    assert len(rows) > 40
+    begins = {found.end() for row in rows if (found := re.search(r"\S {2,}(?=\S)", row))}
+    assert len(begins) == 1

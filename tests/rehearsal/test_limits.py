@@ -124,10 +124,12 @@ def test_a_fork_bomb_starts_nothing(tmp_path: Path) -> None:
 def test_a_bomb_of_threads_ends_with_it(tmp_path: Path) -> None:
     code = (
         "import threading, time\nthreading.stack_size(65536)\n"
-        "for _ in range(300): threading.Thread(target=time.sleep, args=(99,), daemon=True).start()"
+        "for _ in range(300): threading.Thread(target=time.sleep, args=(99,)).start()\n"
+        "time.sleep(99)"
     )
     before = threading.active_count()
-    rehearse(code, {}, tmp_path, limits=Limits(seconds=5.0))
+    report = rehearse(code, {}, tmp_path)
+    assert report["problem"] == "it started too many threads"
     assert threading.active_count() == before
 
 

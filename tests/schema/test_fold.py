@@ -90,7 +90,9 @@ def test_events_fold_into_a_run_at_every_moment(events: list[Event], data: st.Da
     assert [step.number for step in run.steps] == list(range(1, len(run.steps) + 1))
     finished = [event for event in events if isinstance(event, MessageFinished)]
     assert [step.message for step in run.steps] == [event.message for event in finished]
-    assert run.usage.total_tokens == sum(event.usage.total_tokens for event in finished)
+    children = [each.result.child for each in run.executions if each.result.child]
+    spent = sum(each.usage.total_tokens for each in (*finished, *children))
+    assert run.usage.total_tokens == spent
     assert all(each.result is not None for each in run.executions)
 
 

@@ -421,6 +421,10 @@ def test_a_run_has_figures_frames_and_cost() -> None:
     read = Run.from_dict(run.to_dict())
     with pytest.warns(UserWarning, match=r"3 of this run's tables are gone: .* run the code again"):
         assert read.frames == ()
+    (one,) = read.steps[0].executions[:1]
+    read = read.model_copy(update={"steps": (Step(number=1, executions=(one,)),)})
+    with pytest.warns(UserWarning, match=r"1 of this run's tables is gone: "):
+        assert read.frames == ()
     assert Run.from_dict(read.to_dict()) == read
     assert "tables" not in ToolResult(output="none").to_dict()
 

@@ -388,3 +388,35 @@ async def _closed(reader: asyncio.StreamReader) -> None:
         await asyncio.sleep(0.01)
         if reader.exception() is not None:
             return
+
+
+Part = list[Reply | Callable[[Request], Reply]]
+
+
+def play(server: ModelServer, **parts: Part) -> None:
+    """Let the server play several agents, each known by the words of its prompt."""
+    named = {name.replace("_", " "): [*replies] for name, replies in parts.items()}
+
+    def reply(request: Request) -> Reply:
+        said = [str(each["content"]) for each in request.body["messages"] if each["role"] == "user"]
+        part = next(part for name, part in named.items() if name in said[-1])
+        found = part.pop(0)
+        return found(request) if callable(found) else found
+
+    server.replies = [reply] * 50
+
+
+class Meeting:
+    """Replies that are sent once all of them were asked for."""
+
+    def __init__(self, number: int) -> None:
+        self.left, self.everybody = number, threading.Event()
+
+    def of(self, reply: Reply) -> Callable[[Request], Reply]:
+        def meet(_request: Request) -> Reply:
+            self.left -= 1
+            if not self.left:
+                self.everybody.set()
+            return reply.pause(self.everybody)
+
+        return meet

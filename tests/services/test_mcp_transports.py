@@ -83,6 +83,15 @@ async def test_servers_end_when_the_kernel_is_killed(tmp_path: Path) -> None:
     os.kill(child, signal.SIGKILL)  # what a server starts itself is its own affair then
 
 
+def test_servers_start_where_no_program_can_end_them_with_the_kernel(tmp_path: Path) -> None:
+    (tmp_path / "setpriv").write_text("#!/bin/sh\nexit 1")
+    (tmp_path / "setpriv").chmod(0o755)
+    before = f"import os; os.environ['PATH'] = {str(tmp_path)!r} + ':' + os.environ['PATH']\n"
+    with kernel(tmp_path, "good", before=before) as process:
+        said, errors = process.communicate(timeout=PATIENCE)
+    assert (said, errors) == ("1\n", "")
+
+
 def test_without_the_sdk_there_is_one_notice(tmp_path: Path) -> None:
     before = "import sys; sys.modules['mcp'] = None\n"
     with kernel(tmp_path, "good", before=before) as process:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ipyagent import schema as s
-from ipyagent.store.journal import Journal
+from ipyagent.store.journal import CHILD, Journal
 from ipyagent.store.runs import KERNEL_GONE
 from stories import (
     PLAN,
@@ -150,3 +150,21 @@ def test_other_sessions_are_not_recovered(journal: Journal) -> None:
         tell(journal, session, run_id, [started(run_id)])
     assert [run.id for run in journal.recover(mine.id)] == ["r1"]
     assert journal.run("r2").status is s.RunStatus.RUNNING
+
+
+def test_delegated_tasks_are_ended_once_no_kernel_has_them(path: Path) -> None:
+    dead, living, next_one = Journal.open(path), Journal.open(path), Journal.open(path)
+    session = begun(next_one)
+    for journal, name in ((dead, "lost"), (living, "alive")):
+        task = s.Session(name=CHILD)
+        journal.create(task)
+        assert journal.claim(task.id)
+        tell(journal, task, name, [started(name)])
+    dead.close()
+    assert next_one.recover(session.id) == []
+    assert next_one.run("lost").error == KERNEL_GONE
+    assert next_one.run("alive").status is s.RunStatus.RUNNING
+    living.recover(session.id)
+    assert living.run("alive").status is s.RunStatus.RUNNING
+    for journal in (living, next_one):
+        journal.close()

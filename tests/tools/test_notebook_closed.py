@@ -246,8 +246,8 @@ def test_the_own_notebook_is_read_as_it_was_saved_last(tmp_path: Path):
     desk.write(dumped(notebook(*CELLS), "nbformat's"))
     desk.tools = NotebookTools(Workspace(tmp_path), OpenNotebooks(saved=desk.path), 300.0)
     told = desk.tools.read_notebook()
-    assert told.startswith("(n.ipynb, as it was saved last, 4 cells)\n\n[0] markdown id=c0\n# A\nb")
-    assert "[1] code id=c1 In[3]\nx = 1\nx + 6\n-> 7" in told
+    assert told.startswith("(n.ipynb, as it was saved last, 4 cells)\n\n#0 markdown id=c0\n# A\nb")
+    assert "#1 code id=c1 [3]\nx = 1\nx + 6\n-> 7" in told
 
 
 def test_without_any_notebook_the_tools_say_what_is_missing(desk: Desk):

@@ -55,10 +55,10 @@ def sources(page: MemoryPage, path: str | None = None) -> list[str]:
 def test_a_notebook_is_read_with_ids_kinds_numbers_and_outputs_in_words(tools: NotebookTools):
     assert tools.read_notebook() == (
         "(this notebook, open, 4 cells)\n\n"
-        "[0] markdown id=title\n# Sales\n\n"
-        "[1] code id=load In[1]\ndf = load()\n-> 1\n2\n-> (image: image/png) <Figure>\n\n"
-        "[2] code id=agent (the cell that you answer)\n%%agent\nGo on.\n\n"
-        "[3] code id=last In[3]\ndf['year']\n-> KeyError: 'year'"
+        "#0 markdown id=title\n# Sales\n\n"
+        "#1 code id=load [1]\ndf = load()\n-> 1\n2\n-> (image: image/png) <Figure>\n\n"
+        "#2 code id=agent (the cell that you answer)\n%%agent\nGo on.\n\n"
+        "#3 code id=last [3]\ndf['year']\n-> KeyError: 'year'"
     )
 
 
@@ -68,7 +68,7 @@ def test_cells_go_below_the_agents_own_in_the_order_in_which_they_were_inserted(
     first = tools.insert_cell("a = 1")
     tools.insert_cell("## b", kind="markdown")
     assert isinstance(first, ToolResult)
-    assert first.output == "inserted a code cell as [3] in this notebook; it was not run (id=new1)"
+    assert first.output == "inserted a code cell as #3 in this notebook; it was not run (id=new1)"
     assert sources(page)[2:] == ["%%agent\nGo on.", "a = 1", "## b", "df['year']"]
     assert page.books[None][4]["kind"] == "markdown"
 
@@ -82,7 +82,7 @@ def test_a_locked_cell_is_refused_before_anybody_is_asked(tmp_path: Path):
     edit = call("edit_cell", cell="kept", source="x = 2")
     # Nobody answers: a question would wait.
     (done,) = lab.run([{"calls": [edit]}, "Done."], answer=lambda _approval: None).executions
-    assert "cell 1 is locked" in done.result.error
+    assert "cell #1 is locked" in done.result.error
     assert sources(page)[1] == "x = 1"
 
 
@@ -107,7 +107,9 @@ def test_without_a_running_cell_a_new_one_goes_to_the_end(tmp_path: Path, page: 
 def test_a_cell_is_named_by_its_id_or_its_number(
     tools: NotebookTools, page: MemoryPage, which: int | str
 ):
-    assert tools.edit_cell(which, "df = None").output.startswith("changed cell 1 of this notebook")
+    assert tools.edit_cell(which, "df = None").output.startswith(
+        "changed cell [1] of this notebook"
+    )
     assert sources(page)[1] == "df = None"
 
 
@@ -142,7 +144,7 @@ def test_an_edit_is_shown_as_a_diff(tools: NotebookTools):
     shown = tools._preview_edit("load", "df = load()\ndf.head()")
     assert shown.kind == "diff"
     assert shown.text == (
-        "--- a/this notebook, cell 1\n+++ b/this notebook, cell 1\n"
+        "--- a/this notebook, cell [1]\n+++ b/this notebook, cell [1]\n"
         "@@ -1 +1,2 @@\n df = load()\n+df.head()\n"
     )
 
@@ -400,5 +402,5 @@ def test_a_cell_that_the_user_changed_since_is_left(
     lab.run([{"calls": in_notebook(None)}, "Done."], settings=YOLO)
     page.books[None][0]["source"] = "x = 'mine'"
     report = find_undo(lab.environment, reversed(lab.session.runs), "").run()
-    assert report.skipped == ("cell 0 of this notebook has changed since, so it is left as it is",)
+    assert report.skipped == ("cell #0 of this notebook has changed since, so it is left as it is",)
     assert [each["source"] for each in page.books[None]] == ["x = 'mine'", "%%agent\nGo on."]

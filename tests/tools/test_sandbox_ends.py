@@ -263,7 +263,9 @@ async def test_a_command_that_cannot_be_started_is_told(
         await place.shell("a\0b")
     with pytest.raises(AgentError, match="could not be started"):
         await place.shell("x" * 200_000)
-    assert (await place.sandbox.run(["no-such-program"], seconds=5)).outcome.code != 0
+    ran = await place.sandbox.run(["no-such-program"], seconds=5)
+    assert ran.outcome.code == (1 if ran.sandboxed else 127)
+    assert printed(ran).endswith("no-such-program: No such file or directory\n")
     monkeypatch.delattr(os, "waitid")
     with pytest.raises(AgentError, match=r"need Python 3\.13"):
         await place.shell("true")

@@ -42,5 +42,31 @@ def test_contents_are_told_apart(one: Any, other: Any, same: bool) -> None:
     assert is_same_text(describe_content(one), describe_content(other)) is same
 
 
+def test_a_small_change_in_a_large_column_is_seen() -> None:
+    prices = np.arange(200_000) * 12.5 + 10_000_000.04
+    prices[7], changed = np.nan, prices.copy()
+    changed[5_000] += 0.01
+    short, other = (pd.DataFrame({"price": each}) for each in (prices, changed))
+    assert not is_same_text(describe_content(short), describe_content(other))
+    lengths = np.tile(np.array([12.34, 0.5], "f4"), 500_000)
+    changed = lengths.copy()
+    changed[0] = 12.341
+    assert not is_same_text(describe_content(lengths), describe_content(changed))
+
+
+def test_noise_of_computing_is_no_change() -> None:
+    numbers = np.random.default_rng(1).normal(size=20_000)
+    for column in (numbers, np.round(numbers, 3), np.array([1.0, 8.0, 0.0, np.inf, -np.inf])):
+        noisy = column * (1 + 2e-16 * np.sign(np.arange(len(column)) % 3 - 1))
+        noisy[2] += 6e-17
+        assert (noisy != column).any()
+        assert is_same_text(describe_content(column), describe_content(noisy))
+
+
+def test_infinite_numbers_have_places() -> None:
+    one, other = np.array([1.5, np.inf, 1 / 3]), np.array([np.inf, 1.5, 1 / 3])
+    assert not is_same_text(describe_content(one), describe_content(other))
+
+
 def test_the_size_of_a_table_is_readable() -> None:
     assert describe_content(pd.DataFrame({"a": [1, 2]})).startswith("2 rows, 1 columns · a: int64")

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import sys
 import tomllib
 from pathlib import Path
@@ -15,8 +16,9 @@ from ipyagent.llm.client import Client
 from ipyagent.llm.destinations import Resolved, resolve
 from ipyagent.llm.direct.client import DirectClient
 from ipyagent.llm.litellm.gateway import LiteLLMClient
-from ipyagent.wiring import client_for
+from ipyagent.wiring import client_for, find_problem, list_served
 from ipyagent.wiring.environment import GROUP, warm_up
+from servers.model_server import ModelServer, Reply
 
 
 def test_the_client_fits_the_model(tmp_path: Path) -> None:
@@ -113,3 +115,57 @@ def test_the_explorer_is_an_entry_point_as_others_are() -> None:
     declared = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())
     module, _, name = declared["project"]["entry-points"][GROUP]["offline"].partition(":")
     assert getattr(importlib.import_module(module), name) is ExplorerClient
+
+
+def listing(*names: str) -> dict[str, object]:
+    """The pages of a service that has these models."""
+    return {"/v1/models": {"object": "list", "data": [{"id": name} for name in names]}}
+
+
+@pytest.mark.parametrize("model", ["openai/mine", "anthropic/mine", "proxy"])
+def test_the_models_that_the_service_has_are_listed_the_known_ones_first(
+    tmp_path: Path, model: str
+) -> None:
+    with ModelServer(pages=listing("another", "gpt-4o")) as server:
+        base = server.origin if model.startswith("anthropic") else server.url
+        mode = "proxy" if model == "proxy" else "direct"
+        settings = {"api_base": base, "api_key": "sk-mine", "mode": mode}
+        config = LLMConfig.model_validate(settings)
+        found = list_served(client_for(model, config, tmp_path))
+        (asked,) = server.requests
+    prefix = model.removesuffix("mine").removesuffix("proxy")
+    assert sorted(found) == [f"{prefix}another", f"{prefix}gpt-4o"]
+    if model != "anthropic/mine":  # the map knows none of that name there
+        assert found[0] == f"{prefix}gpt-4o"
+    assert "sk-mine" in asked.headers.get("x-api-key", asked.headers.get("authorization", ""))
+
+
+def test_a_chosen_model_that_its_server_does_not_have_is_named_with_what_is_there(
+    tmp_path: Path,
+) -> None:
+    with ModelServer(pages=listing("qwen3:8b", "mistral:latest")) as server:
+        config = LLMConfig(api_base=server.url)
+        problem = find_problem("ollama/gemma9", config, tmp_path)
+        there = "ollama/qwen3:8b, ollama/mistral:latest"
+        assert problem == f"ollama/gemma9 is not there. What is there: {there}."
+        assert find_problem("ollama/mistral", config, tmp_path) == ""
+
+
+def test_a_chosen_model_that_cannot_call_tools_is_named_at_once(tmp_path: Path) -> None:
+    shown = Reply((json.dumps({"capabilities": ["completion"]}).encode(),))
+    with ModelServer([shown], pages=listing("gemma3")) as server:
+        problem = find_problem("ollama/gemma3", LLMConfig(api_base=server.url), tmp_path)
+    assert problem == "ollama/gemma3 cannot call tools, so it cannot work on your data."
+
+
+def test_no_other_machine_is_asked_when_a_model_is_chosen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-mine")
+    elsewhere = LLMConfig(api_base="http://models.invalid/v1")
+    assert find_problem("openai/mine", elsewhere, tmp_path) == ""
+    assert find_problem("offline/explorer", LLMConfig(), tmp_path) == ""
+    monkeypatch.delenv("OPENAI_API_KEY")
+    assert "set the environment variable OPENAI_API_KEY" in find_problem(
+        "openai/mine", LLMConfig(), tmp_path
+    )

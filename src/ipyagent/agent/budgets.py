@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, nullcontext
 from dataclasses import dataclass
 
 from ipyagent.config import AgentConfig
@@ -53,6 +53,25 @@ def find_exhausted(run: Run, config: AgentConfig) -> StopReason | None:
     return None
 
 
+def share(run: Run, config: AgentConfig, parts: int, seconds: float | None) -> AgentConfig:
+    """Return the limits of a run that gets one of equal parts of what `run` has left.
+
+    Of the `seconds` it gets half: parts are taken beside each other. Steps are not shared, since
+    a part of them would be too few for anything. Raises AgentError if a part is nothing.
+    """
+    tokens, usd = config.max_tokens, config.max_usd
+    tokens = tokens if tokens is None else (tokens - run.usage.total_tokens) // parts
+    usd = usd if usd is None else (usd - (run.cost_usd or 0.0)) / parts
+    left = {
+        "max_tokens": tokens,
+        "max_usd": usd,
+        "max_seconds": None if seconds is None else seconds / 2,
+    }
+    if spent := next((name for name, each in left.items() if each is not None and each <= 0), ""):
+        raise AgentError(f"Too little is left of agent.{spent} to share it: do the task yourself.")
+    return config.model_copy(update=left)
+
+
 def length_warning(messages: int, at_most: int) -> str | None:
     """Return the warning for a conversation of this many prompts and answers, or None.
 
@@ -76,12 +95,26 @@ class TimeLimits:
     """The time limits of a run and of its current step."""
 
     def __init__(self) -> None:
+        self.outer: TimeLimits | None = None
+        """The limits of the run within which this one was begun."""
         self._limits: list[asyncio.Timeout] = []
+        self._due: dict[asyncio.Timeout, float | None] = {}
+        self._pauses, self._paused_at = 0, 0.0
+        self.paused = 0.0
+        """The seconds that were excluded."""
 
     @property
     def is_expired(self) -> bool:
         """True once the time is up."""
-        return any(limit.expired() for limit in self._limits)
+        outer = self.outer is not None and self.outer.is_expired
+        return outer or any(limit.expired() for limit in self._limits)
+
+    @property
+    def seconds_left(self) -> float | None:
+        """The seconds until the first of them; None without any."""
+        now = self._paused_at if self._pauses else asyncio.get_running_loop().time()
+        moments = (self._due.get(each, each.when()) for each in self._limits)
+        return min((each - now for each in moments if each is not None), default=None)
 
     @asynccontextmanager
     async def limit(self, seconds: float | None, error: Exception) -> AsyncIterator[None]:
@@ -100,19 +133,30 @@ class TimeLimits:
 
     @contextmanager
     def pause(self) -> Iterator[None]:
-        """Exclude the time of the body."""
+        """Exclude the time of the body, and of others beside it, for the outer limits too."""
         loop = asyncio.get_running_loop()
-        begun = loop.time()
-        # One that is about to end the run can't be changed any more.
-        due = {each: each.when() for each in self._limits if not each.expired()}
-        for limit in due:
-            limit.reschedule(None)
-        try:
-            yield
-        finally:
-            for limit, moment in due.items():
-                if moment is not None and limit in self._limits:
-                    limit.reschedule(moment + loop.time() - begun)
+        with self.outer.pause() if self.outer else nullcontext():
+            if not self._pauses:
+                self._paused_at = loop.time()
+                # One that is about to end the run can't be changed any more.
+                self._due = {each: each.when() for each in self._limits if not each.expired()}
+                for limit in self._due:
+                    limit.reschedule(None)
+            self._pauses += 1
+            try:
+                yield
+            finally:
+                self._pauses -= 1
+                if not self._pauses:
+                    self._go_on(loop.time() - self._paused_at)
+
+    def _go_on(self, seconds: float) -> None:
+        """Put off the limits by a pause."""
+        self.paused += seconds
+        due, self._due = self._due, {}
+        for limit, moment in due.items():
+            if moment is not None and limit in self._limits:
+                limit.reschedule(moment + seconds)
 
 
 CHARACTERS_PER_TOKEN = 4

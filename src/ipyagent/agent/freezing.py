@@ -127,17 +127,28 @@ def _list_parts(entry: Run | str, chosen: Collection[str]) -> Iterator[_Part]:
     if isinstance(entry, str):
         yield _Part(Code(entry, is_whole=True))
         return
-    calls = [
-        each
-        for each in entry.executions
-        if each.result and not each.dry_run and each.call.id not in entry.taken_back
-    ]
-    wanted = _find_cited(entry)
-    parts = [part for each in calls if (part := _make_part(entry, each, each.call.id in wanted))]
+    calls = _list_calls(entry)
+    parts = [part for each, cited in calls if (part := _make_part(entry, each, cited))]
     if entry.id in chosen:
         yield from parts or [_Part(Code(""), entry)]
     else:
         yield from (_Part(replace(part.code, puts_out=False)) for part in parts)
+
+
+def _list_calls(run: Run, *, is_cited: bool = True) -> Iterator[tuple[ToolExecution, bool]]:
+    """Yield the calls of a run whose results stay, and whether the answer cites them.
+
+    Where a delegated task is known, its calls are in its place.
+    """
+    cited = _find_cited(run) if is_cited else set()
+    for each in run.executions:
+        if not each.result or each.dry_run or each.call.id in run.taken_back:
+            continue
+        child = each.result.value if each.result.child else None
+        if isinstance(child, Run):
+            yield from _list_calls(child, is_cited=each.call.id in cited)
+        else:
+            yield each, each.call.id in cited
 
 
 def _find_cited(run: Run) -> set[str]:

@@ -107,6 +107,7 @@ class UserPrompt:
     notices: tuple[str, ...] = ()
     read: tuple[str, ...] = ()
     agent: str | None = None
+    parent_id: str | None = None
     cell_id: str | None = None
     validators: tuple[Validator, ...] = VALIDATORS
     asked: Asked | None = None
@@ -128,7 +129,8 @@ class AgentLoop(StepMachine):
     replayed: Replayed | None = field(default=None, init=False)
     run_id: str = field(default_factory=lambda: uuid.uuid4().hex[:12], init=False)
     _unfinished: StreamedReply | None = field(default=None, init=False)
-    _unattended: list[str] = field(default_factory=list, init=False)
+    unattended: list[str] = field(default_factory=list, init=False)
+    """Reasons of calls that did not run because nobody could be asked."""
     _problem: str | None = field(default=None, init=False)
     _value: tuple[object, str] = field(default=(None, ""), init=False)
     _is_checked: bool = field(default=False, init=False)
@@ -141,10 +143,10 @@ class AgentLoop(StepMachine):
     async def run(self, prompt: UserPrompt) -> Run:
         """Answer a prompt. Never raises: every failure is recorded in the run."""
         self._start_run(prompt)
-        async with run_lifecycle(self.stream) as ending:
+        async with run_lifecycle(self.stream, self.time_limits) as ending:
             try:
                 async with self.run_limit():
-                    with self.context.approvals.steering.accept(self.stream, prompt.validators):
+                    with self._accept_texts(prompt):
                         ending.reason = await self._take_steps()
             except RunTimeoutError as error:
                 ending.reason = error.reason
@@ -159,6 +161,12 @@ class AgentLoop(StepMachine):
                 ending.expected = await self.check(run)
         return self.stream.run
 
+    def _accept_texts(self, prompt: UserPrompt) -> contextlib.AbstractContextManager[None]:
+        """Take texts of the user meanwhile; those for a child are for its parent."""
+        if prompt.parent_id is not None:
+            return contextlib.nullcontext()
+        return self.context.approvals.steering.accept(self.stream, prompt.validators)
+
     def _start_run(self, prompt: UserPrompt) -> None:
         conversation, tools = self.session.conversation, self.context.toolbox.definitions()
         self.facts = prompt.context.facts
@@ -168,6 +176,7 @@ class AgentLoop(StepMachine):
             session_id=self.session.id,
             trace_id=prompt.trace_id,
             agent=prompt.agent,
+            parent_id=prompt.parent_id,
             cell_id=prompt.cell_id,
             prompt=prompt.text,
             context="\n".join(filter(None, (context, self._describe_planning()))),
@@ -300,7 +309,7 @@ class AgentLoop(StepMachine):
         if self._looking and not closing and await only_look(self._looking, calls):
             context = self._looking
         dispatcher = await self.run_calls(step, calls, context, skip_note=note)
-        self._unattended += dispatcher.unattended_reasons
+        self.unattended += dispatcher.unattended_reasons
 
     async def _take_closing_step(self, budget: StopReason) -> None:
         """Take a step without tools, so that a run over its budget ends with an answer."""
@@ -383,8 +392,8 @@ class AgentLoop(StepMachine):
         if self.answer and ending.reason is StopReason.ERROR:
             ending.status = RunStatus.ERROR
             ending.error = f"The answer is not {self.answer.name}: {self._problem}"
-        if self._unattended and ending.reason in _INCONCLUSIVE:
-            ending.reason, ending.error = StopReason.UNATTENDED, self._unattended[0]
+        if self.unattended and ending.reason in _INCONCLUSIVE:
+            ending.reason, ending.error = StopReason.UNATTENDED, self.unattended[0]
         elif ending.reason in _INCONCLUSIVE and self._problem:
             ending.reason, ending.error = StopReason.ERROR, self._problem
         elif ending.reason is StopReason.FINISHED and (failure := self._last_failure()):

@@ -103,7 +103,8 @@ class PlanRunner(StepMachine):
         if self.release and notebook_step(self.context.toolbox, plan.plan) is None:
             self.stream.emit(Notice(text=IN_BACKGROUND))
             self.release(self.stream.run)
-        async with run_lifecycle(self.stream, self._summarize) as ending, self.run_limit():
+        lifecycle = run_lifecycle(self.stream, self.time_limits, self._summarize)
+        async with lifecycle as ending, self.run_limit():
             await self._take_steps(plan.plan, by, ending)
         return self.stream.run
 
@@ -403,7 +404,7 @@ async def carry_out(
     reason = f" My reason: {answer.reason.rstrip('.')}." if answer.reason else ""
     why = f" Your reason: {answer.reason}" if answer.reason else ""
     runner.conclude(DENIED + why, DENIED_NUDGE.format(reason=reason))
-    async with run_lifecycle(runner.stream) as ending:
+    async with run_lifecycle(runner.stream, runner.time_limits) as ending:
         ending.status, ending.reason = RunStatus.CANCELLED, StopReason.DENIED
     return runner.stream.run
 

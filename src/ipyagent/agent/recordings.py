@@ -13,6 +13,7 @@ import hmac
 import json
 import math
 import re
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
@@ -37,6 +38,9 @@ from ipyagent.values.variables.content import PASSING
 
 _LENGTH = 120
 """Characters of a line that a difference names."""
+_LISTS = ("list_files", "list_variables", "search_files")
+_NOTE = re.compile(r"… .*|\((empty|no matches|not searched: .*)\)|There are no variables.*")
+"""A line of a listing that is not an entry."""
 _EDITS = ("write_file", "edit_file", "delete_file")
 _SERVICES = ("mcp_", "api_", "call_tool", "find_tools")
 
@@ -89,9 +93,10 @@ def list_content(result: ToolResult) -> list[object]:
         each.name: "deleted" if each.change == "deleted" else each.content
         for each in result.variables
     }
+    text = result.output if result.success else result.error
     return [
         result.success,
-        result.output if result.success else result.error,
+        text if result.child is None else result.for_model,  # the rest says how it was approved
         [describe_image(each) for each in result.images],
         [sorted(each.data) for each in result.displays],
         variables,
@@ -132,11 +137,15 @@ def is_same_text(old: str, new: str) -> bool:
     """Return whether texts are equal but for what differs each time, numbers within 1e-9."""
     if old == new:
         return True
-    old, new = (_CHANGING.sub("…", _SET.sub(_sort_items, text)) for text in (old, new))
+    old, new = map(_normalize, (old, new))
     if _NUMBER.split(old) != _NUMBER.split(new):
         return False
     pairs = zip(_NUMBER.findall(old), _NUMBER.findall(new), strict=True)
     return all(one == other or _is_close(one, other) for one, other in pairs)
+
+
+def _normalize(text: str) -> str:
+    return _CHANGING.sub("…", _SET.sub(_sort_items, text))
 
 
 def _sort_items(items: re.Match[str]) -> str:
@@ -150,7 +159,21 @@ def _is_close(one: str, other: str) -> bool:
         numbers = [float(text.replace(",", "").replace("_", "")) for text in (one, other)]
     except ValueError:
         return False
-    return all(map(math.isfinite, numbers)) and math.isclose(*numbers, rel_tol=1e-9)
+    digits = max(sum(map(str.isdigit, text.lstrip("-0."))) for text in (one, other))
+    # What was computed has all of its digits; of fewer, the last one may differ.
+    near = 1e-9 if digits >= sys.float_info.dig else min(1e-9, 2 * 10.0 ** (1 - digits))
+    return all(map(math.isfinite, numbers)) and math.isclose(*numbers, rel_tol=near)
+
+
+def list_added(old: ToolExecution, new: ToolExecution) -> list[str]:
+    """Return what a listing has gained; nothing if it has lost anything, or is no listing."""
+    if old.call.name not in _LISTS or not (old.result and new.result and new.result.success):
+        return []
+    before, after = (
+        {_normalize(line): line for line in output.splitlines() if not _NOTE.fullmatch(line)}
+        for output in (old.result.output, new.result.output)
+    )
+    return [] if before.keys() - after else [after[each] for each in after if each not in before]
 
 
 def find_difference(old: ToolExecution, new: ToolExecution) -> str | None:

@@ -20,11 +20,12 @@ from ipyagent.agent.loop import AgentLoop, UserPrompt
 from ipyagent.agent.plan_runner import ask_user
 from ipyagent.agent.plans import ApprovedStepPolicy, prepare_step
 from ipyagent.agent.policy import CallPolicy, Effect
-from ipyagent.agent.recordings import Recording, find_difference
+from ipyagent.agent.recordings import Recording, find_difference, list_added
 from ipyagent.agent.step_machine import NOT_RUN, RunEnding
 from ipyagent.agent.tool_context import ToolContext
 from ipyagent.errors import AgentError
 from ipyagent.llm.client import Client
+from ipyagent.plaintext import join_some
 from ipyagent.schema import (
     Block,
     DecidedBy,
@@ -53,6 +54,7 @@ _ANSWERS = {LIVE: "live", KEEP: "keep"}
 
 _ORIGIN = "The recorded calls of this cell were not approved by you in this folder, or were changed"
 NOT_SIGNED = f"{_ORIGIN}. If you approve, exactly these calls run again."
+NO_TOOL = "there is no such tool here; `agent.replay(run)` uses the tools of that agent"
 NOT_APPROVED = (
     f"{_ORIGIN}. They have to be approved, and nobody could be asked: nothing was run. Run "
     "the cell where you can approve them, add --confirm yolo, or allow them by a rule."
@@ -138,8 +140,11 @@ class ReplayLoop(AgentLoop):
         """Repeat the steps; go on live if a result differs and that is wanted."""
         if self._ending is not None:
             return self._ending.reason
-        for step in self.recording.run.steps:
-            difference = await self._repeat(step)
+        steps = self.recording.run.steps
+        last = next((each for each in reversed(steps) if each.executions), None)
+        for step in steps:
+            # What a listing led to is compared by itself, unless the answer follows from it.
+            difference = await self._repeat(step, may_gain=step is not last)
             choice = difference and await self._choose(difference)
             if choice == "stop":
                 return self._stop(difference or "")
@@ -162,8 +167,8 @@ class ReplayLoop(AgentLoop):
         self._value = value, write_value(value)
         return StopReason.FINISHED
 
-    async def _repeat(self, step: Step) -> str | None:
-        """Repeat a step; return what is different in it."""
+    async def _repeat(self, step: Step, *, may_gain: bool) -> str | None:
+        """Repeat a step; return what is different in it. `may_gain`: more may be listed now."""
         if step.user_texts:
             self.stream.emit(UserTextsChanged(texts=step.user_texts))
         with self.open_step(closing=step.closing) as number:
@@ -180,8 +185,12 @@ class ReplayLoop(AgentLoop):
                     await self.run_calls(number, _rename_calls(part), skip_note=NOT_RUN)
         news = {each.call.id: each for each in self.stream.run.steps[-1].executions}
         for call_id, old in olds.items():
-            if (found := find_difference(old, news[call_id])) is not None:
-                place = f"step {number}, {old.call.name}"
+            place = f"step {number}, {old.call.name}"
+            if may_gain and (added := list_added(old, news[call_id])):
+                self.stream.emit(Notice(text=f"New since the recording: {join_some(added, 5)}."))
+            elif (found := find_difference(old, news[call_id])) is not None:
+                if old.call.name not in self.context.toolbox:
+                    return f"{place}: {NO_TOOL}"
                 source = f" read {old.source}" if old.source else ""
                 return f"{place}{source and ','}{source} gave another result: {found}"
         return None

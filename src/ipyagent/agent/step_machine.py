@@ -88,13 +88,16 @@ class RunEnding:
 
 @asynccontextmanager
 async def run_lifecycle(
-    stream: EventStream, conclude: Callable[[RunEnding], object] = lambda ending: None
+    stream: EventStream,
+    limits: TimeLimits,
+    conclude: Callable[[RunEnding], object] = lambda ending: None,
 ) -> AsyncIterator[RunEnding]:
     """Run the body as the work of a run that `stream` has begun, and emit its end.
 
     An exception becomes the ending. `conclude` gets the ending before it is emitted.
     """
-    begun = time.monotonic()
+    loop = asyncio.get_running_loop()
+    begun = loop.time()
     ending = RunEnding()
     try:
         with telemetry.tracing_as(stream.run.trace_id):
@@ -104,7 +107,8 @@ async def run_lifecycle(
     conclude(ending)
     if (problem := await _journal_problem(stream.session)) and ending.status is RunStatus.DONE:
         ending = RunEnding(RunStatus.ERROR, StopReason.ERROR, problem)
-    duration = max(0.0, time.monotonic() - begun)  # tests of the user's may replace the clock
+    # Without the user's own time; tests of the user's may replace the clock.
+    duration = max(0.0, loop.time() - begun - limits.paused)
     events = stream.record(
         RunFinished(
             status=ending.status,

@@ -98,7 +98,7 @@ class LLMConfig(Section):
     """How services are asked: `direct` over HTTP by ipyagent itself, `litellm` by LiteLLM; `auto`:
     directly where the provider speaks OpenAI's or Anthropic's format, else by LiteLLM."""
     model: str | None = None
-    """A LiteLLM model id, `offline/explorer` or `scripted/PATH`; None: resolved (llm/resolve)."""
+    """A LiteLLM model id, `offline/explorer` or `scripted/PATH`; unset: by the keys there are."""
     api_base: Address | None = None
     """Base URL of the service, if it is not the provider's own."""
     api_key_env: Variable = "LITELLM_API_KEY"

@@ -28,11 +28,15 @@ from ipyagent.config.sections import (
 )
 from ipyagent.config.sources import (
     HOME_VARIABLES,
+    LIMITS,
+    POLICY_FILES,
     PREFIX,
     Layer,
     check_homes,
     find_violations,
     from_environment,
+    limit_key,
+    policy_layers,
     user_file,
     user_layer,
     validate_layer,
@@ -134,10 +138,11 @@ class SettingRow(NamedTuple):
 def base_layers(
     environ: Mapping[str, str], start: Mapping[str, str] | None, folder: Path | None = None
 ) -> tuple[Layer, ...]:
-    """Return the layers of every run: the built-in profiles, the user's file, and so on."""
+    """Return the layers of every run: the built-in profiles, the administrator's, and so on."""
     check_homes(environ, start)
+    below = BUILT_IN_PROFILES, *policy_layers(), user_layer()
     folder_layers = () if folder is None else workspace_layers(folder)
-    return BUILT_IN_PROFILES, user_layer(), *folder_layers, from_environment(environ, start)
+    return *below, *folder_layers, from_environment(environ, start)
 
 
 def resolve_layers(*layers: Layer, agent: str | None = None) -> Settings:
@@ -168,7 +173,10 @@ def from_assignment(text: str, *below: Layer) -> Layer:
     values: JsonDict = {}
     put_value(values, tuple(key.split(".")), value)
     layer = Layer("%agent", values)
-    resolve_config(*below, layer)
+    settings = resolve_layers(*below, layer)
+    for name, _ in iter_settings(validate_layer(layer), only_set=True):
+        if layer.source not in (source := settings.source_of(name)):
+            raise ConfigError(f"{'.'.join(name)} is set for everybody, in {source}")
     return layer
 
 
@@ -190,6 +198,8 @@ class _Resolution:
     trusted: dict[Key, tuple[Layer, object]] = field(default_factory=dict)
     """The merged trusted layers alone."""
     notices: list[str] = field(default_factory=list)
+    binding: dict[Key, tuple[Layer, object]] = field(default_factory=dict)
+    """What an administrator has set: all above may only be stricter."""
 
     def add(self, layer: Layer) -> None:
         if not layer.trusted:
@@ -245,6 +255,8 @@ class _Resolution:
                 if value is not None:
                     self.trusted.pop(alternative, None)
                 self.trusted[key] = layer, value
+            if layer.binding and key != RULES_KEY:
+                self.binding[key] = layer, value
         self.notices += _token_warnings(layer, values)
 
     def _tighten(self, layer: Layer, values: dict[Key, object]) -> None:
@@ -259,6 +271,7 @@ class _Resolution:
             )
 
     def to_settings(self) -> Settings:
+        self._bind()
         try:
             config = Config.model_validate(nest(self.values.items()))
         except ValidationError as error:  # each layer is right, but together something is missing
@@ -266,6 +279,18 @@ class _Resolution:
                 f"{self._source_of(('llm', 'mode'))}: {explain_error(error)}"
             ) from None
         return Settings(config, self._source_of, tuple(self.notices))
+
+    def _bind(self) -> None:
+        """Put back an administrator's values that the layers above have replaced by laxer ones."""
+        for key, (layer, value) in self.binding.items():
+            now = self.values.get(key)
+            limit = LIMITS.get(limit_key(key))
+            if now != value and not (limit and limit.allows(now, value, None)):
+                self.notices.append(
+                    f"{self._source_of(key)}: {cite('.'.join(key))} is ignored, because "
+                    f"{layer.source} sets it for everybody."
+                )
+                self._apply(layer, {key: value})
 
     def _source_of(self, key: Key) -> str:
         if key == RULES_KEY:
@@ -299,7 +324,7 @@ Snapshot = tuple[object, ...]
 
 def snapshot(environ: Mapping[str, str], folder: Path | None) -> Snapshot:
     """Return what settings depend on: stamps of their files, and variables."""
-    files = [user_file()]
+    files = [*POLICY_FILES, user_file()]
     if folder is not None:
         files += [TRUST_FILE.path, *[folder / name for name in (PYPROJECT, YAML, *MCP_FILE_NAMES)]]
     # Names first: looking at all values as well takes twice as long.

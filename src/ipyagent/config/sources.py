@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from secrets import token_hex
@@ -52,13 +53,16 @@ HOME_VARIABLES = (
 class Layer:
     """Values from one source, as nested sections; `source` is its name in messages.
 
-    A layer that is not `trusted` comes from `folder` and may only make things stricter. `notices`
-    are what the user should know about the source. `text` is the file's, for line numbers.
+    A layer that is not `trusted` comes from `folder` and may only make things stricter. One that
+    is `binding` comes from an administrator: the layers above may only be stricter than it.
+    `notices` are what the user should know about the source. `text` is the file's, for line
+    numbers.
     """
 
     source: str
     values: JsonMapping = field(repr=False)
     trusted: bool = True
+    binding: bool = False
     folder: Path | None = None
     notices: tuple[str, ...] = ()
     text: bytes = field(default=b"", repr=False)
@@ -82,6 +86,19 @@ def config_folder() -> Path:
 def user_file() -> Path:
     """Return the path of the user's configuration file; it need not exist."""
     return config_folder() / "config.yaml"
+
+
+POLICY_FILES = tuple(
+    place / "etc" / "ipyagent" / "policy.yaml"
+    for place in ([Path(sys.prefix)] if os.name == "nt" else [Path(sys.prefix), Path("/")])
+)
+"""The files of the administrator, of the environment and of the machine; no variable moves them."""
+
+
+def policy_layers() -> list[Layer]:
+    """Return the values that an administrator has set for everybody."""
+    layers = map(from_file, POLICY_FILES)
+    return [replace(layer, binding=True) for layer in layers if layer.values]
 
 
 def user_layer() -> Layer:

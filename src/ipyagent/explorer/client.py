@@ -11,7 +11,7 @@ import asyncio
 import json
 import re
 from collections.abc import AsyncGenerator, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf
 
 from ipyagent.errors import ModelRefusedError, name_and_text
@@ -285,6 +285,8 @@ def reply(
             calls.clear()
         calls += message.tool_calls
         results |= {each.tool_use_id: each for each in message.tool_results}
+    known = (each for each in facts.tables if each.variable or steps.loading_call(each))
+    facts = replace(facts, tables=tuple(known))
     loaded = _find_loaded(messages, facts)
     step = next_step(prompts, facts, loaded) if prompts else steps.help_out(facts)
     done = [each for each in calls if each.id in results]

@@ -87,11 +87,15 @@ def with_imports(source: str, variables: Mapping[str, str]) -> str:
     return "\n".join([*imports, *[""] * bool(imports), *(line.decode() for line in lines)])
 
 
+def loading_call(table: TableFacts) -> str:
+    """Return the call that loads a table file; "" if none is known."""
+    endings = [each for each in table.path.lower().split(".") if each in _READERS]
+    return table.call or (_READERS[endings[-1]].format(literal(table.path)) if endings else "")
+
+
 def load_line(table: TableFacts, name: str) -> str:
     """Return the line that loads a table file into a variable."""
-    endings = [each for each in table.path.lower().split(".") if each in _READERS]
-    call = table.call or _READERS[endings[-1]].format(literal(table.path))
-    return f"{name} = {call}"
+    return f"{name} = {loading_call(table)}"
 
 
 def name_for(table: TableFacts, facts: WorkspaceFacts) -> str:

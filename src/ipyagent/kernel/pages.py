@@ -268,6 +268,12 @@ class NotebookCell:
     locked: bool = False
     """True if the user locked it against changes."""
 
+    @property
+    def title(self) -> str:
+        """The cell as the page numbers it, or by its position before it has run."""
+        count = self.execution_count
+        return f"cell [{count}]" if count else f"cell #{self.number}"
+
 
 @dataclass(frozen=True)
 class OpenNotebook:

@@ -84,6 +84,8 @@ class ModelSize:
 
     parameters: float | None = None
     window: int | None = None
+    calls_tools: bool = True
+    """False if its server says that it cannot."""
 
     @property
     def is_small(self) -> bool:
@@ -150,6 +152,14 @@ class Sized(Protocol):
 
     def size(self) -> ModelSize:
         """Return the size of the model. May block."""
+
+
+@runtime_checkable
+class Listing(Protocol):
+    """A client that can ask its service which models there are."""
+
+    async def list_models(self) -> list[str]:
+        """Return the models' ids, as `llm.model` names them. Raises ModelError."""
 
 
 @runtime_checkable

@@ -23,7 +23,7 @@ from ipyagent import llm
 from ipyagent.config import LLMConfig
 from ipyagent.errors import ConfigError, ModelRefusedError
 from ipyagent.json_types import object_of
-from ipyagent.llm.modelmap import Facts, ask_server, facts_of
+from ipyagent.llm.modelmap import Facts, ask_ollama, ask_server, facts_of
 from ipyagent.providers import ALIASES, PROVIDERS, PROXY, Provider, default_models
 
 BUILT_IN = "offline/"
@@ -162,15 +162,15 @@ class _Server:
 
 def _find_servers(probe: Probe) -> list[_Server]:
     found = []
-    if (names := _list_names(probe, "11434/api/tags", "models", "name")) is not None:
+    if (names := _list_names(probe, f"{_OLLAMA}/api/tags", "models", "name")) is not None:
         found.append(_Server("Ollama", "ollama", names))
-    if (names := _list_names(probe, "1234/v1/models", "data", "id")) is not None:
+    if (names := _list_names(probe, "http://127.0.0.1:1234/v1/models", "data", "id")) is not None:
         found.append(_Server("LM Studio", "lm_studio", names))
     # Port 8080 is anybody's: /props tells that it is llama.cpp.
     props = object_of(probe("http://127.0.0.1:8080/props"))
     if "chat_template" not in props:
         return found
-    if (names := _list_names(probe, "8080/v1/models", "data", "id")) is not None:
+    if (names := _list_names(probe, "http://127.0.0.1:8080/v1/models", "data", "id")) is not None:
         drops_tools = object_of(props.get("chat_template_caps")).get("supports_tools") is False
         found.append(_Server("llama.cpp", "llamafile", names, _DROPS_TOOLS if drops_tools else ""))
     return found
@@ -189,9 +189,20 @@ def _describe_server(server: _Server) -> str:
     return f"{server.name} is running here: use it with `%agent model {model}`.{server.warning}"
 
 
-def _list_names(probe: Probe, address: str, key: str, field: str) -> list[str] | None:
+_OLLAMA = "http://127.0.0.1:11434"
+
+
+def list_able(address: str = _OLLAMA) -> list[str]:
+    """Return the names of the models of an Ollama that can call tools. May block."""
+    root = address.rstrip("/").removesuffix("/v1")
+    names = _list_names(fetch, f"{root}/api/tags", "models", "name") or []
+    sizes = {name: ask_ollama(root, name) for name in names[:MOST_MODELS]}
+    return [name for name, size in sizes.items() if size and size.calls_tools]
+
+
+def _list_names(probe: Probe, url: str, key: str, field: str) -> list[str] | None:
     """Return the names of a server's models; None if nothing there lists them."""
-    entries = object_of(probe(f"http://127.0.0.1:{address}")).get(key)
+    entries = object_of(probe(url)).get(key)
     if not isinstance(entries, list):
         return None
     names = (entry.get(field) for entry in entries if isinstance(entry, dict))

@@ -20,7 +20,7 @@ from ipyagent.errors import (
     ModelRefusedError,
     ModelUnavailableError,
 )
-from ipyagent.llm.destinations import Destination
+from ipyagent.llm.destinations import Destination, list_able
 from ipyagent.llm.service_error import (
     EventTooLargeError,
     ServiceError,
@@ -31,9 +31,10 @@ from ipyagent.llm.service_error import (
 from ipyagent.plaintext import ellipsize
 from ipyagent.providers import is_too_long
 
-Trouble = Literal["", "refused", "dns", "certificate", "tls", "redirects", "timeout"]
+Trouble = Literal["", "refused", "dns", "certificate", "tls", "redirects", "timeout", "tools"]
 
 _OTHER = "or choose another model with `%agent model ID`"
+_ABLE = "Choose a model that can with `%agent model ID`; `%agent model` lists models."
 _ADDRESS = "`%agent config llm.api_base=URL`"
 _NOT_ACCEPTED = re.compile(r"certificate verify failed: (.+?)\.?\s*\(_ssl")
 
@@ -85,6 +86,9 @@ def address_of(where: Destination) -> str:
 def next_step(where: Destination, model: str, status: int, trouble: Trouble = "") -> str:
     """Return a remedy for that failure."""
     is_ollama = where.provider == "ollama"
+    if trouble == "tools":
+        able = [f"`%agent model ollama/{name}`" for name in list_able(where.base or "")[:3]]
+        return f"Models there that can: {', '.join(able)}." if able else _ABLE
     match status:
         case 401 | 403:
             return _about_key(where)
@@ -96,8 +100,10 @@ def next_step(where: Destination, model: str, status: int, trouble: Trouble = ""
                 f"Check the model's name and the address ({_ADDRESS}): one that speaks OpenAI's "
                 f"format usually ends in /v1, {_OTHER}."
             )
-        case 402 | 429:
-            return f"Wait a little and run the cell again, check the account's limits, {_OTHER}."
+        case 402:
+            return f"Check the account's balance and limits, {_OTHER}."
+        case 429:
+            return f"Wait a little, check the account's limits, {_OTHER}."
         case _ if 400 <= status < 500:
             return f"Check `%agent config llm`, {_OTHER}."
         case _ if status >= 500:
@@ -108,7 +114,7 @@ def next_step(where: Destination, model: str, status: int, trouble: Trouble = ""
 def _about_key(where: Destination) -> str:
     if where.key_from is None:
         wanted = where.keys[0] if where.keys else "LITELLM_API_KEY"
-        return f"Set the environment variable {wanted} to a key and run the cell again, {_OTHER}."
+        return f"Set the environment variable {wanted} to a key, {_OTHER}."
     return (
         f"Check the key in {where.key_from} (llm.api_key_env names another variable) and what it "
         f"may be used for, {_OTHER}."
@@ -133,20 +139,23 @@ def _about_connection(where: Destination, trouble: Trouble) -> str:
         return f"No address is known for {host}: correct {_ADDRESS}, or check the network."
     if where.provider == "ollama":
         return f"Is Ollama running? Start it with `ollama serve`, {_OTHER}."
-    if _is_local(host):
+    if is_local(where):
         return f"Is the server running? Start it, correct the address with {_ADDRESS}, {_OTHER}."
     if trouble == "timeout":
         return f"Check the network, raise llm.timeout, {_OTHER}."
     return f"Check the network and its proxy (HTTPS_PROXY), the address ({_ADDRESS}), {_OTHER}."
 
 
-def _is_local(host: str) -> bool:
+def is_local(where: Destination) -> bool:
+    """Return whether that address is on this machine."""
+    host = urlsplit(where.base or "").hostname or ""
     try:
         return ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
 
 
+CANNOT = "cannot call tools, so it cannot work on your data"
 CUT_OFF = "the connection was closed before the answer was complete."
 MAX_CHARS = 500
 MAX_WAIT = 3600.0  # seconds; a service that asks for more is not worth waiting for
@@ -182,7 +191,17 @@ _PASSING = re.compile(
     r"(?i)rate.?limit|too many|overload|busy|again|later|tempora|timed?.?out|unavailable|internal"
 )
 """Words that tell whether a reason without a status will still be there a moment later."""
-_ACCOUNT = re.compile(r"(?i)insufficient|balance|quota|billing|credits?\b|arrears")
+_ACCOUNT = re.compile(
+    r"(?i)insufficient|balance|quota|billing|credits?\b|arrears"
+    r"|budget has been exceeded|exceeded.?budget|over budget"
+)
+_USED_UP = re.compile("insufficient_quota|budget_exceeded")  # LiteLLM's proxy has budgets
+_NO_TOOLS = re.compile(
+    r"(?i)(?:not|n't|no \w+ (?:found )?that) support\w* (?:the )?(?:parameter:? )?\W?(?:tool|func)"
+    r"|(?:tool|function)s?[ _-]?(?:use|call\w*)?\W* (?:is|are) not (?:supported|enabled|available)"
+    r"|--enable-auto-tool-choice|tools param requires"
+)
+"""Words in which services say that a model, or the way it is served, takes no tools."""
 _MALFORMED_CALL = re.compile(
     r"(?i)tool_use_failed|failed_generation|malformed_?function_?call|unexpected_?tool_?call"
     r"|(error|fail\w+) (in |to )?pars\w+ (the )?(tool|function)[ _-]?calls?"
@@ -206,7 +225,7 @@ def map_error(
         return failure
     if any(isinstance(each, EventTooLargeError) for each in chain):
         return add_advice(failure, where, model, _IN_TROUBLE)
-    trouble = trouble_of(chain)
+    trouble: Trouble = "tools" if _lacks_tools(chain) else trouble_of(chain)
     status = 0 if trouble in _NO_ANSWER or _is_unreached(chain) else _status(chain)
     is_refused = isinstance(failure, ModelRefusedError)
     if is_refused and _ACCOUNT.search(f"{failure}"):
@@ -226,7 +245,8 @@ def add_advice(
     """Return the error with a second line: where the model was asked, and what to do."""
     wait = getattr(failure, "retry_after", None)
     waits = f" The service asks to wait {wait:g} s." if wait else ""
-    text = f"{failure}\n{asked_at(where)}{waits} {next_step(where, model, status, trouble)}"
+    step = f"{next_step(where, model, status, trouble)} Then run the cell again."
+    text = f"{failure}\n{asked_at(where)}{waits} {step}"
     advice = (
         ModelUnavailableError(text, wait)
         if isinstance(failure, ModelUnavailableError)
@@ -246,7 +266,7 @@ def _fault(chain: list[BaseException], model: str, secret: str | None) -> ModelE
     text = ": ".join([readable(cause, secret), *(_shorten(each, secret) for each in behind)])
     if "repeating the same chunk" in text:
         return ModelRefusedError(f"{model} kept repeating itself and was stopped. {text}")
-    if "insufficient_quota" in str(bodies):  # a 429 that waiting won't cure
+    if _USED_UP.search(str(bodies)):  # a 429 that waiting won't cure
         return ModelRefusedError(f"{model}: {text}")
     if missing := _MISSING.search(text):
         return _without_address(
@@ -263,8 +283,10 @@ def _fault(chain: list[BaseException], model: str, secret: str | None) -> ModelE
     status = _status(chain)
     if status != 429 and is_too_long(f"{type(error)} {error} {bodies}"):
         return ContextOverflowError(f"The conversation is too long for {model}: {text}")
-    if 400 <= status < 500 and status not in TRANSIENT:
-        return ModelRefusedError(f"{model} refused the request ({status}): {text}")
+    lacks_tools = _lacks_tools(chain)
+    if lacks_tools or (400 <= status < 500 and status not in TRANSIENT):
+        how = CANNOT if lacks_tools else "refused the request"
+        return ModelRefusedError(f"{model} {how} ({status}): {text}")
     if not status and isinstance(cause, ServiceError) and _is_final(cause):
         return ModelRefusedError(f"{model} gave no answer: {text}")
     for pattern, plain in _PLAIN.items():
@@ -276,6 +298,11 @@ def _fault(chain: list[BaseException], model: str, secret: str | None) -> ModelE
     elif not status or _is_unreached(chain):
         how = "could not be reached"
     return ModelUnavailableError(f"{model} {how}: {text}", retry_after(_headers(cause)))
+
+
+def _lacks_tools(chain: list[BaseException]) -> bool:
+    """Return whether a request was refused because the model takes no tools."""
+    return _status(chain) >= 400 and bool(_NO_TOOLS.search(f"{chain[0]} {_bodies(chain)}"))
 
 
 def _is_final(error: ServiceError) -> bool:

@@ -147,7 +147,7 @@ def size_in_name(model: str) -> float | None:
     return float(found[1]) if found else None
 
 
-@lru_cache(maxsize=32)
+@lru_cache(maxsize=64)
 def ask_ollama(address: str, name: str) -> ModelSize | None:
     """Return what Ollama's `/api/show` tells of a model; None if it does not answer soon.
 
@@ -162,7 +162,9 @@ def ask_ollama(address: str, name: str) -> ModelSize | None:
     info = object_of(answer[1].get("model_info"))
     count = info.get("general.parameter_count")
     parameters = round(count / 1e9, 1) if isinstance(count, int | float) and count > 0 else None
-    return ModelSize(parameters, _window(info, answer[1].get("parameters")))
+    abilities = answer[1].get("capabilities")  # older versions do not tell
+    calls_tools = not isinstance(abilities, list) or "tools" in abilities
+    return ModelSize(parameters, _window(info, answer[1].get("parameters")), calls_tools)
 
 
 def _window(info: JsonDict, settings: object) -> int | None:

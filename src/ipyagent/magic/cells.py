@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -12,7 +13,13 @@ from ipyagent.agent.approvals import Answer, Approval, Approvals
 from ipyagent.agent.plan_runner import WAITING_NOTICE
 from ipyagent.agent.session.session import Session
 from ipyagent.agent.signs import find_decision
-from ipyagent.errors import AgentError, ConfigError, RunFailedError
+from ipyagent.errors import (
+    AgentError,
+    AgentInterrupted,
+    AgentStopped,
+    ConfigError,
+    RunFailedError,
+)
 from ipyagent.kernel.drivers import Cell, comm_status, drive_async, drive_sync, stoppable
 from ipyagent.kernel.shell import Frontend, Surface, detect, running_shell
 from ipyagent.llm.client import Client
@@ -33,7 +40,8 @@ async def run(cell: Cell, line: str, text: str) -> None:
     try:
         with runtime().run_lock.hold() as hold, comm_status(notebook().shell):
             job = _prepare(cell, hold, line, text)
-            run = await drive_async(cell, job.engine)
+            with job.quietly():
+                run = await drive_async(cell, job.engine)
             hold.keep_for_background(cell, run)
             job.finish(run)
     except AgentError as error:
@@ -45,7 +53,8 @@ def run_blocking(cell: Cell, line: str, text: str) -> None:
     try:
         with runtime().run_lock.hold() as hold:
             job = _prepare(cell, hold, line, text)
-            run = drive_sync(cell, job.engine)
+            with job.quietly():
+                run = drive_sync(cell, job.engine)
             hold.keep_for_background(cell, run)
             job.finish(run)
     except AgentError as error:
@@ -61,6 +70,20 @@ class _Job:
     engine: RunFunction
     raises_differences: bool
     """True if the cell was to be replayed, whatever comes."""
+
+    session: Session
+    is_watched: bool
+
+    @contextmanager
+    def quietly(self) -> Iterator[None]:
+        """Leave it to the card to say that the run was stopped, if somebody sees it."""
+        try:
+            yield
+        except AgentInterrupted as stop:
+            run = next(reversed(self.session.runs), None)
+            if self.is_watched and run and run.status is RunStatus.CANCELLED:
+                raise AgentStopped(*stop.args) from None
+            raise
 
     def finish(self, run: Run) -> None:
         """Apply the options that concern a finished run."""
@@ -135,7 +158,9 @@ def _prepare_job(cell: Cell, hold: Hold, line: str, text: str) -> _Job:
     engine = runs.build(request) if decision is None else runs.build_decision(request, decision)
     if frontend.cell_id:
         session.cells.starts.setdefault(frontend.cell_id, start)
-    return _Job(book, options, engine, settings.config.agent.replay == "always")
+    always = settings.config.agent.replay == "always"
+    is_watched = frontend.can_input and not options.json
+    return _Job(book, options, engine, always, session, is_watched)
 
 
 NOT_RUN = "Nothing was taken back: this cell has not run in this session since the kernel started."
@@ -248,7 +273,7 @@ def check_background(frontend: Frontend) -> None:
 
 
 def approve(book: Notebook, rest: str) -> str:
-    """approve the plan or call that waits, or the one with this ID; a plan may --background"""
+    """approve what waits, or the plan or call ID; --background: the plan runs beside other cells"""
     words = [word for word in rest.split() if word != BACKGROUND]
     background = len(words) < len(rest.split())
     if background:
@@ -298,9 +323,8 @@ def _decide_on_plan(
 
     def prepare(cell: Cell) -> RunFunction:
         environment = book.environment
-        client = environment.client_for(book.model.resolve(settings), settings.llm)
         view = partial(view_for, cell, environment.approvals, detect(book.shell), book.desk)
-        runs = RunFactory(environment, session, client, cell, view)
+        runs = RunFactory(environment, session, environment.connect, cell, view)
         request = RunRequest("", settings, background=background)
         return runs.build_decision(request, answer, reference)
 

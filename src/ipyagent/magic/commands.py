@@ -28,18 +28,19 @@ from ipyagent.tools.namespace_tools import find_authors
 from ipyagent.tools.path_rules import SKILLS
 from ipyagent.tools.rehearsed import UNTRIED
 from ipyagent.ui.views import show_run
-from ipyagent.wiring import runtime
+from ipyagent.wiring import find_problem, runtime
 
 _IN_MEMORY = "none: this session is kept in memory alone"
 _DISABLED = "Agent cells are disabled until these settings are fixed:"
 
 
 def _rows(lines: Mapping[str, Callable[[], str]]) -> Iterator[str]:
-    """Yield a row for each fact; unknown ones are reported once, with the reason."""
+    """Yield a row for each fact there is; unknown ones are reported once, with the reason."""
     problems: set[str] = set()
     for key, value in lines.items():
         try:
-            yield f"{key:<15} {value()}"
+            if text := value():
+                yield f"{key:<15} {text}"
         except AgentError as error:
             problem = str(error)
             why = "not known either" if problem in problems else f"not known: {problem}"
@@ -92,9 +93,9 @@ def _looking(settings: Settings) -> str:
 
 
 def _background() -> str:
-    """Return the plan that runs in the background."""
+    """Return the plan that runs in the background; "" if none does."""
     behind = runtime().run_lock.background
-    return f"the plan {behind.name} runs; `%agent stop` stops it" if behind else "nothing runs"
+    return f"the plan {behind.name} runs; `%agent stop` stops it" if behind else ""
 
 
 def _waiting(book: Notebook, session: Session) -> str:
@@ -243,6 +244,7 @@ def _overview(book: Notebook, _rest: str) -> str:
     """Most of what is needed, and status, on one screen."""
     lines = [
         *(line for line in options_help().splitlines() if line.split()[0].strip(",") in _NEEDED),
+        "",
         *(_command_help(name) for name in _NEEDED if name in COMMANDS),
     ]
     return "\n".join([USAGE, "", *lines, "", describe_status(book)])
@@ -294,11 +296,17 @@ def describe_status(book: Notebook, _rest: str = "") -> str:
 
 
 def _model(book: Notebook, rest: str) -> str:
-    """show the model, or use this one from now on"""
+    """show the model and others that can be chosen, or use this one from now on"""
     if rest:
         book.settings.set(f"llm.model={rest}")
     resolved = book.model.resolve(book.settings.config)
-    return f"{resolved.model} ({resolved.why})"
+    current = f"{resolved.model} ({resolved.why})"
+    if rest:
+        problem = find_problem(resolved.model, book.settings.config.llm, book.home)
+        return "\n".join(filter(None, (current, problem)))
+    others = book.settings.list_models()
+    others.pop(resolved.model, None)
+    return "\n".join([current, *(f"  %agent model {name}  ({others[name]})" for name in others)])
 
 
 def _config(book: Notebook, rest: str) -> str:
@@ -344,6 +352,13 @@ def _runs(book: Notebook, _rest: str) -> str:
         rows.append(
             f"{run.id}  {run.outcome:<8} {plural(len(run.steps), 'step'):<8} "
             f"{run.duration or 0:6.1f} s  {_first_line(run.prompt)}{kept}"
+        )
+        tasks = ((each, each.result.child) for each in run.executions if each.result)
+        rows += (
+            f"  ↳ {child.runs[0]}  {each.status:<8} {each.duration or 0:6.1f} s  "
+            f"{_first_line(str(each.call.arguments.get('task')))}"
+            for each, child in tasks
+            if child
         )
     return "\n".join(rows) or "no runs yet"
 

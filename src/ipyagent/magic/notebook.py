@@ -31,6 +31,7 @@ from ipyagent.kernel.namespace import ShellNamespace
 from ipyagent.kernel.pages import Message, Pages
 from ipyagent.kernel.shell import Shell, detect
 from ipyagent.llm import start_environ
+from ipyagent.llm.client import Client
 from ipyagent.llm.destinations import Resolved, dotenv_warning, fetch, list_models, resolve
 from ipyagent.magic.entry import state_of
 from ipyagent.schema import Run
@@ -41,7 +42,15 @@ from ipyagent.ui import static_html
 from ipyagent.ui.feed import Feed
 from ipyagent.ui.page_bridge import OverviewBuilder, OverviewContext, PageBridge
 from ipyagent.ui.questions import choose
-from ipyagent.wiring import Environment, Services, has_journal, journal_path, runtime, warm_up
+from ipyagent.wiring import (
+    Environment,
+    Services,
+    add_served,
+    has_journal,
+    journal_path,
+    runtime,
+    warm_up,
+)
 from ipyagent.wiring.undo import find_undo
 
 REMEMBERED = 2
@@ -92,7 +101,8 @@ class NotebookSettings:
         current = self.config.llm
         self._listed = [current, *(each for each in self._listed if each != current)]
         before = config.resolve_layers(*self._layers()[:-1]).config.llm
-        return list_models(*self._listed, before, environ=os.environ, probe=fetch)
+        found = list_models(*self._listed, before, environ=os.environ, probe=fetch)
+        return add_served(found, current, self.home or Path())
 
     def prepare_model(self) -> None:
         """Start to import the current model's dependencies."""
@@ -445,9 +455,15 @@ class Notebook:
             approvals=runtime().approvals,
             switches=lambda: self.sessions.switches,
             notes=lambda: state_of(self.shell).notes.notes,
+            settings=lambda: self.settings.config,
+            connect=self._connect,
         )
         environment.undo.show = self._show_again
         return environment
+
+    def _connect(self) -> Client:
+        settings = self.settings.config
+        return self.environment.client_for(self.model.resolve(settings), settings.llm)
 
     @property
     def services(self) -> Services:

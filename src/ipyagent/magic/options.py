@@ -26,7 +26,7 @@ More of the prompt, as many lines as you like. @name refers to a variable or a f
 
 WAITING = {"out": "--out", "json": "--json", "raises": "--raise", "dry_run": "--dry-run"}
 
-HELP_AT = 28
+HELP_AT = 27
 """The column of the help of options and subcommands."""
 
 _OPTION = re.compile(r"(?<!\S)--?[a-zA-Z][\w-]*")

@@ -37,7 +37,6 @@ from ipyagent.rehearsal.confinement import (
     TEMPORARY,
     Confinement,
     Limits,
-    Method,
     build_root,
     restrict_files,
 )
@@ -237,7 +236,7 @@ def isolate(confinement: Confinement, limits: Limits, life: int, files: OpenFile
         os.environ.update(own)
         tempfile.tempdir = TEMPORARY
     _open_again(files)
-    _limit_resources(limits, confinement.method)
+    _limit_resources(limits)
     system.drop_capabilities()
     system.forbid_new_privileges()
     if confinement.method == "Landlock":
@@ -249,14 +248,12 @@ _RESERVED = 4 << 30
 """Bytes that it may reserve more than the kernel has: the pool of pyarrow alone takes one GiB."""
 
 
-def _limit_resources(limits: Limits, method: Method) -> None:
+def _limit_resources(limits: Limits) -> None:
     most = {
         resource.RLIMIT_CPU: int(time.process_time() + limits.seconds) + 1,
         resource.RLIMIT_FSIZE: limits.files,
         resource.RLIMIT_CORE: 0,
     }
-    if method == "namespaces":  # else the same user's processes in other containers count, too
-        most[resource.RLIMIT_NPROC] = 64
     if (statm := Path("/proc/self/statm")).exists():
         pages = int(statm.read_text().split()[5])
         most[resource.RLIMIT_DATA] = pages * resource.getpagesize() + _RESERVED

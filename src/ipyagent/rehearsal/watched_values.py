@@ -432,8 +432,7 @@ def _capture_instance(value: Any, attributes: Collection[str]) -> State:
     def read() -> dict[str, object]:
         held = getattr(value, "__dict__", None)
         others = [each for each in gc.get_referents(value) if each is not held]
-        ordered = next((each for each in (OrderedDict, dict) if is_a(value, each)), None)
-        others += ordered.keys(value) if ordered else []
+        others += dict.keys(value) if is_a(value, dict) else []
         numbered = {f".{number}": each for number, each in enumerate(others)}
         # A value that a class finds and keeps is not a change; setting it to another one is.
         own = own_attributes(value).items()

@@ -60,6 +60,7 @@ from ipyagent.schema.messages import (
 )
 from ipyagent.schema.results import (
     STANDARD as STANDARD,
+    ChildRun as ChildRun,
     DecidedBy as DecidedBy,
     Decision as Decision,
     Display as Display,

@@ -450,10 +450,12 @@ class Totals:
 
     def plus(self, steps: tuple[Step, ...]) -> Totals:
         """Return the sums with more steps."""
-        usage = TokenUsage.sum((self.usage, *map(attrgetter("usage"), steps)))
+        spending = [each for step in steps for each in step.spending]
+        usage = TokenUsage.sum((self.usage, *map(attrgetter("usage"), spending)))
         cost, todos = self.cost_usd, self.todos
+        for each in spending:
+            cost = cost if each.cost_usd is None else (cost or 0.0) + each.cost_usd
         for step in steps:
-            cost = cost if step.cost_usd is None else (cost or 0.0) + step.cost_usd
             newer = find_todos(step)
             todos = todos if newer is None else newer
         return Totals(usage, cost, todos)

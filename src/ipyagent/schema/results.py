@@ -40,6 +40,7 @@ from ipyagent.schema.messages import (
     Positive,
     Text,
     TextContent,
+    TokenUsage,
     ToolCall,
     ToolResultContent,
     now,
@@ -261,6 +262,17 @@ _INTERRUPTED = re.compile(
 """The end of an output that tells only how its code was stopped."""
 
 
+class ChildRun(Model):
+    """The run that a call began, and what it spent, each with the runs that it began itself.
+
+    `runs` are their ids, its own first.
+    """
+
+    runs: tuple[str, ...]
+    usage: TokenUsage = TokenUsage()
+    cost_usd: Amount | None = None
+
+
 class ToolResult(ForeignModel):
     """A tool's result.
 
@@ -273,7 +285,7 @@ class ToolResult(ForeignModel):
     `tables` is their number.
     `repeatable` is False for a failure that would only repeat; not serialized. `source`, if the
     tool can tell, names the sources of its content, one on a line: "" for none. `advice` tells the
-    model what to do next, and is not shown.
+    model what to do next, and is not shown. `child` is the run of a delegated task.
     """
 
     success: Flag = True
@@ -291,6 +303,7 @@ class ToolResult(ForeignModel):
     lasting: tuple[VariableChange, ...] = Field(default=(), exclude_if=not_)
     undo: Any = Field(default=None, exclude=True, repr=False)
     truncated: TruncatedOutput | None = None
+    child: ChildRun | None = Field(default=None, exclude_if=not_)
     full_output: Shown = Field(default="", exclude=True, repr=False)
     repeatable: Flag = Field(default=True, exclude=True, repr=False)
     source: Text | None = Field(default=None, exclude=True, repr=False)

@@ -47,6 +47,7 @@ from ipyagent.schema.messages import (
 from ipyagent.schema.results import (
     TABLES_GONE,
     TODOS,
+    ChildRun,
     Rehearsal,
     Todo,
     ToolExecution,
@@ -138,6 +139,12 @@ class Step(ForeignModel):
     user_texts: UserTexts = ()
 
     _convert = _step_data
+
+    @property
+    def spending(self) -> tuple[Step | ChildRun, ...]:
+        """Everything that spent tokens: the reply, and the runs that its calls began."""
+        begun = [each.result.child for each in self.executions if each.result]
+        return (self, *filter(None, begun))
 
 
 def find_todos(step: Step) -> tuple[Todo, ...] | None:
@@ -361,13 +368,14 @@ class Run(ForeignModel):
     @property
     def usage(self) -> TokenUsage:
         """Tokens of all steps together."""
-        return TokenUsage.sum(step.usage for step in self.steps)
+        return TokenUsage.sum(each.usage for step in self.steps for each in step.spending)
 
     @property
     def cost_usd(self) -> float | None:
         """US dollars of all steps together; None if no price is known."""
-        costs = [step.cost_usd for step in self.steps if step.cost_usd is not None]
-        return sum(costs) if costs else None
+        costs = (each.cost_usd for step in self.steps for each in step.spending)
+        known = [each for each in costs if each is not None]
+        return sum(known) if known else None
 
     @property
     def unmet(self) -> tuple[Expectation, ...]:

@@ -155,17 +155,24 @@ def hide_surplus(groups: Iterable[Sequence[Tool]]) -> list[Tool]:
     return tools
 
 
-def add_search(tools: Sequence[Tool]) -> list[Tool]:
-    """Return the tools, and those that find and call the hidden ones, if there are any."""
+def add_search(tools: Sequence[Tool], unoffered: Sequence[Tool] = ()) -> list[Tool]:
+    """Return the tools, and those that find and call the hidden ones, if there are any.
+
+    `unoffered` are found then, too: tools of other kinds that the model is not offered.
+    """
     hidden = [each for each in tools if each.hidden]
-    called = [_call_tool()] if any(each.part_of is None for each in hidden) else []
-    return [*([_find_tools(hidden)] if hidden else []), *called, *tools]
-
-
-def _find_tools(hidden: Sequence[Tool]) -> Tool:
-    texts = [f"{each.name} {each.name} {each.description[:_MAX_TEXT]}" for each in hidden]
+    if not hidden:
+        return [*tools]
+    found = [*hidden, *unoffered]
+    called = [_call_tool()] if any(each.part_of is None for each in found) else []
     sources = Counter(each.source() or "" for each in hidden if each.source)
-    named = ", ".join(f"{number} of {source}" for source, number in sources.items())
+    named = [f"{number} of {source}" for source, number in sources.items()]
+    about = ", ".join([*named, *[each.name for each in unoffered]])
+    return [_find_tools(found, about), *called, *tools]
+
+
+def _find_tools(hidden: Sequence[Tool], about: str) -> Tool:
+    texts = [f"{each.name} {each.name} {each.description[:_MAX_TEXT]}" for each in hidden]
 
     def search(query: str) -> str:
         found = [hidden[n] for n in rank(query, texts)]
@@ -179,7 +186,7 @@ def _find_tools(hidden: Sequence[Tool]) -> Tool:
         )
 
     search.__doc__ = (
-        f"Find more tools by words for the task: {ellipsize(named, _MAX_TEXT)}.\n\n"
+        f"Find more tools by words for the task: {ellipsize(about, _MAX_TEXT)}.\n\n"
         "Operations of services are called by api_request, others by call_tool."
     )
     make = tool(name="find_tools", where=Where.THREAD, source=lambda **_: "descriptions of tools")

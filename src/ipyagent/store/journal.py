@@ -50,8 +50,8 @@ from ipyagent.store.runs import Decoder, Encoder, Record, read
 SHORTEST = 4
 """Characters that the beginning of an id needs at least."""
 
-ITEM = "ipyagent.map"
-"""The name of each session that answered one item of many; they are in no list."""
+ITEM, CHILD = "ipyagent.map", "ipyagent.delegate"
+"""The names of sessions that answered one item of many, or a delegated task: in no list."""
 
 _STATE = ("pending_run_id", "active_run_id", "last_run_id", "last_run_status", "last_run_at")
 """Columns that follow the runs and are never set directly."""
@@ -85,7 +85,7 @@ def find_or_create_session(
     """Return the newest session that matches, else add this one, under a free name."""
     if matches and (existing := next(filter(matches, newest_sessions(db)), None)):
         return existing
-    if session.name != ITEM:
+    if session.name not in (ITEM, CHILD):
         session = session.model_copy(update={"name": _find_free_name(db, session.name)})
     create_session(db, session, nodes)
     return session
@@ -137,8 +137,8 @@ def find_session(db: sqlite3.Connection, reference: str) -> schema.Session | Non
 def newest_sessions(db: sqlite3.Connection, *, items: bool = False) -> list[schema.Session]:
     """Return all sessions that can be read, and with `items` those of single items."""
     readable = []
-    query = "SELECT * FROM sessions WHERE name <> ? ORDER BY activity DESC"
-    for row in db.execute(query, ("" if items else ITEM,)):
+    query = "SELECT * FROM sessions WHERE name NOT IN (?, ?) ORDER BY activity DESC"
+    for row in db.execute(query, ("", "") if items else (ITEM, CHILD)):
         try:
             readable.append(_session(row))
         except SessionError as error:
@@ -207,6 +207,10 @@ class SessionLocks:
             return self.claim(session_id)
         self._locks[session_id] = lock
         return True
+
+    def holds(self, session_id: str) -> bool:
+        """Return whether no other kernel can claim the session."""
+        return session_id in self._locks
 
     def release(self, session_id: str) -> None:
         """Release the session for others, and remove its lock."""
@@ -432,12 +436,28 @@ class Journal:
             raise SessionError(f"the run {run_id} cannot become {status}")
 
     def recover(self, session_id: str) -> list[schema.Run]:
-        """End the runs that a kernel left behind; requires the claim. May be repeated."""
+        """End the runs that a kernel left behind; requires the claim. May be repeated.
+
+        Runs of items and delegated tasks, whose sessions nobody opens, are ended too.
+        """
         rows = self._rows("session_id", session_id)
         abandoned = {row["id"]: row for row in rows if row["status"] in runs.ACTIVE}
-        for row in abandoned.values():
+        for row in (*abandoned.values(), *self._claim_abandoned_parts()):
             self._recover(row)
         return list(self._readable(abandoned))
+
+    def _claim_abandoned_parts(self) -> Iterator[sqlite3.Row]:
+        query = (
+            "SELECT runs.* FROM runs JOIN sessions ON sessions.id = session_id"
+            " WHERE name IN (?, ?) AND status IN (?, ?)"
+        )
+        names = ITEM, CHILD, *runs.ACTIVE
+        for row in self._writer.perform(lambda db: db.execute(query, names).fetchall()):
+            session_id = row["session_id"]
+            is_own = self._locks.holds(session_id)
+            if not is_own and self.claim(session_id) and self._locks.holds(session_id):
+                yield row
+                self.release(session_id)
 
     def _readable(self, run_ids: Iterable[str]) -> Iterator[schema.Run]:
         for each in run_ids:

@@ -404,6 +404,14 @@ class Toolbox:
         box.add_from_cells(each for each in self if each.name in self._from_cells)
         return box
 
+    def lend(self, own: Toolbox) -> Toolbox:
+        """Return these tools for a run within this one: of built-in ones its own.
+
+        One that gives way is left out if that run lacks it.
+        """
+        lent = (own._tools.get(each.name, each) if is_built_in(each) else each for each in self)
+        return Toolbox(each for each in lent if each.name in own or not each.gives_way)
+
     def add(self, new: Tool) -> None:
         """Add a tool. Re-running its cell replaces it; another tool with its name raises.
 
@@ -467,6 +475,11 @@ class Toolbox:
         """Return the tools that the model is offered; by default all that are not hidden."""
         names = self._tools if self._offered is None else self._offered
         return tuple([each for name in names if not (each := self._tools[name]).hidden])
+
+    def unoffered_tools(self) -> tuple[Tool, ...]:
+        """Return the tools that the model is not offered."""
+        offered = {each.name for each in self.offered_tools()}
+        return tuple([each for each in self if each.name not in offered])
 
     def definitions(self) -> tuple[ToolDefinition, ...]:
         """Return the definitions of the offered tools for the model."""

@@ -12,7 +12,7 @@ import json
 import re
 import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ipyagent.errors import AgentError, InvalidArgumentsError, PageError, PathValidationError
 from ipyagent.json_types import JsonDict
@@ -276,9 +276,9 @@ def render_saved(text: str) -> str:
 
 def _render_cell(cell: NotebookCell, *, is_running: bool) -> str:
     marks = [
-        f"[{cell.number}] {cell.kind}",
+        f"#{cell.number} {cell.kind}",
         f"id={cell.id}" if cell.id else "",
-        f"In[{cell.execution_count}]" if cell.execution_count else "",
+        f"[{cell.execution_count}]" if cell.execution_count else "",
         "(the cell that you answer)" if is_running else "",
     ]
     outputs = [] if is_running else [_render_output(each) for each in cell.outputs]
@@ -316,17 +316,13 @@ class CellChange:
 
     path: str | None
     """The notebook's path as the tool got it; None: the kernel's own."""
-    name: str
+    title: str
+    """The cell in words."""
     number: int
     id: str
     kind: str
     before: str | None
     after: str | None
-
-    @property
-    def title(self) -> str:
-        """The cell in words."""
-        return f"cell {self.number} of {self.name}"
 
     def check(self, document: object) -> tuple[OpenNotebook, NotebookCell | None]:
         """Return the notebook, and the cell; raises AgentError if somebody changed it since."""
@@ -348,6 +344,4 @@ class CellChange:
             notebook.remove(cell)
         else:
             notebook.replace(cell, self.before)
-        return CellChange(
-            self.path, self.name, self.number, cell_id, self.kind, self.after, self.before
-        )
+        return replace(self, id=cell_id, before=self.after, after=self.before)

@@ -118,18 +118,19 @@ class NotebookTools:
         cell_id = document.insert(place, kind, source)
         self._inserted.setdefault(document.name, set()).add(cell_id)
         id_text = f" (id={cell_id})" if cell_id else ""
-        output = f"inserted a {kind} cell as [{place}] in {document.name}; it was not run{id_text}"
-        change = CellChange(path, document.name, place, cell_id, kind, None, source)
+        output = f"inserted a {kind} cell as #{place} in {document.name}; it was not run{id_text}"
+        title = f"cell #{place} of {document.name}"
+        change = CellChange(path, title, place, cell_id, kind, None, source)
         return _with_undo(output, document, change)
 
     def edit_cell(self, cell: CellRef, source: str, path: str | None = None) -> ToolResult:
         """Replace the source of a cell in the user's notebook, given by id or number."""
         document = self._require_document(path)
         old = _find_editable(document.cells(), cell)
-        title = f"cell {old.number} of {document.name}"
+        title = f"{old.title} of {document.name}"
         self._previews.consume(digest_json(["edit", cell, source, path]), title, fingerprint(old))
         document.replace(old, source)
-        change = CellChange(path, document.name, old.number, old.id, old.kind, old.source, source)
+        change = CellChange(path, title, old.number, old.id, old.kind, old.source, source)
         return _with_undo(f"changed {title}; it was not run", document, change)
 
     def check_cell(self, change: CellChange) -> None:
@@ -157,7 +158,7 @@ class NotebookTools:
     def _preview_edit(self, cell: CellRef, source: str, path: str | None = None) -> Preview:
         document = self._require_document(path)
         old = _find_editable(document.cells(), cell)
-        name = f"{document.name}, cell {old.number}"
+        name = f"{document.name}, {old.title}"
         if old.source == source:
             raise InvalidArgumentsError(f"{name} holds exactly that; nothing to do")
         change = Change(name, _diff_bytes(old.source), _diff_bytes(source), "")
@@ -266,7 +267,7 @@ def _find_editable(cells: list[NotebookCell], cell: CellRef) -> NotebookCell:
     target = find_cell(cells, cell)
     if target.locked:
         raise InvalidArgumentsError(
-            f"cell {target.number} is locked: its metadata says that it is not editable"
+            f"{target.title} is locked: its metadata says that it is not editable"
         )
     return target
 
@@ -328,7 +329,7 @@ class RunCellTool:
         try:
             await asyncio.to_thread(write_outputs)
         except PageError as error:
-            note = f"The outputs were not put into cell {target.number}: {error}."
+            note = f"The outputs were not put into {target.title}: {error}."
             return result.with_note(note)
         return result
 
@@ -339,7 +340,7 @@ class RunCellTool:
 
     def _take_approved_cell(self, cell: CellRef) -> tuple[OpenNotebook, NotebookCell]:
         notebook, target = self._find_runnable(cell)
-        self._previews.consume(digest_json([cell]), f"cell {target.number}", fingerprint(target))
+        self._previews.consume(digest_json([cell]), target.title, fingerprint(target))
         return notebook, target
 
     def _find_runnable(self, cell: CellRef) -> tuple[OpenNotebook, NotebookCell]:
@@ -348,7 +349,7 @@ class RunCellTool:
         if notebook is None:
             raise PageError(NO_PAGE)
         target = find_cell(notebook.cells(), cell)
-        name = f"cell {target.number}"
+        name = target.title
         if target.kind != "code":
             raise InvalidArgumentsError(f"{name} is a {target.kind} cell; it cannot be run")
         if target.id == self._desktop.cell_id:

@@ -155,6 +155,10 @@ class NotebookView:
         if isinstance(event, schema.RunFinished | schema.PlanWaiting):
             self._replace(state.run)
 
+    def show_child(self, event: schema.Event, state: schema.RunState) -> None:
+        """Show an event of a run that a call has begun."""
+        self.card.feed.show_child(event, state)
+
     def _replace(self, run: schema.Run) -> None:
         """Replace the card by a copy that needs no kernel."""
         data, how = static_html.saved_bundle(run), {"transient": self.transient, "update": True}

@@ -26,7 +26,7 @@ from ipyagent.errors import AgentError
 from ipyagent.json_types import JsonDict
 from ipyagent.ui.prose import PageTexts
 from ipyagent.ui.questions import parse_click
-from ipyagent.ui.transcribe.run import Live, Transcriber
+from ipyagent.ui.transcribe.run import Live, Transcriber, list_asked_by
 from ipyagent.ui.transcribe.step import CUT_OFF
 from ipyagent.ui.transcript import Late, Transcript, Waiting, find_changes
 
@@ -56,6 +56,7 @@ class Feed:
         self._lock = threading.Lock()
         self._seq = 0
         self._state: schema.RunState | None = None
+        self._children: dict[str, schema.RunState] = {}
         self._transcriber, self._texts = Transcriber(), PageTexts()
         self._shown: Transcript | None = None
         self._retry: Waiting | None = None
@@ -83,6 +84,19 @@ class Feed:
         else:
             self._flush_soon()
         self.changed()
+
+    def show_child(self, event: schema.Event, state: schema.RunState) -> None:
+        """Show the questions of a run that a call has begun."""
+        with self._lock:
+            if isinstance(event, schema.RunFinished):
+                self._children.pop(state.run.id, None)
+            else:
+                self._children[state.run.id] = state
+        if isinstance(
+            event, schema.ApprovalRequested | schema.ApprovalDecided | schema.RunFinished
+        ):
+            self._flush_soon()
+            self.changed()
 
     def _flush_soon(self) -> None:
         """Send the current state after this turn of the loop: events come in bursts."""
@@ -207,6 +221,7 @@ class Feed:
             self._retry,
             self._problem,
             state.outputs,
+            tuple([call for each in self._children.values() for call in list_asked_by(each)]),
         )
         return self._transcriber.transcribe(state.run, live)
 

@@ -276,10 +276,12 @@ _BEGUN = {
 
 
 class TextPrinter:
-    """Writes the blocks of a transcript, without escapes but its own."""
+    """Writes the blocks of a transcript, without escapes but its own; `run` names the run."""
 
-    def __init__(self, write: Callable[[str], object], *, color: bool) -> None:
-        self.write, self.color = write, color
+    def __init__(
+        self, write: Callable[[str], object], *, color: bool, run: str = "ipyagent.last"
+    ) -> None:
+        self.write, self.color, self.run = write, color, run
         self._at_line_start = True
 
     def print_head(self, drawn: transcript.Transcript) -> None:
@@ -292,6 +294,17 @@ class TextPrinter:
             self.write_indented(reveal(fold.text) if fold.is_open else "")
         for note in drawn.notes:
             self.line(reveal(note), "yellow")
+
+    def print_steps(self, drawn: transcript.Transcript) -> None:
+        """Write the finished steps, and the checklist in its place."""
+        calls = 0
+        for place, step in enumerate(drawn.steps):
+            if place == drawn.todos_at:
+                self.print_todos(drawn.todos)
+            self.print_step(step, calls)
+            calls += len(step.calls)
+        if drawn.todos_at == len(drawn.steps):
+            self.print_todos(drawn.todos)
 
     def print_step(self, step: transcript.Step, index: int) -> None:
         """Write a finished step; `index` is the position of its first call in the run."""
@@ -347,14 +360,14 @@ class TextPrinter:
             self.line(call_body(call, color=self.color))
         for text in texts:
             self.write_indented(
-                clip_output(visible(text), f"in ipyagent.last.results[{index}].output")
+                clip_output(visible(text), f"in {self.run}.results[{index}].output")
             )
         for media in call.result.media if call.result else ():
             self._print_media(media, call)
         for fact in call.facts:
             self.line(f"  {fact}", "dim")
         if call.result and (fold := call.result.for_model):
-            where = f"ipyagent.last.results[{index}].for_model"
+            where = f"{self.run}.results[{index}].for_model"
             self.line(f"  {fold.title}: {where}", "dim")
 
     def print_todos(self, todos: Iterable[transcript.Todo]) -> None:
@@ -452,17 +465,17 @@ def render(drawn: transcript.Transcript) -> str:
     if drawn.plan:
         printer.line(plan_text(drawn.plan))
         printer.line(drawn.plan.hint, "yellow")
-    calls = 0
-    for place, step in enumerate(drawn.steps):
-        if place == drawn.todos_at:
-            printer.print_todos(drawn.todos)
-        printer.print_step(step, calls)
-        calls += len(step.calls)
-    if drawn.todos_at == len(drawn.steps):
-        printer.print_todos(drawn.todos)
+    printer.print_steps(drawn)
     printer.print_user_texts(drawn.unsent)
     if drawn.is_over:
         printer.print_end(drawn)
+    return "".join(parts).rstrip("\n")
+
+
+def render_steps(drawn: transcript.Transcript, run: str) -> str:
+    """Return the steps of a run as text; `run` names it."""
+    parts: list[str] = []
+    TextPrinter(parts.append, color=False, run=run).print_steps(drawn)
     return "".join(parts).rstrip("\n")
 
 

@@ -14,7 +14,7 @@ from ipyagent.kernel.drivers import Cell
 from ipyagent.kernel.shell import Frontend
 from ipyagent.plaintext import reveal_prose, strip_escapes, visible
 from ipyagent.ui.plain_text import TextPrinter, plan_effects_text, plan_text, prose, render, wrap
-from ipyagent.ui.questions import InputAsker, choose_asker
+from ipyagent.ui.questions import InputAsker, choose_asker, print_approval
 from ipyagent.ui.reveal import reveal
 from ipyagent.ui.transcribe.call import COUNTED, OPEN, CallContext, is_tried, transcribe_call
 from ipyagent.ui.transcribe.call_texts import mask_execution
@@ -255,8 +255,14 @@ class TerminalView(PlainView):
         # https://no-color.org
         color = frontend.can_input and sys.stdout.isatty() and not os.environ.get("NO_COLOR")
         super().__init__(_write, color=color)
-        # The event stream has shown the call already.
-        self.asker = choose_asker(frontend, InputAsker(cell.main, approvals, lambda approval: None))
+        self.asker = choose_asker(frontend, InputAsker(cell.main, approvals, self._show_foreign))
+
+    def _show_foreign(self, approval: Approval) -> None:
+        """Show what a delegated task asks; the event stream has shown the run's own calls."""
+        about, own = approval.subject, self._run.executions if self._run else ()
+        if isinstance(about, schema.ToolExecution) and about.call not in [e.call for e in own]:
+            self._live.erase()
+            print_approval(approval)
 
     async def ask(self, approval: Approval) -> None:
         """Ask at the terminal, if there is one."""

@@ -1,12 +1,15 @@
 """The one place where rooms are wired together; `%%agent` and `Agent` are its two callers."""
 
-from ipyagent.wiring import run_methods as run_methods
 from ipyagent.wiring.environment import (
     Environment as Environment,
     Services as Services,
+    add_served as add_served,
     client_for as client_for,
+    find_problem as find_problem,
+    list_served as list_served,
     warm_up as warm_up,
 )
+from ipyagent.wiring.run_methods import replay_run as replay_run
 from ipyagent.wiring.run_request import RunRequest as RunRequest, failed_run as failed_run
 from ipyagent.wiring.run_task import (
     RunFactory as RunFactory,

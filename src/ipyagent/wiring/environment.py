@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -31,8 +31,10 @@ from ipyagent.imports import working_folder
 from ipyagent.json_types import JsonDict
 from ipyagent.kernel.namespace import Namespace, list_lines
 from ipyagent.kernel.shell import CellNote
-from ipyagent.llm.client import Client
-from ipyagent.llm.destinations import BUILT_IN, SCRIPTED, Resolved
+from ipyagent.kernel.threads import EngineThread
+from ipyagent.llm.client import Client, Listing, NoClient
+from ipyagent.llm.destinations import BUILT_IN, MOST_MODELS, SCRIPTED, Resolved
+from ipyagent.llm.error_mapping import CANNOT, is_local
 from ipyagent.llm.service_client import ServiceClient
 from ipyagent.plaintext import spell
 from ipyagent.providers import PROVIDERS
@@ -206,6 +208,39 @@ def service_client(
     return LiteLLMClient(model, config, environ=environ, start=start)
 
 
+def list_served(client: Client) -> list[str]:
+    """Return the models that a client's service lists; raises AgentError if it does not answer."""
+    listing = client.list_models() if isinstance(client, Listing) else None
+    return EngineThread.current().wait_for(listing) if listing else []
+
+
+def add_served(found: Mapping[str, str], config: LLMConfig, root: Path) -> dict[str, str]:
+    """Return the models with those that the first one's service lists, and why; may block."""
+    models = {**found}
+    with suppress(AgentError):  # a service that cannot be asked has no more to offer
+        for name in list_served(client_for(next(iter(found)), config, root))[:MOST_MODELS]:
+            models.setdefault(name, "its service lists it")
+    for name, why in models.items():
+        with suppress(AgentError):
+            if not ServiceClient(name, config).size().calls_tools:
+                models[name] = f"{why}; {CANNOT}"
+    return models
+
+
+def find_problem(model: str, config: LLMConfig, root: Path) -> str:
+    """Return why a model cannot work, as far as that is known without asking another machine."""
+    try:
+        client = client_for(model, config, root)
+        if not isinstance(client, ServiceClient) or not is_local(client.destination):
+            return ""
+        names = list_served(client)
+    except AgentError as error:
+        return str(error)
+    if names and not {model, f"{model}:latest"} & {*names}:
+        return f"{model} is not there. What is there: {', '.join(names[:MOST_MODELS])}."
+    return "" if client.size().calls_tools else f"{model} {CANNOT}."
+
+
 def warm_up(model: Resolved, config: LLMConfig) -> None:
     """Begin to import the dependencies of the model's client; returns at once."""
     if model.model.startswith(SCRIPTED) or _find_entry_point(model.model) is not None:
@@ -274,10 +309,13 @@ class Services:
             with suppress(ConfigError):
                 yield from named.config().secrets()
 
-    async def load_tools(self, servers: NamedServers | None) -> tuple[list[Tool], list[str]]:
+    async def load_tools(
+        self, servers: NamedServers | None, list_unoffered: Callable[[], Sequence[Tool]] = tuple
+    ) -> tuple[list[Tool], list[str]]:
         """Return their tools, and notices for the user; each server has its own time to connect.
 
-        The code of a kind of service is imported once there is one.
+        The code of a kind of service is imported once there is one. A search over tools finds
+        the others that are not offered, too.
         """
         if servers is None:
             return [], []
@@ -289,7 +327,7 @@ class Services:
         if any(each.hidden for each in tools):
             from ipyagent.services import add_search
 
-            tools = add_search(tools)
+            tools = add_search(tools, list_unoffered())
         return tools, notices
 
     @cached_property
@@ -313,20 +351,31 @@ class Environment:
     """Returns what the user's own cells changed."""
     switches: Callable[[], Mapping[str, bool]] = dict
     """Returns the switches of services here."""
+    tools: Callable[[], Iterable[Tool]] = tuple
+    """Returns the tools of an agent's own."""
+    settings: Callable[[], Config] = Config
+    """Returns the settings of a run that is replayed by itself."""
+    connect: Callable[[], Client] = lambda: NoClient("")
+    """Returns the client that such a run goes on with."""
     remarks: list[str] = field(default_factory=list)
     """Remarks for the model, with the next prompt."""
     recordings: NotebookRecordings = field(default_factory=NotebookRecordings, init=False)
+    """The runs saved in notebooks, which replays repeat."""
     executed: set[str] = field(default_factory=set, init=False)
     """The cells that were executed in this kernel: their ids, or else what they asked for."""
-    """The runs saved in notebooks, which replays repeat."""
     _services: Services | None = field(default=None, init=False)
     _client: Client | None = field(default=None, init=False)
     _glances: dict[str, str] = field(default_factory=dict, init=False)
 
+    @property
+    def settings_folder(self) -> Path:
+        """Return the folder that settings and notebooks are in."""
+        return self.home or self.workspace.root
+
     def services_for_run(self, config: Config) -> Services:
         """Return the services that bring tools from elsewhere; the last ones for equal settings."""
-        root = self.workspace.root
-        before = self._services or Services(root, self.home or root, self.switches)
+        folders = self.workspace.root, self.settings_folder
+        before = self._services or Services(*folders, self.switches)
         self._services = before.for_run(config)
         return self._services
 

@@ -109,6 +109,7 @@ def freeze_runs(
     """
     last, sessions = max(each.started_at for each in chosen), environment.undo.sessions
     recent = (run for session in sessions for run in islice(reversed(session.runs), _MOST_RUNS))
+    recent = (run for run in recent if not run.parent_id or run.plan)  # children: by their parents
     known = {run.id: run for run in (*recent, *chosen) if run.started_at <= last}
     in_order = sorted(known.values(), key=lambda run: run.started_at)
     history = [*_list_history(in_order, running_shell(), saved)]
@@ -143,7 +144,7 @@ def verify(environment: Environment, frozen: Frozen) -> Frozen:
 
     Raises AgentError if that cannot be tried.
     """
-    root, home = environment.workspace.root, environment.home or environment.workspace.root
+    root, home = environment.workspace.root, environment.settings_folder
     sessions = environment.undo.sessions
     is_own = all(any(run.id in each.runs.ids for each in sessions) for run in frozen.runs)
     is_own = is_own and not any(each.conversation.origins for each in sessions)

@@ -92,7 +92,7 @@ def _describe_request(
 def _list_saved(environment: Environment, own: str) -> Iterator[Run]:
     """Yield the runs that are saved in the notebooks beside this one, which is called `own`."""
     root = environment.workspace.root
-    folders = dict.fromkeys([environment.home or root, root])
+    folders = dict.fromkeys([environment.settings_folder, root])
     return environment.recordings.list_runs(chain(*[list_notebooks(each, own) for each in folders]))
 
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from functools import partial
 
-from ipyagent.config import base_layers, resolve_layers
+from ipyagent.agent.session.session import Session
 from ipyagent.errors import RunFailedError
 from ipyagent.json_types import JsonDict
 from ipyagent.kernel.drivers import Cell, drive_sync, stoppable
 from ipyagent.kernel.shell import detect, running_shell
-from ipyagent.llm import start_environ
 from ipyagent.schema import Run, runs
 from ipyagent.ui.views import SilentView, view_for
 from ipyagent.wiring.environment import Environment
@@ -30,28 +28,36 @@ def _undo_run(run: Run, *, dry_run: bool = False) -> runs.UndoReport:
         return found.run(dry_run=dry_run)
 
 
+NO_AGENT = (
+    "no agent has run in this process: load the extension, and ask once, or use `agent.replay(run)`"
+)
+
+
 def _last_environment() -> Environment:
     """Return where an agent of this process ran last; raises RunFailedError."""
     if not runtime().environments:
-        raise RunFailedError("no agent has run in this process: load the extension, and ask once")
+        raise RunFailedError(NO_AGENT)
     return runtime().environments[-1]
 
 
 def _replay_run(run: Run) -> Run:
-    """Repeat a run where an agent of this process ran last."""
-    environment, shell, cell = _last_environment(), running_shell(), Cell()
-    known = environment.undo.sessions
-    session = next((each for each in known if each.id == run.session_id), next(iter(known)))
-    layers = base_layers(
-        os.environ, start_environ(), environment.home or environment.workspace.root
-    )
-    frontend, config = detect(shell), resolve_layers(*layers).config
+    """Repeat a run with the agent whose session it is, or with the one that ran last."""
+    used = [(each, session) for each in runtime().environments for session in each.undo.sessions]
+    own = [pair for pair in used if pair[1].id == run.session_id]
+    if not used:
+        raise RunFailedError(NO_AGENT)
+    return replay_run(run, *(own or used)[-1])
+
+
+def replay_run(run: Run, environment: Environment, session: Session) -> Run:
+    """Run the calls of a run again in an environment, without a model; return the new run."""
+    shell, cell = running_shell(), Cell()
+    frontend, config = detect(shell), environment.settings()
     request = RunRequest(run.prompt, config, recording=run, is_attended=frontend.can_input)
     show = SilentView if shell is None else view_for
     view = partial(show, cell, environment.approvals, frontend)
     with runtime().run_lock.hold_session(session.id), stoppable(cell):
-        connect = partial(environment.client_for, config.llm.model or run.model, config.llm)
-        factory = RunFactory(environment, session, connect, cell, view)
+        factory = RunFactory(environment, session, environment.connect, cell, view)
         return drive_sync(cell, factory.build(request))
 
 

@@ -21,7 +21,7 @@ from ipyagent.agent.plan_runner import (
     propose_plan,
     resolve_plan,
 )
-from ipyagent.agent.policy import Effect, FolderPermissions, Policy
+from ipyagent.agent.policy import CallPolicy, Effect, FolderPermissions, Policy
 from ipyagent.agent.prompts import Context, system_prompt
 from ipyagent.agent.recordings import Recording, Signer
 from ipyagent.agent.replay import ReplayLoop
@@ -48,13 +48,14 @@ from ipyagent.schema import Asked, Decision, Expectation, Run, StopReason
 from ipyagent.schema.events import Listener
 from ipyagent.services.skills import Skills, personal_folder
 from ipyagent.telemetry.eventlog import EventLog
-from ipyagent.tools.base import Tool
+from ipyagent.tools.base import Tool, Toolbox
 from ipyagent.tools.notes import has_notes
 from ipyagent.tools.rehearsed import RehearsalContext
 from ipyagent.tools.result_conversion import OutputStore
 from ipyagent.tools.text_encoding import decode_utf8
 from ipyagent.tools.workspace import Workspace
 from ipyagent.ui.views import View
+from ipyagent.wiring.delegation import MOST_DEPTH, ChildPolicy, Delegation
 from ipyagent.wiring.environment import Environment
 from ipyagent.wiring.replays import prepare_replay
 from ipyagent.wiring.run_request import RunRequest
@@ -92,11 +93,16 @@ class RunTask:
         client: Client | Callable[[], Client],
         cell: Cell,
         open_view: Callable[[], View],
-        own_tools: Iterable[Tool] = (),
+        parent: RunTask | None = None,
     ) -> None:
         self.environment, self.session, self.request = environment, session, request
         self._make_client, self.cell, self.show = client, cell, open_view
         self.client: Client
+        self.loop: AgentLoop
+        self.view: View
+        self.parent = parent
+        self.depth: int = parent.depth + 1 if parent else 0
+        self.tasks: list[str] = parent.tasks if parent else []
         self.asked: Asked | None = None
         self.recording: Recording | None = None
         config, workspace = request.config, environment.workspace
@@ -109,9 +115,11 @@ class RunTask:
         telemetry.setup_logging(config.logging.level, self.redactor)
         self.instructions, self.notes = _load_instructions(config, workspace)
         self.skills = Skills(workspace, personal_folder()) if config.tools.skills else None
-        own = [*own_tools, *self._load_skills()]
+        own = [*environment.tools(), *self._load_skills()]
+        may_delegate = self.depth < MOST_DEPTH and not request.plan
+        delegate = Delegation(self).delegate if may_delegate else None
         self.toolbox = environment.toolset.build(
-            config, own, self.redactor, cell.main.post, session
+            config, own, self.redactor, cell.main.post, session, delegate
         )
         self.size = ModelSize()
         self.page_is_open = environment.page_is_open
@@ -161,8 +169,11 @@ class RunTask:
             cell_id=request.cell_id,
             validators=validators,
             asked=self.asked,
+            parent_id=self.parent.loop.run_id if self.parent else None,
         )
-        loop = self._create_loop(tool_context)
+        loop = self.loop = self._create_loop(tool_context)
+        if self.parent is not None:
+            loop.time_limits.outer = self.parent.loop.time_limits
         with self.environment.namespace.own.during_run():
             run = await loop.run(prompt)
         if run.stop_reason is not StopReason.PLANNED:
@@ -202,23 +213,34 @@ class RunTask:
         make = partial(self._open_view, self._create_plan_runner)
         return await resolve_plan(self.session, answer, reference, make)
 
+    def begin_child(self, request: RunRequest, session: Session, view: View) -> RunFunction:
+        """Return the run of a task that this one delegates; on the main thread."""
+        client = self.connect if self.recording else self.client
+        runs = RunFactory(self.environment, session, client, self.cell, lambda: view, parent=self)
+        return runs.build(request)
+
     async def _load_services(self) -> None:
-        # A replay reaches no service: its servers need not be there.
-        is_apart = self.recording is not None and not self.recording.repeats_services
-        tools, notes = await self.services.load_tools(None if is_apart else self.servers)
+        # A replay reaches no service: its servers need not be there. A task has its parent's.
+        connects = not self.parent and (not self.recording or self.recording.repeats_services)
         config, settings = self.request.config, self.request.config.agent
         self.size = await asyncio.to_thread(size_of, self.client)
-        lenient = has_profile_tools(self.request.agent, settings)
-        merged = self.toolbox.merge_services(tools)
-        self.toolbox = offer_tools(
-            merged.select(settings.allowed_tools, lenient=lenient),
-            config,
-            self._describe_occasion(),
-            [each.name for each in self.session.conversation.tools],
+        own, servers = self.toolbox, self.servers if connects else None
+        tools, notes = await self.services.load_tools(
+            servers, lambda: self._offer_tools(own).unoffered_tools()
         )
+        merged = own.merge_services(tools)
+        if self.parent is not None:
+            merged = self.parent.toolbox.lend(merged)
+        lenient = has_profile_tools(self.request.agent, settings)
+        self.toolbox = self._offer_tools(merged.select(settings.allowed_tools, lenient=lenient))
         self.notes += (*notes, *merged.notices)
         if self._has_small_set and config.tools.offer == "auto":
             self.notes += (describe_small_set(self.client.model, self.size),)
+
+    def _offer_tools(self, toolbox: Toolbox) -> Toolbox:
+        of_parent = self.parent.toolbox.offered_tools() if self.parent else ()
+        earlier = [each.name for each in of_parent or self.session.conversation.tools]
+        return offer_tools(toolbox, self.request.config, self._describe_occasion(), earlier)
 
     @property
     def _has_small_set(self) -> bool:
@@ -278,8 +300,9 @@ class RunTask:
     def _create_event_stream(self, view: View) -> EventStream:
         self.environment.undo.sessions.add(self.session)
         watchers = _observers(self.request.config, self.environment.workspace)
-        recorders = runtime().remember, self.environment.undo.listen
-        listeners: list[Listener] = [*recorders, view, *watchers]
+        first: list[Listener] = [] if self.parent else [runtime().remember]
+        listeners: list[Listener] = [*first, self.environment.undo.listen, view, *watchers]
+        self.view = view
         return EventStream(self.session, listeners, self.redactor)
 
     def _create_tool_context(self, view: View) -> ToolContext:
@@ -319,19 +342,25 @@ class RunTask:
         self.redactor.forget()
         self.request.config.llm.__dict__["api_key"] = None
 
-    def _create_policy(self) -> Policy:
+    def _create_policy(self) -> CallPolicy:
         config = self.request.config
-        return Policy(
+        policy = Policy(
             config.agent.confirm_mode,
             self.session.grants,
             self.session.conversation.sources,
             rules=config.policy.rules,
             folder_permissions=self.folder_permissions,
             allowed_tools=config.agent.allowed_tools,
-            refusal=self.skills.refuses if self.skills else lambda name: None,
+            refusal=self.refuses,
             root=self.environment.workspace.root,
             looks=config.agent.look_freely,
         )
+        return ChildPolicy(policy, self.prompt) if self.parent else policy
+
+    def refuses(self, tool: str) -> str | None:
+        """Return why a tool may not be used: a loaded skill, of a parent too, does not allow it."""
+        own = self.skills.refuses(tool) if self.skills else None
+        return own or (self.parent.refuses(tool) if self.parent else None)
 
     def _collect_notices(self) -> tuple[str, ...]:
         hidden_notices = () if self.prompt == self.request.prompt else (HIDDEN_FROM_PROMPT,)
@@ -374,15 +403,14 @@ def _load_instructions(config: Config, workspace: Workspace) -> tuple[str, tuple
 def extra_validators(environment: Environment, config: Config) -> Iterator[Validator]:
     """Yield the validators that packages and settings add."""
     yield from installed_validators()
-    folder = environment.home or environment.workspace.root
-    yield from configured_validators(config.chat.validators, folder)
+    yield from configured_validators(config.chat.validators, environment.settings_folder)
 
 
 @dataclass(frozen=True)
 class RunFactory:
     """Makes runs in an environment for a session.
 
-    `open_view` opens a view; `own_tools` are offered beside those of the environment.
+    `open_view` opens a view; `parent` is the run within which it is begun.
     """
 
     environment: Environment
@@ -390,7 +418,7 @@ class RunFactory:
     client: Client | Callable[[], Client]
     cell: Cell
     open_view: Callable[[], View]
-    own_tools: Iterable[Tool] = ()
+    parent: RunTask | None = None
 
     def build(
         self,
@@ -435,7 +463,7 @@ class RunFactory:
         self, request: RunRequest, answer: Answer, reference: str = ""
     ) -> RunFunction:
         """Return the run that carries out the user's decision on a waiting plan."""
-        task = self._create_task(request)
+        task = self._create_task(replace(request, plan=True))
         task.client = task.connect()
         return partial(task.carry_out_decision, answer, reference)
 
@@ -447,5 +475,5 @@ class RunFactory:
             self.client,
             self.cell,
             self.open_view,
-            self.own_tools,
+            self.parent,
         )

@@ -31,6 +31,7 @@ from ipyagent.tools.scripts import ScriptRunner, shell_tools
 from ipyagent.tools.tracked_namespace import TrackedNamespace
 from ipyagent.tools.workspace import Workspace
 from ipyagent.values.describe.secrets import secret_strings
+from ipyagent.wiring.delegation import Delegate, delegate_tool, refuse_task
 
 RECENT = 50
 """Runs in which the author of a variable is looked for."""
@@ -78,18 +79,21 @@ class Toolset:
         redactor: Redactor | None = None,
         post: Post = lambda job: Future(),
         session: Session | None = None,
+        delegate: Delegate | None = refuse_task,
     ) -> Toolbox:
         """Return the built-in tools, `own_tools`, and those that the user defined in the namespace.
 
         Outputs that tools save pass the redactor, which learns the secrets that code brings among
         the variables; `post` runs a job on the main thread; the session knows the sources that the
-        model has read. A run's built-in tools are those of the last run, unless something that
-        they depend on has changed; only those for notebooks belong to the running cell.
+        model has read; `delegate` carries out delegated tasks. A run's built-in tools are those of
+        the last run, unless something that they depend on has changed; only those for notebooks
+        belong to the running cell.
         """
         desktop = self.open_notebooks()
         built_in = self._built_in_tools(config, redactor, session, desktop)
         notebook_tools = self._notebook_tools(config, built_in.namespace, desktop, post)
-        toolbox = Toolbox([*built_in.tools, *notebook_tools, *own_tools])
+        delegation = [delegate_tool(delegate)] if delegate else []
+        toolbox = Toolbox([*built_in.tools, *notebook_tools, *delegation, *own_tools])
         toolbox.add_from_cells(find_tools(self.namespace.variables().values()))
         return toolbox
 
@@ -226,6 +230,9 @@ SHORT_RESULT = 8_000
 _CELLS = re.compile(r"\b(?:cells?|notebooks?)\b|\.ipynb\b", re.IGNORECASE)
 _NOTES = re.compile(r"\b(?:notes?|remember|recall|memor(?:y|i[sz]e))\b", re.IGNORECASE)
 _SQL = re.compile(r"\b(?:sql|duckdb|quer(?:y|ies)|parquet)\b", re.IGNORECASE)
+_AGENTS = re.compile(
+    r"\b(?:delegat\w+|sub-?tasks?|(?:sub-?)?agents|sub-?agent|in parallel)\b", re.IGNORECASE
+)
 _SCRIPTS = re.compile(r"\bscripts?\b", re.IGNORECASE)
 
 _SUBJECTS: Mapping[str, re.Pattern[str]] = {
@@ -237,6 +244,7 @@ _SUBJECTS: Mapping[str, re.Pattern[str]] = {
     "recall_notes": _NOTES,
     "python_script": _SCRIPTS,
     "query": _SQL,
+    "delegate": _AGENTS,
 }
 """Words in a prompt that ask for a tool."""
 

@@ -333,15 +333,23 @@ def undo_of_runs(environment: UndoPlace, runs: Sequence[Run]) -> Undo:
 def _undo_of_calls(
     environment: UndoPlace, run: Run, calls: Iterable[ToolExecution], title: str, subject: str
 ) -> Undo:
-    records = []
+    records, below = list[CallRecord](), list[str]()
     for each in calls:
         record = environment.undo.find(run.id, each.call.id)
         files = each.result.files if each.result else ()
         if record is None:
             record = CallRecord(run.id, each.call.id)
         record.files = files
-        if record.variables or record.cells or files or record.lasting:
+        child = each.result.child if each.result else None
+        is_marked = child is not None and each.has_changes
+        if record.variables or record.cells or files or record.lasting or is_marked:
             records.append(record)
+        below += child.runs if child else ()
+    known = environment.undo.records
+    if below:  # in the order in which the calls ended: children work beside each other
+        records += [each for each in known if each.run_id in below]
+        places = {id(each): place for place, each in enumerate(known)}
+        records.sort(key=lambda each: places.get(id(each), len(known)))
     return Undo(environment, title, subject, records)
 
 

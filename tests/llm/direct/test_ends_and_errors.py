@@ -70,8 +70,8 @@ async def test_a_body_instead_of_a_reply_gives_the_same_reason(
 @pytest.mark.parametrize(
     ("reason", "advice"),
     [
-        ({"detail": "Insufficient balance"}, "check the account's limits"),
-        ({"detail": "out of credits"}, "check the account's limits"),
+        ({"detail": "Insufficient balance"}, "Check the account's balance"),
+        ({"detail": "out of credits"}, "Check the account's balance"),
         ({"detail": "Model not loaded"}, "Check `%agent config llm`"),
         ({"detail": "Server is busy"}, "The service itself is in trouble"),
     ],

@@ -55,7 +55,7 @@ from ipyagent.schema import (
     StopReason,
     advance,
 )
-from ipyagent.schema.graph import Packed, handle
+from ipyagent.schema.graph import EDITED, Packed, handle
 from ipyagent.schema.runs import AS_DRAFT
 from ipyagent.store.journal import Journal
 from ipyagent.store.runs import plan_name
@@ -542,7 +542,12 @@ def find_node(graph: Graph, reference: str) -> str:
     if len(matching) == 1:
         return matching[0]
     what = "several steps are" if matching else "no step is"
-    raise SessionError(f"{what} called {reference!r}; `%agent session graph` shows their ids")
+    text = f"{what} called {reference!r}; `%agent session graph` shows their ids"
+    edits = [(str(node.metadata[EDITED]), node.id) for node in graph if EDITED in node.metadata]
+    if edits and not matching:
+        now = ", ".join(f"{handle(before)} is {handle(after)}" for before, after in edits)
+        text += f". Edited here: {now}. What came after it stayed in the session before the edit"
+    raise SessionError(text)
 
 
 def _memory_journal(record: schema.Session) -> Journal:

@@ -15,7 +15,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, M
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, Literal
 from weakref import WeakKeyDictionary
 
 import certifi
@@ -67,6 +67,7 @@ _WANTED = {
     Demand.RESPONSES: re.compile(r"(?i)\bonly\b.{1,30}v1/responses"),
 }
 """What some services want of requests, and the words in which they demand it."""
+LISTING_SECONDS = 3.0
 _EVENTS = "text/event-stream"
 _LENGTHS = {"content-length", "transfer-encoding"}
 """Headers of a body whose end is known: without them, it may have been cut off."""
@@ -199,24 +200,49 @@ class DirectClient(ServiceClient):
         self, request: ModelRequest, form: Format, where: Destination
     ) -> AbstractAsyncContextManager[httpx.Response]:
         """Return the request, to be entered; leaving it closes the connection or keeps it."""
+        return open_answer(
+            "POST",
+            complete_address(where.base or "", self._route.provider.path, form.path),
+            content=form.encode(request, stream=self._config.stream, omitted=self._omitted),
+            headers=self._headers(form, where) | trace_headers(request),
+            # Reading has a deadline of its own: where both end it, httpx leaves its socket open.
+            timeout=httpx.Timeout(self._config.timeout, read=None),
+        )
+
+    def _headers(self, form: Format, where: Destination) -> dict[str, str]:
         headers = {
             "content-type": "application/json",
             "accept": "text/event-stream, application/json",
             "accept-encoding": "identity",
             "user-agent": "ipyagent",
             **form.headers,
-            **trace_headers(request),
         }
         if where.key:
             name = self._route.provider.key_header
             headers[name] = f"Bearer {where.key}" if name == "authorization" else where.key
-        return post(
-            complete_address(where.base or "", self._route.provider.path, form.path),
-            content=form.encode(request, stream=self._config.stream, omitted=self._omitted),
-            headers=headers,
-            # Reading has a deadline of its own: where both end it, httpx leaves its socket open.
-            timeout=httpx.Timeout(self._config.timeout, read=None),
-        )
+        return headers
+
+    async def list_models(self) -> list[str]:
+        """Return the models that the service lists, those that the map knows first."""
+        where = self.destination
+        form = self._format(where)
+        path = f"{form.path.partition('/v1')[1]}/models"
+        address = complete_address(where.base or "", self._route.provider.path, path)
+        headers = self._headers(form, where)
+        try:
+            async with (
+                asyncio.timeout(LISTING_SECONDS),
+                open_answer("GET", address, headers=headers) as response,
+            ):
+                await check_status(response)
+                entries = object_of(parse_json(await read_body(response))).get("data")
+        except Exception as error:
+            failure = self._explain(error, where)
+        else:
+            prefix = self.model.removesuffix(self._route.name)
+            names = [f"{prefix}{each['id']}" for each in objects_of(entries) if each.get("id")]
+            return sorted(names, key=lambda name: not modelmap.facts_of(name))
+        raise failure
 
     async def _read(
         self, response: httpx.Response, reader: Reader, deadline: Deadline, key: str | None
@@ -318,12 +344,14 @@ _clients: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[_Environment, list[C
 
 
 @asynccontextmanager
-async def post(address: str, **request: Any) -> AsyncIterator[httpx.Response]:
+async def open_answer(
+    method: Literal["GET", "POST"], address: str, **request: Any
+) -> AsyncIterator[httpx.Response]:
     """Send a request; leaving its answer closes the connection or keeps it."""
     client = free_client()
     client.open += 1
     try:
-        async with client.http.stream("POST", address, **request) as response:
+        async with client.http.stream(method, address, **request) as response:
             yield response
     finally:
         client.open -= 1

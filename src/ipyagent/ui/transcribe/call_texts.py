@@ -323,7 +323,8 @@ def summarize_result(result: schema.ToolResult) -> str:
     """
     if not result.success:
         return first_line(result.error or "", SUMMARY)
-    text = text_above_remark(result)
+    # The output of a delegated task is all that it did.
+    text = text_above_remark(result) if result.child is None else result.for_model or ""
     drawn = (each.data.get("text/html", "") for each in result.displays)
     if series := _SERIES.search(text):
         above = [line for line in text[: series.start()].split("\n") if "  " in line.strip()]

@@ -17,7 +17,7 @@ _NAMED = 2
 _LONG = 20_000
 """Characters of code that are looked at."""
 
-_OWN = word_set("delete edit find insert inspect list load move query read run save write")
+_OWN = word_set("delegate delete edit find insert inspect list load move query read run save write")
 """Verbs with which the names of tools begin."""
 
 _TEXT = r"""\(\s*f?["']([^"'\n]+)"""
@@ -56,7 +56,9 @@ def _find_kind(execution: schema.ToolExecution) -> transcript.Kind:
     if execution.preview and execution.preview.kind == "diff":
         return "file"
     looked = execution.decided_by is schema.DecidedBy.REHEARSAL
-    return "change" if execution.sensitive and not looked else "look"
+    child = execution.result.child if execution.result else None
+    is_change = execution.has_changes if child else execution.sensitive and not looked
+    return "change" if is_change else "look"
 
 
 def _find_title(execution: schema.ToolExecution) -> str:

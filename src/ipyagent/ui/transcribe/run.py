@@ -77,6 +77,8 @@ class Live:
     """Why the user's last text was refused."""
     outputs: Mapping[str, str] = field(default_factory=dict)
     """The last lines of running calls, by the ids of the calls."""
+    asked_by_children: tuple[transcript.Call, ...] = ()
+    """The calls that wait for a decision in the runs that its own calls have begun."""
 
 
 def transcribe(
@@ -107,7 +109,8 @@ class Transcriber:
         folds_brief = self._folds_thoughts and is_over and run.verbose < OPEN
         totals = (live and live.totals) or schema.Totals.of(run)
         steps = self._transcribe_steps(run, live, answer, folds_brief)
-        state = state_of(run, is_asked=bool(live and (live.approvals or live.plan_approval)))
+        is_asked = live and (live.approvals or live.plan_approval or live.asked_by_children)
+        state = state_of(run, is_asked=bool(is_asked))
         is_cut_off = live is None and state == "running"  # nobody follows it
         return transcript.Transcript(
             run_id=run.id,
@@ -167,6 +170,7 @@ class Transcriber:
         )
         known = newest if newest and newest.index == index else None
         calls = tuple(_calls(run, step, context, live, known))
+        calls += live.asked_by_children if live else ()
         return _TranscribedStep(index, step, transcribe_step(step, calls, around))
 
 
@@ -312,6 +316,16 @@ def _waiting(
     if live.retry is not None or run.plan:  # a plan asks no model
         return live.retry
     return transcript.Waiting(text="Asking the model")
+
+
+def list_asked_by(state: schema.RunState) -> Iterator[transcript.Call]:
+    """Yield the calls of a delegated task that wait for a decision."""
+    run, pending = state.run, state.decisions.pending
+    for each in run.steps[-1].executions if run.steps else ():
+        if each.call.id in pending:
+            context = CallContext.of(run, is_live=True)
+            call = transcribe_call(mask_execution(each), context, pending[each.call.id])
+            yield call.model_copy(update={"id": f"{run.id}/{call.id}"})
 
 
 def _calls(

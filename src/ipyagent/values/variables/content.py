@@ -2,8 +2,9 @@
 
     → {"18,204 rows, 2 columns", "int64, float64", digest of exact values, sums of the others}
 
-Other machines add up numbers in another order, so floating-point numbers are not digested: their
-sums stand in the text, and are compared with a tolerance.
+Other machines add up numbers in another order, so floating-point numbers are digested only if all
+have few digits, as those in files: the sums of others stand in the text, and are compared with a
+tolerance.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ _PASSING = re.compile(PASSING, re.VERBOSE)
 _MOST_ITEMS = 100_000
 _MOST_LETTERS = 1_000
 """Letters of a text that may be a path; a long one is compared exactly."""
+_DIGITS, _NOISE = 12, 0.01
+"""Digits of a number that was not computed, and the part of the last one that computing may add."""
 _CONTAINERS = (list, tuple, dict, set, frozenset)
 _PERIOD = 1_021
 """The weights of values repeat after so many, so that an exchange of two values is seen."""
@@ -76,11 +79,19 @@ def _digest(values: object) -> Iterator[str]:
     if flat.dtype.kind == "c":
         flat = flat.view(flat.real.dtype)
     if flat.dtype.kind == "f":
-        places = numpy.flatnonzero(~numpy.isnan(flat))
-        there = flat[places].astype(float)
-        sizes, weights = numpy.abs(there), places % _PERIOD + 1
-        yield f"{len(flat) - len(there)} {int((there < 0).sum())}"
-        yield f"{float(sizes.sum())!r} {float((sizes * weights).sum())!r}"
+        missing = ~numpy.isfinite(flat)
+        there = numpy.where(missing, 0, flat).astype(float)
+        kinds = (1 * missing + numpy.isposinf(flat) + 2 * numpy.isneginf(flat)).astype("i1")
+        sizes, weights = numpy.abs(there), numpy.arange(flat.size) % _PERIOD + 1
+        precision = min(_DIGITS, numpy.finfo(flat.dtype).precision)
+        scale = 10.0 ** max(0, precision - len(str(int(sizes.max(initial=0)))))
+        units = numpy.rint(there * scale)
+        yield f"#{digest_bytes(kinds.tobytes())[:16]}"
+        if (numpy.abs(there * scale - units) < _NOISE).all():
+            yield f"#{digest_bytes((units / scale + 0.0).tobytes())[:16]}"
+        else:
+            yield f"{int((there < 0).sum())}"
+            yield f"{float(sizes.sum())!r} {float((sizes * weights).sum())!r}"
     elif flat.dtype.kind == "O":
         yield f"#{digest_text(_join(_write(flat.tolist())))[:16]}"
     else:

@@ -1,0 +1,280 @@
+"""Delegated tasks: runs that a call of `delegate` begins, within the limits and rights of its run.
+
+    parent ── delegate ──▶ child: a session of its own, a part of the budget, no more tools
+       ▲                     │ its questions, asked by the parent's view
+       └── answer, changes ──┘
+
+Parts that the two share: policy and permissions, approvals, the client, the namespace, undo.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Protocol
+
+from ipyagent.agent.approvals import Approval
+from ipyagent.agent.budgets import share
+from ipyagent.agent.loop import AgentLoop
+from ipyagent.agent.policy import Arguments, CallPolicy, Effect, Verdict
+from ipyagent.agent.recordings import Recording
+from ipyagent.agent.session.conversation import InitialGraph
+from ipyagent.agent.session.session import Session
+from ipyagent.agent.session.sessions import Sessions
+from ipyagent.config import AgentConfig
+from ipyagent.errors import AgentError, SessionError
+from ipyagent.kernel.drivers import Cell
+from ipyagent.kernel.outputs import offer_output
+from ipyagent.llm.client import NoClient
+from ipyagent.plaintext import ellipsize, flatten
+from ipyagent.schema import (
+    ChildRun,
+    Display,
+    Event,
+    Outcome,
+    Run,
+    RunState,
+    Scope,
+    StopReason,
+    ToolResult,
+)
+from ipyagent.store.journal import CHILD
+from ipyagent.tools.base import Tool, Toolbox, tool
+from ipyagent.tools.static_analysis import Effects
+from ipyagent.ui.views import View
+from ipyagent.wiring.run_request import RunRequest
+
+NAME = "delegate"
+MOST_DEPTH = 2
+"""A child may delegate, and its child may not."""
+_EARLY = "The delegated task ended early: {}"
+_MANY = "{} tasks were delegated, as many as agent.max_steps allows: do this one yourself."
+_ELSEWHERE = "this delegated task was recorded in another folder, whose journal alone has its run"
+_NAMED = 60
+"""Characters of a task that name it."""
+
+Delegate = Callable[[str, list[str] | None], Awaitable[ToolResult]]
+"""Carries out a task with these tools."""
+
+
+async def refuse_task(task: str, tools: list[str] | None) -> ToolResult:
+    """Refuse a task, where no run is on."""
+    raise AgentError(f"No run is on that could delegate {task!r}.")
+
+
+def delegate_tool(carry_out: Delegate) -> Tool:
+    """Return the tool by which a model delegates."""
+
+    @tool(gives_way=True)
+    async def delegate(task: str, tools: list[str] | None = None) -> ToolResult:
+        """Have another agent in this kernel do a large, independent task; returns its answer.
+
+        It knows only the task, so say all it needs. Those of one reply are done in parallel.
+        tools: names of yours that it may use; by default all.
+        """
+        return await carry_out(task, tools)
+
+    return delegate
+
+
+Begun = Callable[[], Coroutine[object, object, Run]]
+"""A run that is ready to be driven."""
+
+
+class Parent(Protocol):
+    """The run that delegates."""
+
+    session: Session
+    request: RunRequest
+    toolbox: Toolbox
+    cell: Cell
+    loop: AgentLoop
+    view: View
+    recording: Recording | None
+    depth: int
+    tasks: list[str]
+    """The tasks that were delegated from the top, by whichever run."""
+
+    def begin_child(self, request: RunRequest, session: Session, view: View) -> Begun:
+        """Return the run of a task; on the main thread."""
+        ...
+
+
+@dataclass
+class Delegation:
+    """The tasks that one run delegates."""
+
+    parent: Parent
+    _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held while a question of a child waits for a line that is typed."""
+    _repeated: set[str] = field(default_factory=set)
+
+    async def delegate(self, task: str, tools: list[str] | None = None) -> ToolResult:
+        """Let a child do a task; return its answer, and what it changed."""
+        parent, run = self.parent, self.parent.loop.stream.run
+        agent = parent.request.config.agent
+        if len(parent.tasks) >= agent.max_steps:
+            raise AgentError(_MANY.format(agent.max_steps))
+        limits = share(run, agent, _count_open(run) + 1, parent.loop.time_limits.seconds_left)
+        parent.tasks.append(task)
+        progress = Progress(parent, task, self._turn)
+        offer_output(lambda: ToolResult(output=progress.text), progress.take)
+        sessions, sources = Sessions(parent.session.journal), parent.session.conversation.sources
+        read = InitialGraph(origins=tuple(sources))
+        session = sessions.begin(CHILD, metadata=read.to_metadata())
+        session.grants = parent.session.grants
+        begin = partial(self._begin, session, task, tools, limits, progress)
+        begun = parent.cell.main.post(begin)
+        try:
+            run = await (await asyncio.wrap_future(begun))()
+        finally:  # also if a stop came while it began
+            begun.add_done_callback(lambda _: sessions.close())
+        if run.stop_reason is StopReason.UNATTENDED and run.error:
+            parent.loop.unattended.append(run.error)
+        source = "\n".join(each for each in session.conversation.sources if each not in sources)
+        return _result_of(run).model_copy(update={"source": source})
+
+    def _begin(
+        self,
+        session: Session,
+        task: str,
+        tools: list[str] | None,
+        limits: AgentConfig,
+        progress: Progress,
+    ) -> Begun:
+        """Return the child's run; on the main thread."""
+        parent = self.parent
+        allowed = parent.request.config.agent.allowed_tools
+        names = [name for name in allowed if name in parent.toolbox]
+        if tools is not None:
+            names = [parent.toolbox.get(name).name for name in tools]
+        if parent.depth + 1 == MOST_DEPTH:
+            names = [name for name in names if name != NAME]
+        if not names and (allowed or tools is not None):  # empty would be all of them
+            raise AgentError("A task needs at least one tool; leave `tools` out for all of yours.")
+        agent = limits.model_copy(update={"allowed_tools": tuple(names)})
+        request = RunRequest(
+            task.strip(),
+            parent.request.config.model_copy(update={"agent": agent}),
+            agent=parent.request.agent,
+            trace_id=parent.request.trace_id,
+            recording=self._find_recorded(task, tools),
+            is_attended=parent.request.is_attended,
+        )
+        return parent.begin_child(request, session, progress)
+
+    def _find_recorded(self, task: str, tools: list[str] | None) -> Run | None:
+        """Return the child's run that a replay repeats; raises SessionError if it is not here."""
+        parent, recording = self.parent, self.parent.recording
+        for each in recording.run.executions if recording else ():
+            child, given = each.result and each.result.child, each.call.arguments
+            name = child.runs[0] if child and child.runs else ""
+            is_same = (given.get("task"), given.get("tools")) == (task, tools)
+            if recording and is_same and name and name not in self._repeated:
+                self._repeated.add(name)
+                with suppress(SessionError):
+                    run = parent.session.journal.run(name)
+                    if run.parent_id == recording.run.id:
+                        return run
+        if isinstance(parent.loop.client, NoClient):  # no model goes on from here
+            raise SessionError(_ELSEWHERE)
+        return None
+
+
+@dataclass
+class Progress:
+    """The view of a child: its newest line is its parent's, and its questions are asked there."""
+
+    parent: Parent
+    task: str
+    turn: asyncio.Lock
+    text: str = ""
+    _told: str = ""
+
+    def __call__(self, event: Event, state: RunState) -> None:
+        """Note how far it is, and let the parent's view show its questions."""
+        run = state.run
+        calls = [each.call.name for step in run.steps[-1:] for each in step.executions[-1:]]
+        self.text = " · ".join([f"step {len(run.steps)}/{run.max_steps}", *calls])
+        if show := getattr(self.parent.view, "show_child", None):
+            show(event, state)
+
+    def take(self) -> str | None:
+        """Return the text; None if it is as it was last time."""
+        before, self._told = self._told, self.text
+        return None if before == self.text else self.text
+
+    async def ask(self, approval: Approval) -> None:
+        """Ask as the parent does, one after the other."""
+        async with self.turn:
+            if not approval.answer.done():
+                await self.parent.view.ask(approval)
+
+
+@dataclass(frozen=True)
+class ChildPolicy:
+    """The parent's policy, whose questions name the task that they are about."""
+
+    policy: CallPolicy
+    task: str
+
+    def evaluate(self, tool: Tool, arguments: Arguments, effects: Effects | None = None) -> Verdict:
+        """Return the verdict on a call."""
+        verdict = self.policy.evaluate(tool, arguments, effects)
+        if verdict.effect is not Effect.ASK:
+            return verdict
+        name = f"for the delegated task “{ellipsize(flatten(self.task), _NAMED)}”"
+        return replace(verdict, reason="; ".join(filter(None, (name, verdict.reason))))
+
+    def grant(self, tool: Tool, scope: Scope, effects: Effects | None = None) -> None:
+        """Remember the user's approval of a call."""
+        self.policy.grant(tool, scope, effects)
+
+
+def _count_open(run: Run) -> int:
+    """Return the calls of the newest reply that delegate, and have no result so far."""
+    step = run.steps[-1]
+    calls = step.message.tool_calls if step.message else ()
+    done = {each.call.id for each in step.executions if each.result}
+    return sum(each.name == NAME and each.id not in done for each in calls)
+
+
+def _result_of(run: Run) -> ToolResult:
+    """Return the result of a task: the answer for the model, its steps for the user.
+
+    Its changes are those of the call, and its figures are shown.
+    """
+    results = [each.result for each in run.executions if each.result]
+    is_done, answer = run.outcome is Outcome.SUCCESS, run.output.strip()
+    error = None if is_done else _EARLY.format(run.error or f"{run.stop_reason}")
+    figures = [Display(data={each.media_type: each.data}) for r in results for each in r.images]
+    below = [name for each in results if each.child for name in each.child.runs]
+    child = ChildRun(
+        runs=(run.id, *below),
+        usage=run.usage,
+        cost_usd=run.cost_usd,
+    )
+    return ToolResult(
+        success=is_done,
+        error=error,
+        output=_render_steps(run),
+        for_model="\n".join(filter(None, (error, answer))),
+        value=run,
+        displays=(*(each for r in results for each in r.displays), *figures),
+        files=tuple(each for r in results for each in r.files),
+        variables=tuple(each for r in results for each in r.variables),
+        lasting=tuple(each for r in results for each in r.lasting),
+        child=child,
+    )
+
+
+def _render_steps(run: Run) -> str:
+    """Return all that a run did, as text."""
+    from ipyagent.ui.plain_text import render_steps
+    from ipyagent.ui.transcribe.call import OPEN
+    from ipyagent.ui.transcribe.run import transcribe
+
+    return render_steps(transcribe(run.model_copy(update={"verbose": OPEN})), "value")
