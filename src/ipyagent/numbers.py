@@ -15,6 +15,8 @@ from functools import cached_property
 from itertools import combinations, groupby, islice, permutations
 from typing import Literal
 
+from ipyagent.number_dates import MOMENT, read_moment
+
 Trace = Literal["found", "derived", "not found"]
 
 MOST = 1_000
@@ -66,8 +68,8 @@ def trace_numbers(
     """
     index = _Index(texts)
     prose = _blank(_NO_CLAIM, answer)
-    moments = [_trace_moment(each, index) for each in islice(_MOMENT.finditer(prose), MOST)]
-    claims = list(islice(_read_claims(_blank(_MOMENT, prose)), MOST))
+    moments = [_trace_moment(each, index) for each in islice(MOMENT.finditer(prose), MOST)]
+    claims = list(islice(_read_claims(_blank(MOMENT, prose)), MOST))
     reach = [claims[max(0, n - NEIGHBORS) : n + NEIGHBORS + 1] for n in range(len(claims))]
     for claim, near in zip(claims, reach, strict=True):
         _find(claim, index, {each.unit for each in near if each.paragraph == claim.paragraph})
@@ -92,7 +94,7 @@ def read_answer(answer: str) -> Iterator[tuple[float, float, tuple[float, ...]]]
 
     A million has the factor 1e6. Dates, numbering and names such as Q3 are left out, code is not.
     """
-    prose = _blank(_MOMENT, _blank(_NO_CLAIM, answer.replace("`", " ")))
+    prose = _blank(MOMENT, _blank(_NO_CLAIM, answer.replace("`", " ")))
     for each in islice(_read_claims(prose), MOST):
         yield -each.size if each.sign == "-" else each.size, each.step, _factors(each.unit)
 
@@ -326,9 +328,7 @@ class _Index:
         tables = (list(each) for _, each in groupby(rows, lambda row: len(row[0])))
         small = islice((each for each in tables if each[0][0] and 1 < len(each) <= ROWS), TOTALS)
         return [
-            [(values[n], line) for values, line in table]
-            for table in small
-            for n in range(len(table[0][0]))
+            [(row[n], line) for row, line in each] for each in small for n in range(len(each[0][0]))
         ]
 
     def list_rows(self, words: set[str]) -> Iterator[list[float]]:
@@ -343,7 +343,7 @@ class _Index:
         places = {}
         for where, lines in enumerate(self.lines):
             for number, line in enumerate(lines):
-                for moment in map(_read_moment, _MOMENT.findall(line)):
+                for moment in map(read_moment, MOMENT.findall(line)):
                     keys = ("", *moment[1:]), *(moment[:length] for length in (2, 3, 4))
                     places.update(dict.fromkeys(keys, (where, number)))
         return places
@@ -426,15 +426,9 @@ _COMBINATIONS: tuple[_Rule, ...] = (
     ("{0} / {1}", lambda x, y: x / y, _RATIO),
     ("{1} / {0}", lambda x, y: y / x, _RATIO),
 )
-_PRODUCT = re.compile(
-    r"\beach\b|\bat\b|\bper\b|\u00d7|[*=]|times|cost|worth|pa(?:y|id)|makes?\b", re.I
-)
+_PRODUCT = re.compile(r"\b(?:each|at|per|makes?)\b|[\u00d7*=]|times|cost|worth|pa(?:y|id)", re.I)
 _BY_PRODUCT: _Rule = ("{0} \u00d7 {1}", lambda x, y: x * y, _PRODUCT)
-_OF_A_ROW: tuple[_Rule, ...] = (
-    ("{0} - {1}", lambda x, y: x - y, _CHANGE),
-    ("{0} / {1}", lambda x, y: x / y, _RATIO),
-    _BY_PRODUCT,
-)
+_OF_A_ROW = (_COMBINATIONS[0], _COMBINATIONS[2], _BY_PRODUCT)
 
 
 def _derive(claim: _Claim, neighbors: Sequence[_Claim], index: _Index) -> Iterator[str]:
@@ -507,34 +501,9 @@ def _combine(claim: _Claim, first: _Claim, second: _Claim) -> Iterator[str]:
 
 # Dates and times
 
-_MONTHS = "JanFebMarAprMayJunJulAugSepOctNovDec"
-_MONTH = (
-    r"(?:Jan(?:uary)?|Feb(?:ruary)?|Mar(?:ch)?|Apr(?:il)?|May|June?|July?|Aug(?:ust)?"
-    r"|Sep(?:t(?:ember)?)?|Oct(?:ober)?|Nov(?:ember)?|Dec(?:ember)?)\b\.?"
-)
-_DAY = r"\d{1,2}(?:st|nd|rd|th)?"
-_MOMENT = re.compile(
-    rf"(?<!\d)(?:\d{{4}}-\d\d(?:-\d\d)?(?!\d)|(?:{_DAY} )?{_MONTH} \d{{4}}(?!\d)"
-    rf"|{_MONTH} {_DAY}\b(?![.,]\d)(?:,? \d{{4}}\b)?|{_DAY} {_MONTH}"
-    r"|\d{1,2}:\d\d(?::\d\d)?(?!\d)(?: ?[ap]\.?m\b)?)"
-)
-
-
-def _read_moment(text: str) -> tuple[str | int, ...]:
-    """Return hours, minutes and seconds, or year, month and day; "" for a part that is missing."""
-    numbers = re.findall(r"\d+", text)
-    if ":" in text:
-        hour = int(numbers[0]) if text[-1] != "m" else int(numbers[0]) % 12 + 12 * ("p" in text)
-        return ("time", hour, *numbers[1:])
-    if not (name := re.search(r"[A-Z][a-z][a-z]", text)):
-        return (numbers[0], *map(int, numbers[1:]))
-    year = next((each for each in numbers if len(each) == 4), "")
-    days = [int(each) for each in numbers if len(each) < 3]
-    return (year, _MONTHS.index(name[0]) // 3 + 1, *days)
-
 
 def _trace_moment(found: re.Match[str], index: _Index) -> TracedNumber:
     text, start = found[0], found.start()
-    if place := index.moments.get(_read_moment(text)):
+    if place := index.moments.get(read_moment(text)):
         return TracedNumber(text, start, "found", index.sources[place[0]], place[1] + 1)
     return TracedNumber(text, start, "not found")
