@@ -1,8 +1,8 @@
 """Numbers in an answer, each looked up among the numbers in the results that the model had read.
 
 A number is `found` if a result holds it, also rounded, in percent, or with a unit such as `million`
-or `GB`; `derived` if it is a sum, difference, ratio, share or percentage change of found numbers
-near it; else it is `not found`. No model is asked.
+or `GB`; `derived` if it is a sum, difference, ratio, product, share or percentage change of found
+numbers near it, or of a column or named row of the results; else `not found`. No model is asked.
 """
 
 from __future__ import annotations
@@ -12,8 +12,10 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import combinations, islice
+from itertools import combinations, groupby, islice, permutations
 from typing import Literal
+
+from ipyagent.number_dates import MOMENT, read_moment
 
 Trace = Literal["found", "derived", "not found"]
 
@@ -31,6 +33,8 @@ CANDIDATES = 20
 """Places of one number in the results that are compared by the words around them."""
 EVIDENCE = 4
 """Digits and common words that a number of an earlier turn takes: of many, one fits by chance."""
+ROWS = 12
+"""Rows of a table whose columns are added up, and numbers of a row that are compared."""
 NEIGHBORS = 16
 """Numbers on each side of another that may lend it their unit, or of which it may be derived."""
 
@@ -64,8 +68,8 @@ def trace_numbers(
     """
     index = _Index(texts)
     prose = _blank(_NO_CLAIM, answer)
-    moments = [_trace_moment(each, index) for each in islice(_MOMENT.finditer(prose), MOST)]
-    claims = list(islice(_read_claims(_blank(_MOMENT, prose)), MOST))
+    moments = [_trace_moment(each, index) for each in islice(MOMENT.finditer(prose), MOST)]
+    claims = list(islice(_read_claims(_blank(MOMENT, prose)), MOST))
     reach = [claims[max(0, n - NEIGHBORS) : n + NEIGHBORS + 1] for n in range(len(claims))]
     for claim, near in zip(claims, reach, strict=True):
         _find(claim, index, {each.unit for each in near if each.paragraph == claim.paragraph})
@@ -79,6 +83,8 @@ def trace_numbers(
             formula = next(_derive(claim, near, index), "")
             trace: Trace = "derived" if formula else "not found"
             claim.traced = replace(claim.traced, trace=trace, formula=formula)
+            if formula and claim.digits > 3:  # others may follow from it
+                claim.value = claim.raw = -claim.size if claim.sign == "-" else claim.size
     traced = [each.traced for each in claims if each.traced.line or not each.is_small]
     return sorted(moments + traced, key=lambda each: each.start)
 
@@ -88,7 +94,7 @@ def read_answer(answer: str) -> Iterator[tuple[float, float, tuple[float, ...]]]
 
     A million has the factor 1e6. Dates, numbering and names such as Q3 are left out, code is not.
     """
-    prose = _blank(_MOMENT, _blank(_NO_CLAIM, answer.replace("`", " ")))
+    prose = _blank(MOMENT, _blank(_NO_CLAIM, answer.replace("`", " ")))
     for each in islice(_read_claims(prose), MOST):
         yield -each.size if each.sign == "-" else each.size, each.step, _factors(each.unit)
 
@@ -286,6 +292,10 @@ def read_numbers(line: str) -> list[float]:
     return list(map(float, found))
 
 
+def _read_row(line: str) -> list[float]:
+    return [float(each.replace(",", "")) for each in _RESULT_NUMBER.findall(line)]
+
+
 class _Index:
     """The numbers of all texts by their size, with their places."""
 
@@ -312,12 +322,28 @@ class _Index:
         return list(islice((number for line in lines for number in read_numbers(line)), TOTALS))
 
     @cached_property
+    def columns(self) -> list[list[tuple[float, str]]]:
+        """The columns of the first small tables: numbers with the lines that they stand on."""
+        rows = ((_read_row(line), line) for lines in self.lines for line in [*lines[:MOST], ""])
+        tables = (list(each) for _, each in groupby(rows, lambda row: len(row[0])))
+        small = islice((each for each in tables if each[0][0] and 1 < len(each) <= ROWS), TOTALS)
+        return [
+            [(row[n], line) for row, line in each] for each in small for n in range(len(each[0][0]))
+        ]
+
+    def list_rows(self, words: set[str]) -> Iterator[list[float]]:
+        """Yield the numbers of the first lines of tables that have one of these words."""
+        lines = (line for lines in self.lines for line in lines[:MOST])
+        named = islice((line for line in lines if words & _stems(line[:200])), ROWS)
+        yield from (row for row in map(_read_row, named) if len(row) < ROWS)
+
+    @cached_property
     def moments(self) -> dict[tuple[str | int, ...], tuple[int, int]]:
         """The places of dates and times, also without the year or the last part."""
         places = {}
         for where, lines in enumerate(self.lines):
             for number, line in enumerate(lines):
-                for moment in map(_read_moment, _MOMENT.findall(line)):
+                for moment in map(read_moment, MOMENT.findall(line)):
                     keys = ("", *moment[1:]), *(moment[:length] for length in (2, 3, 4))
                     places.update(dict.fromkeys(keys, (where, number)))
         return places
@@ -400,6 +426,9 @@ _COMBINATIONS: tuple[_Rule, ...] = (
     ("{0} / {1}", lambda x, y: x / y, _RATIO),
     ("{1} / {0}", lambda x, y: y / x, _RATIO),
 )
+_PRODUCT = re.compile(r"\b(?:each|at|per|makes?)\b|[\u00d7*=]|times|cost|worth|pa(?:y|id)", re.I)
+_BY_PRODUCT: _Rule = ("{0} \u00d7 {1}", lambda x, y: x * y, _PRODUCT)
+_OF_A_ROW = (_COMBINATIONS[0], _COMBINATIONS[2], _BY_PRODUCT)
 
 
 def _derive(claim: _Claim, neighbors: Sequence[_Claim], index: _Index) -> Iterator[str]:
@@ -417,6 +446,7 @@ def _derive(claim: _Claim, neighbors: Sequence[_Claim], index: _Index) -> Iterat
             yield from (f"{each.traced.text} / {whole:,.10g}" for whole in wholes)
         elif claim.fits(100 - each.value) and _CHANGE.search(claim.around):
             yield f"100 - {each.traced.text}"
+    yield from _derive_from_tables(claim, index)
     if claim.digits > 3 or (not claim.is_percent and _SUM.search(claim.around)):
         same.sort(key=lambda each: each.traced.start)
         for begin, end in combinations(range(len(same) + 1), 2):
@@ -424,6 +454,28 @@ def _derive(claim: _Claim, neighbors: Sequence[_Claim], index: _Index) -> Iterat
             is_alike = len(terms) > 2 and len({each.step for each in terms}) == 1
             if is_alike and claim.fits(sum(each.raw for each in terms)):
                 yield " + ".join(each.traced.text for each in terms)
+
+
+def _derive_from_tables(claim: _Claim, index: _Index) -> Iterator[str]:
+    """Yield how a claim follows from a column, or from a row that is named beside it."""
+    words = _stems(claim.around)
+    for column in index.columns:
+        total = sum(value for value, _ in column)
+        terms = " + ".join(f"{value:,.10g}" for value, _ in column)
+        if claim.digits > 2 and not claim.is_percent and claim.fits(total):
+            yield terms
+        for value, line in column if claim.is_percent and total else ():
+            is_enough = claim.digits > 2 or value.is_integer()
+            if is_enough and claim.fits(value / total * 100) and words & _stems(line):
+                yield f"{value:,.10g} / ({terms})"
+    for row in index.list_rows(words):
+        for x, y in permutations(filter(None, row), 2):
+            is_share = x > y > SMALL and x.is_integer() and y.is_integer()
+            for formula, function, said in _COMPARISONS[:1] if claim.is_percent else _OF_A_ROW:
+                is_enough = claim.digits > 2 or (claim.is_percent and is_share)
+                is_said = said is None or said.search(claim.around)
+                if is_enough and is_said and claim.fits(function(x, y)):
+                    yield formula.format(f"{x:,.10g}", f"{y:,.10g}")
 
 
 def _combine(claim: _Claim, first: _Claim, second: _Claim) -> Iterator[str]:
@@ -437,45 +489,21 @@ def _combine(claim: _Claim, first: _Claim, second: _Claim) -> Iterator[str]:
     is_exact = claim.digits > 3 and min(first.digits, second.digits) >= claim.digits - 1
     is_alike = claim.digits > 3 or first.step == second.step
     rules = _COMPARISONS if is_comparison else _COMBINATIONS
+    rules += (_BY_PRODUCT,) if claim.digits > 2 and not claim.is_percent else ()
     if claim.is_percent and first.is_percent:  # "from 4 % to 5 %, by 25 %"
         rules += _COMPARISONS[1:3]
     for formula, function, words in rules:
-        if is_comparison or words is _RATIO or (is_alike and 0.01 <= abs(x / y) <= 100):
-            is_free = words is None or (is_exact and words is not _RATIO)
+        if is_comparison or words in (_RATIO, _PRODUCT) or (is_alike and 0.01 <= abs(x / y) <= 100):
+            is_free = words is None or (is_exact and words not in (_RATIO, _PRODUCT))
             if claim.fits(function(x, y)) and (is_free or (words and words.search(claim.around))):
                 yield formula.format(high.traced.text, low.traced.text)
 
 
 # Dates and times
 
-_MONTHS = "JanFebMarAprMayJunJulAugSepOctNovDec"
-_MONTH = (
-    r"(?:Jan(?:uary)?|Feb(?:ruary)?|Mar(?:ch)?|Apr(?:il)?|May|June?|July?|Aug(?:ust)?"
-    r"|Sep(?:t(?:ember)?)?|Oct(?:ober)?|Nov(?:ember)?|Dec(?:ember)?)\b\.?"
-)
-_DAY = r"\d{1,2}(?:st|nd|rd|th)?"
-_MOMENT = re.compile(
-    rf"(?<!\d)(?:\d{{4}}-\d\d(?:-\d\d)?(?!\d)|(?:{_DAY} )?{_MONTH} \d{{4}}(?!\d)"
-    rf"|{_MONTH} {_DAY}\b(?![.,]\d)(?:,? \d{{4}}\b)?|{_DAY} {_MONTH}"
-    r"|\d{1,2}:\d\d(?::\d\d)?(?!\d)(?: ?[ap]\.?m\b)?)"
-)
-
-
-def _read_moment(text: str) -> tuple[str | int, ...]:
-    """Return hours, minutes and seconds, or year, month and day; "" for a part that is missing."""
-    numbers = re.findall(r"\d+", text)
-    if ":" in text:
-        hour = int(numbers[0]) if text[-1] != "m" else int(numbers[0]) % 12 + 12 * ("p" in text)
-        return ("time", hour, *numbers[1:])
-    if not (name := re.search(r"[A-Z][a-z][a-z]", text)):
-        return (numbers[0], *map(int, numbers[1:]))
-    year = next((each for each in numbers if len(each) == 4), "")
-    days = [int(each) for each in numbers if len(each) < 3]
-    return (year, _MONTHS.index(name[0]) // 3 + 1, *days)
-
 
 def _trace_moment(found: re.Match[str], index: _Index) -> TracedNumber:
     text, start = found[0], found.start()
-    if place := index.moments.get(_read_moment(text)):
+    if place := index.moments.get(read_moment(text)):
         return TracedNumber(text, start, "found", index.sources[place[0]], place[1] + 1)
     return TracedNumber(text, start, "not found")

@@ -450,6 +450,50 @@ CASES = [
         "1 variable equal",
         kept=["os.environ['MODE'] = 'x'\nimport wave, xdist"],
     ),
+    *(
+        Case(
+            f"an iterator that was advanced: {code!r}",
+            [code, "rest = list(numbers)"],
+            "1 variable equal",
+            kept=[code.splitlines()[-2]],
+        )
+        for code in (
+            "numbers = iter([1, 2, 3])\nfor each in numbers:\n    break",
+            "numbers = (n for n in range(9))\nfor each in enumerate(numbers):\n    break",
+            "import csv\nnumbers = csv.reader(['a,b', '1,2'])\nfor header in numbers:\n    break",
+            "import io\nnumbers = io.StringIO('a\\nb')\nfor each in numbers:\n    break",
+            "from itertools import islice\nnumbers = map(abs, [1, 2, 3])\n"
+            "print(sum(islice(numbers, 2)))\nprint()",
+            "def count():\n    yield from range(5)\nnumbers = count()\n"
+            "print(max(numbers))\nprint()",
+            "a = iter([1, 2, 3])\nnumbers = a\nif 1 in a:\n    pass",
+            "numbers = iter([1, 2, 3])\nprint([*zip(numbers, [0])])\nprint()",
+        )
+    ),
+    Case(
+        "a property that changes its object",
+        [
+            "class Counter:\n    n = 0\n    @property\n    def following(self):\n"
+            "        self.n += 1\n        return self.n",
+            "counter = Counter()\nprint(counter.following)",
+            "second = counter.following",
+        ],
+        "1 output and 1 variable equal",
+        kept=["print(counter.following)"],
+    ),
+    Case(
+        "looks by loops",
+        [
+            LOAD,
+            "for name in sales.columns:\n    print(name)\nfor n, row in sales.iterrows():\n"
+            "    print(row)\n    break\nfor year, part in sales.groupby('year'):\n    print(year)",
+            "wide = sales.copy()\nyears = [2024, 2025]",
+            "for n, year in enumerate(years):\n    print(n, year, max(years), 2024 in years)",
+            "print([*zip(years, wide.year)], sum(len(str(each)) for each in years))",
+        ],
+        "3 variables equal",
+        gone=["print"],
+    ),
     Case(
         "what is not plain Python",
         [
@@ -545,6 +589,17 @@ def test_a_run_is_frozen_with_what_it_needs_of_earlier_runs(tmp_path: Path) -> N
         "# Prompt: Do root = math.sqrt(b)\n# print(root).\nroot = math.sqrt(b)\nprint(root)",
         "It is 2.6458.",
     ]
+
+
+def test_imports_that_only_cells_of_the_user_need_are_not_of_the_run(tmp_path: Path) -> None:
+    fill(tmp_path)
+    own = f"import json, re\n{PANDAS}\na = json.loads('[1, 2]')"
+    case = Case("", ["import math\nb = [math.sqrt(each) for each in a]"], "", own=[own])
+    cells, run = record(tmp_path, case)
+    frozen = freeze([*cells, run], {run.id}, {})
+    code = [(each.is_own, each.source) for each in frozen.cells if each.kind == "code"]
+    assert code[:2] == [(False, "import math"), (True, "import json, re")]
+    assert execute(tmp_path, frozen).endswith("1 variable equal")
 
 
 def test_a_call_that_was_taken_back_is_left_out(tmp_path: Path) -> None:

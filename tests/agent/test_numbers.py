@@ -140,6 +140,29 @@ def test_a_number_is_derived_from_two_that_were_found(
     assert "?" not in traced.values()
 
 
+PLANS = "plan   start  lost  price\nbasic  4210   389   9.0\nteam    917    27  49.0"
+
+
+@pytest.mark.parametrize(
+    ("answer", "number", "formula"),
+    [
+        ("Of the basic plan we lost 9.2 %.", "9.2", "389 / 4,210"),
+        ("Of the basic plan we lost 9.4 %.", "9.4", "?"),
+        ("Elsewhere we lost 9.2 %.", "9.2", "?"),
+        ("We had 5,127 customers.", "5,127", "4,210 + 917"),
+        ("We had 5,172 customers.", "5,172", "?"),
+        ("Most of them, 93.5 %, had the basic plan.", "93.5", "389 / (389 + 27)"),
+        ("The basic customers that left paid 3,501.", "3,501", "389 \u00d7 9"),
+        ("The 389 customers at 9.0 each paid 3,501.", "3,501", "389 \u00d7 9.0"),
+        ("Of 5,127 customers 389, or 7.6 %, left.", "7.6", "389 / 5,127"),
+    ],
+)
+def test_a_number_is_derived_from_a_column_or_a_row_that_is_named(
+    answer: str, number: str, formula: str
+) -> None:
+    assert trace(answer, PLANS)[number] == formula
+
+
 def test_a_percentage_change_may_be_of_percentages() -> None:
     traced = trace("Churn rose from 4.8 % to 5.3 %, by 11 %; never by 13 %.", "0.0481 0.0534")
     assert (traced["11"], traced["13"]) == ("(5.3 - 4.8) / 4.8", "?")

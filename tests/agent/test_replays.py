@@ -252,6 +252,17 @@ def test_a_listing_that_lost_an_entry_or_that_the_answer_follows_from_is_compare
     assert "a.txt" in (kernels.replay(kernels.start(), "Look.").error or "")
 
 
+@pytest.mark.usefixtures("needs_isolation")
+def test_a_variable_that_is_as_the_call_leaves_it_is_no_difference(kernels: Kernels) -> None:
+    lab = kernels.start()
+    make = call("run_python", code="rows = [1, 2]\ntotal = sum(rows)\nprint(total)")
+    run = kernels.record(lab, make, "It is 3.", look_freely=True)
+    assert {each.name for each in run.variables} == {"rows", "total"}
+    for _ in range(2):
+        again = kernels.replay(lab, answer=YES, look_freely=True, request={"recording": run})
+        assert again.stop_reason is StopReason.FINISHED, again.error
+
+
 def test_a_difference_is_kept_to_and_noted(kernels: Kernels) -> None:
     kernels.record(kernels.start(numbers=[1, 2]), ADD, "It is 3.")
     run = kernels.replay(kernels.start(numbers=[4]), on_difference="keep")

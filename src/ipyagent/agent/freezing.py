@@ -6,6 +6,7 @@ calls ─▶ code ─▶ backward slice ─▶ imports first, once; code in orde
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -14,10 +15,12 @@ from typing import Literal
 from ipyagent.numbers import trace_numbers
 from ipyagent.plaintext import first_line
 from ipyagent.schema import DecidedBy, Run, ToolExecution, ToolResult, ToolStatus, VariableChange
+from ipyagent.syntax import parse
 from ipyagent.tools.static_analysis.slicing import Code, Slice, keep_completed, slice_code
 from ipyagent.values.variables.reach import names_of_loops
 
 _TABLES = {"text/html", "text/plain", "text/markdown", "text/latex"}
+_WORD = re.compile(r"[^\W\d]\w*")
 _ENCODED = 'encoding="utf-8"'
 _RUNS = ("run_python", "run_cell")
 _LOOKS = ("list_", "read_", "search_", "inspect_", "find_", "get_", "recall_", "todo_", "ask_user")
@@ -78,8 +81,12 @@ def freeze(
             slices = slice_code([part.code for part in parts], wanted, variables)
     made = list(zip(parts, slices, strict=True))
     imports = dict.fromkeys(line for _, each in made for line in each.imports)
+    used = {"*", *_WORD.findall(" ".join(each.text for part, each in made if part.run))}
     first = sorted(imports, key=lambda line: not line.startswith("from __future__"))
-    cells = [FrozenCell("\n".join(first))] if first else []
+    cells = list[FrozenCell]()
+    for is_own in (False, True):
+        lines = [each for each in first if used.isdisjoint(_list_imported(each)) is is_own]
+        cells += [FrozenCell("\n".join(lines), is_own=is_own)] if lines else []
     for run, group in groupby(made, lambda each: each[0].run):
         pieces = [*group]
         if run is not None:
@@ -89,6 +96,13 @@ def freeze(
     left = tuple(each for name, each in kept.items() if name in wanted)
     runs = tuple(each for each in history if isinstance(each, Run) and each.id in chosen)
     return Frozen(tuple(cells), left, files, runs)
+
+
+def _list_imported(line: str) -> Iterator[str]:
+    """Yield the names that an import binds."""
+    for node in ast.walk(parse(line)):
+        if isinstance(node, ast.alias):
+            yield node.asname or node.name.partition(".")[0]
 
 
 def _write_run(run: Run, made: Iterable[tuple[_Part, Slice]]) -> Iterator[FrozenCell]:

@@ -14,7 +14,7 @@ import json
 import math
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from pathlib import Path
@@ -176,15 +176,27 @@ def list_added(old: ToolExecution, new: ToolExecution) -> list[str]:
     return [] if before.keys() - after else [after[each] for each in after if each not in before]
 
 
-def find_difference(old: ToolExecution, new: ToolExecution) -> str | None:
-    """Return what is different in the result of a repeated call; None if nothing is."""
+def list_unchanged(old: ToolExecution, new: ToolExecution) -> set[str]:
+    """Return the variables that a call had changed, and has not when it was repeated."""
+    before, after = (each.result.variables if each.result else () for each in (old, new))
+    names = {each.name for each in before if each.content or each.change == "deleted"}
+    return names - {each.name for each in after}
+
+
+def find_difference(
+    old: ToolExecution, new: ToolExecution, unchanged: Mapping[str, str] | None = None
+) -> str | None:
+    """Return what is different in the result of a repeated call; None if nothing is.
+
+    `unchanged` are the contents of variables that it has not changed, and may be as it leaves them.
+    """
     if old.result is None or new.result is None or old.status is not new.status:
         error = new.result.error if new.result and new.result.error else ""
         return f"it was {old.status}, and is {new.status}" + (f": {_cite(error)}" if error else "")
     before, after = list_content(old.result), list_content(new.result)
     return (
         compare_outputs(before, after)
-        or compare_named(before[4], after[4])
+        or compare_named(before[4], after[4], unchanged)
         or compare_named(before[5], after[5])
     )
 
@@ -208,10 +220,13 @@ def _compare_lines(old: str, new: str) -> str:
     return " → ".join(_cite(line) or "(nothing)" for line in found)
 
 
-def compare_named(old: object, new: object) -> str | None:
+def compare_named(
+    old: object, new: object, unchanged: Mapping[str, str] | None = None
+) -> str | None:
     """Return the first variable or file that differs."""
     assert isinstance(old, dict)  # noqa: S101
     assert isinstance(new, dict)  # noqa: S101
+    new = {**(unchanged or {}), **new}
     for name in dict.fromkeys([*old, *new]):
         one, other = (str(each.get(name) or "(not changed)") for each in (old, new))
         if not is_same_text(one, other):
@@ -235,6 +250,8 @@ class Recording:
     repeats_services: bool = False
     digest_of: Callable[[str], str | None] = lambda path: None
     """Returns the digest of a file of the workspace, as it is now."""
+    read_variables: Callable[[Iterable[str]], dict[str, str]] = lambda names: {}
+    """Returns the contents of variables, as they are now; on the main thread."""
     origin: str = ""
     """The source that it was read from, if that is not this workspace's own record."""
     approved: dict[str, DecidedBy] = field(default_factory=dict)

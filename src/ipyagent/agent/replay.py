@@ -9,8 +9,10 @@ They pass the same dispatcher as a model's calls, with its checks, rules and reh
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import groupby
 
 from typing_extensions import override
@@ -20,7 +22,7 @@ from ipyagent.agent.loop import AgentLoop, UserPrompt
 from ipyagent.agent.plan_runner import ask_user
 from ipyagent.agent.plans import ApprovedStepPolicy, prepare_step
 from ipyagent.agent.policy import CallPolicy, Effect
-from ipyagent.agent.recordings import Recording, find_difference, list_added
+from ipyagent.agent.recordings import Recording, find_difference, list_added, list_unchanged
 from ipyagent.agent.step_machine import NOT_RUN, RunEnding
 from ipyagent.agent.tool_context import ToolContext
 from ipyagent.errors import AgentError
@@ -188,7 +190,11 @@ class ReplayLoop(AgentLoop):
             place = f"step {number}, {old.call.name}"
             if may_gain and (added := list_added(old, news[call_id])):
                 self.stream.emit(Notice(text=f"New since the recording: {join_some(added, 5)}."))
-            elif (found := find_difference(old, news[call_id])) is not None:
+                continue
+            names = list_unchanged(old, news[call_id])
+            job = partial(self.recording.read_variables, names)
+            unchanged = await asyncio.wrap_future(self.context.main.post(job)) if names else {}
+            if (found := find_difference(old, news[call_id], unchanged)) is not None:
                 if old.call.name not in self.context.toolbox:
                     return f"{place}: {NO_TOOL}"
                 source = f" read {old.source}" if old.source else ""

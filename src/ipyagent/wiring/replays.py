@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from itertools import chain
 
@@ -41,7 +41,8 @@ def prepare_replay(
     if run is None:
         return asked, None
     digest_of, repeats = partial(_digest_file, workspace), request.config.replay.repeat_services
-    return asked, Recording(run, Signer(workspace.root), repeats, digest_of, origin)
+    read = partial(_read_variables, environment)
+    return asked, Recording(run, Signer(workspace.root), repeats, digest_of, read, origin)
 
 
 def _find_recording(
@@ -109,6 +110,14 @@ def _explain_missing(
     differs = min(found, key=len)
     verb = "differ" if " and " in differs else "differs"
     return RunFailedError(f"No recording fits this cell: from the nearest, {differs} {verb}.")
+
+
+def _read_variables(environment: Environment, names: Iterable[str]) -> dict[str, str]:
+    """Return the contents of variables as they are now, as results have them."""
+    from ipyagent.values.variables.content import describe_content  # few replays need it
+
+    there = environment.namespace.variables()
+    return {n: describe_content(there[n]) if n in there else "deleted" for n in names}
 
 
 def _digest_file(workspace: Workspace, path: str) -> str | None:

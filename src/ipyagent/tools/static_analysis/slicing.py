@@ -51,6 +51,12 @@ _PURE_LIBRARIES = word_set(
     "builtins math cmath statistics datetime calendar zoneinfo re json string textwrap decimal "
     "fractions itertools collections functools numpy pandas polars scipy pathlib"
 )
+_ITERATORS = re.compile(
+    r"builtins\.(iter|map|filter|zip|enumerate|reversed|open)$|(itertools|csv|io)\."
+)
+"""Functions that return what can be gone through once."""
+_CONTAINERS = ast.Constant | ast.List | ast.Tuple | ast.Set | ast.Dict | ast.ListComp | ast.SetComp
+_CONTAINERS |= ast.DictComp | ast.JoinedStr | ast.BinOp | ast.UnaryOp | ast.Compare
 _STATEFUL = word_set(
     "random seed shuffle put place copyto fill_diagonal set_option reset_option seterr Config at "
     "set_printoptions option_context next setattr delattr exec eval input dump putmask "
@@ -198,7 +204,15 @@ class _Reader:
         self._names = NameOrigins(tree, unknown | {**variables})
         self._modules = set(filter(self._is_module, self._known))
         inside = (n for each in ast.walk(tree) if isinstance(each, ast.ClassDef) for n in each.body)
-        self._methods = {each.name for each in inside if isinstance(each, ast.FunctionDef)}
+        methods = [each for each in inside if isinstance(each, ast.FunctionDef)]
+        self._methods = {each.name for each in methods}
+        self._properties = {each.name for each in methods if each.decorator_list}
+        functions = (each for each in ast.walk(tree) if isinstance(each, ast.FunctionDef))
+        self._generators = {
+            each.name
+            for each in functions
+            if any(isinstance(n, ast.Yield | ast.YieldFrom) for n in ast.walk(each))
+        }
         plain = {name for each in everything if not each.imports for name in each.binds}
         self.imported = bound - plain
         self._bodies = dict[str, set[str]]()
@@ -271,6 +285,13 @@ class _Reader:
             match each:
                 case ast.Call() if not self._is_pure(each):
                     found |= self.with_functions(_names_in(each)) - _BUILTINS
+                case ast.For(iter=value) | ast.comprehension(iter=value):
+                    found |= self._find_advanced(value, if_unknown=True)
+                case ast.Call() | ast.Compare() | ast.Starred():
+                    for part in ast.iter_child_nodes(each):
+                        found |= self._find_advanced(part)
+                case ast.Attribute(attr=attr) if attr in self._properties:
+                    found |= self.with_functions(_names_in(each.value))
                 case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
                     own = [*filter(self._is_own, each.decorator_list)]
                     found |= self.with_functions(name for one in own for name in _names_in(one))
@@ -279,6 +300,39 @@ class _Reader:
                 case ast.AugAssign(target=ast.Name(id=name)):
                     found.add(name)
         return found
+
+    def _find_advanced(self, value: ast.AST, *, if_unknown: bool = False) -> set[str]:
+        """Return the names of iterators that are advanced where a value is gone through."""
+        match value:
+            case ast.Call(func=ast.Name() as func, args=args) if not self._is_own(func):
+                given = (self._find_advanced(each, if_unknown=if_unknown) for each in args)
+                return set().union(*given)
+            case ast.Name() | ast.Attribute() | ast.Subscript() | ast.Call():
+                return _names_in(value) if self._is_iterator(value, if_unknown) else set()
+        return set()
+
+    def _is_iterator(self, value: ast.expr, if_unknown: bool, seen: Collection[str] = ()) -> bool:
+        """Return whether an expression may stand for what can be gone through once."""
+        match value:
+            case ast.Name(id=name) if name in seen:
+                return False
+            case ast.Name(id=name):
+                bound = self._names.bound_expressions(value)
+                if bound != [value]:
+                    return any(self._is_iterator(each, if_unknown, {*seen, name}) for each in bound)
+                known = self._names.variables.get(name)
+                return if_unknown if known is None else hasattr(type(known), "__next__")
+            case ast.Attribute(value=inner) | ast.Subscript(value=inner):
+                return self._is_iterator(inner, if_unknown, seen)
+            case ast.Call(func=func):
+                origins, name = self._names.origins_of(func), called_name(func)
+                in_parts = any(each.arg in ("chunksize", "iterator") for each in value.keywords)
+                if in_parts or name in self._generators or any(map(_ITERATORS.match, origins)):
+                    return True
+                is_data = all(map(is_library, origins)) or name in _FRESH | _VIEWS
+                return if_unknown and not is_data
+        is_unknown = if_unknown and not isinstance(value, _CONTAINERS)
+        return isinstance(value, ast.GeneratorExp) or is_unknown
 
     def _is_own(self, function: ast.expr) -> bool:
         return not all(map(is_library, self._names.origins_of(function)))
