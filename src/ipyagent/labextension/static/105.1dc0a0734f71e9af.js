@@ -1,4 +1,4 @@
-"use strict";(self.rspackChunkipyagent=self.rspackChunkipyagent||[]).push([[105],{8475(e,t,a){var n=a(1601),i=a.n(n),r=a(6314),o=a.n(r),p=a(9671),l=o()(i());l.i(p.A),l.push([e.id,`/*
+"use strict";(self.rspackChunkipyagent=self.rspackChunkipyagent||[]).push([[105],{8475(e,t,a){var n=a(1601),i=a.n(n),o=a(6314),r=a.n(o),p=a(9671),l=r()(i());l.i(p.A),l.push([e.id,`/*
  * Colours are JupyterLab's where there is JupyterLab, else mixed from the text colour that is
  * already there: so a run looks right on any ground, light or dark.
  */
@@ -366,6 +366,10 @@
   border: 1px solid var(--ipyagent-line);
   border-radius: 4px;
   direction: ltr;
+}
+
+.ia-markdown > * + :is(.ipyagent-listing, .ipyagent-table) {
+  margin-top: 0.6em;
 }
 
 .ipyagent-listing-head {
@@ -1426,7 +1430,7 @@
     font-weight: bold;
   }
 }
-`,""]),a.d(t,{},{A:l})},9033(e,t,a){var n=a(1601),i=a.n(n),r=a(6314),o=(a.n(r))()(i());o.push([e.id,`/* A cell that asks the agent: prose behind an accent, below the line that says so. */
+`,""]),a.d(t,{},{A:l})},9033(e,t,a){var n=a(1601),i=a.n(n),o=a(6314),r=(a.n(o))()(i());r.push([e.id,`/* A cell that asks the agent: prose behind an accent, below the line that says so. */
 
 /* stylelint-disable selector-class-pattern -- the editors are JupyterLab's and CodeMirror's */
 
@@ -1465,7 +1469,7 @@
   color: inherit;
   opacity: 0.85;
 }
-`,""]),a.d(t,{},{A:o})},2926(e,t,a){var n=a(1601),i=a.n(n),r=a(6314),o=(a.n(r))()(i());o.push([e.id,`/* What stands below a cell that failed */
+`,""]),a.d(t,{},{A:r})},2926(e,t,a){var n=a(1601),i=a.n(n),o=a(6314),r=(a.n(o))()(i());r.push([e.id,`/* What stands below a cell that failed */
 
 .ipyagent-error-actions {
   display: flex;
@@ -1509,7 +1513,7 @@
   width: 14px;
   height: 14px;
 }
-`,""]),a.d(t,{},{A:o})},9671(e,t,a){var n=a(1601),i=a.n(n),r=a(6314),o=(a.n(r))()(i());o.push([e.id,`/* Formulas: MathML, in the fonts that are there. Nothing is drawn outside its own box. */
+`,""]),a.d(t,{},{A:r})},9671(e,t,a){var n=a(1601),i=a.n(n),o=a(6314),r=(a.n(o))()(i());r.push([e.id,`/* Formulas: MathML, in the fonts that are there. Nothing is drawn outside its own box. */
 
 .ipyagent-maths {
   display: inline-block;
@@ -1604,7 +1608,7 @@
 .ipyagent-maths .ipyagent-sout {
   clip-path: polygon(0 calc(55% + 0.03em), 0 calc(55% - 0.03em), 100% calc(55% - 0.03em), 100% 58%);
 }
-`,""]),a.d(t,{},{A:o})},5724(e,t,a){var n=a(1601),i=a.n(n),r=a(6314),o=(a.n(r))()(i());o.push([e.id,`/* The side panel: the cards' colours, in JupyterLab's own type and measures. */
+`,""]),a.d(t,{},{A:r})},5724(e,t,a){var n=a(1601),i=a.n(n),o=a(6314),r=(a.n(o))()(i());r.push([e.id,`/* The side panel: the cards' colours, in JupyterLab's own type and measures. */
 #ipyagent-panel {
   overflow-y: auto;
   min-width: 220px;
@@ -1944,7 +1948,7 @@
   line-height: 16px;
   text-align: center;
 }
-`,""]),a.d(t,{},{A:o})},2679(e,t,a){var n=a(1601),i=a.n(n),r=a(6314),o=(a.n(r))()(i());o.push([e.id,`/* A change of the notebook that waits for a decision, where it would be made. */
+`,""]),a.d(t,{},{A:r})},2679(e,t,a){var n=a(1601),i=a.n(n),o=a(6314),r=(a.n(o))()(i());r.push([e.id,`/* A change of the notebook that waits for a decision, where it would be made. */
 
 .ipyagent-run.ipyagent-proposal {
   margin: 4px 0 8px calc(var(--jp-cell-prompt-width, 64px) + var(--jp-cell-collapser-width, 8px));
@@ -2033,7 +2037,7 @@
     animation: none;
   }
 }
-`,""]),a.d(t,{},{A:o})},2264(e,t,a){var n=a(1601),i=a.n(n),r=a(6314),o=a.n(r),p=a(4417),l=a.n(p),s=new URL(a(1561),a.b),d=new URL(a(5609),a.b),g=new URL(a(1911),a.b),y=o()(i()),c=l()(s),m=l()(d),u=l()(g);y.push([e.id,`/*
+`,""]),a.d(t,{},{A:r})},2264(e,t,a){var n=a(1601),i=a.n(n),o=a(6314),r=a.n(o),p=a(4417),l=a.n(p),s=new URL(a(1561),a.b),d=new URL(a(5609),a.b),g=new URL(a(1911),a.b),y=r()(i()),c=l()(s),m=l()(d),u=l()(g);y.push([e.id,`/*
  * The style of a run's HTML, which each run brings along: so it is short. Colours come from
  * JupyterLab where there is JupyterLab, else from the text colour that is there, light or dark.
  * Three sizes: text, code, small.
@@ -2403,6 +2407,11 @@
     color: var(--muted);
   }
 
+  /* Once is enough: what is in something muted is no fainter. */
+  :is(.ia-footer, .ia-thinking, .ia-step > .ia-markdown, .ia-markdown blockquote) :is(.ia-note, blockquote) {
+    color: inherit;
+  }
+
   .ia-traced {
     border-radius: 2px;
     text-decoration: none;
@@ -2428,7 +2437,7 @@
     font-weight: 500;
   }
 
-  .ia-steps + .ia-answer {
+  * + .ia-answer {
     margin-top: 4px;
   }
 
@@ -2459,4 +2468,4 @@
     }
   }
 }
-`,""]),a.d(t,{},{A:y})},6314(e){e.exports=function(e){var t=[];return t.toString=function(){return this.map(function(t){var a="",n=void 0!==t[5];return t[4]&&(a+="@supports (".concat(t[4],") {")),t[2]&&(a+="@media ".concat(t[2]," {")),n&&(a+="@layer".concat(t[5].length>0?" ".concat(t[5]):""," {")),a+=e(t),n&&(a+="}"),t[2]&&(a+="}"),t[4]&&(a+="}"),a}).join("")},t.i=function(e,a,n,i,r){"string"==typeof e&&(e=[[null,e,void 0]]);var o={};if(n)for(var p=0;p<this.length;p++){var l=this[p][0];null!=l&&(o[l]=!0)}for(var s=0;s<e.length;s++){var d=[].concat(e[s]);n&&o[d[0]]||(void 0!==r&&(void 0===d[5]||(d[1]="@layer".concat(d[5].length>0?" ".concat(d[5]):""," {").concat(d[1],"}")),d[5]=r),a&&(d[2]&&(d[1]="@media ".concat(d[2]," {").concat(d[1],"}")),d[2]=a),i&&(d[4]?(d[1]="@supports (".concat(d[4],") {").concat(d[1],"}"),d[4]=i):d[4]="".concat(i)),t.push(d))}},t}},4417(e){e.exports=function(e,t){return(t||(t={}),e&&(e=String(e.__esModule?e.default:e),/^['"].*['"]$/.test(e)&&(e=e.slice(1,-1)),t.hash&&(e+=t.hash),/["'() \t\n]|(%20)/.test(e)||t.needQuotes))?'"'.concat(e.replace(/"/g,'\\"').replace(/\n/g,"\\n"),'"'):e}},1601(e){e.exports=function(e){return e[1]}},5072(e){var t=[];function a(e){for(var a=-1,n=0;n<t.length;n++)if(t[n].identifier===e){a=n;break}return a}function n(e,n){for(var i={},r=[],o=0;o<e.length;o++){var p=e[o],l=n.base?p[0]+n.base:p[0],s=i[l]||0,d="".concat(l," ").concat(s);i[l]=s+1;var g=a(d),y={css:p[1],media:p[2],sourceMap:p[3],supports:p[4],layer:p[5]};if(-1!==g)t[g].references++,t[g].updater(y);else{var c=function(e,t){var a=t.domAPI(t);return a.update(e),function(t){t?(t.css!==e.css||t.media!==e.media||t.sourceMap!==e.sourceMap||t.supports!==e.supports||t.layer!==e.layer)&&a.update(e=t):a.remove()}}(y,n);n.byIndex=o,t.splice(o,0,{identifier:d,updater:c,references:1})}r.push(d)}return r}e.exports=function(e,i){var r=n(e=e||[],i=i||{});return function(e){e=e||[];for(var o=0;o<r.length;o++){var p=a(r[o]);t[p].references--}for(var l=n(e,i),s=0;s<r.length;s++){var d=a(r[s]);0===t[d].references&&(t[d].updater(),t.splice(d,1))}r=l}}},7659(e){var t={};e.exports=function(e,a){var n=function(e){if(void 0===t[e]){var a=document.querySelector(e);if(window.HTMLIFrameElement&&a instanceof window.HTMLIFrameElement)try{a=a.contentDocument.head}catch(e){a=null}t[e]=a}return t[e]}(e);if(!n)throw Error("Couldn't find a style target. This probably means that the value for the 'insert' parameter is invalid.");n.appendChild(a)}},540(e){e.exports=function(e){var t=document.createElement("style");return e.setAttributes(t,e.attributes),e.insert(t,e.options),t}},5056(e,t,a){e.exports=function(e){var t=a.nc;t&&e.setAttribute("nonce",t)}},7825(e){e.exports=function(e){if("u"<typeof document)return{update:function(){},remove:function(){}};var t=e.insertStyleElement(e);return{update:function(a){var n,i,r;n="",a.supports&&(n+="@supports (".concat(a.supports,") {")),a.media&&(n+="@media ".concat(a.media," {")),(i=void 0!==a.layer)&&(n+="@layer".concat(a.layer.length>0?" ".concat(a.layer):""," {")),n+=a.css,i&&(n+="}"),a.media&&(n+="}"),a.supports&&(n+="}"),(r=a.sourceMap)&&"u">typeof btoa&&(n+="\n/*# sourceMappingURL=data:application/json;base64,".concat(btoa(unescape(encodeURIComponent(JSON.stringify(r))))," */")),e.styleTagTransform(n,t,e.options)},remove:function(){var e;null===(e=t).parentNode||e.parentNode.removeChild(e)}}}},1113(e){e.exports=function(e,t){if(t.styleSheet)t.styleSheet.cssText=e;else{for(;t.firstChild;)t.removeChild(t.firstChild);t.appendChild(document.createTextNode(e))}}},9680(e,t,a){var n=a(5072),i=a.n(n),r=a(7825),o=a.n(r),p=a(7659),l=a.n(p),s=a(5056),d=a.n(s),g=a(540),y=a.n(g),c=a(1113),m=a.n(c),u=a(2264),h={};h.styleTagTransform=m(),h.setAttributes=d(),h.insert=l().bind(null,"head"),h.domAPI=o(),h.insertStyleElement=y(),i()(u.A,h),u.A&&u.A.locals&&u.A.locals;var f=a(8475),x={};x.styleTagTransform=m(),x.setAttributes=d(),x.insert=l().bind(null,"head"),x.domAPI=o(),x.insertStyleElement=y(),i()(f.A,x),f.A&&f.A.locals&&f.A.locals;var b=a(9033),v={};v.styleTagTransform=m(),v.setAttributes=d(),v.insert=l().bind(null,"head"),v.domAPI=o(),v.insertStyleElement=y(),i()(b.A,v),b.A&&b.A.locals&&b.A.locals;var w=a(2926),k={};k.styleTagTransform=m(),k.setAttributes=d(),k.insert=l().bind(null,"head"),k.domAPI=o(),k.insertStyleElement=y(),i()(w.A,k),w.A&&w.A.locals&&w.A.locals;var j=a(5724),z={};z.styleTagTransform=m(),z.setAttributes=d(),z.insert=l().bind(null,"head"),z.domAPI=o(),z.insertStyleElement=y(),i()(j.A,z),j.A&&j.A.locals&&j.A.locals;var A=a(2679),T={};T.styleTagTransform=m(),T.setAttributes=d(),T.insert=l().bind(null,"head"),T.domAPI=o(),T.insertStyleElement=y(),i()(A.A,T),A.A&&A.A.locals&&A.A.locals},5609(e){e.exports="data:image/svg+xml,%3Csvg xmlns=%27http://www.w3.org/2000/svg%27 viewBox=%270 0 16 16%27 fill=%27none%27 stroke=%27%23000%27 stroke-width=%271.4%27%3E%3Cpath d=%27M2.5 13.5l.8-3.3 7.7-7.7 2.5 2.5-7.7 7.7zM9.5 4l2.5 2.5%27/%3E%3C/svg%3E"},1911(e){e.exports="data:image/svg+xml,%3Csvg xmlns=%27http://www.w3.org/2000/svg%27 viewBox=%270 0 16 16%27 fill=%27none%27 stroke=%27%23000%27 stroke-width=%271.4%27%3E%3Cpath d=%27M3.5 1.5h6l3 3v10h-9zM9.5 1.5v3h3M5.5 8h5M5.5 11h5%27/%3E%3C/svg%3E"},1561(e){e.exports="data:image/svg+xml,%3Csvg xmlns=%27http://www.w3.org/2000/svg%27 viewBox=%270 0 16 16%27 fill=%27none%27 stroke=%27%23000%27 stroke-width=%271.5%27%3E%3Cpath d=%27M11 6.5a4.5 4.5 0 1 1-9 0 4.5 4.5 0 0 1 9 0zM10 10l4.5 4.5%27/%3E%3C/svg%3E"}}]);
+`,""]),a.d(t,{},{A:y})},6314(e){e.exports=function(e){var t=[];return t.toString=function(){return this.map(function(t){var a="",n=void 0!==t[5];return t[4]&&(a+="@supports (".concat(t[4],") {")),t[2]&&(a+="@media ".concat(t[2]," {")),n&&(a+="@layer".concat(t[5].length>0?" ".concat(t[5]):""," {")),a+=e(t),n&&(a+="}"),t[2]&&(a+="}"),t[4]&&(a+="}"),a}).join("")},t.i=function(e,a,n,i,o){"string"==typeof e&&(e=[[null,e,void 0]]);var r={};if(n)for(var p=0;p<this.length;p++){var l=this[p][0];null!=l&&(r[l]=!0)}for(var s=0;s<e.length;s++){var d=[].concat(e[s]);n&&r[d[0]]||(void 0!==o&&(void 0===d[5]||(d[1]="@layer".concat(d[5].length>0?" ".concat(d[5]):""," {").concat(d[1],"}")),d[5]=o),a&&(d[2]&&(d[1]="@media ".concat(d[2]," {").concat(d[1],"}")),d[2]=a),i&&(d[4]?(d[1]="@supports (".concat(d[4],") {").concat(d[1],"}"),d[4]=i):d[4]="".concat(i)),t.push(d))}},t}},4417(e){e.exports=function(e,t){return(t||(t={}),e&&(e=String(e.__esModule?e.default:e),/^['"].*['"]$/.test(e)&&(e=e.slice(1,-1)),t.hash&&(e+=t.hash),/["'() \t\n]|(%20)/.test(e)||t.needQuotes))?'"'.concat(e.replace(/"/g,'\\"').replace(/\n/g,"\\n"),'"'):e}},1601(e){e.exports=function(e){return e[1]}},5072(e){var t=[];function a(e){for(var a=-1,n=0;n<t.length;n++)if(t[n].identifier===e){a=n;break}return a}function n(e,n){for(var i={},o=[],r=0;r<e.length;r++){var p=e[r],l=n.base?p[0]+n.base:p[0],s=i[l]||0,d="".concat(l," ").concat(s);i[l]=s+1;var g=a(d),y={css:p[1],media:p[2],sourceMap:p[3],supports:p[4],layer:p[5]};if(-1!==g)t[g].references++,t[g].updater(y);else{var c=function(e,t){var a=t.domAPI(t);return a.update(e),function(t){t?(t.css!==e.css||t.media!==e.media||t.sourceMap!==e.sourceMap||t.supports!==e.supports||t.layer!==e.layer)&&a.update(e=t):a.remove()}}(y,n);n.byIndex=r,t.splice(r,0,{identifier:d,updater:c,references:1})}o.push(d)}return o}e.exports=function(e,i){var o=n(e=e||[],i=i||{});return function(e){e=e||[];for(var r=0;r<o.length;r++){var p=a(o[r]);t[p].references--}for(var l=n(e,i),s=0;s<o.length;s++){var d=a(o[s]);0===t[d].references&&(t[d].updater(),t.splice(d,1))}o=l}}},7659(e){var t={};e.exports=function(e,a){var n=function(e){if(void 0===t[e]){var a=document.querySelector(e);if(window.HTMLIFrameElement&&a instanceof window.HTMLIFrameElement)try{a=a.contentDocument.head}catch(e){a=null}t[e]=a}return t[e]}(e);if(!n)throw Error("Couldn't find a style target. This probably means that the value for the 'insert' parameter is invalid.");n.appendChild(a)}},540(e){e.exports=function(e){var t=document.createElement("style");return e.setAttributes(t,e.attributes),e.insert(t,e.options),t}},5056(e,t,a){e.exports=function(e){var t=a.nc;t&&e.setAttribute("nonce",t)}},7825(e){e.exports=function(e){if("u"<typeof document)return{update:function(){},remove:function(){}};var t=e.insertStyleElement(e);return{update:function(a){var n,i,o;n="",a.supports&&(n+="@supports (".concat(a.supports,") {")),a.media&&(n+="@media ".concat(a.media," {")),(i=void 0!==a.layer)&&(n+="@layer".concat(a.layer.length>0?" ".concat(a.layer):""," {")),n+=a.css,i&&(n+="}"),a.media&&(n+="}"),a.supports&&(n+="}"),(o=a.sourceMap)&&"u">typeof btoa&&(n+="\n/*# sourceMappingURL=data:application/json;base64,".concat(btoa(unescape(encodeURIComponent(JSON.stringify(o))))," */")),e.styleTagTransform(n,t,e.options)},remove:function(){var e;null===(e=t).parentNode||e.parentNode.removeChild(e)}}}},1113(e){e.exports=function(e,t){if(t.styleSheet)t.styleSheet.cssText=e;else{for(;t.firstChild;)t.removeChild(t.firstChild);t.appendChild(document.createTextNode(e))}}},9680(e,t,a){var n=a(5072),i=a.n(n),o=a(7825),r=a.n(o),p=a(7659),l=a.n(p),s=a(5056),d=a.n(s),g=a(540),y=a.n(g),c=a(1113),m=a.n(c),u=a(2264),h={};h.styleTagTransform=m(),h.setAttributes=d(),h.insert=l().bind(null,"head"),h.domAPI=r(),h.insertStyleElement=y(),i()(u.A,h),u.A&&u.A.locals&&u.A.locals;var f=a(8475),x={};x.styleTagTransform=m(),x.setAttributes=d(),x.insert=l().bind(null,"head"),x.domAPI=r(),x.insertStyleElement=y(),i()(f.A,x),f.A&&f.A.locals&&f.A.locals;var b=a(9033),v={};v.styleTagTransform=m(),v.setAttributes=d(),v.insert=l().bind(null,"head"),v.domAPI=r(),v.insertStyleElement=y(),i()(b.A,v),b.A&&b.A.locals&&b.A.locals;var w=a(2926),k={};k.styleTagTransform=m(),k.setAttributes=d(),k.insert=l().bind(null,"head"),k.domAPI=r(),k.insertStyleElement=y(),i()(w.A,k),w.A&&w.A.locals&&w.A.locals;var j=a(5724),z={};z.styleTagTransform=m(),z.setAttributes=d(),z.insert=l().bind(null,"head"),z.domAPI=r(),z.insertStyleElement=y(),i()(j.A,z),j.A&&j.A.locals&&j.A.locals;var A=a(2679),T={};T.styleTagTransform=m(),T.setAttributes=d(),T.insert=l().bind(null,"head"),T.domAPI=r(),T.insertStyleElement=y(),i()(A.A,T),A.A&&A.A.locals&&A.A.locals},5609(e){e.exports="data:image/svg+xml,%3Csvg xmlns=%27http://www.w3.org/2000/svg%27 viewBox=%270 0 16 16%27 fill=%27none%27 stroke=%27%23000%27 stroke-width=%271.4%27%3E%3Cpath d=%27M2.5 13.5l.8-3.3 7.7-7.7 2.5 2.5-7.7 7.7zM9.5 4l2.5 2.5%27/%3E%3C/svg%3E"},1911(e){e.exports="data:image/svg+xml,%3Csvg xmlns=%27http://www.w3.org/2000/svg%27 viewBox=%270 0 16 16%27 fill=%27none%27 stroke=%27%23000%27 stroke-width=%271.4%27%3E%3Cpath d=%27M3.5 1.5h6l3 3v10h-9zM9.5 1.5v3h3M5.5 8h5M5.5 11h5%27/%3E%3C/svg%3E"},1561(e){e.exports="data:image/svg+xml,%3Csvg xmlns=%27http://www.w3.org/2000/svg%27 viewBox=%270 0 16 16%27 fill=%27none%27 stroke=%27%23000%27 stroke-width=%271.5%27%3E%3Cpath d=%27M11 6.5a4.5 4.5 0 1 1-9 0 4.5 4.5 0 0 1 9 0zM10 10l4.5 4.5%27/%3E%3C/svg%3E"}}]);
