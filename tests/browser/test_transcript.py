@@ -107,6 +107,7 @@ FAINT = """
     while (texts.nextNode()) {
         const element = texts.currentNode.parentElement;
         if (!texts.currentNode.data.trim() || !element.checkVisibility()) continue;
+        if (getComputedStyle(element).fontSize === '0px') continue;  // drawn as a mask
         count += 1;
         const under = ground(element);
         const pair = [over(rgba(getComputedStyle(element).color), under), under].map(light).sort();

@@ -19,6 +19,8 @@ TOUR = Path(__file__).parents[2] / "notebooks"
 PATIENCE = 120_000
 RUN_JSON = "application/vnd.ipyagent.run+json"
 
+SHOW = "part => part.scrollIntoView({ block: 'nearest' })"
+
 MOMENT = 3_000  # milliseconds for a click: a look may close the question meanwhile
 
 
@@ -62,6 +64,9 @@ def _attend(book: Any, index: int, *, deny: bool) -> None:
                 reason.fill("I still need it.", timeout=MOMENT)
                 book.cell(index).locator("[data-ipyagent=deny]").click(timeout=MOMENT)
             else:
+                card = asked.first.locator("xpath=ancestor::*[@data-ipyagent][1]")
+                for part in (card, asked.first):
+                    part.evaluate(SHOW, timeout=MOMENT)
                 asked.first.click(timeout=MOMENT)
 
 

@@ -356,6 +356,10 @@
   direction: ltr;
 }
 
+.ia-markdown > * + :is(.ipyagent-listing, .ipyagent-table) {
+  margin-top: 0.6em;
+}
+
 .ipyagent-listing-head {
   display: flex;
   gap: 8px;
@@ -2391,6 +2395,11 @@
     color: var(--muted);
   }
 
+  /* Once is enough: what is in something muted is no fainter. */
+  :is(.ia-footer, .ia-thinking, .ia-step > .ia-markdown, .ia-markdown blockquote) :is(.ia-note, blockquote) {
+    color: inherit;
+  }
+
   .ia-traced {
     border-radius: 2px;
     text-decoration: none;
@@ -2416,7 +2425,7 @@
     font-weight: 500;
   }
 
-  .ia-steps + .ia-answer {
+  * + .ia-answer {
     margin-top: 4px;
   }
 
