@@ -208,6 +208,12 @@ def test_a_text_longer_than_a_user_types_is_an_item() -> None:
     assert "at most 10,000 can be typed. Put the text into a file or a variable" in error
 
 
+def test_one_tool_is_given_alone_by_its_name() -> None:
+    model = Scripted(["Done."])
+    assert ipyagent.map("{n}", [1], tools="list_files", model=model).value[0] == "Done."
+    assert [each.name for each in model.requests[0].tools] == ["list_files"]
+
+
 def test_numbers_stay_whole_and_bools_a_mask_where_an_answer_is_missing() -> None:
     class Sign(BaseModel):
         n: int

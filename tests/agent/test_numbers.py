@@ -168,6 +168,10 @@ def test_a_percentage_change_may_be_of_percentages() -> None:
     assert (traced["11"], traced["13"]) == ("(5.3 - 4.8) / 4.8", "?")
 
 
+def test_the_rest_of_a_percentage_is_derived_from_it() -> None:
+    assert trace("83 % have paid, 17 % remain.", "0.83")["17"] == "100 - 83"
+
+
 def test_a_share_may_be_of_a_total_that_only_the_result_has() -> None:
     assert trace("123 (35.8 %) are Gentoos.", MASS)["35.8"] == "123 / 344"
 

@@ -213,6 +213,14 @@ def test_hidden_files_are_not_read(scene: Scene, way: str) -> None:
     assert CANARY in run_in_fork(READS[way], scene.variables), "the naive version does not fail"
 
 
+def test_a_hidden_file_that_is_open_is_not_read(scene: Scene) -> None:
+    with (scene.root / ".env").open() as opened:
+        variables = scene.variables | {"number": opened.fileno()}
+        code = "import os; print(os.pread(number, 99, 0))"
+        assert CANARY not in str(rehearse(code, dict(variables), scene.root))
+        assert CANARY in run_in_fork(code, variables), "the naive version does not fail"
+
+
 @pytest.mark.parametrize("name", ["workspace/.env", "outside/private.txt"])
 def test_attributes_of_hidden_files_are_not_read(scene: Scene, name: str) -> None:
     """Browsers note there where a file was downloaded from, with what was in its address."""

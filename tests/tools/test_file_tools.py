@@ -299,9 +299,9 @@ def test_a_notebook_is_read_as_its_cells(tmp_path: Path, hands: Hands) -> None:
     text = hands.run("read_file", path="a.ipynb")
     for expected in (
         "2 cells",
-        "[0] markdown",
+        "#0 markdown",
         "# Title",
-        "[1] code",
+        "#1 code",
         "1/0",
         "ValueError: no",
         "-> out",
