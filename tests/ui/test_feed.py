@@ -316,7 +316,7 @@ async def follow(events: list[s.Event]) -> tuple[PageTranscript, Feed, list[Any]
 @pytest.mark.parametrize("name", STORIES)
 async def test_changes_lead_to_the_whole(name: str) -> None:
     page, feed, sent = await follow(list(STORIES[name]()))
-    assert page.now == feed.transcript.to_dict()
+    assert page.now == PageTexts().render(feed.transcript).to_dict()
     for message in sent:
         FROM_RUN.validate_python(message)
 

@@ -120,22 +120,25 @@ class PageTexts:
 
     def __init__(self) -> None:
         self._growing: dict[int, Prose] = {}
-        self._made: dict[int, tuple[transcript.Step, transcript.Step]] = {}
+        self._steps: tuple[transcript.Step, ...] = ()
+        self._rendered: tuple[transcript.Step, ...] = ()
 
     def render(self, shown: transcript.Transcript) -> transcript.Transcript:
         """Return the transcript with blocks of HTML in place of texts."""
-        steps = tuple([self._step(index, step) for index, step in enumerate(shown.steps)])
-        return shown.model_copy(update={"steps": steps})
+        # Of a long run the beginning stays, and comparing objects that are the same is quick.
+        start = max(0, len(self._steps) - 1)
+        start = start if shown.steps[:start] == self._steps[:start] else 0
+        new = [self._step(index, step) for index, step in enumerate(shown.steps[start:], start)]
+        self._steps, self._rendered = shown.steps, (*self._rendered[:start], *new)
+        return shown.model_copy(update={"steps": self._rendered})
 
     def _step(self, index: int, step: transcript.Step) -> transcript.Step:
-        before, after = self._made.get(index, (None, step))
-        if before is not step:
-            blocks, tail = self._blocks(index, step)
-            calls = tuple(map(_call, step.calls))
-            update = {"text": tail, "blocks": blocks, "numbers": (), "calls": calls}
-            after = step.model_copy(update=update)
-            self._made[index] = step, after
-        return after
+        if step is next(iter(self._steps[index : index + 1]), None):
+            return self._rendered[index]
+        blocks, tail = self._blocks(index, step)
+        calls = tuple(map(_call, step.calls))
+        update = {"text": tail, "blocks": blocks, "numbers": (), "calls": calls}
+        return step.model_copy(update=update)
 
     def _blocks(self, index: int, step: transcript.Step) -> tuple[tuple[str, ...], str]:
         if step.is_streaming:
