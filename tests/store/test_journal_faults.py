@@ -15,14 +15,20 @@ import pytest
 from ipyagent import schema as s
 from ipyagent.errors import JournalError, SessionError
 from ipyagent.store import database
-from ipyagent.store.database import APPLICATION, MIGRATIONS
+from ipyagent.store.database import APPLICATION
 from ipyagent.store.journal import Journal
+from ipyagent.store.tables import MIGRATIONS
 from stories import append, begun, deltas, ended, plan, started, tell, types, whole_run
 
 WAYS_OUT = (
     r"or continue without a record: `%agent config chat\.persist=false`, "
     r"or Agent\(persist=False\)\.$"
 )
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "state" / "state.db"
 
 
 @contextlib.contextmanager
@@ -82,7 +88,7 @@ def test_what_happens_while_the_disk_refuses_events_comes_after_them(
         if later and statement.startswith("BEGIN"):
             journal.append(session.id, "r1", later.pop())
 
-    journal._writer.connection.set_trace_callback(add_more)
+    journal._writer.store.connection.set_trace_callback(add_more)
     journal.append(session.id, "r1", s.Notice(text="first"))
     with broken(path), pytest.raises(JournalError, match="the disk failed"):
         journal.flush().result()
