@@ -11,8 +11,7 @@ import pytest
 
 from ipyagent import schema as s
 from ipyagent.schema.events import advance_message
-from ipyagent.store.database import open_server
-from ipyagent.store.journal import Journal
+from ipyagent.store.journal import Journal, postgres_store
 from ipyagent.store.tables import Database
 
 Place = Path | str
@@ -35,7 +34,7 @@ def opened(place):
 def raw(path: Place) -> Iterator[Database]:
     """The database itself, past the journal."""
     if isinstance(path, str):
-        with contextlib.closing(open_server(path)) as server:
+        with contextlib.closing(postgres_store()(path)) as server:
             yield server
     else:
         with contextlib.closing(sqlite3.connect(path)) as other, other:

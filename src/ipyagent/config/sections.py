@@ -36,7 +36,7 @@ from ipyagent.config.rules import (
 )
 from ipyagent.json_types import JsonDict
 from ipyagent.plaintext import cite
-from ipyagent.redaction import is_secret_name
+from ipyagent.redaction import is_secret_name, url_passwords
 
 
 def _move_to(
@@ -317,6 +317,25 @@ class ChatConfig(Section):
     """Whether runs are traced with OpenTelemetry."""
 
 
+class StoreConfig(Section):
+    """Where the record of a folder's sessions is kept."""
+
+    url: SecretStr | None = Field(default=None, exclude=True)
+    """A PostgreSQL database, as `postgresql://USER@HOST/DATABASE`; unset: a file in the folder."""
+
+    @property
+    def server(self) -> str | None:
+        """The URL as it was written; None: a file."""
+        return self.url.get_secret_value() if self.url else None
+
+    @field_validator("url")
+    @classmethod
+    def _check_url(cls, url: SecretStr | None) -> SecretStr | None:
+        if url and not url.get_secret_value().startswith(("postgresql://", "postgres://")):
+            raise ValueError("write postgresql://USER@HOST/DATABASE")
+        return url
+
+
 class UndoConfig(Section):
     """Taking back what runs changed."""
 
@@ -356,10 +375,17 @@ class Config(Section):
     logging: LoggingConfig = LoggingConfig()
     tools: ToolsConfig = ToolsConfig()
     workspace: WorkspaceConfig = WorkspaceConfig()
+    store: StoreConfig = StoreConfig()
     undo: UndoConfig = UndoConfig()
     replay: ReplayConfig = ReplayConfig()
     mcp: MCPConfig = MCPConfig()
     policy: PolicyConfig = PolicyConfig()
+
+    def secrets(self) -> Iterator[str]:
+        """Yield the secrets in the settings, except those of services."""
+        if self.llm.api_key:
+            yield self.llm.api_key.get_secret_value()
+        yield from url_passwords(self.store.server or "")
 
     @model_validator(mode="before")
     @classmethod

@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
 
@@ -34,9 +34,6 @@ from ipyagent.errors import JournalError
 from ipyagent.store import runs
 from ipyagent.store.runs import Encoder
 from ipyagent.store.tables import MIGRATIONS, Database
-
-if TYPE_CHECKING:
-    from ipyagent.store.postgres import PostgresStore
 
 T = TypeVar("T")
 
@@ -65,13 +62,12 @@ _REMEDIES = {
 class Store(Protocol):
     """The database of a journal, reached over one connection."""
 
-    @property
-    def place(self) -> Path | str | None:
-        """The file, or the name of the database without a password; None: in memory."""
-
-    @property
-    def taken(self) -> AbstractSet[str]:
-        """Sessions that another kernel took over while the connection was lost."""
+    place: Path | str | None
+    """The file, or the name of the database without a password; None: in memory."""
+    taken: AbstractSet[str]
+    """Sessions that another kernel took over while the connection was lost."""
+    is_closing: bool
+    """True once the journal was closed: nothing is waited for any more."""
 
     def read(self, job: Callable[[Database], T]) -> T:
         """Return the result of a job that only reads; raises JournalError."""
@@ -87,6 +83,8 @@ class SqliteStore:
     """The database in a file, created if missing, or in memory; raises JournalError."""
 
     taken: AbstractSet[str] = frozenset()
+    is_closing = False
+    place: Path | str | None
 
     def __init__(self, path: Path | None) -> None:
         self.place, self.connection = path, connect(path)
@@ -105,16 +103,6 @@ class SqliteStore:
     def close(self) -> None:
         """Close the file."""
         self.connection.close()
-
-
-def open_server(url: str, *, is_readonly: bool = False) -> PostgresStore:
-    """Open the database at a PostgreSQL URL; its client is imported only now."""
-    try:
-        from ipyagent.store.postgres import PostgresStore
-    except ImportError:
-        remedy = "Install it: `pip install 'ipyagent[postgres]'`"
-        raise failure("in PostgreSQL", "psycopg is not installed", remedy) from None
-    return PostgresStore(url, is_readonly=is_readonly)
 
 
 def connect(path: Path | None) -> sqlite3.Connection:
@@ -392,6 +380,7 @@ class Writer:
 
     def stop(self) -> Future[None]:
         """Write queued events soon. Takes no lock: the garbage collector may call it."""
+        self.store.is_closing = True
         return self._submit(self._end)
 
     def close(self) -> None:

@@ -24,7 +24,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from weakref import WeakValueDictionary
 
 from pydantic import TypeAdapter
@@ -41,11 +41,13 @@ from ipyagent.store.database import (
     SqliteStore,
     Writer,
     failure,
-    open_server,
     store,
 )
 from ipyagent.store.runs import Decoder, Encoder, Record, read
 from ipyagent.store.tables import MIGRATIONS, Database, Row
+
+if TYPE_CHECKING:
+    from ipyagent.store.postgres import PostgresStore
 
 SHORTEST = 4
 """Characters that the beginning of an id needs at least."""
@@ -169,6 +171,16 @@ def _session(row: Row) -> schema.Session:
     return session.move(schema.SessionState.ACTIVE) if has_run and is_new else session
 
 
+def postgres_store() -> type[PostgresStore]:
+    """Return the class for PostgreSQL, whose client is imported only now; raises JournalError."""
+    try:
+        from ipyagent.store.postgres import PostgresStore
+    except ImportError:
+        remedy = "Install it: `pip install 'ipyagent[postgres]'`"
+        raise failure("in PostgreSQL", "psycopg is not installed", remedy) from None
+    return PostgresStore
+
+
 class Claims(Protocol):
     """The sessions that a kernel continues, and no other one does."""
 
@@ -274,7 +286,7 @@ class Journal:
         Raises JournalError. At most `max_queued` characters wait for a disk that accepts nothing.
         """
         if isinstance(place, str):
-            server = open_server(place)
+            server = postgres_store()(place)
             return cls(Writer(server, max_queued), server)
         locks = SessionLocks(place.parent / "locks" if place else None)
         return cls(Writer(SqliteStore(place), max_queued, locks.release_all), locks)
@@ -550,7 +562,7 @@ def read_summary(place: Path | str) -> JournalSummary:
 def _open_readonly(path: Path | str) -> Iterator[Database]:
     """Open the database read-only; raises an error for one that is not ours."""
     if isinstance(path, str):
-        with contextlib.closing(open_server(path, is_readonly=True)) as server:
+        with contextlib.closing(postgres_store()(path, is_readonly=True)) as server:
             yield server
         return
     if path.is_symlink() or not path.is_file():

@@ -17,7 +17,7 @@ import os
 import re
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Set as AbstractSet
 from functools import lru_cache, partial
 from hashlib import blake2b
 from pathlib import Path
@@ -99,21 +99,12 @@ def _parse(url: str) -> dict[str, str]:
     raise failure("in PostgreSQL", "store.url cannot be read", _FIRST_WORD)
 
 
-def folder_url(url: str, folder: Path) -> str:
-    """Return where the journal of a user's folder is: in a schema of its own.
-
-    A URL that names a schema (`?options=-csearch_path%3DNAME`) is left as it is.
-    """
-    parts = _parse(url)
-    options = parts.get("options", "")
-    if "search_path" in options:
-        return url
-    home, user = os.path.expanduser("~"), os.environ.get("JUPYTERHUB_USER", "")  # noqa: PTH111
-    user = user or Path(home).name
-    key = "\0".join((parts.get("user", ""), user, home, os.path.realpath(folder)))
-    words = (re.sub(r"\W+", "_", each.lower(), flags=re.ASCII)[:20] for each in (user, folder.name))
-    schema = "_".join(("ipyagent", *words, blake2b(key.encode(), digest_size=4).hexdigest()))
-    return make_conninfo(**{**parts, "options": f"{options} -csearch_path={schema}".strip()})
+def _describe(parts: dict[str, str]) -> str:
+    """Return the URL without a password, and the schema that it names."""
+    user, host, port, name = (parts.get(each, "") for each in ("user", "host", "port", "dbname"))
+    schema = re.search(r"search_path=(\S+)", parts.get("options", ""))
+    place = f"postgresql://{user and user + '@'}{host}{port and ':' + port}/{name}"
+    return f"{place}, schema {schema[1]}" if schema else place
 
 
 @lru_cache(maxsize=64)
@@ -132,17 +123,12 @@ class PostgresStore:
 
     def __init__(self, url: str, *, is_readonly: bool = False) -> None:
         self._parts = _parse(url)
-        named = re.search(r"search_path=(\S+)", self._parts.get("options", ""))
-        names = "user", "host", "port", "dbname"
-        user, host, port, name = (self._parts.get(each, "") for each in names)
-        self.place = f"postgresql://{user and user + '@'}{host}{port and ':' + port}/{name}" + (
-            f", schema {named[1]}" if named else ""
-        )
-        self.taken: set[str] = set()
+        self.place: Path | str | None = _describe(self._parts)
+        self.taken: AbstractSet[str] = frozenset()
         self._claimed: set[str] = set()
         self._id = uuid4().hex
         self._lock = threading.RLock()
-        self._is_away = self._is_closing = False
+        self._is_away = self.is_closing = False
         with self._explain():
             self._connection = self._connect()
             try:
@@ -155,6 +141,23 @@ class PostgresStore:
                 self._connection.close()
                 raise
         _all.add(self)
+
+    @staticmethod
+    def url_of_folder(url: str, folder: Path) -> str:
+        """Return where the journal of a user's folder is: in a schema of its own.
+
+        A URL that names a schema (`?options=-csearch_path%3DNAME`) is left as it is.
+        """
+        parts = _parse(url)
+        options = parts.get("options", "")
+        if "search_path" in options:
+            return url
+        home, user = os.path.expanduser("~"), os.environ.get("JUPYTERHUB_USER", "")  # noqa: PTH111
+        user = user or Path(home).name
+        key = "\0".join((parts.get("user", ""), user, home, os.path.realpath(folder)))
+        words = (re.sub(r"\W+", "_", each.lower(), flags=re.A)[:20] for each in (user, folder.name))
+        schema = "_".join(("ipyagent", *words, blake2b(key.encode(), digest_size=4).hexdigest()))
+        return make_conninfo(**{**parts, "options": f"{options} -csearch_path={schema}".strip()})
 
     # -- as a connection
 
@@ -199,10 +202,6 @@ class PostgresStore:
             self.execute("SELECT pg_advisory_unlock_all()")
         self._connection.close()
 
-    def give_up(self) -> None:
-        """Wait no more for a server that is away."""
-        self._is_closing = True
-
     # -- claims
 
     def claim(self, session_id: str) -> bool:
@@ -214,7 +213,7 @@ class PostgresStore:
             row = self._retry(lambda: self.execute(query, (self._key(session_id),)).fetchone())
             if row and row["is_ours"]:
                 self._claimed.add(session_id)
-                self.taken.discard(session_id)
+                self.taken -= {session_id}
             return session_id in self._claimed
 
     def release(self, session_id: str) -> None:
@@ -331,7 +330,7 @@ class PostgresStore:
         return isinstance(error, psycopg.OperationalError) and self._connection.closed
 
     def _is_enough(self, state: RetryCallState) -> bool:
-        return self._is_closing or (state.seconds_since_start or 0) >= AWAY_SECONDS
+        return self.is_closing or (state.seconds_since_start or 0) >= AWAY_SECONDS
 
     def _note_absence(self, state: RetryCallState) -> None:
         if not self._is_away:
@@ -346,7 +345,7 @@ class PostgresStore:
                 self.execute("SELECT pg_advisory_lock(?)", (self._key(each),))
             except psycopg.errors.LockNotAvailable:
                 self._claimed.discard(each)
-                self.taken.add(each)
+                self.taken |= {each}
 
     @contextlib.contextmanager
     def _explain(self) -> Iterator[None]:
@@ -366,8 +365,10 @@ _all: weakref.WeakSet[PostgresStore] = weakref.WeakSet()
 def _close_in_child() -> None:
     """Close a fork's copies of its parent's connections, which would keep the parent's claims."""
     for store in tuple(_all):
+        store._parts.clear()  # nor does a copy need the password
         with contextlib.suppress(OSError, psycopg.Error):
             os.close(store._connection.fileno())
+        del store._connection
 
 
 if hasattr(os, "register_at_fork"):
