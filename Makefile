@@ -34,7 +34,7 @@ parts: $(LONGEST) js nbval lint pytest
 
 ## Run everything: also the slow tests, the oldest dependencies, the distribution, the documentation.
 test-all:
-	$(MAKE) test
+	$(MAKE) test .venv/postgres
 	$(BIN)/python -m pytest -m 'slow and not alone' -n logical --dist loadfile --no-loadscope-reorder
 	$(BIN)/python -m pytest -m 'slow and alone'
 	cd labextension && EVERY_VECTOR=1 ../$(BIN)/jlpm vitest run hostile
@@ -160,6 +160,10 @@ tour: .venv/browser
 # After the browser, since one of them at a time may install packages.
 .venv/sandbox: .venv/browser
 	sh tests/tools/install_bubblewrap.sh
+	touch $@
+
+.venv/postgres: .venv/sandbox
+	sh tests/store/install_postgres.sh
 	touch $@
 
 comma := ,

@@ -10,11 +10,13 @@ import signal
 import socket
 import subprocess
 import tempfile
+from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 from urllib.parse import quote
 
 import psycopg
+import pytest
 
 from patience import PATIENCE
 
@@ -109,3 +111,10 @@ def _has_user(name: str) -> bool:
     with contextlib.suppress(KeyError):
         return bool(pwd.getpwnam(name))
     return False
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    server = PostgresServer()
+    yield server
+    server.remove()

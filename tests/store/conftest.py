@@ -4,15 +4,10 @@ from pathlib import Path
 import pytest
 
 from ipyagent.store.journal import Journal
-from servers.postgres import PostgresServer
+from servers.postgres import PostgresServer, postgres
 from stories import Place
 
-
-@pytest.fixture(scope="session")
-def postgres() -> Iterator[PostgresServer]:
-    server = PostgresServer()
-    yield server
-    server.remove()
+__all__ = ["postgres"]
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.slow)])

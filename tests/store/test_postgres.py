@@ -411,6 +411,32 @@ def test_a_locked_journal_is_reported(url: str, monkeypatch: pytest.MonkeyPatch)
     other.close()
 
 
+def test_a_variable_set_later_does_not_lead_elsewhere(
+    postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PGHOSTADDR", "127.0.0.9")
+    with pytest.raises(psycopg.OperationalError, match=r"127\.0\.0\.9"):
+        psycopg.connect(postgres.url())
+    Journal.open(postgres.url()).close()
+
+
+def test_a_fork_has_no_password_and_claims_nothing(journal: Journal) -> None:
+    session, other = begun(journal), begun(journal)
+    assert journal.claim(session.id)
+    child = os.fork()
+    if child == 0:
+        journal.release(session.id)
+        try:
+            journal.claim(other.id)
+        except JournalError as error:
+            is_clean = "forked" in str(error) and not journal._locks._parts
+            os._exit(0 if is_clean else 2)
+        os._exit(3)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    tell(journal, session, "r1", [started()])
+    assert types(journal, session) == ["run_started"]
+
+
 def test_texts_with_a_nul_are_kept_without_it(journal: Journal) -> None:
     session = s.Session(name="a\0b")
     journal.create(session)

@@ -44,6 +44,10 @@ BUSY_SECONDS = 10.0
 
 WITHOUT = "continue without a record: `%agent config chat.persist=false`, or Agent(persist=False)"
 
+FORKED = (
+    "it belongs to the process that this one was forked from",
+    "Run agents in the kernel itself",
+)
 _MAKE_WRITABLE = "Make its folder and the file writable"
 _BEGIN_NEW = "Move it away to begin a new one"
 _LOCKED = f"another program has kept it locked for {BUSY_SECONDS:g} s"
@@ -392,8 +396,7 @@ class Writer:
         if not self._worker.is_copy:
             return self._worker.submit(job)
         refused: Future[T] = Future()
-        problem = "it belongs to the process that this one was forked from"
-        refused.set_exception(failure(self.place, problem, "Run agents in the kernel itself"))
+        refused.set_exception(failure(self.place, *FORKED))
         return refused
 
     def _perform(

@@ -30,7 +30,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.rows import dict_row
 from tenacity import RetryCallState, Retrying, retry_if_exception, wait_exponential
 
-from ipyagent.store.database import failure
+from ipyagent.store.database import FORKED, failure
 from ipyagent.store.tables import MIGRATIONS, Database
 
 T = TypeVar("T")
@@ -50,6 +50,7 @@ _DEFAULTS = {
     "application_name": "ipyagent",
     "client_encoding": "utf8",
     "connect_timeout": "10",
+    "hostaddr": "",  # not from PGHOSTADDR: a folder's `.env` would say who gets the password
     "keepalives_idle": "5",
     "keepalives_interval": "2",
     "keepalives_count": "2",
@@ -126,7 +127,7 @@ class PostgresStore:
         self.place: Path | str | None = _describe(self._parts)
         self.taken: AbstractSet[str] = frozenset()
         self._claimed: set[str] = set()
-        self._id = uuid4().hex
+        self._id, self._pid = uuid4().hex, os.getpid()
         self._lock = threading.RLock()
         self._is_away = self.is_closing = False
         with self._explain():
@@ -231,6 +232,8 @@ class PostgresStore:
     # -- how
 
     def _connect(self) -> psycopg.Connection[dict[str, Any]]:
+        if os.getpid() != self._pid:
+            raise failure(self.place, *FORKED)
         options = f"{_OPTIONS} {self._parts.get('options', '')}"
         connection = psycopg.connect(
             make_conninfo(**{**_DEFAULTS, **self._parts, "options": options}),
@@ -365,10 +368,12 @@ _all: weakref.WeakSet[PostgresStore] = weakref.WeakSet()
 def _close_in_child() -> None:
     """Close a fork's copies of its parent's connections, which would keep the parent's claims."""
     for store in tuple(_all):
-        store._parts.clear()  # nor does a copy need the password
+        store._lock = threading.RLock()  # the thread that holds it may not be here
+        store._parts.clear()  # a copy needs no password
+        store._claimed.clear()
         with contextlib.suppress(OSError, psycopg.Error):
-            os.close(store._connection.fileno())
-        del store._connection
+            os.close(store._connection.fileno())  # first, so that the server hears nothing
+            store._connection.close()
 
 
 if hasattr(os, "register_at_fork"):
