@@ -152,7 +152,7 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def explain_errors(path: Path | None) -> Iterator[None]:
+def explain_errors(path: Path | str | None) -> Iterator[None]:
     """Raise errors of SQLite as JournalError."""
     try:
         yield

@@ -24,7 +24,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakValueDictionary
 
 from pydantic import TypeAdapter
@@ -72,8 +72,9 @@ def create_session(db: Database, session: schema.Session, nodes: Iterable[schema
     )
     if not added.rowcount:
         raise SessionError(f"the session {session.id} is in the journal already")
-    rows = ((session.id, place, node.model_dump_json()) for place, node in enumerate(nodes))
-    db.executemany("INSERT INTO nodes (session_id, position, node) VALUES (?, ?, ?)", rows)
+    for place, node in enumerate(nodes):
+        row = session.id, place, node.model_dump_json()
+        db.execute("INSERT INTO nodes (session_id, position, node) VALUES (?, ?, ?)", row)
 
 
 def find_or_create_session(
@@ -181,16 +182,6 @@ def postgres_store() -> type[PostgresStore]:
     return PostgresStore
 
 
-class Claims(Protocol):
-    """The sessions that a kernel continues, and no other one does."""
-
-    def claim(self, session_id: str) -> bool:
-        """Return whether the session is ours now; raises JournalError."""
-
-    def release(self, session_id: str) -> None:
-        """Release the session for others."""
-
-
 class SessionLocks:
     """The sessions that this journal's kernel has claimed; with `folder` None it may claim any."""
 
@@ -271,7 +262,7 @@ PAGE = 1_000
 class Journal:
     """One database; every method may be called from any thread, and waits for the disk."""
 
-    def __init__(self, writer: Writer, locks: Claims) -> None:
+    def __init__(self, writer: Writer, locks: SessionLocks | PostgresStore) -> None:
         self._writer, self._locks = writer, locks
         self.open_sessions: WeakValueDictionary[str, Any] = WeakValueDictionary()
         """The sessions open in this process, so that opening one again gives the same object."""

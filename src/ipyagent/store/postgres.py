@@ -12,12 +12,11 @@ Imported only when a URL is set.
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import re
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Set as AbstractSet
+from collections.abc import Callable, Iterator, Set as AbstractSet
 from functools import lru_cache, partial
 from hashlib import blake2b
 from pathlib import Path
@@ -28,14 +27,12 @@ import psycopg
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.rows import dict_row
-from tenacity import RetryCallState, Retrying, retry_if_exception, wait_exponential
+from tenacity import Retrying, retry_if_exception, wait_exponential
 
 from ipyagent.store.database import FORKED, failure
 from ipyagent.store.tables import MIGRATIONS, Database
 
 T = TypeVar("T")
-
-log = logging.getLogger("ipyagent")
 
 AWAY_SECONDS = 60.0
 """Seconds for which a server may be away before an error says so."""
@@ -46,20 +43,11 @@ LOCK_SECONDS = 15
 A server notices in less than that that a kernel's host is gone, and frees its claims.
 """
 
-_DEFAULTS = {
-    "application_name": "ipyagent",
-    "client_encoding": "utf8",
-    "connect_timeout": "10",
-    "hostaddr": "",  # not from PGHOSTADDR: a folder's `.env` would say who gets the password
-    "keepalives_idle": "5",
-    "keepalives_interval": "2",
-    "keepalives_count": "2",
-    "tcp_user_timeout": "10000",
-}
-_OPTIONS = (
-    f"-clock_timeout={LOCK_SECONDS}s -ctcp_keepalives_idle=5 -ctcp_keepalives_interval=2"
-    " -ctcp_keepalives_count=2"
-)
+# Not from PGHOSTADDR: by that a folder's `.env` would say who gets the password.
+_DEFAULTS = """hostaddr='' application_name=ipyagent client_encoding=utf8 connect_timeout=10
+    keepalives_idle=5 keepalives_interval=2 keepalives_count=2 tcp_user_timeout=10000"""
+_OPTIONS = f"""-clock_timeout={LOCK_SECONDS}s -csynchronous_commit=on
+    -ctcp_keepalives_idle=5 -ctcp_keepalives_interval=2 -ctcp_keepalives_count=2"""
 
 _DIALECT = {
     "INTEGER PRIMARY KEY AUTOINCREMENT": "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
@@ -82,7 +70,7 @@ _OWN_TABLES = """
         $$ BEGIN RAISE EXCEPTION 'events are only ever added'; END $$
 """
 
-_FIRST_WORD = "Write postgresql://USER@HOST/DATABASE, signs in a password as in %40 for @"
+_HOW_TO_WRITE = "Write postgresql://USER@HOST/DATABASE, signs in a password as in %40 for @"
 _REMEDIES = {
     "42501": ("its role may not use or create the schema", "Let its owner grant that"),
     "42P07": ("its schema has tables of another program", "Name another schema"),
@@ -97,7 +85,7 @@ def _parse(url: str) -> dict[str, str]:
         parts = {name: str(value) for name, value in conninfo_to_dict(url).items()}
         if "@" not in parts.get("host", "") and re.fullmatch(r"[\d,]*", parts.get("port", "")):
             return parts
-    raise failure("in PostgreSQL", "store.url cannot be read", _FIRST_WORD)
+    raise failure("in PostgreSQL", "store.url cannot be read", _HOW_TO_WRITE)
 
 
 def _describe(parts: dict[str, str]) -> str:
@@ -129,7 +117,7 @@ class PostgresStore:
         self._claimed: set[str] = set()
         self._id, self._pid = uuid4().hex, os.getpid()
         self._lock = threading.RLock()
-        self._is_away = self.is_closing = False
+        self.is_closing = False
         with self._explain():
             self._connection = self._connect()
             try:
@@ -170,12 +158,6 @@ class PostgresStore:
             values = [_plain(value) for value in values]
         return self._connection.execute(_translate(statement), values)
 
-    def executemany(self, statement: str, rows: Iterable[Any], /) -> None:
-        """Carry out a statement for each row."""
-        with self._connection.cursor() as cursor:
-            plain = [[_plain(value) for value in row] for row in rows]
-            cursor.executemany(_translate(statement), plain)
-
     # -- as the store of a journal
 
     def read(self, job: Callable[[Database], T]) -> T:
@@ -185,12 +167,13 @@ class PostgresStore:
     def change(self, job: Callable[[Database], T]) -> T:
         """Return the result of a job, carried out in one transaction; raises JournalError."""
         token, results = uuid4().hex, list[T]()
+        query = "SELECT 1 FROM writers WHERE id = ? AND token = ?"
 
         def attempt() -> T:
-            if not (results and self._has_committed(token)):
-                results.clear()
-                with self._transaction(token):
-                    results.append(job(self))
+            with self._transaction(token):
+                # An earlier attempt may have been committed, and its transaction is over by now.
+                if not (results and self.execute(query, (self._id, token)).fetchone()):
+                    results[:] = [job(self)]
             return results[0]
 
         return self._retry(attempt)
@@ -235,17 +218,8 @@ class PostgresStore:
         if os.getpid() != self._pid:
             raise failure(self.place, *FORKED)
         options = f"{_OPTIONS} {self._parts.get('options', '')}"
-        connection = psycopg.connect(
-            make_conninfo(**{**_DEFAULTS, **self._parts, "options": options}),
-            autocommit=True,
-            row_factory=dict_row,
-            prepare_threshold=None,
-        )
-        connection.execute(
-            "SELECT set_config('synchronous_commit', 'on', false)"
-            " WHERE current_setting('synchronous_commit') = 'off'"
-        )
-        return connection
+        where = make_conninfo(_DEFAULTS, **{**self._parts, "options": options})
+        return psycopg.connect(where, autocommit=True, row_factory=dict_row, prepare_threshold=None)
 
     def _prepare(self) -> None:
         query = """SELECT current_schema() AS found, current_setting('server_encoding') AS encoding,
@@ -276,9 +250,7 @@ class PostgresStore:
         row = self.execute("SELECT version FROM journal_version").fetchone() or {}
         version: int = row["version"]
         if version > len(MIGRATIONS):
-            problem = (
-                f"a newer ipyagent made it (version {version}, this one knows {len(MIGRATIONS)})"
-            )
+            problem = f"a newer ipyagent made it (version {version} after {len(MIGRATIONS)})"
             raise failure(self.place, problem, "Update ipyagent, or name another schema")
         return version
 
@@ -302,10 +274,6 @@ class PostgresStore:
                 self._connection.execute("ROLLBACK")
             raise
 
-    def _has_committed(self, token: str) -> bool:
-        row = self.execute("SELECT 1 FROM writers WHERE id = ? AND token = ?", (self._id, token))
-        return row.fetchone() is not None
-
     def _retry(self, attempt: Callable[[], T]) -> T:
         """Return the result of an attempt; while the server is away, try again."""
 
@@ -316,29 +284,18 @@ class PostgresStore:
 
         retry = Retrying(
             retry=retry_if_exception(self._is_lost),
-            stop=self._is_enough,
+            stop=lambda state: self.is_closing or (state.seconds_since_start or 0) >= AWAY_SECONDS,
             wait=wait_exponential(0.1, max=1.0),
-            before_sleep=self._note_absence,
             reraise=True,
         )
         with self._lock, self._explain():
-            result = retry(attempt_connected)
-            self._is_away = False
-            return result
+            return retry(attempt_connected)
 
     def _is_lost(self, error: BaseException) -> bool:
         """Return whether an error ended the connection."""
         if isinstance(error, psycopg.OperationalError) and (error.sqlstate or "")[:3] == "57P":
             self._connection.close()  # the server will do so, and does no more
         return isinstance(error, psycopg.OperationalError) and self._connection.closed
-
-    def _is_enough(self, state: RetryCallState) -> bool:
-        return self.is_closing or (state.seconds_since_start or 0) >= AWAY_SECONDS
-
-    def _note_absence(self, state: RetryCallState) -> None:
-        if not self._is_away:
-            self._is_away = True
-            log.warning("the journal %s cannot be reached; what happens waits for it", self.place)
 
     def _reconnect(self) -> None:
         """Connect again, and claim again what was claimed: nothing is written before that."""

@@ -434,7 +434,7 @@ def _move(db: Database, run_id: str, status: schema.RunStatus, error: str | None
         f"UPDATE runs SET status = ?, error = ?, updated_at = ? WHERE id = ? AND status IN ({places})",  # noqa: E501, S608
         (status, error, _moment(), run_id, *SOURCES[status]),
     )
-    return changed.rowcount == 1
+    return bool(changed.rowcount)
 
 
 def _pointers(db: Database, session_id: str) -> tuple[str | None, str | None]:

@@ -11,40 +11,18 @@ Statements are written once, for SQLite and PostgreSQL, with `?` or `:name` for 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Mapping
 from typing import Any, Protocol
 
-
-class Row(Protocol):
-    """A row, by the names of its columns."""
-
-    def __getitem__(self, column: str, /) -> Any: ...
-
-
-class Rows(Protocol):
-    """The result of a statement."""
-
-    @property
-    def rowcount(self) -> int:
-        """The number of rows that it changed."""
-
-    def fetchone(self) -> Any:
-        """Return the next row, or None."""
-
-    def fetchall(self) -> list[Any]:
-        """Return all rows that are left."""
-
-    def __iter__(self) -> Iterator[Any]: ...
+Row = Mapping[str, Any]
+"""A row, by the names of its columns."""
 
 
 class Database(Protocol):
     """A connection to a database with these tables."""
 
-    def execute(self, statement: str, values: Any = (), /) -> Rows:
-        """Carry out a statement."""
-
-    def executemany(self, statement: str, rows: Iterable[Any], /) -> object:
-        """Carry out a statement for each row."""
+    def execute(self, statement: str, values: Any = (), /) -> Any:
+        """Carry out a statement; return a cursor."""
 
 
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
