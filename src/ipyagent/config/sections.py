@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import (
     AliasChoices,
@@ -318,7 +318,7 @@ class ChatConfig(Section):
 
 
 class StoreConfig(Section):
-    """Where the record of a folder's sessions is kept."""
+    """The record of a folder's sessions."""
 
     url: SecretStr | None = Field(default=None, exclude=True)
     """A PostgreSQL database, as `postgresql://USER@HOST/DATABASE`; unset: a file in the folder."""
@@ -389,9 +389,11 @@ class Config(Section):
 
     @model_validator(mode="before")
     @classmethod
-    def _move_workspace_dir(cls, values: Any) -> object:
+    def _move_workspace_dir(cls, values: object) -> object:
         """Accept `agent.workspace_dir` as another name of `workspace.root`."""
-        agent = values.get("agent") if isinstance(values, Mapping) else None
+        if not isinstance(values, Mapping):
+            return values
+        agent = values.get("agent")
         if not isinstance(agent, Mapping) or "workspace_dir" not in agent:
             return values
         others = {**values, "agent": {k: v for k, v in agent.items() if k != "workspace_dir"}}

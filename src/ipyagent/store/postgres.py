@@ -16,21 +16,21 @@ import os
 import re
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Set as AbstractSet
+from collections.abc import Callable, Iterator, Mapping, Set as AbstractSet
 from functools import lru_cache, partial
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 from uuid import uuid4
 
 import psycopg
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
-from psycopg.rows import dict_row
+from psycopg.rows import DictRow, dict_row
 from tenacity import Retrying, retry_if_exception, wait_exponential
 
 from ipyagent.store.database import FORKED, failure
-from ipyagent.store.tables import MIGRATIONS, Database
+from ipyagent.store.tables import MIGRATIONS, Database, Values
 
 T = TypeVar("T")
 
@@ -150,9 +150,9 @@ class PostgresStore:
 
     # -- as a connection
 
-    def execute(self, statement: str, values: Any = (), /) -> psycopg.Cursor[dict[str, Any]]:
+    def execute(self, statement: str, values: Values = (), /) -> psycopg.Cursor[DictRow]:
         """Carry out a statement."""
-        if isinstance(values, dict):
+        if isinstance(values, Mapping):
             values = {name: _plain(value) for name, value in values.items()}
         else:
             values = [_plain(value) for value in values]
@@ -214,7 +214,7 @@ class PostgresStore:
 
     # -- how
 
-    def _connect(self) -> psycopg.Connection[dict[str, Any]]:
+    def _connect(self) -> psycopg.Connection[DictRow]:
         if os.getpid() != self._pid:
             raise failure(self.place, *FORKED)
         options = f"{_OPTIONS} {self._parts.get('options', '')}"

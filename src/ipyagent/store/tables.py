@@ -11,17 +11,22 @@ Statements are written once, for SQLite and PostgreSQL, with `?` or `:name` for 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-Row = Mapping[str, Any]
+from ipyagent.json_types import JsonMapping
+
+Row = JsonMapping
 """A row, by the names of its columns."""
+
+Values = Sequence[object] | Mapping[str, object]
+"""The values of a statement, in order or by name."""
 
 
 class Database(Protocol):
     """A connection to a database with these tables."""
 
-    def execute(self, statement: str, values: Any = (), /) -> Any:
+    def execute(self, statement: str, values: Values = (), /) -> Any:
         """Carry out a statement; return a cursor."""
 
 
