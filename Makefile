@@ -34,7 +34,8 @@ parts: $(LONGEST) js nbval lint pytest
 
 ## Run everything: also the slow tests, the oldest dependencies, the distribution, the documentation.
 test-all:
-	$(MAKE) test .venv/postgres
+	$(MAKE) .venv/postgres
+	$(MAKE) test
 	$(BIN)/python -m pytest -m 'slow and not alone' -n logical --dist loadfile --no-loadscope-reorder
 	$(BIN)/python -m pytest -m 'slow and alone'
 	cd labextension && EVERY_VECTOR=1 ../$(BIN)/jlpm vitest run hostile

@@ -15,6 +15,7 @@ from itertools import count
 from pathlib import Path
 from urllib.parse import quote
 
+import psutil
 import psycopg
 import pytest
 
@@ -82,9 +83,11 @@ class PostgresServer:
         raise RuntimeError("the server does not start")
 
     def stop(self, how: signal.Signals = signal.SIGINT) -> None:
-        """Stop: SIGINT ends all connections, SIGQUIT as in a crash."""
+        """Stop: SIGINT ends all connections, SIGQUIT and SIGKILL are a crash."""
+        helpers = psutil.Process(self.process.pid).children(recursive=True)
         self.process.send_signal(how)
         self.process.wait(PATIENCE)
+        psutil.wait_procs(helpers, PATIENCE)
         self.process.stderr.close()
 
     def remove(self) -> None:

@@ -67,7 +67,7 @@ def kill_connections(server: PostgresServer) -> None:
 # -- a server that goes away
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGQUIT])
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGQUIT, signal.SIGKILL])
 def test_nothing_is_lost_or_written_twice_when_the_server_restarts_during_a_run(
     how: signal.Signals, own: PostgresServer
 ) -> None:
