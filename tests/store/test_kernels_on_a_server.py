@@ -9,9 +9,7 @@ import pytest
 
 from ipyagent import Agent, Scripted
 from kernels import kernel, script
-from servers.postgres import PASSWORD, PostgresServer, postgres
-
-__all__ = ["postgres"]
+from servers.postgres import PASSWORD, PostgresServer
 
 pytestmark = [pytest.mark.kernel, pytest.mark.slow]
 
