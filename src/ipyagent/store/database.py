@@ -482,11 +482,12 @@ class Writer:
         for row in batch.rows:
             if row.run_id in self._refused:
                 continue
-            taken = TAKEN if row.session_id in self.store.taken else None
-            if why := taken or store(db, row):
+            is_taken = row.session_id in self.store.taken
+            if why := TAKEN if is_taken else store(db, row):
                 # A retry would fail again, and block the rest.
                 self._refused.add(row.run_id)
-                self._lost = failure(self.place, why, "Ask again")
+                remedy = "Begin another: `%agent session new`" if is_taken else "Ask again"
+                self._lost = failure(self.place, why, remedy)
         for run_id, message in batch.messages.items():
             db.execute(
                 "INSERT INTO replies (run_id, step, text) VALUES (?, ?, ?)"
