@@ -34,6 +34,7 @@ parts: $(LONGEST) js nbval lint pytest
 
 ## Run everything: also the slow tests, the oldest dependencies, the distribution, the documentation.
 test-all:
+	$(MAKE) .venv/postgres
 	$(MAKE) test
 	$(BIN)/python -m pytest -m 'slow and not alone' -n logical --dist loadfile --no-loadscope-reorder
 	$(BIN)/python -m pytest -m 'slow and alone'
@@ -160,6 +161,10 @@ tour: .venv/browser
 # After the browser, since one of them at a time may install packages.
 .venv/sandbox: .venv/browser
 	sh tests/tools/install_bubblewrap.sh
+	touch $@
+
+.venv/postgres: .venv/sandbox
+	sh tests/store/install_postgres.sh
 	touch $@
 
 comma := ,

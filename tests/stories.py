@@ -2,12 +2,45 @@
 
 from __future__ import annotations
 
+import contextlib
+import sqlite3
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+import pytest
+
 from ipyagent import schema as s
 from ipyagent.schema.events import advance_message
+from ipyagent.store.journal import Journal, postgres_store
+from ipyagent.store.tables import Database
+
+Place = Path | str
+"""A file, or the URL of a database."""
+
+IN_FILE = pytest.mark.parametrize("path", ["sqlite"], indirect=True)
+"""For what holds of files alone."""
+
+OPEN = """
+import sys
+from pathlib import Path
 from ipyagent.store.journal import Journal
+def opened(place):
+    return Journal.open(place if "://" in place else Path(place))
+"""
+"""The beginning of another process's code."""
+
+
+@contextlib.contextmanager
+def raw(path: Place) -> Iterator[Database]:
+    """The database itself, past the journal."""
+    if isinstance(path, str):
+        with contextlib.closing(postgres_store()(path)) as server:
+            yield server
+    else:
+        with contextlib.closing(sqlite3.connect(path)) as other, other:
+            other.row_factory = sqlite3.Row
+            yield other
+
 
 PLAN = (
     s.PlanStep(call=s.ToolCall(id="p1", name="read_file", arguments={"path": "a.txt"})),
@@ -102,6 +135,6 @@ def types(journal: Journal, session: s.Session) -> list[str]:
     return [record.event.type for record in journal.events(session.id)]
 
 
-def reopened(path: Path, journal: Journal) -> Journal:
+def reopened(path: Place, journal: Journal) -> Journal:
     journal.close()
     return Journal.open(path)

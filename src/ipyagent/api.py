@@ -177,8 +177,8 @@ class Agent:
         self.session = self._sessions().load(Path(path))
 
     def _sessions(self) -> Sessions:
-        persist = self.config.chat.persist
-        return Sessions(runtime().journal(self.environment.workspace, persist=persist))
+        persist, url = self.config.chat.persist, self.config.store.server
+        return Sessions(runtime().journal(self.environment.workspace, persist=persist, url=url))
 
     def _begin(
         self, turn: ExitStack, prompt: str, build: Callable[[], RunFunction]

@@ -175,8 +175,7 @@ class ItemMap(Agent):
     def _request_to_model(self, client: Client) -> Ask:
         """Return a function that asks the model itself about an item."""
         checks = [*extra_validators(self.environment, self.config)]
-        key = self.config.llm.api_key
-        secrets = {*known_secrets(os.environ), key.get_secret_value() if key else ""}
+        secrets = {*known_secrets(os.environ), *self.config.secrets()}
         redactor, retry = self.environment.toolset.redactor(secrets), self.config.llm.retry
 
         async def ask(prompt: str) -> ItemAnswer:

@@ -207,7 +207,7 @@ def tamper(lab: PlanLab, run_id: str, *, digest: bool) -> None:
                 "UPDATE runs SET plan_digest = ? WHERE id = ?", (digest_plan_text(plan), run_id)
             )
 
-    lab.session.journal._change(change)
+    lab.session.journal._writer.change(change)
 
 
 @pytest.mark.spec("P24")

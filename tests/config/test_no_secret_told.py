@@ -28,6 +28,7 @@ SECRET = "sk-canary-0123456789"
 
 PLACED: dict[str, Any] = {
     "llm": {"api_key": SECRET, "model": "x"},
+    "store": {"url": f"postgresql://ada:{SECRET}@h/d"},
     "mcp": {
         "servers": [
             {"name": "a", "url": "http://h", "token": SECRET},
@@ -43,6 +44,7 @@ def test_settings_with_secrets_show_none() -> None:
     settings = resolve_layers(layer)
     config = settings.config
     assert config.llm.api_key.get_secret_value() == SECRET
+    assert {SECRET} == {*config.secrets()}
     assert SECRET in json.dumps(PLACED)
     texts = [
         repr(layer),
@@ -58,6 +60,7 @@ def test_settings_with_secrets_show_none() -> None:
         repr(copy.deepcopy(config)),
         repr(from_environment({"IPYAGENT_LLM__API_KEY": SECRET})),
         repr(from_assignment(f"llm.api_key={SECRET}")),
+        repr(from_assignment(f"store.url=postgresql://ada:{SECRET}@h/d")),
     ]
     assert [text for text in texts if SECRET in text] == []
 
@@ -85,6 +88,8 @@ WRONG: list[dict[str, Any]] = [
     {"mcp": {"servers": [{"name": "a", "url": "http://h", "headers": [SECRET]}]}},
     {"mcp": {"servers": [{"name": "a", "url": "http://h", "token_env": SECRET}]}},
     {"mcp": {"servers": SECRET}},
+    {"store": {"url": f"ada:{SECRET}@h/d"}},
+    {"store": SECRET},
 ]
 
 

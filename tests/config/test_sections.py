@@ -61,6 +61,7 @@ DEFAULTS = {
     "context.token_limit": 80_000,
     "chat.max_messages": 50,
     "chat.persist": True,
+    "store.url": None,
     "chat.validators": (),
     "chat.enable_observability": False,
     "logging.level": "info",

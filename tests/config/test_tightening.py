@@ -124,6 +124,7 @@ LOOSER: list[tuple[str, Any]] = [
     ("mcp.servers", [SERVER]),
     ("chat.enable_observability", True),
     ("chat.persist", False),
+    ("store.url", "postgresql://their.example/all"),
     ("chat.validators", ["os:system"]),
 ]
 

@@ -24,6 +24,7 @@ from ipyagent.redaction import (
     known_secrets,
     mask_arguments,
     secrecy,
+    url_passwords,
 )
 from ipyagent.schema import (
     ImageContent,
@@ -78,6 +79,22 @@ def test_of_what_its_place_gives_away_only_the_secret_is_hidden(kind: str) -> No
     assert hidden.startswith(before + HIDDEN)
     # Of base64 the padding may go too.
     assert hidden.removeprefix(before + HIDDEN) in (after, after.lstrip("="))
+
+
+@pytest.mark.parametrize(
+    ("url", "passwords"),
+    [
+        ("postgresql://ada:pa%40ss@h:1/d", {"pa%40ss", "pa@ss"}),
+        ("postgresql://ada:p@ss?w@h/d?a=b@c", {"p@ss?w"}),
+        ("postgresql://h/d?user=ada&password=p%2Fw", {"p%2Fw", "p/w"}),
+        ("postgresql://ada@h:5432/d?options=-csearch_path%3Da:b@c", set()),
+        ("", set()),
+    ],
+)
+def test_the_password_of_a_url_is_known_as_written_and_as_meant(
+    url: str, passwords: set[str]
+) -> None:
+    assert url_passwords(url) == passwords
 
 
 @pytest.mark.spec("A54", "H15")

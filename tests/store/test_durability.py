@@ -14,19 +14,30 @@ import pytest
 
 from ipyagent import schema as s
 from ipyagent.store.journal import Journal
-from stories import asked, begun, called, doing, done, ended, started, tell, types
+from stories import (
+    IN_FILE,
+    OPEN,
+    Place,
+    asked,
+    begun,
+    called,
+    doing,
+    done,
+    ended,
+    raw,
+    started,
+    tell,
+    types,
+)
 
 KILLS = int(os.environ.get("JOURNAL_TEST_KILLS", "6"))
 CUTS = int(os.environ.get("JOURNAL_TEST_CUTS", "20"))
 
-APPEND = """
-import sys
-from pathlib import Path
+APPEND = f"""{OPEN}
 from ipyagent import schema as s
-from ipyagent.store.journal import Journal
 
 path, session_id, run_id, count = sys.argv[1:]
-journal = Journal.open(Path(path))
+journal = opened(path)
 journal.append(session_id, run_id, s.RunStarted(run=s.Run(id=run_id)))
 journal.flush().result()
 print("ready", flush=True)
@@ -38,7 +49,7 @@ for number in range(int(count)):
 """
 
 
-def appender(path: Path, session: s.Session, run_id: str, count: int) -> subprocess.Popen[str]:
+def appender(path: Place, session: s.Session, run_id: str, count: int) -> subprocess.Popen[str]:
     """A process that reports each number once it is acknowledged."""
     child = subprocess.Popen(
         [sys.executable, "-c", APPEND, str(path), session.id, run_id, str(count)],
@@ -57,7 +68,7 @@ def go(child: subprocess.Popen[str]) -> None:
 
 @pytest.mark.parametrize("seed", range(KILLS))
 def test_no_acknowledged_event_is_lost_when_the_process_is_killed(
-    seed: int, journal: Journal, path: Path
+    seed: int, journal: Journal, path: Place
 ) -> None:
     session = begun(journal)
     child = appender(path, session, "r1", 100_000)
@@ -76,7 +87,7 @@ def test_no_acknowledged_event_is_lost_when_the_process_is_killed(
 @pytest.mark.slow
 @pytest.mark.parametrize("writers", [2, 4])
 def test_processes_that_write_at_once_lose_nothing_and_keep_their_order(
-    writers: int, journal: Journal, path: Path
+    writers: int, journal: Journal, path: Place
 ) -> None:
     sessions = [begun(journal, f"s{n % 2}") for n in range(writers)]
     children = [appender(path, session, f"r{n}", 60) for n, session in enumerate(sessions)]
@@ -87,9 +98,8 @@ def test_processes_that_write_at_once_lose_nothing_and_keep_their_order(
     for session in sessions:
         (run,) = journal.runs(session.id)
         assert run.notes == tuple(map(str, range(60)))
-    with sqlite3.connect(path) as other:
-        assert other.execute("SELECT count(*) FROM events").fetchone() == (61 * writers,)
-    other.close()
+    with raw(path) as other:
+        assert len(other.execute("SELECT seq FROM events").fetchall()) == 61 * writers
 
 
 # -- power cuts: what the system has not been made to write is gone
@@ -124,6 +134,7 @@ def wal(path: Path) -> Path:
     return path.with_name(f"{path.name}-wal")
 
 
+@IN_FILE
 def test_an_acknowledged_event_is_on_the_disk_where_a_naive_store_leaves_it_in_memory(
     journal: Journal, path: Path, tmp_path: Path
 ) -> None:
@@ -144,6 +155,7 @@ def test_an_acknowledged_event_is_on_the_disk_where_a_naive_store_leaves_it_in_m
         pytest.skip("this file system keeps nothing in memory, so nothing is shown")
 
 
+@IN_FILE
 @pytest.mark.parametrize("seed", range(CUTS))
 def test_all_acknowledged_events_survive_a_power_cut(
     seed: int, journal: Journal, path: Path, tmp_path: Path

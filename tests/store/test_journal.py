@@ -10,8 +10,8 @@ import sys
 import threading
 from datetime import UTC, datetime
 from functools import partial
-from pathlib import Path
 
+import psycopg
 import pytest
 from hypothesis import given, settings, strategies as st
 
@@ -24,6 +24,9 @@ from ipyagent.store.runs import Decoder, Encoder
 from patience import PATIENCE
 from schema.strategies import executions, messages
 from stories import (
+    IN_FILE,
+    OPEN,
+    Place,
     append,
     asked,
     begun,
@@ -33,6 +36,7 @@ from stories import (
     done,
     ended,
     plan,
+    raw,
     reopened,
     started,
     tell,
@@ -43,7 +47,7 @@ from stories import (
 
 @pytest.mark.spec("P10", "H23")
 @pytest.mark.parametrize("where", ["disk", "memory"])
-def test_a_sessions_runs_are_rebuilt_from_its_events(where: str, path: Path) -> None:
+def test_a_sessions_runs_are_rebuilt_from_its_events(where: str, path: Place) -> None:
     journal = Journal.open(path if where == "disk" else None)
     session = begun(journal)
     tell(journal, session, "r1", whole_run("r1"))
@@ -96,7 +100,8 @@ def test_any_calls_survive_the_compact_encoding(
     assert [r and r.event.to_dict() for r in records] == [e.to_dict() for e in events]
 
 
-def test_texts_are_written_only_once(journal: Journal, path: Path) -> None:
+@IN_FILE
+def test_texts_are_written_only_once(journal: Journal, path: Place) -> None:
     content, preview = "line of text\n" * 8_000, "+line of text\n" * 8_000
     session = begun(journal)
     journal.close()
@@ -111,18 +116,17 @@ def test_texts_are_written_only_once(journal: Journal, path: Path) -> None:
     assert path.stat().st_size - empty < 1.2 * size
 
 
-def test_events_are_only_ever_added(journal: Journal, path: Path) -> None:
+def test_events_are_only_ever_added(journal: Journal, path: Place) -> None:
     session = begun(journal)
     tell(journal, session, "r1", whole_run())
-    with sqlite3.connect(path) as other:
+    with raw(path) as other:
         for change in ("DELETE FROM events", "UPDATE events SET data = ''"):
-            with pytest.raises(sqlite3.IntegrityError, match="only ever added"):
+            with pytest.raises((sqlite3.Error, psycopg.Error), match="only ever added"):
                 other.execute(change)
-    other.close()
 
 
 def test_an_event_of_a_newer_version_is_skipped_but_kept(
-    journal: Journal, path: Path, caplog: pytest.LogCaptureFixture
+    journal: Journal, path: Place, caplog: pytest.LogCaptureFixture
 ) -> None:
     session = begun(journal)
     tell(journal, session, "r1", [started(), s.StepStarted(step=1)])
@@ -133,22 +137,20 @@ def test_an_event_of_a_newer_version_is_skipped_but_kept(
         "no JSON",
         "[]",
     ]
-    with sqlite3.connect(path) as other:
+    with raw(path) as other:
         for data in newer:
             values = (session.id, "r1", datetime.now(UTC).isoformat(), data)
             other.execute(
                 "INSERT INTO events (session_id, run_id, at, data) VALUES (?,?,?,?)", values
             )
-    other.close()
     tell(journal, session, "r1", [asked(1), s.StepFinished(step=1), ended()])
     with caplog.at_level(logging.WARNING, "ipyagent"):
         (run,) = journal.runs(session.id)
     assert (run.status, run.output, run.notes) == (s.RunStatus.DONE, "I will.", ("kept",))
     assert len(caplog.records) == len(newer)
     assert "urgency" in caplog.text
-    with sqlite3.connect(path) as other:
-        rows = [row[0] for row in other.execute("SELECT data FROM events ORDER BY seq")]
-    other.close()
+    with raw(path) as other:
+        rows = [row["data"] for row in other.execute("SELECT data FROM events ORDER BY seq")]
     assert set(newer) <= set(rows)
 
 
@@ -164,10 +166,11 @@ def test_events_that_do_not_fit_are_skipped(journal: Journal) -> None:
 # -- commits
 
 
+@IN_FILE
 def test_a_step_costs_a_bounded_number_of_commits(journal: Journal) -> None:
     session, calls = begun(journal), [called(n) for n in range(5)]
     statements: list[str] = []
-    journal._writer.connection.set_trace_callback(statements.append)
+    journal._writer.store.connection.set_trace_callback(statements.append)
     tell(journal, session, "r1", [started(), s.StepStarted(step=1), s.MessageStarted(step=1)])
     tell(journal, session, "r1", [asked(1, *calls), *(e for c in calls for e in doing(1, c))])
     tell(journal, session, "r1", [*(done(1, c) for c in calls), s.StepFinished(step=1)])
@@ -183,7 +186,7 @@ def test_a_flush_with_nothing_to_write_makes_no_commit(journal: Journal) -> None
     assert journal.commits == before
 
 
-def test_a_long_reply_costs_few_commits_and_is_kept_while_it_streams(path: Path) -> None:
+def test_a_long_reply_costs_few_commits_and_is_kept_while_it_streams(path: Place) -> None:
     journal = Journal.open(path)
     session, text = begun(journal), "word " * 20_000
     tell(journal, session, "r1", [started(), s.StepStarted(step=1), s.MessageStarted(step=1)])
@@ -191,13 +194,13 @@ def test_a_long_reply_costs_few_commits_and_is_kept_while_it_streams(path: Path)
     append(journal, session, "r1", deltas(text, size=5))
     journal.sessions()  # all that was due is written by now
     assert journal.commits - before <= 10  # log2(100,000 / 256)
-    with sqlite3.connect(path) as other:
-        (saved,) = other.execute("SELECT text FROM replies").fetchone()
+    with raw(path) as other:
+        saved = other.execute("SELECT text FROM replies").fetchone()["text"]
     assert text.startswith(saved)
     assert len(saved) > len(text) / 2
     tell(journal, session, "r1", [asked(1, text=text)])
-    assert other.execute("SELECT count(*) FROM replies").fetchone() == (0,)
-    other.close()
+    with raw(path) as other:
+        assert other.execute("SELECT * FROM replies").fetchone() is None
     assert "message_delta" not in types(journal, session)
     journal.close()
 
@@ -308,12 +311,11 @@ def test_an_imported_history_is_kept(journal: Journal) -> None:
     assert journal.session("imported") == session
 
 
-def test_sessions_stay_readable_after_the_clock_was_set_back(journal: Journal, path: Path) -> None:
+def test_sessions_stay_readable_after_the_clock_was_set_back(journal: Journal, path: Place) -> None:
     session = begun(journal)
-    with sqlite3.connect(path) as other:
+    with raw(path) as other:
         record = json.dumps({"id": session.id, "started_at": "2199-01-01T00:00:00Z"})
         other.execute("UPDATE sessions SET record = ?", (record,))
-    other.close()
     stored = journal.session(session.id)
     assert stored.started_at <= datetime.now(UTC)
 
@@ -322,16 +324,15 @@ def test_sessions_stay_readable_after_the_clock_was_set_back(journal: Journal, p
 
 
 def test_an_unreadable_record_is_reported_and_hides_no_other(
-    journal: Journal, path: Path, caplog: pytest.LogCaptureFixture
+    journal: Journal, path: Place, caplog: pytest.LogCaptureFixture
 ) -> None:
     good, bad = begun(journal, "good"), begun(journal, "bad")
     journal.draft(plan(), good.id)
     journal.create(s.Session(name="old"), [s.Node(id="a", data=s.SystemPrompt(content="Hi."))])
-    with sqlite3.connect(path) as other:
+    with raw(path) as other:
         other.execute("UPDATE sessions SET record = '{\"id\": 1}' WHERE id = ?", (bad.id,))
         other.execute("UPDATE runs SET record = 'none'")
         other.execute("UPDATE nodes SET node = '[]'")
-    other.close()
     assert [each.name for each in journal.sessions()] == ["old", "good"]
     assert journal.runs(good.id) == []
     assert "'bad'" in caplog.text
@@ -393,7 +394,7 @@ def test_a_missing_run_is_an_error(journal: Journal) -> None:
         journal.run("r7")
 
 
-def test_using_a_closed_journal_is_an_error(path: Path) -> None:
+def test_using_a_closed_journal_is_an_error(path: Place) -> None:
     journal = Journal.open(path)
     session = begun(journal)
     journal.append(session.id, "r1", started())
@@ -406,7 +407,7 @@ def test_using_a_closed_journal_is_an_error(path: Path) -> None:
     again.close()
 
 
-def test_unflushed_events_are_written_when_the_journal_is_garbage_collected(path: Path) -> None:
+def test_unflushed_events_are_written_when_the_journal_is_garbage_collected(path: Place) -> None:
     journal = Journal.open(path)
     session = begun(journal)
     journal.append(session.id, "r1", started())
@@ -436,13 +437,10 @@ def test_a_journal_may_be_garbage_collected_at_any_moment() -> None:
     journal.close()
 
 
-def test_unflushed_events_are_written_when_the_process_ends(path: Path) -> None:
-    code = """
-import sys
-from pathlib import Path
+def test_unflushed_events_are_written_when_the_process_ends(path: Place) -> None:
+    code = f"""{OPEN}
 from ipyagent import schema as s
-from ipyagent.store.journal import Journal
-journal = Journal.open(Path(sys.argv[1]))
+journal = opened(sys.argv[1])
 session = s.Session(name="short")
 journal.create(session)
 journal.append(session.id, "r1", s.RunStarted(run=s.Run(id="r1")))

@@ -12,17 +12,25 @@ from pathlib import Path
 
 import pytest
 
+from harness import Lab, call, new_session
 from ipyagent import schema as s
+from ipyagent.agent import event_stream
 from ipyagent.errors import JournalError, SessionError
 from ipyagent.store import database
-from ipyagent.store.database import APPLICATION, MIGRATIONS
+from ipyagent.store.database import APPLICATION
 from ipyagent.store.journal import Journal
+from ipyagent.store.tables import MIGRATIONS
 from stories import append, begun, deltas, ended, plan, started, tell, types, whole_run
 
 WAYS_OUT = (
     r"or continue without a record: `%agent config chat\.persist=false`, "
     r"or Agent\(persist=False\)\.$"
 )
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "state" / "state.db"
 
 
 @contextlib.contextmanager
@@ -82,7 +90,7 @@ def test_what_happens_while_the_disk_refuses_events_comes_after_them(
         if later and statement.startswith("BEGIN"):
             journal.append(session.id, "r1", later.pop())
 
-    journal._writer.connection.set_trace_callback(add_more)
+    journal._writer.store.connection.set_trace_callback(add_more)
     journal.append(session.id, "r1", s.Notice(text="first"))
     with broken(path), pytest.raises(JournalError, match="the disk failed"):
         journal.flush().result()
@@ -310,6 +318,31 @@ def test_a_database_that_another_program_keeps_locked_is_reported(
     other.close()
     tell(journal, session, "r1", [ended()])
     assert types(journal, session) == ["run_started", "run_finished"]
+    journal.close()
+
+
+def test_a_run_says_once_that_it_waits_for_its_journal_and_goes_on(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(event_stream, "SLOW_SECONDS", 0.05)
+    journal, lab = Journal.open(path), Lab(tmp_path)
+    lab.session = new_session(journal)
+    other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+
+    def heard(event: s.Event) -> None:
+        if isinstance(event, s.StepFinished) and event.step < 3:
+            other.execute("BEGIN IMMEDIATE")
+            if event.step == 2:  # for less than that, or once more, nothing is said
+                other.execute("ROLLBACK")
+        elif isinstance(event, s.Notice):
+            other.execute("ROLLBACK")
+
+    run = lab.run([{"calls": [call("list_files")]}] * 2 + ["Done."], heard=heard)
+    assert (run.output, len(run.results)) == ("Done.", 2)
+    waits = f"The journal {path} cannot be written at the moment; the run waits for it."
+    assert [note for note in run.notes if "journal" in note] == [waits]
+    assert journal.run(run.id).notes == run.notes
+    other.close()
     journal.close()
 
 

@@ -7,10 +7,10 @@ import pytest
 
 from ipyagent.schema import RunStatus
 from ipyagent.store.journal import Journal, JournalSummary, read_summary
-from stories import begun, plan
+from stories import IN_FILE, Place, begun, plan, raw
 
 
-def test_the_summary_has_sessions_and_waiting_plans(journal: Journal, path: Path):
+def test_the_summary_has_sessions_and_waiting_plans(journal: Journal, path: Place):
     older, newer = begun(journal, "older"), begun(journal, "newer")
     journal.draft(plan("r1"), older.id)
     seen = read_summary(path)
@@ -20,18 +20,20 @@ def test_the_summary_has_sessions_and_waiting_plans(journal: Journal, path: Path
     assert seen.plans[older.id].status is RunStatus.DRAFT
 
 
-def test_the_summary_has_no_plan_that_was_decided_on(journal: Journal, path: Path):
+def test_the_summary_has_no_plan_that_was_decided_on(journal: Journal, path: Place):
     session = begun(journal)
     journal.draft(plan("r1"), session.id)
     journal.cancel(session.id)
     assert read_summary(path).plans == {}
 
 
-def test_reading_a_missing_journal_creates_nothing(path: Path):
-    assert read_summary(path) == JournalSummary()
-    assert not path.parent.exists()
+def test_reading_a_missing_journal_creates_nothing(path: Place):
+    for _ in range(2):
+        assert read_summary(path) == JournalSummary()
+    assert isinstance(path, str) or not path.parent.exists()
 
 
+@IN_FILE
 def test_other_files_are_not_read_as_a_journal(path: Path):
     path.parent.mkdir()
     path.write_text("hello")
@@ -43,7 +45,8 @@ def test_other_files_are_not_read_as_a_journal(path: Path):
     assert read_summary(path) == JournalSummary()
 
 
-def test_a_link_is_not_followed(journal: Journal, path: Path, tmp_path: Path):
+@IN_FILE
+def test_a_link_is_not_followed(journal: Journal, path: Place, tmp_path: Path):
     begun(journal)
     link = tmp_path / "link.db"
     link.symlink_to(path)
@@ -52,12 +55,11 @@ def test_a_link_is_not_followed(journal: Journal, path: Path, tmp_path: Path):
 
 
 @pytest.mark.parametrize("column", ["record", "plan_json"])
-def test_a_plan_that_cannot_be_read_is_skipped(journal: Journal, path: Path, column: str):
+def test_a_plan_that_cannot_be_read_is_skipped(journal: Journal, path: Place, column: str):
     session = begun(journal)
     journal.draft(plan("r1"), session.id)
     journal.close()
-    with sqlite3.connect(path) as damaged:
+    with raw(path) as damaged:
         damaged.execute(f"UPDATE runs SET {column} = '{{'")
-    damaged.close()
     assert read_summary(path).plans == {}
     assert len(read_summary(path).sessions) == 1

@@ -1,12 +1,10 @@
 """draft → queued → running → done | error | cancelled: only the first caller makes a transition."""
 
 import re
-import sqlite3
 import subprocess
 import sys
 from datetime import UTC, datetime
 from functools import partial
-from pathlib import Path
 
 import pytest
 from hypothesis import settings, strategies as st
@@ -18,16 +16,14 @@ from ipyagent.errors import AgentError, JournalError, SessionError
 from ipyagent.schema.runs import MOVES
 from ipyagent.store.journal import Journal
 from ipyagent.store.runs import plan_digest, plan_name
-from stories import PLAN, begun, ended, plan, started, tell
+from stories import OPEN, PLAN, Place, begun, ended, plan, raw, started, tell
 
 CLOCK = r"\d\d:\d\d"
 
 
-def row(path: Path, run_id: str) -> dict[str, object]:
-    with sqlite3.connect(path) as other:
-        other.row_factory = sqlite3.Row
+def row(path: Place, run_id: str) -> dict[str, object]:
+    with raw(path) as other:
         result = other.execute("SELECT * FROM runs WHERE id = ?", (run_id,)).fetchone()
-    other.close()
     return dict(result)
 
 
@@ -40,7 +36,7 @@ def pointers(journal: Journal, session: s.Session) -> tuple[str | None, str | No
 
 
 @pytest.mark.spec("P17", "P18", "P25")
-def test_a_plan_passes_through_its_statuses(journal: Journal, path: Path) -> None:
+def test_a_plan_passes_through_its_statuses(journal: Journal, path: Place) -> None:
     session = begun(journal)
     digest = journal.draft(plan(), session.id)
     drafted = row(path, "r1")
@@ -84,11 +80,13 @@ def test_a_plan_is_a_draft_and_only_one_waits(journal: Journal) -> None:
 
 
 @pytest.mark.spec("P24")
-def test_a_plan_that_does_not_fit_its_digest_is_not_confirmed(journal: Journal, path: Path) -> None:
+def test_a_plan_that_does_not_fit_its_digest_is_not_confirmed(
+    journal: Journal, path: Place
+) -> None:
     session = begun(journal)
     journal.draft(plan(), session.id)
     change = "UPDATE runs SET plan_json = replace(plan_json, 'delete_file', 'write_file')"
-    journal._change(lambda db: db.execute(change))
+    journal._writer.change(lambda db: db.execute(change))
     with pytest.raises(SessionError, match="is not the one that was shown"):
         journal.confirm(session.id)
     assert row(path, "r1")["status"] == "draft"
@@ -130,7 +128,7 @@ def test_while_a_run_is_active_no_plan_is_confirmed_and_no_run_begins(journal: J
 
 @pytest.mark.spec("P23", "P05")
 def test_the_second_decision_is_refused_with_the_time_of_the_first(
-    journal: Journal, path: Path
+    journal: Journal, path: Place
 ) -> None:
     session = begun(journal)
     journal.draft(plan(), session.id)
@@ -149,7 +147,7 @@ def test_the_second_decision_is_refused_with_the_time_of_the_first(
 
 
 @pytest.mark.spec("D20", "P18")
-def test_a_cancelled_draft_is_never_run(journal: Journal, path: Path) -> None:
+def test_a_cancelled_draft_is_never_run(journal: Journal, path: Place) -> None:
     session = begun(journal)
     journal.draft(plan(), session.id)
     journal.cancel(session.id)
@@ -208,7 +206,7 @@ def race(journals: list[Journal], session_id: str) -> tuple[list[s.Run], list[Ag
 
 @pytest.mark.spec("P05", "P43")
 @pytest.mark.parametrize(("threads", "databases"), [(2, 1), (16, 1), (16, 4)])
-def test_one_of_many_threads_confirms(threads: int, databases: int, path: Path) -> None:
+def test_one_of_many_threads_confirms(threads: int, databases: int, path: Place) -> None:
     journals = [Journal.open(path) for _ in range(databases)]
     session = begun(journals[0])
     journals[0].draft(plan(), session.id)
@@ -220,12 +218,9 @@ def test_one_of_many_threads_confirms(threads: int, databases: int, path: Path) 
         journal.close()
 
 
-CONFIRM = """
-import sys
-from pathlib import Path
+CONFIRM = f"""{OPEN}
 from ipyagent.errors import AgentError
-from ipyagent.store.journal import Journal
-journal = Journal.open(Path(sys.argv[1]))
+journal = opened(sys.argv[1])
 print("ready", flush=True)
 sys.stdin.readline()
 try:
@@ -237,7 +232,7 @@ except AgentError as error:
 
 @pytest.mark.slow
 @pytest.mark.spec("P05")
-def test_one_of_many_processes_confirms(journal: Journal, path: Path) -> None:
+def test_one_of_many_processes_confirms(journal: Journal, path: Place) -> None:
     session = begun(journal)
     journal.draft(plan(), session.id)
     command = [sys.executable, "-c", CONFIRM, str(path), session.id]

@@ -12,13 +12,12 @@ import pytest
 from ipyagent.atomic_files import open_lock
 from ipyagent.errors import JournalError
 from ipyagent.store.journal import Journal
-from stories import begun
+from patience import wait_until
+from stories import IN_FILE, OPEN, Place, begun
 
-HOLD = """
-import subprocess, sys
-from pathlib import Path
-from ipyagent.store.journal import Journal
-journal = Journal.open(Path(sys.argv[1]))
+HOLD = f"""{OPEN}
+import subprocess
+journal = opened(sys.argv[1])
 print(journal.claim(sys.argv[2]), flush=True)
 if "with a child" in sys.argv:
     subprocess.Popen(["sleep", "60"], close_fds=False)
@@ -27,7 +26,7 @@ sys.stdin.readline()
 """
 
 
-def holder(path: Path, session_id: str, *words: str) -> subprocess.Popen[str]:
+def holder(path: Place, session_id: str, *words: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-c", HOLD, str(path), session_id, *words],
         stdin=subprocess.PIPE,
@@ -43,7 +42,7 @@ def end(child: subprocess.Popen[str]) -> None:
     child.communicate()
 
 
-def test_a_session_is_claimed_once_until_it_is_released(path: Path) -> None:
+def test_a_session_is_claimed_once_until_it_is_released(path: Place) -> None:
     mine, theirs = Journal.open(path), Journal.open(path)
     session, other = begun(mine), begun(mine)
     assert mine.claim(session.id)
@@ -61,8 +60,9 @@ def test_a_session_is_claimed_once_until_it_is_released(path: Path) -> None:
     mine.close()
 
 
+@IN_FILE
 def test_a_released_lock_is_removed_and_who_had_opened_it_takes_another(
-    path: Path, monkeypatch: pytest.MonkeyPatch
+    path: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mine, theirs = Journal.open(path), Journal.open(path)
     session = begun(mine)
@@ -90,7 +90,7 @@ def test_journals_in_memory_share_nothing() -> None:
 
 @pytest.mark.parametrize("words", [(), ("with a child",)])
 def test_a_killed_kernel_holds_no_lock_even_if_a_child_survives(
-    words: tuple[str, ...], journal: Journal, path: Path
+    words: tuple[str, ...], journal: Journal, path: Place
 ) -> None:
     session = begun(journal)
     child = holder(path, session.id, *words)
@@ -100,11 +100,11 @@ def test_a_killed_kernel_holds_no_lock_even_if_a_child_survives(
     assert not journal.claim(session.id)
     child.send_signal(signal.SIGKILL)
     child.wait()
-    assert journal.claim(session.id)
+    wait_until(lambda: journal.claim(session.id))  # a server needs a moment to notice
     end(child)
 
 
-def test_a_fork_does_not_hold_its_parents_locks(path: Path) -> None:
+def test_a_fork_does_not_hold_its_parents_locks(path: Place) -> None:
     mine, other = Journal.open(path), Journal.open(path)
     session = begun(mine)
     assert mine.claim(session.id)
@@ -126,7 +126,8 @@ def test_a_fork_does_not_hold_its_parents_locks(path: Path) -> None:
     other.close()
 
 
-def test_a_lock_that_is_a_link_is_refused(journal: Journal, path: Path, tmp_path: Path) -> None:
+@IN_FILE
+def test_a_lock_that_is_a_link_is_refused(journal: Journal, path: Place, tmp_path: Place) -> None:
     session = begun(journal)
     locks = path.parent / "locks"
     locks.mkdir()
@@ -136,6 +137,7 @@ def test_a_lock_that_is_a_link_is_refused(journal: Journal, path: Path, tmp_path
     assert not (tmp_path / "elsewhere").exists()
 
 
+@IN_FILE
 def test_without_file_locks_sessions_are_shared_and_the_log_warns(
     journal: Journal, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -424,7 +424,7 @@ class Dispatcher:
 
     async def _flush_journal(self) -> None:
         self._recording = None  # all have recorded their intent by now; others need another flush
-        await self.context.stream.session.wait_until_recorded()
+        await self.context.stream.wait_until_recorded()
 
     def _emit(self, event: Event) -> None:
         self.context.stream.emit(event)

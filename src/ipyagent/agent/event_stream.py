@@ -15,6 +15,7 @@ from ipyagent.schema import (
     MessageDelta,
     MessageFinished,
     MessageStarted,
+    Notice,
     Run,
     RunState,
 )
@@ -27,6 +28,11 @@ INTERVAL = 0.04
 
 MOST = 16_384
 """Characters that are collected: redacting more at once would hold up the loop."""
+
+SLOW_SECONDS = 2.0
+"""Seconds that a journal may take before the user hears of it."""
+
+SLOW_JOURNAL = "The journal {} cannot be written at the moment; the run waits for it."
 
 RecordedEvents = list[tuple[Event, RunState]]
 """Events that the session has applied, each with the state after it."""
@@ -58,6 +64,7 @@ class EventStream:
         self._step = 0
         self._due = 0.0
         self._timer: asyncio.TimerHandle | None = None
+        self._has_waited = False
 
     @property
     def run(self) -> Run:
@@ -79,6 +86,19 @@ class EventStream:
     def end_reply(self) -> None:
         """Pass on what is left of a reply's pieces: no more will come."""
         self.notify(self._apply(self._redact_rest()))
+
+    async def wait_until_recorded(self) -> None:
+        """Wait for the journal, and say so, once, if that takes long; raises JournalError."""
+        slow = asyncio.get_running_loop().call_later(SLOW_SECONDS, self._report_wait)
+        try:
+            await self.session.wait_until_recorded()
+        finally:
+            slow.cancel()
+
+    def _report_wait(self) -> None:
+        if not self._has_waited:
+            self._has_waited = True
+            self.emit(Notice(text=SLOW_JOURNAL.format(self.session.journal.place)))
 
     def record(self, event: Event) -> RecordedEvents:
         """Apply an event to the session; return what `notify` passes to the listeners."""

@@ -283,6 +283,7 @@ class AgentLoop(StepMachine):
         self.stream.emit(MessageStarted(step=step))
         request = self.build_request(self.session.conversation.tools, may_call=not closing)
         request = replace(request, answer=getattr(self.answer, "format", None))
+        await self.stream.wait_until_recorded()
         asking = stream_reply(self.client, self.session, request, self._budget)
         async with contextlib.aclosing(asking) as chunks:
             async for chunk in chunks:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import (
     AliasChoices,
@@ -36,7 +36,7 @@ from ipyagent.config.rules import (
 )
 from ipyagent.json_types import JsonDict
 from ipyagent.plaintext import cite
-from ipyagent.redaction import is_secret_name
+from ipyagent.redaction import is_secret_name, url_passwords
 
 
 def _move_to(
@@ -317,6 +317,25 @@ class ChatConfig(Section):
     """Whether runs are traced with OpenTelemetry."""
 
 
+class StoreConfig(Section):
+    """The record of a folder's sessions."""
+
+    url: SecretStr | None = Field(default=None, exclude=True)
+    """A PostgreSQL database, as `postgresql://USER@HOST/DATABASE`; unset: a file in the folder."""
+
+    @property
+    def server(self) -> str | None:
+        """The URL as it was written; None: a file."""
+        return self.url.get_secret_value() if self.url else None
+
+    @field_validator("url")
+    @classmethod
+    def _check_url(cls, url: SecretStr | None) -> SecretStr | None:
+        if url and not url.get_secret_value().startswith(("postgresql://", "postgres://")):
+            raise ValueError("write postgresql://USER@HOST/DATABASE")
+        return url
+
+
 class UndoConfig(Section):
     """Taking back what runs changed."""
 
@@ -356,16 +375,25 @@ class Config(Section):
     logging: LoggingConfig = LoggingConfig()
     tools: ToolsConfig = ToolsConfig()
     workspace: WorkspaceConfig = WorkspaceConfig()
+    store: StoreConfig = StoreConfig()
     undo: UndoConfig = UndoConfig()
     replay: ReplayConfig = ReplayConfig()
     mcp: MCPConfig = MCPConfig()
     policy: PolicyConfig = PolicyConfig()
 
+    def secrets(self) -> Iterator[str]:
+        """Yield the secrets in the settings, except those of services."""
+        if self.llm.api_key:
+            yield self.llm.api_key.get_secret_value()
+        yield from url_passwords(self.store.server or "")
+
     @model_validator(mode="before")
     @classmethod
-    def _move_workspace_dir(cls, values: Any) -> object:
+    def _move_workspace_dir(cls, values: object) -> object:
         """Accept `agent.workspace_dir` as another name of `workspace.root`."""
-        agent = values.get("agent") if isinstance(values, Mapping) else None
+        if not isinstance(values, Mapping):
+            return values
+        agent = values.get("agent")
         if not isinstance(agent, Mapping) or "workspace_dir" not in agent:
             return values
         others = {**values, "agent": {k: v for k, v in agent.items() if k != "workspace_dir"}}

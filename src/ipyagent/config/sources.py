@@ -423,7 +423,7 @@ _SWITCHES = word_set("""
 """)
 _USERS_OWN = word_set("""
     llm.provider llm.mode llm.api_base llm.api_key_env llm.api_key mcp.servers chat.persist
-    chat.enable_observability
+    chat.enable_observability store.url
 """)
 
 LIMITS: Mapping[str, WorkspaceLimit] = {

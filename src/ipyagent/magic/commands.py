@@ -288,7 +288,7 @@ def describe_status(book: Notebook, _rest: str = "") -> str:
         "sandbox": lambda: _sandbox(book),
         "looking": lambda: _looking(settings),
         "session": session,
-        "record": lambda: str(book.sessions.get().journal.path or _IN_MEMORY),
+        "record": lambda: str(book.sessions.get().journal.place or _IN_MEMORY),
         "background": _background,
         "waiting": lambda: _waiting(book, book.sessions.get()),
     }

@@ -47,7 +47,7 @@ from ipyagent.wiring import (
     Services,
     add_served,
     has_journal,
-    journal_path,
+    journal_place,
     runtime,
     warm_up,
 )
@@ -141,7 +141,7 @@ class NotebookSessions:
         self.newest: Session | None = None
         """The session of the newest cell, or the notebook's own if it was chosen since."""
         self._settings, self._workspace = settings, workspace
-        self._opened: dict[bool, Sessions] = {}
+        self._opened: dict[tuple[bool, str | None], Sessions] = {}
         self._news: list[str] = []
         self._lock = threading.RLock()
         """A page may ask for the notebook's runs while its first cell starts."""
@@ -154,17 +154,19 @@ class NotebookSessions:
     @property
     def all(self) -> Sessions:
         """The sessions of this workspace, or those in memory alone; raises JournalError."""
-        persist = self._settings.config.chat.persist
+        config = self._settings.config
+        persist, url = key = config.chat.persist, config.store.server
         with self._lock:  # two journals would keep each other out
-            if persist not in self._opened:
-                journal = runtime().journal(self._workspace(), persist=persist)
-                self._opened[persist] = Sessions(journal)
-            return self._opened[persist]
+            if key not in self._opened:
+                journal = runtime().journal(self._workspace(), persist=persist, url=url)
+                self._opened[key] = Sessions(journal)
+            return self._opened[key]
 
     @property
     def is_recorded(self) -> bool:
         """True if sessions of this workspace were recorded; checking creates no record."""
-        return self._settings.config.chat.persist and has_journal(self._workspace())
+        config = self._settings.config
+        return config.chat.persist and has_journal(self._workspace(), config.store.server)
 
     def get(self, name: str | None = None) -> Session:
         """Return the session to continue: that of this name, or the notebook's own."""
@@ -197,7 +199,7 @@ class NotebookSessions:
         """Services that are switched on or off in this notebook alone; starts no session."""
         if self.current is not None:
             return self.current.services
-        if self._settings.config.chat.persist and not has_journal(self._workspace()):
+        if self._settings.config.chat.persist and not self.is_recorded:
             return {}
         records = self.all.journal.sessions()
         newest = next((r for r in records if r.metadata.get(NOTEBOOK) == self.name), None)
@@ -247,7 +249,7 @@ class NotebookSessions:
             return self.use(self.open(sessions.get_for_notebook(self.name)), switches)
         if current.journal is sessions.journal:
             return current
-        # The extension was reloaded, or chat.persist changed: the conversation is kept.
+        # The extension was reloaded, or such a setting changed: the conversation is kept.
         copy = sessions.begin(current.name, current.graph, current.continuation.to_metadata())
         copy.validators += current.validators
         return self.use(copy)
@@ -302,9 +304,9 @@ class NotebookPages:
             model = resolve(config.llm, os.environ).model
         except AgentError:
             return OverviewContext()
-        if session is None:
-            return self._look_before_first_prompt(config, model)
         try:
+            if session is None:
+                return self._look_before_first_prompt(config, model)
             journal = session.journal
             return OverviewContext(model, journal.sessions(), journal.waiting_plan(session.id))
         except AgentError:
@@ -314,7 +316,7 @@ class NotebookPages:
         """Return the same before the first prompt, without opening or creating anything."""
         if not config.chat.persist:
             return OverviewContext(model)
-        summary = read_summary(journal_path(self._root(config)))
+        summary = read_summary(journal_place(self._root(config), config.store.server))
         mine = find_ongoing(summary.sessions, self._sessions.name)
         return OverviewContext(
             model, summary.sessions, summary.plans.get(mine.id) if mine else None

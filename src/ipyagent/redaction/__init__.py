@@ -13,4 +13,5 @@ from ipyagent.redaction.secret_patterns import (
     known_secrets as known_secrets,
     mask_arguments as mask_arguments,
     secrecy as secrecy,
+    url_passwords as url_passwords,
 )

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Mapping
 from enum import IntEnum
 from functools import lru_cache
+from urllib.parse import unquote
 
 from ipyagent.json_types import JsonDict
 
@@ -156,6 +157,12 @@ def known_secrets(environ: Mapping[str, str]) -> frozenset[str]:
             if len(value) >= SHORTEST and _is_secret(name, value, secret):
                 secrets.add(value)
     return frozenset(secrets)
+
+
+def url_passwords(url: str) -> set[str]:
+    """Return the password in a URL, as it is written and as it is meant."""
+    found = re.findall(r"://[^:/@]*:([^/]*)@|[?&]password=([^&]*)", url)
+    return {each for pair in found for word in pair if word for each in (word, unquote(word))}
 
 
 def _is_secret(name: str, value: str, secret: Secrecy) -> bool:

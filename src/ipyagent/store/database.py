@@ -1,13 +1,5 @@
 """The journal's database, opened and migrated, and the one thread that writes.
 
-The tables, and the migrations between their versions:
-
-    sessions ─┬─ nodes       an initial history
-              ├─ events      all events, in order; rows are only ever added
-              ├─ runs        the status of each run: the guard of its transitions
-              ├─ replies     the text so far of replies that still stream in
-              └─ recordings  the runs of cells, by the key of what was asked
-
 Events wait in memory and are committed together:
 
     append ─▶ queue ─▶ flush ─▶ one transaction, on the disk when the flush is done
@@ -27,86 +19,35 @@ import queue
 import sqlite3
 import threading
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set as AbstractSet
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from itertools import chain
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
 
 from ipyagent import schema
 from ipyagent.errors import JournalError
-from ipyagent.store import recordings, runs
+from ipyagent.store import runs
 from ipyagent.store.runs import Encoder
+from ipyagent.store.tables import MIGRATIONS, Database
+
+T = TypeVar("T")
 
 APPLICATION = 0x69707961  # "ipya" in the header of a file: it is not another program's
-
-MIGRATIONS: tuple[tuple[str, ...], ...] = (
-    (
-        """CREATE TABLE sessions (
-            id TEXT PRIMARY KEY,
-            name TEXT NOT NULL,
-            record TEXT NOT NULL,
-            activity INTEGER NOT NULL,
-            pending_run_id TEXT,
-            active_run_id TEXT,
-            last_run_id TEXT,
-            last_run_status TEXT,
-            last_run_at TEXT
-        )""",
-        """CREATE TABLE nodes (
-            session_id TEXT NOT NULL REFERENCES sessions(id),
-            position INTEGER NOT NULL,
-            node TEXT NOT NULL,
-            PRIMARY KEY (session_id, position)
-        )""",
-        """CREATE TABLE events (
-            seq INTEGER PRIMARY KEY AUTOINCREMENT,
-            session_id TEXT NOT NULL REFERENCES sessions(id),
-            run_id TEXT NOT NULL,
-            at TEXT NOT NULL,
-            data TEXT NOT NULL
-        )""",
-        "CREATE INDEX events_of_session ON events (session_id, seq)",
-        "CREATE INDEX events_of_run ON events (run_id, seq)",
-        """CREATE TRIGGER events_are_not_changed BEFORE UPDATE ON events
-            BEGIN SELECT RAISE(ABORT, 'events are only ever added'); END""",
-        """CREATE TRIGGER events_are_not_removed BEFORE DELETE ON events
-            BEGIN SELECT RAISE(ABORT, 'events are only ever added'); END""",
-        """CREATE TABLE runs (
-            id TEXT PRIMARY KEY,
-            session_id TEXT NOT NULL REFERENCES sessions(id),
-            status TEXT NOT NULL,
-            goal TEXT NOT NULL,
-            record TEXT,
-            plan_json TEXT,
-            plan_digest TEXT,
-            confirmed_at TEXT,
-            current_step_path TEXT,
-            last_event TEXT,
-            error TEXT,
-            updated_at TEXT NOT NULL
-        )""",
-        "CREATE INDEX runs_of_session ON runs (session_id)",
-        """CREATE TABLE replies (
-            run_id TEXT PRIMARY KEY,
-            step INTEGER NOT NULL,
-            text TEXT NOT NULL
-        )""",
-    ),
-    recordings.TABLE,
-)
-"""Statements per version: `PRAGMA user_version` counts those carried out."""
-
 
 BUSY_SECONDS = 10.0
 """Seconds for which another process may lock the database."""
 
 WITHOUT = "continue without a record: `%agent config chat.persist=false`, or Agent(persist=False)"
 
+FORKED = (
+    "it belongs to the process that this one was forked from",
+    "Run agents in the kernel itself",
+)
 _MAKE_WRITABLE = "Make its folder and the file writable"
 _BEGIN_NEW = "Move it away to begin a new one"
 _LOCKED = f"another program has kept it locked for {BUSY_SECONDS:g} s"
@@ -120,6 +61,52 @@ _REMEDIES = {
     sqlite3.SQLITE_CORRUPT: ("it is damaged; it was left as it is", _BEGIN_NEW),
     sqlite3.SQLITE_NOTADB: ("it is not a database; it was left as it is", _BEGIN_NEW),
 }
+
+
+class Store(Protocol):
+    """The database of a journal, reached over one connection."""
+
+    place: Path | str | None
+    """The file, or the name of the database without a password; None: in memory."""
+    taken: AbstractSet[str]
+    """Sessions that another kernel took over while the connection was lost."""
+    is_closing: bool
+    """True once the journal was closed: nothing is waited for any more."""
+
+    def read(self, job: Callable[[Database], T]) -> T:
+        """Return the result of a job that only reads; raises JournalError."""
+
+    def change(self, job: Callable[[Database], T]) -> T:
+        """Return the result of a job, carried out in one transaction; raises JournalError."""
+
+    def close(self) -> None:
+        """Close the connection; called by the last job."""
+
+
+class SqliteStore:
+    """The database in a file, created if missing, or in memory; raises JournalError."""
+
+    taken: AbstractSet[str] = frozenset()
+    is_closing = False
+    place: Path | str | None
+
+    def __init__(self, path: Path | None) -> None:
+        self.place, self.connection = path, connect(path)
+        self.connection.row_factory = sqlite3.Row
+
+    def read(self, job: Callable[[Database], T]) -> T:
+        """Return the result of a job that only reads; raises JournalError."""
+        with explain_errors(self.place):
+            return job(self.connection)
+
+    def change(self, job: Callable[[Database], T]) -> T:
+        """Return the result of a job, carried out in one transaction; raises JournalError."""
+        with explain_errors(self.place), transaction(self.connection):
+            return job(self.connection)
+
+    def close(self) -> None:
+        """Close the file."""
+        self.connection.close()
 
 
 def connect(path: Path | None) -> sqlite3.Connection:
@@ -165,7 +152,7 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def explain_errors(path: Path | None) -> Iterator[None]:
+def explain_errors(path: Path | str | None) -> Iterator[None]:
     """Raise errors of SQLite as JournalError."""
     try:
         yield
@@ -175,9 +162,9 @@ def explain_errors(path: Path | None) -> Iterator[None]:
         raise failure(path, problem, remedy) from error
 
 
-def failure(path: Path | None, problem: str, remedy: str) -> JournalError:
+def failure(place: Path | str | None, problem: str, remedy: str) -> JournalError:
     """Return an error with the journal's problem and the ways out."""
-    return JournalError(f"the journal {path or 'in memory'}: {problem}. {remedy}, or {WITHOUT}.")
+    return JournalError(f"the journal {place or 'in memory'}: {problem}. {remedy}, or {WITHOUT}.")
 
 
 def _prepare(connection: sqlite3.Connection, path: Path | None) -> None:
@@ -230,9 +217,6 @@ def share(connection: sqlite3.Connection, synchronous: str = "FULL") -> None:
         )
         retry(connection.execute, "PRAGMA journal_mode=WAL")
     connection.execute(f"PRAGMA synchronous={synchronous}")
-
-
-T = TypeVar("T")
 
 
 class Worker:
@@ -303,6 +287,8 @@ FIRST_SAVE = 256
 _REPLY_ENDS = schema.MessageStarted | schema.MessageFinished | schema.RunFinished
 """Events after which the text of a streaming reply so far is void."""
 
+TAKEN = "another kernel has continued the session while the database could not be reached"
+
 MAX_QUEUED = 64 * 1024 * 1024
 """Characters that may wait for a disk that accepts nothing."""
 
@@ -334,13 +320,11 @@ class Writer:
 
     def __init__(
         self,
-        connection: sqlite3.Connection,
-        path: Path | None,
+        store: Store,
         limit: int = MAX_QUEUED,
         on_end: Callable[[], None] = lambda: None,
     ) -> None:
-        connection.row_factory = sqlite3.Row
-        self.connection, self.path, self.limit = connection, path, limit
+        self.store, self.place, self.limit = store, store.place, limit
         self.commits = 0
         self._lock = threading.Lock()
         self._on_end = on_end
@@ -352,8 +336,8 @@ class Writer:
         self._encoder = Encoder()
         self._lost: JournalError | None = None
         self._refused: set[str] = set()
-        closed = partial(failure, path, "it was closed", "Load ipyagent again")
-        self._worker = Worker(closed) if path else _memory_worker(os.getpid())
+        closed = partial(failure, self.place, "it was closed", "Load ipyagent again")
+        self._worker = Worker(closed) if self.place else _memory_worker(os.getpid())
         _all.add(self)
 
     def append(
@@ -390,22 +374,17 @@ class Writer:
                     return done
         return self._submit(self._flush)
 
-    def perform(self, job: Callable[[sqlite3.Connection], T]) -> T:
-        """Run a job with the database after all that was appended; raises JournalError."""
+    def read(self, job: Callable[[Database], T]) -> T:
+        """Read from the database after all that was appended; raises JournalError."""
+        return self._submit(partial(self._perform, self.store.read, job)).result()
 
-        def work() -> T:
-            try:
-                self._write()
-            except JournalError as error:
-                # It stays in the queue, and the next flush reports it.
-                log.warning("%s", error)
-            with explain_errors(self.path):
-                return job(self.connection)
-
-        return self._submit(work).result()
+    def change(self, job: Callable[[Database], T]) -> T:
+        """Change the database, in one transaction, in the same order; raises JournalError."""
+        return self._submit(partial(self._perform, self.store.change, job)).result()
 
     def stop(self) -> Future[None]:
         """Write queued events soon. Takes no lock: the garbage collector may call it."""
+        self.store.is_closing = True
         return self._submit(self._end)
 
     def close(self) -> None:
@@ -417,9 +396,18 @@ class Writer:
         if not self._worker.is_copy:
             return self._worker.submit(job)
         refused: Future[T] = Future()
-        problem = "it belongs to the process that this one was forked from"
-        refused.set_exception(failure(self.path, problem, "Run agents in the kernel itself"))
+        refused.set_exception(failure(self.place, *FORKED))
         return refused
+
+    def _perform(
+        self, how: Callable[[Callable[[Database], T]], T], job: Callable[[Database], T]
+    ) -> T:
+        try:
+            self._write()
+        except JournalError as error:
+            # It stays in the queue, and the next flush reports it.
+            log.warning("%s", error)
+        return how(job)
 
     def _end(self) -> None:
         try:
@@ -427,9 +415,9 @@ class Writer:
         except JournalError as error:
             log.error("%s", error)
         finally:
-            if self.path:
+            if self.place:
                 self._worker.end()
-        self.connection.close()
+        self.store.close()
         self._on_end()
 
     def _keep_open(self, run_id: str, message: schema.OpenMessage | None) -> None:
@@ -444,11 +432,11 @@ class Writer:
         except Exception as error:
             log.exception("%s could not be recorded", event.type)
             problem = f"an event ({event.type}) cannot be written: {error}"
-            self._lost = failure(self.path, problem, "Leave out what is not text or JSON")
+            self._lost = failure(self.place, problem, "Leave out what is not text or JSON")
             return
         if self._size + len(text) > self.limit:
             problem = "too many events wait to be written, and further ones are lost"
-            self._lost = failure(self.path, problem, "Make room on the disk")
+            self._lost = failure(self.place, problem, "Make room on the disk")
             return
         self._encoder.note(run_id, event)
         self._size += len(text)
@@ -471,8 +459,7 @@ class Writer:
         if not batch:
             return
         try:
-            with explain_errors(self.path), transaction(self.connection):
-                self._store(batch)
+            self.store.change(partial(self._store, batch))
             self.commits += 1
         except BaseException:
             self._put_back(batch)
@@ -491,29 +478,34 @@ class Writer:
                 if self._saved.get(run_id) is message:  # else more of it, or its end, is on its way
                     self._waiting.messages[run_id] = message
 
-    def _store(self, batch: Batch) -> None:
+    def _store(self, batch: Batch, db: Database) -> None:
         for row in batch.rows:
-            if row.run_id not in self._refused and (why := store(self.connection, row)):
+            if row.run_id in self._refused:
+                continue
+            is_taken = row.session_id in self.store.taken
+            if why := TAKEN if is_taken else store(db, row):
                 # A retry would fail again, and block the rest.
                 self._refused.add(row.run_id)
-                self._lost = failure(self.path, why, "Ask again")
+                remedy = "Begin another: `%agent session new`" if is_taken else "Ask again"
+                self._lost = failure(self.place, why, remedy)
         for run_id, message in batch.messages.items():
-            self.connection.execute(
-                "INSERT OR REPLACE INTO replies (run_id, step, text) VALUES (?, ?, ?)",
+            db.execute(
+                "INSERT INTO replies (run_id, step, text) VALUES (?, ?, ?)"
+                " ON CONFLICT (run_id) DO UPDATE SET step = excluded.step, text = excluded.text",
                 (run_id, message.step, message.join("text")),
             )
 
 
-def store(db: sqlite3.Connection, row: QueuedEvent) -> str | None:
+def store(db: Database, row: QueuedEvent) -> str | None:
     """Add an event to its session, with its consequences; return why that is refused, or None."""
     if why := runs.follow(db, row.session_id, row.run_id, row.event):
         return why
-    try:
-        db.execute(
-            "INSERT INTO events (session_id, run_id, at, data) VALUES (?, ?, ?, ?)",
-            (row.session_id, row.run_id, row.at, row.text),
-        )
-    except sqlite3.IntegrityError:
+    added = db.execute(
+        "INSERT INTO events (session_id, run_id, at, data) SELECT id, ?, ?, ? FROM sessions"
+        " WHERE id = ?",
+        (row.run_id, row.at, row.text, row.session_id),
+    )
+    if not added.rowcount:
         return f"the session {row.session_id} is not in it"
     if isinstance(row.event, _REPLY_ENDS):
         db.execute("DELETE FROM replies WHERE run_id = ?", (row.run_id,))

@@ -24,28 +24,30 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakValueDictionary
 
 from pydantic import TypeAdapter
 
 from ipyagent import schema
 from ipyagent.atomic_files import has_locks, open_lock, try_lock
-from ipyagent.errors import SessionError
+from ipyagent.errors import JournalError, SessionError
 from ipyagent.json_types import JsonDict
 from ipyagent.store import recordings, runs
 from ipyagent.store.database import (
     APPLICATION,
     MAX_QUEUED,
-    MIGRATIONS,
     QueuedEvent,
+    SqliteStore,
     Writer,
-    connect,
     failure,
     store,
-    transaction,
 )
 from ipyagent.store.runs import Decoder, Encoder, Record, read
+from ipyagent.store.tables import MIGRATIONS, Database, Row
+
+if TYPE_CHECKING:
+    from ipyagent.store.postgres import PostgresStore
 
 SHORTEST = 4
 """Characters that the beginning of an id needs at least."""
@@ -60,24 +62,23 @@ _SESSION = TypeAdapter(schema.Session)
 _NODE = TypeAdapter(schema.Node)
 
 
-def create_session(
-    db: sqlite3.Connection, session: schema.Session, nodes: Iterable[schema.Node]
-) -> None:
+def create_session(db: Database, session: schema.Session, nodes: Iterable[schema.Node]) -> None:
     """Add a session and its initial history."""
-    try:
-        db.execute(
-            "INSERT INTO sessions (id, name, record, activity)"
-            " VALUES (?, ?, ?, (SELECT coalesce(max(activity), 0) + 1 FROM sessions))",
-            (session.id, session.name, _text(session)),
-        )
-    except sqlite3.IntegrityError:
-        raise SessionError(f"the session {session.id} is in the journal already") from None
-    rows = ((session.id, place, node.model_dump_json()) for place, node in enumerate(nodes))
-    db.executemany("INSERT INTO nodes (session_id, position, node) VALUES (?, ?, ?)", rows)
+    added = db.execute(
+        "INSERT INTO sessions (id, name, record, activity)"
+        " VALUES (?, ?, ?, (SELECT coalesce(max(activity), 0) + 1 FROM sessions))"
+        " ON CONFLICT (id) DO NOTHING",
+        (session.id, session.name, _text(session)),
+    )
+    if not added.rowcount:
+        raise SessionError(f"the session {session.id} is in the journal already")
+    for place, node in enumerate(nodes):
+        row = session.id, place, node.model_dump_json()
+        db.execute("INSERT INTO nodes (session_id, position, node) VALUES (?, ?, ?)", row)
 
 
 def find_or_create_session(
-    db: sqlite3.Connection,
+    db: Database,
     session: schema.Session,
     nodes: Iterable[schema.Node],
     matches: Callable[[schema.Session], bool] | None,
@@ -91,7 +92,7 @@ def find_or_create_session(
     return session
 
 
-def _find_free_name(db: sqlite3.Connection, name: str) -> str:
+def _find_free_name(db: Database, name: str) -> str:
     """Return the name, with a number if it is taken; with thousands of them, without a search."""
 
     def is_taken(name: str) -> bool:
@@ -101,13 +102,13 @@ def _find_free_name(db: sqlite3.Connection, name: str) -> str:
     if number.isdecimal() and is_taken(name) and is_taken(stem):
         name = stem  # a branch of a branch gets the next number, not a second one
     numbered = f"{name}-"
-    query = "SELECT count(*) FROM sessions WHERE substr(name, 1, ?) = ?"
-    (count,) = db.execute(query, (len(numbered), numbered)).fetchone()
+    query = "SELECT count(*) AS count FROM sessions WHERE substr(name, 1, ?) = ?"
+    count = db.execute(query, (len(numbered), numbered)).fetchone()["count"]
     names = itertools.chain([name], (f"{numbered}{each}" for each in itertools.count(count + 2)))
     return next(itertools.filterfalse(is_taken, names))
 
 
-def update_session(db: sqlite3.Connection, session: schema.Session) -> None:
+def update_session(db: Database, session: schema.Session) -> None:
     """Store a session's name, state, origin and metadata."""
     changed = db.execute(
         "UPDATE sessions SET name = ?, record = ? WHERE id = ?",
@@ -117,7 +118,7 @@ def update_session(db: sqlite3.Connection, session: schema.Session) -> None:
         raise SessionError(f"the session {session.id} is not in the journal")
 
 
-def find_session(db: sqlite3.Connection, reference: str) -> schema.Session | None:
+def find_session(db: Database, reference: str) -> schema.Session | None:
     """Find by id, by name (the newest), or by the beginning of an id."""
     query = "SELECT * FROM sessions WHERE {} ORDER BY activity DESC"
     for column in ("id", "name"):
@@ -134,7 +135,7 @@ def find_session(db: sqlite3.Connection, reference: str) -> schema.Session | Non
     return _session(rows[0]) if rows else None
 
 
-def newest_sessions(db: sqlite3.Connection, *, items: bool = False) -> list[schema.Session]:
+def newest_sessions(db: Database, *, items: bool = False) -> list[schema.Session]:
     """Return all sessions that can be read, and with `items` those of single items."""
     readable = []
     query = "SELECT * FROM sessions WHERE name NOT IN (?, ?) ORDER BY activity DESC"
@@ -146,7 +147,7 @@ def newest_sessions(db: sqlite3.Connection, *, items: bool = False) -> list[sche
     return readable
 
 
-def initial_nodes(db: sqlite3.Connection, session_id: str) -> list[schema.Node]:
+def initial_nodes(db: Database, session_id: str) -> list[schema.Node]:
     """Return the initial history of a session."""
     rows = db.execute(
         "SELECT node FROM nodes WHERE session_id = ? ORDER BY position", (session_id,)
@@ -158,7 +159,7 @@ def _text(session: schema.Session) -> str:
     return session.model_dump_json(exclude={"messages", *_STATE})
 
 
-def _session(row: sqlite3.Row) -> schema.Session:
+def _session(row: Row) -> schema.Session:
     def complete(record: JsonDict) -> JsonDict:
         # If the clock was set back, the session must stay readable.
         started_at = min(record["started_at"], schema.now().isoformat())
@@ -169,6 +170,16 @@ def _session(row: sqlite3.Row) -> schema.Session:
     has_run = session.active_run_id or session.last_run_id
     is_new = session.state is schema.SessionState.INITIALIZING
     return session.move(schema.SessionState.ACTIVE) if has_run and is_new else session
+
+
+def postgres_store() -> type[PostgresStore]:
+    """Return the class for PostgreSQL, whose client is imported only now; raises JournalError."""
+    try:
+        from ipyagent.store.postgres import PostgresStore
+    except ImportError:
+        remedy = "Install it: `pip install 'ipyagent[postgres]'`"
+        raise failure("in PostgreSQL", "psycopg is not installed", remedy) from None
+    return PostgresStore
 
 
 class SessionLocks:
@@ -255,7 +266,7 @@ PAGE = 1_000
 class Journal:
     """One database; every method may be called from any thread, and waits for the disk."""
 
-    def __init__(self, writer: Writer, locks: SessionLocks) -> None:
+    def __init__(self, writer: Writer, locks: SessionLocks | PostgresStore) -> None:
         self._writer, self._locks = writer, locks
         self.open_sessions: WeakValueDictionary[str, Any] = WeakValueDictionary()
         """The sessions open in this process, so that opening one again gives the same object."""
@@ -264,18 +275,21 @@ class Journal:
         weakref.finalize(self, writer.stop).atexit = False
 
     @classmethod
-    def open(cls, path: Path | None, *, max_queued: int = MAX_QUEUED) -> Journal:
-        """Open the journal in that file, created if missing; None: in memory.
+    def open(cls, place: Path | str | None, *, max_queued: int = MAX_QUEUED) -> Journal:
+        """Open the journal in a file, or at a PostgreSQL URL, created if missing; None: in memory.
 
         Raises JournalError. At most `max_queued` characters wait for a disk that accepts nothing.
         """
-        locks = SessionLocks(path.parent / "locks" if path else None)
-        return cls(Writer(connect(path), path, max_queued, locks.release_all), locks)
+        if isinstance(place, str):
+            server = postgres_store()(place)
+            return cls(Writer(server, max_queued), server)
+        locks = SessionLocks(place.parent / "locks" if place else None)
+        return cls(Writer(SqliteStore(place), max_queued, locks.release_all), locks)
 
     @property
-    def path(self) -> Path | None:
-        """The file; None for a journal in memory."""
-        return self._writer.path
+    def place(self) -> Path | str | None:
+        """The file, or the name of the database; None for a journal in memory."""
+        return self._writer.place
 
     @property
     def commits(self) -> int:
@@ -290,7 +304,7 @@ class Journal:
 
     def create(self, session: schema.Session, nodes: Iterable[schema.Node] = ()) -> None:
         """Add a session; `nodes` is its initial history, parents before children."""
-        self._change(lambda db: create_session(db, session, nodes))
+        self._writer.change(lambda db: create_session(db, session, nodes))
 
     def find_or_create(
         self,
@@ -305,7 +319,9 @@ class Journal:
         self.claim(session.id)  # before others can find it, so that its creator continues it
         found = None
         try:
-            found = self._change(lambda db: find_or_create_session(db, session, nodes, matches))
+            found = self._writer.change(
+                lambda db: find_or_create_session(db, session, nodes, matches)
+            )
             return found
         finally:
             if found is None or found.id != session.id:
@@ -313,19 +329,19 @@ class Journal:
 
     def update(self, session: schema.Session) -> None:
         """Store name, state, origin and metadata; columns about runs follow automatically."""
-        self._change(lambda db: update_session(db, session))
+        self._writer.change(lambda db: update_session(db, session))
 
     def session(self, reference: str) -> schema.Session | None:
         """Find by id, name (the newest), or start of an id; raises SessionError if ambiguous."""
-        return self._writer.perform(lambda db: find_session(db, reference))
+        return self._writer.read(lambda db: find_session(db, reference))
 
     def sessions(self, *, items: bool = False) -> list[schema.Session]:
         """Return all sessions, the newest activity first; with `items` those of single items."""
-        return self._writer.perform(partial(newest_sessions, items=items))
+        return self._writer.read(partial(newest_sessions, items=items))
 
     def nodes(self, session_id: str) -> list[schema.Node]:
         """Return the initial history of a session."""
-        return self._writer.perform(lambda db: initial_nodes(db, session_id))
+        return self._writer.read(lambda db: initial_nodes(db, session_id))
 
     def claim(self, session_id: str) -> bool:
         """Return whether this kernel may continue the session; False while another one does."""
@@ -398,41 +414,41 @@ class Journal:
 
     def find_recording(self, asked: schema.Asked, cell_id: str | None) -> schema.Run | None:
         """Return the newest run of a cell that answers the same, and can be replayed; or None."""
-        ids = self._writer.perform(lambda db: recordings.find_ids(db, asked.key, cell_id))
+        ids = self._writer.read(lambda db: recordings.find_ids(db, asked.key, cell_id))
         return next(filter(recordings.is_whole, self._readable(ids)), None)
 
     def find_nearest(self, asked: schema.Asked) -> schema.Run | None:
         """Return the newest run that can be replayed, with that prompt if there is one."""
-        ids = self._writer.perform(lambda db: recordings.find_nearest_ids(db, asked.prompt))
+        ids = self._writer.read(lambda db: recordings.find_nearest_ids(db, asked.prompt))
         return next(filter(recordings.is_whole, self._readable(ids)), None)
 
     def waiting_plan(self, session_id: str) -> schema.Run | None:
         """Return the plan of a session that waits for the user; None where there is none."""
-        return self._writer.perform(lambda db: runs.waiting(db, session_id))
+        return self._writer.read(lambda db: runs.waiting(db, session_id))
 
     def draft(self, run: schema.Run, session_id: str) -> str:
         """Store a plan before it is shown; return its digest. Raises SessionError."""
-        return self._change(lambda db: runs.draft(db, session_id, run))
+        return self._writer.change(lambda db: runs.draft(db, session_id, run))
 
     def confirm(self, session_id: str, run_id: str | None = None) -> schema.Run:
         """Approve a plan (None: the one that waits); return the run as it was stored, queued.
 
         Raises SessionError if it was decided on before.
         """
-        return self._change(lambda db: runs.confirm(db, session_id, run_id))
+        return self._writer.change(lambda db: runs.confirm(db, session_id, run_id))
 
     def cancel(self, session_id: str, run_id: str | None = None) -> None:
         """Cancel a plan for good; raises SessionError if it has begun, or there is none."""
-        self._change(lambda db: runs.cancel(db, session_id, run_id))
+        self._writer.change(lambda db: runs.cancel(db, session_id, run_id))
 
     def begin(self, run: schema.Run, session_id: str) -> schema.Run:
         """Start a run, once, and only if no other is active in the session; raises SessionError."""
-        self._change(lambda db: runs.begin(db, session_id, run))
+        self._writer.change(lambda db: runs.begin(db, session_id, run))
         return run.model_copy(update={"status": schema.RunStatus.RUNNING})
 
     def finish(self, run_id: str, status: schema.RunStatus, error: str | None = None) -> None:
         """End a run that has no event to end it; raises SessionError if that is not possible."""
-        if not self._change(lambda db: runs.end(db, run_id, status, error)):
+        if not self._writer.change(lambda db: runs.end(db, run_id, status, error)):
             raise SessionError(f"the run {run_id} cannot become {status}")
 
     def recover(self, session_id: str) -> list[schema.Run]:
@@ -446,13 +462,13 @@ class Journal:
             self._recover(row)
         return list(self._readable(abandoned))
 
-    def _claim_abandoned_parts(self) -> Iterator[sqlite3.Row]:
+    def _claim_abandoned_parts(self) -> Iterator[Row]:
         query = (
             "SELECT runs.* FROM runs JOIN sessions ON sessions.id = session_id"
             " WHERE name IN (?, ?) AND status IN (?, ?)"
         )
         names = ITEM, CHILD, *runs.ACTIVE
-        for row in self._writer.perform(lambda db: db.execute(query, names).fetchall()):
+        for row in self._writer.read(lambda db: db.execute(query, names).fetchall()):
             session_id = row["session_id"]
             is_own = self._locks.holds(session_id)
             if not is_own and self.claim(session_id) and self._locks.holds(session_id):
@@ -464,10 +480,10 @@ class Journal:
             with contextlib.suppress(SessionError):
                 yield self.run(each)
 
-    def _recover(self, row: sqlite3.Row) -> None:
+    def _recover(self, row: Row) -> None:
         run_id, session_id = row["id"], row["session_id"]
         history = list(self._records("run_id", run_id))
-        reply = self._writer.perform(
+        reply = self._writer.read(
             lambda db: db.execute("SELECT * FROM replies WHERE run_id = ?", (run_id,)).fetchone()
         )
         planned = _with_recorded_status(None, row)
@@ -475,7 +491,7 @@ class Journal:
             _fold_runs(history).get(run_id), planned, history, reply["text"] if reply else ""
         )
 
-        def close(db: sqlite3.Connection) -> None:
+        def close(db: Database) -> None:
             encoder, at = Encoder(), schema.now().isoformat()
             for event in events:
                 store(db, QueuedEvent(session_id, run_id, event, at, encoder.encode(run_id, event)))
@@ -483,20 +499,13 @@ class Journal:
             if not events:  # its beginning is lost
                 runs.end(db, run_id, schema.RunStatus.ERROR, runs.KERNEL_GONE)
 
-        self._change(close)
+        self._writer.change(close)
 
     # -- how
 
-    def _change(self, job: Callable[[sqlite3.Connection], T]) -> T:
-        def work(db: sqlite3.Connection) -> T:
-            with transaction(db):
-                return job(db)
-
-        return self._writer.perform(work)
-
-    def _rows(self, column: str, value: str) -> list[sqlite3.Row]:
+    def _rows(self, column: str, value: str) -> list[Row]:
         query = f"SELECT * FROM runs WHERE {column} = ? ORDER BY rowid"  # noqa: S608 - our names
-        return self._writer.perform(lambda db: db.execute(query, (value,)).fetchall())
+        return self._writer.read(lambda db: db.execute(query, (value,)).fetchall())
 
     def _records(
         self, column: str, value: str, types: AbstractSet[str] | None = None
@@ -514,8 +523,8 @@ class Journal:
                     yield record
             last = page[-1]["seq"]
 
-    def _page(self, query: str, value: str, last: int) -> list[sqlite3.Row]:
-        return self._writer.perform(lambda db: db.execute(query, (value, last)).fetchall())
+    def _page(self, query: str, value: str, last: int) -> list[Row]:
+        return self._writer.read(lambda db: db.execute(query, (value, last)).fetchall())
 
 
 def _fold_runs(records: Iterable[Record]) -> dict[str, schema.Run]:
@@ -529,7 +538,7 @@ def _fold_runs(records: Iterable[Record]) -> dict[str, schema.Run]:
     return folded
 
 
-def _with_recorded_status(run: schema.Run | None, row: sqlite3.Row) -> schema.Run | None:
+def _with_recorded_status(run: schema.Run | None, row: Row) -> schema.Run | None:
     """Return the run with the recorded status, if its events do not tell."""
     status = schema.RunStatus(row["status"])
     if run is None:
@@ -551,18 +560,22 @@ class JournalSummary:
     plans: dict[str, schema.Run] = field(default_factory=dict)
 
 
-def read_summary(path: Path) -> JournalSummary:
-    """Return the content of the journal in that file; nothing if none can be read."""
+def read_summary(place: Path | str) -> JournalSummary:
+    """Return the content of the journal in that place; nothing if none can be read."""
     try:
-        with _open_readonly(path) as db:
+        with _open_readonly(place) as db:
             return JournalSummary(tuple(newest_sessions(db)), dict(_plans(db)))
-    except sqlite3.Error:
+    except (sqlite3.Error, JournalError):
         return JournalSummary()
 
 
 @contextlib.contextmanager
-def _open_readonly(path: Path) -> Iterator[sqlite3.Connection]:
-    """Open the database read-only; raises sqlite3.Error for one that is not ours."""
+def _open_readonly(path: Path | str) -> Iterator[Database]:
+    """Open the database read-only; raises an error for one that is not ours."""
+    if isinstance(path, str):
+        with contextlib.closing(postgres_store()(path, is_readonly=True)) as server:
+            yield server
+        return
     if path.is_symlink() or not path.is_file():
         raise sqlite3.OperationalError("no journal")
     with contextlib.closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as db:
@@ -575,7 +588,7 @@ def _open_readonly(path: Path) -> Iterator[sqlite3.Connection]:
         yield db
 
 
-def _plans(db: sqlite3.Connection) -> Iterator[tuple[str, schema.Run]]:
+def _plans(db: Database) -> Iterator[tuple[str, schema.Run]]:
     query = (
         "SELECT runs.* FROM runs JOIN sessions ON runs.id = sessions.pending_run_id"
         " WHERE runs.status = 'draft'"

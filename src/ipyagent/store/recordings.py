@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-import sqlite3
-
 from ipyagent.schema import Outcome, Run, StopReason
-
-TABLE = (
-    """CREATE TABLE recordings (
-        run_id TEXT PRIMARY KEY,
-        key TEXT NOT NULL,
-        prompt TEXT NOT NULL,
-        cell TEXT
-    ) WITHOUT ROWID""",
-    "CREATE INDEX recordings_by_key ON recordings (key)",
-)
+from ipyagent.store.tables import Database
 
 
-def add(db: sqlite3.Connection, run: Run) -> None:
+def add(db: Database, run: Run) -> None:
     """Note what a run answers, if a cell asked for it."""
     if run.asked is not None:
         row = run.id, run.asked.key, run.asked.prompt, run.cell_id
-        db.execute("INSERT OR REPLACE INTO recordings VALUES (?, ?, ?, ?)", row)
+        db.execute(
+            "INSERT INTO recordings VALUES (?, ?, ?, ?) ON CONFLICT (run_id) DO UPDATE"
+            " SET key = excluded.key, prompt = excluded.prompt, cell = excluded.cell",
+            row,
+        )
 
 
-def remove(db: sqlite3.Connection, run_id: str) -> None:
+def remove(db: Database, run_id: str) -> None:
     """Forget a run that ended early: it would hide older ones that can be repeated."""
     db.execute("DELETE FROM recordings WHERE run_id = ?", (run_id,))
 
@@ -34,15 +27,15 @@ _NEWEST = """SELECT runs.id FROM recordings JOIN runs ON runs.id = recordings.ru
 """The newest few: some of them may have ended early."""
 
 
-def find_ids(db: sqlite3.Connection, key: str, cell: str | None) -> list[str]:
+def find_ids(db: Database, key: str, cell: str | None) -> list[str]:
     """Return the newest finished runs of a cell with that key, the newest first."""
     # Not every front end names its cells.
-    fits = "recordings.key = ?1 AND (?2 IS NULL OR ifnull(recordings.cell, ?2) = ?2) ORDER BY"
-    rows = db.execute(_NEWEST.format(fits), (key, cell))
+    fits = "key = :key AND coalesce(:cell, cell, '') = coalesce(cell, :cell, '') ORDER BY"
+    rows = db.execute(_NEWEST.format(fits), {"key": key, "cell": cell})
     return [row["id"] for row in rows]
 
 
-def find_nearest_ids(db: sqlite3.Connection, prompt: str) -> list[str]:
+def find_nearest_ids(db: Database, prompt: str) -> list[str]:
     """Return the newest finished runs, first those with that prompt."""
     rows = db.execute(_NEWEST.format("true ORDER BY recordings.prompt = ? DESC,"), (prompt,))
     return [row["id"] for row in rows]

@@ -19,7 +19,6 @@ from __future__ import annotations
 import copy
 import json
 import logging
-import sqlite3
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set as AbstractSet
 from dataclasses import dataclass, field
@@ -35,6 +34,7 @@ from ipyagent.errors import SessionError
 from ipyagent.json_types import JsonDict
 from ipyagent.schema.runs import MOVES
 from ipyagent.store import recordings
+from ipyagent.store.tables import Database, Row
 
 T = TypeVar("T")
 
@@ -277,7 +277,7 @@ _RUN = TypeAdapter(schema.Run)
 _NO_PLAN = "no pending plan"
 
 
-def draft(db: sqlite3.Connection, session_id: str, run: schema.Run) -> str:
+def draft(db: Database, session_id: str, run: schema.Run) -> str:
     """Store a plan before it is shown; return its digest."""
     if run.status is not schema.RunStatus.DRAFT:
         raise SessionError(
@@ -300,7 +300,7 @@ def draft(db: sqlite3.Connection, session_id: str, run: schema.Run) -> str:
     return digest
 
 
-def confirm(db: sqlite3.Connection, session_id: str, run_id: str | None) -> schema.Run:
+def confirm(db: Database, session_id: str, run_id: str | None) -> schema.Run:
     """Move draft → queued, for the first caller; return the run with the stored plan."""
     row = _find_row(db, session_id, run_id, schema.RunStatus.DRAFT)
     wanted = row["id"]
@@ -322,7 +322,7 @@ def confirm(db: sqlite3.Connection, session_id: str, run_id: str | None) -> sche
     return run_from_row(row, schema.RunStatus.QUEUED)
 
 
-def run_from_row(row: sqlite3.Row, status: schema.RunStatus) -> schema.Run:
+def run_from_row(row: Row, status: schema.RunStatus) -> schema.Run:
     """Return the run of its row, with the stored plan; raises SessionError."""
 
     def complete(record: JsonDict) -> JsonDict:
@@ -332,7 +332,7 @@ def run_from_row(row: sqlite3.Row, status: schema.RunStatus) -> schema.Run:
     return read(_RUN, row["record"], f"the run {row['id']}", complete)
 
 
-def waiting(db: sqlite3.Connection, session_id: str) -> schema.Run | None:
+def waiting(db: Database, session_id: str) -> schema.Run | None:
     """Return the plan of a session that waits for the user, as it was stored; else None."""
     row = db.execute(
         "SELECT runs.* FROM runs JOIN sessions ON runs.id = sessions.pending_run_id"
@@ -342,13 +342,13 @@ def waiting(db: sqlite3.Connection, session_id: str) -> schema.Run | None:
     return run_from_row(row, schema.RunStatus.DRAFT) if row is not None else None
 
 
-def cancel(db: sqlite3.Connection, session_id: str, run_id: str | None) -> None:
+def cancel(db: Database, session_id: str, run_id: str | None) -> None:
     """Move draft | queued → cancelled, for good."""
     row = _find_row(db, session_id, run_id, schema.RunStatus.DRAFT, schema.RunStatus.QUEUED)
     end(db, row["id"], schema.RunStatus.CANCELLED, None)
 
 
-def begin(db: sqlite3.Connection, session_id: str, run: schema.Run) -> None:
+def begin(db: Database, session_id: str, run: schema.Run) -> None:
     """Move queued → running; a run that was never a plan is inserted."""
     _refuse_second(db, session_id, run.id)
     row = db.execute("SELECT * FROM runs WHERE id = ?", (run.id,)).fetchone()
@@ -362,7 +362,7 @@ def begin(db: sqlite3.Connection, session_id: str, run: schema.Run) -> None:
     )
 
 
-def end(db: sqlite3.Connection, run_id: str, status: schema.RunStatus, error: str | None) -> bool:
+def end(db: Database, run_id: str, status: schema.RunStatus, error: str | None) -> bool:
     """Move to a final status. Clears only columns that still point at this run."""
     if not _move(db, run_id, status, error):
         return False
@@ -376,7 +376,7 @@ def end(db: sqlite3.Connection, run_id: str, status: schema.RunStatus, error: st
     return True
 
 
-def follow(db: sqlite3.Connection, session_id: str, run_id: str, event: schema.Event) -> str | None:
+def follow(db: Database, session_id: str, run_id: str, event: schema.Event) -> str | None:
     """Update a run's row with an event; return why the run may not begin, or None."""
     place = None
     match event:
@@ -401,7 +401,7 @@ def follow(db: sqlite3.Connection, session_id: str, run_id: str, event: schema.E
     return None
 
 
-def touch(db: sqlite3.Connection, session_id: str) -> None:
+def touch(db: Database, session_id: str) -> None:
     """Make the session the newest. Counted, since clocks sometimes go backwards."""
     db.execute(
         "UPDATE sessions SET activity = (SELECT max(activity) + 1 FROM sessions) WHERE id = ?",
@@ -409,7 +409,7 @@ def touch(db: sqlite3.Connection, session_id: str) -> None:
     )
 
 
-def _start(db: sqlite3.Connection, session_id: str, run: schema.Run) -> str | None:
+def _start(db: Database, session_id: str, run: schema.Run) -> str | None:
     """Return why the run may not begin, or None."""
     fresh = db.execute(
         "INSERT INTO runs (id, session_id, status, goal, updated_at)"
@@ -427,19 +427,17 @@ def _start(db: sqlite3.Connection, session_id: str, run: schema.Run) -> str | No
     return None
 
 
-def _move(
-    db: sqlite3.Connection, run_id: str, status: schema.RunStatus, error: str | None = None
-) -> bool:
+def _move(db: Database, run_id: str, status: schema.RunStatus, error: str | None = None) -> bool:
     """Move to `status`; return whether the run was where that is possible."""
+    places = ", ".join("?" * len(SOURCES[status]))
     changed = db.execute(
-        "UPDATE runs SET status = ?, error = ?, updated_at = ? WHERE id = ?"
-        " AND status IN (SELECT value FROM json_each(?))",
-        (status, error, _moment(), run_id, json.dumps(SOURCES[status])),
+        f"UPDATE runs SET status = ?, error = ?, updated_at = ? WHERE id = ? AND status IN ({places})",  # noqa: E501, S608
+        (status, error, _moment(), run_id, *SOURCES[status]),
     )
-    return changed.rowcount == 1
+    return bool(changed.rowcount)
 
 
-def _pointers(db: sqlite3.Connection, session_id: str) -> tuple[str | None, str | None]:
+def _pointers(db: Database, session_id: str) -> tuple[str | None, str | None]:
     row = db.execute(
         "SELECT pending_run_id, active_run_id FROM sessions WHERE id = ?", (session_id,)
     ).fetchone()
@@ -448,7 +446,7 @@ def _pointers(db: sqlite3.Connection, session_id: str) -> tuple[str | None, str 
     return row["pending_run_id"], row["active_run_id"]
 
 
-def _refuse_second(db: sqlite3.Connection, session_id: str, run_id: str) -> None:
+def _refuse_second(db: Database, session_id: str, run_id: str) -> None:
     _, active = _pointers(db, session_id)
     if active not in (None, run_id):
         running = _name(_row(db, session_id, active))
@@ -456,8 +454,8 @@ def _refuse_second(db: sqlite3.Connection, session_id: str, run_id: str) -> None
 
 
 def _find_row(
-    db: sqlite3.Connection, session_id: str, run_id: str | None, *statuses: schema.RunStatus
-) -> sqlite3.Row:
+    db: Database, session_id: str, run_id: str | None, *statuses: schema.RunStatus
+) -> Row:
     """Return the run of that id (None: waiting or active), if it has such a status."""
     pending, active = _pointers(db, session_id)
     wanted = run_id or pending or active
@@ -469,8 +467,8 @@ def _find_row(
     return row
 
 
-def _row(db: sqlite3.Connection, session_id: str, run_id: str) -> sqlite3.Row:
-    row: sqlite3.Row | None = db.execute(
+def _row(db: Database, session_id: str, run_id: str) -> Row:
+    row: Row | None = db.execute(
         "SELECT * FROM runs WHERE id = ? AND session_id = ?", (run_id, session_id)
     ).fetchone()
     if row is None:
@@ -478,12 +476,12 @@ def _row(db: sqlite3.Connection, session_id: str, run_id: str) -> sqlite3.Row:
     return row
 
 
-def _name(row: sqlite3.Row) -> str:
+def _name(row: Row) -> str:
     """Return the name of a plan, or the id of another run."""
     return (row["plan_digest"] or "")[:NAMED] or str(row["id"])
 
 
-def _describe(row: sqlite3.Row) -> str:
+def _describe(row: Row) -> str:
     """Return the state of a run before a late decision."""
     name, status = _name(row), row["status"]
     if status == schema.RunStatus.DRAFT:

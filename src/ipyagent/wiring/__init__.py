@@ -20,6 +20,6 @@ from ipyagent.wiring.runtime import (
     Hold as Hold,
     Runtime as Runtime,
     has_journal as has_journal,
-    journal_path as journal_path,
+    journal_place as journal_place,
     runtime as runtime,
 )

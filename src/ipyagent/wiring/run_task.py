@@ -257,8 +257,8 @@ class RunTask:
     def _create_redactor(self) -> Redactor:
         """Return a redactor that knows the secrets of variables, environment and settings."""
         config = self.request.config
-        key = config.llm.api_key.get_secret_value() if config.llm.api_key else ""
-        secrets = {*known_secrets(os.environ), key, *self.services.secrets(self.servers)}
+        own = {*known_secrets(os.environ), *config.secrets()}
+        secrets = own | {*self.services.secrets(self.servers)}
         return self.environment.toolset.redactor(secrets)
 
     def _load_skills(self) -> list[Tool]:
@@ -341,6 +341,7 @@ class RunTask:
         forget_environment()
         self.redactor.forget()
         self.request.config.llm.__dict__["api_key"] = None
+        self.request.config.store.__dict__["url"] = None
 
     def _create_policy(self) -> CallPolicy:
         config = self.request.config

@@ -23,7 +23,7 @@ from ipyagent.kernel.drivers import Cell
 from ipyagent.kernel.threads import without_interrupts
 from ipyagent.schema import Event, PlanWaiting, Run, RunFinished, RunState
 from ipyagent.store.database import WITHOUT
-from ipyagent.store.journal import Journal
+from ipyagent.store.journal import Journal, postgres_store
 from ipyagent.tools.path_rules import STATE
 from ipyagent.tools.rehearsed import Isolation
 from ipyagent.tools.workspace import Workspace
@@ -168,7 +168,7 @@ class Runtime:
         # machine.
         self.tool_threads = ThreadPoolExecutor(32, thread_name_prefix="ipyagent-tool")
         self._workspaces: dict[Path, Workspace] = {}
-        self._journals: dict[Workspace, Journal] = {}
+        self._journals: dict[tuple[Workspace, str | None], Journal] = {}
         self._opening = threading.RLock()
         self._environments: list[weakref.ref[Environment]] = []
 
@@ -196,20 +196,20 @@ class Runtime:
             return self._workspaces[root]
 
     @without_interrupts
-    def journal(self, workspace: Workspace, *, persist: bool) -> Journal:
+    def journal(self, workspace: Workspace, *, persist: bool, url: str | None = None) -> Journal:
         """Return the workspace's journal, opened once, or a new one in memory.
 
-        Raises JournalError.
+        With a `url` it is in that database. Raises JournalError.
         """
         if not persist:
             return Journal.open(None)
         with self._opening:
-            if workspace not in self._journals:
-                self._journals[workspace] = _open_journal(workspace)
-            return self._journals[workspace]
+            if (workspace, url) not in self._journals:
+                self._journals[workspace, url] = _open_journal(workspace, url)
+            return self._journals[workspace, url]
 
 
-def _open_journal(workspace: Workspace) -> Journal:
+def _open_journal(workspace: Workspace, url: str | None) -> Journal:
     try:
         folder = workspace.state_folder().root
     except AgentError as error:
@@ -217,17 +217,19 @@ def _open_journal(workspace: Workspace) -> Journal:
             f"{error}. Nothing was run, because it could not be recorded. Make the folder "
             f"writable, or {WITHOUT}."
         ) from None
+    if url is not None:
+        return Journal.open(journal_place(workspace.root, url))
     return open_journal(folder / JOURNAL_FILE)
 
 
-def journal_path(root: Path) -> Path:
-    """Return the path of the journal of the workspace in a folder."""
-    return root / STATE / JOURNAL_FILE
+def journal_place(root: Path, url: str | None) -> Path | str:
+    """Return the place of the journal of the workspace in a folder; raises JournalError."""
+    return postgres_store().url_of_folder(url, root) if url else root / STATE / JOURNAL_FILE
 
 
-def has_journal(workspace: Workspace) -> bool:
-    """Return whether anything was recorded in that workspace."""
-    return journal_path(workspace.root).is_file()
+def has_journal(workspace: Workspace, url: str | None) -> bool:
+    """Return whether anything was recorded in that workspace; a database is not asked."""
+    return url is not None or (workspace.root / STATE / JOURNAL_FILE).is_file()
 
 
 _runtime = Runtime()
