@@ -24,7 +24,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 from pydantic import TypeAdapter
@@ -257,8 +257,6 @@ if hasattr(os, "register_at_fork"):
 
 log = logging.getLogger("ipyagent")
 
-T = TypeVar("T")
-
 PAGE = 1_000
 """Events that are read at once."""
 
@@ -463,17 +461,13 @@ class Journal:
         return list(self._readable(abandoned))
 
     def _claim_abandoned_parts(self) -> Iterator[Row]:
-        query = (
-            "SELECT runs.* FROM runs JOIN sessions ON sessions.id = session_id"
-            " WHERE name IN (?, ?) AND status IN (?, ?)"
-        )
-        names = ITEM, CHILD, *runs.ACTIVE
-        for row in self._writer.read(lambda db: db.execute(query, names).fetchall()):
-            session_id = row["session_id"]
-            is_own = self._locks.holds(session_id)
-            if not is_own and self.claim(session_id) and self._locks.holds(session_id):
+        for row in (row for each in runs.ACTIVE for row in self._rows("status", each)):
+            part = self.session(row["session_id"])
+            if part is None or part.name not in (ITEM, CHILD) or self._locks.holds(part.id):
+                continue
+            if self.claim(part.id) and self._locks.holds(part.id):
                 yield row
-                self.release(session_id)
+                self.release(part.id)
 
     def _readable(self, run_ids: Iterable[str]) -> Iterator[schema.Run]:
         for each in run_ids:

@@ -11,7 +11,7 @@ from markdown_it.token import Token
 
 from ipyagent.plaintext import reveal_prose
 from ipyagent.ui import transcript
-from ipyagent.ui.formulas import with_formulas
+from ipyagent.ui.markdown_rules import with_formulas
 from ipyagent.ui.sanitize import markdown_blocks, markdown_to_html
 
 _SHORT, _MIDDLE, _GROWN = 400, 1_500, 1 / 8

@@ -1,0 +1,192 @@
+"""What our Markdown has beside CommonMark: formulas, and numbers of an answer that are marked.
+
+A formula, `$…$`, `$$…$$`, `\\(…\\)` or `\\[…\\]`, becomes code in the language `math`, with its
+delimiters: a page draws it, and everywhere else, as an invalid one, it is shown as it was written.
+
+Numbers are marked by their places in the Markdown. Code, addresses and formulas have none: only
+text is marked that is drawn as it was written. The parser makes `<data value="0">5,076</data>` of a
+number, which passes the gate, and no other text can become that; behind the gate it is named after
+where it comes from.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import MutableMapping, Sequence
+from itertools import accumulate
+
+from markdown_it import MarkdownIt
+from markdown_it.common.utils import escapeHtml
+from markdown_it.renderer import RendererProtocol
+from markdown_it.rules_block import StateBlock
+from markdown_it.rules_core import StateCore
+from markdown_it.rules_inline import StateInline
+from markdown_it.token import Token
+from markdown_it.utils import OptionsDict
+
+from ipyagent.plaintext import reveal_prose
+from ipyagent.ui.transcript import AnswerNumber
+
+_REACH = 5_000
+"""The longest formula, so that an unclosed delimiter is not searched for repeatedly."""
+
+_CLOSING = {"$$": "$$", "\\[": "\\]", "\\(": "\\)"}
+
+_DOLLARS = re.compile(r"\$(?![\s$])(?:[^$\\`]|\\.)*?(?<!\s)\$(?![\w$])", re.DOTALL)
+"""The next dollar closes it or there is none: no space inside beside a dollar, no digit or letter
+after the last, so that "$5 and $10" are prices."""
+
+
+def with_formulas(parser: MarkdownIt) -> MarkdownIt:
+    """Return a parser that knows formulas."""
+    # Before escapes, which would turn `\(` into a bracket.
+    parser.inline.ruler.before("escape", "formula", _parse_inline)
+    alt = ["paragraph", "reference", "blockquote", "list"]
+    parser.block.ruler.before("fence", "formula_block", _parse_block, {"alt": alt})
+    parser.add_render_rule("formula", _render)
+    parser.add_render_rule("formula_block", _render)
+    return parser
+
+
+def _render(
+    renderer: RendererProtocol,
+    tokens: Sequence[Token],
+    index: int,
+    options: OptionsDict,
+    env: MutableMapping[str, object],
+) -> str:
+    code = f'<code class="language-math">{escapeHtml(tokens[index].content)}</code>'
+    return f"<pre>{code}</pre>\n" if tokens[index].block else code
+
+
+def _parse_inline(state: StateInline, silent: bool) -> bool:
+    rest = state.src[state.pos : min(state.posMax, state.pos + _REACH)]
+    length = _length(rest, state.src[state.pos - 1 : state.pos])
+    if length and not silent:
+        state.push("formula", "code", 0).content = rest[:length]
+    state.pos += length
+    return length > 0
+
+
+def _length(text: str, before: str) -> int:
+    """Return the length of the formula at the start of `text`, or 0."""
+    if closing := _CLOSING.get(text[:2]):
+        end = text.find(closing, 2)
+        return end + 2 if end > 2 else 0
+    if not text.startswith("$") or re.match(r"\w", before):
+        return 0
+    found = _DOLLARS.match(text)
+    return found.end() if found else 0
+
+
+def _parse_block(state: StateBlock, first: int, last: int, silent: bool) -> bool:
+    """Parse a formula on lines of its own; a blank line ends a paragraph before it ends one."""
+    begin = state.bMarks[first] + state.tShift[first]
+    closing = _CLOSING.get(state.src[begin : begin + 2])
+    if closing is None or closing == "\\)" or state.is_code_block(first):
+        return False
+    end = _last_line(state, first, last, closing)
+    if end is None:
+        return False
+    if not silent:
+        token = state.push("formula_block", "code", 0)
+        token.block = True
+        token.content = state.getLines(first, end + 1, state.blkIndent, False)
+        token.map = [first, end + 1]
+        state.line = end + 1
+    return True
+
+
+def _last_line(state: StateBlock, first: int, last: int, closing: str) -> int | None:
+    """Return the line on which the formula ends."""
+    for line in range(first, last):
+        if state.isEmpty(line) or (line > first and state.sCount[line] < state.blkIndent):
+            return None
+        begin = state.bMarks[line] + state.tShift[line] + (2 if line == first else 0)
+        before, found, after = state.src[begin : state.eMarks[line]].partition(closing)
+        if found:
+            is_whole = bool(before or line > first) and not after.strip()
+            return line if is_whole else None
+    return None
+
+
+_TERMINATOR = re.compile(r"[\n!#$%&*+\-:<=>@\[\\\]^_`{}~]")
+"""The characters at which other rules of the parser may begin."""
+_UNNAMED = re.compile(r"</?data[^>]*>")
+_ELEMENT = re.compile(r'<data value="(\d+)">([^<]*)</data>')
+
+NUMBERS, _BLOCK = "numbers", "block"
+"""Keys of the parser's environment: all numbers; the block that is parsed, and those in it."""
+
+
+def with_marked_numbers(parser: MarkdownIt) -> MarkdownIt:
+    """Return a parser that marks the numbers in its environment."""
+    parser.core.ruler.at("inline", _parse_blocks)
+    parser.inline.ruler.at("text", _parse_text)
+    return parser
+
+
+def _parse_blocks(state: StateCore) -> None:
+    """Parse the text of each block, with the places of the numbers in it."""
+    numbers: Sequence[AnswerNumber] = state.env.get(NUMBERS, ())
+    starts = [each.start for each in numbers]
+    ends = [0, *accumulate(len(line) + 1 for line in state.src.split("\n"))] if numbers else []
+    at = end = 0
+    for token in state.tokens:
+        if token.map and numbers:
+            at, end = max(at, ends[token.map[0]]), ends[token.map[1]]
+        if token.type != "inline":
+            continue
+        places: dict[int, int] = {}
+        begin = 0
+        for line in token.content.split("\n") if numbers else ():
+            found = state.src.find(line, at, end)
+            at = found + len(line) if found >= 0 else end
+            if found >= 0:
+                for n in range(bisect_left(starts, found), bisect_left(starts, at)):
+                    text = numbers[n].text
+                    if text and state.src.startswith(text, starts[n], at):
+                        places[begin + starts[n] - found] = n
+            begin += len(line) + 1
+        state.env[_BLOCK] = token.content, places, [*places]
+        token.children = []
+        state.md.inline.parse(token.content, state.md, state.env, token.children)
+
+
+def _parse_text(state: StateInline, silent: bool) -> bool:
+    """Parse a number that is to be marked, or text up to the next one or another rule's sign."""
+    content, places, starts = state.env.get(_BLOCK, ("", {}, []))
+    if state.src != content:  # the description of an image
+        places, starts = {}, []
+    begin = state.pos
+    if begin in places:
+        text = state.env[NUMBERS][places[begin]].text
+        state.pos += len(text)
+        if not silent:
+            state.push("number_open", "data", 1).attrs = {"value": str(places[begin])}
+            state.push("text", "", 0).content = text
+            state.push("number_close", "data", -1)
+        return True
+    found = _TERMINATOR.search(state.src, begin, state.posMax)
+    next_one = bisect_right(starts, begin)
+    following = starts[next_one : next_one + 1]
+    end = min([state.posMax, *following, *([found.start()] if found else [])])
+    if not silent:
+        state.pending += state.src[begin:end]
+    state.pos = end
+    return bool(end > begin)
+
+
+def name_numbers(safe: str, numbers: Sequence[AnswerNumber]) -> str:
+    """Return HTML from behind the gate with each number named after where it comes from."""
+
+    def name(found: re.Match[str]) -> str:
+        number = numbers[int(found[1])]
+        tag = "u" if number.trace == "not found" else "span"
+        kind = f"ia-traced ia-{number.trace.replace(' ', '-')}"
+        title = html.escape(reveal_prose(number.title))
+        return f'<{tag} class="{kind}" title="{title}" tabindex="0">{found[2]}</{tag}>'
+
+    return _UNNAMED.sub("", _ELEMENT.sub(name, safe))
