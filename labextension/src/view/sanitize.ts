@@ -41,7 +41,6 @@ export function sanitize(html: string, before: Before = keepHtml): DocumentFragm
   const fragment = purify(before(html), TAGS, ATTRIBUTES, 'img');
   fragment.querySelectorAll('[class]').forEach(consumeClass);
   fragment.querySelectorAll('[bgcolor]').forEach(colorCell);
-  fragment.querySelectorAll('th:empty').forEach(each => each.replaceWith(h('td')));
   fragment.querySelectorAll('pre').forEach(label);
   fragment.querySelectorAll<HTMLElement>(OWN_DIRECTION).forEach(block => (block.dir = 'auto'));
   return fragment;
@@ -76,6 +75,7 @@ function purify(
   fragment.querySelectorAll<HTMLImageElement>(images).forEach(restrictImage);
   fragment.querySelectorAll('[src]:not(img)').forEach(each => each.removeAttribute('src'));
   fragment.querySelectorAll('a').forEach(restrictLink);
+  fragment.querySelectorAll('th:empty').forEach(each => each.replaceWith(h('td')));
   return fragment;
 }
 
