@@ -80,7 +80,6 @@ function dress(root: ParentNode): void {
   root.querySelectorAll('code[class^="language-"]').forEach(drawCode);
   root.querySelectorAll('[class=""]').forEach(each => each.removeAttribute('class'));
   root.querySelectorAll('[bgcolor]').forEach(colorCell);
-  root.querySelectorAll('th:empty').forEach(each => each.replaceWith(h('td')));
   root.querySelectorAll('pre').forEach(label);
   root.querySelectorAll<HTMLElement>(OWN_DIRECTION).forEach(block => (block.dir = 'auto'));
   root.querySelectorAll<HTMLElement>('.ia-traced').forEach(number => (number.tabIndex = 0));
@@ -104,6 +103,7 @@ function purify(
   fragment.querySelectorAll<HTMLImageElement>(images).forEach(restrictImage);
   fragment.querySelectorAll('[src]:not(img)').forEach(each => each.removeAttribute('src'));
   fragment.querySelectorAll('a').forEach(restrictLink);
+  fragment.querySelectorAll('th:empty').forEach(each => each.replaceWith(h('td')));
   return fragment;
 }
 
