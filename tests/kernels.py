@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import os
 import queue
+import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -138,13 +139,19 @@ def moments(before: Any, now: Any) -> Iterator[Message]:
         yield from _moments_of_step(steps[index] if index < len(steps) else {}, step)
 
 
+def words_of(step: Message) -> str:
+    """The text of a step as a page shows it, without elements."""
+    return re.sub(r"<[^>]+>", "", "".join(step.get("blocks", ()))).strip() + step.get("text", "")
+
+
 def _moments_of_step(before: Message, now: Message) -> Iterator[Message]:
     waiting = now["waiting"] or {}
     if waiting != before.get("waiting") and waiting.get("seconds") is not None:
         yield {"type": "retrying"}
     thinking, thought = ((each.get("thinking") or {}).get("text") for each in (now, before))
-    if now["text"] != before.get("text", "") or thinking != thought:
-        yield {"type": "streamed", "text": now["text"], "thinking": thinking}
+    text = words_of(now)
+    if text != words_of(before) or thinking != thought:
+        yield {"type": "streamed", "text": text, "thinking": thinking}
     calls = before.get("calls", ())
     for index, call in enumerate(now["calls"]):
         earlier = calls[index] if index < len(calls) else {}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kernels import Kernel, Message, Page, kernel
+from kernels import Kernel, Message, Page, kernel, words_of
 from patience import PATIENCE
 from servers.model_server import Cut, ModelServer, answer, delta, failure, stream
 
@@ -122,9 +122,9 @@ def test_the_page_gets_text_in_few_messages_and_a_snapshot_when_it_asks(
     pieces = [each for each in page.moments if each["type"] == "streamed"]
     assert 1 < len(pieces) < 200
     (step,) = snapshots[0]["transcript"]["steps"]
-    assert step["text"]
-    assert text.startswith(step["text"])
-    assert page.transcript.now["steps"][0]["text"] == text
+    assert words_of(step)
+    assert text.startswith(words_of(step))
+    assert words_of(page.transcript.now["steps"][0]) == text.strip()
 
 
 def test_an_interrupt_while_the_model_streams_closes_the_connection(

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import sys
 import threading
+import weakref
+from collections.abc import Callable, Sized
 from concurrent.futures import Future
+from types import FrameType
 
 import pytest
 
 from ipyagent.kernel.drivers import Cell, drive_sync
 from ipyagent.kernel.interrupt import Interrupt, watch_interrupts
-from ipyagent.kernel.threads import LoopThread, MainThread
+from ipyagent.kernel.threads import LoopThread, MainThread, is_uninterruptible
 from patience import PATIENCE, until
 
 
@@ -172,3 +176,32 @@ def test_a_thread_that_has_ended_closes_its_loop_and_is_replaced() -> None:
     assert second is not first
     assert second.submit(asyncio.sleep(0, "again")).result() == "again"
     end(second)
+
+
+class Held:
+    """An object that can be referred to weakly."""
+
+
+HELD: list[Held] = []
+
+
+@pytest.mark.parametrize(
+    "make", [lambda: weakref.WeakValueDictionary(x=HELD[0]), lambda: weakref.WeakSet(HELD)]
+)
+def test_no_interrupt_is_lost_in_the_callback_of_an_object_that_goes(
+    make: Callable[[], Sized],
+) -> None:
+    HELD.append(Held())
+    holder, seen = make(), list[bool]()
+
+    def look(frame: FrameType, event: str, _: object) -> None:
+        if event == "call" and frame.f_code.co_name in ("remove", "_remove"):
+            seen.append(is_uninterruptible(frame))
+
+    sys.setprofile(look)
+    try:
+        HELD.clear()
+    finally:
+        sys.setprofile(None)
+    assert (seen, len(holder)) == ([True], 0)
+    assert not is_uninterruptible(sys._getframe())

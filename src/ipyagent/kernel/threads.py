@@ -19,6 +19,7 @@ import inspect
 import logging
 import os
 import threading
+import weakref
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from concurrent.futures import Future, InvalidStateError
@@ -215,6 +216,14 @@ class EngineTask(Generic[T]):
 
 FunctionT = TypeVar("FunctionT", bound=Callable[..., object])
 
+_WHOLE = {
+    "<frozen importlib._bootstrap>",  # a half-made import stays broken
+    weakref.WeakValueDictionary.__init__.__code__.co_filename,
+    weakref.WeakSet.__init__.__code__.co_filename,
+}
+"""Files whose code must not end halfway. What is raised in a callback of the last two, which runs
+whenever an object goes, is printed and lost."""
+
 _UNINTERRUPTIBLE: set[CodeType] = set()
 _NOT_REMINDED: set[CodeType] = set()
 
@@ -232,11 +241,9 @@ def without_reminders(function: FunctionT) -> FunctionT:
 
 
 def is_uninterruptible(frame: FrameType | None) -> bool:
-    """Return whether `frame` must not end halfway; a half-made import stays broken."""
-    return any(
-        code in _UNINTERRUPTIBLE or code.co_filename == "<frozen importlib._bootstrap>"
-        for code in _list_running(frame)
-    )
+    """Return whether `frame` must not end halfway."""
+    running = _list_running(frame)
+    return any(code in _UNINTERRUPTIBLE or code.co_filename in _WHOLE for code in running)
 
 
 def is_not_reminded(frame: FrameType | None) -> bool:

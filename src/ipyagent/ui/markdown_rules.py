@@ -1,4 +1,4 @@
-"""What our Markdown has beside CommonMark: formulas, and numbers of an answer that are marked.
+"""Rules that our Markdown has beside CommonMark: formulas, and marked numbers of an answer.
 
 A formula, `$…$`, `$$…$$`, `\\(…\\)` or `\\[…\\]`, becomes code in the language `math`, with its
 delimiters: a page draws it, and everywhere else, as an invalid one, it is shown as it was written.
