@@ -215,7 +215,9 @@ describe('the model', () => {
   });
 
   it('keeps what streams until the message is finished', () => {
-    const streaming = tellings(MOMENTS).find(({ steps }) => steps[0]?.blocks[0]?.includes("I'll look at"));
+    const streaming = tellings(MOMENTS).find(({ steps }) =>
+      steps[0]?.blocks[0]?.includes("I'll look at")
+    );
     expect(streaming?.steps[0]).toMatchObject({
       is_streaming: true,
       thinking: { title: 'Thinking…', text: 'What is in sales?' }
@@ -248,7 +250,9 @@ describe('a run whose kernel is gone', () => {
   });
 
   it('keeps what had been said, and waits for nothing', () => {
-    const streaming = tellings(MOMENTS).find(({ steps }) => steps[0]?.blocks[0]?.includes("I'll look at"));
+    const streaming = tellings(MOMENTS).find(({ steps }) =>
+      steps[0]?.blocks[0]?.includes("I'll look at")
+    );
     const [step] = cutOff(streaming ?? begun(), CUT_OFF).steps;
     expect(step).toMatchObject({ is_streaming: false, waiting: null });
     expect(step.blocks[0]).toContain("I'll look at");

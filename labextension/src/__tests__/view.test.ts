@@ -4,10 +4,7 @@ import type { Transcript } from '../protocol';
 import { RunView } from '../view/run';
 import {
   asking,
-  begun,
-  inStep,
   MOMENTS,
-  NOTHING,
   PLOT,
   tellings,
   TRANSCRIPT,

@@ -53,7 +53,9 @@ export function sanitize(html: string, before: Before = keepHtml): DocumentFragm
 export function sanitizeBlock(html: string, before: Before = keepHtml): DocumentFragment {
   const fragment = purify(before(html), TAGS, [...ATTRIBUTES, 'title'], 'img');
   keepClasses(fragment, TEXT_CLASS);
-  fragment.querySelectorAll('[title]:not(.ia-traced)').forEach(each => each.removeAttribute('title'));
+  fragment
+    .querySelectorAll('[title]:not(.ia-traced)')
+    .forEach(each => each.removeAttribute('title'));
   dress(fragment);
   return fragment;
 }
