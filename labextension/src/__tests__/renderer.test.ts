@@ -42,6 +42,7 @@ describe('the saved run in JupyterLab', () => {
     const root = await drawn('| a |\n|---|\n| cell |', theirs);
     expect(root.querySelector('.ia-display')?.textContent).toContain('text');
     expect(root.querySelectorAll('table')).toHaveLength(2);
+    expect(root.querySelectorAll('.ipyagent-table > table')).toHaveLength(1);
     expect(root.querySelectorAll('.jp-Dialog, [data-jupyter-id], [id], style')).toHaveLength(0);
   });
 
@@ -68,6 +69,7 @@ describe('the saved run in JupyterLab', () => {
     host.undo = null;
     expect(root.querySelector('[data-ipyagent=answer]')?.textContent).toContain('the North');
     expect(root.querySelectorAll('img[src^="data:image/png"]')).toHaveLength(1);
+    expect(root.querySelectorAll('.ia-chip').length).toBeGreaterThan(0);
     const buttons = [...root.querySelectorAll<HTMLElement>('button')].map(b => b.dataset.ipyagent);
     expect(new Set(buttons)).toEqual(new Set(['copy', 'undo']));
   });

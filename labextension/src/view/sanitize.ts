@@ -56,7 +56,7 @@ export function sanitizeBlock(html: string, before: Before = keepHtml): Document
   fragment
     .querySelectorAll('[title]:not(.ia-traced)')
     .forEach(each => each.removeAttribute('title'));
-  dress(fragment);
+  dressText(fragment);
   return fragment;
 }
 
@@ -66,8 +66,10 @@ export function sanitizeCard(html: string, before: Before): DocumentFragment {
   const images = `img:not(${CARD_DRAWING})`;
   const fragment = purify(before(html), tags, [...ATTRIBUTES, 'open', 'title'], images);
   keepClasses(fragment, CARD_CLASS);
-  fragment.querySelectorAll(CARD_TEXT).forEach(dress);
-  fragment.querySelectorAll('code[class]').forEach(code => code.removeAttribute('class'));
+  fragment.querySelectorAll(CARD_TEXT).forEach(dressText);
+  fragment
+    .querySelectorAll('code[class^="language-"]')
+    .forEach(code => code.removeAttribute('class'));
   return fragment;
 }
 
@@ -77,14 +79,28 @@ function keepClasses(fragment: DocumentFragment, kept: RegExp): void {
   });
 }
 
-/** Draw code, formulas, tables and numbers as a page can. */
+/** Draw a text of the model as a page can. */
+function dressText(root: ParentNode): void {
+  dress(root);
+  root.querySelectorAll('table').forEach(makeScrollable);
+  root.querySelectorAll<HTMLElement>('.ia-traced').forEach(number => (number.tabIndex = 0));
+}
+
+/** Put a table into a box, which the keyboard can scroll. */
+function makeScrollable(table: Element): void {
+  const attributes = { role: 'group', 'aria-label': 'Table', tabindex: '0' };
+  const box = h('div', { class: 'ipyagent-table', ...attributes });
+  table.replaceWith(box);
+  box.append(table);
+}
+
+/** Draw code, formulas and colored cells as a page can. */
 function dress(root: ParentNode): void {
   root.querySelectorAll('code[class^="language-"]').forEach(drawCode);
   root.querySelectorAll('[class=""]').forEach(each => each.removeAttribute('class'));
   root.querySelectorAll('[bgcolor]').forEach(colorCell);
   root.querySelectorAll('pre').forEach(label);
   root.querySelectorAll<HTMLElement>(OWN_DIRECTION).forEach(block => (block.dir = 'auto'));
-  root.querySelectorAll<HTMLElement>('.ia-traced').forEach(number => (number.tabIndex = 0));
 }
 
 /** Return nodes with nothing but these tags and attributes; of `images`, only data passes. */

@@ -37,7 +37,6 @@ export class TextView {
 
   private draw(html: string): Block {
     const fragment = sanitizeBlock(html, this.before);
-    fragment.querySelectorAll('table').forEach(makeScrollable);
     const nodes = [...fragment.childNodes];
     this.element.append(fragment);
     return { html, nodes };
@@ -50,12 +49,4 @@ export class TextView {
       (last ?? this.element).append(this.rest);
     }
   }
-}
-
-/** Put a table into a box, which the keyboard can scroll. */
-function makeScrollable(table: Element): void {
-  const attributes = { role: 'group', 'aria-label': 'Table', tabindex: '0' };
-  const box = h('div', { class: 'ipyagent-table', ...attributes });
-  table.replaceWith(box);
-  box.append(table);
 }
