@@ -1,10 +1,13 @@
 """Runs whose kernel died: they are ended, every call has one result, and nothing runs again."""
 
+from typing import ClassVar
+
 import pytest
 
 from ipyagent import schema as s
 from ipyagent.store.journal import CHILD, Journal
 from ipyagent.store.runs import KERNEL_GONE
+from ipyagent.store.tables import Row
 from stories import (
     PLAN,
     Place,
@@ -149,6 +152,31 @@ def test_other_sessions_are_not_recovered(journal: Journal) -> None:
         tell(journal, session, run_id, [started(run_id)])
     assert [run.id for run in journal.recover(mine.id)] == ["r1"]
     assert journal.run("r2").status is s.RunStatus.RUNNING
+
+
+class Watched(Journal):
+    """A journal that notes which sessions it holds while it ends their runs."""
+
+    held: ClassVar[list[bool]] = []
+
+    def _recover(self, row: Row) -> None:
+        self.held.append(self._locks.holds(row["session_id"]))
+        super()._recover(row)
+
+
+def test_a_delegated_task_is_claimed_while_it_is_ended(path: Place) -> None:
+    Watched.held.clear()
+    dead, next_one = Journal.open(path), Watched.open(path)
+    session, task = begun(next_one), s.Session(name=CHILD)
+    dead.create(task)
+    tell(dead, task, "lost", [started("lost")])
+    dead.close()
+    next_one.recover(session.id)
+    assert Watched.held == [True]
+    other = Journal.open(path)
+    assert other.claim(task.id)
+    for journal in (next_one, other):
+        journal.close()
 
 
 def test_delegated_tasks_are_ended_once_no_kernel_has_them(path: Place) -> None:

@@ -456,7 +456,8 @@ class Journal:
         """
         rows = self._rows("session_id", session_id)
         abandoned = {row["id"]: row for row in rows if row["status"] in runs.ACTIVE}
-        for row in (*abandoned.values(), *self._claim_abandoned_parts()):
+        # One by one: a part is released once its run has ended.
+        for row in itertools.chain(abandoned.values(), self._claim_abandoned_parts()):
             self._recover(row)
         return list(self._readable(abandoned))
 
