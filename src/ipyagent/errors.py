@@ -29,8 +29,7 @@ AgentError
 └─ RunFailedError             raised by `--raise` for a run that did not succeed
 
 AgentInterrupted (a KeyboardInterrupt) ends a run that the user stopped, AgentStopped where its card
-says so. An error for want of file
-descriptors gets advice (`describe_error`).
+says so. An error for want of file descriptors gets advice (`describe_error`).
 """
 
 from __future__ import annotations

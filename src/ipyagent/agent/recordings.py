@@ -160,7 +160,7 @@ def _is_close(one: str, other: str) -> bool:
     except ValueError:
         return False
     digits = max(sum(map(str.isdigit, text.lstrip("-0."))) for text in (one, other))
-    # What was computed has all of its digits; of fewer, the last one may differ.
+    # A computed number has all of its digits; of fewer, the last one may differ.
     near = 1e-9 if digits >= sys.float_info.dig else min(1e-9, 2 * 10.0 ** (1 - digits))
     return all(map(math.isfinite, numbers)) and math.isclose(*numbers, rel_tol=near)
 

@@ -145,7 +145,7 @@ class ReplayLoop(AgentLoop):
         steps = self.recording.run.steps
         last = next((each for each in reversed(steps) if each.executions), None)
         for step in steps:
-            # What a listing led to is compared by itself, unless the answer follows from it.
+            # If calls follow a listing, they are compared by themselves; an answer is not.
             difference = await self._repeat(step, may_gain=step is not last)
             choice = difference and await self._choose(difference)
             if choice == "stop":

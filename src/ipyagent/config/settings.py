@@ -199,7 +199,7 @@ class _Resolution:
     """The merged trusted layers alone."""
     notices: list[str] = field(default_factory=list)
     binding: dict[Key, tuple[Layer, object]] = field(default_factory=dict)
-    """What an administrator has set: all above may only be stricter."""
+    """The settings of an administrator: the layers above may only be stricter."""
 
     def add(self, layer: Layer) -> None:
         if not layer.trusted:

@@ -101,7 +101,7 @@ def _outline(text: str) -> _Outline:
     last, (first, after) = tokens[-1], tokens[-1].map or (0, 0)
     if _is_closed(last, text[offsets[after - 1] : offsets[after]], after - first):
         return _Outline(offsets[after], is_code=False)
-    # What begins may become a further item of the list before it.
+    # A block that begins may become a further item of the list before it.
     is_mark = len(text[starts[-1] :].strip()) <= _MARK
     begin = starts[-2:][0] if is_mark else starts[-1]
     return _Outline(begin, is_code=last.type in ("fence", "code_block"))
@@ -133,7 +133,7 @@ class PageTexts:
         return shown.model_copy(update={"steps": self._rendered})
 
     def _step(self, index: int, step: transcript.Step) -> transcript.Step:
-        if step is next(iter(self._steps[index : index + 1]), None):
+        if index < len(self._steps) and step is self._steps[index]:
             return self._rendered[index]
         blocks, tail = self._blocks(index, step)
         calls = tuple(map(_call, step.calls))

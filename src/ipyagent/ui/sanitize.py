@@ -121,11 +121,11 @@ MAX_MARKDOWN = 200_000
 def markdown_blocks(text: str, numbers: tuple[AnswerNumber, ...] = ()) -> tuple[str, ...]:
     """Return the outermost blocks of Markdown, each as safe HTML.
 
-    What a page shows at the end of a run is what the notebook saves: it is kept for that long.
+    The last ones are kept: a page shows at the end of a run what the notebook saves.
     """
-    if len(text) > MAX_MARKDOWN:
-        return (f"<pre>{escape(strip_escapes(text))}</pre>",)
     shown = strip_escapes(text)
+    if len(text) > MAX_MARKDOWN:
+        return (f"<pre>{escape(shown)}</pre>",)
     environment = {NUMBERS: numbers if shown == text else ()}
     # The parser's log is not the user's.
     tokens = own_context().run(_PARSER.parse, shown, environment)

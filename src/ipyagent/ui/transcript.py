@@ -370,7 +370,7 @@ class Transcript(Model):
     unsent: tuple[UserText, ...] = ()
     say: SayField | None = None
     replayed: bool = False
-    """Whether a model may be asked in place of the recording."""
+    """True if a model may be asked in place of the recording."""
 
     @property
     def is_over(self) -> bool:

@@ -241,8 +241,7 @@
   font-size: var(--ipyagent-small);
 }
 
-.ipyagent-thinking-text > div,
-.ipyagent-plain {
+.ipyagent-thinking-text > div {
   white-space: pre-wrap;
   overflow-wrap: anywhere;
   unicode-bidi: plaintext;
