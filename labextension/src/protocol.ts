@@ -1,6 +1,10 @@
 /** Generated from `ipyagent.ui.messages` by `make protocol`: do not change it here. */
 
 /**
+ * The decision on a call.
+ */
+export type Decision = 'auto' | 'approved' | 'denied' | 'expired';
+/**
  * The status of a call; the last five are final.
  */
 export type ToolStatus =
@@ -12,90 +16,97 @@ export type ToolStatus =
   | 'denied'
   | 'cancelled'
   | 'unknown';
-/**
- * The decision on a call.
- */
-export type Decision = 'auto' | 'approved' | 'denied' | 'expired';
 
 /**
  * Both directions of both comms: the source of the generated file.
  */
 export interface Protocol {
   from_run: Snapshot | Changes;
-  to_run: Init | Resync | Stop | Say | TakeBack | Decide;
+  to_run: Init | Resync | Stop | Say1 | TakeBack | Decide;
   from_card: ModuleRequest;
   to_card: CardModule;
   to_page: OverviewChanged | RunSays | KernelReplies | PageRequest | Ping | Again | Bye | Left;
   to_kernel: Follow | SayToRun | Ask | Shows | Here | PageReplies;
 }
 /**
- * The whole state; `seq` is the last message that it includes.
+ * The whole run; `seq` is the last message that it includes. No block before the run begins.
+ *
+ * `order` has the keys of the blocks in each block, and of the outermost one in "".
  */
 export interface Snapshot {
   type: 'snapshot';
   seq: number;
-  transcript: Transcript | null;
-  cut_off: CutOff;
-}
-/**
- * A run as it is drawn; `is_draft` for a plan that waits.
- */
-export interface Transcript {
   run_id: string;
-  label: string;
-  verbose: number;
   is_draft: boolean;
-  header: Header;
-  notes: string[];
-  plan: Plan | null;
-  steps: Step[];
-  todos: Todo[];
-  todos_at: number;
-  ending: Ending | null;
-  footer: Footer;
-  unsent: UserText[];
-  say: SayField | null;
-  replayed: boolean;
+  set: Drawn[];
+  order: {
+    [k: string]: string[];
+  };
+  gone: Gone;
 }
 /**
- * The first line; `facts` say how far a run is, as long as it is on.
+ * A block of a run as HTML: one element, in which the blocks below it stand at the end.
+ *
+ * `more` is plain text behind the words of the block. `own` is for what only a page adds: buttons
+ * and clocks are made of it, never of HTML.
  */
-export interface Header {
-  model: string;
-  badge: string;
-  state: 'running' | 'waiting' | 'done' | 'partial' | 'failed' | 'cancelled';
-  state_text: string;
-  facts: string[];
-  started_at: string;
+export interface Drawn {
+  key: string;
+  html: string;
+  more: string;
+  own: (Asked | Progress | Countdown | Source | Unsent | Say) | null;
 }
 /**
- * A plan to approve as a whole; `hint` says how, while nobody is asked here.
+ * A form: it decides on a call or the steps of a plan, or answers the question.
+ *
+ * `late` is a decision that came before the click; `approval` is None if only that is to be said.
  */
-export interface Plan {
-  goal: string;
-  title: string;
-  hash: string;
-  steps: PlanStep[];
-  hint: string;
+export interface Asked {
+  type: 'asked';
   approval: Approval | null;
+  is_plan: boolean;
+  question: Question | null;
   late: Late | null;
+  calls: AskedCall[];
 }
 /**
- * A step of a plan; `note` is unchanged, `notes` are its lines.
+ * A pending decision; `covers` is the reach of a longer approval.
  */
-export interface PlanStep {
+export interface Approval {
+  id: string;
+  question: string;
+  choices: Choice[];
+  covers: string;
+}
+/**
+ * One way to decide: `answer` is sent, `label` is on the button.
+ */
+export interface Choice {
+  answer: 'approve' | 'always' | 'folder' | 'deny';
+  label: string;
+}
+/**
+ * A tool's question to the user; `choices` are answers to pick from.
+ */
+export interface Question {
+  text: string;
+  choices: string[];
+}
+/**
+ * A decision that came too late: the call or plan had been decided on by then.
+ */
+export interface Late {
+  decision: Decision | 'edited';
+  at: string;
+}
+/**
+ * A call that is asked about, or a plan's step, as an editor needs it.
+ */
+export interface AskedCall {
   id: string;
   name: string;
-  status: ToolStatus;
-  glyph: string;
-  status_text: string;
-  summary: string;
   note: string;
-  notes: string[];
-  verdict: string;
   request: CallRequest;
-  effects: Effects | null;
-  is_open: boolean;
 }
 /**
  * The full request of a call.
@@ -127,107 +138,33 @@ export interface Argument {
   value: string;
 }
 /**
- * The effects of a call; a title alone says why they are not known.
- *
- * `shown` is what it put out on the copy of the kernel, behind `shown_title`.
+ * A run that is on: when it began, and whether it has only now; it can be stopped.
  */
-export interface Effects {
-  title: string;
-  lines: EffectLine[];
-  shown_title: string;
-  shown: Result | null;
+export interface Progress {
+  type: 'progress';
+  started_at: string;
+  is_new: boolean;
 }
 /**
- * One thing that a call would change, in words; a file perhaps with its diff.
+ * Seconds until the next try.
  */
-export interface EffectLine {
-  change: 'created' | 'changed' | 'deleted' | 'other';
+export interface Countdown {
+  type: 'countdown';
+  seconds: number;
+}
+/**
+ * Code that a call ran, which can be kept as a cell.
+ */
+export interface Source {
+  type: 'source';
   text: string;
-  diff: string;
 }
 /**
- * The result of a call: `error` is "" if it succeeded or `output` says the same.
- *
- * `for_model` is the text that the model read, if that is another than the output.
+ * Texts of the user that wait, in the order of the block; each can be taken back.
  */
-export interface Result {
-  output: string;
-  error: string;
-  tone: 'plain' | 'error';
-  media: (Image | Display)[];
-  for_model: Fold | null;
-}
-/**
- * An image in base64; `label` describes it for screen readers.
- */
-export interface Image {
-  type: 'image';
-  media_type: string;
-  data: string;
-  label: string;
-  width: number | null;
-  height: number | null;
-}
-/**
- * One rich output, as MIME type to text; never drawn without sanitizing.
- */
-export interface Display {
-  type: 'display';
-  data: Record<string, string>;
-  label: string;
-}
-/**
- * A text behind its title; `is_open` says whether it begins expanded.
- */
-export interface Fold {
-  title: string;
-  text: string;
-  is_open: boolean;
-}
-/**
- * A pending decision; `covers` is the reach of a longer approval.
- */
-export interface Approval {
-  id: string;
-  question: string;
-  choices: Choice[];
-  covers: string;
-}
-/**
- * One way to decide: `answer` is sent, `label` is on the button.
- */
-export interface Choice {
-  answer: 'approve' | 'always' | 'folder' | 'deny';
-  label: string;
-}
-/**
- * A decision that came too late: the call or plan had been decided on by then.
- */
-export interface Late {
-  decision: Decision | 'edited';
-  at: string;
-}
-/**
- * The model's thinking and text, and the calls that it made.
- *
- * `user_texts` went to the model with the step's request. A page gets the text as `blocks` of safe
- * HTML, and as `text` only what follows them while it streams.
- */
-export interface Step {
-  number: number;
-  label: string;
-  user_texts: UserText[];
-  notes: string[];
-  waiting: Waiting | null;
-  thinking: Fold | null;
-  blocks: string[];
-  text: string;
-  is_streaming: boolean;
-  is_answer: boolean;
-  numbers: AnswerNumber[];
-  images: Image[];
-  calls: Call[];
-  facts: string;
+export interface Unsent {
+  type: 'unsent';
+  texts: UserText[];
 }
 /**
  * A text that the user added while the run was on; `label` says what became of it.
@@ -238,144 +175,52 @@ export interface UserText {
   text: string;
 }
 /**
- * The wait for the model's reply, or for the next try in so many `seconds`.
+ * The field for the user's next text.
  */
-export interface Waiting {
-  text: string;
-  seconds: number | null;
-}
-/**
- * A number of the answer: where it begins in the text, and where it comes from, in words.
- */
-export interface AnswerNumber {
-  start: number;
-  text: string;
-  trace: 'found' | 'derived' | 'not found';
-  title: string;
-}
-/**
- * A tool call: `summary`, `outcome` and `verdict` are in its line, the rest behind it.
- *
- * `concern` is why the user is asked beside the tool itself. `decision` is how it was decided,
- * `was_asked` whether the user was asked, `is_sensitive` whether it may change something, and
- * `position` the plan's step that it carries out. `live` are the last lines of its output while
- * it runs, and once it was stopped. `gist` is for blocks of HTML, and is not sent.
- */
-export interface Call {
-  id: string;
-  name: string;
-  status: ToolStatus;
-  glyph: string;
-  status_text: string;
-  badge: string;
-  summary: string;
-  outcome: string;
-  verdict: string;
-  decision: string;
-  duration: string;
-  is_open: boolean;
-  is_dry: boolean;
-  is_sensitive: boolean;
-  was_asked: boolean;
-  position: string;
-  touches: string;
-  effects: Effects | null;
-  concern: string;
-  question: Question | null;
-  request: CallRequest;
-  remarks: string[];
-  result: Result | null;
-  live: string;
-  facts: string[];
-  approval: Approval | null;
-  late: Late | null;
-}
-/**
- * A tool's question to the user; `choices` are answers to pick from.
- */
-export interface Question {
-  text: string;
-  choices: string[];
-}
-/**
- * A task of the checklist.
- */
-export interface Todo {
-  status: 'pending' | 'in_progress' | 'completed';
-  glyph: string;
-  status_text: string;
-  text: string;
-}
-/**
- * Why a run is not all that was asked for.
- */
-export interface Ending {
-  title: string;
-  text: string;
-  tone: 'plain' | 'error';
-}
-/**
- * The last line, and what is folded behind it: the context, brief thoughts, usage, trace id.
- *
- * `duration` is "" while the run is on and a clock shows the time, `numbers` counts the ones that
- * are in no result.
- */
-export interface Footer {
-  duration: string;
-  numbers: string;
-  folds: Fold[];
-  facts: string[];
-  trace_id: string;
-}
-/**
- * The field for the user's next text; `problem` is why the last one was refused, or "".
- */
-export interface SayField {
+export interface Say {
   placeholder: string;
   problem: string;
+  type: 'say';
 }
 /**
- * The end of a run whose kernel is gone; `statuses` maps the statuses of calls.
+ * What a page shows if the kernel is gone while the run is on.
  *
- * `unsent` is the label of texts that waited.
+ * `marks` are the glyph and the decision of a call, as HTML, by the status that it had.
  */
-export interface CutOff {
+export interface Gone {
   state: 'running' | 'waiting' | 'done' | 'partial' | 'failed' | 'cancelled';
   state_text: string;
+  ending: string;
   unsent: string;
-  ending: Ending;
-  statuses: Record<string, Status>;
+  marks: {
+    /**
+     * @minItems 2
+     * @maxItems 2
+     */
+    [k: string]: [unknown, unknown];
+  };
 }
 /**
- * The status of a call.
- */
-export interface Status {
-  status: ToolStatus;
-  glyph: string;
-  status_text: string;
-  verdict: string;
-}
-/**
- * The changes since the message before.
+ * The changes since the message before: blocks that are new or other, and blocks that go.
+ *
+ * `order` has those blocks of which the blocks within are others, or stand in another order.
  */
 export interface Changes {
   type: 'changes';
   seq: number;
-  changes: (Replacement | Addition)[];
+  set: Drawn[];
+  order: {
+    [k: string]: string[];
+  };
+  more: Addition[];
+  drop: string[];
 }
 /**
- * A new value at a place of the transcript; the path goes down from the top.
- */
-export interface Replacement {
-  path: (string | number)[];
-  value: unknown;
-}
-/**
- * More text at a place of the transcript.
+ * More plain text behind the words of a block.
  */
 export interface Addition {
-  path: (string | number)[];
-  append: string;
+  key: string;
+  text: string;
 }
 /**
  * A page draws the run: clicks arrive.
@@ -399,7 +244,7 @@ export interface Stop {
 /**
  * The user says something that the model reads with its next request.
  */
-export interface Say {
+export interface Say1 {
   type: 'say';
   text: string;
 }
@@ -552,6 +397,130 @@ export interface PendingApproval {
   plan: Plan | null;
 }
 /**
+ * A tool call: `summary`, `outcome` and `verdict` are in its line, the rest behind it.
+ *
+ * `concern` is why the user is asked beside the tool itself. `decision` is how it was decided,
+ * `was_asked` whether the user was asked, `is_sensitive` whether it may change something, and
+ * `position` the plan's step that it carries out. `live` are the last lines of its output while
+ * it runs, and once it was stopped. `gist` is for blocks of HTML, and is not sent.
+ */
+export interface Call {
+  id: string;
+  name: string;
+  status: ToolStatus;
+  glyph: string;
+  status_text: string;
+  badge: string;
+  summary: string;
+  outcome: string;
+  verdict: string;
+  decision: string;
+  duration: string;
+  is_open: boolean;
+  is_dry: boolean;
+  is_sensitive: boolean;
+  was_asked: boolean;
+  position: string;
+  touches: string;
+  effects: Effects | null;
+  concern: string;
+  question: Question | null;
+  request: CallRequest;
+  remarks: string[];
+  result: Result | null;
+  live: string;
+  facts: string[];
+  approval: Approval | null;
+  late: Late | null;
+}
+/**
+ * The effects of a call; a title alone says why they are not known.
+ *
+ * `shown` is what it put out on the copy of the kernel, behind `shown_title`.
+ */
+export interface Effects {
+  title: string;
+  lines: EffectLine[];
+  shown_title: string;
+  shown: Result | null;
+}
+/**
+ * One thing that a call would change, in words; a file perhaps with its diff.
+ */
+export interface EffectLine {
+  change: 'created' | 'changed' | 'deleted' | 'other';
+  text: string;
+  diff: string;
+}
+/**
+ * The result of a call: `error` is "" if it succeeded or `output` says the same.
+ *
+ * `for_model` is the text that the model read, if that is another than the output.
+ */
+export interface Result {
+  output: string;
+  error: string;
+  tone: 'plain' | 'error';
+  media: (Image | Display)[];
+  for_model: Fold | null;
+}
+/**
+ * An image in base64; `label` describes it for screen readers.
+ */
+export interface Image {
+  type: 'image';
+  media_type: string;
+  data: string;
+  label: string;
+  width: number | null;
+  height: number | null;
+}
+/**
+ * One rich output, as MIME type to text; never drawn without sanitizing.
+ */
+export interface Display {
+  type: 'display';
+  data: Record<string, string>;
+  label: string;
+}
+/**
+ * A text behind its title; `is_open` says whether it begins expanded.
+ */
+export interface Fold {
+  title: string;
+  text: string;
+  is_open: boolean;
+}
+/**
+ * A plan to approve as a whole; `hint` says how, while nobody is asked here.
+ */
+export interface Plan {
+  goal: string;
+  title: string;
+  hash: string;
+  steps: PlanStep[];
+  hint: string;
+  approval: Approval | null;
+  late: Late | null;
+}
+/**
+ * A step of a plan; `note` is unchanged, `notes` are its lines.
+ */
+export interface PlanStep {
+  id: string;
+  name: string;
+  status: ToolStatus;
+  glyph: string;
+  status_text: string;
+  summary: string;
+  note: string;
+  notes: string[];
+  verdict: string;
+  request: CallRequest;
+  effects: Effects | null;
+  is_open: boolean;
+}
+/**
  * The progress of a plan's step.
  */
 export interface PlanStepLine {
@@ -560,6 +529,15 @@ export interface PlanStepLine {
   status: ToolStatus;
   glyph: string;
   status_text: string;
+}
+/**
+ * A task of the checklist.
+ */
+export interface Todo {
+  status: 'pending' | 'in_progress' | 'completed';
+  glyph: string;
+  status_text: string;
+  text: string;
 }
 /**
  * The last change of a variable.
@@ -635,7 +613,7 @@ export interface Follow {
 export interface SayToRun {
   type: 'to_run';
   run_id: string;
-  message: Init | Resync | Stop | Say | TakeBack | Decide;
+  message: Init | Resync | Stop | Say1 | TakeBack | Decide;
 }
 /**
  * The page asks for a run as it is saved in an output: by id, or the cell's newest.

@@ -16,7 +16,18 @@ from pydantic import Field
 from ipyagent.json_types import JsonDict
 from ipyagent.schema import ToolStatus
 from ipyagent.schema.messages import JsonValue, Model
-from ipyagent.ui.transcript import Call, CutOff, Plan, State, Todo, Transcript
+from ipyagent.ui.transcript import (
+    Approval,
+    Call,
+    CallRequest,
+    Late,
+    Plan,
+    Question,
+    SayField,
+    State,
+    Todo,
+    UserText,
+)
 
 
 class RunLine(Model):
@@ -100,35 +111,129 @@ class Overview(Model):
     status: str
 
 
-class Replacement(Model):
-    """A new value at a place of the transcript; the path goes down from the top."""
+class AskedCall(Model):
+    """A call that is asked about, or a plan's step, as an editor needs it."""
 
-    path: tuple[str | int, ...]
-    value: JsonValue
+    id: str
+    name: str
+    note: str = ""
+    request: CallRequest
+
+
+class Asked(Model):
+    """A form: it decides on a call or the steps of a plan, or answers the question.
+
+    `late` is a decision that came before the click; `approval` is None if only that is to be said.
+    """
+
+    type: Literal["asked"] = "asked"
+    approval: Approval | None
+    is_plan: bool = False
+    question: Question | None = None
+    late: Late | None = None
+    calls: tuple[AskedCall, ...] = ()
+
+
+class Progress(Model):
+    """A run that is on: when it began, and whether it has only now; it can be stopped."""
+
+    type: Literal["progress"] = "progress"
+    started_at: datetime
+    is_new: bool
+
+
+class Countdown(Model):
+    """Seconds until the next try."""
+
+    type: Literal["countdown"] = "countdown"
+    seconds: float
+
+
+class Source(Model):
+    """Code that a call ran, which can be kept as a cell."""
+
+    type: Literal["source"] = "source"
+    text: str
+
+
+class Unsent(Model):
+    """Texts of the user that wait, in the order of the block; each can be taken back."""
+
+    type: Literal["unsent"] = "unsent"
+    texts: tuple[UserText, ...]
+
+
+class Say(SayField):
+    """The field for the user's next text."""
+
+    type: Literal["say"] = "say"
+
+
+class Drawn(Model):
+    """A block of a run as HTML: one element, in which the blocks below it stand at the end.
+
+    `more` is plain text behind the words of the block. `own` is for what only a page adds: buttons
+    and clocks are made of it, never of HTML.
+    """
+
+    key: str
+    html: str
+    more: str = ""
+    own: (
+        Annotated[
+            Asked | Progress | Countdown | Source | Unsent | Say, Field(discriminator="type")
+        ]
+        | None
+    ) = None
 
 
 class Addition(Model):
-    """More text at a place of the transcript."""
+    """More plain text behind the words of a block."""
 
-    path: tuple[str | int, ...]
-    append: str
+    key: str
+    text: str
+
+
+class Gone(Model):
+    """What a page shows if the kernel is gone while the run is on.
+
+    `marks` are the glyph and the decision of a call, as HTML, by the status that it had.
+    """
+
+    state: State
+    state_text: str
+    ending: str
+    unsent: str
+    marks: dict[ToolStatus, tuple[str, str]]
 
 
 class Snapshot(Model):
-    """The whole state; `seq` is the last message that it includes."""
+    """The whole run; `seq` is the last message that it includes. No block before the run begins.
+
+    `order` has the keys of the blocks in each block, and of the outermost one in "".
+    """
 
     type: Literal["snapshot"] = "snapshot"
     seq: int
-    transcript: Transcript | None
-    cut_off: CutOff
+    run_id: str
+    is_draft: bool
+    set: tuple[Drawn, ...]
+    order: dict[str, tuple[str, ...]]
+    gone: Gone
 
 
 class Changes(Model):
-    """The changes since the message before."""
+    """The changes since the message before: blocks that are new or other, and blocks that go.
+
+    `order` has those blocks of which the blocks within are others, or stand in another order.
+    """
 
     type: Literal["changes"] = "changes"
     seq: int
-    changes: tuple[Replacement | Addition, ...]
+    set: tuple[Drawn, ...] = ()
+    order: dict[str, tuple[str, ...]] = {}
+    more: tuple[Addition, ...] = ()
+    drop: tuple[str, ...] = ()
 
 
 FromRun = Annotated[Snapshot | Changes, Field(discriminator="type")]
