@@ -22,7 +22,7 @@ export type ToolStatus =
  */
 export interface Protocol {
   from_run: Snapshot | Changes;
-  to_run: Init | Resync | Stop | Say1 | TakeBack | Decide;
+  to_run: Init | Resync | Stop | Say | TakeBack | Decide;
   from_card: ModuleRequest;
   to_card: CardModule;
   to_page: OverviewChanged | RunSays | KernelReplies | PageRequest | Ping | Again | Bye | Left;
@@ -47,14 +47,13 @@ export interface Snapshot {
 /**
  * A block of a run as HTML: one element, in which the blocks below it stand at the end.
  *
- * `more` is plain text behind the words of the block. `own` is for what only a page adds: buttons
- * and clocks are made of it, never of HTML.
+ * `more` is plain text behind the words of the block.
  */
 export interface Drawn {
   key: string;
   html: string;
   more: string;
-  own: (Asked | Progress | Countdown | Source | Unsent | Say) | null;
+  own: (Asked | Progress | Countdown | Source | Unsent | Steering) | null;
 }
 /**
  * A form: it decides on a call or the steps of a plan, or answers the question.
@@ -177,7 +176,7 @@ export interface UserText {
 /**
  * The field for the user's next text.
  */
-export interface Say {
+export interface Steering {
   placeholder: string;
   problem: string;
   type: 'say';
@@ -244,7 +243,7 @@ export interface Stop {
 /**
  * The user says something that the model reads with its next request.
  */
-export interface Say1 {
+export interface Say {
   type: 'say';
   text: string;
 }
@@ -402,7 +401,7 @@ export interface PendingApproval {
  * `concern` is why the user is asked beside the tool itself. `decision` is how it was decided,
  * `was_asked` whether the user was asked, `is_sensitive` whether it may change something, and
  * `position` the plan's step that it carries out. `live` are the last lines of its output while
- * it runs, and once it was stopped. `gist` is for blocks of HTML, and is not sent.
+ * it runs, and once it was stopped.
  */
 export interface Call {
   id: string;
@@ -432,6 +431,7 @@ export interface Call {
   facts: string[];
   approval: Approval | null;
   late: Late | null;
+  gist: Gist;
 }
 /**
  * The effects of a call; a title alone says why they are not known.
@@ -490,6 +490,14 @@ export interface Fold {
   title: string;
   text: string;
   is_open: boolean;
+}
+/**
+ * A call in few words: its kind, a title that is derived from it, and its changes.
+ */
+export interface Gist {
+  kind: 'look' | 'change' | 'file' | 'question';
+  title: string;
+  changes: EffectLine[];
 }
 /**
  * A plan to approve as a whole; `hint` says how, while nobody is asked here.
@@ -613,7 +621,7 @@ export interface Follow {
 export interface SayToRun {
   type: 'to_run';
   run_id: string;
-  message: Init | Resync | Stop | Say1 | TakeBack | Decide;
+  message: Init | Resync | Stop | Say | TakeBack | Decide;
 }
 /**
  * The page asks for a run as it is saved in an output: by id, or the cell's newest.

@@ -5,8 +5,9 @@
     ├─ r/n           notes
     ├─ r/p           plan
     ├─ r/g0          fold of steps from the index 0 on
-    │  └─ r/s1       step; its parts are r/s1/n notes, /u user's texts, /t thinking, /x0 text,
-    │                /i images, /c0 call, /c0/m its figures and tables, /z facts
+    │  └─ r/s1       step; its parts are r/s1/u user's texts, /n notes, /w what is waited for,
+    │                /t thinking, /x text with the blocks /x/0 …, /i images, /c0 call,
+    │                /c0/m its figures and tables, /z facts
     ├─ r/t           todos
     ├─ r/e           ending
     ├─ r/f           footer
@@ -18,19 +19,28 @@ The HTML reads well without a style sheet: code hosts and untrusted notebooks ke
 from __future__ import annotations
 
 import base64
+import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from itertools import groupby
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from ipyagent.plaintext import plural
+from ipyagent.plaintext import plural, reveal_prose
 from ipyagent.schema import ToolStatus
 from ipyagent.ui import plain_text as words, transcript
+from ipyagent.ui.messages import Own
 from ipyagent.ui.reveal import clean_output, reveal, reveal_diff
-from ipyagent.ui.sanitize import escape, image_source, markdown_to_html, safe_html, says_something
+from ipyagent.ui.sanitize import (
+    escape,
+    image_source,
+    markdown_blocks,
+    markdown_to_html,
+    safe_html,
+    says_something,
+)
 from ipyagent.ui.transcribe.call import OPEN
 
 NO_MATH: Final = "tex2jax_ignore mathjax_ignore"
@@ -46,12 +56,21 @@ _ICONS: Final = {"look": "⌕", "change": "✎", "file": "▤", "question": "?"}
 """The icons of kinds where there is no style, which draws others."""
 
 
+_LANGUAGE: Final = re.compile(r"[a-z+#]{1,20}")
+
+
 class Block(NamedTuple):
-    """One element of a run: its last tag ends it, and blocks below it stand before that."""
+    """One element of a run: its last tag ends it, and blocks below it stand before that.
+
+    A page gets more: plain text behind its words, as long as that grows, and its `own`: the data of
+    what only a page adds.
+    """
 
     key: str
     parent: str
     html: str
+    more: str = ""
+    own: Own | None = None
 
 
 def run_html(drawn: transcript.Transcript) -> str:
@@ -85,25 +104,33 @@ def join_blocks(blocks: Iterable[Block]) -> str:
     """Return blocks as one HTML; they come in order, and each after its parent."""
     parts: list[str] = []
     unended: list[tuple[str, str]] = []
-    for key, parent, html in blocks:
+    for key, parent, html, *_ in blocks:
         while unended and unended[-1][0] != parent:
             parts.append(unended.pop()[1])
-        begin, _, end = html.rpartition("</")
+        begin, tag, end = html.rpartition("</")
         parts.append(begin)
-        unended.append((key, f"</{end}\n"))
+        unended.append((key, f"{tag}{end}\n"))
     return "".join([*parts, *(end for _, end in reversed(unended))])
 
 
-def list_blocks(drawn: transcript.Transcript) -> Iterator[Block]:
+DrawStep = Callable[[transcript.Step, str], Iterable[Block]]
+"""Returns the blocks of a step in the block with that key."""
+
+
+def list_blocks(drawn: transcript.Transcript, draw_step: DrawStep | None = None) -> Iterator[Block]:
     """Yield the blocks of a run, in the order of the card."""
     state, plan = drawn.header.state, drawn.plan
     public = f'data-ipyagent="run" data-state="{state}"'
     yield Block("r", "", f'<div class="ipyagent-card ia-{state} {NO_MATH}" {public}>\n</div>')
     head = {"h": _header(drawn), "n": _notes(drawn.notes), "p": _plan(plan, state) if plan else ""}
     yield from _children("r", head.items())
-    yield from _steps(drawn)
+    yield from _steps(drawn, draw_step or step_blocks)
     unsent = _element("div", "unsent", "".join(map(_user_text, drawn.unsent)))
-    tail = {"e": _ending(drawn.ending) if drawn.ending else "", "f": _footer(drawn), "u": unsent}
+    tail = {
+        "e": ending_html(drawn.ending) if drawn.ending else "",
+        "f": _footer(drawn),
+        "u": unsent,
+    }
     yield from _children("r", tail.items())
 
 
@@ -120,13 +147,15 @@ def _header(drawn: transcript.Transcript) -> str:
     """Return what a finished run does not show by its answer or its ending."""
     header = drawn.header
     state, _, rest = header.state_text.partition(" · ")
-    is_clear = drawn.is_over and (drawn.ending or state == "done")
-    facts = (rest,) if is_clear else (header.model, header.state_text, *header.facts)
+    facts = [escape(header.model), _element("span", "state", escape(header.state_text))]
+    facts += map(escape, header.facts)
+    if drawn.is_over and (drawn.ending or state == "done"):
+        facts = [escape(rest)]
     mark = _element("mark", "badge", escape(header.badge))
-    return _element("p", "header", words.join_facts([mark, *map(escape, facts)]))
+    return _element("p", "header", words.join_facts([mark, *facts]))
 
 
-def _steps(drawn: transcript.Transcript) -> Iterator[Block]:
+def _steps(drawn: transcript.Transcript, draw_step: DrawStep) -> Iterator[Block]:
     """Yield the steps: those of a finished run stand behind one line, else looks in a row do."""
     steps, at = drawn.steps, drawn.todos_at
     is_folded = drawn.is_over and drawn.verbose < OPEN and any(each.is_answer for each in steps)
@@ -144,7 +173,7 @@ def _steps(drawn: transcript.Transcript) -> Iterator[Block]:
             yield Block(parent, "r", _fold_line(span))
         for place in places:
             yield from _children("r", [("t", _todos(drawn.todos))] if place == at else [])
-            yield from _step(steps[place], parent)
+            yield from draw_step(steps[place], parent)
     yield from _children("r", [("t", _todos(drawn.todos))] if at >= len(steps) else [])
 
 
@@ -231,7 +260,7 @@ def _plan_step(step: transcript.PlanStep) -> str:
         _element("em", "decision", step.verdict),
     ]
     body = [
-        _effects(step.effects) if step.effects else "",
+        _effects(step.effects, with_media=True) if step.effects else "",
         pre(words.arguments_text(step.request)),
         note_html(step.request.parse_error),
     ]
@@ -240,25 +269,37 @@ def _plan_step(step: transcript.PlanStep) -> str:
     return f"<li {public}>{card}</li>"
 
 
-def _step(step: transcript.Step, parent: str) -> Iterator[Block]:
+def step_blocks(
+    step: transcript.Step, parent: str, texts: Sequence[str] | None = None
+) -> Iterator[Block]:
+    """Yield the blocks of a step, with the blocks of its text if they are not to be made here."""
     key = f"{parent.partition('/')[0]}/s{step.number}"
     kind = "answer" if step.is_answer else "step"
     yield Block(key, parent, _element("div", kind, "\n"))
-    public = ' data-ipyagent="answer"' if step.is_answer else ""
-    text = markdown_to_html(step.text, step.numbers) if step.text else ""
-    parts = [
+    before = [
         ("u", "".join(map(_user_text, step.user_texts))),
         ("n", _notes(step.notes)),
-        ("t", _thinking(step.thinking) if step.thinking else ""),
-        ("x0", _element("div", "markdown", text, public)),
-        ("i", _all_media(step.images)),
+        ("w", _waiting(step.waiting) if step.waiting else ""),
     ]
+    yield from _children(key, before)
+    if step.thinking:
+        yield _thinking(f"{key}/t", key, step)
+    if texts is None:
+        texts = markdown_blocks(step.text, step.numbers) if step.text else ()
+    public = ' data-ipyagent="answer"' if step.is_answer else ""
+    yield from _children(key, [("x", _element("div", "markdown", "\n" * bool(texts), public))])
+    yield from (Block(f"{key}/x/{n}", f"{key}/x", text) for n, text in enumerate(texts))
+    parts = [("i", _all_media(step.images))]
     for place, call in enumerate(step.calls):
         parts += [
-            (f"c{place}", _call(call)),
+            (f"c{place}", call_html(call)),
             (f"c{place}/m", _all_media(call.result.media) if call.result else ""),
         ]
     yield from _children(key, [*parts, ("z", note_html(step.facts))])
+
+
+def _waiting(waiting: transcript.Waiting) -> str:
+    return _element("p", "note ia-waiting", escape(waiting.text))
 
 
 def _user_text(text: transcript.UserText) -> str:
@@ -266,13 +307,17 @@ def _user_text(text: transcript.UserText) -> str:
     return _element("blockquote", "user-text", f"<p>{lines}</p>", ' data-ipyagent="user-text"')
 
 
-def _thinking(thinking: transcript.Fold) -> str:
-    body = _element("div", "markdown", markdown_to_html(thinking.text))
+def _thinking(key: str, parent: str, step: transcript.Step) -> Block:
+    """Return the model's thinking: as it was written while it comes, else as Markdown."""
+    thinking = step.thinking or transcript.Fold(title="", text="")
     public = 'class="ia-thinking" data-ipyagent="thinking"'
-    return _details(f"<em>{thinking.title}</em>", body, public, is_open=thinking.is_open)
+    more = reveal_prose(thinking.text) if step.is_streaming else ""
+    body = "<p></p>" if more else markdown_to_html(thinking.text)
+    title, body = f"<em>{thinking.title}</em>", f'<div class="ia-markdown">{body}</div>'
+    return Block(key, parent, _details(title, body, public, is_open=thinking.is_open), more)
 
 
-def _call(call: transcript.Call) -> str:
+def call_html(call: transcript.Call) -> str:
     """Return a call: its line, and behind it all of it but its figures and tables."""
     name = escape(reveal(call.name))
     public = f'class="ia-tool" data-ipyagent="tool" data-tool="{name}" data-state="{call.status}"'
@@ -294,7 +339,7 @@ def _call_line(call: transcript.Call) -> str:
         _element("span", "summary", title),
         _element("mark", "badge", call.badge),
         *map(_chip, call.gist.changes),
-        _element("em", "decision", verdict),
+        verdict_html(verdict),
         _element("samp", "outcome", outcome),
         _element("small", "duration", call.duration if is_long else ""),
     ]
@@ -306,9 +351,17 @@ def _icon(kind: transcript.Kind) -> str:
 
 
 def _glyph(of: transcript.Call | transcript.PlanStep) -> str:
+    return glyph_html(of.status, of.glyph, of.status_text)
+
+
+def glyph_html(status: ToolStatus, glyph: str, text: str) -> str:
     """Return the sign of a status that stands out."""
-    kind = f"ia-glyph ia-{of.status}"
-    return f'<span class="{kind}" title="{of.status_text}">{of.glyph}</span>'
+    return f'<span class="ia-glyph ia-{status}" title="{text}">{glyph}</span>'
+
+
+def verdict_html(verdict: str) -> str:
+    """Return how a call was decided, for its line; or ""."""
+    return _element("em", "decision", verdict)
 
 
 def _chip(change: transcript.EffectLine) -> str:
@@ -316,15 +369,22 @@ def _chip(change: transcript.EffectLine) -> str:
 
 
 def _call_body(call: transcript.Call, name: str) -> str:
+    """Return all of a call; what is to be known of one that waits stands above its code."""
+    is_asked = call.status is ToolStatus.AWAITING_APPROVAL
     preview, question = call.request.preview, call.question
     caption = words.join_facts([name, escape(preview.caption) if preview else "", call.duration])
     if question:
         request = pre(words.question_text(question))
     else:
         request = (_preview(preview) if preview else "") + pre(words.arguments_text(call.request))
-    remarks = [call.concern, *call.remarks, reveal(call.request.parse_error)]
+        if is_asked and call.request.is_exact_folded:
+            exact = json.dumps(call.request.arguments, indent=2, ensure_ascii=False)
+            request += _details("exactly what is sent", pre(exact), 'class="ia-exact"')
+    above = [call.touches, call.concern] if is_asked else []
+    remarks = ["" if is_asked else call.concern, *call.remarks, reveal(call.request.parse_error)]
     parts = [
-        _effects(call.effects) if call.effects else "",
+        *(_element("p", "concern", escape(text)) for text in above),
+        _effects(call.effects, with_media=is_asked) if call.effects else "",
         _element("p", "caption", caption),
         request,
         *(f"<p><em>{escape(text)}</em></p>" for text in remarks if text),
@@ -337,7 +397,7 @@ def _call_body(call: transcript.Call, name: str) -> str:
 
 
 def _preview(preview: transcript.Preview) -> str:
-    return _diff(preview.text) if preview.kind == "diff" else pre(preview.text)
+    return _diff(preview.text) if preview.kind == "diff" else pre(preview.text, preview.language)
 
 
 _SIGNS: Final = {"+": "added", "-": "removed"}
@@ -354,13 +414,14 @@ def _diff(text: str) -> str:
     return f"<pre><code>{''.join(parts)}</code></pre>"
 
 
-def _effects(effects: transcript.Effects) -> str:
+def _effects(effects: transcript.Effects, *, with_media: bool = False) -> str:
     """Return what a call would change, line by line, with diffs and what was put out."""
     lines = "".join(map(_effect, effects.lines))
     parts = [f"<p>{escape(reveal(effects.title))}</p>", f"<ul>{lines}</ul>" if lines else ""]
     if effects.shown:
-        text = effects.shown.output or effects.shown.error
-        parts.append(_details(escape(effects.shown_title), pre(text)))
+        text = pre(effects.shown.output or effects.shown.error)
+        media = _all_media(effects.shown.media) if with_media else ""
+        parts.append(_details(escape(effects.shown_title), text + media))
     return _element("div", "effects", "".join(parts), ' data-ipyagent="effects"')
 
 
@@ -414,7 +475,7 @@ def _figure(url: str, label: str) -> str:
     return f'<p><img src="{url}" alt="{escape(reveal(label))}"></p>'
 
 
-def _ending(ending: transcript.Ending) -> str:
+def ending_html(ending: transcript.Ending) -> str:
     """Return why a run is not all that was asked for; that it failed stands out."""
     lines = _with_inline_code(clean_output(ending.text)).replace("\n", "<br>")
     title = _with_inline_code(clean_output(ending.title))
@@ -461,6 +522,7 @@ def _details(summary: str, body: str, attributes: str = "", *, is_open: bool = F
     return f"<details{attributes}{' open' * is_open}><summary>{summary}</summary>\n{body}</details>"
 
 
-def pre(text: str) -> str:
+def pre(text: str, language: str = "") -> str:
     """Return text of others as it was written, or ""."""
-    return f"<pre><code>{escape(reveal(text))}</code></pre>" if text.strip() else ""
+    name = f' class="language-{language}"' if _LANGUAGE.fullmatch(language) else ""
+    return f"<pre><code{name}>{escape(reveal(text))}</code></pre>" if text.strip() else ""

@@ -1,7 +1,7 @@
-"""A current run for its followers: its transcript, and the changes in it.
+"""A current run for its followers: its blocks of HTML, and the changes in them.
 
-    kernel → page   {type: "snapshot", seq, transcript, cut_off}    the answer to init and resync
-                    {type: "changes", seq, changes}                 one more than the last seq
+    kernel → page   {type: "snapshot", seq, set, order, gone, …}    the answer to init and resync
+                    {type: "changes", seq, set, order, more, drop}  one more than the last seq
     page → kernel   {type: "init", id}                              clicks arrive: the handshake
                     {type: "resync"}                                a gap in seq was seen
                     {type: "decide", approval_id, decision, …}      see questions.py
@@ -24,11 +24,10 @@ from ipyagent import schema
 from ipyagent.agent.approvals import Approvals
 from ipyagent.errors import AgentError
 from ipyagent.json_types import JsonDict
-from ipyagent.ui.prose import PageTexts
+from ipyagent.ui.live_blocks import LiveBlocks
 from ipyagent.ui.questions import parse_click
 from ipyagent.ui.transcribe.run import Live, Transcriber, list_asked_by
-from ipyagent.ui.transcribe.step import CUT_OFF
-from ipyagent.ui.transcript import Late, Transcript, Waiting, find_changes
+from ipyagent.ui.transcript import Late, Transcript, Waiting
 
 INTERVAL = 0.04
 """Seconds between two messages while text streams: 25 a second. The first piece does not wait."""
@@ -57,7 +56,7 @@ class Feed:
         self._seq = 0
         self._state: schema.RunState | None = None
         self._children: dict[str, schema.RunState] = {}
-        self._transcriber, self._texts = Transcriber(), PageTexts()
+        self._transcriber, self._blocks = Transcriber(), LiveBlocks()
         self._shown: Transcript | None = None
         self._retry: Waiting | None = None
         self._retry_at = 0.0
@@ -236,37 +235,26 @@ class Feed:
     def _send_changes(self, followers: list[Send]) -> None:
         if self._state is None:
             return
-        shown = self._texts.render(self._transcribe(self._state))
-        before, self._shown = self._shown, shown
-        if before is None or before.run_id != self._shown.run_id:
-            changes = [{"path": [], "value": self._shown.to_dict()}]
-        else:
-            changes = find_changes(before, self._shown)
-        if changes:
+        drawn = self._transcribe(self._state)
+        before, self._shown = self._shown, drawn
+        is_same = before is not None and before.run_id == drawn.run_id
+        if not is_same:
+            self._blocks = LiveBlocks()
+        changes = self._blocks.update(drawn)
+        if changes is not None:
             self._seq += 1
+            message = (
+                changes.model_copy(update={"seq": self._seq})
+                if is_same
+                else self._blocks.snapshot(self._seq, drawn)
+            )
+            data = message.to_dict()
             for send in list(followers):
-                send({"type": "changes", "seq": self._seq, "changes": changes})
+                send(data)
 
     def _send_snapshot(self, reply: Send) -> None:
         with self._lock:
             # The page that asked has it in the snapshot.
             self._send_changes([each for each in self.followers if each != reply])
-            shown = self._shown and self._with_time_left(self._shown).to_dict()
-            reply(
-                {
-                    "type": "snapshot",
-                    "seq": self._seq,
-                    "transcript": shown,
-                    "cut_off": CUT_OFF.to_dict(),
-                }
-            )
-
-    def _with_time_left(self, transcript: Transcript) -> Transcript:
-        """Return the transcript with the seconds left until the next try."""
-        if self._retry is None or not transcript.steps:
-            return transcript
-        *before, step = transcript.steps
-        left = max(0.0, self._retry_at - time.monotonic())
-        waiting = self._retry.model_copy(update={"seconds": left})
-        step = step.model_copy(update={"waiting": waiting})
-        return transcript.model_copy(update={"steps": (*before, step)})
+            left = max(0.0, self._retry_at - time.monotonic()) if self._retry else None
+            reply(self._blocks.snapshot(self._seq, self._shown, left).to_dict())

@@ -163,28 +163,28 @@ class Unsent(Model):
     texts: tuple[UserText, ...]
 
 
-class Say(SayField):
+class Steering(SayField):
     """The field for the user's next text."""
 
     type: Literal["say"] = "say"
 
 
+Own = Annotated[
+    Asked | Progress | Countdown | Source | Unsent | Steering, Field(discriminator="type")
+]
+"""The data of what only a page adds to a block: buttons and clocks are made of it, not of HTML."""
+
+
 class Drawn(Model):
     """A block of a run as HTML: one element, in which the blocks below it stand at the end.
 
-    `more` is plain text behind the words of the block. `own` is for what only a page adds: buttons
-    and clocks are made of it, never of HTML.
+    `more` is plain text behind the words of the block.
     """
 
     key: str
     html: str
     more: str = ""
-    own: (
-        Annotated[
-            Asked | Progress | Countdown | Source | Unsent | Say, Field(discriminator="type")
-        ]
-        | None
-    ) = None
+    own: Own | None = None
 
 
 class Addition(Model):
@@ -231,7 +231,7 @@ class Changes(Model):
     type: Literal["changes"] = "changes"
     seq: int
     set: tuple[Drawn, ...] = ()
-    order: dict[str, tuple[str, ...]] = {}
+    order: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     more: tuple[Addition, ...] = ()
     drop: tuple[str, ...] = ()
 

@@ -1,4 +1,4 @@
-"""Texts of a run as a page gets them: safe HTML in blocks, of which only new ones are made."""
+"""A growing Markdown text as safe HTML in blocks, of which only new ones are made."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from ipyagent.plaintext import reveal_prose
-from ipyagent.ui import transcript
 from ipyagent.ui.markdown_rules import with_formulas
-from ipyagent.ui.sanitize import markdown_blocks, markdown_to_html
+from ipyagent.ui.sanitize import markdown_blocks
 
 _SHORT, _MIDDLE, _GROWN = 400, 1_500, 1 / 8
 """An open block up to the first length is laid out again at each sign of Markdown, up to the
@@ -113,54 +112,3 @@ def _is_closed(token: Token, last_line: str, lines: int) -> bool:
         return False
     fence = re.escape(token.markup[0]) + f"{{{len(token.markup)},}}"
     return re.fullmatch(rf" {{0,3}}{fence}[ \t]*\n", last_line) is not None
-
-
-class PageTexts:
-    """Makes a transcript's Markdown into HTML, for pages; each text once."""
-
-    def __init__(self) -> None:
-        self._growing: dict[int, Prose] = {}
-        self._steps: tuple[transcript.Step, ...] = ()
-        self._rendered: tuple[transcript.Step, ...] = ()
-
-    def render(self, shown: transcript.Transcript) -> transcript.Transcript:
-        """Return the transcript with blocks of HTML in place of texts."""
-        # Of a long run the beginning stays, and comparing objects that are the same is quick.
-        start = max(0, len(self._steps) - 1)
-        start = start if shown.steps[:start] == self._steps[:start] else 0
-        new = [self._step(index, step) for index, step in enumerate(shown.steps[start:], start)]
-        self._steps, self._rendered = shown.steps, (*self._rendered[:start], *new)
-        return shown.model_copy(update={"steps": self._rendered})
-
-    def _step(self, index: int, step: transcript.Step) -> transcript.Step:
-        if index < len(self._steps) and step is self._steps[index]:
-            return self._rendered[index]
-        blocks, tail = self._blocks(index, step)
-        calls = tuple(map(_call, step.calls))
-        update = {"text": tail, "blocks": blocks, "numbers": (), "calls": calls}
-        return step.model_copy(update=update)
-
-    def _blocks(self, index: int, step: transcript.Step) -> tuple[tuple[str, ...], str]:
-        if step.is_streaming:
-            return self._growing.setdefault(index, Prose()).update(step.text)
-        self._growing.pop(index, None)
-        return markdown_blocks(step.text, step.numbers), ""
-
-
-def _call(call: transcript.Call) -> transcript.Call:
-    """Return the call with HTML in place of Markdown that it displays."""
-    if call.result is None or not any(map(_is_markdown, call.result.media)):
-        return call
-    media = tuple(map(_display, call.result.media))
-    return call.model_copy(update={"result": call.result.model_copy(update={"media": media})})
-
-
-def _is_markdown(media: transcript.Media) -> bool:
-    return isinstance(media, transcript.Display) and "text/markdown" in media.data
-
-
-def _display(media: transcript.Media) -> transcript.Media:
-    if not isinstance(media, transcript.Display) or "text/markdown" not in media.data:
-        return media
-    html = markdown_to_html(media.data["text/markdown"])
-    return media.model_copy(update={"data": {"text/html": html, **media.data}})

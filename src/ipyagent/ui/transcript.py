@@ -19,11 +19,9 @@ view escapes them in its own way. `labextension/src/protocol.ts` is generated fr
 from __future__ import annotations
 
 from datetime import datetime
-from itertools import zip_longest
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, Field
-from pydantic_core import to_jsonable_python
+from pydantic import Field
 
 from ipyagent.json_types import JsonDict
 from ipyagent.numbers import Trace
@@ -183,7 +181,7 @@ class Call(Model):
     `concern` is why the user is asked beside the tool itself. `decision` is how it was decided,
     `was_asked` whether the user was asked, `is_sensitive` whether it may change something, and
     `position` the plan's step that it carries out. `live` are the last lines of its output while
-    it runs, and once it was stopped. `gist` is for blocks of HTML, and is not sent.
+    it runs, and once it was stopped.
     """
 
     id: str
@@ -213,7 +211,7 @@ class Call(Model):
     facts: tuple[str, ...] = ()
     approval: Approval | None = None
     late: Late | None = None
-    gist: Gist = Field(default=Gist(), exclude=True)
+    gist: Gist = Gist()
 
 
 class Waiting(Model):
@@ -250,8 +248,7 @@ class AnswerNumber(Model):
 class Step(Model):
     """The model's thinking and text, and the calls that it made.
 
-    `user_texts` went to the model with the step's request. A page gets the text as `blocks` of safe
-    HTML, and as `text` only what follows them while it streams.
+    `user_texts` went to the model with the step's request.
     """
 
     number: int
@@ -260,7 +257,6 @@ class Step(Model):
     notes: tuple[str, ...] = ()
     waiting: Waiting | None = None
     thinking: Fold | None = None
-    blocks: tuple[str, ...] = ()
     text: str = ""
     is_streaming: bool = False
     is_answer: bool = False
@@ -330,28 +326,6 @@ class Footer(Model):
     trace_id: str = ""
 
 
-class Status(Model):
-    """The status of a call."""
-
-    status: ToolStatus
-    glyph: str
-    status_text: str
-    verdict: str
-
-
-class CutOff(Model):
-    """The end of a run whose kernel is gone; `statuses` maps the statuses of calls.
-
-    `unsent` is the label of texts that waited.
-    """
-
-    state: State
-    state_text: str
-    unsent: str
-    ending: Ending
-    statuses: dict[ToolStatus, Status]
-
-
 class Transcript(Model):
     """A run as it is drawn; `is_draft` for a plan that waits."""
 
@@ -376,40 +350,3 @@ class Transcript(Model):
     def is_over(self) -> bool:
         """True if the run has ended."""
         return self.header.state not in ("running", "waiting")
-
-
-Path = tuple[str | int, ...]
-
-
-def find_changes(old: Transcript, new: Transcript) -> list[JsonDict]:
-    """Return the changes from `old` to `new`, in order.
-
-    Each has the `path` of a value, from the top, and the new `value`, or the text to `append`. An
-    index just past the end of a list extends it.
-    """
-    changes: list[JsonDict] = []
-    if old != new:
-        _collect(old, new, (), changes)
-    return changes
-
-
-def _collect(old: object, new: object, path: Path, changes: list[JsonDict]) -> None:
-    """Add the changes between two unequal values."""
-    if isinstance(new, BaseModel) and type(old) is type(new):
-        before = vars(old)
-        for name, value in vars(new).items():
-            # A block that has not changed is the same object, most of the time: see `Transcriber`.
-            if before[name] is not value and before[name] != value and name != "gist":
-                _collect(before[name], value, (*path, name), changes)
-    elif isinstance(new, tuple) and isinstance(old, tuple) and len(new) >= len(old):
-        # Of a long list the beginning stays, and comparing two objects that are one is quick.
-        start = max(0, len(old) - 1)
-        start = start if old[:start] == new[:start] else 0
-        for index, (each, value) in enumerate(zip_longest(old[start:], new[start:]), start):
-            if each is not value and each != value:
-                _collect(each, value, (*path, index), changes)
-    elif isinstance(new, str) and isinstance(old, str) and old and new.startswith(old):
-        if len(new) > len(old):
-            changes.append({"path": list(path), "append": new[len(old) :]})
-    else:
-        changes.append({"path": list(path), "value": to_jsonable_python(new)})

@@ -198,10 +198,7 @@ def transcribe_call(
         ),
         approval=_approval(execution, approval_id) if is_asked and approval_id else None,
         late=late,
-        # A call of a run that is on is sent without.
-        gist=transcript.Gist()
-        if context.is_live
-        else find_gist(execution, _summarize_own(execution)),
+        gist=find_gist(execution, _summarize_own(execution)),
     )
 
 

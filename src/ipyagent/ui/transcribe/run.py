@@ -266,7 +266,7 @@ def _todo(todo: schema.Todo) -> transcript.Todo:
 
 
 _STILL_ON: Final = transcript.Ending(
-    title="The run was still on when this was written.", text=CUT_OFF.ending.text
+    title="The run was still on when this was written.", text=CUT_OFF.text
 )
 
 

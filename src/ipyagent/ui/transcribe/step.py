@@ -1,4 +1,4 @@
-"""A step and a plan as they are drawn, and the end of a run whose kernel is gone.
+"""A step and a plan as they are drawn, and the ending of a run whose kernel is gone.
 
 `store.recovery` will give that run the same end.
 """
@@ -237,29 +237,10 @@ def step_facts(step: schema.Step, verbose: int) -> str:
     return " · ".join(part for part in parts if part)
 
 
-def _status(status: schema.ToolStatus) -> transcript.Status:
-    glyph, text = GLYPHS[status]
-    verdict = text if status is schema.ToolStatus.UNKNOWN else ""
-    return transcript.Status(status=status, glyph=glyph, status_text=text, verdict=verdict)
-
-
-_UNKNOWN, _CANCELLED = _status(schema.ToolStatus.UNKNOWN), _status(schema.ToolStatus.CANCELLED)
-
-CUT_OFF: Final = transcript.CutOff(
-    state="failed",
-    state_text="failed",
-    unsent=UNSENT,
-    ending=transcript.Ending(
-        title="The kernel was restarted or stopped: this run is unfinished.",
-        text="Load ipyagent again (%load_ext ipyagent) to see what was recorded of it.",
-        tone="error",
-    ),
-    # Running calls may have happened, pending ones have not.
-    statuses={
-        schema.ToolStatus.RUNNING: _UNKNOWN,
-        schema.ToolStatus.PENDING: _CANCELLED,
-        schema.ToolStatus.AWAITING_APPROVAL: _CANCELLED,
-    },
+CUT_OFF: Final = transcript.Ending(
+    title="The kernel was restarted or stopped: this run is unfinished.",
+    text="Load ipyagent again (%load_ext ipyagent) to see what was recorded of it.",
+    tone="error",
 )
 
 

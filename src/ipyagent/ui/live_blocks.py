@@ -1,0 +1,194 @@
+"""The blocks of a run that is on: what only a page adds to them, and what has changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from ipyagent.schema import ToolStatus
+from ipyagent.ui import messages, transcript
+from ipyagent.ui.blocks import (
+    Block,
+    ending_html,
+    glyph_html,
+    list_blocks,
+    pre,
+    step_blocks,
+    verdict_html,
+)
+from ipyagent.ui.prose import Prose
+from ipyagent.ui.transcribe.call import GLYPHS
+from ipyagent.ui.transcribe.step import CUT_OFF, UNSENT
+
+_RUNNERS: Final = {"run_python", "python_script", "run_shell"}
+_PYTHON: Final = {"", "python", "python3", "ipython", "ipython3", "py"}
+_SHELL: Final = {"bash", "sh", "shell"}
+
+
+def _mark(status: ToolStatus) -> tuple[str, str]:
+    """Return the glyph and the decision of a call that ends so."""
+    verdict = GLYPHS[status][1] if status is ToolStatus.UNKNOWN else ""
+    return glyph_html(status, *GLYPHS[status]), verdict_html(verdict)
+
+
+GONE: Final = messages.Gone(
+    state="failed",
+    state_text="failed",
+    ending=ending_html(CUT_OFF),
+    unsent=UNSENT,
+    # Running calls may have happened, pending ones have not.
+    marks={
+        ToolStatus.RUNNING: _mark(ToolStatus.UNKNOWN),
+        ToolStatus.PENDING: _mark(ToolStatus.CANCELLED),
+        ToolStatus.AWAITING_APPROVAL: _mark(ToolStatus.CANCELLED),
+    },
+)
+
+
+class LiveBlocks:
+    """The blocks of a run as its pages have them; steps that stay the same are drawn once."""
+
+    def __init__(self) -> None:
+        self._blocks: dict[str, Block] = {}
+        self._order: dict[str, tuple[str, ...]] = {}
+        self._steps: dict[int, tuple[transcript.Step, str, list[Block]]] = {}
+        self._growing: dict[int, Prose] = {}
+
+    def update(self, drawn: transcript.Transcript) -> messages.Changes | None:
+        """Draw the run as it is now, and return what has changed, as the message 0."""
+        before, self._blocks = self._blocks, {each.key: each for each in self._list(drawn)}
+        order, self._order = self._order, _order_of(self._blocks.values())
+        changed, more = [], []
+        for key, block in self._blocks.items():
+            old = before.get(key)
+            if old is block or old == block:
+                continue
+            if old and old.html == block.html and old.own == block.own and _goes_on(old, block):
+                more.append(messages.Addition(key=key, text=block.more[len(old.more) :]))
+            elif old is None or old._replace(parent=block.parent) != block:
+                changed.append(_message(block))
+        moved = {parent: keys for parent, keys in self._order.items() if order.get(parent) != keys}
+        gone = tuple([key for key in before if key not in self._blocks])
+        if not (changed or more or moved or gone):
+            return None
+        return messages.Changes(seq=0, set=tuple(changed), order=moved, more=tuple(more), drop=gone)
+
+    def snapshot(
+        self, seq: int, drawn: transcript.Transcript | None, left: float | None = None
+    ) -> messages.Snapshot:
+        """Return all blocks; `drawn` is the run, `left` the seconds until the next try."""
+        blocks = self._blocks.values()
+        return messages.Snapshot(
+            seq=seq,
+            run_id=drawn.run_id if drawn else "",
+            is_draft=bool(drawn and drawn.is_draft),
+            set=tuple([_message(_with_time_left(each, left)) for each in blocks]),
+            order=self._order,
+            gone=GONE,
+        )
+
+    def _list(self, drawn: transcript.Transcript) -> Iterator[Block]:
+        for block in list_blocks(drawn, self._draw_step):
+            match block.key:
+                case "r/h" if not drawn.is_over:
+                    is_new = not drawn.header.facts
+                    began = drawn.header.started_at
+                    progress = messages.Progress(started_at=began, is_new=is_new)
+                    yield block._replace(own=progress)
+                case "r/p" if drawn.plan:
+                    yield block
+                    yield from _plan_form(drawn.plan)
+                case "r/u" if drawn.say:
+                    yield block._replace(own=messages.Unsent(texts=drawn.unsent))
+                case _:
+                    yield block
+        if drawn.say:
+            say = messages.Steering(**dict(drawn.say))
+            yield Block("r/say", "r", '<div class="ia-say"></div>', own=say)
+
+    def _draw_step(self, step: transcript.Step, parent: str) -> list[Block]:
+        known = self._steps.get(step.number)
+        if known is None or known[0] is not step or known[1] != parent:
+            known = step, parent, list(self._step(step, parent))
+            self._steps[step.number] = known
+        return known[2]
+
+    def _step(self, step: transcript.Step, parent: str) -> Iterator[Block]:
+        texts, tail = None, ""
+        if step.is_streaming:
+            prose = self._growing.setdefault(step.number, Prose())
+            texts, tail = prose.update(step.text)
+        else:
+            self._growing.pop(step.number, None)
+        key = f"r/s{step.number}"
+        calls = {f"{key}/c{place}": call for place, call in enumerate(step.calls)}
+        growing = f"{key}/x/{len(texts or ()) - 1}"
+        for block in step_blocks(step, parent, texts):
+            if call := calls.get(block.key):
+                yield block._replace(own=_source(call))
+                yield from _beside_call(block.key, call)
+            elif step.waiting and step.waiting.seconds and block.key == f"{key}/w":
+                seconds = step.waiting.seconds
+                yield block._replace(own=messages.Countdown(seconds=seconds))
+            else:
+                yield block._replace(more=tail) if tail and block.key == growing else block
+
+
+def _order_of(blocks: Iterable[Block]) -> dict[str, tuple[str, ...]]:
+    order: dict[str, list[str]] = {}
+    for block in blocks:
+        order.setdefault(block.parent, []).append(block.key)
+    return {parent: tuple(keys) for parent, keys in order.items()}
+
+
+def _with_time_left(block: Block, left: float | None) -> Block:
+    if left is None or not isinstance(block.own, messages.Countdown):
+        return block
+    return block._replace(own=messages.Countdown(seconds=left))
+
+
+def _goes_on(old: Block, new: Block) -> bool:
+    return len(new.more) > len(old.more) > 0 and new.more.startswith(old.more)
+
+
+def _message(block: Block) -> messages.Drawn:
+    key, _, html, more, own = block
+    return messages.Drawn(key=key, html=html, more=more, own=own)
+
+
+def _beside_call(key: str, call: transcript.Call) -> Iterator[Block]:
+    """Yield the form of a call that waits, or that it came too late; and the end of its output."""
+    form = messages.Asked(
+        approval=call.approval,
+        question=call.question,
+        late=call.late,
+        calls=(messages.AskedCall(id=call.id, name=call.name, request=call.request),),
+    )
+    if call.approval or call.late:
+        parent = key if call.approval else key.rpartition("/")[0]
+        yield Block(f"{key}/a", parent, '<div class="ia-form"></div>', own=form)
+    if call.live and call.status is ToolStatus.RUNNING:
+        tail = f'<div class="ia-tail">{pre(call.live)}</div>'
+        yield Block(f"{key}/l", key.rpartition("/")[0], tail)
+
+
+def _plan_form(plan: transcript.Plan) -> Iterator[Block]:
+    calls = [
+        messages.AskedCall(id=each.id, name=each.name, note=each.note, request=each.request)
+        for each in plan.steps
+    ]
+    form = messages.Asked(approval=plan.approval, is_plan=True, late=plan.late, calls=tuple(calls))
+    if plan.approval or plan.late:
+        yield Block("r/p/a", "r/p", '<div class="ia-form"></div>', own=form)
+
+
+def _source(call: transcript.Call) -> messages.Source | None:
+    """Return the code that a call ran as a cell; None without success, or if no cell runs it."""
+    preview, action = call.request.preview, call.request.arguments.get("action", "run")
+    has_run = call.status is ToolStatus.SUCCESS and not call.is_dry and action == "run"
+    if call.name not in _RUNNERS or not has_run or not preview or preview.kind != "code":
+        return None
+    code, language = preview.text.rstrip(), preview.language.lower()
+    if language in _SHELL:
+        return messages.Source(text=f"%%bash\n{code}")
+    return messages.Source(text=code) if language in _PYTHON else None
