@@ -10,8 +10,6 @@ from playwright.sync_api import Page
 from rich_run import live_run, saved_run, snapshot
 from test_hostile_browser import Site, page, settle, site
 
-from ipyagent.ui.transcribe.step import CUT_OFF
-
 __all__ = ["page", "site"]
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
@@ -22,8 +20,7 @@ def test_the_widget_draws_hundreds_of_hostile_strings_as_text(site: Site, page: 
     texts = itertools.cycle(strings(400))
     watch = Watch(page, site.url)
     for seq in range(4):
-        told = {"type": "snapshot", "seq": seq, "cut_off": CUT_OFF.to_dict()}
-        page.evaluate("m => receive(m)", {**hostile(texts), "seq": told["seq"]})
+        page.evaluate("m => receive(m)", {**hostile(texts), "seq": seq})
         open_all(page)
         settle(page)
         assert page.evaluate(FOUND, "#place") == NOTHING
