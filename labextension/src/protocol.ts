@@ -184,20 +184,22 @@ export interface Steering {
 /**
  * What a page shows if the kernel is gone while the run is on.
  *
- * `marks` are the glyph and the decision of a call, as HTML, by the status that it had.
+ * `marks` say how a call ended, by the status that it had.
  */
 export interface Gone {
   state: 'running' | 'waiting' | 'done' | 'partial' | 'failed' | 'cancelled';
   state_text: string;
   ending: string;
   unsent: string;
-  marks: {
-    /**
-     * @minItems 2
-     * @maxItems 2
-     */
-    [k: string]: [unknown, unknown];
-  };
+  marks: Record<string, Mark>;
+}
+/**
+ * The end of a call: its status, and its glyph and verdict as HTML.
+ */
+export interface Mark {
+  status: ToolStatus;
+  glyph: string;
+  verdict: string;
 }
 /**
  * The changes since the message before: blocks that are new or other, and blocks that go.

@@ -26,10 +26,11 @@ _PYTHON: Final = {"", "python", "python3", "ipython", "ipython3", "py"}
 _SHELL: Final = {"bash", "sh", "shell"}
 
 
-def _mark(status: ToolStatus) -> tuple[str, str]:
-    """Return the glyph and the decision of a call that ends so."""
+def _mark(status: ToolStatus) -> messages.Mark:
+    """Return the marks of a call that ends so."""
     verdict = GLYPHS[status][1] if status is ToolStatus.UNKNOWN else ""
-    return glyph_html(status, *GLYPHS[status]), verdict_html(verdict)
+    glyph = glyph_html(status, *GLYPHS[status])
+    return messages.Mark(status=status, glyph=glyph, verdict=verdict_html(verdict))
 
 
 GONE: Final = messages.Gone(

@@ -194,17 +194,25 @@ class Addition(Model):
     text: str
 
 
+class Mark(Model):
+    """The end of a call: its status, and its glyph and verdict as HTML."""
+
+    status: ToolStatus
+    glyph: str
+    verdict: str
+
+
 class Gone(Model):
     """What a page shows if the kernel is gone while the run is on.
 
-    `marks` are the glyph and the decision of a call, as HTML, by the status that it had.
+    `marks` say how a call ended, by the status that it had.
     """
 
     state: State
     state_text: str
     ending: str
     unsent: str
-    marks: dict[ToolStatus, tuple[str, str]]
+    marks: dict[ToolStatus, Mark]
 
 
 class Snapshot(Model):
