@@ -394,8 +394,9 @@ export interface PendingApproval {
   run_id: string;
   cell_id: string | null;
   about: string;
-  call: Call | null;
-  plan: Plan | null;
+  html: string;
+  asked: Asked;
+  change: string;
 }
 /**
  * A tool call: `summary`, `outcome` and `verdict` are in its line, the rest behind it.

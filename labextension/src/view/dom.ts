@@ -1,4 +1,5 @@
 /** Helpers for elements and keyed updates. Text is always a text node, never markup. */
+import { arrange } from './morph';
 
 export type Child = Node | string | null;
 
@@ -84,28 +85,12 @@ export class Views<
       view.dispose?.();
       view.element.remove();
     });
-    this.order();
+    arrange(this.parent, Array.from(this.views.values(), ({ element }) => element));
   }
 
   /** Dispose of all views; their elements stay. */
   dispose(): void {
     this.views.forEach(view => view.dispose?.());
-  }
-
-  /** Move only views that are out of place: a moved field would lose the cursor. */
-  private order(): void {
-    const own = new Set<Element>(Array.from(this.views.values(), ({ element }) => element));
-    let next = this.parent.firstElementChild;
-    for (const element of own) {
-      while (next !== null && !own.has(next)) {
-        next = next.nextElementSibling;
-      }
-      if (element === next) {
-        next = next.nextElementSibling;
-      } else {
-        this.parent.insertBefore(element, next);
-      }
-    }
   }
 }
 

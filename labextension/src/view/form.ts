@@ -46,7 +46,7 @@ export function answerForm(
 /** Move the focus from a form to its card: a disabled control would lose it. */
 export function passFocus(form: HTMLElement): void {
   if (form.contains(document.activeElement)) {
-    const about = form.closest('.ipyagent-tool, .ipyagent-plan');
+    const about = form.closest('details');
     const next = about?.querySelector<HTMLElement>('summary') ?? form;
     form.tabIndex = -1;
     next.focus({ preventScroll: true });
