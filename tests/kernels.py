@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import os
 import queue
-import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,7 +17,7 @@ import zmq
 from jupyter_client.blocking.client import BlockingKernelClient
 from jupyter_client.manager import KernelManager
 
-from page_transcript import PageTranscript
+from page_blocks import PageBlocks
 from patience import PATIENCE
 from servers.model_server import ModelServer
 
@@ -79,7 +78,7 @@ class Reply:
 
 
 class Page:
-    """A front end's side of the live card: shakes hands, keeps the transcript, clicks.
+    """A front end's side of the live card: shakes hands, keeps the blocks, clicks.
 
     `moments` are what it saw come: each has a `type`, and what the test may want of it.
     """
@@ -87,7 +86,7 @@ class Page:
     def __init__(self, kernel: Kernel, decision: str = "approve", subshell: str | None = None):
         self.kernel, self.decision, self.subshell = kernel, decision, subshell
         self.comm: str | None = None
-        self.transcript = PageTranscript()
+        self.card = PageBlocks()
         self.moments: list[Message] = []
         self.seqs: list[int] = []
         self.on_moment: Callable[[Page, Message], None] = lambda page, moment: None
@@ -98,7 +97,7 @@ class Page:
             state = content["data"].get("state", {})
             if "_esm" in state:
                 self.comm = content["comm_id"]
-                self.transcript = PageTranscript()
+                self.card = PageBlocks()
                 self.say({"type": "init", "id": "page"})
         elif message["msg_type"] == "comm_msg" and content["comm_id"] == self.comm:
             self._hear(content["data"].get("content", {}))
@@ -116,44 +115,30 @@ class Page:
             return
         if said["type"] == "changes":
             self.seqs.append(said["seq"])
-        before = copy.deepcopy(self.transcript.now)
-        self.transcript.receive(copy.deepcopy(said))
-        for moment in moments(before, self.transcript.now):
+        before = copy.deepcopy(self.card)
+        self.card.receive(copy.deepcopy(said))
+        for moment in moments(before, self.card):
             self.moments.append(moment)
             self.on_moment(self, moment)
             if moment["type"] == "asked" and self.decision:
                 self.decide(moment["approval_id"], self.decision)
 
 
-def moments(before: Any, now: Any) -> Iterator[Message]:
-    """What has come to be between two transcripts, in the order in which it is drawn."""
-    if now is None:
-        return
-    plan, earlier = now["plan"] or {}, (before or {}).get("plan") or {}
-    if plan and plan["hash"] != earlier.get("hash"):
-        yield {"type": "planned", "plan": plan, "notes": now["notes"]}
-    if (asked := plan.get("approval")) and asked != earlier.get("approval"):
-        yield {"type": "plan asked", "approval_id": asked["id"], "plan": plan}
-    steps = (before or {}).get("steps", ())
-    for index, step in enumerate(now["steps"]):
-        yield from _moments_of_step(steps[index] if index < len(steps) else {}, step)
-
-
-def words_of(step: Message) -> str:
-    """The text of a step as a page shows it, without elements."""
-    return re.sub(r"<[^>]+>", "", "".join(step.get("blocks", ()))).strip() + step.get("text", "")
-
-
-def _moments_of_step(before: Message, now: Message) -> Iterator[Message]:
-    waiting = now["waiting"] or {}
-    if waiting != before.get("waiting") and waiting.get("seconds") is not None:
-        yield {"type": "retrying"}
-    thinking, thought = ((each.get("thinking") or {}).get("text") for each in (now, before))
-    text = words_of(now)
-    if text != words_of(before) or thinking != thought:
-        yield {"type": "streamed", "text": text, "thinking": thinking}
-    calls = before.get("calls", ())
-    for index, call in enumerate(now["calls"]):
+def moments(before: PageBlocks, now: PageBlocks) -> Iterator[Message]:
+    """What has come to be between two states of a card, in the order in which it is drawn."""
+    plan, asked = now.own("r/p/a") or {}, (now.own("r/p/a") or {}).get("approval")
+    if asked and asked != (before.own("r/p/a") or {}).get("approval"):
+        html = now.blocks["r/p"]["html"]
+        yield {"type": "plan asked", "approval_id": asked["id"], "plan": plan, "html": html}
+    for key, *_ in now.list():
+        own = now.own(key)
+        if own and own["type"] == "countdown" and own != before.own(key):
+            yield {"type": "retrying"}
+    if (now.texts(), now.thoughts()) != (before.texts(), before.thoughts()):
+        last = ["".join(each[-1:]) for each in (now.texts(), now.thoughts())]
+        yield {"type": "streamed", "text": last[0], "thinking": last[1]}
+    calls = before.calls()
+    for index, call in enumerate(now.calls()):
         earlier = calls[index] if index < len(calls) else {}
         asked = call["approval"] or {}
         if asked and asked != earlier.get("approval"):

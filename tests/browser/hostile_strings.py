@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import random
 import re
 from collections.abc import Iterator
 from typing import Any
 
 from playwright.sync_api import Dialog, Page, Request
-from rich_run import FIXTURES, STORIES, saved_run
+from rich_run import STORIES, saved_run, snapshot, transcript
 from test_hostile_browser import SVG, VECTORS, settle
 
 from ipyagent.schema import Run
 from ipyagent.ui.static_html import RUN_MIME, saved_bundle
+from ipyagent.ui.transcript import Transcript
 
 __all__ = ["settle"]
 
@@ -67,8 +67,8 @@ def strings(count: int) -> list[str]:
 
 
 def hostile(texts: Iterator[str]) -> dict[str, Any]:
-    """The rich transcript with the next of `texts` in every text that is drawn, at any depth."""
-    drawn, planned = (json.loads((FIXTURES / name).read_text())["transcript"] for name in STORIES)
+    """The rich run as a page is told of it, with the next of `texts` in every text of it."""
+    drawn, planned = (transcript(name).to_dict() for name in STORIES)
     drawn |= {"plan": planned["plan"]}
     replaced: dict[str, Any] = replace(drawn, texts)
     for step in replaced["steps"]:
@@ -79,7 +79,7 @@ def hostile(texts: Iterator[str]) -> dict[str, Any]:
             media.append({"type": "display", "data": {"image/svg+xml": SVG}})
             call["result"] = {"output": next(texts), "error": next(texts), "tone": "error"}
             call["result"]["media"] = [{**each, "label": next(texts)} for each in media]
-    return replaced
+    return snapshot(Transcript.model_validate(replaced))
 
 
 def kept(texts: Iterator[str]) -> list[dict[str, Any]]:
@@ -91,8 +91,8 @@ def kept(texts: Iterator[str]) -> list[dict[str, Any]]:
 
 
 # What is not text: words that choose how something is drawn, and times.
-KEPT = {"type", "state", "status", "tone", "kind", "decision", "answer", "media_type", "language"}
-KEPT |= {"started_at", "at", "role"}
+KEPT = {"type", "state", "status", "tone", "kind", "decision", "answer", "media_type", "change"}
+KEPT |= {"started_at", "at", "role", "trace"}
 
 
 def replace(value: Any, texts: Iterator[str], key: str = "") -> Any:

@@ -7,10 +7,8 @@ import itertools
 import pytest
 from hostile_strings import FOUND, NOTHING, Watch, hostile, open_all, strings
 from playwright.sync_api import Page
-from rich_run import saved_run, snapshot
+from rich_run import live_run, saved_run, snapshot
 from test_hostile_browser import Site, page, settle, site
-
-from ipyagent.ui.transcribe.step import CUT_OFF
 
 __all__ = ["page", "site"]
 
@@ -22,8 +20,7 @@ def test_the_widget_draws_hundreds_of_hostile_strings_as_text(site: Site, page: 
     texts = itertools.cycle(strings(400))
     watch = Watch(page, site.url)
     for seq in range(4):
-        told = {"type": "snapshot", "seq": seq, "cut_off": CUT_OFF.to_dict()}
-        page.evaluate("m => receive(m)", {**told, "transcript": hostile(texts)})
+        page.evaluate("m => receive(m)", {**hostile(texts), "seq": seq})
         open_all(page)
         settle(page)
         assert page.evaluate(FOUND, "#place") == NOTHING
@@ -67,6 +64,6 @@ def test_no_string_holds_up_the_page(page: Page, name: str) -> None:
     execution["result"]["displays"] = [{"data": {kind: text}} for kind in kinds]
     execution["concern"] = execution["reason"] = text[:5_000]
     run["steps"] = [step]
-    page.evaluate("m => receive(m)", snapshot(run))
+    page.evaluate("m => receive(m)", snapshot(live_run(run)))
     assert page.evaluate("document.querySelectorAll('#place *').length") < 400_000
     page.evaluate("new Promise(requestAnimationFrame)")

@@ -7,7 +7,7 @@ from typing import Any
 import nbformat
 import pytest
 from playwright.sync_api import Page, expect
-from rich_run import saved_run, snapshot
+from rich_run import live_run, saved_run, snapshot
 from test_hostile_browser import Site, page, site
 
 from ipyagent.schema import Run
@@ -255,7 +255,7 @@ def waiting(page: Page, call_id: str) -> None:
     place = ids_of(run["steps"][-1]).index(call_id)
     executions[place] |= {"status": "awaiting_approval", "result": None, "decision": None}
     run["steps"][-1]["executions"] = executions[: place + 1]
-    page.evaluate("m => receive(m)", snapshot(run, approvals={call_id: "a1"}))
+    page.evaluate("m => receive(m)", snapshot(live_run(run, approvals={call_id: "a1"})))
 
 
 def ids_of(step: dict[str, Any]) -> list[str]:

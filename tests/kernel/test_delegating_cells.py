@@ -48,7 +48,7 @@ class Decider(Page):
 
     def decide_on(self, page: Page, moment: Message) -> None:
         if moment["type"] == "asked":
-            concern = moment["call"]["concern"]
+            concern = moment["call"]["text"]
             self.concerns.append(concern)
             page.decide(moment["approval_id"], "approve" if "Task A" in concern else "deny")
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from kernels import Kernel, Message, Page, kernel, words_of
+from kernels import Kernel, Message, Page, kernel
+from page_blocks import PageBlocks
 from patience import PATIENCE
 from servers.model_server import Cut, ModelServer, answer, delta, failure, stream
 
@@ -121,10 +122,12 @@ def test_the_page_gets_text_in_few_messages_and_a_snapshot_when_it_asks(
     kernel.run("%%agent\nBegin.", page=watch)
     pieces = [each for each in page.moments if each["type"] == "streamed"]
     assert 1 < len(pieces) < 200
-    (step,) = snapshots[0]["transcript"]["steps"]
-    assert words_of(step)
-    assert text.startswith(words_of(step))
-    assert words_of(page.transcript.now["steps"][0]) == text.strip()
+    loaded = PageBlocks()
+    loaded.receive(snapshots[0])
+    (so_far,) = loaded.texts()
+    assert so_far
+    assert text.startswith(so_far)
+    assert page.card.texts()[0] == text.strip()
 
 
 def test_an_interrupt_while_the_model_streams_closes_the_connection(

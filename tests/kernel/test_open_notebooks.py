@@ -184,8 +184,7 @@ def test_what_a_cell_prints_is_on_the_card_while_it_runs(
 
     def look(message: Message) -> None:
         page(message)
-        steps = (page.transcript.now or {}).get("steps", ())
-        if steps and steps[0]["calls"] and (live := steps[0]["calls"][0]["live"]):
+        if live := "".join(each["live"] for each in page.card.calls()):
             lines.append(live)
             (folder / "seen").touch()
 

@@ -1,6 +1,7 @@
 """`%%agent --plan --background` in kernels: the cell ends, the plan continues."""
 
 import contextlib
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -52,7 +53,7 @@ class Watching(Page):
             if moment["type"] == "asked":
                 self.asked = moment["approval_id"]
             if moment["type"] == "plan asked":
-                self.plan = moment["plan"]["hash"]
+                self.plan = re.findall(r"hash (\w+)", moment["html"])[0]
                 self.decide(moment["approval_id"], "approve")
 
     def until(self, holds: Callable[[], Any]) -> None:

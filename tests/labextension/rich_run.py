@@ -22,10 +22,9 @@ from ipyagent.agent.approvals import Approvals
 from ipyagent.json_types import JsonDict
 from ipyagent.ui import static_html
 from ipyagent.ui.feed import Feed
-from ipyagent.ui.messages import Snapshot
-from ipyagent.ui.prose import PageTexts
+from ipyagent.ui.live_blocks import LiveBlocks
 from ipyagent.ui.transcribe.run import Live, transcribe
-from ipyagent.ui.transcribe.step import CUT_OFF
+from ipyagent.ui.transcript import Transcript
 
 FIXTURES = Path(__file__).parents[2] / "labextension/src/__tests__/fixtures"
 WHEN = datetime(2025, 3, 1, 9, 30, tzinfo=UTC)
@@ -439,8 +438,8 @@ STORIES = {"run.json": events, "plan.json": plan_events}
 def fixture(name: str) -> JsonDict:
     """A story as a page is told of it.
 
-    Each moment has the event that led to it, and the `changes` to the transcript; `transcript` is
-    the last one, `run` and `html` are what a notebook keeps.
+    Each moment has the event that led to it, and the messages about it; `snapshot` is the last
+    state, `run` and `html` are what a notebook keeps.
     """
     return asyncio.run(_tell(name))
 
@@ -455,17 +454,22 @@ async def _tell(name: str) -> JsonDict:
         feed(event, state)
         feed.flush()
         about = {key: getattr(event, key, None) for key in ("type", "call_id", "approval_id")}
-        changes = [change for message in sent for change in message["changes"]]
-        moments.append({**about, "changes": changes})
+        moments.append({**about, "messages": sent[:]})
         sent.clear()
+    feed.on_message({"type": "resync"}, sent.append)
     bundle = static_html.saved_bundle(feed.run)
     return {
         "moments": moments,
-        "transcript": PageTexts().render(feed.transcript).to_dict(),
+        "snapshot": sent[0],
         "run": bundle[static_html.RUN_MIME],
         "html": bundle["text/html"],
-        "cut_off": CUT_OFF.to_dict(),
     }
+
+
+def transcript(name: str) -> Transcript:
+    """The end of a story as it is drawn."""
+    state = functools.reduce(s.advance, STORIES[name](), None)
+    return transcribe(state.run, Live(totals=state.totals))
 
 
 def saved_run(name: str = "run.json") -> JsonDict:
@@ -474,11 +478,16 @@ def saved_run(name: str = "run.json") -> JsonDict:
     return run.to_dict()
 
 
-def snapshot(run: JsonDict, **live: Any) -> JsonDict:
-    """What a page is told of a run that goes on; `live` as `Live` has it."""
-    drawn = PageTexts().render(transcribe(s.Run.from_dict(run), Live(**live)))
-    told = Snapshot(seq=0, transcript=drawn, cut_off=CUT_OFF)
-    return told.to_dict()
+def snapshot(drawn: Transcript) -> JsonDict:
+    """What a page is told of a run that is drawn so."""
+    blocks = LiveBlocks()
+    blocks.update(drawn)
+    return blocks.snapshot(0, drawn).to_dict()
+
+
+def live_run(run: JsonDict, **live: Any) -> Transcript:
+    """A run as it is drawn while it goes on; `live` as `Live` has it."""
+    return transcribe(s.Run.from_dict(run), Live(**live))
 
 
 if __name__ == "__main__":

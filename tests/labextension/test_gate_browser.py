@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
-from rich_run import saved_run, snapshot
+from rich_run import live_run, saved_run, snapshot
 from test_hostile_browser import Site, page, site
 
 from patience import wait_until
@@ -38,7 +38,7 @@ def ask(page: Page, code: str, name: str = "a", kind: str = "code") -> Locator:
     execution["preview"] = {"kind": kind, "language": "python", "text": code}
     run |= {"id": name, "status": "running", "stop_reason": None, "plan": [], "steps": [step]}
     approvals = {execution["call"]["id"]: name}
-    page.evaluate("m => receive(m)", snapshot(run, approvals=approvals))
+    page.evaluate("m => receive(m)", snapshot(live_run(run, approvals=approvals)))
     return page.locator("[data-ipyagent=tool]")
 
 

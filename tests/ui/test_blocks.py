@@ -76,7 +76,7 @@ def test_each_block_has_a_key_of_its_own_and_stands_in_its_parent() -> None:
     blocks = [*list_blocks(transcribe(sample_run()))]
     keys = [each.key for each in blocks]
     assert len({*keys}) == len(keys)
-    assert {"r", "r/n", "r/s2/c0", "r/s2/c0/m", "r/s3/x0", "r/f"} <= {*keys}
+    assert {"r", "r/n", "r/s2/c0", "r/s2/c0/m", "r/s3/x", "r/f"} <= {*keys}
     assert all(each.parent in keys[:place] for place, each in enumerate(blocks[1:], 1))
     marked = [
         each._replace(html=each.html.replace(">", f' id="{each.key}">', 1)) for each in blocks

@@ -27,7 +27,7 @@ from ipyagent.ui.card import DRAWING, HANDSHAKE, LiveCard, card_module, patience
 from ipyagent.ui.page_bridge import PageBridge
 from ipyagent.ui.questions import parse_click
 from ipyagent.ui.static_html import RUN_MIME
-from page_transcript import PageTranscript
+from page_blocks import PageBlocks
 
 CALL = call("c1", "fetch", {"url": "https://x.example", "api_key": "sk-1"})
 
@@ -44,7 +44,7 @@ class Wire:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.approvals, self.stops = Approvals(), list[str]()
         self.sent: list[dict[str, Any]] = []
-        self.page = PageTranscript()
+        self.page = PageBlocks()
         card = LiveCard(self.approvals, lambda: self.stops.append("stop"))
         self.card, self.tell = card, Follower(card.feed)
         monkeypatch.setattr(self.card.widget.comm, "publish_msg", self._published)
@@ -93,8 +93,7 @@ def test_a_page_that_was_loaded_anew_gets_the_whole_state_and_its_buttons_work(w
     (second,) = wire.heard(type="init", id="page-2")
     assert second == first
     assert second["type"] == "snapshot"
-    (step,) = second["transcript"]["steps"]
-    (shown,) = step["calls"]
+    (shown,) = wire.page.calls()
     assert shown["status"] == "awaiting_approval"
     assert shown["approval"]["id"] == approval
     wire.decide(approval, "approve")
@@ -104,7 +103,7 @@ def test_a_page_that_was_loaded_anew_gets_the_whole_state_and_its_buttons_work(w
 @pytest.mark.spec("P42")
 def test_the_card_pushes_and_nobody_polls(wire: Wire):
     wire.ask()
-    assert [message["type"] for message in wire.sent] == ["changes"] * 4
+    assert [message["type"] for message in wire.sent] == ["snapshot", *["changes"] * 3]
     assert [message["seq"] for message in wire.sent] == [1, 2, 3, 4]
     (snapshot,) = wire.heard(type="resync")
     assert snapshot["seq"] == 4
@@ -117,16 +116,16 @@ async def test_a_snapshot_has_what_is_streaming_and_what_is_waited_for(wire: Wir
     for event in (BEGUN, s.StepStarted(step=1), RETRY):
         wire.tell(event)
     (waiting,) = wire.heard(type="init", id="page-1")
-    (step,) = waiting["transcript"]["steps"]
-    assert step["waiting"]["text"] == "Retry 1/2"
-    assert 25 < step["waiting"]["seconds"] <= 30
+    assert waiting["type"] == "snapshot"
+    assert "Retry 1/2" in wire.page.html
+    assert 25 < wire.page.own("r/s1/w")["seconds"] <= 30
     wire.tell(s.MessageStarted(step=1))
     wire.tell(s.MessageDelta(step=1, kind="text", text="Rev"))
     wire.tell(s.MessageDelta(step=1, kind="text", text="enue"))
     (streaming,) = wire.heard(type="init", id="page-2")
-    (step,) = streaming["transcript"]["steps"]
-    assert (step["waiting"], step["is_streaming"]) == (None, True)
-    assert (step["blocks"], step["text"]) == (["<p>Rev</p>\n"], "enue")
+    assert "r/s1/w" not in wire.page.blocks
+    text = wire.page.blocks["r/s1/x/0"]
+    assert (text["html"], text["more"]) == ("<p>Rev</p>\n", "enue")
     wire.card.feed.flush()
     assert wire.sent[-1] == streaming  # the snapshot holds the text that was on its way
 
@@ -137,10 +136,10 @@ def test_the_second_click_is_told_what_had_been_decided_and_when(wire: Wire):
     assert wire.decide(approval, "approve") == []
     wire.decided()
     (told,) = wire.decide(approval, "deny")
-    (change,) = told["changes"]
-    assert change["path"] == ["steps", 0, "calls", 0, "late"]
-    assert change["value"].pop("at").startswith("20")
-    assert change["value"] == {"decision": "approved"}
+    (change,) = told["set"]
+    assert (change["key"], change["own"]["approval"]) == ("r/s1/c0/a", None)
+    assert change["own"]["late"].pop("at").startswith("20")
+    assert change["own"]["late"] == {"decision": "approved"}
 
 
 @pytest.mark.spec("P23")
@@ -273,9 +272,10 @@ def started() -> s.RunStarted:
 def test_a_page_that_was_loaded_anew_gets_the_plan_and_its_buttons_work(wire: Wire):
     approval = proposed(wire)
     (snapshot,) = wire.heard(type="init", id="page-1")
-    plan = snapshot["transcript"]["plan"]
+    assert snapshot["run_id"] == "plan"
+    plan = wire.page.own("r/p/a")
     assert plan["approval"]["id"] == approval
-    assert [step["id"] for step in plan["steps"]] == ["p1", "p2"]
+    assert [step["id"] for step in plan["calls"]] == ["p1", "p2"]
     assert wire.decide(approval, "approve") == []
     assert wire.approvals.get(approval).answer.result() == Answer(
         s.Decision.APPROVED, s.DecidedBy.BUTTON
@@ -289,14 +289,16 @@ def test_a_plan_has_no_buttons_once_it_was_decided_on(
 ):
     proposed(wire)
     wire.tell(event)
-    (snapshot,) = wire.heard(type="resync")
-    assert snapshot["transcript"]["plan"]["approval"] is None
+    wire.heard(type="resync")
+    assert "r/p" in wire.page.blocks
+    assert wire.page.own("r/p/a") is None
 
 
 def test_a_plan_that_nobody_is_asked_about_has_no_buttons(wire: Wire):
     wire.tell(s.PlanProposed(run=DRAFT))
-    (snapshot,) = wire.heard(type="resync")
-    assert snapshot["transcript"]["plan"]["approval"] is None
+    wire.heard(type="resync")
+    assert "r/p" in wire.page.blocks
+    assert wire.page.own("r/p/a") is None
 
 
 @pytest.mark.spec("P28")
@@ -315,9 +317,9 @@ def test_an_edited_plan_is_an_answer_that_holds_it(wire: Wire):
 def test_the_second_click_is_told_what_became_of_the_plan(wire: Wire, first: str, told: str):
     approval = proposed(wire)
     assert wire.decide(approval, first, plan=EDITED) == []
-    assert wire.page.now["plan"]["late"] is None
+    assert wire.page.own("r/p/a")["late"] is None
     wire.decide(approval, "approve")
-    late = wire.page.now["plan"]["late"]
+    late = wire.page.own("r/p/a")["late"]
     assert late.pop("at").startswith("20")
     assert late == {"decision": told}
 
@@ -327,7 +329,7 @@ def test_of_two_proposals_only_the_newer_one_has_buttons(wire: Wire):
     wire.decide(first, "edit", plan=EDITED)
     second = proposed(wire, DRAFT.model_copy(update={"id": "plan-2", "plan": PLAN[1:]}))
     wire.decide(first, "approve")
-    assert wire.page.now["plan"]["late"]["decision"] == "edited"
+    assert wire.page.own("r/p/a")["late"]["decision"] == "edited"
     assert not wire.approvals.get(second).answer.done()
 
 

@@ -46,8 +46,8 @@ from ipyagent.ui.transcribe.call import OPEN
 NO_MATH: Final = "tex2jax_ignore mathjax_ignore"
 """Dollars are dollars: MathJax would set what stands between two of them, and obey \\href in it."""
 
-_FEW = 2
-"""Looks in a row that are always shown each."""
+_FEW, _MANY = 2, 20
+"""Looks in a row that are always shown each; and steps of a run that is on behind one line."""
 
 _CHIPS = 4
 """Changes that the line of a fold names."""
@@ -117,14 +117,16 @@ DrawStep = Callable[[transcript.Step, str], Iterable[Block]]
 """Returns the blocks of a step in the block with that key."""
 
 
-def list_blocks(drawn: transcript.Transcript, draw_step: DrawStep | None = None) -> Iterator[Block]:
-    """Yield the blocks of a run, in the order of the card."""
+def list_blocks(
+    drawn: transcript.Transcript, draw_step: DrawStep | None = None, start: int = 0
+) -> Iterator[Block]:
+    """Yield the blocks of a run, in the order of the card, but those of steps before `start`."""
     state, plan = drawn.header.state, drawn.plan
     public = f'data-ipyagent="run" data-state="{state}"'
     yield Block("r", "", f'<div class="ipyagent-card ia-{state} {NO_MATH}" {public}>\n</div>')
     head = {"h": _header(drawn), "n": _notes(drawn.notes), "p": _plan(plan, state) if plan else ""}
     yield from _children("r", head.items())
-    yield from _steps(drawn, draw_step or step_blocks)
+    yield from _steps(drawn, draw_step or step_blocks, start)
     unsent = _element("div", "unsent", "".join(map(_user_text, drawn.unsent)))
     tail = {
         "e": ending_html(drawn.ending) if drawn.ending else "",
@@ -155,16 +157,17 @@ def _header(drawn: transcript.Transcript) -> str:
     return _element("p", "header", words.join_facts([mark, *facts]))
 
 
-def _steps(drawn: transcript.Transcript, draw_step: DrawStep) -> Iterator[Block]:
+def _steps(drawn: transcript.Transcript, draw_step: DrawStep, start: int) -> Iterator[Block]:
     """Yield the steps: those of a finished run stand behind one line, else looks in a row do."""
     steps, at = drawn.steps, drawn.todos_at
     is_folded = drawn.is_over and drawn.verbose < OPEN and any(each.is_answer for each in steps)
-    last = max((place for place, each in enumerate(steps) if each.calls), default=-1)
+    last = max((place for place, each in enumerate(steps) if is_folded and each.calls), default=-1)
 
-    def stands_back(place: int) -> bool:
-        return _stands_back(steps[place], is_folded=is_folded, is_last=place == last)
+    def group_of(place: int) -> tuple[bool, int]:
+        is_behind = _stands_back(steps[place], is_folded=is_folded, is_last=place == last)
+        return is_behind, 0 if is_folded else place // _MANY
 
-    for is_behind, group in groupby(range(len(steps)), stands_back):
+    for (is_behind, _), group in groupby(range(start, len(steps)), group_of):
         places = [*group]
         span, parent = steps[places[0] : places[-1] + 1], "r"
         lines = sum(len([*each.calls, *_media(each)]) + bool(each.text) for each in span)
@@ -175,6 +178,14 @@ def _steps(drawn: transcript.Transcript, draw_step: DrawStep) -> Iterator[Block]
             yield from _children("r", [("t", _todos(drawn.todos))] if place == at else [])
             yield from draw_step(steps[place], parent)
     yield from _children("r", [("t", _todos(drawn.todos))] if at >= len(steps) else [])
+
+
+def begin_of_last_group(steps: Sequence[transcript.Step]) -> int:
+    """Return the index from which steps of a run that is on may still come behind one line."""
+    begin = max(0, len(steps) - 1)
+    while begin % _MANY and _stands_back(steps[begin - 1], is_folded=False, is_last=False):
+        begin -= 1
+    return begin
 
 
 def _stands_back(step: transcript.Step, *, is_folded: bool, is_last: bool) -> bool:

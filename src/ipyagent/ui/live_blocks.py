@@ -9,6 +9,7 @@ from ipyagent.schema import ToolStatus
 from ipyagent.ui import messages, transcript
 from ipyagent.ui.blocks import (
     Block,
+    begin_of_last_group,
     ending_html,
     glyph_html,
     list_blocks,
@@ -46,50 +47,90 @@ GONE: Final = messages.Gone(
 )
 
 
+_Order = dict[str, tuple[str, ...]]
+
+_HEAD: Final = {"r/h", "r/n", "r/p"}
+
+
 class LiveBlocks:
-    """The blocks of a run as its pages have them; steps that stay the same are drawn once."""
+    """The blocks of a run as its pages have them.
+
+    Steps that cannot change any more are settled: they cost nothing, however many they are.
+    """
 
     def __init__(self) -> None:
+        self._settled: tuple[transcript.Step, ...] = ()
+        self._kept: dict[str, Block] = {}
+        """The blocks of settled steps."""
+        self._kept_order: _Order = {}
         self._blocks: dict[str, Block] = {}
-        self._order: dict[str, tuple[str, ...]] = {}
+        """All others."""
+        self._order: _Order = {}
         self._steps: dict[int, tuple[transcript.Step, str, list[Block]]] = {}
         self._growing: dict[int, Prose] = {}
 
     def update(self, drawn: transcript.Transcript) -> messages.Changes | None:
         """Draw the run as it is now, and return what has changed, as the message 0."""
-        before, self._blocks = self._blocks, {each.key: each for each in self._list(drawn)}
-        order, self._order = self._order, _order_of(self._blocks.values())
-        changed, more = [], []
-        for key, block in self._blocks.items():
-            old = before.get(key)
-            if old is block or old == block:
-                continue
-            if old and old.html == block.html and old.own == block.own and _goes_on(old, block):
-                more.append(messages.Addition(key=key, text=block.more[len(old.more) :]))
-            elif old is None or old._replace(parent=block.parent) != block:
-                changed.append(_message(block))
-        moved = {parent: keys for parent, keys in self._order.items() if order.get(parent) != keys}
-        gone = tuple([key for key in before if key not in self._blocks])
-        if not (changed or more or moved or gone):
-            return None
-        return messages.Changes(seq=0, set=tuple(changed), order=moved, more=tuple(more), drop=gone)
+        settled = len(self._settled)
+        if drawn.is_over or drawn.steps[:settled] != self._settled:
+            self._blocks, self._order = self._kept | self._blocks, self._kept_order | self._order
+            self._settled, self._kept, self._kept_order, settled = (), {}, {}, 0
+        blocks = {each.key: each for each in self._list(drawn, settled)}
+        order = self._order_of(blocks.values())
+        changes = _compare(self._blocks, blocks)
+        moved = {parent: keys for parent, keys in order.items() if self._order.get(parent) != keys}
+        self._blocks, self._order = blocks, order
+        if not drawn.is_over:
+            self._settle(drawn.steps)
+        if changes.set or changes.more or changes.drop or moved:
+            return changes.model_copy(update={"order": moved})
+        return None
 
     def snapshot(
         self, seq: int, drawn: transcript.Transcript | None, left: float | None = None
     ) -> messages.Snapshot:
         """Return all blocks; `drawn` is the run, `left` the seconds until the next try."""
-        blocks = self._blocks.values()
+        blocks = (self._kept | self._blocks).values()
         return messages.Snapshot(
             seq=seq,
             run_id=drawn.run_id if drawn else "",
             is_draft=bool(drawn and drawn.is_draft),
             set=tuple([_message(_with_time_left(each, left)) for each in blocks]),
-            order=self._order,
+            order=self._kept_order | self._order,
             gone=GONE,
         )
 
-    def _list(self, drawn: transcript.Transcript) -> Iterator[Block]:
-        for block in list_blocks(drawn, self._draw_step):
+    def _order_of(self, blocks: Iterable[Block]) -> _Order:
+        """Return the keys of the blocks in each block; settled steps come after the head."""
+        order: dict[str, list[str]] = {}
+        for block in blocks:
+            order.setdefault(block.parent, []).append(block.key)
+        outer = order.get("r", [])
+        head = sum(key in _HEAD for key in outer)
+        outer[head:head] = self._kept_order.get("r", ())
+        return {parent: tuple(keys) for parent, keys in order.items()}
+
+    def _settle(self, steps: tuple[transcript.Step, ...]) -> None:
+        """Keep the blocks of all steps before the last group."""
+        begin = begin_of_last_group(steps)
+        outer = list(self._kept_order.get("r", ()))
+        for step in steps[len(self._settled) : begin]:
+            _, parent, blocks = self._steps.pop(step.number)
+            if parent != "r" and parent not in self._kept:
+                self._keep(parent)
+            outer.append(parent if parent != "r" else blocks[0].key)
+            for block in blocks:
+                self._keep(block.key)
+        self._settled = steps[:begin]
+        self._kept_order["r"] = tuple(dict.fromkeys(outer))
+
+    def _keep(self, key: str) -> None:
+        self._kept[key] = self._blocks.pop(key)
+        if key in self._order:
+            self._kept_order[key] = self._order.pop(key)
+
+    def _list(self, drawn: transcript.Transcript, start: int) -> Iterator[Block]:
+        for block in list_blocks(drawn, self._draw_step, start):
             match block.key:
                 case "r/h" if not drawn.is_over:
                     is_new = not drawn.header.facts
@@ -135,21 +176,34 @@ class LiveBlocks:
                 yield block._replace(more=tail) if tail and block.key == growing else block
 
 
-def _order_of(blocks: Iterable[Block]) -> dict[str, tuple[str, ...]]:
-    order: dict[str, list[str]] = {}
-    for block in blocks:
-        order.setdefault(block.parent, []).append(block.key)
-    return {parent: tuple(keys) for parent, keys in order.items()}
+def _compare(old: dict[str, Block], new: dict[str, Block]) -> messages.Changes:
+    """Return what is other in new blocks; a text that goes on is only added to."""
+    changed, more = [], []
+    for key, block in new.items():
+        before = old.get(key)
+        if before is block or (before and _drawn(before) == _drawn(block)):
+            continue
+        if before and _goes_on(before, block):
+            more.append(messages.Addition(key=key, text=block.more[len(before.more) :]))
+        else:
+            changed.append(_message(block))
+    gone = tuple([key for key in old if key not in new])
+    return messages.Changes(seq=0, set=tuple(changed), more=tuple(more), drop=gone)
+
+
+def _drawn(block: Block) -> tuple[object, ...]:
+    return block.html, block.more, block.own
+
+
+def _goes_on(old: Block, new: Block) -> bool:
+    is_same = (old.html, old.own) == (new.html, new.own)
+    return is_same and bool(old.more) and new.more.startswith(old.more)
 
 
 def _with_time_left(block: Block, left: float | None) -> Block:
     if left is None or not isinstance(block.own, messages.Countdown):
         return block
     return block._replace(own=messages.Countdown(seconds=left))
-
-
-def _goes_on(old: Block, new: Block) -> bool:
-    return len(new.more) > len(old.more) > 0 and new.more.startswith(old.more)
 
 
 def _message(block: Block) -> messages.Drawn:
