@@ -37,10 +37,8 @@ export interface RunView {
 
 /** Follows one live run. After a gap in the sequence numbers it requests a snapshot, once. */
 export class Channel {
-  /** The run as it is now; null before the first snapshot. */
-  run: Snapshot | null = null;
-
   private isDisconnected = false;
+  private newest: Snapshot | null = null;
   private blocks = new Map<string, Drawn>();
   private lastSeq: number | null = null;
   private hellos = 0;
@@ -70,12 +68,17 @@ export class Channel {
     this.hellos = HELLOS;
   }
 
+  /** The run as it is now; null before the first snapshot. */
+  get run(): Snapshot | null {
+    return this.newest && { ...this.newest, set: [...this.blocks.values()] };
+  }
+
   /** Mark the run as cut off: its kernel is gone, and messages are ignored from now on. */
   disconnect(): void {
     this.close();
     this.isDisconnected = true;
-    if (this.run !== null) {
-      const { gone } = this.run;
+    if (this.newest !== null) {
+      const { gone } = this.newest;
       this.views.forEach(view => view.cutOff(gone));
     }
   }
@@ -103,10 +106,11 @@ export class Channel {
   /** Draw the run in `view` from now on; return a function that ends that. */
   subscribe(view: RunView): () => void {
     this.views.add(view);
-    if (this.run !== null) {
-      view.update({ ...this.run, set: [...this.blocks.values()] });
+    const { run } = this;
+    if (run !== null) {
+      view.update(run);
       if (this.isDisconnected) {
-        view.cutOff(this.run.gone);
+        view.cutOff(run.gone);
       }
     }
     return () => this.views.delete(view);
@@ -115,7 +119,7 @@ export class Channel {
   private applySnapshot(snapshot: Snapshot): void {
     if (this.lastSeq === null || snapshot.seq >= this.lastSeq) {
       this.lastSeq = snapshot.seq;
-      this.run = { ...snapshot, order: { ...snapshot.order } };
+      this.newest = snapshot;
       this.blocks = new Map(snapshot.set.map(drawn => [drawn.key, drawn]));
       this.publish(snapshot);
     }
@@ -123,19 +127,19 @@ export class Channel {
 
   private applyChanges(changes: Changes): void {
     try {
-      if (this.run === null || changes.seq !== (this.lastSeq ?? 0) + 1) {
+      if (this.newest === null || changes.seq !== (this.lastSeq ?? 0) + 1) {
         throw new Error('a message was lost');
       }
-      const { set, order, more, drop } = changes;
+      const { seq, set, order, more, drop } = changes;
       set.forEach(drawn => this.blocks.set(drawn.key, drawn));
       more.forEach(({ key, text }) => {
         const drawn = this.blockOf(key);
         this.blocks.set(key, { ...drawn, more: drawn.more + text });
       });
       Object.entries(order).flat(2).forEach(key => key === '' || this.blockOf(key));
-      Object.assign(this.run.order, order);
+      this.newest = { ...this.newest, seq, order: { ...this.newest.order, ...order } };
       drop.forEach(key => this.blocks.delete(key));
-      this.lastSeq = changes.seq;
+      this.lastSeq = seq;
       this.publish(changes);
     } catch {
       this.resync();

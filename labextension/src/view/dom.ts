@@ -16,11 +16,6 @@ export function h<K extends keyof HTMLElementTagNameMap>(
   return fill(element, children);
 }
 
-/** Return a box for text that keeps its lines, which the keyboard can scroll. */
-export function textBox(content: Child, more = ''): HTMLElement {
-  return h('pre', { class: `ipyagent-pre ${more}`.trim(), tabindex: '0' }, content);
-}
-
 /** Append `children` one by one, as a call has a limit of arguments. */
 function fill<T extends ParentNode>(parent: T, children: readonly Child[]): T {
   for (const child of children) {

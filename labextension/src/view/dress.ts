@@ -6,6 +6,7 @@ import { maths } from './maths';
 
 /** The names by which scripts find the parts of a card. */
 const NAMES = {
+  run: '.ipyagent-card',
   tool: '.ia-tool',
   answer: '.ia-answer > .ia-markdown',
   thinking: '.ia-thinking',
@@ -23,6 +24,11 @@ const SPOKEN = '.ia-state, .ia-waiting, .ia-effects';
 
 /** Blocks that get the direction of their first letter; plain text has its own rules. */
 const OWN_DIRECTION = 'ul, ol, blockquote, table';
+
+/** Return whether it is the name of a part of a card. */
+export function isName(name = ''): boolean {
+  return Object.hasOwn(NAMES, name);
+}
 
 /** Draw a part of a card; its first step has that number. */
 export function dress(root: DocumentFragment, number: number): void {
@@ -53,7 +59,6 @@ export function dress(root: DocumentFragment, number: number): void {
 }
 
 function dressCard(card: HTMLElement): void {
-  card.dataset.ipyagent = 'run';
   card.dataset.state = STATES.find(state => card.classList.contains(`ia-${state}`)) ?? '';
   card.role = 'article';
   card.ariaLabel = 'Run of ipyagent';

@@ -5,7 +5,7 @@
 import DOMPurify from 'dompurify';
 
 import { h } from './dom';
-import { dress, dressText } from './dress';
+import { dress, dressText, isName } from './dress';
 
 /** A sanitizer that runs first: JupyterLab's own, where there is one. */
 type Before = (html: string) => string;
@@ -36,14 +36,13 @@ const WEB_LINK = /^(https?:|mailto:)/i;
 /** Return a part of a card as safe nodes; its first step has that number. */
 export function sanitizeCard(html: string, number = 1, before: Before = keepHtml): DocumentFragment {
   const tags = [...TAGS, 'details', 'summary'];
-  const attributes = [...ATTRIBUTES, 'open', 'data-state', 'data-tool'];
+  const attributes = [...ATTRIBUTES, 'open', 'data-ipyagent', 'data-state', 'data-tool'];
   const fragment = purify(before(html), tags, attributes, `img:not(${CARD_DRAWING})`);
   keepClasses(fragment, '[class]', CARD_CLASS);
   keepClasses(fragment, `${TEXT} [class]`, TEXT_CLASS);
-  fragment.querySelectorAll<HTMLElement>(`${TEXT} *`).forEach(({ dataset }) => {
-    delete dataset.state;
-    delete dataset.tool;
-  });
+  fragment
+    .querySelectorAll<HTMLElement>('[data-ipyagent], [data-state], [data-tool]')
+    .forEach(keepNames);
   dress(fragment, number);
   return fragment;
 }
@@ -57,6 +56,17 @@ export function sanitizeText(html: string): DocumentFragment {
     .forEach(each => each.removeAttribute('title'));
   dressText(fragment);
   return fragment;
+}
+
+/** Drop what imitates a part of a card, or of the page. */
+function keepNames({ dataset, parentElement }: HTMLElement): void {
+  if (parentElement?.closest(TEXT)) {
+    delete dataset.state;
+    delete dataset.tool;
+  }
+  if (parentElement?.closest(TEXT) ?? !isName(dataset.ipyagent)) {
+    delete dataset.ipyagent;
+  }
 }
 
 function keepClasses(fragment: DocumentFragment, selector: string, kept: RegExp): void {
@@ -91,7 +101,7 @@ function purify(
 }
 
 /** Return HTML unchanged, where no other sanitizer runs. */
-function keepHtml(html: string): string {
+export function keepHtml(html: string): string {
   return html;
 }
 
