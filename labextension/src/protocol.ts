@@ -388,6 +388,9 @@ export interface RunLine {
 }
 /**
  * A waiting decision about a call or a whole plan; `about` names it in a word.
+ *
+ * `html` is the call or the plan in full, `change` what would become of a cell, or "". A plan that
+ * no cell asks about has no calls that could be edited.
  */
 export interface PendingApproval {
   approval_id: string;
@@ -397,139 +400,6 @@ export interface PendingApproval {
   html: string;
   asked: Asked;
   change: string;
-}
-/**
- * A tool call: `summary`, `outcome` and `verdict` are in its line, the rest behind it.
- *
- * `concern` is why the user is asked beside the tool itself. `decision` is how it was decided,
- * `was_asked` whether the user was asked, `is_sensitive` whether it may change something, and
- * `position` the plan's step that it carries out. `live` are the last lines of its output while
- * it runs, and once it was stopped.
- */
-export interface Call {
-  id: string;
-  name: string;
-  status: ToolStatus;
-  glyph: string;
-  status_text: string;
-  badge: string;
-  summary: string;
-  outcome: string;
-  verdict: string;
-  decision: string;
-  duration: string;
-  is_open: boolean;
-  is_dry: boolean;
-  is_sensitive: boolean;
-  was_asked: boolean;
-  position: string;
-  touches: string;
-  effects: Effects | null;
-  concern: string;
-  question: Question | null;
-  request: CallRequest;
-  remarks: string[];
-  result: Result | null;
-  live: string;
-  facts: string[];
-  approval: Approval | null;
-  late: Late | null;
-  gist: Gist;
-}
-/**
- * The effects of a call; a title alone says why they are not known.
- *
- * `shown` is what it put out on the copy of the kernel, behind `shown_title`.
- */
-export interface Effects {
-  title: string;
-  lines: EffectLine[];
-  shown_title: string;
-  shown: Result | null;
-}
-/**
- * One thing that a call would change, in words; a file perhaps with its diff.
- */
-export interface EffectLine {
-  change: 'created' | 'changed' | 'deleted' | 'other';
-  text: string;
-  diff: string;
-}
-/**
- * The result of a call: `error` is "" if it succeeded or `output` says the same.
- *
- * `for_model` is the text that the model read, if that is another than the output.
- */
-export interface Result {
-  output: string;
-  error: string;
-  tone: 'plain' | 'error';
-  media: (Image | Display)[];
-  for_model: Fold | null;
-}
-/**
- * An image in base64; `label` describes it for screen readers.
- */
-export interface Image {
-  type: 'image';
-  media_type: string;
-  data: string;
-  label: string;
-  width: number | null;
-  height: number | null;
-}
-/**
- * One rich output, as MIME type to text; never drawn without sanitizing.
- */
-export interface Display {
-  type: 'display';
-  data: Record<string, string>;
-  label: string;
-}
-/**
- * A text behind its title; `is_open` says whether it begins expanded.
- */
-export interface Fold {
-  title: string;
-  text: string;
-  is_open: boolean;
-}
-/**
- * A call in few words: its kind, a title that is derived from it, and its changes.
- */
-export interface Gist {
-  kind: 'look' | 'change' | 'file' | 'question';
-  title: string;
-  changes: EffectLine[];
-}
-/**
- * A plan to approve as a whole; `hint` says how, while nobody is asked here.
- */
-export interface Plan {
-  goal: string;
-  title: string;
-  hash: string;
-  steps: PlanStep[];
-  hint: string;
-  approval: Approval | null;
-  late: Late | null;
-}
-/**
- * A step of a plan; `note` is unchanged, `notes` are its lines.
- */
-export interface PlanStep {
-  id: string;
-  name: string;
-  status: ToolStatus;
-  glyph: string;
-  status_text: string;
-  summary: string;
-  note: string;
-  notes: string[];
-  verdict: string;
-  request: CallRequest;
-  effects: Effects | null;
-  is_open: boolean;
 }
 /**
  * The progress of a plan's step.

@@ -31,8 +31,9 @@ from typing import Final, NamedTuple
 from ipyagent.plaintext import plural, reveal_prose
 from ipyagent.schema import ToolStatus
 from ipyagent.ui import plain_text as words, transcript
+from ipyagent.ui.diffs import diff_html
 from ipyagent.ui.messages import Own
-from ipyagent.ui.reveal import clean_output, reveal, reveal_diff
+from ipyagent.ui.reveal import clean_output, reveal
 from ipyagent.ui.sanitize import (
     escape,
     image_source,
@@ -124,7 +125,11 @@ def list_blocks(
     state, plan = drawn.header.state, drawn.plan
     public = f'data-ipyagent="run" data-state="{state}"'
     yield Block("r", "", f'<div class="ipyagent-card ia-{state} {NO_MATH}" {public}>\n</div>')
-    head = {"h": _header(drawn), "n": _notes(drawn.notes), "p": _plan(plan, state) if plan else ""}
+    head = {
+        "h": _header(drawn),
+        "n": _notes(drawn.notes),
+        "p": plan_html(plan, state) if plan else "",
+    }
     yield from _children("r", head.items())
     yield from _steps(drawn, draw_step or step_blocks, start)
     unsent = _element("div", "unsent", "".join(map(_user_text, drawn.unsent)))
@@ -251,7 +256,7 @@ def _todos(todos: Iterable[transcript.Todo]) -> str:
     return _element("ul", "todos", items, ' data-ipyagent="todos"')
 
 
-def _plan(plan: transcript.Plan, state: str) -> str:
+def plan_html(plan: transcript.Plan, state: str) -> str:
     """Return the plan: in full while it waits, its progress afterwards."""
     title = f"<strong>{escape(plan.goal)}</strong> <small>{escape(words.plan_title(plan))}</small>"
     public = f' data-ipyagent="plan" data-state="{state}"'
@@ -407,22 +412,24 @@ def _call_body(call: transcript.Call, name: str) -> str:
     return "\n".join(filter(None, parts))
 
 
+_CELL_TOOLS: Final = {"edit_cell", "insert_cell"}
+
+
+def change_html(call: transcript.Call) -> str:
+    """Return what would become of a cell, and why that is asked; "" if it is no change of one."""
+    if call.name not in _CELL_TOOLS:
+        return ""
+    preview, source = call.request.preview, str(call.request.arguments.get("source") or "")
+    is_diff = preview is not None and preview.kind == "diff"
+    code = pre(source, preview.language if preview else "") or note_html("It is empty.")
+    change = _preview(preview) if preview and is_diff else code
+    return change + _element("p", "concern", escape(call.concern))
+
+
 def _preview(preview: transcript.Preview) -> str:
-    return _diff(preview.text) if preview.kind == "diff" else pre(preview.text, preview.language)
-
-
-_SIGNS: Final = {"+": "added", "-": "removed"}
-
-
-def _diff(text: str) -> str:
-    """Return a unified diff; the lines above its first hunk name the files."""
-    files, hunk, rest = reveal_diff(text).partition("\n@@")
-    parts = [escape(files if hunk else "")]
-    lines = f"{hunk}{rest}".splitlines(keepends=True) if hunk else files.splitlines(keepends=True)
-    for sign, group in groupby(lines, lambda line: _SIGNS.get(line[:1], "")):
-        same = escape("".join(group))
-        parts.append(f'<span class="ia-diff-{sign}">{same}</span>' if sign else same)
-    return f"<pre><code>{''.join(parts)}</code></pre>"
+    return (
+        diff_html(preview.text) if preview.kind == "diff" else pre(preview.text, preview.language)
+    )
 
 
 def _effects(effects: transcript.Effects, *, with_media: bool = False) -> str:
@@ -438,7 +445,7 @@ def _effects(effects: transcript.Effects, *, with_media: bool = False) -> str:
 
 def _effect(line: transcript.EffectLine) -> str:
     change = "" if line.change == "other" else f'<b class="ia-{line.change}">{line.change}</b> '
-    return f"<li>{change}{escape(line.text)}{_diff(line.diff) if line.diff else ''}</li>"
+    return f"<li>{change}{escape(line.text)}{diff_html(line.diff) if line.diff else ''}</li>"
 
 
 def _all_media(media: Iterable[transcript.Media]) -> str:

@@ -139,7 +139,9 @@ class LiveBlocks:
                     yield block._replace(own=progress)
                 case "r/p" if drawn.plan:
                     yield block
-                    yield from _plan_form(drawn.plan)
+                    if drawn.plan.approval or drawn.plan.late:
+                        form = asked_plan(drawn.plan)
+                        yield Block("r/p/a", "r/p", '<div class="ia-form"></div>', own=form)
                 case "r/u" if drawn.say:
                     yield block._replace(own=messages.Unsent(texts=drawn.unsent))
                 case _:
@@ -213,28 +215,31 @@ def _message(block: Block) -> messages.Drawn:
 
 def _beside_call(key: str, call: transcript.Call) -> Iterator[Block]:
     """Yield the form of a call that waits, or that it came too late; and the end of its output."""
-    form = messages.Asked(
-        approval=call.approval,
-        question=call.question,
-        late=call.late,
-        calls=(messages.AskedCall(id=call.id, name=call.name, request=call.request),),
-    )
     if call.approval or call.late:
         parent = key if call.approval else key.rpartition("/")[0]
-        yield Block(f"{key}/a", parent, '<div class="ia-form"></div>', own=form)
+        yield Block(f"{key}/a", parent, '<div class="ia-form"></div>', own=asked_call(call))
     if call.live and call.status is ToolStatus.RUNNING:
         tail = f'<div class="ia-tail">{pre(call.live)}</div>'
         yield Block(f"{key}/l", key.rpartition("/")[0], tail)
 
 
-def _plan_form(plan: transcript.Plan) -> Iterator[Block]:
-    calls = [
+def asked_call(call: transcript.Call) -> messages.Asked:
+    """Return what a form about a call needs."""
+    return messages.Asked(
+        approval=call.approval,
+        question=call.question,
+        late=call.late,
+        calls=(messages.AskedCall(id=call.id, name=call.name, request=call.request),),
+    )
+
+
+def asked_plan(plan: transcript.Plan) -> messages.Asked:
+    """Return what a form about a plan needs; one that no cell asks about runs as it is."""
+    calls = (
         messages.AskedCall(id=each.id, name=each.name, note=each.note, request=each.request)
-        for each in plan.steps
-    ]
-    form = messages.Asked(approval=plan.approval, is_plan=True, late=plan.late, calls=tuple(calls))
-    if plan.approval or plan.late:
-        yield Block("r/p/a", "r/p", '<div class="ia-form"></div>', own=form)
+        for each in (plan.steps if plan.approval and plan.approval.id else ())
+    )
+    return messages.Asked(approval=plan.approval, is_plan=True, late=plan.late, calls=tuple(calls))
 
 
 def _source(call: transcript.Call) -> messages.Source | None:

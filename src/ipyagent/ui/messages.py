@@ -18,10 +18,8 @@ from ipyagent.schema import ToolStatus
 from ipyagent.schema.messages import JsonValue, Model
 from ipyagent.ui.transcript import (
     Approval,
-    Call,
     CallRequest,
     Late,
-    Plan,
     Question,
     SayField,
     State,
@@ -49,15 +47,43 @@ class RunLine(Model):
     duration: float | None
 
 
+class AskedCall(Model):
+    """A call that is asked about, or a plan's step, as an editor needs it."""
+
+    id: str
+    name: str
+    note: str = ""
+    request: CallRequest
+
+
+class Asked(Model):
+    """A form: it decides on a call or the steps of a plan, or answers the question.
+
+    `late` is a decision that came before the click; `approval` is None if only that is to be said.
+    """
+
+    type: Literal["asked"] = "asked"
+    approval: Approval | None
+    is_plan: bool = False
+    question: Question | None = None
+    late: Late | None = None
+    calls: tuple[AskedCall, ...] = ()
+
+
 class PendingApproval(Model):
-    """A waiting decision about a call or a whole plan; `about` names it in a word."""
+    """A waiting decision about a call or a whole plan; `about` names it in a word.
+
+    `html` is the call or the plan in full, `change` what would become of a cell, or "". A plan that
+    no cell asks about has no calls that could be edited.
+    """
 
     approval_id: str
     run_id: str
     cell_id: str | None
     about: str
-    call: Call | None = None
-    plan: Plan | None = None
+    html: str
+    asked: Asked
+    change: str = ""
 
 
 class PlanStepLine(Model):
@@ -109,29 +135,6 @@ class Overview(Model):
     variables: tuple[VariableLine, ...]
     usage: tuple[str, ...]
     status: str
-
-
-class AskedCall(Model):
-    """A call that is asked about, or a plan's step, as an editor needs it."""
-
-    id: str
-    name: str
-    note: str = ""
-    request: CallRequest
-
-
-class Asked(Model):
-    """A form: it decides on a call or the steps of a plan, or answers the question.
-
-    `late` is a decision that came before the click; `approval` is None if only that is to be said.
-    """
-
-    type: Literal["asked"] = "asked"
-    approval: Approval | None
-    is_plan: bool = False
-    question: Question | None = None
-    late: Late | None = None
-    calls: tuple[AskedCall, ...] = ()
 
 
 class Progress(Model):

@@ -37,7 +37,9 @@ from ipyagent.kernel.pages import Message, Page, Pages
 from ipyagent.plaintext import dollars, plural, seconds
 from ipyagent.schema.runs import progress
 from ipyagent.ui import messages, static_html
+from ipyagent.ui.blocks import call_html, change_html, plan_html
 from ipyagent.ui.feed import Feed
+from ipyagent.ui.live_blocks import asked_call, asked_plan
 from ipyagent.ui.reveal import first_line, reveal
 from ipyagent.ui.transcribe.call import GLYPHS
 from ipyagent.ui.transcribe.run import (
@@ -269,7 +271,9 @@ def _approvals(feed: Feed) -> Iterator[messages.PendingApproval]:
                 run_id=feed.run.id,
                 cell_id=feed.cell_id,
                 about=about,
-                call=call,
+                html=call_html(call),
+                asked=asked_call(call),
+                change=change_html(call),
             )
     if plan := transcript.plan:
         yield from _asked_plan(plan, feed.run.id, feed.cell_id)
@@ -289,7 +293,8 @@ def _asked_plan(plan: Plan, run_id: str, cell_id: str | None) -> Iterator[messag
             run_id=run_id,
             cell_id=cell_id,
             about="a plan",
-            plan=plan,
+            html=plan_html(plan, "waiting"),
+            asked=asked_plan(plan),
         )
 
 

@@ -13,7 +13,7 @@
     └─ footer
 
 Texts of models and tools (text, thinking, arguments, previews, output, media) are unchanged: each
-view escapes them in its own way. `labextension/src/protocol.ts` is generated from these classes.
+view escapes them in its own way.
 """
 
 from __future__ import annotations
