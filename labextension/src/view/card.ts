@@ -28,7 +28,6 @@ export class Card implements RunView {
 
   private blocks = new Map<string, Block>();
   private runId = '';
-  private isDraft = false;
   private unsubscribe: (() => void) | undefined;
 
   constructor(private run: Connection & { subscribe?(view: RunView): () => void }) {
@@ -42,7 +41,7 @@ export class Card implements RunView {
     set.forEach(drawn => this.set(drawn));
     Object.entries(order).forEach(([parent, keys]) => this.arrange(parent, keys));
     if (message.type === 'snapshot') {
-      ({ run_id: this.runId, is_draft: this.isDraft } = message);
+      this.runId = message.run_id;
       const keys = new Set(set.map(({ key }) => key));
       [...this.blocks.keys()].filter(key => !keys.has(key)).forEach(key => this.drop(key));
     } else {
@@ -60,14 +59,15 @@ export class Card implements RunView {
     if (root === undefined || !/^(?:running|waiting)$/.test(root.dataset.state ?? '')) {
       return;
     }
+    const isDraft = root.classList.contains('ia-draft');
     this.blocks.forEach(block => {
-      if (!this.isDraft) {
+      if (!isDraft) {
         block.part?.cutOff?.(block.element, gone.unsent);
       }
       block.part?.dispose();
       block.part = null;
     });
-    if (!this.isDraft) {
+    if (!isDraft) {
       this.showEnd(root, gone);
     }
   }
