@@ -1,7 +1,7 @@
-"""Write for the page: types of the kernel's messages, and reveal's table.
+"""Write for the page: types of the kernel's messages.
 
-`python protocol.py` writes them, `python protocol.py --check` compares; both need Node. `--reveal`
-and `--list` print the table and the fields of messages without Node.
+`python protocol.py` writes them, `python protocol.py --check` compares; both need Node. `--list`
+prints the fields of messages without Node.
 """
 
 from __future__ import annotations
@@ -15,9 +15,8 @@ from pydantic import BaseModel
 
 from ipyagent.json_types import JsonDict
 from ipyagent.ui.messages import Protocol
-from ipyagent.ui.reveal import LIMITS, LOOKALIKES
 
-SOURCES = Path(__file__).parent / "src"
+TYPES = Path(__file__).parent / "src/protocol.ts"
 
 
 def schema_of(model: type[BaseModel]) -> JsonDict:
@@ -38,22 +37,11 @@ def write_types() -> str:
     given = json.dumps(schema_of(Protocol))
     command = ["node", "protocol.mjs"]
     made = subprocess.run(  # noqa: S603
-        command, cwd=SOURCES.parent, input=given, capture_output=True, text=True, check=False
+        command, cwd=TYPES.parents[1], input=given, capture_output=True, text=True, check=False
     )
     if made.returncode:
         sys.exit(made.stderr)
     return made.stdout
-
-
-def write_reveal() -> str:
-    """Return the limits of `reveal`, and the letters that look Latin."""
-    return json.dumps({**LIMITS, "lookalikes": "".join(sorted(LOOKALIKES))}, indent=1) + "\n"
-
-
-FILES = {
-    "reveal.json": write_reveal,
-    "protocol.ts": write_types,
-}
 
 
 def list_fields() -> str:
@@ -63,21 +51,17 @@ def list_fields() -> str:
 
 
 def main(arguments: list[str]) -> None:
-    """Write the files, compare them, or say what does without Node."""
+    """Write the types, compare them, or list the fields."""
     match arguments:
         case []:
-            for name, write in FILES.items():
-                (SOURCES / name).write_text(write())
+            TYPES.write_text(write_types())
         case ["--check"]:
-            for name, write in FILES.items():
-                if (SOURCES / name).read_text() != write():
-                    sys.exit(f"{name} is not what the Python classes say: run `make protocol`")
-        case ["--reveal"]:
-            sys.stdout.write(write_reveal())
+            if TYPES.read_text() != write_types():
+                sys.exit("protocol.ts is not what the Python classes say: run `make protocol`")
         case ["--list"]:
             sys.stdout.write(list_fields())
         case _:
-            sys.exit("usage: protocol.py [--check | --reveal | --list]")
+            sys.exit("usage: protocol.py [--check | --list]")
 
 
 if __name__ == "__main__":

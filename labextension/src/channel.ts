@@ -1,100 +1,12 @@
-/**
- * A live run as the page sees it: its transcript, the kernel's changes applied to it, and decisions sent
- * back. No DOM.
- */
-import type {
-  Addition,
-  Changes,
-  CutOff,
-  Decide,
-  PendingApproval,
-  Protocol,
-  Replacement,
-  Snapshot,
-  Transcript
-} from './protocol';
+/** A live run as the page sees it: its blocks of HTML, and the decisions sent back. No DOM. */
+import type { Changes, Decide, Drawn, Gone, PendingApproval, Protocol, Snapshot } from './protocol';
 
 /** The MIME type of a saved run: `ipyagent.ui.static_html`. */
 export const RUN = 'application/vnd.ipyagent.run+json';
 
-/** Return the transcript after `changes`; throws if they do not fit. */
-export function applyChanges(
-  transcript: Transcript | null,
-  changes: readonly (Replacement | Addition)[]
-): Transcript | null {
-  return changes.reduce<unknown>(
-    (whole, change) => applyAt(whole, change.path, 0, change),
-    transcript
-  ) as Transcript | null;
-}
-
-/** Return a copy with the change; parts off its path are shared. */
-function applyAt(
-  value: unknown,
-  path: readonly (string | number)[],
-  depth: number,
-  change: Replacement | Addition
-): unknown {
-  if (depth === path.length) {
-    return 'append' in change ? appendText(value, change.append) : change.value;
-  }
-  const key = path[depth];
-  if (Array.isArray(value) && typeof key === 'number' && key >= 0 && key <= value.length) {
-    const copy = [...(value as unknown[])];
-    copy[key] = applyAt(copy[key], path, depth + 1, change);
-    return copy;
-  }
-  if (isObject(value) && Object.hasOwn(value, key)) {
-    return { ...value, [key]: applyAt(value[key], path, depth + 1, change) };
-  }
-  throw new Error(`no place ${path.join('.')}`);
-}
-
 /** Return whether a value is an object with fields. */
 export function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
-
-function appendText(text: unknown, more: string): string {
-  if (typeof text !== 'string') {
-    throw new Error('only a text can go on');
-  }
-  return text + more;
-}
-
-/** Return whether a run has ended and cannot change any more. */
-export function isOver({ header }: Transcript): boolean {
-  return header.state !== 'running' && header.state !== 'waiting';
-}
-
-/**
- * Return the transcript of a run whose kernel is gone, without anything that waits. A finished run
- * is unchanged, and a draft plan waits for another kernel.
- */
-export function cutOff(transcript: Transcript, how: CutOff): Transcript {
-  if (isOver(transcript)) {
-    return transcript;
-  }
-  const plan = transcript.plan && { ...transcript.plan, approval: null };
-  if (transcript.is_draft) {
-    return { ...transcript, plan };
-  }
-  const { state, state_text, ending, statuses } = how;
-  const steps = transcript.steps.map(step => ({
-    ...step,
-    waiting: null,
-    is_streaming: false,
-    calls: step.calls.map(call => ({ ...call, ...statuses[call.status], approval: null }))
-  }));
-  return {
-    ...transcript,
-    header: { ...transcript.header, state, state_text },
-    plan,
-    steps,
-    ending,
-    unsent: transcript.unsent.map(text => ({ ...text, label: how.unsent })),
-    say: null
-  };
 }
 
 /** Return a unique key: approval ids repeat between kernels, run ids do not. */
@@ -113,19 +25,25 @@ export type FromRun = Protocol['from_run'];
 export type ToRun = Protocol['to_run'];
 export type Answer = Decide['answer'];
 
-/** Called with null before the first snapshot. */
-type Listener = (transcript: Transcript | null) => void;
+/** Decides on the approval with that id. */
+export type DecideOn = (approvalId: string, answer: Answer) => void;
+
+/** Draws a run: each message in turn, a snapshot first. */
+export interface RunView {
+  update(message: FromRun): void;
+  /** Shows that the kernel is gone. */
+  cutOff(gone: Gone): void;
+}
 
 /** Follows one live run. After a gap in the sequence numbers it requests a snapshot, once. */
 export class Channel {
-  transcript: Transcript | null = null;
-  isDisconnected = false;
-
+  private isDisconnected = false;
+  private newest: Snapshot | null = null;
+  private blocks = new Map<string, Drawn>();
   private lastSeq: number | null = null;
   private hellos = 0;
-  private cutOff: CutOff | null = null;
   private decidedApprovals = new Set<string>();
-  private listeners = new Set<Listener>();
+  private views = new Set<RunView>();
 
   constructor(readonly send: (message: ToRun) => void) {}
 
@@ -150,12 +68,18 @@ export class Channel {
     this.hellos = HELLOS;
   }
 
+  /** The run as it is now; null before the first snapshot. */
+  get run(): Snapshot | null {
+    return this.newest && { ...this.newest, set: [...this.blocks.values()] };
+  }
+
   /** Mark the run as cut off: its kernel is gone, and messages are ignored from now on. */
   disconnect(): void {
     this.close();
     this.isDisconnected = true;
-    if (this.transcript !== null && this.cutOff !== null) {
-      this.publish(cutOff(this.transcript, this.cutOff));
+    if (this.newest !== null) {
+      const { gone } = this.newest;
+      this.views.forEach(view => view.cutOff(gone));
     }
   }
 
@@ -172,38 +96,62 @@ export class Channel {
   }
 
   /** Send a decision; only the first one for an approval is sent. */
-  decide(approvalId: string, answer: Answer): void {
+  decide: DecideOn = (approvalId, answer) => {
     if (!this.decidedApprovals.has(approvalId)) {
       this.decidedApprovals.add(approvalId);
       this.send({ type: 'decide', approval_id: approvalId, answer });
     }
+  };
+
+  /** Draw the run in `view` from now on; return a function that ends that. */
+  subscribe(view: RunView): () => void {
+    this.views.add(view);
+    const { run } = this;
+    if (run !== null) {
+      view.update(run);
+      if (this.isDisconnected) {
+        view.cutOff(run.gone);
+      }
+    }
+    return () => this.views.delete(view);
   }
 
-  /** Call `listener` with every new transcript; return a function that unsubscribes it. */
-  subscribe(listener: Listener): () => void {
-    this.listeners.add(listener);
-    return () => this.listeners.delete(listener);
-  }
-
-  private applySnapshot({ seq, transcript, cut_off }: Snapshot): void {
-    if (this.lastSeq === null || seq >= this.lastSeq) {
-      this.lastSeq = seq;
-      this.cutOff = cut_off;
-      this.publish(transcript);
+  private applySnapshot(snapshot: Snapshot): void {
+    if (this.lastSeq === null || snapshot.seq >= this.lastSeq) {
+      this.lastSeq = snapshot.seq;
+      this.newest = snapshot;
+      this.blocks = new Map(snapshot.set.map(drawn => [drawn.key, drawn]));
+      this.publish(snapshot);
     }
   }
 
-  private applyChanges({ seq, changes }: Changes): void {
+  private applyChanges(changes: Changes): void {
     try {
-      if (seq !== (this.lastSeq ?? 0) + 1) {
+      if (this.newest === null || changes.seq !== (this.lastSeq ?? 0) + 1) {
         throw new Error('a message was lost');
       }
-      const next = applyChanges(this.transcript, changes);
+      const { seq, set, order, more, drop } = changes;
+      set.forEach(drawn => this.blocks.set(drawn.key, drawn));
+      more.forEach(({ key, text }) => {
+        const drawn = this.blockOf(key);
+        this.blocks.set(key, { ...drawn, more: drawn.more + text });
+      });
+      Object.entries(order).flat(2).forEach(key => key === '' || this.blockOf(key));
+      this.newest = { ...this.newest, seq, order: { ...this.newest.order, ...order } };
+      drop.forEach(key => this.blocks.delete(key));
       this.lastSeq = seq;
-      this.publish(next);
+      this.publish(changes);
     } catch {
       this.resync();
     }
+  }
+
+  private blockOf(key: string): Drawn {
+    const drawn = this.blocks.get(key);
+    if (drawn === undefined) {
+      throw new Error(`no block ${key}`);
+    }
+    return drawn;
   }
 
   /** Request a snapshot. Until it arrives `lastSeq` is null, so that changes are ignored. */
@@ -212,9 +160,8 @@ export class Channel {
     this.send({ type: 'resync' });
   }
 
-  private publish(transcript: Transcript | null): void {
-    this.transcript = transcript;
-    this.listeners.forEach(listener => listener(transcript));
+  private publish(message: FromRun): void {
+    this.views.forEach(view => view.update(message));
   }
 }
 

@@ -37,7 +37,6 @@ export interface Snapshot {
   type: 'snapshot';
   seq: number;
   run_id: string;
-  is_draft: boolean;
   set: Drawn[];
   order: {
     [k: string]: string[];

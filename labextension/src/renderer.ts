@@ -6,13 +6,13 @@ import { type Channel, RUN } from './channel';
 import { live } from './lab/links';
 import { type Bundle, isEnded, runOf } from './lab/outputs';
 import { savedCard } from './saved';
-import { RunView } from './view/run';
-import { note } from './view/step';
+import { Card } from './view/card';
+import { h } from './view/dom';
 
 const NO_HTML = 'This run was saved without its HTML, so it cannot be drawn.';
 
 class RunRenderer extends Widget implements IRenderMime.IRenderer {
-  private view: RunView | null = null;
+  private view: Card | null = null;
   private bundle: Bundle = {};
   private channel: Channel | null = null;
   private clean: (html: string) => string;
@@ -53,10 +53,10 @@ class RunRenderer extends Widget implements IRenderMime.IRenderer {
     const [run, html] = [runOf(bundle), bundle['text/html']];
     const channel = (this.channel = channelOf(bundle));
     if (channel !== null) {
-      this.view = new RunView(channel, this.clean);
+      this.view = new Card(channel);
       return this.view.element;
     }
-    return typeof html === 'string' ? savedCard(html, run, this.clean) : note(NO_HTML);
+    return typeof html === 'string' ? savedCard(html, run, this.clean) : h('p', {}, NO_HTML);
   }
 }
 

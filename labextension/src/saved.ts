@@ -3,38 +3,29 @@
  * only the JSON makes buttons, and code that they use never comes from what is drawn.
  */
 import { isEnded, SavedCall, SavedRun } from './lab/outputs';
+import { serveListings } from './view/copy';
 import { h } from './view/dom';
 import { EXPLORER, FollowUpView } from './view/followUp';
 import { button } from './view/form';
-import { highlight } from './view/highlight';
 import { host } from './view/host';
-import { maths } from './view/maths';
-import { Before, sanitizeCard } from './view/sanitize';
-import { askAnew, ranBy, toCells } from './view/toCell';
+import { sanitizeCard } from './view/sanitize';
+import { askAnew, cellSource, toCell, toCells } from './view/toCell';
 import { UndoView } from './view/undo';
 
-/** The names by which scripts find parts of a card: sanitizers drop them, and leave classes. */
-const NAMES = {
-  tool: '.ia-tool',
-  answer: '.ia-answer > .ia-markdown',
-  thinking: '.ia-thinking',
-  plan: '.ia-plan-steps',
-  'plan-step': '.ia-plan-steps > li',
-  todos: '.ia-todos',
-  effects: '.ia-effects',
-  'user-text': '.ia-user-text'
-};
-
-const STATES = ['running', 'waiting', 'done', 'partial', 'failed', 'cancelled'];
+const RUNNERS = ['run_python', 'python_script', 'run_shell'];
 
 /** Return the card of a run, which may be missing; `before` sanitizes its HTML first. */
-export function savedCard(html: string, run: SavedRun | null, before: Before): HTMLElement {
-  const fragment = sanitizeCard(html, before);
+export function savedCard(
+  html: string,
+  run: SavedRun | null,
+  before: (html: string) => string
+): HTMLElement {
+  const fragment = sanitizeCard(html, 1, before);
   // Earlier versions had no card in their HTML.
   const card =
     fragment.querySelector<HTMLElement>('.ipyagent-card') ??
     h('div', { class: 'ipyagent-card' }, fragment);
-  name(card);
+  serveListings(card);
   try {
     if (run !== null) {
       addOwn(card, run);
@@ -43,31 +34,6 @@ export function savedCard(html: string, run: SavedRun | null, before: Before): H
     // A damaged run has its HTML.
   }
   return card;
-}
-
-/** Add names and roles, and let the keyboard scroll what scrolls. */
-function name(card: HTMLElement): void {
-  card.dataset.ipyagent = 'run';
-  card.dataset.state = STATES.find(state => card.classList.contains(`ia-${state}`)) ?? '';
-  card.role = 'article';
-  card.ariaLabel = 'Run of ipyagent';
-  for (const [name, selector] of Object.entries(NAMES)) {
-    card.querySelectorAll<HTMLElement>(selector).forEach(part => (part.dataset.ipyagent = name));
-  }
-  card.querySelectorAll<HTMLElement>('.ia-step, .ia-answer').forEach((step, index) => {
-    step.role = 'group';
-    step.ariaLabel = step.matches('.ia-answer') ? 'Answer' : `Step ${index + 1}`;
-  });
-  card.querySelectorAll<HTMLElement>('.ia-glyph').forEach(glyph => {
-    glyph.role = 'img';
-    glyph.ariaLabel = glyph.title;
-    glyph.ariaHidden = String(glyph.title === '');
-  });
-  card.querySelectorAll<HTMLElement>('pre, .ia-display').forEach(box => (box.tabIndex = 0));
-  card.querySelectorAll<HTMLElement>('.ia-latex').forEach(box => {
-    box.replaceChildren(maths(box.title, true) ?? box.textContent);
-    box.title = '';
-  });
 }
 
 function addOwn(card: HTMLElement, run: SavedRun): void {
@@ -83,24 +49,19 @@ function addOwn(card: HTMLElement, run: SavedRun): void {
 }
 
 function addToCall(drawn: HTMLElement, call: SavedCall): void {
-  const code = drawn.querySelector('.ia-caption + pre > code');
+  const source = sourceOf(call);
+  // Sanitizers drop these, and leave classes.
   drawn.dataset.tool = call.call.name;
   drawn.dataset.state = call.status;
-  if (code !== null && call.preview?.kind === 'code') {
-    code.replaceChildren(highlight(code.textContent, call.preview.language));
-    const source = sourceOf(call);
-    const insert =
-      source && toCells('to-cell', 'To cell', 'Insert this code as a cell below', () => [source]);
-    code.closest('pre')?.previousElementSibling?.append(insert ?? '');
-  }
+  drawn.querySelector('.ia-caption')?.append((source && toCell(() => source)) ?? '');
 }
 
-/** Return the code that a call ran, as a cell. */
+/** Return the code that a call ran as a cell; null if it ran none, or without success. */
 function sourceOf({ call, status, dry_run, preview }: SavedCall): string | null {
-  const request = { preview: preview ?? null, arguments: call.arguments };
-  return ranBy({ name: call.name, status, is_dry: dry_run ?? false, request });
+  const hasRun = RUNNERS.includes(call.name) && (call.arguments.action ?? 'run') === 'run';
+  const isKept = hasRun && status === 'success' && dry_run !== true && preview?.kind === 'code';
+  return isKept ? cellSource(preview.text, preview.language) : null;
 }
-
 /** Return the row of what can be done with a run that has ended. */
 function actionsOf(card: HTMLElement, run: SavedRun, calls: SavedCall[]): HTMLElement {
   const sources = calls.map(sourceOf).filter(source => source !== null);

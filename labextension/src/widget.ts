@@ -1,6 +1,6 @@
 /** Draws the card of a live run: the module that `loader.ts` finds. */
 import { Channel, CUT_OFF, ToRun } from './channel';
-import { RunView } from './view/run';
+import { Card } from './view/card';
 
 /** Events of a model; ipywidgets emits `comm_live_update` when the user restarts the kernel. */
 type ModelEvent = 'msg:custom' | 'comm_live_update';
@@ -40,8 +40,9 @@ export default function widget(): Widget {
     },
     render({ model, el }) {
       const opened = open(model);
-      const view = new RunView(opened);
-      view.element.addEventListener(CUT_OFF, () => opened.disconnect());
+      const view = new Card(opened);
+      // It does not bubble.
+      view.element.addEventListener(CUT_OFF, () => opened.disconnect(), { capture: true });
       el.append(view.element);
       return () => view.dispose();
     }

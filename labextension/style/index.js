@@ -1,4 +1,3 @@
-import '../../src/ipyagent/ui/card.css';
 import './base.css';
 import './cells.css';
 import './commands.css';

@@ -28,12 +28,6 @@ def test_the_types_of_the_front_end_are_those_of_the_messages() -> None:
         assert [line for line in written if line in fields] == fields, f"{name}: `make protocol`"
 
 
-def test_the_table_of_reveal_is_that_of_the_classes() -> None:
-    command = [sys.executable, "protocol.py", "--reveal"]
-    made = subprocess.run(command, cwd=LABEXTENSION, capture_output=True, text=True, check=True)
-    assert (LABEXTENSION / "src/reveal.json").read_text() == made.stdout, "run `make protocol`"
-
-
 def test_the_stories_have_every_kind_of_event() -> None:
     members = typing.get_args(typing.get_args(schema.Event)[0])
     assert {type(event) for story in STORIES.values() for event in story()} == set(members)

@@ -1,72 +1,110 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 
-import type { Approval, Call, Choice, Todo, Transcript } from '../protocol';
-import { RunView } from '../view/run';
-import { asking, PLOT, request, TRANSCRIPT, withCall, withStep } from './story';
+import type { Asked } from '../protocol';
+import { Card } from '../view/card';
+import {
+  APPROVAL,
+  asked,
+  asking,
+  formOf,
+  MOMENTS,
+  request,
+  without
+} from './story';
 
 let decide: ReturnType<typeof vi.fn>;
-let view: RunView;
+let view: Card;
 
 const find = (name: string) => view.element.querySelector<HTMLElement>(`[data-ipyagent="${name}"]`);
 const names = () =>
   [...view.element.querySelectorAll<HTMLElement>('.ipyagent-approval [data-ipyagent]')].map(
     each => each.dataset.ipyagent
   );
-const waiting = (changes: Partial<Call>): Transcript =>
-  withCall({ ...PLOT, result: null, status: 'awaiting_approval', ...changes });
+const tool = () => view.element.querySelector<HTMLDetailsElement>('[data-tool="run_python"]');
 
 beforeEach(() => {
   decide = vi.fn();
-  view = new RunView({ decide, send: vi.fn() });
+  view = new Card({ decide, send: vi.fn() });
   document.body.replaceChildren(view.element);
 });
 
 afterEach(() => view.dispose());
 
 describe('an approval', () => {
-  const choice = (answer: Choice['answer']): Choice => ({ answer, label: `Say ${answer}` });
-  const approval: Approval = {
-    id: 'a2',
-    question: 'May it run?',
-    choices: [choice('approve'), choice('always'), choice('deny')],
-    covers: 'Always covers it\u202e.'
-  };
-
   it('has a button for each way to decide, a reason, and what more than once covers', () => {
-    view.update(waiting({ approval }));
-    expect(names()).toEqual(['approve', 'always', 'edit', 'deny', 'reason']);
+    view.update(asked({ approval: { ...APPROVAL, covers: 'Always covers it\u202e.' } }));
+    expect(names()).toEqual(['approve', 'always', 'folder', 'edit', 'deny', 'reason']);
     expect(find('always')?.textContent).toBe('Say always');
-    expect(find('always')?.getAttribute('aria-label')).toContain('Say always: run_python');
-    expect(view.element.querySelector('.ipyagent-covers')?.textContent).toBe(
-      'Always covers it⟨U+202E⟩.'
-    );
+    expect(find('always')?.ariaLabel).toContain('Say always: run_python');
+    const covers = view.element.querySelector('.ipyagent-covers');
+    expect(covers?.textContent).toBe('Always covers it⟨U+202E⟩.');
     const group = view.element.querySelector('.ipyagent-approval');
-    expect(group?.getAttribute('aria-label')).toBe('May it run?');
-  });
-
-  it('has no line about more than once where there is nothing to say', () => {
-    view.update(waiting({ approval: { ...approval, covers: '' } }));
+    expect(group?.ariaLabel).toBe('May run_python run?');
+    view.update(asked({ approval: { ...APPROVAL, id: 'a9' } }));
     expect(view.element.querySelector('.ipyagent-covers')).toBeNull();
   });
 
-  it('unfolds the call when it comes to a card that was drawn before, as it was saved', () => {
-    view.update(waiting({ approval: null, is_open: false }));
-    const details = view.element.querySelector<HTMLDetailsElement>('.ipyagent-tool-details');
-    expect(details?.open).toBe(false);
-    view.update(waiting({ approval, is_open: true }));
-    expect(details?.open).toBe(true);
+  it('stands in the card of its call, which the page can find by it', () => {
+    view.update(asking('c2'));
+    expect(view.element.querySelector('[data-approval=a2]')?.closest('.ia-tool')).toBe(tool());
+    expect(tool()?.open).toBe(true);
+    const buttons = [...(tool()?.querySelectorAll('button, input') ?? [])];
+    expect(buttons.every(each => each.hasAttribute('aria-label'))).toBe(true);
+  });
+
+  it.each(['approve', 'always', 'folder', 'deny'])(
+    'sends "%s" once, with the reason, however often pressed',
+    name => {
+      view.update(asked({ approval: APPROVAL }));
+      (find('reason') as HTMLInputElement).value = ' because ';
+      find(name)?.click();
+      find(name)?.click();
+      find('deny')?.dispatchEvent(new Event('click'));
+      expect(decide.mock.calls).toEqual([['a2', { decision: name, reason: 'because' }]]);
+      const buttons = ['approve', 'always', 'folder', 'deny'].map(find) as HTMLButtonElement[];
+      expect(buttons.every(({ disabled }) => disabled)).toBe(true);
+      expect(view.element.textContent).toContain('sent…');
+    }
+  );
+
+  it('stays sent when the same state arrives again, and hands the keys on to its call', () => {
+    view.update(asking('c2'));
+    find('deny')?.focus();
+    find('deny')?.click();
+    expect(document.activeElement).toBe(tool()?.querySelector('summary'));
+    view.update(structuredClone(asking('c2')));
+    expect((find('approve') as HTMLButtonElement).disabled).toBe(true);
+  });
+
+  it('goes when it is decided, and its call closes', () => {
+    const at = MOMENTS.findIndex(each => each.type === 'approval_decided' && each.call_id === 'c2');
+    MOMENTS.slice(0, at + 1).forEach(({ messages }) => messages.forEach(one => view.update(one)));
+    expect([tool()?.open, names()]).toEqual([false, []]);
+  });
+
+  it('that came too late is said, with what had been decided and when (P23)', () => {
+    const at = '2025-03-01T09:30:00+00:00';
+    const hours = new Date(at).toTimeString().slice(0, 5);
+    view.update(asked({ approval: null, late: { decision: 'approved', at } }));
+    expect(view.element.textContent).toContain(`Too late: already approved at ${hours}.`);
+    expect(names()).toEqual([]);
+    view.update(without(asking('c2'), 'r/s2/c0/a'));
+    expect(view.element.textContent).not.toContain('Too late');
   });
 });
 
 describe('a call that waits', () => {
-  const { approval } = asking('c2').steps[1].calls[0];
+  const form = formOf(asking('c2'));
+  const call = (changes: Parameters<typeof request>[0]) => [
+    { ...form.calls[0], request: request(changes) }
+  ];
   const code = (text: string) =>
-    request({
+    call({
       arguments: { code: text, limit: 3 },
       preview: { kind: 'code', text, language: 'python', caption: 'python' }
     });
-  const edit = (call: Partial<Call>, to?: string) => {
-    view.update(waiting({ approval, ...call }));
+  const edit = (changes: Partial<Asked>, to?: string) => {
+    view.update(asked(changes));
     find('edit')?.click();
     const changed = find('arguments') as HTMLTextAreaElement;
     const before = changed.value;
@@ -77,20 +115,20 @@ describe('a call that waits', () => {
   const sent = () => decide.mock.calls.map(([, answer]) => answer as unknown);
 
   it('can be changed: its code as text', () => {
-    expect(edit({ request: code('x = 1') }, 'x = 2')).toBe('x = 1');
+    expect(edit({ calls: code('x = 1') }, 'x = 2')).toBe('x = 1');
     expect(sent()).toEqual([{ decision: 'edit_call', arguments: { code: 'x = 2', limit: 3 } }]);
   });
 
   it('can be changed as JSON where there is no code, or where code hides something', () => {
-    const given = request({ arguments: { path: 'a.txt' } });
-    expect(edit({ request: given }, '{"path": "b.txt"}')).toBe('{\n  "path": "a.txt"\n}');
+    const given = call({ arguments: { path: 'a.txt' } });
+    expect(edit({ calls: given }, '{"path": "b.txt"}')).toBe('{\n  "path": "a.txt"\n}');
     expect(sent()).toEqual([{ decision: 'edit_call', arguments: { path: 'b.txt' } }]);
-    const next = approval && { ...approval, id: 'a9' };
-    expect(edit({ approval: next, request: code('x = "\u202e"') })).toContain('\\u202e');
+    const next = { ...APPROVAL, id: 'a9' };
+    expect(edit({ approval: next, calls: code('x = "\u202e"') })).toContain('\\u202e');
   });
 
   it('is not sent as long as the JSON is wrong, and says why', () => {
-    edit({ request: request({ arguments: { path: 'a.txt' } }) }, '{"path": ');
+    edit({ calls: call({ arguments: { path: 'a.txt' } }) }, '{"path": ');
     expect(sent()).toEqual([]);
     expect(view.element.querySelector('.ipyagent-editor .ipyagent-error')?.textContent).toContain(
       'not JSON'
@@ -99,38 +137,18 @@ describe('a call that waits', () => {
   });
 
   it('stays as it is without a change; the buttons come back', () => {
-    edit({ request: code('x = 1') });
+    edit({ calls: code('x = 1') });
     expect([sent(), find('arguments')]).toEqual([[], null]);
     expect(find('approve')?.closest<HTMLElement>('[hidden]')).toBeNull();
     expect(document.activeElement).toBe(find('edit'));
   });
 
   it('loses its editor when another question takes its place', () => {
-    view.update(waiting({ approval, request: code('x = 1') }));
+    view.update(asked({ calls: code('x = 1') }));
     find('edit')?.click();
-    view.update(waiting({ approval: approval && { ...approval, id: 'a9' }, request: code('y') }));
+    view.update(asked({ approval: { ...APPROVAL, id: 'a9' }, calls: code('y') }));
     expect(find('arguments')).toBeNull();
     expect(find('approve')?.closest<HTMLElement>('[hidden]')).toBeNull();
-  });
-});
-
-describe('why a user is asked', () => {
-  const approval = asking('c2').steps[1].calls[0].approval;
-
-  it('stands right above the buttons, also when the call is folded', () => {
-    view.update(waiting({ approval, concern: '⚠ this conversation has read sales.csv' }));
-    const concern = view.element.querySelector('.ipyagent-concern');
-    expect(concern?.textContent).toBe('⚠ this conversation has read sales.csv');
-    expect(concern?.closest('details')).toBeNull();
-    const below = concern?.parentElement?.nextElementSibling;
-    expect(below?.querySelector('[data-ipyagent="approve"]')).not.toBeNull();
-  });
-
-  it('is kept afterwards, once, behind the line', () => {
-    view.update(TRANSCRIPT);
-    expect(view.element.querySelectorAll('.ipyagent-concern')).toHaveLength(1);
-    const kept = view.element.querySelector('.ipyagent-body .ipyagent-concern');
-    expect(kept?.textContent).toBe('⚠ this conversation has read sales.csv');
   });
 });
 
@@ -141,12 +159,10 @@ describe('a question', () => {
 
   it('is shown in full, with a button for each choice, a line and a way to decline', () => {
     const card = view.element.querySelector('[data-tool="ask_user"]');
-    expect(card?.querySelector('.ipyagent-question')?.textContent).toBe(
-      'Which year counts as the year before?'
-    );
+    expect(card?.textContent).toContain('Which year counts as the year before?');
     expect(names()).toEqual(['choice', 'choice', 'answer-field', 'send', 'deny']);
     expect(find('deny')?.textContent).toBe('Decline');
-    expect(card?.querySelector('[role="group"]')?.getAttribute('aria-label')).toBe(
+    expect(card?.querySelector('[role="group"]')?.ariaLabel).toBe(
       'Question: Which year counts as the year before?'
     );
   });
@@ -177,46 +193,5 @@ describe('a question', () => {
   it('can be declined', () => {
     find('deny')?.click();
     expect(decide.mock.calls).toEqual([['a8', { decision: 'deny', reason: '' }]]);
-  });
-
-  it('stays in the transcript with its choices and its answer', () => {
-    view.update(TRANSCRIPT);
-    const card = view.element.querySelector('[data-tool="ask_user"]');
-    expect(card?.querySelector('summary')?.textContent).toContain(
-      'Which year counts as the year before?→ 2024answered by you'
-    );
-    expect([...(card?.querySelectorAll('li') ?? [])].map(each => each.textContent)).toEqual([
-      '2023',
-      '2024'
-    ]);
-  });
-});
-
-describe('the checklist', () => {
-  const items = () =>
-    [...(find('todos')?.querySelectorAll('li') ?? [])].map(item => item.textContent);
-  const look: Todo = { status: 'completed', glyph: '☑', status_text: 'done', text: 'Look\u202e' };
-
-  it('has a sign and a text for each task', () => {
-    view.update(TRANSCRIPT);
-    expect(items()).toEqual(['☑Look at the data', '▶Plotting it', '☐Write it down']);
-    expect(find('todos')?.getAttribute('aria-label')).toBe('Tasks');
-    view.update({ ...TRANSCRIPT, todos: [look] });
-    expect(items()).toEqual(['☑Look⟨U+202E⟩']);
-    expect(find('todos')?.querySelector('[role=img]')?.getAttribute('aria-label')).toBe('done');
-  });
-
-  it('stands where the transcript says: below the steps, or above the answer', () => {
-    view.update(withStep({ text: 'So it is.' }, { todos: [look], todos_at: 1 }));
-    expect(find('todos')?.previousElementSibling?.className).toBe('ipyagent-part');
-    expect(find('todos')?.nextElementSibling).toBeNull();
-    view.update(TRANSCRIPT);
-    expect(find('todos')?.nextElementSibling?.querySelector('.ipyagent-answer')).not.toBeNull();
-  });
-
-  it('is not seen while there is none', () => {
-    view.update({ ...TRANSCRIPT, todos: [] });
-    expect(find('todos')?.hidden).toBe(true);
-    expect(items()).toEqual([]);
   });
 });

@@ -1,37 +1,21 @@
 import { beforeEach, describe, expect, it, vi } from 'vitest';
 
-import { applyChanges, Channel, cutOff, FromRun, isOver, ToRun } from '../channel';
-import type { Changes, Replacement, Snapshot, Transcript } from '../protocol';
-import {
-  after,
-  asking,
-  begun,
-  CUT_OFF,
-  inStep,
-  MOMENTS,
-  plan,
-  PLAN_MOMENTS,
-  PLAN_TRANSCRIPT,
-  tellings,
-  TRANSCRIPT,
-  upTo
-} from './story';
+import { Channel, FromRun, RunView, ToRun } from '../channel';
+import type { Changes, Snapshot } from '../protocol';
+import { after, asking, begun, MOMENTS, PLAN_MOMENTS, PLAN_SNAPSHOT, SNAPSHOT } from './story';
 
-const snapshot = (seq: number, transcript: Transcript | null = begun()): Snapshot => ({
-  type: 'snapshot',
-  seq,
-  transcript,
-  cut_off: CUT_OFF
-});
-const notes = (seq: number, ...texts: string[]): Changes => ({
-  type: 'changes',
-  seq,
-  changes: [{ path: ['notes'], value: texts }]
-});
+const snapshot = (seq: number, run = begun()): Snapshot => ({ ...run, seq });
+const drawn = (html: string) => ({ key: 'r/n', html, more: '', own: null });
+const notes = (seq: number, html: string, changes: Partial<Changes> = {}): Changes => {
+  const none = { order: {}, more: [], drop: [] };
+  return { type: 'changes', seq, set: [drawn(html)], ...none, ...changes };
+};
 
 describe('the channel', () => {
   let sent: ToRun[];
   let channel: Channel;
+
+  const note = () => channel.run?.set.find(({ key }) => key === 'r/n')?.html;
 
   beforeEach(() => {
     sent = [];
@@ -67,13 +51,17 @@ describe('the channel', () => {
     expect(ids[0]).toMatch(/^\d+(-\d+){3}$/);
   });
 
-  it('follows numbered changes from a snapshot to the finished run', () => {
-    channel.receive(snapshot(7, null));
-    MOMENTS.forEach(({ changes }, i) => {
-      channel.receive({ type: 'changes', seq: 8 + i, changes } satisfies FromRun);
-    });
-    expect(channel.transcript).toEqual(TRANSCRIPT);
-    expect(sent).toEqual([]);
+  it('has the last snapshot whether it came as one or bit by bit', () => {
+    const order = (run: Snapshot | null) => {
+      const set = [...(run?.set ?? [])].sort((one, other) => one.key.localeCompare(other.key));
+      const keys = new Set(['', ...set.map(({ key }) => key)]);
+      const parents = Object.entries(run?.order ?? {})
+        .map(([parent, below]) => [parent, below.filter(key => keys.has(key))] as const)
+        .filter(([parent, below]) => keys.has(parent) && below.length > 0);
+      return { ...run, set, order: Object.fromEntries(parents) };
+    };
+    expect(order(after(MOMENTS))).toEqual(order(SNAPSHOT));
+    expect(order(after(PLAN_MOMENTS))).toEqual(order(PLAN_SNAPSHOT));
   });
 
   it('ignores changes until the first snapshot, and those that the snapshot includes', () => {
@@ -81,9 +69,9 @@ describe('the channel', () => {
     channel.receive(snapshot(5));
     channel.receive(notes(4, 'old'));
     channel.receive(notes(5, 'old'));
-    expect(channel.transcript).toEqual(begun());
+    expect(channel.run?.set).toEqual(begun().set);
     channel.receive(notes(6, 'new'));
-    expect(channel.transcript?.notes).toEqual(['new']);
+    expect(note()).toBe('new');
     expect(sent).toEqual([]);
   });
 
@@ -94,21 +82,30 @@ describe('the channel', () => {
     expect(sent).toEqual([{ type: 'resync' }]);
     channel.receive(snapshot(4, asking('c2')));
     channel.receive(notes(5, 'whole again'));
-    expect(channel.transcript?.notes).toEqual(['whole again']);
-    expect(channel.transcript?.steps[1].calls[0].approval?.id).toBe('a2');
+    expect(note()).toBe('whole again');
+    expect(channel.run?.set.some(({ key }) => key === 'r/s2/c0/a')).toBe(true);
     expect(sent).toHaveLength(1);
   });
 
-  it('asks for everything when changes do not fit what it knows', () => {
-    channel.receive(snapshot(0, null));
-    channel.receive(notes(1, 'of a run that never started'));
+  it.each<Partial<Changes>>([
+    { more: [{ key: 'r/gone', text: 'x' }] },
+    { order: { r: ['r/h', 'r/gone'] } },
+    { order: { 'r/gone': ['r/h'] } }
+  ])('asks for everything when changes do not fit what it knows: %j', changes => {
+    channel.receive(snapshot(0));
+    channel.receive(notes(1, 'new', changes));
     expect(sent).toEqual([{ type: 'resync' }]);
   });
 
-  it('has the question and the retry of a run that was on before the page was (P42)', () => {
-    const waiting = { text: 'Retry 1/2', seconds: 0.5 };
-    channel.receive(snapshot(9, inStep(asking('c2'), { waiting })));
-    expect(channel.transcript?.steps[1]).toMatchObject({ waiting });
+  it('adds words to those that it knows', () => {
+    channel.receive(snapshot(0));
+    channel.receive(notes(1, 'n', { more: [{ key: 'r/n', text: 'one' }] }));
+    channel.receive(notes(2, 'n', { set: [], more: [{ key: 'r/n', text: ' two' }] }));
+    expect(channel.run?.set.find(({ key }) => key === 'r/n')?.more).toBe('one two');
+  });
+
+  it('sends decisions on a run that was on before the page was (P42)', () => {
+    channel.receive(snapshot(9, asking('c2')));
     channel.decide('a2', { decision: 'approve', reason: '' });
     const answer = { decision: 'approve', reason: '' };
     expect(sent).toEqual([{ type: 'decide', approval_id: 'a2', answer }]);
@@ -118,7 +115,7 @@ describe('the channel', () => {
     channel.receive(snapshot(2));
     channel.receive(notes(3, 'newer'));
     channel.receive(snapshot(2));
-    expect(channel.transcript?.notes).toEqual(['newer']);
+    expect(note()).toBe('newer');
   });
 
   it('sends one decision for an approval, whatever is pressed', () => {
@@ -132,139 +129,43 @@ describe('the channel', () => {
     'ignores what is not of it: %s',
     other => {
       channel.receive(other);
-      expect(channel.transcript).toBeNull();
+      expect(channel.run).toBeNull();
     }
   );
 
-  it('tells its listeners until they leave', () => {
-    const seen: unknown[] = [];
-    const leave = channel.subscribe(transcript => seen.push(transcript));
+  it('draws in its views until they leave, in one that comes later all of it', () => {
+    const view = { update: vi.fn<RunView['update']>(), cutOff: vi.fn() };
+    const leave = channel.subscribe(view);
     channel.receive(snapshot(1));
     leave();
-    channel.receive(snapshot(2));
-    expect(seen).toHaveLength(1);
+    channel.receive(notes(2, 'new'));
+    expect(view.update).toHaveBeenCalledOnce();
+    channel.subscribe(view);
+    const [again] = view.update.mock.calls[1] as [FromRun];
+    expect(again).toMatchObject({ type: 'snapshot', seq: 2 });
+    expect(again.set).toContainEqual(drawn('new'));
+    expect(view.cutOff).not.toHaveBeenCalled();
   });
 
-  it('hears nothing more once the kernel is gone, and shows that', () => {
+  it('hears nothing more once the kernel is gone, and says that to all views', () => {
+    const [one, other] = [0, 1].map(() => ({ update: vi.fn(), cutOff: vi.fn() }));
+    channel.subscribe(one);
     channel.receive(snapshot(1, asking('c2')));
     channel.disconnect();
-    expect(channel.transcript?.header.state).toBe('failed');
     channel.receive(snapshot(2));
     channel.receive(notes(2, 'late'));
-    expect(channel.transcript?.header.state).toBe('failed');
+    channel.subscribe(other);
+    expect([one, other].map(({ update }) => update.mock.calls.length)).toEqual([1, 1]);
+    expect([one, other].map(({ cutOff }) => cutOff.mock.calls)).toEqual([
+      [[SNAPSHOT.gone]],
+      [[SNAPSHOT.gone]]
+    ]);
   });
 
   it('has nothing to show where the kernel went before it had said anything', () => {
+    const view = { update: vi.fn(), cutOff: vi.fn() };
+    channel.subscribe(view);
     channel.disconnect();
-    expect(channel.transcript).toBeNull();
-  });
-});
-
-const put = (path: (string | number)[], value: unknown): Replacement[] => [{ path, value }];
-
-describe('the model', () => {
-  it('comes by all changes to the transcript that Python has', () => {
-    expect(after(MOMENTS)).toEqual(TRANSCRIPT);
-    expect(after(PLAN_MOMENTS)).toEqual(PLAN_TRANSCRIPT);
-  });
-
-  it('never changes the transcript that it was given', () => {
-    const before = begun();
-    const copy = structuredClone(before);
-    MOMENTS.slice(3).reduce<typeof before | null>((now, { changes }) => {
-      return applyChanges(now, changes);
-    }, before);
-    expect(before).toEqual(copy);
-  });
-
-  it('keeps what is not on the path of a change as the same object', () => {
-    const before = TRANSCRIPT;
-    const now = applyChanges(before, put(['steps', 1, 'calls', 0, 'glyph'], '!'));
-    expect(now?.steps[1].calls[0].glyph).toBe('!');
-    expect(now?.steps[0]).toBe(before.steps[0]);
-    expect(now?.steps[1].calls[0].request).toBe(before.steps[1].calls[0].request);
-    expect(now?.header).toBe(before.header);
-    expect(now?.steps[1]).not.toBe(before.steps[1]);
-  });
-
-  it('lets lists grow at their end, and texts', () => {
-    const grown = applyChanges(begun(), [
-      ...put(['notes', begun().notes.length], 'one more'),
-      { path: ['notes', begun().notes.length], append: ', and on' }
-    ]);
-    expect(grown?.notes.at(-1)).toBe('one more, and on');
-  });
-
-  it.each([
-    [['steps', 99], 'x'],
-    [['nothing'], 'x'],
-    [['header', 'model', 'x'], 'x'],
-    [['steps', 'length'], 0],
-    [['steps', -1], 'x'],
-    [['__proto__', 'polluted'], 'x'],
-    [['constructor', 'prototype', 'polluted'], 'x'],
-    [['steps', 0, '__proto__'], 'x']
-  ])('refuses a change at %j, which is no place', (path, value) => {
-    expect(() => applyChanges(begun(), put(path, value))).toThrow('no place');
-    expect(Object.hasOwn(Object.prototype, 'polluted')).toBe(false);
-  });
-
-  it('refuses changes before there is a transcript, and text after what is none', () => {
-    expect(() => applyChanges(null, put(['notes'], []))).toThrow('no place');
-    expect(() => applyChanges(begun(), [{ path: ['steps'], append: 'x' }])).toThrow('only a text');
-  });
-
-  it('keeps what streams until the message is finished', () => {
-    const streaming = tellings(MOMENTS).find(({ steps }) =>
-      steps[0]?.blocks[0]?.includes("I'll look at")
-    );
-    expect(streaming?.steps[0]).toMatchObject({
-      is_streaming: true,
-      thinking: { title: 'Thinking…', text: 'What is in sales?' }
-    });
-    expect(upTo(({ type }) => type === 'message_finished').steps[0].is_streaming).toBe(false);
-  });
-
-  it('knows which runs are over', () => {
-    expect(isOver(begun())).toBe(false);
-    expect(isOver(asking('c2'))).toBe(false);
-    expect(isOver(plan(1))).toBe(false);
-    expect(isOver(TRANSCRIPT)).toBe(true);
-  });
-});
-
-describe('a run whose kernel is gone', () => {
-  it('has failed, and what it was about to do did not happen', () => {
-    const { header, ending, steps } = cutOff(asking('c2'), CUT_OFF);
-    expect(header).toMatchObject({ state: 'failed', state_text: 'failed' });
-    expect(ending?.title).toContain('The kernel was restarted or stopped');
-    const [call] = steps[1].calls;
-    expect(call).toMatchObject({ status: 'cancelled', glyph: '■', approval: null });
-  });
-
-  it('may have done what was running', () => {
-    const running = upTo(({ type, call_id }) => type === 'tool_running' && call_id === 'c2');
-    const [call] = cutOff(running, CUT_OFF).steps[1].calls;
-    expect(call).toMatchObject({ status: 'unknown', glyph: '!', verdict: 'unknown outcome' });
-    expect(cutOff(running, CUT_OFF).steps[0].calls[0].status).toBe('success');
-  });
-
-  it('keeps what had been said, and waits for nothing', () => {
-    const streaming = tellings(MOMENTS).find(({ steps }) =>
-      steps[0]?.blocks[0]?.includes("I'll look at")
-    );
-    const [step] = cutOff(streaming ?? begun(), CUT_OFF).steps;
-    expect(step).toMatchObject({ is_streaming: false, waiting: null });
-    expect(step.blocks[0]).toContain("I'll look at");
-  });
-
-  it('is a plan that waits for another kernel, without buttons', () => {
-    const waiting = cutOff(plan(2), CUT_OFF);
-    expect(waiting.header.state).toBe('waiting');
-    expect(waiting.plan?.approval).toBeNull();
-  });
-
-  it('is as it was where it had ended', () => {
-    expect(cutOff(TRANSCRIPT, CUT_OFF)).toBe(TRANSCRIPT);
+    expect(view.cutOff).not.toHaveBeenCalled();
   });
 });

@@ -1,11 +1,10 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 
 import { PanelView } from '../lab/panelView';
-import type { Call } from '../protocol';
+import { Card } from '../view/card';
 import { host } from '../view/host';
 import { ProposalView } from '../view/proposal';
-import { RunView } from '../view/run';
-import { asking, EFFECTS, plan, request, withCall, withPlan } from './story';
+import { APPROVAL, askAbout, asked, asking, callHtml, formOf, plan, PLOT, withBlock } from './story';
 
 const EVIL = 'evil()';
 const many = (text: string, times: number) => text.repeat(times);
@@ -109,7 +108,7 @@ beforeEach(() => {
     return this.localName === 'pre' ? rows(this) * LINE : 0;
   });
   vi.spyOn(Element.prototype, 'clientHeight', 'get').mockImplementation(function (this: Element) {
-    const isFolded = !this.classList.contains('ipyagent-unfolded');
+    const isFolded = !this.hasAttribute('data-unfolded');
     return this.localName === 'pre' ? Math.min(rows(this), isFolded ? ROWS : Infinity) * LINE : 0;
   });
   const style = { lineHeight: `${LINE}px` } as CSSStyleDeclaration;
@@ -122,29 +121,19 @@ afterEach(() => {
   vi.unstubAllGlobals();
 });
 
-const code = (text: string) => ({ kind: 'code' as const, text, language: 'python', caption: '' });
-const { approval, ...unasked } = asking('c2').steps[1].calls[0];
-const inFolder = { answer: 'folder' as const, label: 'Always in this folder' };
-const waiting = (text: string): Call => ({
-  ...unasked,
-  approval: approval && { ...approval, choices: [...approval.choices, inFolder] },
-  concern: '',
-  request: request({ arguments: { code: text }, preview: code(text) })
-});
-
 function drawn(text: string) {
   const decide = vi.fn();
-  const view = new RunView({ decide, send: vi.fn() });
+  const view = new Card({ decide, send: vi.fn() });
   document.body.replaceChildren(view.element);
-  view.update(withCall(waiting(text)));
-  view.dispose();
-  return { decide, root: view.element, approve: find(view.element, 'approve') };
+  view.update(asked({ approval: APPROVAL }, callHtml(text)));
+  const root = view.element.querySelector<HTMLElement>('[data-tool=run_python]') ?? view.element;
+  return { decide, root, approve: find(root, 'approve') };
 }
 
 describe.each(Object.entries(SHAPES))('a line behind %s', (_, text) => {
   it('is in sight from the beginning, or has to be brought there', () => {
     const { root, approve, decide } = drawn(text);
-    const box = root.querySelector('.ipyagent-call pre');
+    const box = root.querySelector('pre');
     const lines = broken(box?.textContent ?? '');
     const at = lines.findLastIndex(line => line.includes(EVIL));
     expect(at).toBeGreaterThanOrEqual(0);
@@ -179,8 +168,8 @@ describe('what approves', () => {
     tell(true, isEnd);
     look();
     expect(isActive(approve)).toBe(true);
-    expect(approve.title).toBe('Approve: run_python');
-    expect(approve.getAttribute('aria-label')).toBe('Approve: run_python');
+    expect(approve.title).toBe('Say approve: run_python');
+    expect(approve.getAttribute('aria-label')).toBe('Say approve: run_python');
     expect(lasting()).toEqual([true, true]);
     approve.click();
     expect(decide).toHaveBeenCalledOnce();
@@ -220,22 +209,22 @@ describe('what approves', () => {
     host.keys = { approve: 'Ctrl+Shift+Enter' };
     const { root, approve } = drawn('x = 1');
     host.keys = {};
-    expect(approve.title).toMatch(/^Approve: run_python \(Ctrl\+Shift\+Enter\) · active once/);
+    expect(approve.title).toMatch(/^Say approve: run_python \(Ctrl\+Shift\+Enter\) · active once/);
     tell(true, () => true);
     look();
-    expect(approve.title).toBe('Approve: run_python (Ctrl+Shift+Enter)');
-    expect(find(root, 'deny').title).toBe('Deny: run_python');
+    expect(approve.title).toBe('Say approve: run_python (Ctrl+Shift+Enter)');
+    expect(find(root, 'deny').title).toBe('Say deny: run_python');
   });
 
   it('shows what was not seen when it is pressed too early; denying is always possible', () => {
     const { root, approve, decide } = drawn(honest);
-    const details = root.querySelector<HTMLDetailsElement>('.ipyagent-tool-details');
+    const details = root.closest('details');
     tell(true, isHead);
     look();
     details?.removeAttribute('open');
     approve.click();
     expect(details?.open).toBe(true);
-    const box = root.querySelector('.ipyagent-call pre');
+    const box = root.querySelector('pre');
     expect(scrolled.mock.contexts).toEqual([box]);
     expect(box?.scrollTop).toBe(0.9 * ROWS * LINE);
     for (let press = 0; press < 20; press++) {
@@ -249,7 +238,7 @@ describe('what approves', () => {
   it('is beside a bar that unfolds the box', () => {
     const { root, approve } = drawn(honest);
     find(root, 'more').click();
-    expect(root.querySelector('.ipyagent-call pre')?.className).toContain('ipyagent-unfolded');
+    expect(root.querySelector('pre')?.dataset.unfolded).toBe('');
     expect(root.querySelector('.ipyagent-button-more')).toBeNull();
     expect(isActive(approve)).toBe(false);
     tell(true, () => true);
@@ -259,13 +248,47 @@ describe('what approves', () => {
 });
 
 describe('the same holds', () => {
-  it('for a plan: each of its steps', () => {
+  const pending = {
+    approval_id: 'a2',
+    run_id: 'r',
+    cell_id: null,
+    about: 'run_python',
+    html: callHtml(honest),
+    asked: askAbout('run_python', { code: honest }),
+    change: ''
+  };
+  const drawPlan = (run = plan(2)) => {
     const decide = vi.fn();
-    const view = new RunView({ decide, send: vi.fn() });
+    const view = new Card({ decide, send: vi.fn() });
     document.body.replaceChildren(view.element);
-    view.update(plan(2));
-    const approve = find(view.element, 'approve');
-    const ends = view.element.querySelectorAll('.ipyagent-end');
+    view.update(run);
+    return { decide, root: view.element };
+  };
+
+  it('for boxes that come later', () => {
+    const { root, decide } = drawPlan(asking('c2'));
+    const run = asking('c2');
+    const { html = '' } = run.set.find(({ key }) => key === PLOT) ?? {};
+    tell(true, () => true);
+    look();
+    expect(isActive(find(root, 'approve'))).toBe(true);
+    const view = new Card({ decide, send: vi.fn() });
+    document.body.replaceChildren(view.element);
+    view.update(run);
+    tell(true, () => true);
+    look();
+    const more = '<pre><code>more</code></pre></blockquote>';
+    view.update(withBlock(run, { key: PLOT, html: html.replace('</blockquote>', more) }));
+    expect(view.element.querySelectorAll('.ipyagent-end')).toHaveLength(2);
+    expect(isActive(find(view.element, 'approve'))).toBe(false);
+    view.dispose();
+    expect(view.element.querySelectorAll('.ipyagent-end')).toHaveLength(0);
+  });
+
+  it('for a plan: each of its steps', () => {
+    const { decide, root } = drawPlan();
+    const approve = find(root, 'approve');
+    const ends = root.querySelectorAll('.ipyagent-end');
     expect(ends.length).toBeGreaterThan(1);
     tell(true, element => element !== ends[1]);
     look();
@@ -277,26 +300,22 @@ describe('the same holds', () => {
     expect(decide).toHaveBeenCalledOnce();
   });
 
-  it('for a plan whose effects are folded: those need not be unfolded', () => {
-    const decide = vi.fn();
-    const view = new RunView({ decide, send: vi.fn() });
-    const shown = plan(2);
-    const steps = (shown.plan?.steps ?? []).map(step => ({ ...step, effects: EFFECTS }));
-    document.body.replaceChildren(view.element);
-    view.update(withPlan(shown, { steps }));
-    const isFolded = (element: Element) => element.closest('details:not([open])') !== null;
-    expect(view.element.querySelector('details:not([open]) pre')).not.toBeNull();
-    tell(true, element => !isFolded(element));
-    look();
-    find(view.element, 'approve').click();
-    expect(decide).toHaveBeenCalledOnce();
+  it('for a call whose effects are folded: those need not be unfolded', () => {
+    const folded = '<details><summary>shown</summary><pre>x</pre></details>';
+    const effects = `<div class="ia-effects"><pre>-a</pre>${folded}</div>`;
+    const exact = '<details class="ia-exact"><summary>exactly</summary><pre>x</pre></details>';
+    const html = callHtml('x = 1').replace('</blockquote>', `${effects}${exact}</blockquote>`);
+    const { root } = drawPlan(asked({}, html));
+    expect(root.querySelectorAll('.ipyagent-end')).toHaveLength(1);
   });
 
   it('for a proposed cell', () => {
     const decide = vi.fn();
-    const given = request({ arguments: { source: honest }, preview: code(honest) });
-    const call = { ...waiting(honest), name: 'insert_cell', concern: '', request: given };
-    const view = new ProposalView({ call, before: null, asking: null }, decide);
+    const question = askAbout('insert_cell', { source: honest });
+    const call = question.calls[0];
+    const change = `<pre><code>${honest}</code></pre>`;
+    const approval = { ...pending, asked: question, change };
+    const view = new ProposalView({ approval, call, before: null, asking: null }, decide);
     document.body.replaceChildren(view.element);
     const approve = find(view.element, 'approve');
     tell(true, isHead);
@@ -316,18 +335,18 @@ describe('the same holds', () => {
     const more = { ...begin, resume: vi.fn(), add: vi.fn(), notify: vi.fn() };
     const panel = new PanelView({ ...actions, ...more });
     document.body.replaceChildren(panel.element);
-    const call = waiting(honest);
-    const about = 'run_python';
-    const asked = { run_id: 'r', approval_id: 'a', cell_id: null, about, call, plan: null };
-    const waitingPlan = { ...asked, run_id: 'p', approval_id: '', call: null, plan: plan(2).plan };
+    const run = plan(2);
+    const { html = '' } = run.set.find(({ key }) => key === 'r/p') ?? {};
+    const form = { ...formOf(run, 'r/p/a'), calls: [] };
+    const waiting = { ...pending, run_id: 'p', approval_id: '', html, asked: form };
     panel.update({
       notebook: 'n',
       overview: {
         model: '',
         sessions: [],
         runs: [],
-        approvals: [asked],
-        waiting: waitingPlan,
+        approvals: [pending],
+        waiting,
         plan: [],
         todos: [],
         done: '',
@@ -343,6 +362,7 @@ describe('the same holds', () => {
     } as unknown as Parameters<PanelView['update']>[0]);
     const buttons = [...panel.element.querySelectorAll<HTMLElement>('[data-ipyagent="approve"]')];
     expect(buttons).toHaveLength(2);
+    expect(panel.element.querySelectorAll('[data-ipyagent="edit"]')).toHaveLength(1);
     tell(true, isHead);
     look();
     buttons.forEach(button => button.click());

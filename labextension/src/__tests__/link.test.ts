@@ -6,7 +6,7 @@ import { Channel } from '../channel';
 import { Link } from '../lab/link';
 import { LiveRuns } from '../lab/links';
 import type { Overview, Protocol } from '../protocol';
-import { asking, CUT_OFF } from './story';
+import { asking } from './story';
 
 type ToPage = Protocol['to_page'];
 
@@ -287,14 +287,15 @@ describe('the link to a kernel', () => {
     const channel = live.channel(RUN_ID);
     expect(channel).toBeInstanceOf(Channel);
     expect(live.channel(RUN_ID)).toBe(channel);
-    const transcript = asking('c2');
-    const message = { type: 'snapshot', seq: 1, transcript, cut_off: CUT_OFF } as const;
+    const view = { update: vi.fn(), cutOff: vi.fn() };
+    channel?.subscribe(view);
+    const message = asking('c2');
     kernel.tell({ type: 'run', run_id: RUN_ID, message });
     channel?.decide('a2', { decision: 'approve', reason: '' });
     expect(kernel.told().slice(-2)).toEqual(['follow', 'to_run']);
     kernel.be('dead');
     live.update([link]);
-    expect(channel?.transcript?.header.state).toBe('failed');
+    expect(view.cutOff).toHaveBeenCalledExactlyOnceWith(message.gone);
     expect(live.channel(RUN_ID)).toBeNull();
   });
 });

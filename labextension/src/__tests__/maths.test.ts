@@ -1,14 +1,12 @@
 import { describe, expect, it } from 'vitest';
 
-import { RunView } from '../view/run';
 import { maths } from '../view/maths';
-import { sanitize, sanitizeBlock } from '../view/sanitize';
+import { sanitizeCard, sanitizeText } from '../view/sanitize';
 import { harm } from './harm';
-import { NOTHING, withCall, withStep } from './story';
 
 function block(html: string): HTMLElement {
   const element = document.createElement('div');
-  element.append(sanitizeBlock(html));
+  element.append(sanitizeText(html));
   return element;
 }
 
@@ -84,18 +82,17 @@ describe('a formula', () => {
 
   it('in HTML that tools show is text: nothing but ours makes MathML', () => {
     const page = document.createElement('div');
-    page.append(sanitize('<math><mi href="javascript:pwned()">x</mi></math><p>$x$</p>'));
+    page.append(sanitizeCard('<div class="ia-display"><math><mi href="javascript:pwned()">x</mi></math><p>$x$</p></div>'));
     expect(page.querySelector('math, .ipyagent-maths')).toBeNull();
   });
 });
 
 it('is drawn in answers and in the LaTeX that tools show', () => {
-  const view = new RunView(NOTHING);
-  view.update(withStep({ blocks: ['<p><code class="language-math">$e^{i\\pi} = -1$</code></p>'] }));
-  expect(formulas(view.element)).toHaveLength(1);
-  const shown = { type: 'display' as const, label: 'Output' };
-  const media = [{ ...shown, data: { 'text/latex': '$\\displaystyle x^{2}$' } }];
-  view.update(withCall({ result: { output: 'x**2', error: '', tone: 'plain', media } }));
-  expect(display(view.element)).toHaveLength(1);
-  view.dispose();
+  const page = document.createElement('div');
+  page.append(sanitizeText('<p><code class="language-math">$e^{i\\pi} = -1$</code></p>'));
+  expect(formulas(page)).toHaveLength(1);
+  const latex = '$\\displaystyle x^{2}$';
+  const html = `<div class="ia-media"><div class="ia-latex" title="${latex}"><pre>x**2</pre></div></div>`;
+  page.replaceChildren(sanitizeCard(html));
+  expect(display(page)).toHaveLength(1);
 });

@@ -1,11 +1,12 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 
 import { Channel } from '../channel';
-import { RunView } from '../view/run';
-import { CUT_OFF, plan, PLAN_MOMENTS, PLAN_TRANSCRIPT, tellings, withPlan } from './story';
+import type { Asked } from '../protocol';
+import { Card } from '../view/card';
+import { formOf, plan, PLAN_MOMENTS, PLAN_SNAPSHOT, request, withBlock, without } from './story';
 
 let decide: ReturnType<typeof vi.fn>;
-let view: RunView;
+let view: Card;
 
 const find = (name: string) => view.element.querySelector<HTMLElement>(`[data-ipyagent="${name}"]`);
 const all = (name: string) => [
@@ -15,11 +16,15 @@ const press = (name: string, index = 0) => all(name)[index].click();
 const areas = () => all('arguments') as HTMLTextAreaElement[];
 const states = () => all('plan-step').map(step => step.dataset.state);
 const draft = plan(2);
-const PLANNED = draft.plan?.steps ?? [];
+const FORM = 'r/p/a';
+const { calls: PLANNED, approval } = formOf(draft, FORM);
+const withForm = (changes: Partial<Asked>) =>
+  withBlock(draft, { key: FORM, own: { ...formOf(draft, FORM), ...changes } });
+const root = () => find('run') ?? view.element;
 
 beforeEach(() => {
   decide = vi.fn();
-  view = new RunView({ decide, send: vi.fn() });
+  view = new Card({ decide, send: vi.fn() });
   document.body.replaceChildren(view.element);
 });
 

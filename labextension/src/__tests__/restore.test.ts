@@ -11,9 +11,9 @@ import {
   SavedRun
 } from '../lab/outputs';
 import type { RunLine, Snapshot } from '../protocol';
-import { RunView } from '../view/run';
+import { Card } from '../view/card';
 import widget, { WidgetModel } from '../widget';
-import { asking, CUT_OFF } from './story';
+import { asking } from './story';
 
 const MIME = 'application/vnd.ipyagent.run+json';
 const CARD = {
@@ -26,25 +26,18 @@ const output = (data: Bundle): Output =>
 const bundle = (run: Partial<SavedRun> & { id: string }): Bundle => ({
   [MIME]: { parent_id: null, cell_id: null, status: 'running', ...run }
 });
-const SNAPSHOT: Snapshot = {
-  type: 'snapshot',
-  seq: 1,
-  transcript: asking('c2'),
-  cut_off: CUT_OFF
-};
+const SNAPSHOT: Snapshot = { ...asking('c2'), seq: 1 };
 const text = output({ 'text/plain': 'from an earlier execution' });
 
 describe('a run whose kernel is gone', () => {
   it('hears and draws nothing more of it', () => {
     const channel = new Channel(() => undefined);
     channel.receive(SNAPSHOT);
-    const view = new RunView(channel);
-    view.update(channel.transcript);
+    const view = new Card(channel);
     expect(view.element.querySelectorAll('button').length).toBeGreaterThan(1);
     channel.disconnect();
     channel.receive({ ...SNAPSHOT, seq: 2 });
-    view.update(channel.transcript);
-    expect(view.element.dataset.state).toBe('failed');
+    expect(view.element.querySelector<HTMLElement>('.ipyagent-card')?.dataset.state).toBe('failed');
     expect(view.element.querySelectorAll('button')).toHaveLength(0);
     view.dispose();
   });

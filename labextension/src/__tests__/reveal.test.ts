@@ -1,65 +1,38 @@
 import { describe, expect, it } from 'vitest';
 
-import table from '../../../tests/ui/reveal_cases.json';
-import { diffOf } from '../view/diff';
-import { h } from '../view/dom';
-import { highlight } from '../view/highlight';
-import { reveal, revealWithin, revealText } from '../view/reveal';
+import { hiddenAsEscapes, reveal, withInlineCode } from '../view/reveal';
 
-interface Case {
-  name: string;
-  /** A pair is a string and how often it is repeated. */
-  text: string | (string | [string, number])[];
-  shown: string;
-  diff?: boolean;
-}
-
-const CASES = table as Case[];
-
-const textOf = ({ text }: Case) =>
-  typeof text === 'string'
-    ? text
-    : text.map(part => (typeof part === 'string' ? part : part[0].repeat(part[1]))).join('');
-const elements = (text: string) => {
-  const place = h('div', {}, reveal(text));
-  return [...place.querySelectorAll('.ipyagent-hidden-character')].map(each => each.textContent);
-};
-
-describe('the table that the text views share', () => {
-  it.each(CASES)('$name', given => {
-    const draw = given.diff === true ? (text: string) => diffOf(text).textContent : revealText;
-    expect(draw(textOf(given))).toBe(given.shown);
-    expect(draw(given.shown)).toBe(given.shown);
-  });
-});
-
-describe('a mark', () => {
-  it('is set off from the text around it', () => {
-    expect(elements(`a${' '.repeat(50)}b\u202ec`)).toEqual(['⟨50 blanks⟩', '⟨U+202E⟩']);
+describe('hidden characters', () => {
+  it.each([
+    '\u202e',
+    '\u2066',
+    '\u200b',
+    '\u{e0041}',
+    '\u0000',
+    '\u001b',
+    '\r',
+    '\u00ad',
+    '\u2028',
+    '\ufeff',
+    '\u3164',
+    '\ud800'
+  ])('such as %j are spelled out', character => {
+    const code = (character.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, '0');
+    expect(reveal(`a${character}b`)).toBe(`a⟨U+${code}⟩b`);
+    expect(reveal(`a${character.repeat(3_000)}b`)).toBe('a⟨3,000 invisible characters⟩b');
+    expect(JSON.parse(hiddenAsEscapes(`"a${character}b"`.replace('\r', '\\r').replace(/[\0\u001b]/, '')))).toContain('b');
   });
 
-  it('is one also where colours cut what it stands for into pieces', () => {
-    const code = `# a comment\n${'\n'.repeat(100)}x = "${' '.repeat(100)}" # ${'\u200b'.repeat(9)}`;
-    const place = revealWithin(h('code', {}, highlight(code, 'python')));
-    expect(place.textContent).toBe(
-      '# a comment\n⟨100 empty lines⟩\nx = "⟨100 blanks⟩" # ⟨9 × U+200B⟩'
+  it('are not line ends and tabs', () => {
+    expect(reveal('a\n\tb')).toBe('a\n\tb');
+  });
+
+  it('are spelled out in code of our own texts too', () => {
+    const place = document.createElement('p');
+    place.append(withInlineCode('Run `%agent model x` for <b>another</b>, `a\u202e`, one ` alone'));
+    expect(place.innerHTML).toBe(
+      'Run <code class="ipyagent-typed">%agent model x</code> for &lt;b&gt;another&lt;/b&gt;, ' +
+        '<code class="ipyagent-typed">a⟨U+202E⟩</code>, one ` alone'
     );
-    const cut = h('code', {}, 'a\u200b', h('b', {}, '\u200b\u200b'), '\u200b b\u202ec');
-    expect(revealWithin(cut).innerHTML).toBe(
-      'a<span class="ipyagent-hidden-character">⟨4 × U+200B⟩</span><b></b>' +
-        ' b<span class="ipyagent-hidden-character">⟨U+202E⟩</span>c'
-    );
-  });
-
-  it('is text where there are many, since a page holds only so many elements', () => {
-    const text = 'x\u200by'.repeat(5_000);
-    expect(elements(text)).toHaveLength(2_000);
-    expect(revealText(text)).toBe('x⟨U+200B⟩y'.repeat(5_000));
-  });
-
-  it('is in a diff where changed words are marked too', () => {
-    const drawn = diffOf('-oc.system(1)\n+\u043e\u0441.system(2)\n');
-    expect(drawn.textContent).toBe('-oc.system(1)\n+⟨U+043E⟩⟨U+0441⟩.system(2)\n');
-    expect(drawn.querySelectorAll('mark')).toHaveLength(2);
   });
 });

@@ -11,7 +11,7 @@ import {
   setOutputs
 } from '../lab/sharedCells';
 import type { Overview } from '../protocol';
-import { CALL, request } from './story';
+import { askAbout } from './story';
 
 let notebook: YNotebook;
 
@@ -255,7 +255,7 @@ const place = (
   asking: string | null = 'b',
   inserted: string[] = []
 ) => {
-  const call = { ...CALL, name, request: request({ arguments: given }) };
+  const [call] = askAbout(name, given).calls;
   const found = placeOfCall(call, { cells: CELLS, agentCell: asking, inserted });
   return found && `${found.side} ${found.cellId}`;
 };

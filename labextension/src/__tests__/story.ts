@@ -1,153 +1,125 @@
-/** The stories of the shared fixtures, and small transcripts for the tests of the view. */
+/** The stories of the shared fixtures, and states of a run for the tests of the view. */
 import MarkdownIt from 'markdown-it';
 
-import { applyChanges } from '../channel';
+import { Channel, type FromRun } from '../channel';
 import type { SavedCall, SavedRun, SavedStep } from '../lab/outputs';
-import type {
-  Addition,
-  Call,
-  CallRequest,
-  CutOff,
-  Effects,
-  Header,
-  Plan,
-  Replacement,
-  Step,
-  Transcript
-} from '../protocol';
+import type { Approval, Asked, CallRequest, Choice, Drawn, Snapshot } from '../protocol';
 import planned from './fixtures/plan.json';
 import told from './fixtures/run.json';
 
-/** A kernel that hears nothing. */
-export const NOTHING = {
-  decide: () => undefined,
-  send: () => undefined
-};
-
-/** An event of the kernel's, and what it changed in the transcript. */
+/** An event of the kernel's, and the messages about it. */
 export interface Moment {
   type: string;
   call_id: string | null;
   approval_id: string | null;
-  changes: (Replacement | Addition)[];
+  messages: FromRun[];
 }
 
 export const MOMENTS = told.moments as unknown as Moment[];
-export const TRANSCRIPT = told.transcript as unknown as Transcript;
+export const SNAPSHOT = told.snapshot as unknown as Snapshot;
 export const RUN = told.run as unknown as SavedRun;
 export const HTML = told.html;
-export const CUT_OFF = told.cut_off as unknown as CutOff;
 export const PLAN_MOMENTS = planned.moments as unknown as Moment[];
-export const PLAN_TRANSCRIPT = planned.transcript as unknown as Transcript;
+export const PLAN_SNAPSHOT = planned.snapshot as unknown as Snapshot;
 
-/** The effects of a call, with a diff and output. */
-export const EFFECTS: Effects = {
-  title: 'It would change:',
-  lines: [
-    { change: 'changed', text: 'sales + ratio (float64)', diff: '' },
-    { change: 'created', text: 'q3.md', diff: '--- /dev/null\n+++ b/q3.md\n@@ -0,0 +1 @@\n+# Q3' },
-    { change: 'other', text: 'tried to open a connection\u202e', diff: '' }
-  ],
-  shown_title: 'What it put out there: 1 line',
-  shown: { output: 'North 84.2', error: '', tone: 'plain', media: [], for_model: null }
-};
-
-/** The transcript after these moments. */
-export function after(moments: readonly Moment[]): Transcript {
-  const whole = moments.reduce<Transcript | null>(
-    (now, { changes }) => applyChanges(now, changes),
-    null
-  );
-  if (whole === null) {
+/** The run after these moments. */
+export function after(moments: readonly Moment[]): Snapshot {
+  const channel = new Channel(() => undefined);
+  moments.flatMap(({ messages }) => messages).forEach(message => channel.receive(message));
+  if (channel.run === null) {
     throw new Error('nothing was told');
   }
-  return whole;
+  return structuredClone(channel.run);
 }
 
-/** The transcripts after each of these moments. */
-export function tellings(moments: readonly Moment[]): Transcript[] {
-  return moments.map((_, index) => after(moments.slice(0, index + 1)));
-}
-
-/** The transcript after all moments up to and including the first that fits. */
-export function upTo(fits: (moment: Moment) => boolean): Transcript {
+/** The run after all moments up to and including the first that fits. */
+export function upTo(fits: (moment: Moment) => boolean): Snapshot {
   return after(MOMENTS.slice(0, MOMENTS.findIndex(fits) + 1));
 }
 
-/** The transcript in which a user is asked about the call with that id. */
-export function asking(callId: string): Transcript {
+/** The run in which a user is asked about the call with that id. */
+export function asking(callId: string): Snapshot {
   return upTo(({ type, call_id }) => type === 'approval_requested' && call_id === callId);
 }
 
 /** The plan after its first `moments`: 1 proposed, 2 proposed anew, 3 approved. */
-export function plan(moments: number): Transcript {
+export function plan(moments: number): Snapshot {
   return after(PLAN_MOMENTS.slice(0, moments));
 }
 
 /** The start of a run with one open step. */
-export function begun(): Transcript {
+export function begun(): Snapshot {
   return upTo(({ type }) => type === 'step_started');
 }
 
-/** The same with some of its parts changed. */
-export function withPlan(transcript: Transcript, changes: Partial<Plan>): Transcript {
-  if (transcript.plan === null) {
-    throw new Error('there is no plan');
-  }
-  return { ...transcript, plan: { ...transcript.plan, ...changes } };
+/** The same with one of its blocks changed, or added in a parent. */
+export function withBlock(run: Snapshot, drawn: Partial<Drawn>, parent = 'r'): Snapshot {
+  const { key = '' } = drawn;
+  const before = run.set.find(each => each.key === key);
+  const set = run.set.filter(each => each !== before);
+  const order = before ? {} : { [parent]: [...(run.order[parent] ?? []), key] };
+  const block: Drawn = { html: '<p></p>', more: '', own: null, ...before, ...drawn, key };
+  return { ...run, set: [...set, block], order: { ...run.order, ...order } };
 }
 
-/** The same with its header changed. */
-export function withHeader(transcript: Transcript, changes: Partial<Header>): Transcript {
-  return { ...transcript, header: { ...transcript.header, ...changes } };
+/** The same without one of its blocks. */
+export function without(run: Snapshot, key: string): Snapshot {
+  const order = Object.entries(run.order).map(([parent, keys]): [string, string[]] => [
+    parent,
+    keys.filter(each => each !== key)
+  ]);
+  const set = run.set.filter(each => each.key !== key);
+  return { ...run, set, order: Object.fromEntries(order) };
 }
 
-/** The same with its newest step changed. */
-export function inStep(transcript: Transcript, changes: Partial<Step>): Transcript {
-  const steps = [...transcript.steps];
-  steps.push({ ...(steps.pop() ?? STEP), ...changes });
-  return { ...transcript, steps };
+/** The key of the call that is asked about as c2, and of its form. */
+export const PLOT = 'r/s2/c0';
+export const FORM = `${PLOT}/a`;
+
+/** The form of a run. */
+export function formOf(run: Snapshot, key = FORM): Asked {
+  return run.set.find(each => each.key === key)?.own as Asked;
 }
 
-/** The same with the call of that id changed. */
-export function inCall(transcript: Transcript, id: string, changes: Partial<Call>): Transcript {
-  const steps = transcript.steps.map(step => ({
-    ...step,
-    calls: step.calls.map(call => (call.id === id ? { ...call, ...changes } : call))
-  }));
-  return { ...transcript, steps };
+/** The run that asks about c2, with its form changed, and the HTML of the call. */
+export function asked(changes: Partial<Asked>, html?: string): Snapshot {
+  const run = asking('c2');
+  const own = { ...formOf(run), ...changes };
+  return withBlock(withBlock(run, { key: FORM, own }), { key: PLOT, ...(html && { html }) });
 }
 
-/** A finished run of one step. */
-export function withStep(step: Partial<Step>, run: Partial<Transcript> = {}): Transcript {
-  const steps = [{ ...STEP, ...step }];
-  return { ...TRANSCRIPT, notes: [], todos: [], steps, todos_at: 1, ...run };
-}
-
-/** A finished run of one call. */
-export function withCall(call: Partial<Call>): Transcript {
-  return withStep({ calls: [{ ...CALL, ...call }] });
-}
+export const APPROVAL: Approval = {
+  id: 'a2',
+  question: 'May run_python run?',
+  choices: (['approve', 'always', 'folder', 'deny'] as const).map(
+    (answer): Choice => ({ answer, label: `Say ${answer}` })
+  ),
+  covers: ''
+};
 
 /** Return a call's request. */
 export function request(changes: Partial<CallRequest>): CallRequest {
-  return { ...CALL.request, preview: null, shown: [], ...changes };
+  const none = { arguments: {}, preview: null, shown: [], is_exact_folded: false };
+  return { ...none, parse_error: '', ...changes };
 }
 
-/** The first call of the story: a quick look that went well. */
-export const CALL: Call = TRANSCRIPT.steps[0].calls[0];
+/** Return what is asked about one call, and the call that has those arguments. */
+export function askAbout(name: string, given: object, changes: Partial<Asked> = {}): Asked {
+  const call = { id: 'c1', name, note: '', request: request({ arguments: { ...given } }) };
+  const none = { is_plan: false, question: null, late: null };
+  return { type: 'asked', approval: APPROVAL, ...none, calls: [call], ...changes };
+}
 
-/** The call that is asked about as c2: code that plots. */
-export const PLOT: Call = TRANSCRIPT.steps[1].calls[0];
-
-const STEP: Step = {
-  ...TRANSCRIPT.steps[0],
-  notes: [],
-  thinking: null,
-  text: '',
-  calls: [],
-  facts: ''
-};
+/** A call as the kernel draws it, with this code. */
+export function callHtml(code: string, status = 'awaiting_approval', name = 'run_python'): string {
+  const text = code.replace(/[&<]/g, sign => (sign === '&' ? '&amp;' : '&lt;'));
+  return (
+    `<details class="ia-tool" data-tool="${name}" data-state="${status}" open>` +
+    `<summary class="ia-line"><span class="ia-summary">${name}</span></summary>\n` +
+    `<blockquote class="ia-body"><p class="ia-caption">${name}</p>` +
+    `<pre><code class="language-python">${text}</code></pre></blockquote></details>`
+  );
+}
 
 /** A saved run of one step, the answer: its calls; and its HTML, with Markdown as the answer. */
 export function savedOf(

@@ -19,7 +19,7 @@ function place(element: HTMLElement, top: number, bottom: number): void {
 
 function asked(top: number, bottom: number) {
   const form = h('div', {}, h('button'));
-  const card = h('div', { class: 'ipyagent-tool' }, form);
+  const card = h('details', { class: 'ia-tool' }, form);
   place(card, top - 70, bottom);
   place(form, top, bottom);
   document.body.replaceChildren(card);

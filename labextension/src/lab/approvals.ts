@@ -6,7 +6,7 @@ import { approvalKey } from '../channel';
 import type { PendingApproval } from '../protocol';
 import { h, setText } from '../view/dom';
 import { button } from '../view/form';
-import { revealText } from '../view/reveal';
+import { reveal } from '../view/reveal';
 import { goTo, placeOf } from './cells';
 import type { Link } from './link';
 import type { Links } from './links';
@@ -59,7 +59,7 @@ export function oldestWaiting(links: Links): Waiting | null {
  * notifications.
  */
 export function describeWaiting({ approval, panel }: Waiting): string {
-  const what = revealText(approval.about).slice(0, ABOUT);
+  const what = reveal(approval.about).slice(0, ABOUT);
   return `ipyagent asks: ${what} in ${panel.title.label}`;
 }
 

@@ -4,7 +4,7 @@ import type { Cell } from '@jupyterlab/cells';
 import { NotebookActions, type NotebookPanel } from '@jupyterlab/notebook';
 
 import { host } from '../view/host';
-import { revealText } from '../view/reveal';
+import { reveal } from '../view/reveal';
 import { WIDGET_HASH } from '../widgetHash';
 import { widgetModules } from '../widgetModules';
 import { load } from './agentCells';
@@ -30,14 +30,14 @@ export async function chooseModel(link: Link | null): Promise<boolean> {
   if (reply === null) {
     return false;
   }
-  const items = Object.entries(reply.models).map(each => each.map(revealText).join(' · '));
+  const items = Object.entries(reply.models).map(each => each.map(reveal).join(' · '));
   const names = Object.keys(reply.models);
   const current = Math.max(0, names.indexOf(reply.current));
   const title = 'Model of the next prompts';
   const { value } = await InputDialog.getItem({ title, items, current });
   const chosen = value === null ? null : await request(link, names[items.indexOf(value)]);
   if (chosen !== null) {
-    const text = `The next prompts go to ${revealText(chosen.current)}`;
+    const text = `The next prompts go to ${reveal(chosen.current)}`;
     Notification.info(text, { autoClose: 5_000 });
   }
   return chosen !== null;
@@ -48,7 +48,7 @@ async function request(link: Link | null, model: string | null): Promise<Models 
   const reply = (await link?.ask('models', { model })) as Models | undefined;
   const problem = reply === undefined ? NO_CONNECTION : reply.problem;
   if (problem !== '') {
-    Notification.error(revealText(problem));
+    Notification.error(reveal(problem));
   }
   return problem === '' ? (reply ?? null) : null;
 }

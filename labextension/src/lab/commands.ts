@@ -117,7 +117,7 @@ function decideCommand(decisions: Decisions, word: 'approve' | 'deny', label: st
     caption: 'Decide on the call that has waited longest; shows it first, if it was not seen',
     isEnabled: () => {
       const { pending } = decisions;
-      return pending !== null && (word === 'deny' || !pending.call?.question);
+      return pending !== null && (word === 'deny' || pending.asked.question === null);
     },
     execute: () => decisions.press(word)
   };

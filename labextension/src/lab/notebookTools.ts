@@ -7,7 +7,7 @@ import { NotebookActions, NotebookPanel } from '@jupyterlab/notebook';
 import { PanelLayout, Widget } from '@lumino/widgets';
 
 import type { Answer } from '../channel';
-import type { Call } from '../protocol';
+import type { AskedCall, PendingApproval } from '../protocol';
 import type { Decide } from '../view/form';
 import { ProposalView } from '../view/proposal';
 import { listWaiting } from './approvals';
@@ -94,8 +94,8 @@ export function sharedNotebook({ content }: NotebookPanel): Notebook {
 /** A waiting call, and its context. */
 interface ProposedCall {
   readonly id: string;
-  readonly runId: string;
-  readonly call: Call;
+  readonly approval: PendingApproval;
+  readonly call: AskedCall;
   /** The path of the notebook to change. */
   readonly path: string;
   /** The notebook whose agent asks, if it is another. */
@@ -150,9 +150,9 @@ class Proposal {
       this.changed ??= { cellId, before: source };
     }
     const before = this.changed?.before ?? null;
-    const { call, asking, decide } = this.waiting;
-    this.view ??= new ProposalView({ call, before, asking }, decide);
-    this.view.element.dataset.run = this.waiting.runId;
+    const { approval, call, asking, decide } = this.waiting;
+    this.view ??= new ProposalView({ approval, call, before, asking }, decide);
+    this.view.element.dataset.run = approval.run_id;
     this.view.update(before !== null && before !== source);
     if (this.widget?.parent !== cell || this.side !== side) {
       this.remove();
@@ -234,8 +234,9 @@ class Proposals {
 
   private listProposed(): ProposedCall[] {
     return listWaiting(this.links).flatMap(({ key, approval, link, panel }) => {
-      const { call, cell_id: cellId, run_id: runId } = approval;
-      if (call === null || !TOOLS.includes(call.name)) {
+      const { asked, cell_id: cellId, run_id: runId } = approval;
+      const call = asked.calls.at(0);
+      if (call === undefined || asked.is_plan || !TOOLS.includes(call.name)) {
         return [];
       }
       const own = panel.context.path;
@@ -244,7 +245,7 @@ class Proposals {
       const decide = (answer: Answer): void =>
         link.sendToRun(runId, { type: 'decide', approval_id: approval.approval_id, answer });
       const inserted = this.inserted.by(runId);
-      return [{ id: key, runId, call, path, asking, cellId, inserted, decide }];
+      return [{ id: key, approval, call, path, asking, cellId, inserted, decide }];
     });
   }
 

@@ -9,7 +9,7 @@ import { Widget } from '@lumino/widgets';
 import type { Answer } from '../channel';
 import type { PendingApproval } from '../protocol';
 import { h, setText } from '../view/dom';
-import { revealText } from '../view/reveal';
+import { reveal } from '../view/reveal';
 import { agentIcon } from './agentCells';
 import { oldestWaiting, PANEL, showWaiting } from './approvals';
 import { chooseModel } from './cards';
@@ -274,7 +274,7 @@ function addStatus(bar: IStatusBar, links: Links): void {
     const overview = links.current?.overview ?? null;
     if (overview !== null) {
       const isWaiting = countWaiting(overview) > 0;
-      setText(line, revealText(overview.status));
+      setText(line, reveal(overview.status));
       line.title = isWaiting ? 'Go to the question' : 'Show the panel';
       line.classList.toggle('ipyagent-waiting', isWaiting);
     }

@@ -1,19 +1,18 @@
 /** The sections of the side panel: approvals, plan, runs, variables and sessions. */
-import { type Answer, approvalKey } from '../channel';
+import { approvalKey } from '../channel';
 import type {
   Overview,
   PendingApproval,
   PlanStepLine,
   RunLine,
   SessionLine,
+  Todo,
   VariableLine
 } from '../protocol';
+import { AskedView } from '../view/asked';
 import { Child, h, setText, Slot, Views } from '../view/dom';
 import { button } from '../view/form';
-import { PlanView, TodosView } from '../view/plan';
 import { reveal } from '../view/reveal';
-import { keepHtml } from '../view/sanitize';
-import { glyph, ToolView } from '../view/tool';
 import type { PanelActions, PanelState } from './panel';
 
 class Section {
@@ -134,21 +133,14 @@ class Card {
   });
 
   private head = new Slot(h('div', { class: 'ipyagent-panel-about' }));
-  private call: ToolView | null = null;
-  private plan: PlanView | null = null;
+  private asked: AskedView;
 
   constructor(
     private actions: PanelActions,
-    asked: PendingApproval
+    approval: PendingApproval
   ) {
-    const decide = (id: string, answer: Answer): void => actions.decide(asked, id, answer);
-    if (asked.call !== null) {
-      this.call = new ToolView({ decide, before: keepHtml });
-    } else {
-      // One that no cell asks about runs as it is.
-      this.plan = new PlanView({ decide, before: keepHtml }, asked.approval_id !== '');
-    }
-    this.element.append(this.head.element, (this.call ?? this.plan)?.element ?? '');
+    this.asked = new AskedView((id, answer) => actions.decide(approval, id, answer));
+    this.element.append(this.head.element, this.asked.element);
   }
 
   update({ approval, prompt, cellId }: Item): void {
@@ -160,10 +152,11 @@ class Card {
         ? null
         : button('jump', 'Go to cell', 'Go to the cell that asks', () => this.actions.jump(cellId))
     ]);
-    if (approval.call !== null) {
-      this.call?.update(approval.call);
-    }
-    this.plan?.update(approval.plan, 'waiting');
+    this.asked.update(approval.html, approval.asked);
+  }
+
+  dispose(): void {
+    this.asked.dispose();
   }
 }
 
@@ -178,7 +171,9 @@ function listItems({ approvals, waiting, runs }: Overview, cells: ReadonlySet<st
 /** Return the newest run's plan and tasks; a waiting plan is among the approvals. */
 export function planSection(): Part {
   const list = new Slot(h('ol', { class: 'ipyagent-panel-plan', 'aria-label': 'Plan' }));
-  const tasks = new TodosView();
+  const tasks = new Slot(
+    h('ul', { class: 'ipyagent-panel-plan', 'data-ipyagent': 'todos', 'aria-label': 'Tasks' })
+  );
   const section = new Section('plan', 'Plan and tasks', list.element, tasks.element);
   return {
     element: section.element,
@@ -187,7 +182,8 @@ export function planSection(): Part {
       section.show(done !== '', done);
       list.element.hidden = plan.length === 0;
       list.show(plan, () => plan.map(stepOf));
-      tasks.update(todos);
+      tasks.element.hidden = todos.length === 0;
+      tasks.show(todos, () => todos.map(taskOf));
     }
   };
 }
@@ -196,6 +192,17 @@ function stepOf(step: PlanStepLine): HTMLElement {
   const name = h('span', { class: 'ipyagent-tool-name' }, reveal(step.name));
   const words = h('span', { class: 'ipyagent-panel-step' }, name, ' ', reveal(step.note));
   return h('li', { 'data-state': step.status }, glyph(step), words);
+}
+
+function taskOf(todo: Todo): HTMLElement {
+  const words = h('span', { class: 'ipyagent-panel-step' }, reveal(todo.text));
+  return h('li', { 'data-state': todo.status }, glyph(todo), words);
+}
+
+/** Return a status glyph with an accessible name. */
+function glyph({ glyph, status_text }: Pick<Todo, 'glyph' | 'status_text'>): HTMLElement {
+  const named = { role: 'img', 'aria-label': status_text, title: status_text };
+  return h('span', { class: 'ipyagent-glyph', ...named }, glyph);
 }
 
 /** Runs, newest first; `cellId` is null if the cell was deleted. */

@@ -2,7 +2,6 @@
 import { Child, h, Slot } from '../view/dom';
 import { requestButton } from '../view/followUp';
 import { button } from '../view/form';
-import { modelButton } from '../view/header';
 import { reveal } from '../view/reveal';
 import type { PanelActions, PanelState } from './panel';
 import {
@@ -72,7 +71,9 @@ export class PanelView {
   }
 
   private headOf(notebook: string | null, model: string): Child[] {
-    const next = modelButton(model, () => this.actions.chooseModel());
+    const hint = `${model}: Choose the model of the next prompts`;
+    const next = button('model', reveal(model), hint, () => this.actions.chooseModel());
+    next.ariaHasPopup = 'dialog';
     return [
       h('h2', {}, reveal(notebook ?? 'ipyagent')),
       model === '' ? null : h('p', { class: 'ipyagent-note' }, 'Next answers: ', next)

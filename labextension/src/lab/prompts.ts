@@ -124,7 +124,7 @@ function linesNearFault([first, ...lines]: string[]): string[] {
 /** Remove escape sequences, and spell out hidden characters. */
 function toPlainText(text: string): string {
   const lines = text.replace(ESCAPES, '').replace(/\r\n?|[\u2028\u2029\u0085\v\f]/g, '\n');
-  return reveal(lines).textContent;
+  return reveal(lines);
 }
 
 function truncate(text: string, length: number): string {

@@ -3,7 +3,7 @@
 /** Pixels from an edge to a point inside. */
 const INSET = 6;
 
-const CARD = '.ipyagent-tool, .ipyagent-plan, .ipyagent-proposal';
+const CARD = '.ia-tool, .ia-plan, .ipyagent-proposal';
 
 /** A card that asks a question: it shows the call, and has a form with the buttons. */
 export interface QuestionCard {
@@ -18,6 +18,7 @@ export function questionCardOf(form: HTMLElement): QuestionCard {
 
 /** Scroll to a question's card. */
 export function scrollToCard({ card, form }: QuestionCard): void {
+  card.setAttribute('open', '');
   const fits = card.offsetHeight < window.innerHeight / 2;
   card.scrollIntoView({ block: fits ? 'nearest' : 'start' });
   form.scrollIntoView({ block: 'nearest' });

@@ -4,7 +4,7 @@
  */
 import type { YCellType, YCodeCell, YNotebook } from '@jupyter/ydoc';
 
-import type { Call, Overview } from '../protocol';
+import type { AskedCall, Overview } from '../protocol';
 
 /** The part of JupyterLab's documents that its interface leaves out. */
 export type Notebook = Pick<
@@ -248,7 +248,7 @@ interface CellContext {
 }
 
 /** Return the place of a call of `edit_cell` or `insert_cell`; null if its cell is gone. */
-export function placeOfCall({ name, request }: Call, context: CellContext): CallPlace | null {
+export function placeOfCall({ name, request }: AskedCall, context: CellContext): CallPlace | null {
   const given = request.arguments;
   return name === 'edit_cell'
     ? placeOfEdit(given.cell, context.cells)

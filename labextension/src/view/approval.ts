@@ -1,24 +1,17 @@
 /** Asks for a decision: by a form, and the editor that may take its place. */
-import type { Answer } from '../channel';
-import type { Approval, Call, Late, Plan, Question } from '../protocol';
+import type { Answer, DecideOn } from '../channel';
+import type { Asked, AskedCall, Late } from '../protocol';
 import { h, setData, Slot } from './dom';
 import { Editor } from './editor';
 import { approvalForm, Decide } from './form';
 import { Gate } from './gate';
 import { questionForm } from './question';
-import type { Before } from './sanitize';
 
-/** Decides on the approval with that id. */
-export type DecideOn = (approvalId: string, answer: Answer) => void;
-
-/** The parts of a run share it: `before` sanitizes HTML before our sanitizer does. */
-export interface Drawing {
-  readonly decide: DecideOn;
-  readonly before: Before;
+/** The elements that show what is asked about: its first line, and all of it. */
+export interface AskedAbout {
+  readonly head: HTMLElement;
+  readonly body: HTMLElement;
 }
-
-/** Opens an editor of what is asked about; `done` gets null without a change. */
-type Open = (done: (answer: Answer | null) => void) => { element: HTMLElement; focus(): void };
 
 /** Another approval gets a new form. */
 export class ApprovalView {
@@ -29,51 +22,13 @@ export class ApprovalView {
   private late = new Slot(h('div', { class: 'ipyagent-late', role: 'status' }));
   private gate: Gate | null = null;
 
-  /** `head` and `about` are the first line and the text of what is asked about. */
-  constructor(
-    private decide: DecideOn,
-    private head: HTMLElement,
-    private about: HTMLElement
-  ) {
+  constructor(private decide: DecideOn) {
     this.element.append(this.form.element, this.editing, this.late.element);
   }
 
-  /** Ask about a call that is drawn; its description is for screen readers. */
-  askCall(call: Call, description = call.name): void {
-    const { approval, question, late } = call;
-    const open: Open = done =>
-      new Editor(description, [call], edited =>
-        done(edited && { decision: 'edit_call', arguments: edited[0].given })
-      );
-    this.ask(approval, description, open, question, late);
-  }
-
-  /** Ask about a plan that is drawn. */
-  askPlan({ approval, steps, late }: Plan, canEdit: boolean): void {
-    const open: Open = done =>
-      new Editor('the plan', steps, edited => {
-        const plan = edited?.map(({ item: { id, name, note }, given }) => ({
-          call: { id, name, arguments: given },
-          note
-        }));
-        done(plan === undefined ? null : { decision: 'edit', plan });
-      });
-    this.ask(approval, 'this plan', canEdit ? open : null, null, late);
-  }
-
-  /** Stop observing the page. */
-  dispose(): void {
-    this.gate?.dispose();
-    this.gate = null;
-  }
-
-  private ask(
-    approval: Approval | null,
-    about: string,
-    open: Open | null,
-    question: Question | null,
-    late: Late | null
-  ): void {
+  /** Ask; `about` describes it for screen readers. A gate watches what is `shown`, if given. */
+  update(asked: Asked, shown: AskedAbout | null, about = nameOf(asked)): void {
+    const { approval, question, late, calls } = asked;
     setData(this.element, 'approval', approval?.id ?? null);
     this.late.showIf(late, lateNote);
     this.form.show(approval, () => {
@@ -83,27 +38,34 @@ export class ApprovalView {
         return [];
       }
       const send: Decide = answer => this.decide(approval.id, answer);
+      const edit = calls.length > 0 ? (once: Decide) => this.edit(asked, about, once) : null;
       return [
         question === null
-          ? approvalForm(approval, about, send, open && (once => this.edit(open, once)))
+          ? approvalForm(approval, about, send, edit)
           : questionForm(question, send)
       ];
     });
     // A question is answered, not approved.
-    if (approval !== null && question === null) {
-      this.gate ??= new Gate({ head: this.head, about: this.about, form: this.element });
+    if (approval !== null && question === null && shown !== null) {
+      this.gate ??= new Gate(shown, this.element);
       this.gate.update();
     }
   }
 
+  /** Stop observing the page. */
+  dispose(): void {
+    this.gate?.dispose();
+    this.gate = null;
+  }
+
   /** Show an editor in place of the buttons; the kernel asks again about the result. */
-  private edit(open: Open, send: Decide): void {
-    const editor = open(answer => {
+  private edit({ calls, is_plan }: Asked, about: string, send: Decide): void {
+    const editor = new Editor(about, calls, edited => {
       this.closeEditor();
-      if (answer === null) {
+      if (edited === null) {
         this.form.element.querySelector<HTMLElement>('[data-ipyagent="edit"]')?.focus();
       } else {
-        send(answer);
+        send(is_plan ? planOf(edited) : { decision: 'edit_call', arguments: edited[0].given });
       }
     });
     this.form.element.hidden = true;
@@ -115,6 +77,18 @@ export class ApprovalView {
     this.editing.replaceChildren();
     this.form.element.hidden = false;
   }
+}
+
+function nameOf({ is_plan, calls }: Asked): string {
+  return is_plan ? 'this plan' : (calls.at(0)?.name ?? 'this call');
+}
+
+function planOf(edited: { item: AskedCall; given: Record<string, unknown> }[]): Answer {
+  const plan = edited.map(({ item: { id, name, note }, given }) => ({
+    call: { id, name, arguments: given },
+    note
+  }));
+  return { decision: 'edit', plan };
 }
 
 /** Return a note that a click came after the decision. */

@@ -1,4 +1,5 @@
 /** Helpers for elements and keyed updates. Text is always a text node, never markup. */
+import { arrange } from './morph';
 
 export type Child = Node | string | null;
 
@@ -13,11 +14,6 @@ export function h<K extends keyof HTMLElementTagNameMap>(
     element.setAttribute(name, value);
   }
   return fill(element, children);
-}
-
-/** Return a box for text that keeps its lines, which the keyboard can scroll. */
-export function textBox(content: Child, more = ''): HTMLElement {
-  return h('pre', { class: `ipyagent-pre ${more}`.trim(), tabindex: '0' }, content);
 }
 
 /** Append `children` one by one, as a call has a limit of arguments. */
@@ -84,28 +80,12 @@ export class Views<
       view.dispose?.();
       view.element.remove();
     });
-    this.order();
+    arrange(this.parent, Array.from(this.views.values(), ({ element }) => element));
   }
 
   /** Dispose of all views; their elements stay. */
   dispose(): void {
     this.views.forEach(view => view.dispose?.());
-  }
-
-  /** Move only views that are out of place: a moved field would lose the cursor. */
-  private order(): void {
-    const own = new Set<Element>(Array.from(this.views.values(), ({ element }) => element));
-    let next = this.parent.firstElementChild;
-    for (const element of own) {
-      while (next !== null && !own.has(next)) {
-        next = next.nextElementSibling;
-      }
-      if (element === next) {
-        next = next.nextElementSibling;
-      } else {
-        this.parent.insertBefore(element, next);
-      }
-    }
   }
 }
 

@@ -1,6 +1,7 @@
 /** A bar below a scrolling box with the number of hidden lines. */
 import { button } from './form';
 import { plural } from './dom';
+import { keep } from './morph';
 
 /** Pixels from the end that count as the end: less than a line. */
 const INSET = 12;
@@ -41,11 +42,12 @@ export class FoldBar {
   };
 
   private add(): HTMLButtonElement {
-    const bar = button('more', '', '', () => {
-      this.box.classList.add('ipyagent-unfolded');
+    const press = (): void => {
+      this.box.dataset.unfolded = '';
       this.box.focus({ preventScroll: true });
       this.update();
-    });
+    };
+    const bar = keep(button('more', '', '', press));
     // Focusable, so that keys can scroll it.
     this.box.tabIndex = 0;
     this.box.after(bar);

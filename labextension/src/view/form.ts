@@ -3,7 +3,7 @@ import type { Answer } from '../channel';
 import type { Approval } from '../protocol';
 import { Child, h } from './dom';
 import { host } from './host';
-import { reveal, revealText } from './reveal';
+import { reveal } from './reveal';
 
 export type Decide = (answer: Answer) => void;
 
@@ -31,7 +31,7 @@ export function answerForm(
     {
       class: 'ipyagent-approval',
       role: 'group',
-      'aria-label': revealText(label),
+      'aria-label': reveal(label),
       // The notebook's own shortcuts must not see what is typed here.
       'data-lm-suppress-shortcuts': 'true'
     },
@@ -46,7 +46,7 @@ export function answerForm(
 /** Move the focus from a form to its card: a disabled control would lose it. */
 export function passFocus(form: HTMLElement): void {
   if (form.contains(document.activeElement)) {
-    const about = form.closest('.ipyagent-tool, .ipyagent-plan');
+    const about = form.closest('details');
     const next = about?.querySelector<HTMLElement>('summary') ?? form;
     form.tabIndex = -1;
     next.focus({ preventScroll: true });
@@ -61,7 +61,7 @@ export function button(
   press: () => void
 ): HTMLButtonElement {
   const attributes = { type: 'button', class: `ipyagent-button ipyagent-button-${name}` };
-  const text = revealText(description);
+  const text = reveal(description);
   const key = host.keys[name];
   const title = key === undefined ? text : `${text} (${key})`;
   const named = { 'data-ipyagent': name, 'aria-label': nameOf(label, text), title };

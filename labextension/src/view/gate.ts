@@ -1,7 +1,9 @@
 /** Keeps approving buttons inactive until all of the call was visible. */
 import { FoldBar } from './fold';
+import type { AskedAbout } from './approval';
 import { h, setText } from './dom';
 import { passFocus } from './form';
+import { keep } from './morph';
 
 /** Milliseconds on screen that count as visible, so that a call that just appeared does not. */
 const GLANCE = 500;
@@ -9,18 +11,11 @@ const GLANCE = 500;
 const APPROVING = ['approve', 'always', 'folder'].map(name => `[data-ipyagent="${name}"]`).join();
 
 /** The boxes with the call's text; exact arguments and effects need not be unfolded. */
-const BOX = 'pre:not(.ipyagent-exact *, .ipyagent-effects *)';
+const BOX = 'pre:not(.ia-exact *, .ia-effects *)';
 
 const REASON = 'active once all of what is asked has been in sight';
 /** Said after an early press. */
 const EARLY = 'Look at all of it first, then press again.';
-
-/** The elements of a call: its first line, its text, and its buttons. */
-interface Places {
-  readonly head: HTMLElement;
-  readonly about: HTMLElement;
-  readonly form: HTMLElement;
-}
 
 /** Observes the beginning of a call and the end of each of its boxes. */
 export class Gate {
@@ -32,19 +27,21 @@ export class Gate {
   /** The buttons, with their names and titles. */
   private labels = new Map<HTMLElement, readonly [name: string, title: string]>();
 
-  constructor(private places: Places) {
+  /** `form` has the buttons. */
+  constructor(
+    private shown: AskedAbout,
+    private form: HTMLElement
+  ) {
     // All browsers have it; without layout nothing can be hidden.
     if (typeof IntersectionObserver === 'undefined') {
       return;
     }
     this.observer = new IntersectionObserver(
       entries => entries.forEach(e => this.onIntersection(e)),
-      {
-        threshold: [0, 0.5, 1]
-      }
+      { threshold: [0, 0.5, 1] }
     );
-    places.form.addEventListener('click', this.guard, true);
-    this.watch(places.head);
+    form.addEventListener('click', this.guard, true);
+    this.watch(shown.head);
     this.update();
   }
 
@@ -53,7 +50,7 @@ export class Gate {
     if (this.observer === null) {
       return;
     }
-    const boxes = new Set(this.places.about.querySelectorAll<HTMLElement>(BOX));
+    const boxes = new Set(this.shown.body.querySelectorAll<HTMLElement>(BOX));
     this.boxes.forEach(([end, bar], box) => {
       if (!boxes.has(box)) {
         this.forget(end);
@@ -63,7 +60,7 @@ export class Gate {
     });
     boxes.forEach(box => {
       if (!this.boxes.has(box)) {
-        const end = h('span', { class: 'ipyagent-end', 'aria-hidden': 'true' });
+        const end = keep(h('span', { class: 'ipyagent-end', 'aria-hidden': 'true' }));
         box.append(end);
         this.boxes.set(box, [end, new FoldBar(box)]);
         this.watch(end);
@@ -81,7 +78,7 @@ export class Gate {
       bar.dispose();
       end.remove();
     });
-    this.places.form.removeEventListener('click', this.guard, true);
+    this.form.removeEventListener('click', this.guard, true);
   }
 
   private watch(part: Element): void {
@@ -128,7 +125,7 @@ export class Gate {
   /** Show on the buttons whether they are active. */
   private draw(): void {
     const isClosed = this.unseen.size > 0;
-    this.places.form.querySelectorAll<HTMLElement>(APPROVING).forEach(element => {
+    this.form.querySelectorAll<HTMLElement>(APPROVING).forEach(element => {
       const own = [element.getAttribute('aria-label') ?? '', element.title] as const;
       const [name, title] = this.labels.get(element) ?? own;
       this.labels.set(element, [name, title]);
@@ -142,7 +139,7 @@ export class Gate {
   }
 
   private get status(): HTMLElement | null {
-    return this.places.form.querySelector('.ipyagent-sent');
+    return this.form.querySelector('.ipyagent-sent');
   }
 
   /** When a button is pressed too early, say so, and scroll to the first unseen part. */
@@ -154,7 +151,7 @@ export class Gate {
         setText(this.status, EARLY);
       }
       if ((event as MouseEvent).detail > 0) {
-        passFocus(this.places.form); // no shortcut works within
+        passFocus(this.form); // no shortcut works within
       }
       const [part] = [...this.unseen].find(([, timer]) => timer === null) ?? [null];
       if (part !== null) {
@@ -195,7 +192,7 @@ function isCovered(part: Element): boolean {
     middle(top, bottom, window.innerHeight)
   );
   // Parts of a card may lie over each other, such as a box's text over the mark at its end.
-  const card = part.closest('.ipyagent-run') ?? part;
+  const card = part.closest('.ipyagent-card, .ipyagent-run') ?? part;
   const isOnTop = hit !== null && (hit.contains(part) || card.contains(hit));
   return !isOnTop || document.visibilityState !== 'visible';
 }

@@ -1,18 +1,18 @@
 /** A proposed change of a notebook, with buttons to approve or deny it. */
-import type { Call } from '../protocol';
+import type { AskedCall, PendingApproval } from '../protocol';
 import { ApprovalView } from './approval';
-import { changesOf } from './diff';
-import { h, textBox } from './dom';
+import { h } from './dom';
 import type { Decide } from './form';
-import { highlight } from './highlight';
-import { reveal, revealWithin } from './reveal';
+import { reveal } from './reveal';
+import { sanitizeCard } from './sanitize';
 
 /** The length of a quoted line. */
 const WIDTH = 200;
 
 /** A proposed change, and who proposes it. */
 interface Proposed {
-  readonly call: Call;
+  readonly approval: PendingApproval;
+  readonly call: AskedCall;
   /** The source of the cell to change; null for a new cell. */
   readonly before: string | null;
   /** The notebook whose agent asks, if it is another. */
@@ -23,31 +23,30 @@ interface Proposed {
 export class ProposalView {
   readonly element: HTMLElement;
 
-  private approval: ApprovalView;
+  private form: ApprovalView;
   private outdated = h(
     'p',
-    { class: 'ipyagent-concern', role: 'status', hidden: '' },
+    { class: 'ia-concern', role: 'status', hidden: '' },
     '⚠ You have changed this cell since. Approving would fail and leave your text as it is.'
   );
 
   constructor(proposed: Proposed, decide: Decide) {
-    const { call, before, asking } = proposed;
-    const { concern } = call;
+    const { approval, call, before, asking } = proposed;
     const agent = asking === null ? 'The agent' : `The agent of ${asking}`;
     const what = before === null ? `a new ${kindOf(call)} cell` : 'a change of this cell';
     const attributes = { 'data-ipyagent': 'proposal', 'data-tool': call.name, role: 'group' };
     const head = h('p', { class: 'ipyagent-proposal-title' }, reveal(`${agent} proposes ${what}`));
-    const about = h('div', { class: 'ipyagent-proposal-content' }, content(call));
-    this.approval = new ApprovalView((_, answer) => decide(answer), head, about);
-    this.approval.askCall(call, describe(proposed));
+    const body = h('div', {}, sanitizeCard(approval.change));
+    const description = describe(proposed);
+    this.form = new ApprovalView((_, answer) => decide(answer));
+    this.form.update(approval.asked, { head, body }, description);
     this.element = h(
       'div',
-      { ...attributes, class: 'ipyagent-run ipyagent-proposal', 'aria-label': describe(proposed) },
+      { ...attributes, class: 'ipyagent-card ipyagent-proposal', 'aria-label': description },
       head,
-      about,
-      concern === '' ? null : h('p', { class: 'ipyagent-concern' }, reveal(concern)),
+      body,
       this.outdated,
-      this.approval.element
+      this.form.element
     );
   }
 
@@ -58,7 +57,7 @@ export class ProposalView {
 
   /** Stop observing the page. */
   dispose(): void {
-    this.approval.dispose();
+    this.form.dispose();
   }
 }
 
@@ -76,23 +75,10 @@ function quote(source: string): string {
   return line === '' ? 'without text' : `“${start}”`;
 }
 
-function content(call: Call): HTMLElement {
-  const { preview } = call.request;
-  if (preview?.kind === 'diff') {
-    return changesOf(preview.text);
-  }
-  const source = sourceOf(call);
-  if (source === '') {
-    return h('p', { class: 'ipyagent-note' }, 'It is empty.');
-  }
-  const code = highlight(source, preview?.language ?? '');
-  return textBox(revealWithin(h('code', {}, code)));
-}
-
-function sourceOf({ request }: Call): string {
+function sourceOf({ request }: AskedCall): string {
   return typeof request.arguments.source === 'string' ? request.arguments.source : '';
 }
 
-function kindOf({ request }: Call): string {
+function kindOf({ request }: AskedCall): string {
   return typeof request.arguments.kind === 'string' ? request.arguments.kind : 'code';
 }

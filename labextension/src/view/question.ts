@@ -1,17 +1,8 @@
-/** A question to the user, and the form that answers it. */
+/** The form that answers a question to the user. */
 import type { Question } from '../protocol';
-import { Child, h } from './dom';
+import { h } from './dom';
 import { answerForm, button, Decide, field } from './form';
 import { reveal } from './reveal';
-
-/** Draw the question; with its choices as text where they are not buttons. */
-export function questionText({ text, choices }: Question, withChoices: boolean): Child[] {
-  const items = choices.map(choice => h('li', {}, reveal(choice)));
-  return [
-    h('p', { class: 'ipyagent-question' }, reveal(text)),
-    withChoices && items.length > 0 ? h('ol', { class: 'ipyagent-choices' }, ...items) : null
-  ];
-}
 
 /** Return a form with a button for each choice, a text field, and a button that declines. */
 export function questionForm({ text, choices }: Question, decide: Decide): HTMLElement {

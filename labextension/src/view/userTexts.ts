@@ -1,83 +1,98 @@
-/** Texts that the user sends to a live run, shown until the model reads them. */
+/** Texts that the user sends to a live run, until the model reads them: parts of a card. */
 import type { ToRun } from '../channel';
-import type { SayField, Transcript, UserText } from '../protocol';
-import { Child, h, Slot } from './dom';
+import type { Steering, Unsent } from '../protocol';
+import { h, Slot } from './dom';
 import { button, field } from './form';
+import { keep } from './morph';
+import type { Part } from './own';
 import { reveal } from './reveal';
 
-/** The waiting texts, and a field for the next one. */
-export class UserTextsView {
-  readonly element = h('div', {
-    class: 'ipyagent-say',
-    'data-lm-suppress-shortcuts': 'true',
-    hidden: ''
-  });
+/** A button at each text that waits, which takes it back. */
+export class UnsentPart implements Part<Unsent> {
+  private buttons = new Map<string, HTMLElement>();
+  private texts: Unsent['texts'] = [];
 
-  private texts = new Slot(h('div', { 'aria-live': 'polite' }));
+  constructor(private send: (message: ToRun) => void) {}
+
+  update({ texts }: Unsent, block: HTMLElement): void {
+    this.texts = texts;
+    const before = this.buttons;
+    this.buttons = new Map(
+      texts.map(({ id, text }, index) => {
+        const back = before.get(id) ?? this.backButton(id, text);
+        before.delete(id);
+        const place = block.children.item(index);
+        if (back.parentNode !== place) {
+          place?.append(back);
+        }
+        return [id, back];
+      })
+    );
+    before.forEach(back => back.remove());
+  }
+
+  /** The texts are as they were, but nobody reads them. */
+  cutOff(block: HTMLElement, label: string): void {
+    this.texts.forEach((text, index) => {
+      const said = block.children.item(index)?.querySelector('p')?.firstChild;
+      if (said instanceof Text) {
+        said.data = label + said.data.slice(text.label.length);
+      }
+    });
+  }
+
+  dispose(): void {
+    this.buttons.forEach(back => back.remove());
+  }
+
+  private backButton(id: string, text: string): HTMLElement {
+    const back = button('take-back', 'Take back', `Take back: ${text}`, () => {
+      this.send({ type: 'take_back', text_id: id });
+      // The button disappears, and the focus must not go to the page.
+      const next = back.closest('.ipyagent-card')?.querySelector('[data-ipyagent="say"]');
+      (next as HTMLElement | null)?.focus({ preventScroll: true });
+    });
+    return keep(h('span', { 'data-lm-suppress-shortcuts': 'true' }, back));
+  }
+}
+
+/** The field for the next text. */
+export class SayPart implements Part<Steering> {
   private problem = new Slot(h('div'));
-  private input = field('say', '', 'Say something to the agent', () => this.send());
+  private input = field('say', '', 'Say something to the agent', () => this.say());
+  private element = keep(
+    h('div', { 'data-lm-suppress-shortcuts': 'true' }, this.problem.element, this.input)
+  );
   /** The last text sent, which returns to the field if it is refused. */
   private last = '';
-  private known: SayField | null = null;
+  private known = '';
 
-  constructor(private tell: (message: ToRun) => void) {
-    this.element.append(this.texts.element, this.problem.element);
-  }
+  constructor(private send: (message: ToRun) => void) {}
 
-  /** Draw the waiting texts, and the field where the run accepts one. */
-  update({ unsent, say: open }: Transcript): void {
-    this.element.hidden = open === null && unsent.length === 0;
-    this.toggleInput(open !== null);
-    this.texts.show([unsent, open !== null], () =>
-      unsent.map(text => userText(text, open && this.backButton(text)))
-    );
-    this.problem.showIf(open?.problem ?? '', problem =>
-      h('p', { class: 'ipyagent-note ipyagent-error', role: 'alert' }, reveal(problem))
-    );
-    if (open !== null) {
-      this.input.placeholder = open.placeholder;
-      this.restoreRefused(open);
+  update({ placeholder, problem }: Steering, block: HTMLElement): void {
+    if (this.element.parentNode !== block) {
+      block.append(this.element);
     }
-    this.known = open;
-  }
-
-  /** Show the field while the run accepts texts; it keeps its element and focus. */
-  private toggleInput(isOpen: boolean): void {
-    if (isOpen && this.input.parentNode === null) {
-      this.element.append(this.input);
-    } else if (!isOpen) {
-      this.input.remove();
-    }
-  }
-
-  private restoreRefused({ problem }: SayField): void {
-    const isNew = problem !== '' && problem !== this.known?.problem;
-    if (isNew && this.input.value === '') {
+    this.problem.showIf(problem, text =>
+      h('p', { class: 'ipyagent-note ipyagent-error', role: 'alert' }, reveal(text))
+    );
+    this.input.placeholder = placeholder;
+    if (problem !== '' && problem !== this.known && this.input.value === '') {
       this.input.value = this.last;
     }
+    this.known = problem;
   }
 
-  private send(): void {
+  dispose(): void {
+    this.element.remove();
+  }
+
+  private say(): void {
     const text = this.input.value.trim();
     if (text !== '') {
       this.last = text;
       this.input.value = '';
-      this.tell({ type: 'say', text });
+      this.send({ type: 'say', text });
     }
   }
-
-  private backButton({ id, text }: UserText): HTMLElement {
-    return button('take-back', 'Take back', `Take back: ${text}`, () => {
-      this.tell({ type: 'take_back', text_id: id });
-      // The button disappears, and the focus must not go to the page.
-      this.input.focus({ preventScroll: true });
-    });
-  }
-}
-
-/** Draw a user's text with its state. */
-export function userText({ label, text }: UserText, more: Child = null): HTMLElement {
-  const words = h('span', { class: 'ipyagent-user-words' }, reveal(text));
-  const said = h('p', {}, h('b', {}, `${label}: `), words);
-  return h('div', { class: 'ipyagent-user-text', 'data-ipyagent': 'user-text' }, said, more);
 }

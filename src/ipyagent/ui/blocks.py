@@ -124,7 +124,8 @@ def list_blocks(
     """Yield the blocks of a run, in the order of the card, but those of steps before `start`."""
     state, plan = drawn.header.state, drawn.plan
     public = f'data-ipyagent="run" data-state="{state}"'
-    yield Block("r", "", f'<div class="ipyagent-card ia-{state} {NO_MATH}" {public}>\n</div>')
+    kind = f"ia-{state} ia-draft" if drawn.is_draft else f"ia-{state}"
+    yield Block("r", "", f'<div class="ipyagent-card {kind} {NO_MATH}" {public}>\n</div>')
     head = {
         "h": _header(drawn),
         "n": _notes(drawn.notes),

@@ -94,7 +94,6 @@ class LiveBlocks:
         return messages.Snapshot(
             seq=seq,
             run_id=drawn.run_id if drawn else "",
-            is_draft=bool(drawn and drawn.is_draft),
             set=tuple([_message(_with_time_left(each, left)) for each in blocks]),
             order=self._kept_order | self._order,
             gone=GONE,

@@ -227,7 +227,6 @@ class Snapshot(Model):
     type: Literal["snapshot"] = "snapshot"
     seq: int
     run_id: str
-    is_draft: bool
     set: tuple[Drawn, ...]
     order: dict[str, tuple[str, ...]]
     gone: Gone

@@ -1,0 +1,178 @@
+/** Draws a live run: blocks of HTML, as the kernel sends them, and what a page adds to them. */
+import type { FromRun, RunView } from '../channel';
+import type { Drawn, Gone } from '../protocol';
+import { serveListings } from './copy';
+import { h } from './dom';
+import { appendText, arrange, isKept, keep, morph } from './morph';
+import { Connection, Own, Part, partFor } from './own';
+import { sanitizeCard, sanitizeText } from './sanitize';
+
+/** The key of a block of a text: it is replaced as a whole. */
+const TEXT = /\/x\/\d+$/;
+
+/** The keys of blocks that only a run that goes on has. */
+const WAITING = /^r\/say$|\/[wl]$/;
+
+/** A block as it is drawn. */
+interface Block {
+  element: HTMLElement;
+  html: string;
+  more: string;
+  own: Own | null;
+  part: Part<Own> | null;
+}
+
+/** Draws the states of a run as long as it goes on, changing only blocks that changed. */
+export class Card implements RunView {
+  readonly element = h('div', { class: 'ipyagent-live' });
+
+  private blocks = new Map<string, Block>();
+  private runId = '';
+  private unsubscribe: (() => void) | undefined;
+
+  constructor(private run: Connection & { subscribe?(view: RunView): () => void }) {
+    serveListings(this.element);
+    this.unsubscribe = run.subscribe?.(this);
+  }
+
+  /** Draw the blocks of a message; those that a snapshot does not have go. */
+  update(message: FromRun): void {
+    const { set, order } = message;
+    set.forEach(drawn => this.set(drawn));
+    Object.entries(order).forEach(([parent, keys]) => this.arrange(parent, keys));
+    if (message.type === 'snapshot') {
+      this.runId = message.run_id;
+      const keys = new Set(set.map(({ key }) => key));
+      [...this.blocks.keys()].filter(key => !keys.has(key)).forEach(key => this.drop(key));
+    } else {
+      message.more.forEach(({ key, text }) => this.append(key, text));
+      message.drop.forEach(key => this.drop(key));
+    }
+    this.blocks.get('r')?.element.setAttribute('data-run', this.runId);
+    // A form watches the block around it.
+    set.forEach(({ key }) => [key, `${key}/a`].forEach(each => this.addOwn(each)));
+  }
+
+  /** Show that the kernel is gone: nothing waits any more. A draft waits for another kernel. */
+  cutOff(gone: Gone): void {
+    const root = this.blocks.get('r')?.element;
+    if (root === undefined || !/^(?:running|waiting)$/.test(root.dataset.state ?? '')) {
+      return;
+    }
+    const isDraft = root.classList.contains('ia-draft');
+    this.blocks.forEach(block => {
+      if (!isDraft) {
+        block.part?.cutOff?.(block.element, gone.unsent);
+      }
+      block.part?.dispose();
+      block.part = null;
+    });
+    if (!isDraft) {
+      this.showEnd(root, gone);
+    }
+  }
+
+  /** Stop clocks and observers. */
+  dispose(): void {
+    this.unsubscribe?.();
+    this.blocks.forEach(({ part }) => part?.dispose());
+  }
+
+  private set({ key, html, more, own }: Drawn): void {
+    const known = this.blocks.get(key);
+    if (known === undefined) {
+      const block = { element: keep(this.draw(key, html, more)), html, more, own, part: null };
+      this.blocks.set(key, block);
+      return;
+    }
+    known.own = own;
+    if (known.html !== html || known.more !== more) {
+      const { element } = known;
+      const next = this.draw(key, html, more);
+      if (!TEXT.test(key) && next.localName === element.localName) {
+        morph(element, next);
+      } else {
+        known.element = keep(next);
+        next.append(...[...element.children].filter(isKept));
+        element.replaceWith(next);
+      }
+      known.html = html;
+      known.more = more;
+    }
+  }
+
+  private draw(key: string, html: string, more: string): HTMLElement {
+    const number = Number(/\/s(\d+)$/.exec(key)?.[1] ?? 1);
+    const fragment = TEXT.test(key) ? sanitizeText(html) : sanitizeCard(html, number);
+    const [first, ...rest] = fragment.children;
+    const isOne = rest.length === 0 && first instanceof HTMLElement;
+    const element = isOne ? first : h('div', {}, fragment);
+    if (more !== '') {
+      appendText(element, more);
+    }
+    return element;
+  }
+
+  private arrange(parent: string, keys: readonly string[]): void {
+    const place = parent === '' ? this.element : this.blocks.get(parent)?.element;
+    const blocks = keys.flatMap(key => this.blocks.get(key)?.element ?? []);
+    if (place !== undefined) {
+      arrange(place, blocks);
+    }
+  }
+
+  private append(key: string, text: string): void {
+    const block = this.blocks.get(key);
+    if (block !== undefined) {
+      block.more += text;
+      appendText(block.element, text);
+    }
+  }
+
+  private drop(key: string): void {
+    const block = this.blocks.get(key);
+    block?.part?.dispose();
+    block?.element.remove();
+    this.blocks.delete(key);
+  }
+
+  /** Add to a block what only a page adds. */
+  private addOwn(key: string): void {
+    const block = this.blocks.get(key);
+    if (block === undefined) {
+      return;
+    }
+    const { own, part } = block;
+    if (own === null) {
+      part?.dispose();
+      block.part = null;
+    } else {
+      block.part ??= partFor(own, this.run);
+      block.part.update(own, block.element);
+    }
+  }
+
+  private showEnd(root: HTMLElement, gone: Gone): void {
+    root.classList.replace(`ia-${root.dataset.state ?? ''}`, `ia-${gone.state}`);
+    root.dataset.state = gone.state;
+    root.querySelector('.ia-header > .ia-state')?.replaceChildren(gone.state_text);
+    root.querySelectorAll<HTMLElement>('.ia-tool').forEach(tool => showEndOf(tool, gone));
+    const keys = [...this.blocks.keys()];
+    keys.filter(key => WAITING.test(key)).forEach(key => this.drop(key));
+    const [footer, unsent] = ['r/f', 'r/u'].map(key => this.blocks.get(key)?.element);
+    root.insertBefore(this.draw('r/e', gone.ending, ''), footer ?? unsent ?? null);
+  }
+}
+
+/** Show the end of a call that had begun. */
+function showEndOf(tool: HTMLElement, { marks }: Gone): void {
+  const mark = (marks as Partial<Gone['marks']>)[tool.dataset.state ?? ''];
+  const line = tool.querySelector('summary');
+  if (mark !== undefined && line !== null) {
+    tool.dataset.state = mark.status;
+    line.querySelector('.ia-glyph')?.replaceWith(sanitizeCard(mark.glyph));
+    line.querySelector('.ia-decision')?.remove();
+    const end = line.querySelector('.ia-outcome, .ia-duration');
+    line.insertBefore(sanitizeCard(mark.verdict), end);
+  }
+}

@@ -1,0 +1,133 @@
+/** Draws the HTML of a card as a page can: with names, code in colours, formulas, and buttons. */
+import { listing } from './copy';
+import { h } from './dom';
+import { highlight } from './highlight';
+import { maths } from './maths';
+
+/** The names by which scripts find the parts of a card. */
+const NAMES = {
+  run: '.ipyagent-card',
+  tool: '.ia-tool',
+  answer: '.ia-answer > .ia-markdown',
+  thinking: '.ia-thinking',
+  plan: '.ia-plan-steps',
+  'plan-step': '.ia-plan-steps > li',
+  todos: '.ia-todos',
+  effects: '.ia-effects',
+  'user-text': '.ia-user-text'
+};
+
+const STATES = ['running', 'waiting', 'done', 'partial', 'failed', 'cancelled'];
+
+/** What changes there is read out. */
+const SPOKEN = '.ia-state, .ia-waiting, .ia-effects';
+
+/** Blocks that get the direction of their first letter; plain text has its own rules. */
+const OWN_DIRECTION = 'ul, ol, blockquote, table';
+
+/** Return whether it is the name of a part of a card. */
+export function isName(name = ''): boolean {
+  return Object.hasOwn(NAMES, name);
+}
+
+/** Draw a part of a card; its first step has that number. */
+export function dress(root: DocumentFragment, number: number): void {
+  const select = (selector: string): NodeListOf<HTMLElement> => root.querySelectorAll(selector);
+  select('.ia-markdown:not(.ia-display)').forEach(dressText);
+  select('.ia-display').forEach(dressBasics);
+  select('code[class^="language-"]').forEach(drawCode);
+  select('.ipyagent-card').forEach(dressCard);
+  Object.entries(NAMES).forEach(([name, selector]) =>
+    select(selector).forEach(part => (part.dataset.ipyagent = name))
+  );
+  select('.ia-step, .ia-answer').forEach((step, index) => {
+    step.role = 'group';
+    step.ariaLabel = step.matches('.ia-answer') ? 'Answer' : `Step ${number + index}`;
+  });
+  select('.ia-glyph').forEach(glyph => {
+    glyph.role = 'img';
+    glyph.ariaLabel = glyph.title;
+    glyph.ariaHidden = String(glyph.title === '');
+  });
+  select('pre, .ia-display').forEach(box => (box.tabIndex = 0));
+  select(SPOKEN).forEach(each => (each.ariaLive = 'polite'));
+  select('.ia-latex').forEach(box => {
+    box.replaceChildren(maths(box.title, true) ?? box.textContent);
+    box.title = '';
+  });
+  select('details[open]').forEach(fold => (fold.dataset.open = ''));
+}
+
+function dressCard(card: HTMLElement): void {
+  card.dataset.state = STATES.find(state => card.classList.contains(`ia-${state}`)) ?? '';
+  card.role = 'article';
+  card.ariaLabel = 'Run of ipyagent';
+}
+
+/** Draw a text of the model. */
+export function dressText(root: ParentNode): void {
+  dressBasics(root);
+  root.querySelectorAll('table').forEach(makeScrollable);
+  root.querySelectorAll('pre').forEach(label);
+  root.querySelectorAll<HTMLElement>('.ia-traced').forEach(number => (number.tabIndex = 0));
+}
+
+/** Draw code, formulas and colored cells of texts and outputs. */
+function dressBasics(root: ParentNode): void {
+  root.querySelectorAll('code[class^="language-"]').forEach(drawCode);
+  root.querySelectorAll('[bgcolor]').forEach(colorCell);
+  root.querySelectorAll<HTMLElement>(OWN_DIRECTION).forEach(block => (block.dir = 'auto'));
+}
+
+/** Put a table into a box, which the keyboard can scroll. */
+function makeScrollable(table: Element): void {
+  const attributes = { role: 'group', 'aria-label': 'Table', tabindex: '0' };
+  const box = h('div', { class: 'ipyagent-table', ...attributes });
+  table.replaceWith(box);
+  box.append(table);
+}
+
+/** Color a table's cell, with text that can be read on it: no color hides what stands there. */
+function colorCell(element: Element): void {
+  const color = /^#([0-9a-f]{2})([0-9a-f]{2})([0-9a-f]{2})$/.exec(
+    element.getAttribute('bgcolor') ?? ''
+  );
+  element.removeAttribute('bgcolor');
+  if (color !== null && element instanceof HTMLTableCellElement) {
+    const [red, green, blue] = color.slice(1).map(each => parseInt(each, 16));
+    const isLight = 0.3 * red + 0.59 * green + 0.11 * blue > 140;
+    element.style.background = color[0];
+    element.style.color = isLight ? 'black' : 'white';
+  }
+}
+
+/** Colour code, or set a formula; its language goes with its class. */
+function drawCode(code: Element): void {
+  const language = code.className.replace('language-', '');
+  code.removeAttribute('class');
+  if (language === 'math') {
+    typeset(code);
+  } else if (code.matches('pre > code')) {
+    code.replaceChildren(highlight(code.textContent, language));
+    code.setAttribute('data-language', language);
+  }
+}
+
+/** Replace a formula's source by the formula; an invalid one stays code. */
+function typeset(code: Element): void {
+  const block = code.matches('pre > code') ? code.parentElement : null;
+  const formula = maths(code.textContent, block !== null);
+  if (formula !== null) {
+    (block ?? code).replaceWith(formula);
+  }
+}
+
+/** Add the language and a copy button to a code block. */
+function label(block: HTMLElement): void {
+  const code = block.querySelector<HTMLElement>(':scope > code');
+  if (code !== null) {
+    const place = h('div');
+    block.before(place);
+    place.replaceWith(listing(code.dataset.language ?? '', block));
+  }
+}

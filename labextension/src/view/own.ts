@@ -1,0 +1,149 @@
+/** What only a page adds to a block of a card, by what the kernel says beside its HTML. */
+import type { DecideOn, ToRun } from '../channel';
+import type { Asked, Countdown, Drawn, Progress, Source } from '../protocol';
+import { ApprovalView } from './approval';
+import { Clock, h } from './dom';
+import { button } from './form';
+import { keep } from './morph';
+import { toCell } from './toCell';
+import { SayPart, UnsentPart } from './userTexts';
+
+/** The connection of a live run, as far as a card needs it. */
+export interface Connection {
+  readonly decide: DecideOn;
+  readonly send: (message: ToRun) => void;
+}
+
+export type Own = NonNullable<Drawn['own']>;
+
+/** Buttons, fields or clocks in a block. */
+export interface Part<T> {
+  /** Draw them in their block, which may have been morphed. */
+  update(own: T, block: HTMLElement): void;
+  /** Show that the kernel is gone. */
+  cutOff?(block: HTMLElement, label: string): void;
+  dispose(): void;
+}
+
+/** Return the part that draws what is added; it is updated with nothing of another type. */
+export function partFor({ type }: Own, { decide, send }: Connection): Part<Own> {
+  const make = {
+    asked: () => new FormPart(decide),
+    progress: () => new ProgressPart(send),
+    countdown: () => new CountdownPart(),
+    source: () => new SourcePart(),
+    unsent: () => new UnsentPart(send),
+    say: () => new SayPart(send)
+  };
+  return make[type]();
+}
+
+/** The form in the card of a call or a plan. */
+class FormPart implements Part<Asked> {
+  private view: ApprovalView;
+
+  constructor(decide: DecideOn) {
+    this.view = new ApprovalView(decide);
+    keep(this.view.element);
+  }
+
+  update(asked: Asked, block: HTMLElement): void {
+    const { element } = this.view;
+    if (element.parentNode !== block) {
+      block.append(element);
+    }
+    const body = block.closest('details');
+    const head = body?.querySelector('summary') ?? null;
+    this.view.update(asked, body && head && { head, body });
+  }
+
+  dispose(): void {
+    this.view.dispose();
+    this.view.element.remove();
+  }
+}
+
+/** The clock of a run, and the button that stops it. */
+class ProgressPart implements Part<Progress> {
+  private clock = new Clock(h('span', { class: 'ipyagent-clock' }));
+  private element: HTMLElement;
+  private start: number | null = null;
+
+  constructor(send: (message: ToRun) => void) {
+    const stop = button('stop', '■ Stop', 'Stop this run', () => {
+      stop.disabled = true;
+      stop.textContent = stop.ariaLabel = 'Stopping…';
+      send({ type: 'stop' });
+    });
+    const suppressed = { 'data-lm-suppress-shortcuts': 'true' };
+    this.element = keep(h('span', suppressed, this.clock.element, stop));
+  }
+
+  update({ started_at, is_new }: Progress, block: HTMLElement): void {
+    if (this.element.parentNode !== block) {
+      block.append(this.element);
+    }
+    // A new run is timed by the page's clock, which may differ from the kernel's.
+    const began = is_new ? NaN : Date.parse(started_at);
+    const start = (this.start ??= Number.isNaN(began) ? Date.now() : began);
+    this.clock.run(() => formatElapsed((Date.now() - start) / 1_000));
+  }
+
+  dispose(): void {
+    this.clock.dispose();
+    this.element.remove();
+  }
+}
+
+/** Format whole seconds: 5 s, 2 min 5 s. */
+function formatElapsed(seconds: number): string {
+  const whole = Math.max(0, Math.floor(seconds));
+  return whole < 60 ? `${whole} s` : `${Math.floor(whole / 60)} min ${whole % 60} s`;
+}
+
+/** The seconds to a retry, hidden from screen readers, which read the words before once. */
+class CountdownPart implements Part<Countdown> {
+  private clock = new Clock(keep(h('span', { 'aria-hidden': 'true' })));
+  private known: Countdown | null = null;
+
+  update(own: Countdown, block: HTMLElement): void {
+    block.append(this.clock.element);
+    if (own !== this.known) {
+      this.known = own;
+      const until = Date.now() + 1_000 * own.seconds;
+      this.clock.run(() => {
+        const left = Math.ceil((until - Date.now()) / 1_000);
+        return left > 0 ? ` in ${left} s` : '';
+      });
+    }
+  }
+
+  dispose(): void {
+    this.clock.dispose();
+    this.clock.element.remove();
+  }
+}
+
+/** The button at the caption of a call that makes its code a cell. */
+class SourcePart implements Part<Source> {
+  private source = '';
+  private button = toCell(() => this.source);
+
+  constructor() {
+    if (this.button !== null) {
+      keep(this.button);
+    }
+  }
+
+  update({ text }: Source, block: HTMLElement): void {
+    this.source = text;
+    const caption = block.querySelector('.ia-caption');
+    if (this.button !== null && this.button.parentNode !== caption) {
+      caption?.append(this.button);
+    }
+  }
+
+  dispose(): void {
+    this.button?.remove();
+  }
+}
