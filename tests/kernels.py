@@ -134,9 +134,9 @@ def moments(before: PageBlocks, now: PageBlocks) -> Iterator[Message]:
         own = now.own(key)
         if own and own["type"] == "countdown" and own != before.own(key):
             yield {"type": "retrying"}
-    if (now.texts(), now.thoughts()) != (before.texts(), before.thoughts()):
-        last = ["".join(each[-1:]) for each in (now.texts(), now.thoughts())]
-        yield {"type": "streamed", "text": last[0], "thinking": last[1]}
+    texts, thoughts = "".join(now.texts()), "".join(now.thoughts())
+    if (texts, thoughts) != ("".join(before.texts()), "".join(before.thoughts())):
+        yield {"type": "streamed", "text": "".join(now.texts()[-1:]), "thinking": thoughts}
     calls = before.calls()
     for index, call in enumerate(now.calls()):
         earlier = calls[index] if index < len(calls) else {}
