@@ -389,7 +389,9 @@ def _call_body(call: transcript.Call, name: str) -> str:
     preview, question = call.request.preview, call.question
     caption = words.join_facts([name, escape(preview.caption) if preview else "", call.duration])
     if question:
-        request = pre(words.question_text(question))
+        # The form has the choices.
+        asked = element("p", "question", escape(reveal(question.text)))
+        request = asked if is_asked else pre(words.question_text(question))
     else:
         request = (_preview(preview) if preview else "") + pre(words.arguments_text(call.request))
         if is_asked and call.request.is_exact_folded:

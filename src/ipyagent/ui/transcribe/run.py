@@ -309,10 +309,13 @@ def _answering(run: schema.Run) -> int | None:
 def _waiting(
     run: schema.Run, step: schema.Step, live: Live, message: schema.OpenMessage | None
 ) -> transcript.Waiting | None:
-    """Return the wait for the model's reply or the next try, while nothing of it has come."""
+    """Return the wait for the reply, the next try or the first call, while there is only that."""
     begun = step.message is not None or step.finish_reason is not None
-    if run.status is not schema.RunStatus.RUNNING or begun or (message and not message.is_empty):
+    if run.status is not schema.RunStatus.RUNNING or (message and not message.is_empty):
         return None
+    if begun:
+        is_next = step.message and step.message.tool_calls and not step.executions
+        return transcript.Waiting(text="Beginning") if is_next else None
     if live.retry is not None or run.plan:  # a plan asks no model
         return live.retry
     return transcript.Waiting(text="Asking the model")
