@@ -4,7 +4,17 @@ import { PanelView } from '../lab/panelView';
 import { Card } from '../view/card';
 import { host } from '../view/host';
 import { ProposalView } from '../view/proposal';
-import { APPROVAL, askAbout, asked, asking, callHtml, formOf, plan, PLOT, withBlock } from './story';
+import {
+  APPROVAL,
+  askAbout,
+  asked,
+  asking,
+  callHtml,
+  formOf,
+  plan,
+  PLOT,
+  withBlock
+} from './story';
 
 const EVIL = 'evil()';
 const many = (text: string, times: number) => text.repeat(times);
