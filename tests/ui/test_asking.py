@@ -346,7 +346,7 @@ def test_an_edit_is_shown_once():
         seen = VIEWS[view](edit)
         assert seen.count("old words") == seen.count("new words") == 1, view
     for view in ("text of a run", "HTML of a run"):
-        seen = VIEWS[view](edit)
+        seen = re.sub("</?b>", "", VIEWS[view](edit))
         assert "_string: " not in seen, view
         assert seen.count("+new words") == 1, view
         assert "path: a.md" in seen

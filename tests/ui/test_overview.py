@@ -177,9 +177,13 @@ def test_a_call_that_waits_is_told_whole(kernel: Kernel):
     waits = s.ApprovalRequested(step=1, call_id="c1", approval_id="a1")
     kernel.draw(started("r"), s.StepStarted(step=1), asked_about, waits)
     (approval,) = kernel.told()["approvals"]
-    assert (approval["approval_id"], approval["run_id"], approval["plan"]) == ("a1", "r", None)
-    assert approval["call"]["request"]["arguments"]["api_key"] == "sk-1"
-    assert approval["call"]["status"] == "awaiting_approval"
+    assert (approval["approval_id"], approval["run_id"]) == ("a1", "r")
+    asked = approval["asked"]
+    assert (asked["approval"]["id"], asked["is_plan"]) == ("a1", False)
+    assert asked["calls"][0]["request"]["arguments"]["api_key"] == "sk-1"
+    assert 'data-state="awaiting_approval"' in approval["html"]
+    assert "sk-1" in approval["html"]
+    assert approval["change"] == ""
     assert approval["about"] == "fetch"
     (run,) = kernel.told()["runs"]
     assert (run["state"], run["state_text"]) == ("waiting", "waiting for you")
@@ -201,7 +205,8 @@ def test_a_plan_that_a_cell_asks_about_is_an_approval(kernel: Kernel):
     told = kernel.told()
     assert told["waiting"] is None
     (approval,) = told["approvals"]
-    assert approval["plan"]["steps"][0]["request"]["arguments"]["api_key"] == "sk-1"
+    assert approval["asked"]["calls"][0]["request"]["arguments"]["api_key"] == "sk-1"
+    assert "sk-1" in approval["html"]
     assert approval["about"] == "a plan"
 
 
@@ -211,8 +216,9 @@ def test_a_plan_that_no_cell_asks_about_still_waits(kernel: Kernel):
     assert told["approvals"] == []
     waiting = told["waiting"]
     assert (waiting["run_id"], waiting["cell_id"], waiting["approval_id"]) == ("p", "cell-p", "")
-    assert waiting["plan"]["approval"]["question"] == "May this plan run?"
-    assert len(waiting["plan"]["steps"]) == len(PLAN)
+    assert waiting["asked"]["approval"]["question"] == "May this plan run?"
+    assert waiting["asked"]["calls"] == []  # it runs as it is
+    assert waiting["html"].count('data-ipyagent="plan-step"') == len(PLAN)
     assert told["plan"] == []  # it is among what waits
 
 

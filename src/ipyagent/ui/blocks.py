@@ -18,7 +18,6 @@ The HTML reads well without a style sheet: code hosts and untrusted notebooks ke
 
 from __future__ import annotations
 
-import base64
 import json
 import re
 from collections import Counter
@@ -31,21 +30,25 @@ from typing import Final, NamedTuple
 from ipyagent.plaintext import plural, reveal_prose
 from ipyagent.schema import ToolStatus
 from ipyagent.ui import plain_text as words, transcript
-from ipyagent.ui.diffs import diff_html
 from ipyagent.ui.messages import Own
+from ipyagent.ui.parts import (
+    NO_MATH,
+    details,
+    diff_html,
+    element,
+    fold_html,
+    media_html,
+    note_html,
+    pre,
+    with_inline_code,
+)
 from ipyagent.ui.reveal import clean_output, reveal
 from ipyagent.ui.sanitize import (
     escape,
-    image_source,
     markdown_blocks,
     markdown_to_html,
-    safe_html,
-    says_something,
 )
 from ipyagent.ui.transcribe.call import OPEN
-
-NO_MATH: Final = "tex2jax_ignore mathjax_ignore"
-"""Dollars are dollars: MathJax would set what stands between two of them, and obey \\href in it."""
 
 _FEW, _MANY = 2, 20
 """Looks in a row that are always shown each; and steps of a run that is on behind one line."""
@@ -55,9 +58,6 @@ _CHIPS = 4
 
 _ICONS: Final = {"look": "⌕", "change": "✎", "file": "▤", "question": "?"}
 """The icons of kinds where there is no style, which draws others."""
-
-
-_LANGUAGE: Final = re.compile(r"[a-z+#]{1,20}")
 
 
 class Block(NamedTuple):
@@ -133,7 +133,7 @@ def list_blocks(
     }
     yield from _children("r", head.items())
     yield from _steps(drawn, draw_step or step_blocks, start)
-    unsent = _element("div", "unsent", "".join(map(_user_text, drawn.unsent)))
+    unsent = element("div", "unsent", "".join(map(_user_text, drawn.unsent)))
     tail = {
         "e": ending_html(drawn.ending) if drawn.ending else "",
         "f": _footer(drawn),
@@ -146,21 +146,16 @@ def _children(parent: str, parts: Iterable[tuple[str, str]]) -> Iterator[Block]:
     yield from (Block(f"{parent}/{name}", parent, html) for name, html in parts if html)
 
 
-def _element(tag: str, name: str, html: str, public: str = "") -> str:
-    """Return an element of the card, or "" if nothing is in it."""
-    return f'<{tag} class="ia-{name}"{public}>{html}</{tag}>' if html else ""
-
-
 def _header(drawn: transcript.Transcript) -> str:
     """Return what a finished run does not show by its answer or its ending."""
     header = drawn.header
     state, _, rest = header.state_text.partition(" · ")
-    facts = [escape(header.model), _element("span", "state", escape(header.state_text))]
+    facts = [escape(header.model), element("span", "state", escape(header.state_text))]
     facts += map(escape, header.facts)
     if drawn.is_over and (drawn.ending or state == "done"):
         facts = [escape(rest)]
-    mark = _element("mark", "badge", escape(header.badge))
-    return _element("p", "header", words.join_facts([mark, *facts]))
+    mark = element("mark", "badge", escape(header.badge))
+    return element("p", "header", words.join_facts([mark, *facts]))
 
 
 def _steps(drawn: transcript.Transcript, draw_step: DrawStep, start: int) -> Iterator[Block]:
@@ -254,16 +249,16 @@ def _kind_of(call: transcript.Call) -> str:
 def _todos(todos: Iterable[transcript.Todo]) -> str:
     texts = (escape(reveal(f"{todo.glyph} {todo.text}")) for todo in todos)
     items = "".join(f"<li>{text}</li>" for text in texts)
-    return _element("ul", "todos", items, ' data-ipyagent="todos"')
+    return element("ul", "todos", items, ' data-ipyagent="todos"')
 
 
 def plan_html(plan: transcript.Plan, state: str) -> str:
     """Return the plan: in full while it waits, its progress afterwards."""
     title = f"<strong>{escape(plan.goal)}</strong> <small>{escape(words.plan_title(plan))}</small>"
     public = f' data-ipyagent="plan" data-state="{state}"'
-    steps = _element("ol", "plan-steps", "\n".join(map(_plan_step, plan.steps)), public)
+    steps = element("ol", "plan-steps", "\n".join(map(_plan_step, plan.steps)), public)
     body = f"<summary>{title}</summary>\n{steps}\n{_own_note(plan.hint)}"
-    return _element("details", "plan", body, " open" * (state in ("running", "waiting")))
+    return element("details", "plan", body, " open" * (state in ("running", "waiting")))
 
 
 def _plan_step(step: transcript.PlanStep) -> str:
@@ -272,9 +267,9 @@ def _plan_step(step: transcript.PlanStep) -> str:
     name, note = escape(reveal(step.name)), "<br>".join(map(escape, step.notes))
     parts = [
         _glyph(step) if is_begun else "",
-        _element("b", "summary", note or name),
-        _element("small", "duration", name if note else ""),
-        _element("em", "decision", step.verdict),
+        element("b", "summary", note or name),
+        element("small", "duration", name if note else ""),
+        element("em", "decision", step.verdict),
     ]
     body = [
         _effects(step.effects, with_media=True) if step.effects else "",
@@ -292,7 +287,7 @@ def step_blocks(
     """Yield the blocks of a step, with the blocks of its text if they are not to be made here."""
     key = f"{parent.partition('/')[0]}/s{step.number}"
     kind = "answer" if step.is_answer else "step"
-    yield Block(key, parent, _element("div", kind, "\n"))
+    yield Block(key, parent, element("div", kind, "\n"))
     before = [
         ("u", "".join(map(_user_text, step.user_texts))),
         ("n", _notes(step.notes)),
@@ -304,7 +299,7 @@ def step_blocks(
     if texts is None:
         texts = markdown_blocks(step.text, step.numbers) if step.text else ()
     public = ' data-ipyagent="answer"' if step.is_answer else ""
-    yield from _children(key, [("x", _element("div", "markdown", "\n" * bool(texts), public))])
+    yield from _children(key, [("x", element("div", "markdown", "\n" * bool(texts), public))])
     yield from (Block(f"{key}/x/{n}", f"{key}/x", text) for n, text in enumerate(texts))
     parts = [("i", _all_media(step.images))]
     for place, call in enumerate(step.calls):
@@ -316,12 +311,12 @@ def step_blocks(
 
 
 def _waiting(waiting: transcript.Waiting) -> str:
-    return _element("p", "note ia-waiting", escape(waiting.text))
+    return element("p", "note ia-waiting", escape(waiting.text))
 
 
 def _user_text(text: transcript.UserText) -> str:
     lines = escape(words.user_text(text)).replace("\n", "<br>")
-    return _element("blockquote", "user-text", f"<p>{lines}</p>", ' data-ipyagent="user-text"')
+    return element("blockquote", "user-text", f"<p>{lines}</p>", ' data-ipyagent="user-text"')
 
 
 def _thinking(key: str, parent: str, step: transcript.Step) -> Block:
@@ -331,7 +326,7 @@ def _thinking(key: str, parent: str, step: transcript.Step) -> Block:
     more = reveal_prose(thinking.text) if step.is_streaming else ""
     body = "<p></p>" if more else markdown_to_html(thinking.text)
     title, body = f"<em>{thinking.title}</em>", f'<div class="ia-markdown">{body}</div>'
-    return Block(key, parent, _details(title, body, public, is_open=thinking.is_open), more)
+    return Block(key, parent, details(title, body, public, is_open=thinking.is_open), more)
 
 
 def call_html(call: transcript.Call) -> str:
@@ -353,12 +348,12 @@ def _call_line(call: transcript.Call) -> str:
     is_long = call.duration and not call.duration.startswith("0.")
     parts = [
         _icon(call.gist.kind) if is_done else _glyph(call),
-        _element("span", "summary", title),
-        _element("mark", "badge", call.badge),
+        element("span", "summary", title),
+        element("mark", "badge", call.badge),
         *map(_chip, call.gist.changes),
         verdict_html(verdict),
-        _element("samp", "outcome", outcome),
-        _element("small", "duration", call.duration if is_long else ""),
+        element("samp", "outcome", outcome),
+        element("small", "duration", call.duration if is_long else ""),
     ]
     return " ".join(filter(None, parts))
 
@@ -378,11 +373,11 @@ def glyph_html(status: ToolStatus, glyph: str, text: str) -> str:
 
 def verdict_html(verdict: str) -> str:
     """Return how a call was decided, for its line; or ""."""
-    return _element("em", "decision", verdict)
+    return element("em", "decision", verdict)
 
 
 def _chip(change: transcript.EffectLine) -> str:
-    return _element("code", f"chip ia-{change.change}", escape(change.text))
+    return element("code", f"chip ia-{change.change}", escape(change.text))
 
 
 def _call_body(call: transcript.Call, name: str) -> str:
@@ -396,20 +391,20 @@ def _call_body(call: transcript.Call, name: str) -> str:
         request = (_preview(preview) if preview else "") + pre(words.arguments_text(call.request))
         if is_asked and call.request.is_exact_folded:
             exact = json.dumps(call.request.arguments, indent=2, ensure_ascii=False)
-            request += _details("exactly what is sent", pre(exact), 'class="ia-exact"')
+            request += details("exactly what is sent", pre(exact), 'class="ia-exact"')
     above = [call.touches, call.concern] if is_asked else []
     remarks = ["" if is_asked else call.concern, *call.remarks, reveal(call.request.parse_error)]
     parts = [
-        *(_element("p", "concern", escape(text)) for text in above),
+        *(element("p", "concern", escape(text)) for text in above),
         _effects(call.effects, with_media=is_asked) if call.effects else "",
-        _element("p", "caption", caption),
+        element("p", "caption", caption),
         request,
         *(f"<p><em>{escape(text)}</em></p>" for text in remarks if text),
         *map(pre, words.texts_beside_line(call)),
         *map(note_html, call.facts),
     ]
     if call.result and (text := call.result.for_model):
-        parts.append(_fold(text))
+        parts.append(fold_html(text))
     return "\n".join(filter(None, parts))
 
 
@@ -424,7 +419,7 @@ def change_html(call: transcript.Call) -> str:
     is_diff = preview is not None and preview.kind == "diff"
     code = pre(source, preview.language if preview else "") or note_html("It is empty.")
     change = _preview(preview) if preview and is_diff else code
-    return change + _element("p", "concern", escape(call.concern))
+    return change + element("p", "concern", escape(call.concern))
 
 
 def _preview(preview: transcript.Preview) -> str:
@@ -440,8 +435,8 @@ def _effects(effects: transcript.Effects, *, with_media: bool = False) -> str:
     if effects.shown:
         text = pre(effects.shown.output or effects.shown.error)
         media = _all_media(effects.shown.media) if with_media else ""
-        parts.append(_details(escape(effects.shown_title), text + media))
-    return _element("div", "effects", "".join(parts), ' data-ipyagent="effects"')
+        parts.append(details(escape(effects.shown_title), text + media))
+    return element("div", "effects", "".join(parts), ' data-ipyagent="effects"')
 
 
 def _effect(line: transcript.EffectLine) -> str:
@@ -450,98 +445,31 @@ def _effect(line: transcript.EffectLine) -> str:
 
 
 def _all_media(media: Iterable[transcript.Media]) -> str:
-    return _element("div", "media", "\n".join(map(media_html, media)))
-
-
-def media_html(media: transcript.Media) -> str:
-    """Return a figure or another rich output as HTML."""
-    return _image(media) if isinstance(media, transcript.Image) else _display(media)
-
-
-def _display(display: transcript.Display) -> str:
-    mime = words.richest(display)
-    content = display.data.get(mime, "")
-    match mime:
-        case "text/html":
-            # Some objects are drawn by scripts alone: then there is nothing left to see.
-            safe = safe_html(content)
-            plain = clean_output(display.data.get("text/plain", ""))
-            shown = _element("div", "markdown ia-display", safe)
-            return shown if says_something(safe) else pre(plain)
-        case "text/markdown":
-            return _element("div", "markdown", markdown_to_html(content))
-        case "image/svg+xml":
-            data = base64.b64encode(content.encode()).decode()
-            return _figure(f"data:{mime};base64,{data}", display.label)
-        case "image/png" | "image/jpeg":
-            return _image(transcript.Image(media_type=mime, data=content, label=display.label))
-        case "text/plain" | "text/latex":
-            # A page that sets formulas takes it from the title.
-            formula = escape(display.data.get("text/latex", ""))
-            plain = pre(clean_output(content))
-            return f'<div class="ia-latex" title="{formula}">{plain}</div>' if formula else plain
-    return note_html(words.unknown_display_text(display))
-
-
-def _image(image: transcript.Image) -> str:
-    url = image_source(image)
-    if url is None:
-        return note_html(words.refused_image_text(image))
-    return _figure(url, image.label)
-
-
-def _figure(url: str, label: str) -> str:
-    return f'<p><img src="{url}" alt="{escape(reveal(label))}"></p>'
+    return element("div", "media", "\n".join(map(media_html, media)))
 
 
 def ending_html(ending: transcript.Ending) -> str:
     """Return why a run is not all that was asked for; that it failed stands out."""
-    lines = _with_inline_code(clean_output(ending.text)).replace("\n", "<br>")
-    title = _with_inline_code(clean_output(ending.title))
+    lines = with_inline_code(clean_output(ending.text)).replace("\n", "<br>")
+    title = with_inline_code(clean_output(ending.title))
     is_error = ending.tone == "error"
     title = f"<strong>✗ {title}</strong>" if is_error else f"<em>{title}</em>"
     kind = "error-card" if is_error else "ending"
-    return _element("div", kind, f"{title}{'<br>' if lines else ''}{lines}")
+    return element("div", kind, f"{title}{'<br>' if lines else ''}{lines}")
 
 
 def _footer(drawn: transcript.Transcript) -> str:
     footer, model = drawn.footer, drawn.header.model if drawn.is_over else ""
     facts = words.join_facts([*footer.facts, words.trace_text(footer)])
     title = words.join_facts([footer.duration, model, footer.numbers, "details"])
-    body = "".join([*map(_fold, footer.folds), note_html(facts)])
+    body = "".join([*map(fold_html, footer.folds), note_html(facts)])
     is_open = any(each.is_open for each in footer.folds)
-    return _details(f"<small>{escape(title)}</small>", body, 'class="ia-footer"', is_open=is_open)
-
-
-def _fold(fold: transcript.Fold) -> str:
-    return _details(fold.title, pre(fold.text), is_open=fold.is_open)
-
-
-def note_html(text: str) -> str:
-    """Return a remark of others as HTML, or ""."""
-    return _element("p", "note", escape(reveal(text)))
+    return details(f"<small>{escape(title)}</small>", body, 'class="ia-footer"', is_open=is_open)
 
 
 def _notes(texts: Iterable[str]) -> str:
-    return _element("div", "notes", "".join(map(_own_note, texts)))
+    return element("div", "notes", "".join(map(_own_note, texts)))
 
 
 def _own_note(text: str) -> str:
-    return _element("p", "note", _with_inline_code(reveal(text)))
-
-
-def _with_inline_code(text: str) -> str:
-    """Return our own text as HTML: backticks mark code in it."""
-    return re.sub(r"`([^`\n]+)`", r"<code>\1</code>", escape(text))
-
-
-def _details(summary: str, body: str, attributes: str = "", *, is_open: bool = False) -> str:
-    body = f"<blockquote>\n{body}\n</blockquote>\n" if body else ""
-    attributes = f" {attributes}" if attributes else ""
-    return f"<details{attributes}{' open' * is_open}><summary>{summary}</summary>\n{body}</details>"
-
-
-def pre(text: str, language: str = "") -> str:
-    """Return text of others as it was written, or ""."""
-    name = f' class="language-{language}"' if _LANGUAGE.fullmatch(language) else ""
-    return f"<pre><code{name}>{escape(reveal(text))}</code></pre>" if text.strip() else ""
+    return element("p", "note", with_inline_code(reveal(text)))

@@ -13,10 +13,10 @@ from ipyagent.ui.blocks import (
     ending_html,
     glyph_html,
     list_blocks,
-    pre,
     step_blocks,
     verdict_html,
 )
+from ipyagent.ui.parts import pre
 from ipyagent.ui.prose import Prose
 from ipyagent.ui.transcribe.call import GLYPHS
 from ipyagent.ui.transcribe.step import CUT_OFF, UNSENT
@@ -81,7 +81,7 @@ class LiveBlocks:
         moved = {parent: keys for parent, keys in order.items() if self._order.get(parent) != keys}
         self._blocks, self._order = blocks, order
         if not drawn.is_over:
-            self._settle(drawn.steps)
+            self._keep_settled(drawn.steps)
         if changes.set or changes.more or changes.drop or moved:
             return changes.model_copy(update={"order": moved})
         return None
@@ -109,7 +109,7 @@ class LiveBlocks:
         outer[head:head] = self._kept_order.get("r", ())
         return {parent: tuple(keys) for parent, keys in order.items()}
 
-    def _settle(self, steps: tuple[transcript.Step, ...]) -> None:
+    def _keep_settled(self, steps: tuple[transcript.Step, ...]) -> None:
         """Keep the blocks of all steps before the last group."""
         begin = begin_of_last_group(steps)
         outer = list(self._kept_order.get("r", ()))
@@ -182,7 +182,7 @@ def _compare(old: dict[str, Block], new: dict[str, Block]) -> messages.Changes:
     changed, more = [], []
     for key, block in new.items():
         before = old.get(key)
-        if before is block or (before and _drawn(before) == _drawn(block)):
+        if before is block or (before and _content_of(before) == _content_of(block)):
             continue
         if before and _goes_on(before, block):
             more.append(messages.Addition(key=key, text=block.more[len(before.more) :]))
@@ -192,7 +192,7 @@ def _compare(old: dict[str, Block], new: dict[str, Block]) -> messages.Changes:
     return messages.Changes(seq=0, set=tuple(changed), more=tuple(more), drop=gone)
 
 
-def _drawn(block: Block) -> tuple[object, ...]:
+def _content_of(block: Block) -> tuple[object, ...]:
     return block.html, block.more, block.own
 
 
