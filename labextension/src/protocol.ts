@@ -181,7 +181,7 @@ export interface Steering {
   type: 'say';
 }
 /**
- * What a page shows if the kernel is gone while the run is on.
+ * The look of a run whose kernel is gone while it is on.
  *
  * `marks` say how a call ended, by the status that it had.
  */

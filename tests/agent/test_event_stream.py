@@ -138,6 +138,31 @@ def test_a_secret_in_pieces_is_hidden_also_where_another_kind_comes_between(
         assert not any(secret[at : at + 4] in shown for at in range(len(secret) - 3)), cut
 
 
+@pytest.mark.spec("H15")
+def test_a_call_is_there_while_it_is_written_without_its_secrets(lab: Lab) -> None:
+    code = "total = 0\nprint('begun \\u00e9', \"x\")\n" + f"key = {TOKEN!r}\n" + "total += 1\n" * 60
+    arguments = {"code": code, "api_key": "hunter2-and-more", "timeout": 12}
+    calls = [
+        {"name": "run_python", "arguments": arguments},
+        {"name": "look", "arguments": {"n": 1}},
+    ]
+    pieces: list[MessageDelta] = []
+
+    def heard(event: Event) -> None:
+        if isinstance(event, MessageDelta) and event.kind == "call":
+            pieces.append(event)
+
+    lab.run([{"calls": calls, "delay": 0.004}, "Done."], heard=heard)
+    first = [each for each in pieces if each.call == 1]
+    assert {each.name for each in first} == {"run_python"}
+    assert len(first) > 5
+    written = "".join(each.text for each in first)
+    assert len(written) > len(code) / 2
+    assert f"{code}\n".replace(TOKEN, HIDDEN).startswith(written[: len(code) // 2])
+    assert "hunter2" not in written
+    assert TOKEN[:12] not in written
+
+
 class Reply:
     """A reply that streams in, and what listeners are told of it at which time."""
 

@@ -45,5 +45,6 @@ def test_questions_of_tasks_stand_below_them_and_their_steps_behind_their_lines(
     expect(lines).to_have_count(2)
     code = lines.first.get_by_text("one = 1")
     expect(code.last).not_to_be_visible()
+    book.page.locator(".ia-steps > summary").click()
     lines.first.locator("summary").first.click()
     expect(code.last).to_be_visible()

@@ -267,6 +267,9 @@ def plotting() -> Iterator[s.Event]:
     """A call that is approved and returns a figure and a table."""
     yield s.StepStarted(step=2, user_texts=(SAID,))
     yield s.MessageStarted(step=2)
+    for begin in range(0, len(CODE), 40):
+        written = {"text": CODE[begin : begin + 40], "call": 1, "name": "run_python"}
+        yield s.MessageDelta(step=2, kind="call", **written)
     yield s.MessageFinished(
         step=2,
         message=message("", PLOT.call),

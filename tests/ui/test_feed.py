@@ -15,7 +15,7 @@ import pytest
 from comm.base_comm import BaseComm
 from hypothesis import given, settings
 from pydantic import TypeAdapter
-from rich_run import STORIES
+from rich_run import CODE, STORIES
 from sample import BEGUN
 from strategies import runs
 
@@ -345,6 +345,22 @@ def test_changes_lead_from_any_run_to_any_other(one: s.Run, other: s.Run) -> Non
     if changes := blocks.update(after):
         page.receive(json.loads(json.dumps({**changes.to_dict(), "seq": 1})))
     assert [*page.list()] == [*whole(after).list()]
+
+
+async def test_code_is_on_the_card_while_it_is_written_and_each_piece_is_sent_once() -> None:
+    page, pieces = PageBlocks(), list[str]()
+    feed, state = Feed(Approvals(), lambda: None), None
+    feed.followers.append(lambda message: page.receive(json.loads(json.dumps(message))))
+    for event in STORIES["run.json"]():
+        state = s.advance(state, event)
+        feed(event, state)
+        feed.flush()
+        if written := page.blocks.get("r/s2/w0"):
+            assert "Writing run_python" in written["html"]
+            pieces.append(written["more"])
+    assert CODE.startswith(pieces[-1])
+    assert len(pieces) == len({*pieces}) == -(-len(CODE) // 40)
+    assert "r/s2/w0" not in page.blocks
 
 
 async def test_a_text_that_goes_on_is_sent_once() -> None:

@@ -34,6 +34,9 @@ SLOW_SECONDS = 2.0
 
 SLOW_JOURNAL = "The journal {} cannot be written at the moment; the run waits for it."
 
+_Stream = tuple[Kind, int, str]
+"""The kind of pieces that belong together; and of a call its place and its name."""
+
 RecordedEvents = list[tuple[Event, RunState]]
 """Events that the session has applied, each with the state after it."""
 
@@ -56,8 +59,8 @@ class EventStream:
         self.session = session
         self.listeners = list(listeners)
         self.redactor = redactor or Redactor()
-        self._redactors: dict[Kind, StreamRedactor] = {}
-        self._last_kind: Kind | None = None
+        self._redactors: dict[_Stream, StreamRedactor] = {}
+        self._last: _Stream | None = None
         self._state: RunState | None = None
         self._pieces: list[MessageDelta] = []
         self._collected = 0
@@ -147,7 +150,7 @@ class EventStream:
         before = self._redact_rest() if is_end else self._redact_pieces() if self._pieces else []
         if isinstance(event, MessageStarted):
             self._redactors.clear()
-            self._last_kind = None
+            self._last = None
         return [*before, self.redactor.record(event)]
 
     def _redact_pieces(self) -> list[Event]:
@@ -156,23 +159,29 @@ class EventStream:
             self._timer.cancel()
             self._timer = None
         pieces, self._pieces, self._collected = self._pieces, [], 0
-        texts: list[tuple[Kind, str]] = []
-        for (step, kind), each in groupby(pieces, key=lambda piece: (piece.step, piece.kind)):
-            before, self._last_kind, self._step = self._last_kind, kind, step
-            if before is not None and before != kind:
+        texts: list[tuple[_Stream, str]] = []
+        for stream, each in groupby(pieces, key=lambda piece: (piece.kind, piece.call, piece.name)):
+            together = [*each]
+            before, self._last, self._step = self._last, stream, together[0].step
+            if before is not None and before != stream:
                 texts.append((before, self._redactors[before].pause()))
-            if kind not in self._redactors:
-                self._redactors[kind] = self.redactor.stream()
-            texts.append((kind, self._redactors[kind].add("".join([p.text for p in each]))))
+            if stream not in self._redactors:
+                self._redactors[stream] = self.redactor.stream()
+            text = "".join([piece.text for piece in together])
+            texts.append((stream, self._redactors[stream].add(text)))
         return self._deltas(texts) if texts else []
 
     def _redact_rest(self) -> list[Event]:
         before = self._redact_pieces()
         # The kind that streamed last is ended first: its words stand on an open line.
-        kinds = sorted(self._redactors, key=lambda kind: kind != self._last_kind)
-        rest = self._deltas([(kind, self._redactors[kind].end()) for kind in kinds])
+        streams = sorted(self._redactors, key=lambda stream: stream != self._last)
+        rest = self._deltas([(each, self._redactors[each].end()) for each in streams])
         self._redactors.clear()
         return before + rest
 
-    def _deltas(self, texts: list[tuple[Kind, str]]) -> list[Event]:
-        return [MessageDelta(step=self._step, kind=kind, text=text) for kind, text in texts if text]
+    def _deltas(self, texts: list[tuple[_Stream, str]]) -> list[Event]:
+        return [
+            MessageDelta(step=self._step, kind=kind, text=text, call=call, name=name)
+            for (kind, call, name), text in texts
+            if text
+        ]

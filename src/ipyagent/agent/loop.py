@@ -292,6 +292,8 @@ class AgentLoop(StepMachine):
                     self.stream.emit(MessageDelta(step=step, kind="text", text=chunk.data))
                 elif chunk.type == "thinking":
                     self.stream.emit(MessageDelta(step=step, kind="thinking", text=chunk.data))
+                elif chunk.type == "tool_call" and (piece := reply.written()):
+                    self.stream.emit(piece)
         self.stream.end_reply()
         reply.complete()
         if self.answer:

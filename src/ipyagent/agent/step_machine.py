@@ -25,7 +25,7 @@ from functools import cached_property, lru_cache
 from ipyagent import telemetry
 from ipyagent.agent.budgets import LimitReachedError, ReplyMeter, RunBudget, TimeLimits
 from ipyagent.agent.dispatch import Dispatcher
-from ipyagent.agent.event_stream import EventStream
+from ipyagent.agent.event_stream import INTERVAL, EventStream
 from ipyagent.agent.session.session import Session
 from ipyagent.agent.tool_context import ToolContext
 from ipyagent.config import Config
@@ -37,15 +37,17 @@ from ipyagent.errors import (
     describe_error,
     lacks_descriptors,
 )
+from ipyagent.json_types import well_formed
 from ipyagent.llm.client import ANSWER_TOOL, Client, ModelRequest, maker_of
 from ipyagent.llm.wire import ReplyBuilder
 from ipyagent.numbers import TracedNumber
 from ipyagent.plaintext import first_line
-from ipyagent.redaction import Redactor
+from ipyagent.redaction import Redactor, mask_arguments
 from ipyagent.schema import (
     PAUSED,
     Expectation,
     Message,
+    MessageDelta,
     MessageFinished,
     RetryScheduled,
     Role,
@@ -310,6 +312,8 @@ class StreamedReply:
         self._redactor, self._prefix, self._client = redactor, prefix, client
         self._thinking_since: float | None = None
         self._thinking_seconds: float | None = None
+        self._written: tuple[int, str, str] = (0, "", "")
+        self._written_due = 0.0
 
     def add(self, chunk: StreamChunk) -> None:
         """Add a chunk."""
@@ -318,6 +322,24 @@ class StreamedReply:
             moment = time.monotonic()
             self._thinking_since = self._thinking_since or moment
             self._thinking_seconds = max(0.0, moment - self._thinking_since)
+
+    def written(self) -> MessageDelta | None:
+        """Return what is new of the call that is being written, now and then.
+
+        All that was written is read again, so this must not happen at each piece.
+        """
+        if (moment := asyncio.get_running_loop().time()) < self._written_due:
+            return None
+        self._written_due = moment + INTERVAL
+        call, name, arguments = self._builder.written_call()
+        values = mask_arguments(arguments).values()
+        text = well_formed("\n".join(str(each) for each in values if isinstance(each, str | int)))
+        before = self._written[2] if self._written[:2] == (call, name) else ""
+        if name in ("", ANSWER_TOOL) or not text.startswith(before):
+            return None
+        self._written = call, name, text
+        new = text[len(before) :]
+        return MessageDelta(step=self.step, kind="call", text=new, call=call, name=name)
 
     def complete(self) -> None:
         """Finalize the reply: build the message from its chunks."""

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field, replace
 from itertools import accumulate, chain, groupby
 from typing import TypeVar
 
+from pydantic_core import from_json
+
 from ipyagent.errors import ModelRefusedError
 from ipyagent.json_types import JsonDict, parse_arguments, well_formed
 from ipyagent.plaintext import ellipsize
@@ -240,6 +242,8 @@ class ReplyBuilder:
         """The last thought."""
         self._at: dict[int | str, _Call] = {}
         """Calls by id, and the last one of each index."""
+        self._written: _Call | None = None
+        """The call to which the last piece belongs."""
 
     def add(self, chunk: StreamChunk) -> None:
         """Add the next chunk."""
@@ -259,6 +263,18 @@ class ReplyBuilder:
                 self.cost_usd = chunk.cost_usd
             case "finish":
                 self.finish_reason = well_formed(chunk.data)
+
+    def written_call(self) -> tuple[int, str, JsonDict]:
+        """Return the call that is being written: its place, its tool, and its arguments so far."""
+        call = self._written
+        if call is None:
+            return 0, "", {}
+        try:
+            found = from_json("".join(call.arguments), allow_partial="trailing-strings")
+        except ValueError:
+            found = {}
+        place = sum(isinstance(each, _Call) for each in self._blocks)
+        return place, well_formed(call.name), found if isinstance(found, dict) else {}
 
     def message(self) -> Message | None:
         """Return the reply so far, its blocks in their order; None if it is empty."""
@@ -323,6 +339,7 @@ class ReplyBuilder:
         if not (call.name and any(call.arguments)):
             call.name = chunk.name if chunk.name.startswith(call.name) else call.name + chunk.name
         call.arguments.append(chunk.data)
+        self._written = call
         self._at[chunk.index] = self._at[chunk.id or chunk.index] = call
 
     def _unfinished_call(self) -> _Call | None:

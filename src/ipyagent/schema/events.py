@@ -37,6 +37,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 from operator import attrgetter, not_
 from typing import Annotated, Final, Literal
 
@@ -154,12 +155,18 @@ class MessageStarted(LazyModel):
 
 
 class MessageDelta(LazyModel):
-    """A piece of the reply."""
+    """A piece of the reply.
+
+    Of a call that is being written the `text` goes on with the values of its arguments, in plain
+    text; `call` is its place in the reply, `name` its tool.
+    """
 
     type: Literal["message_delta"] = "message_delta"
     step: Count
-    kind: Literal["text", "thinking"]
+    kind: Literal["text", "thinking", "call"]
     text: str
+    call: Count = 0
+    name: Text = ""
 
 
 class MessageFinished(LazyModel):
@@ -391,7 +398,7 @@ def _with_call(run: Run, call_id: str, **changes: object) -> Run:
     return _with_step(run, executions=executions)
 
 
-Kind = Literal["text", "thinking"]
+Kind = Literal["text", "thinking", "call"]
 
 
 class OpenMessage:
@@ -405,7 +412,7 @@ class OpenMessage:
     def __init__(
         self,
         step: int,
-        pieces: list[tuple[Kind, str]] | None = None,
+        pieces: list[MessageDelta] | None = None,
         count: int = 0,
         text_length: int = 0,
     ) -> None:
@@ -420,7 +427,7 @@ class OpenMessage:
         pieces = self._pieces
         if len(pieces) != self._count:  # another state has continued from here
             pieces = pieces[: self._count]
-        pieces.append((delta.kind, delta.text))
+        pieces.append(delta)
         length = self.text_length + (len(delta.text) if delta.kind == "text" else 0)
         return OpenMessage(self.step, pieces, self._count + 1, length)
 
@@ -431,8 +438,14 @@ class OpenMessage:
 
     def join(self, kind: Kind) -> str:
         """Return all its text, or all its thinking."""
-        pieces = self._pieces[: self._count]
-        return "".join(text for each, text in pieces if each == kind)
+        return "".join(each.text for each in self._pieces[: self._count] if each.kind == kind)
+
+    @property
+    def calls(self) -> list[tuple[str, str]]:
+        """The calls that are being written: the tool of each, and its arguments in plain text."""
+        pieces = [each for each in self._pieces[: self._count] if each.kind == "call"]
+        groups = groupby(pieces, lambda each: (each.call, each.name))
+        return [(name, "".join(each.text for each in group)) for (_, name), group in groups]
 
 
 @dataclass(frozen=True)

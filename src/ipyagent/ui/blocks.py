@@ -6,8 +6,8 @@
     ├─ r/p           plan
     ├─ r/g0          fold of steps from the index 0 on
     │  └─ r/s1       step; its parts are r/s1/u user's texts, /n notes, /w what is waited for,
-    │                /t thinking, /x text with the blocks /x/0 …, /i images, /c0 call,
-    │                /c0/m its figures and tables, /z facts
+    │                /t thinking, /x text with the blocks /x/0 …, /w0 call that is being written,
+    │                /i images, /c0 call, /c0/m its figures and tables, /z facts
     ├─ r/t           todos
     ├─ r/e           ending
     ├─ r/f           footer
@@ -301,6 +301,9 @@ def step_blocks(
     public = ' data-ipyagent="answer"' if step.is_answer else ""
     yield from _children(key, [("x", element("div", "markdown", "\n" * bool(texts), public))])
     yield from (Block(f"{key}/x/{n}", f"{key}/x", text) for n, text in enumerate(texts))
+    for place, each in enumerate(step.written):
+        html = f"<p>{escape(each.title)}</p><pre><code></code></pre>"
+        yield Block(f"{key}/w{place}", key, element("div", "written", html), reveal(each.text))
     parts = [("i", _all_media(step.images))]
     for place, call in enumerate(step.calls):
         parts += [

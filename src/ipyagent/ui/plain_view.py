@@ -115,7 +115,7 @@ class PlainView:
                 self._out.print_end(transcribe(run))
             case schema.MessageStarted():
                 self._stream.close()
-            case schema.MessageDelta(kind=kind, text=text):
+            case schema.MessageDelta(kind="text" | "thinking" as kind, text=text):
                 self._stream.add(kind, text, run.verbose)
             case schema.MessageFinished():
                 self._end_message(event, run)

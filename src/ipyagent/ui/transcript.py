@@ -248,7 +248,7 @@ class AnswerNumber(Model):
 class Step(Model):
     """The model's thinking and text, and the calls that it made.
 
-    `user_texts` went to the model with the step's request.
+    `user_texts` went to the model with the step's request; `written` are calls that are coming in.
     """
 
     number: int
@@ -262,6 +262,7 @@ class Step(Model):
     is_answer: bool = False
     numbers: tuple[AnswerNumber, ...] = ()
     images: tuple[Image, ...] = ()
+    written: tuple[Fold, ...] = ()
     calls: tuple[Call, ...] = ()
     facts: str = ""
 

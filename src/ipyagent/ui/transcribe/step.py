@@ -83,6 +83,10 @@ def transcribe_step(
                 if isinstance(block, schema.ImageContent)
             ]
         ),
+        written=tuple(
+            transcript.Fold(title=f"Writing {reveal(name)}", text=text)
+            for name, text in (streaming.calls if streaming else ())
+        ),
         calls=calls,
         facts=step_facts(step, context.calls.verbose) if context.calls.verbose >= COUNTED else "",
     )
