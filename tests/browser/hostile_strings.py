@@ -167,5 +167,5 @@ class Watch:
 def open_all(page: Page) -> None:
     page.evaluate("document.querySelectorAll('details').forEach((each) => (each.open = true))")
     page.evaluate(
-        "document.querySelectorAll('.ipyagent-step, .ia-step').forEach((e) => e.scrollIntoView())"
+        "document.querySelectorAll('.ia-step').forEach((e) => e.scrollIntoView())"
     )

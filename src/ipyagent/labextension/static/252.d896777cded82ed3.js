@@ -205,6 +205,17 @@
   max-width: none;
 }
 
+p.ia-waiting::after {
+  content: '…';
+  animation: ipyagent-pulse 1.4s ease-in-out infinite;
+}
+
+@keyframes ipyagent-pulse {
+  50% {
+    opacity: 0.35;
+  }
+}
+
 .ipyagent-clock:not(:empty)::before {
   content: ' \xb7 ';
 }
@@ -1338,6 +1349,27 @@ textarea.ipyagent-pre {
 
   .ia-diff-removed {
     background: color-mix(in srgb, #d9463c 16%, transparent);
+  }
+
+  :is(.ia-diff-added, .ia-diff-removed) b {
+    border-radius: 2px;
+    background: color-mix(in srgb, #2e9e5b 30%, transparent);
+  }
+
+  .ia-diff-removed b {
+    background: color-mix(in srgb, #d9463c 30%, transparent);
+  }
+
+  /* What is coming in: its end is in sight. */
+  :is(.ia-tail, .ia-written) {
+    color: var(--muted);
+    font-size: var(--small);
+
+    pre {
+      display: flex;
+      flex-direction: column-reverse;
+      max-height: 9em;
+    }
   }
 
   /* Text, tables and figures */
