@@ -34,7 +34,8 @@
   max-width: 100%;
   color: var(--ipyagent-text);
 
-  :is(*, *::before) {
+  *,
+  *::before {
     box-sizing: border-box;
   }
 
@@ -56,7 +57,9 @@
   }
 
   @media (prefers-reduced-motion: reduce) {
-    :is(*, *::before, *::after) {
+    *,
+    *::before,
+    *::after {
       animation: none !important;
       transition: none !important;
     }
