@@ -136,7 +136,9 @@ export class Channel {
         const drawn = this.blockOf(key);
         this.blocks.set(key, { ...drawn, more: drawn.more + text });
       });
-      Object.entries(order).flat(2).forEach(key => key === '' || this.blockOf(key));
+      Object.entries(order)
+        .flat(2)
+        .forEach(key => key === '' || this.blockOf(key));
       this.newest = { ...this.newest, seq, order: { ...this.newest.order, ...order } };
       drop.forEach(key => this.blocks.delete(key));
       this.lastSeq = seq;

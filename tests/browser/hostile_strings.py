@@ -166,6 +166,4 @@ class Watch:
 
 def open_all(page: Page) -> None:
     page.evaluate("document.querySelectorAll('details').forEach((each) => (each.open = true))")
-    page.evaluate(
-        "document.querySelectorAll('.ipyagent-step, .ia-step').forEach((e) => e.scrollIntoView())"
-    )
+    page.evaluate("document.querySelectorAll('.ia-step').forEach((e) => e.scrollIntoView())")

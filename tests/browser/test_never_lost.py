@@ -114,9 +114,9 @@ def test_in_a_small_window_a_toast_goes_by_itself_and_names_stay_legible(
     expect(toast(book)).to_be_visible()
     expect(toast(book)).to_have_count(0)
     book.expect_state(2, "waiting")
-    model = book.run(2).locator(".ipyagent-model")
-    model.scroll_into_view_if_needed()
-    assert model.evaluate("model => model.clientWidth") >= 80
+    header = book.run(2).locator(".ia-header")
+    header.scroll_into_view_if_needed()
+    assert header.evaluate("header => header.scrollWidth <= header.clientWidth")
 
 
 def held_up(lab: Any, notebook: Any, name: str) -> Any:

@@ -33,8 +33,8 @@ class Faces:
     def __init__(self, page: Page) -> None:
         self.page = page
         self.proposal = page.locator("[data-ipyagent=proposal]")
-        self.card = page.locator(".jp-OutputArea .ipyagent-tool:has([data-approval])")
-        self.panel = page.locator("#ipyagent-panel .ipyagent-tool")
+        self.card = page.locator(".jp-OutputArea .ia-tool:has([data-approval])")
+        self.panel = page.locator("#ipyagent-panel .ia-tool")
 
     def expect(self, asks: Locator, place: str, *others: Locator) -> None:
         """Only one has buttons; the others say where that is, with a button that leads there."""
@@ -124,7 +124,7 @@ def test_a_plan_is_decided_on_in_its_card_and_in_the_panel_when_that_is_out_of_s
     expect(side.approvals).to_have_count(1)
     faces = Faces(book.page)
     card, panel = (
-        book.page.locator(f"{place} .ipyagent-plan:has([data-approval])")
+        book.page.locator(f"{place} .ia-plan:has([data-approval])")
         for place in (".jp-OutputArea", "#ipyagent-panel")
     )
     faces.expect(card, CARD, panel)

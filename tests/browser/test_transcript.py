@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import Page, expect
 from rich_run import live_run, saved_run, snapshot
 from test_hostile_browser import Site, page, site
+from test_what_survives import moments
 
 from ipyagent.schema import Run
 from ipyagent.ui.static_html import RUN_MIME, saved_bundle
@@ -226,7 +227,7 @@ def test_names_and_roles_tell_what_is_seen(reopened: Any) -> None:
         .filter(one => !(one.ariaLabel || one.alt || one.textContent.trim()))"""
     assert run.evaluate(f"root => ({nameless})(root).map(one => one.outerHTML.slice(0, 200))") == []
     # Text that streams in is not read out while it comes.
-    assert run.locator("[aria-live] .ipyagent-markdown, .ipyagent-markdown[aria-live]").count() == 0
+    assert run.locator("[aria-live] .ia-markdown, .ia-markdown[aria-live]").count() == 0
 
 
 @pytest.mark.parametrize("has_html", [True, False], ids=["with HTML", "alone"])
@@ -276,7 +277,8 @@ def test_who_waits_is_told_and_no_focus_is_taken(site: Site, page: Page, call_id
 
 
 def test_nothing_moves_for_who_wants_no_motion(site: Site, page: Page) -> None:
-    waiting(page, "c2")
+    for message in moments("step_started"):
+        page.evaluate("m => receive(m)", message)
     assert page.evaluate("document.getAnimations().length") > 0
     page.emulate_media(reduced_motion="reduce")
     assert page.evaluate("document.getAnimations().length") == 0
@@ -289,8 +291,7 @@ def test_states_are_told_by_more_than_colour_where_colours_are_forced(
     waiting(page, "c2")
     for button in page.locator("#place .ipyagent-button").all():
         assert button.evaluate("b => getComputedStyle(b).borderTopWidth") == "1px"
-    dot = "chip => getComputedStyle(chip, '::before').borderTopWidth"
-    assert page.locator(".ipyagent-chip").evaluate(dot) == "1px"
+    expect(page.locator(".ia-state")).to_have_text("waiting for you")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

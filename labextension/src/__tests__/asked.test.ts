@@ -2,15 +2,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 
 import type { Asked } from '../protocol';
 import { Card } from '../view/card';
-import {
-  APPROVAL,
-  asked,
-  asking,
-  formOf,
-  MOMENTS,
-  request,
-  without
-} from './story';
+import { APPROVAL, asked, asking, formOf, MOMENTS, request, without } from './story';
 
 let decide: ReturnType<typeof vi.fn>;
 let view: Card;

@@ -148,7 +148,11 @@ describe('words', () => {
   const TABLE = '<table><tbody><tr><td>1</td></tr></tbody></table>';
   const X = `${STEP}/x`;
   const streamed = (html: string, more = '', at = 0): Snapshot =>
-    withBlock(block('<div class="ia-markdown"></div>', {}, X), { key: `${X}/${at}`, html, more }, X);
+    withBlock(
+      block('<div class="ia-markdown"></div>', {}, X),
+      { key: `${X}/${at}`, html, more },
+      X
+    );
 
   it.each([
     ['<p>one</p>', 'p'],
@@ -159,9 +163,19 @@ describe('words', () => {
   ])('go on in the last element of %j, as text', (html, where) => {
     card.update(streamed(html, ' more'));
     const add = (text: string, seq: number) =>
-      ({ type: 'changes', seq, set: [], order: {}, drop: [], more: [{ key: `${X}/0`, text }] }) as const;
+      ({
+        type: 'changes',
+        seq,
+        set: [],
+        order: {},
+        drop: [],
+        more: [{ key: `${X}/0`, text }]
+      }) as const;
     const words = select(`.ia-markdown ${where}`)?.lastChild as Text;
-    card.update({ ...add(' and <b>more</b>', 1), more: [...add(' and <b>more</b>', 1).more] } as never);
+    card.update({
+      ...add(' and <b>more</b>', 1),
+      more: [...add(' and <b>more</b>', 1).more]
+    } as never);
     expect(words.data).toContain('more and <b>more</b>');
     expect(select(`.ia-markdown ${where}`)?.lastChild).toBe(words);
     card.update(streamed(html, ' more and <b>more</b>'));
@@ -264,15 +278,15 @@ describe('a retry', () => {
   it('is counted down behind the words that are read out', () => {
     const run = waiting(2.5);
     card.update(run);
-    expect(text('.ia-waiting')).toBe('Retry 1/2 in 3 s');
-    expect(select('.ia-waiting')?.ariaLive).toBe('polite');
+    expect(text('p.ia-waiting')).toBe('Retry 1/2 in 3 s');
+    expect(select('p.ia-waiting')?.ariaLive).toBe('polite');
     vi.advanceTimersByTime(1_000);
     card.update(run);
-    expect(text('.ia-waiting')).toBe('Retry 1/2 in 2 s');
+    expect(text('p.ia-waiting')).toBe('Retry 1/2 in 2 s');
     vi.advanceTimersByTime(10_000);
-    expect(text('.ia-waiting')).toBe('Retry 1/2');
+    expect(text('p.ia-waiting')).toBe('Retry 1/2');
     card.update(without(begun(), `${STEP}/w`));
-    expect(select('.ia-waiting')).toBeNull();
+    expect(select('p.ia-waiting')).toBeNull();
   });
 });
 
@@ -280,7 +294,9 @@ describe('what the user says to a run', () => {
   const say = (problem = '', run = begun()) =>
     withBlock(run, { key: 'r/say', own: { type: 'say', placeholder: 'Say something', problem } });
   const unsent = (run = begun()) => {
-    const texts = [{ id: 'u9', label: 'Goes with the next request', text: 'Rounded, <b>please</b>.' }];
+    const texts = [
+      { id: 'u9', label: 'Goes with the next request', text: 'Rounded, <b>please</b>.' }
+    ];
     const said = 'Goes with the next request: Rounded, &lt;b>please&lt;/b>.';
     const html = `<div class="ia-unsent"><blockquote class="ia-user-text"><p>${said}</p></blockquote></div>`;
     return withBlock(run, { key: 'r/u', html, own: { type: 'unsent', texts } });
@@ -299,7 +315,11 @@ describe('what the user says to a run', () => {
     const line = typed(' Leave out the West. ');
     const message = { type: 'say', text: 'Leave out the West.' };
     expect(actions.send).toHaveBeenCalledExactlyOnceWith(message);
-    expect([line.value, document.activeElement, line.placeholder]).toEqual(['', line, 'Say something']);
+    expect([line.value, document.activeElement, line.placeholder]).toEqual([
+      '',
+      line,
+      'Say something'
+    ]);
     typed('   ');
     expect(actions.send).toHaveBeenCalledOnce();
   });
@@ -363,7 +383,9 @@ describe('a card whose kernel is gone', () => {
     expect(find('run')?.classList.contains('ia-waiting')).toBe(false);
     expect(text('.ia-header > .ia-state')).toBe('failed');
     expect(text('.ia-error-card, .ia-ending')).toContain('The kernel was restarted or stopped');
-    expect(card.element.querySelectorAll('button:not([data-ipyagent=copy]), input')).toHaveLength(0);
+    expect(card.element.querySelectorAll('button:not([data-ipyagent=copy]), input')).toHaveLength(
+      0
+    );
     expect(text('.ipyagent-clock')).toBeUndefined();
   });
 

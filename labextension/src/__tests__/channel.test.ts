@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, it, vi } from 'vitest';
 
-import { Channel, FromRun, RunView, ToRun } from '../channel';
+import { Channel, RunView, ToRun } from '../channel';
 import type { Changes, Snapshot } from '../protocol';
 import { after, asking, begun, MOMENTS, PLAN_MOMENTS, PLAN_SNAPSHOT, SNAPSHOT } from './story';
 
@@ -141,7 +141,7 @@ describe('the channel', () => {
     channel.receive(notes(2, 'new'));
     expect(view.update).toHaveBeenCalledOnce();
     channel.subscribe(view);
-    const [again] = view.update.mock.calls[1] as [FromRun];
+    const [again] = view.update.mock.calls[1];
     expect(again).toMatchObject({ type: 'snapshot', seq: 2 });
     expect(again.set).toContainEqual(drawn('new'));
     expect(view.cutOff).not.toHaveBeenCalled();

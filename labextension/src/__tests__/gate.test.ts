@@ -4,7 +4,17 @@ import { PanelView } from '../lab/panelView';
 import { Card } from '../view/card';
 import { host } from '../view/host';
 import { ProposalView } from '../view/proposal';
-import { APPROVAL, askAbout, asked, asking, callHtml, formOf, plan, PLOT, withBlock } from './story';
+import {
+  APPROVAL,
+  askAbout,
+  asked,
+  asking,
+  callHtml,
+  formOf,
+  plan,
+  PLOT,
+  withBlock
+} from './story';
 
 const EVIL = 'evil()';
 const many = (text: string, times: number) => text.repeat(times);
@@ -265,7 +275,7 @@ describe('the same holds', () => {
     return { decide, root: view.element };
   };
 
-  it('for boxes that come later', () => {
+  it('for boxes that come later, or have another text', () => {
     const { root, decide } = drawPlan(asking('c2'));
     const run = asking('c2');
     const { html = '' } = run.set.find(({ key }) => key === PLOT) ?? {};
@@ -280,6 +290,12 @@ describe('the same holds', () => {
     const more = '<pre><code>more</code></pre></blockquote>';
     view.update(withBlock(run, { key: PLOT, html: html.replace('</blockquote>', more) }));
     expect(view.element.querySelectorAll('.ipyagent-end')).toHaveLength(2);
+    expect(isActive(find(view.element, 'approve'))).toBe(false);
+    tell(true, () => true);
+    look();
+    expect(isActive(find(view.element, 'approve'))).toBe(true);
+    const other = html.replace('import pandas', 'import evil').replace('</blockquote>', more);
+    view.update(withBlock(run, { key: PLOT, html: other }));
     expect(isActive(find(view.element, 'approve'))).toBe(false);
     view.dispose();
     expect(view.element.querySelectorAll('.ipyagent-end')).toHaveLength(0);

@@ -6,7 +6,9 @@ const ELEMENTS = new Set(
     /\s+/
   )
 );
-const CONTENT = 'align alt class colspan dir href rel rowspan src start target'.split(' ');
+const CONTENT = 'align alt class colspan data-language dir href rel rowspan src start target'.split(
+  ' '
+);
 const PIXELS = /^data:image\/(png|jpeg|gif|webp);base64,[A-Za-z0-9+/=]*$/;
 const DRAWING = /^data:image\/svg\+xml;base64,[A-Za-z0-9+/=]*$/;
 
@@ -75,10 +77,9 @@ function harmOfHead(element: Element): string[] {
 function isHarmless(element: Element, { name, value }: Attr, ours: string[]): boolean {
   switch (name) {
     case 'src':
-      return (
-        PIXELS.test(value) ||
-        (DRAWING.test(value) && element.matches('img.ipyagent-figure, .ia-media > p > img'))
-      );
+      return PIXELS.test(value) || (DRAWING.test(value) && element.matches('.ia-media > p > img'));
+    case 'id':
+      return ours.includes('data-approval') && /^ipyagent-\d+$/.test(value);
     case 'href':
       return /^(https?:\/\/|mailto:)/.test(value);
     case 'class':

@@ -2,20 +2,21 @@ import MarkdownIt from 'markdown-it';
 import { describe, expect, it } from 'vitest';
 
 import type { SavedRun } from '../lab/outputs';
+import type { Snapshot } from '../protocol';
 import { savedCard } from '../saved';
-import { RunView } from '../view/run';
-import { keepHtml, sanitize, sanitizeBlock } from '../view/sanitize';
+import { Card } from '../view/card';
+import type { Own } from '../view/own';
+import { keepHtml, sanitizeCard, sanitizeText } from '../view/sanitize';
 import { harm } from './harm';
-import { going, hostile, planned } from './hostile';
-import { HTML, NOTHING, PLOT, RUN } from './story';
+import { asking, HTML, plan, RUN, withBlock } from './story';
 import { strings } from './strings';
 import { CANARY, HTML_VECTORS, MARKDOWN_VECTORS } from './vectors';
 
 const ALL = [...HTML_VECTORS, ...MARKDOWN_VECTORS];
 
 const OURS =
-  `aria-hidden aria-label aria-live data-change data-ipyagent data-kind data-lm-suppress-shortcuts data-state data-tool
-  hidden open role tabindex title`.split(/\s+/);
+  `aria-hidden aria-label aria-live data-ipyagent data-lm-suppress-shortcuts data-open data-state
+  data-tool hidden open role tabindex title`.split(/\s+/);
 
 const CONTROLS = ['button', 'input'];
 
@@ -38,8 +39,42 @@ function decisions(root: Element): (string | undefined)[] {
   return buttons.map(({ dataset }) => dataset.ipyagent).filter(name => name !== 'copy');
 }
 
+/** Return a run in which every text is what `make` says, as markup. */
+function hostile(run: Snapshot, make: () => string): Snapshot {
+  const texts = [{ id: make(), label: make(), text: make() }];
+  const unsent = { key: 'r/u', html: make(), own: { type: 'unsent' as const, texts } };
+  const { set, ...rest } = withBlock(run, { ...unsent, html: '<div><p>x</p></div>' });
+  return {
+    ...rest,
+    set: set.map(({ key, html, own }) => ({
+      key,
+      html: html.replace(/>[^<]+</g, () => `>${make()}<`),
+      more: make(),
+      own: own && forgeOwn(own, make)
+    }))
+  };
+}
+
+/** Forge all texts of a form but the names that choose its buttons. */
+function forgeOwn(own: Own, make: () => string): Own {
+  const kept = ['type', 'answer', 'started_at', 'decision', 'kind'];
+  const forgeAll = (value: unknown, name = ''): unknown =>
+    typeof value === 'string'
+      ? kept.includes(name)
+        ? value
+        : make()
+      : Array.isArray(value)
+        ? value.map(each => forgeAll(each))
+        : value === null || typeof value !== 'object'
+          ? value
+          : Object.fromEntries(
+              Object.entries(value).map(([key, each]) => [key, forgeAll(each, key)])
+            );
+  return forgeAll(own) as Own;
+}
+
 /** Attributes of our own elements, and of forms that wait for an approval. */
-const LIVE = [...OURS, 'data-approval'];
+const LIVE = [...OURS, 'data-approval', 'data-run'];
 
 declare const process: { env: Record<string, string | undefined> };
 
@@ -57,46 +92,36 @@ describe.each(ALL.filter((_, index) => index % SHARE === 0))('with %j in every f
   });
 
   it('a live run has the buttons of its one question and no other', () => {
-    const view = new RunView(NOTHING);
-    const { steps, ...run } = going(hostile(text));
-    view.update({ ...run, steps: steps.map(step => ({ ...step, is_streaming: true })) });
-    view.dispose();
+    const view = new Card({ decide: () => undefined, send: () => undefined });
+    view.update(hostile(asking('c2'), () => text));
     expect(harm(view.element, LIVE, CONTROLS)).toEqual([]);
     const names = decisions(view.element);
     expect(names).toEqual(['stop', 'approve', 'always', 'folder', 'edit', 'deny', 'take-back']);
     expect(view.element.querySelectorAll('[data-approval]')).toHaveLength(1);
-    expect(view.element.querySelectorAll('[data-ipyagent="tool"]')).toHaveLength(4);
-    expect(view.element.querySelectorAll('[data-ipyagent="run"]')).toHaveLength(0);
+    view.dispose();
   });
 
   it('a question has the buttons of its choices and no other', () => {
-    const view = new RunView(NOTHING);
-    const run = going(hostile(text));
-    const [step] = run.steps;
-    const [, { approval }, answered] = step.calls;
-    const asked = { ...answered, approval, status: 'awaiting_approval' as const };
-    view.update({ ...run, steps: [{ ...step, calls: [asked] }] });
-    view.dispose();
+    const view = new Card({ decide: () => undefined, send: () => undefined });
+    view.update(hostile(asking('c8'), () => text));
     expect(harm(view.element, LIVE, CONTROLS)).toEqual([]);
     const names = decisions(view.element);
     expect(names).toEqual(['stop', 'choice', 'choice', 'send', 'deny', 'take-back']);
-    expect(view.element.querySelector('.ipyagent-question')?.textContent).not.toBe('');
+    view.dispose();
   });
 
   it('a plan that waits has its own buttons and no other, also while it is edited', () => {
-    const view = new RunView(NOTHING);
-    view.update(planned(hostile(text)));
+    const view = new Card({ decide: () => undefined, send: () => undefined });
+    view.update(hostile(plan(2), () => text));
     const names = () => decisions(view.element).join(' ');
     expect(names()).toBe('stop approve edit deny take-back');
     expect(harm(view.element, LIVE, CONTROLS)).toEqual([]);
     view.element.querySelector<HTMLElement>('[data-ipyagent="edit"]')?.click();
-    view.dispose();
-    expect(names()).toBe(
-      'stop approve edit deny up down remove up down remove save cancel-edit take-back'
-    );
+    const steps = 'up down remove '.repeat(3);
+    expect(names()).toBe(`stop approve edit deny ${steps}save cancel-edit take-back`);
     const editable = [...LIVE, 'aria-invalid', 'spellcheck', 'rows'];
     expect(harm(view.element, editable, [...CONTROLS, 'textarea'])).toEqual([]);
-    expect(view.element.querySelectorAll('[data-ipyagent="plan-step"]')).toHaveLength(2);
+    view.dispose();
   });
 });
 
@@ -112,15 +137,14 @@ describe('with strings that nobody has thought of', () => {
   it.each(parts)('from %i on', from => {
     const texts = many.slice(from, from + part);
     texts.forEach(text => {
-      expect(harm(sanitizeBlock(text)), text).toEqual([]);
-      expect(harm(sanitize(text)), text).toEqual([]);
+      expect(harm(sanitizeText(text)), text).toEqual([]);
+      expect(harm(sanitizeCard(text), OURS), text).toEqual([]);
     });
     let next = 0;
-    const transcript = hostile(() => texts[next++ % part]);
-    const view = new RunView(NOTHING);
-    view.update(transcript);
-    view.dispose();
+    const view = new Card({ decide: () => undefined, send: () => undefined });
+    view.update(hostile(asking('c2'), () => texts[next++ % part]));
     expect(harm(view.element, LIVE, CONTROLS)).toEqual([]);
+    view.dispose();
     expect(next).toBeGreaterThan(part);
   });
 });
@@ -136,14 +160,14 @@ function naively(html: string): string[] {
 describe('without the defence', () => {
   it.each(HTML_VECTORS)('%j as markup does harm', text => {
     expect(naively(text)).not.toEqual([]);
-    expect(harm(sanitize(text))).toEqual([]);
+    expect(harm(sanitizeCard(text), OURS)).toEqual([]);
   });
 
   it.each(MARKDOWN_VECTORS)('%j as Markdown does harm', text => {
     const anything = new MarkdownIt({ html: true });
     anything.validateLink = () => true;
     expect(naively(anything.render(text))).not.toEqual([]);
-    expect(harm(sanitizeBlock(anything.render(text)))).toEqual([]);
+    expect(harm(sanitizeText(anything.render(text)))).toEqual([]);
   });
 });
 
@@ -151,7 +175,7 @@ describe('what is left', () => {
   const markdown = new MarkdownIt({ linkify: true });
   const drawn = (text: string) => {
     const element = document.createElement('div');
-    element.append(sanitizeBlock(markdown.render(text)));
+    element.append(sanitizeText(markdown.render(text)));
     element.querySelectorAll('.ipyagent-listing-head').forEach(head => {
       head.remove();
     });
@@ -162,14 +186,13 @@ describe('what is left', () => {
     expect(drawn(`![a chart](${CANARY}/x.png)`).textContent.trim()).toBe(
       `[image not loaded: a chart ${CANARY}/x.png]`
     );
-    expect(sanitize(`<img alt="a" src="${CANARY}/x.png">`).textContent).toBe(
+    expect(sanitizeCard(`<img alt="a" src="${CANARY}/x.png">`).textContent).toBe(
       `[image not loaded: a ${CANARY}/x.png]`
     );
   });
 
   it('shows an image that brings its own pixels', () => {
-    const image = PLOT.result?.media.find(({ type }) => type === 'image');
-    const url = `data:image/png;base64,${image?.type === 'image' ? image.data : ''}`;
+    const url = 'data:image/png;base64,iVBORw0KGgo=';
     expect(drawn(`![a](${url})`).querySelector('img')?.src).toBe(url);
   });
 
@@ -192,8 +215,8 @@ describe('what is left', () => {
     const table =
       '<style>td{}</style><table class="dataframe"><tr><th colspan="2">a</th></tr></table>';
     const element = document.createElement('div');
-    element.append(sanitize(table));
-    expect(element.innerHTML).toBe(
+    element.append(sanitizeCard(`<div class="ia-display">${table}</div>`));
+    expect(element.querySelector('.ia-display')?.innerHTML).toBe(
       '<table dir="auto"><tbody><tr><th colspan="2">a</th></tr></tbody></table>'
     );
   });
@@ -202,7 +225,8 @@ describe('what is left', () => {
     const colors = ['#ffff00', '#023858', 'red;position:fixed', '#ggffff', 'url(//a.example)'];
     const cells = colors.map(each => `<td bgcolor="${each}" style="color: red">a</td>`);
     const element = document.createElement('div');
-    element.append(sanitize(`<p bgcolor="#ffff00">b</p><table><tr>${cells.join('')}</tr></table>`));
+    const html = `<p bgcolor="#ffff00">b</p><table><tr>${cells.join('')}</tr></table>`;
+    element.append(sanitizeCard(`<div class="ia-display">${html}</div>`));
     expect([...element.querySelectorAll('p, td')].map(each => each.getAttribute('style'))).toEqual([
       null,
       'background: rgb(255, 255, 0); color: black;',
@@ -212,51 +236,5 @@ describe('what is left', () => {
       null
     ]);
     expect(element.querySelector('[bgcolor]')).toBeNull();
-  });
-});
-
-describe('hidden characters', () => {
-  it.each([
-    '\u202e',
-    '\u2066',
-    '\u200b',
-    '\u{e0041}',
-    '\u0000',
-    '\u001b',
-    '\r',
-    '\u00ad',
-    '\u2028',
-    '\ufeff',
-    '\u3164',
-    '\ud800'
-  ])('such as %j are shown in a call', character => {
-    const text = `a${character}b`;
-    const view = new RunView(NOTHING);
-    view.update(hostile(text));
-    const code = (character.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, '0');
-    for (const place of [
-      '.ipyagent-call',
-      '.ipyagent-summary',
-      '.ipyagent-tool-name',
-      '.ipyagent-question',
-      '.ipyagent-choices li',
-      '.ipyagent-concern',
-      '.ipyagent-goal',
-      '.ipyagent-plan-title code',
-      '.ipyagent-plan-note',
-      '.ipyagent-todo-text'
-    ]) {
-      expect(view.element.querySelector(place), place).not.toBeNull();
-      view.element.querySelectorAll(place).forEach(element => {
-        expect(element.textContent).toContain(`a⟨U+${code}⟩b`);
-        expect(element.textContent).not.toContain(character);
-      });
-    }
-  });
-
-  it('leave line ends and tabs as they are', () => {
-    const view = new RunView(NOTHING);
-    view.update(hostile('a\n\tb'));
-    expect(view.element.textContent).not.toContain('⟨');
   });
 });

@@ -82,7 +82,11 @@ describe('a formula', () => {
 
   it('in HTML that tools show is text: nothing but ours makes MathML', () => {
     const page = document.createElement('div');
-    page.append(sanitizeCard('<div class="ia-display"><math><mi href="javascript:pwned()">x</mi></math><p>$x$</p></div>'));
+    page.append(
+      sanitizeCard(
+        '<div class="ia-display"><math><mi href="javascript:pwned()">x</mi></math><p>$x$</p></div>'
+      )
+    );
     expect(page.querySelector('math, .ipyagent-maths')).toBeNull();
   });
 });

@@ -2,8 +2,8 @@ import { beforeEach, describe, expect, it, vi } from 'vitest';
 
 import type { PanelState } from '../lab/panel';
 import { PanelView } from '../lab/panelView';
-import type { Overview, PendingApproval, RunLine } from '../protocol';
-import { asking as waiting, plan } from './story';
+import type { Asked, Overview, PendingApproval, RunLine } from '../protocol';
+import { askAbout, APPROVAL, callHtml, formOf, plan } from './story';
 
 const NONE: Overview = {
   model: 'offline/explorer',
@@ -61,17 +61,22 @@ const actions = {
 };
 let view: PanelView;
 
-const asking = (approvalId: string, changes: Partial<PendingApproval> = {}): PendingApproval => {
-  const [call] = waiting('c2').steps[1].calls;
-  return {
-    approval_id: approvalId,
-    run_id: 'r2',
-    cell_id: 'cell-2',
-    about: 'run_python',
-    call: { ...call, approval: call.approval && { ...call.approval, id: approvalId } },
-    plan: null,
-    ...changes
-  };
+const asking = (approvalId: string, changes: Partial<PendingApproval> = {}): PendingApproval => ({
+  approval_id: approvalId,
+  run_id: 'r2',
+  cell_id: 'cell-2',
+  about: 'run_python',
+  html: callHtml('x = 1'),
+  asked: askAbout('run_python', { code: 'x = 1' }, { approval: { ...APPROVAL, id: approvalId } }),
+  change: '',
+  ...changes
+});
+const draft = plan(2);
+const planned = (id: string, changes: Partial<Asked> = {}) => {
+  const asked = formOf(draft, 'r/p/a');
+  const approval = asked.approval && { ...asked.approval, id };
+  const { html = '' } = draft.set.find(({ key }) => key === 'r/p') ?? {};
+  return { about: 'a plan', html, asked: { ...asked, approval, ...changes } };
 };
 const show = (overview: Partial<Overview> | null, changes: Partial<PanelState> = {}): void =>
   view.update({
@@ -213,10 +218,9 @@ describe('what waits', () => {
   });
 
   it('may be a question', () => {
-    const { call } = asking('a1');
     const question = { text: 'Which year?', choices: ['2024'] };
-    const asked = call && { ...call, question };
-    show({ runs: [LIVE], approvals: [asking('a1', { about: 'a question', call: asked })] });
+    const asked = { ...asking('a1').asked, question };
+    show({ runs: [LIVE], approvals: [asking('a1', { about: 'a question', asked })] });
     expect(find('panel-approval').getAttribute('aria-label')).toBe('Waiting for you: a question');
     find('choice').click();
     const answer = { decision: 'answer', text: '2024' };
@@ -224,13 +228,7 @@ describe('what waits', () => {
   });
 
   it('may be a plan that a cell asks about', () => {
-    const { plan: draft } = plan(2);
-    const approval = draft?.approval ? { ...draft.approval, id: 'a1' } : null;
-    const asked = draft && { ...draft, approval };
-    show({
-      runs: [LIVE],
-      approvals: [asking('a1', { about: 'a plan', call: null, plan: asked })]
-    });
+    show({ runs: [LIVE], approvals: [asking('a1', planned('a1'))] });
     expect(find('panel-approval').getAttribute('aria-label')).toBe('Waiting for you: a plan');
     expect(all('plan-step')).toHaveLength(3);
     find('deny').click();
@@ -239,13 +237,8 @@ describe('what waits', () => {
   });
 
   it('may be a plan that no cell asks about', () => {
-    const { plan: draft } = plan(2);
-    if (draft === null) {
-      throw new Error('there is no plan');
-    }
-    const waits = { ...draft, approval: draft.approval && { ...draft.approval, id: '' } };
-    const about = { about: 'a plan', call: null };
-    const waiting = { run_id: 'plan', approval_id: '', cell_id: 'cell-1', plan: waits, ...about };
+    const about = { run_id: 'plan', approval_id: '', cell_id: 'cell-1' };
+    const waiting = asking('', { ...about, ...planned('', { calls: [] }) });
     show({ waiting });
     expect(all('plan-step')).toHaveLength(3);
     expect(all('edit')).toHaveLength(0);

@@ -1,6 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 
-import { Channel } from '../channel';
 import type { Asked } from '../protocol';
 import { Card } from '../view/card';
 import { formOf, plan, PLAN_MOMENTS, PLAN_SNAPSHOT, request, withBlock, without } from './story';
@@ -31,18 +30,20 @@ beforeEach(() => {
 afterEach(() => view.dispose());
 
 it('says how to decide on a plan whose kernel is gone, and offers nothing that needs it', () => {
-  const channel = new Channel(vi.fn());
-  const cut = new RunView(channel);
-  channel.subscribe(transcript => cut.update(transcript));
-  channel.receive({ type: 'snapshot', seq: 1, transcript: draft, cut_off: CUT_OFF });
-  const buttons = () => [...cut.element.querySelectorAll('button')].map(each => each.textContent);
+  view.update(draft);
+  const buttons = () => [...view.element.querySelectorAll('button')].map(each => each.textContent);
   expect(buttons()).toContain('■ Stop');
-  expect(cut.element.textContent).not.toContain('%agent approve');
-  channel.disconnect();
+  view.cutOff(draft.gone);
   expect(buttons()).toEqual([]);
-  expect(cut.element.querySelector('.ipyagent-clock')?.textContent).toBe('');
-  expect(cut.element.textContent).toContain('This plan waits for %agent approve');
-  cut.dispose();
+  expect(view.element.querySelector('.ipyagent-clock')).toBeNull();
+  expect(root().dataset.state).toBe('waiting');
+  expect(view.element.textContent).toContain('This plan waits for %agent approve');
+});
+
+it('is no draft any more once it runs', () => {
+  PLAN_MOMENTS.slice(0, 8).forEach(({ messages }) => messages.forEach(one => view.update(one)));
+  view.cutOff(draft.gone);
+  expect(root().dataset.state).toBe('failed');
 });
 
 describe('a plan that waits (P28)', () => {
@@ -50,7 +51,7 @@ describe('a plan that waits (P28)', () => {
 
   it('shows its goal, its hash and every step with all of its arguments', () => {
     const text = view.element.textContent;
-    expect(text).toContain('Why did revenue drop in Q3?Plan · 3 steps · hash 0a1b2c3d4e5f');
+    expect(text).toContain('Why did revenue drop in Q3? Plan · 3 steps · hash 0a1b2c3d4e5f');
     expect(text).toContain('Look at the columns first.');
     expect(all('plan-step').map(step => step.querySelector('details')?.open)).toEqual([
       true,
@@ -58,37 +59,36 @@ describe('a plan that waits (P28)', () => {
       true
     ]);
     for (const { request } of PLANNED) {
-      Object.values(request.arguments).forEach(value => expect(text).toContain(value));
+      const lines = Object.values(request.arguments).flatMap(each => String(each).split('\n'));
+      lines.forEach(line => expect(text).toContain(line));
     }
   });
 
   it('shows what a step would change once that is known, beside buttons that stay', () => {
     const button = find('approve');
-    const line = { change: 'created' as const, text: 'ratio (float64)', diff: '' };
-    const effects = { title: 'It would change:', lines: [line], shown_title: '', shown: null };
-    const steps = PLANNED.map((step, index) => (index === 1 ? { ...step, effects } : step));
-    view.update({ ...draft, plan: draft.plan && { ...draft.plan, steps } });
+    const { html = '' } = draft.set.find(({ key }) => key === 'r/p') ?? {};
+    const effects = '<div class="ia-effects"><p>It would change:</p></div>';
+    const [before, ...steps] = html.split('<blockquote class="ia-body">');
+    const [first, second, ...rest] = steps.map(each => `<blockquote class="ia-body">${each}`);
+    const changed = second.replace('>', `>${effects}`);
+    view.update(withBlock(draft, { key: 'r/p', html: [before, first, changed, ...rest].join('') }));
     expect(find('approve')).toBe(button);
-    expect(all('effects').map(each => each.textContent)).toEqual([
-      'It would change:created ratio (float64)'
-    ]);
+    expect(all('effects').map(each => each.textContent)).toEqual(['It would change:']);
     expect(all('plan-step')[1].contains(find('effects'))).toBe(true);
   });
 
   it('folds its steps once the calls that were carried out stand below, not before', () => {
-    const fold = find('plan')?.parentElement as HTMLDetailsElement;
-    const shown = ['waiting', 'running', 'done'].map(state => {
-      view.update({ ...draft, header: { ...draft.header, state } as typeof draft.header });
-      return fold.open;
-    });
-    expect(shown).toEqual([true, true, false]);
-    fold.open = true;
-    view.update({ ...draft, header: { ...draft.header, state: 'done' } });
-    expect(fold.open).toBe(true);
+    const fold = view.element.querySelector<HTMLDetailsElement>('.ia-plan');
+    expect(fold?.open).toBe(true);
+    view.update(PLAN_SNAPSHOT);
+    expect(fold?.open).toBe(false);
+    fold?.setAttribute('open', '');
+    view.update({ ...PLAN_SNAPSHOT });
+    expect(fold?.open).toBe(true);
   });
 
   it('says in its attributes that it waits', () => {
-    expect(view.element.dataset.state).toBe('waiting');
+    expect(root().dataset.state).toBe('waiting');
     expect(find('plan')?.dataset.state).toBe('waiting');
     expect(states()).toEqual(['pending', 'pending', 'pending']);
   });
@@ -104,7 +104,7 @@ describe('a plan that waits (P28)', () => {
   });
 
   it('can be reached and understood without a mouse and without eyes', () => {
-    const group = view.element.querySelector('.ipyagent-plan [role="group"]');
+    const group = view.element.querySelector('.ia-plan .ipyagent-approval');
     expect(group?.getAttribute('aria-label')).toBe('May this plan run?');
     const order = [...(group?.querySelectorAll('button, input') ?? [])];
     expect(order.map(each => (each as HTMLElement).dataset.ipyagent)).toEqual([
@@ -118,7 +118,7 @@ describe('a plan that waits (P28)', () => {
 
   it('is told when a decision came too late, also that it had been edited (P23)', () => {
     const at = '2025-03-01T09:30:00+00:00';
-    view.update(withPlan(draft, { late: { decision: 'edited', at } }));
+    view.update(withForm({ late: { decision: 'edited', at } }));
     const hours = new Date(at).toTimeString().slice(0, 5);
     expect(view.element.textContent).toContain(`Too late: already edited at ${hours}.`);
     view.update(draft);
@@ -136,27 +136,14 @@ describe('a plan that waits (P28)', () => {
 });
 
 describe('a plan that cannot be decided on here (P41)', () => {
-  it('has no buttons, and says how it is decided on', () => {
-    const hint = 'This plan waits for `%agent approve 0a1b`.';
-    const waiting = withPlan(draft, { approval: null, hint });
-    view.update(waiting);
-    expect(view.element.querySelectorAll('.ipyagent-plan :is(button, input)')).toHaveLength(0);
-    expect(view.element.querySelector('.ipyagent-plan')?.textContent).toContain(
-      'This plan waits for %agent approve 0a1b.'
-    );
-    expect(view.element.dataset.state).toBe('waiting');
-  });
-
-  it('has no buttons once it is approved or denied', () => {
-    view.update(plan(3));
-    expect(['approve', 'edit', 'deny', 'reason'].flatMap(all)).toEqual([]);
+  it('has no buttons', () => {
+    view.update(without(draft, FORM));
+    expect(view.element.querySelectorAll('.ia-plan :is(button, input)')).toHaveLength(0);
+    expect(root().dataset.state).toBe('waiting');
     view.update(draft);
     expect(all('approve')).toHaveLength(1);
-    const [first, ...rest] = PLANNED;
-    const steps = [{ ...first, verdict: 'not run' }, ...rest];
-    view.update(withPlan(draft, { approval: null, steps }));
+    view.update(plan(3));
     expect(['approve', 'edit', 'deny', 'reason'].flatMap(all)).toEqual([]);
-    expect(all('plan-step')[0].textContent).toContain('not run');
   });
 });
 
@@ -245,19 +232,17 @@ describe('editing a plan', () => {
 
   it('goes on while other things happen, and ends when the plan is another', () => {
     areas()[0].value = 'half';
-    view.update({ ...draft, notes: ['meanwhile'] });
+    view.update(withBlock(draft, { key: 'r/n', html: '<div>meanwhile</div>' }));
     expect(areas()[0].value).toBe('half');
-    const approval = draft.plan?.approval ?? null;
-    view.update(withPlan(draft, { approval: approval && { ...approval, id: 'a3' } }));
+    view.update(withForm({ approval: approval && { ...approval, id: 'a3' } }));
     expect(areas()).toHaveLength(0);
   });
 
   it('shows hidden characters as the escapes that JSON has for them', () => {
     const [first] = PLANNED;
     const given = { path: 'a\u202eb\u{e0041}' };
-    const steps = [{ ...first, request: { ...first.request, arguments: given } }];
-    const approval = draft.plan?.approval ?? null;
-    view.update(withPlan(draft, { steps, approval: approval && { ...approval, id: 'a9' } }));
+    const calls = [{ ...first, request: request({ arguments: given }) }];
+    view.update(withForm({ calls, approval: approval && { ...approval, id: 'a9' } }));
     press('edit');
     expect(areas()[0].value).toContain('a\\u202eb\\udb40\\udc41');
     expect(JSON.parse(areas()[0].value)).toEqual(given);
@@ -267,9 +252,10 @@ describe('editing a plan', () => {
 describe('a plan that runs (P31)', () => {
   it('shows how far it is', () => {
     const seen: string[] = [];
-    tellings(PLAN_MOMENTS).forEach(transcript => {
-      view.update(transcript);
+    PLAN_MOMENTS.forEach(({ messages }) => {
+      messages.forEach(one => view.update(one));
       seen.push(states().join(' '));
+      expect(view.element.querySelector('p.ia-waiting')).toBeNull(); // no model is asked
     });
     expect(seen.filter((text, i) => text !== seen[i - 1])).toEqual([
       'pending pending',
@@ -286,20 +272,11 @@ describe('a plan that runs (P31)', () => {
     ]);
     expect(find('plan')?.dataset.state).toBe('done');
     expect(find('answer')?.textContent.trim()).toBe('3 of 3 steps done.');
-    expect(view.element.textContent).not.toContain('budget is spent');
   });
 
   it('is folded', () => {
-    view.update(PLAN_TRANSCRIPT);
+    view.update(PLAN_SNAPSHOT);
     const folds = all('plan-step').map(step => step.querySelector('details')?.open);
     expect(folds).toEqual([false, false, false]);
-  });
-
-  it('never says that a model is asked', () => {
-    tellings(PLAN_MOMENTS).forEach(transcript => {
-      view.update(transcript);
-      const lines = [...view.element.querySelectorAll<HTMLElement>('.ipyagent-asking')];
-      expect(lines.every(({ hidden }) => hidden)).toBe(true);
-    });
   });
 });

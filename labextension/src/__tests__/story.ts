@@ -91,9 +91,10 @@ export function asked(changes: Partial<Asked>, html?: string): Snapshot {
 export const APPROVAL: Approval = {
   id: 'a2',
   question: 'May run_python run?',
-  choices: (['approve', 'always', 'folder', 'deny'] as const).map(
-    (answer): Choice => ({ answer, label: `Say ${answer}` })
-  ),
+  choices: (['approve', 'always', 'folder', 'deny'] as const).map((answer): Choice => ({
+    answer,
+    label: `Say ${answer}`
+  })),
   covers: ''
 };
 

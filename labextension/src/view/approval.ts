@@ -40,9 +40,7 @@ export class ApprovalView {
       const send: Decide = answer => this.decide(approval.id, answer);
       const edit = calls.length > 0 ? (once: Decide) => this.edit(asked, about, once) : null;
       return [
-        question === null
-          ? approvalForm(approval, about, send, edit)
-          : questionForm(question, send)
+        question === null ? approvalForm(approval, about, send, edit) : questionForm(question, send)
       ];
     });
     // A question is answered, not approved.

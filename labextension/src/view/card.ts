@@ -11,7 +11,7 @@ import { sanitizeCard, sanitizeText } from './sanitize';
 const TEXT = /\/x\/\d+$/;
 
 /** The keys of blocks that only a run that goes on has. */
-const WAITING = /^r\/say$|\/[wl]$/;
+const WAITING = /^r\/say$|\/(?:w\d*|l)$/;
 
 /** A block as it is drawn. */
 interface Block {

@@ -80,7 +80,10 @@ export class Views<
       view.dispose?.();
       view.element.remove();
     });
-    arrange(this.parent, Array.from(this.views.values(), ({ element }) => element));
+    arrange(
+      this.parent,
+      Array.from(this.views.values(), ({ element }) => element)
+    );
   }
 
   /** Dispose of all views; their elements stay. */

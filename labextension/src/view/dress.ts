@@ -20,7 +20,7 @@ const NAMES = {
 const STATES = ['running', 'waiting', 'done', 'partial', 'failed', 'cancelled'];
 
 /** What changes there is read out. */
-const SPOKEN = '.ia-state, .ia-waiting, .ia-effects';
+const SPOKEN = '.ia-state, p.ia-waiting, .ia-effects';
 
 /** Blocks that get the direction of their first letter; plain text has its own rules. */
 const OWN_DIRECTION = 'ul, ol, blockquote, table';

@@ -22,8 +22,8 @@ export class Gate {
   private observer: IntersectionObserver | null = null;
   /** Parts that were not visible yet, with the timers of those that are on screen. */
   private unseen = new Map<Element, number | null>();
-  /** The boxes, with a mark at the end of each and a bar below. */
-  private boxes = new Map<HTMLElement, readonly [end: HTMLElement, bar: FoldBar]>();
+  /** The boxes, with a mark at the end of each, a bar below, and the text that was there. */
+  private boxes = new Map<HTMLElement, readonly [end: HTMLElement, bar: FoldBar, text: string]>();
   /** The buttons, with their names and titles. */
   private labels = new Map<HTMLElement, readonly [name: string, title: string]>();
 
@@ -51,18 +51,20 @@ export class Gate {
       return;
     }
     const boxes = new Set(this.shown.body.querySelectorAll<HTMLElement>(BOX));
-    this.boxes.forEach(([end, bar], box) => {
-      if (!boxes.has(box)) {
+    this.boxes.forEach(([end, bar, text], box) => {
+      if (!boxes.has(box) || box.textContent !== text) {
         this.forget(end);
         bar.dispose();
+        end.remove();
         this.boxes.delete(box);
       }
     });
     boxes.forEach(box => {
       if (!this.boxes.has(box)) {
         const end = keep(h('span', { class: 'ipyagent-end', 'aria-hidden': 'true' }));
+        const text = box.textContent;
         box.append(end);
-        this.boxes.set(box, [end, new FoldBar(box)]);
+        this.boxes.set(box, [end, new FoldBar(box), text]);
         this.watch(end);
       }
     });

@@ -34,7 +34,11 @@ const CARD_DRAWING = '.ia-media > p > img[src^="data:image/svg+xml;base64,"]';
 const WEB_LINK = /^(https?:|mailto:)/i;
 
 /** Return a part of a card as safe nodes; its first step has that number. */
-export function sanitizeCard(html: string, number = 1, before: Before = keepHtml): DocumentFragment {
+export function sanitizeCard(
+  html: string,
+  number = 1,
+  before: Before = keepHtml
+): DocumentFragment {
   const tags = [...TAGS, 'details', 'summary'];
   const attributes = [...ATTRIBUTES, 'open', 'data-ipyagent', 'data-state', 'data-tool'];
   const fragment = purify(before(html), tags, attributes, `img:not(${CARD_DRAWING})`);
