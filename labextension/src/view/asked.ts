@@ -3,7 +3,7 @@ import type { DecideOn } from '../channel';
 import type { Asked } from '../protocol';
 import { ApprovalView } from './approval';
 import { h } from './dom';
-import { keep, morph } from './morph';
+import { keep, morph, place } from './morph';
 import { sanitizeCard } from './sanitize';
 
 export class AskedView {
@@ -27,9 +27,7 @@ export class AskedView {
     const body = this.element.querySelector('details');
     const head = body?.querySelector('summary');
     if (body && head) {
-      if (this.form.element.parentNode !== body) {
-        body.append(this.form.element);
-      }
+      place(this.form.element, body);
       this.form.update(asked, { head, body });
     }
   }

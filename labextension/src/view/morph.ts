@@ -20,6 +20,13 @@ export function keep<T extends Element>(element: T): T {
   return element;
 }
 
+/** Put a kept element at the end of a block, unless it is there: a moved field loses the cursor. */
+export function place(element: Element, block: Element): void {
+  if (element.parentNode !== block) {
+    block.append(element);
+  }
+}
+
 /** Return whether an element is kept. */
 export function isKept(element: Element): boolean {
   return kept.has(element);

@@ -4,7 +4,7 @@ import type { Asked, Countdown, Drawn, Progress, Source } from '../protocol';
 import { ApprovalView } from './approval';
 import { Clock, h } from './dom';
 import { button } from './form';
-import { keep } from './morph';
+import { keep, place } from './morph';
 import { toCell } from './toCell';
 import { SayPart, UnsentPart } from './userTexts';
 
@@ -48,10 +48,7 @@ class FormPart implements Part<Asked> {
   }
 
   update(asked: Asked, block: HTMLElement): void {
-    const { element } = this.view;
-    if (element.parentNode !== block) {
-      block.append(element);
-    }
+    place(this.view.element, block);
     const body = block.closest('details');
     const head = body?.querySelector('summary') ?? null;
     this.view.update(asked, body && head && { head, body });
@@ -80,9 +77,7 @@ class ProgressPart implements Part<Progress> {
   }
 
   update({ started_at, is_new }: Progress, block: HTMLElement): void {
-    if (this.element.parentNode !== block) {
-      block.append(this.element);
-    }
+    place(this.element, block);
     // A new run is timed by the page's clock, which may differ from the kernel's.
     const began = is_new ? NaN : Date.parse(started_at);
     const start = (this.start ??= Number.isNaN(began) ? Date.now() : began);
@@ -107,7 +102,7 @@ class CountdownPart implements Part<Countdown> {
   private known: Countdown | null = null;
 
   update(own: Countdown, block: HTMLElement): void {
-    block.append(this.clock.element);
+    place(this.clock.element, block);
     if (own !== this.known) {
       this.known = own;
       const until = Date.now() + 1_000 * own.seconds;
@@ -138,8 +133,8 @@ class SourcePart implements Part<Source> {
   update({ text }: Source, block: HTMLElement): void {
     this.source = text;
     const caption = block.querySelector('.ia-caption');
-    if (this.button !== null && this.button.parentNode !== caption) {
-      caption?.append(this.button);
+    if (this.button !== null && caption !== null) {
+      place(this.button, caption);
     }
   }
 

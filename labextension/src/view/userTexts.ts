@@ -3,7 +3,7 @@ import type { ToRun } from '../channel';
 import type { Steering, Unsent } from '../protocol';
 import { h, Slot } from './dom';
 import { button, field } from './form';
-import { keep } from './morph';
+import { keep, place } from './morph';
 import type { Part } from './own';
 import { reveal } from './reveal';
 
@@ -21,10 +21,7 @@ export class UnsentPart implements Part<Unsent> {
       texts.map(({ id, text }, index) => {
         const back = before.get(id) ?? this.backButton(id, text);
         before.delete(id);
-        const place = block.children.item(index);
-        if (back.parentNode !== place) {
-          place?.append(back);
-        }
+        place(back, block.children[index]);
         return [id, back];
       })
     );
@@ -70,9 +67,7 @@ export class SayPart implements Part<Steering> {
   constructor(private send: (message: ToRun) => void) {}
 
   update({ placeholder, problem }: Steering, block: HTMLElement): void {
-    if (this.element.parentNode !== block) {
-      block.append(this.element);
-    }
+    place(this.element, block);
     this.problem.showIf(problem, text =>
       h('p', { class: 'ipyagent-note ipyagent-error', role: 'alert' }, reveal(text))
     );
