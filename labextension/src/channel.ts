@@ -142,10 +142,11 @@ export class Channel {
       this.newest = { ...this.newest, seq, order: { ...this.newest.order, ...order } };
       drop.forEach(key => this.blocks.delete(key));
       this.lastSeq = seq;
-      this.publish(changes);
     } catch {
       this.resync();
+      return;
     }
+    this.publish(changes);
   }
 
   private blockOf(key: string): Drawn {
