@@ -25,7 +25,7 @@ def count_modules(page: Page) -> Callable[[], int]:
     return lambda: len(sizes)
 
 
-MODULE_COLOUR = """() => getComputedStyle(document.querySelector('.ipyagent-run'))
+MODULE_COLOUR = """() => getComputedStyle(document.querySelector('.ipyagent-card'))
     .getPropertyValue('--ipyagent-accent')"""
 
 
