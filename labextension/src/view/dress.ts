@@ -19,7 +19,7 @@ const NAMES = {
 
 const STATES = ['running', 'waiting', 'done', 'partial', 'failed', 'cancelled'];
 
-/** What changes there is read out. */
+/** Changes there are read out. */
 const SPOKEN = '.ia-state, p.ia-waiting, .ia-effects';
 
 /** Blocks that get the direction of their first letter; plain text has its own rules. */

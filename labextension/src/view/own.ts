@@ -1,4 +1,4 @@
-/** What only a page adds to a block of a card, by what the kernel says beside its HTML. */
+/** Adds to the blocks of a card what only a page can, by what the kernel says beside its HTML. */
 import type { DecideOn, ToRun } from '../channel';
 import type { Asked, Countdown, Drawn, Progress, Source } from '../protocol';
 import { ApprovalView } from './approval';

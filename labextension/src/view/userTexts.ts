@@ -56,7 +56,7 @@ export class UnsentPart implements Part<Unsent> {
 /** The field for the next text. */
 export class SayPart implements Part<Steering> {
   private problem = new Slot(h('div'));
-  private input = field('say', '', 'Say something to the agent', () => this.say());
+  private input = field('say', '', 'Say something to the agent', () => this.sendText());
   private element = keep(
     h('div', { 'data-lm-suppress-shortcuts': 'true' }, this.problem.element, this.input)
   );
@@ -82,7 +82,7 @@ export class SayPart implements Part<Steering> {
     this.element.remove();
   }
 
-  private say(): void {
+  private sendText(): void {
     const text = this.input.value.trim();
     if (text !== '') {
       this.last = text;
