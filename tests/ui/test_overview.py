@@ -21,6 +21,7 @@ from ipyagent.store.journal import Journal
 from ipyagent.ui import page_bridge
 from ipyagent.ui.feed import Feed
 from ipyagent.ui.page_bridge import OverviewBuilder, OverviewContext
+from page_blocks import words_of
 
 CALL = call("c1", "fetch", {"url": "https://x.example", "api_key": "sk-1"})
 DONE = s.RunFinished(status=s.RunStatus.DONE, stop_reason=s.StopReason.FINISHED, duration=1.5)
@@ -188,6 +189,33 @@ def test_a_call_that_waits_is_told_whole(kernel: Kernel):
     (run,) = kernel.told()["runs"]
     assert (run["state"], run["state_text"]) == ("waiting", "waiting for you")
     assert kernel.told()["status"] == "ipyagent: m · waiting for you"
+
+
+DIFF = "--- cell 2\n+++ cell 2\n@@ -1,2 +1,2 @@\n x = 1\n-y = 2\n+y = 3\n"
+
+
+@pytest.mark.parametrize(
+    ("tool", "preview", "shown"),
+    [
+        ("edit_cell", s.Preview(kind="diff", text=DIFF), " x = 1\n-y = 2\n+y = 3\n⚠ why"),
+        ("edit_cell", s.Preview(kind="diff", text=DIFF + "@@ -9 +9 @@\n-a\n+b\n"), "--- cell 2"),
+        ("insert_cell", s.Preview(kind="code", text="1 + 1", language="python"), "1 + 1⚠ why"),
+        ("insert_cell", None, "It is empty.⚠ why"),
+        ("fetch", None, ""),
+    ],
+)
+def test_a_change_of_a_cell_that_waits_is_told_by_itself(
+    kernel: Kernel, tool: str, preview: s.Preview | None, shown: str
+) -> None:
+    arguments = {"source": preview.text} if preview else {}
+    execution = s.ToolExecution(
+        call=call("c1", tool, arguments), sensitive=True, preview=preview, concern="why"
+    )
+    waits = s.ApprovalRequested(step=1, call_id="c1", approval_id="a1")
+    started_call = s.ToolStarted(step=1, execution=execution)
+    kernel.draw(started("r"), s.StepStarted(step=1), started_call, waits)
+    (approval,) = kernel.told()["approvals"]
+    assert words_of(approval["change"]).startswith(shown.strip())
 
 
 def test_the_newest_run_has_its_tasks_told(kernel: Kernel):

@@ -421,9 +421,12 @@ def change_html(call: transcript.Call) -> str:
     if call.name not in _CELL_TOOLS:
         return ""
     preview, source = call.request.preview, str(call.request.arguments.get("source") or "")
-    is_diff = preview is not None and preview.kind == "diff"
-    code = pre(source, preview.language if preview else "") or note_html("It is empty.")
-    change = _preview(preview) if preview and is_diff else code
+    if preview and preview.kind == "diff":
+        # The cell is named by its place: of a single hunk the lines say enough.
+        _, *hunks = re.split(r"^@@.*\n", preview.text, flags=re.MULTILINE)
+        change = diff_html(hunks[0] if len(hunks) == 1 else preview.text)
+    else:
+        change = pre(source, preview.language if preview else "") or note_html("It is empty.")
     return change + element("p", "concern", escape(call.concern))
 
 

@@ -91,9 +91,7 @@ class Feed:
                 self._children.pop(state.run.id, None)
             else:
                 self._children[state.run.id] = state
-        if isinstance(
-            event, schema.ApprovalRequested | schema.ApprovalDecided | schema.RunFinished
-        ):
+        if not isinstance(event, schema.MessageDelta | schema.ToolOutput):
             self._flush_soon()
             self.changed()
 
