@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -68,3 +69,24 @@ def lock_file(path: Path) -> Iterator[None]:
         yield
     finally:
         os.close(handle)
+
+
+LAYERED = {"aufs", "ecryptfs", "overlay", "ramfs", "tmpfs", "ubifs"}
+"""File systems of this computer that are on no device of their own."""
+
+
+def find_network_drive(path: Path) -> str | None:
+    """Return the type of the file's drive, such as `nfs4`, if other computers may share it."""
+    folder = next(each for each in path.resolve().parents if each.exists())
+    if sys.platform == "linux":
+        device = folder.stat().st_dev
+        if Path(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}").exists():
+            return None
+    import psutil  # 30 ms, which folders on a disk need not wait for
+
+    mounts = [m for m in psutil.disk_partitions(all=True) if folder.is_relative_to(m.mountpoint)]
+    mount = max(reversed(mounts), key=lambda mount: len(mount.mountpoint), default=None)
+    if mount is None:
+        return "network"
+    is_disk = mount in psutil.disk_partitions() and "remote" not in mount.opts
+    return None if is_disk or mount.fstype in LAYERED else mount.fstype

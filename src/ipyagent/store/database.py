@@ -30,6 +30,7 @@ from typing import Any, Protocol, TypeVar
 from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
 
 from ipyagent import schema
+from ipyagent.atomic_files import find_network_drive
 from ipyagent.errors import JournalError
 from ipyagent.store import runs
 from ipyagent.store.runs import Encoder
@@ -168,13 +169,9 @@ def failure(place: Path | str | None, problem: str, remedy: str) -> JournalError
 
 
 def _prepare(connection: sqlite3.Connection, path: Path | None) -> None:
-    # A database may come from a stranger: its views and triggers are not trusted.
-    connection.execute("PRAGMA trusted_schema=OFF")
     connection.execute("PRAGMA foreign_keys=ON")
-    _refuse_foreign(connection, path)
-    if path is not None:
-        share(connection)
-    else:
+    share(connection, path, check=lambda: _refuse_foreign(connection, path))
+    if path is None:
         connection.execute("PRAGMA page_size=512")  # each table and index begins a page
     with transaction(connection):
         (version,) = connection.execute("PRAGMA user_version").fetchone()
@@ -201,22 +198,53 @@ def _refuse_foreign(connection: sqlite3.Connection, path: Path | None) -> None:
         raise failure(path, problem, "Update ipyagent, or move the file away to begin a new one")
 
 
-def share(connection: sqlite3.Connection, synchronous: str = "FULL") -> None:
-    """Allow readers beside one writer, and let commits survive a power cut."""
-    (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
-    if mode != "wal":
-        # This needs the database alone for a moment, and SQLite does not wait for that when several
-        # kernels open a new one at once.
-        retry = Retrying(
-            retry=retry_if_exception(
-                lambda error: getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_BUSY
-            ),
-            stop=stop_after_delay(BUSY_SECONDS),
-            wait=wait_fixed(0.02),
-            reraise=True,
-        )
-        retry(connection.execute, "PRAGMA journal_mode=WAL")
-    connection.execute(f"PRAGMA synchronous={synchronous}")
+def share(
+    connection: sqlite3.Connection,
+    path: Path | None,
+    synchronous: str = "FULL",
+    check: Callable[[], None] = lambda: None,
+) -> None:
+    """Allow readers beside one writer, and let commits survive a power cut; first `check` it.
+
+    A WAL is in memory that kernels share, so it is for databases made on a disk of one computer.
+    Others have a rollback journal that stays there after a transaction: clients of network drives
+    remember for a while that there was no such file, or an empty one.
+    """
+    # A database may come from a stranger: its views and triggers are not trusted.
+    connection.execute("PRAGMA trusted_schema=OFF")
+    drive = path and find_network_drive(path)
+    try:
+        if drive:  # a WAL from elsewhere is read without shared memory, or not at all
+            connection.execute("PRAGMA locking_mode=EXCLUSIVE")
+        check()
+        if path is None:
+            return
+        (pages,) = connection.execute("PRAGMA page_count").fetchone()
+        (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
+        wanted = "persist" if drive or (pages and mode != "wal") else "wal"
+        if mode != wanted:
+            # This needs the database alone for a moment, and SQLite does not wait for that when
+            # several kernels open a new one at once.
+            retry = Retrying(
+                retry=retry_if_exception(_is_busy),
+                stop=stop_after_delay(BUSY_SECONDS),
+                wait=wait_fixed(0.02),
+                reraise=True,
+            )
+            retry(connection.execute, f"PRAGMA journal_mode={wanted}")
+    except sqlite3.OperationalError as error:
+        if drive and _is_busy(error) and Path(f"{path}-wal").exists():
+            problem = f"on this network drive ({drive}) a kernel uses it as if on a local disk"
+            remedy = "End that kernel, ask here, then start it again"
+            raise failure(path, problem, remedy) from error
+        raise
+    connection.execute("PRAGMA locking_mode=NORMAL")
+    connection.execute("PRAGMA user_version").fetchone()  # unlocks it
+    connection.execute(f"PRAGMA synchronous={synchronous if wanted == 'wal' else 'FULL'}")
+
+
+def _is_busy(error: BaseException) -> bool:
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
 
 
 class Worker:

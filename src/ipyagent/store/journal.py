@@ -14,6 +14,7 @@ it ends with its process, however that ends."""
 from __future__ import annotations
 
 import contextlib
+import errno
 import itertools
 import logging
 import os
@@ -30,7 +31,7 @@ from weakref import WeakValueDictionary
 from pydantic import TypeAdapter
 
 from ipyagent import schema
-from ipyagent.atomic_files import has_locks, open_lock, try_lock
+from ipyagent.atomic_files import find_network_drive, has_locks, open_lock, try_lock
 from ipyagent.errors import JournalError, SessionError
 from ipyagent.json_types import JsonDict
 from ipyagent.store import recordings, runs
@@ -206,16 +207,16 @@ class SessionLocks:
             raise failure(path, problem, "Make it and its folder writable") from None
         try:
             is_ours = try_lock(lock)
+            is_removed = is_ours and not _is_file_at(path, lock)  # by who had it until now
         except OSError as error:
             os.close(lock)
+            if error.errno == errno.ESTALE:  # removed on another computer
+                return self.claim(session_id)
             problem = f"the file system has no locks ({error.strerror})"
             raise failure(path, problem, "Move the workspace") from None
-        if not is_ours:
+        if not is_ours or is_removed:
             os.close(lock)
-            return False
-        if not _is_file_at(path, lock):  # who had it has just removed it
-            os.close(lock)
-            return self.claim(session_id)
+            return is_removed and self.claim(session_id)
         self._locks[session_id] = lock
         return True
 
@@ -228,6 +229,7 @@ class SessionLocks:
         if (lock := self._locks.pop(session_id, None)) is not None and self.folder is not None:
             with contextlib.suppress(OSError):
                 (self.folder / f"{session_id}.lock").unlink()
+                os.ftruncate(lock, 1)
             os.close(lock)
 
     def release_all(self) -> None:
@@ -237,8 +239,11 @@ class SessionLocks:
 
 
 def _is_file_at(path: Path, handle: int) -> bool:
+    # Computers remember for a while which file a name on a network drive belongs to, but ask for
+    # the size again once they have the lock: a removed lock is not empty.
     with contextlib.suppress(FileNotFoundError):
-        return os.path.samestat(path.lstat(), os.fstat(handle))
+        found = os.fstat(handle)
+        return os.path.samestat(path.lstat(), found) and not found.st_size
     return False
 
 
@@ -575,6 +580,8 @@ def _open_readonly(path: Path | str) -> Iterator[Database]:
         raise sqlite3.OperationalError("no journal")
     with contextlib.closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as db:
         db.row_factory = sqlite3.Row
+        if find_network_drive(path):
+            db.execute("PRAGMA locking_mode=EXCLUSIVE")  # a WAL is not read with shared memory
         db.execute("PRAGMA trusted_schema=OFF")
         (application,) = db.execute("PRAGMA application_id").fetchone()
         (version,) = db.execute("PRAGMA user_version").fetchone()
