@@ -54,9 +54,27 @@ def try_lock(handle: int) -> bool:
     """Lock an open file until it is closed; return False if it is locked. Raises OSError."""
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+    except (BlockingIOError, PermissionError):  # of either, POSIX says that another one has it
         return False
     return True
+
+
+def remove_lock(path: Path, handle: int) -> None:
+    """Remove the file of a lock that is held, and release it."""
+    with contextlib.suppress(OSError):
+        path.unlink()
+        os.ftruncate(handle, 1)
+    os.close(handle)
+
+
+def is_lock_at(path: Path, handle: int) -> bool:
+    """Return whether a lock that is held now has not been removed before."""
+    # Computers remember for a while which file a name on a network drive belongs to, but ask for
+    # the size again once they have the lock: a removed lock is not empty.
+    with contextlib.suppress(FileNotFoundError):
+        found = os.fstat(handle)
+        return os.path.samestat(path.lstat(), found) and not found.st_size
+    return False
 
 
 @contextlib.contextmanager

@@ -95,6 +95,8 @@ class Drive:
             error = 0 if answer else errno.ENOSYS
         except OSError as problem:
             error = problem.errno or errno.EIO
+            if code in (32, 33) and error == errno.EAGAIN:
+                error = errno.EACCES  # as POSIX allows, and SMB does
         with contextlib.suppress(FileNotFoundError):  # whoever asked was killed
             os.write(self.device, struct.pack("<IiQ", 16 + len(body), -error, unique) + body)
         if code in (14, 32) and not error:

@@ -163,6 +163,20 @@ def test_a_kernel_for_which_the_drive_is_a_disk_is_named_and_then_joined(
     journal.close()
 
 
+def test_a_database_that_is_only_locked_is_not_said_to_be_used_as_on_a_disk(
+    drive: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database, "BUSY_SECONDS", 0.05)
+    _, here, there = drive
+    Journal.open(here / "state.db").close()
+    other = sqlite3.connect(there / "state.db", isolation_level=None)
+    other.execute("BEGIN EXCLUSIVE")
+    with pytest.raises(JournalError, match="another program has kept it locked"):
+        Journal.open(here / "state.db")
+    other.close()
+    Journal.open(here / "state.db").close()
+
+
 def test_answers_on_a_network_drive_are_found_on_both_computers(drive: list[Path]) -> None:
     stores = [AnswerStore(each / "answers.db") for each in drive[1:]]
     for number, store in enumerate(stores):
@@ -191,7 +205,7 @@ def test_a_session_is_claimed_by_one_computer_also_while_another_one_releases_it
         assert mine.claim(session.id)
         return handle
 
-    monkeypatch.setattr("ipyagent.store.journal.open_lock", open_late)
+    monkeypatch.setattr("ipyagent.atomic_files.open_lock", open_late)
     assert not theirs.claim(session.id)
     mine.close()
     assert theirs.claim(session.id)

@@ -239,7 +239,6 @@ def share(
             raise failure(path, problem, remedy) from error
         raise
     connection.execute("PRAGMA locking_mode=NORMAL")
-    connection.execute("PRAGMA user_version").fetchone()  # unlocks it
     connection.execute(f"PRAGMA synchronous={synchronous if wanted == 'wal' else 'FULL'}")
 
 

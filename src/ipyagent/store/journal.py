@@ -30,8 +30,7 @@ from weakref import WeakValueDictionary
 
 from pydantic import TypeAdapter
 
-from ipyagent import schema
-from ipyagent.atomic_files import find_network_drive, has_locks, open_lock, try_lock
+from ipyagent import atomic_files, schema
 from ipyagent.errors import JournalError, SessionError
 from ipyagent.json_types import JsonDict
 from ipyagent.store import recordings, runs
@@ -195,19 +194,20 @@ class SessionLocks:
         """Return whether the session is ours now; raises JournalError."""
         if self.folder is None or session_id in self._locks:
             return True
-        if not has_locks():
+        if not atomic_files.has_locks():
             log.warning("this system has no locks; %s may be open in two kernels", session_id)
             return True
         path = self.folder / f"{session_id}.lock"
         try:
             self.folder.mkdir(exist_ok=True)
-            lock = open_lock(path)
+            lock = atomic_files.open_lock(path)
         except OSError as error:
             problem = f"it cannot be opened ({error.strerror})"
             raise failure(path, problem, "Make it and its folder writable") from None
         try:
-            is_ours = try_lock(lock)
-            is_removed = is_ours and not _is_file_at(path, lock)  # by who had it until now
+            is_ours = atomic_files.try_lock(lock)
+            # Who had it may have removed it.
+            is_removed = is_ours and not atomic_files.is_lock_at(path, lock)
         except OSError as error:
             os.close(lock)
             if error.errno == errno.ESTALE:  # removed on another computer
@@ -227,24 +227,12 @@ class SessionLocks:
     def release(self, session_id: str) -> None:
         """Release the session for others, and remove its lock."""
         if (lock := self._locks.pop(session_id, None)) is not None and self.folder is not None:
-            with contextlib.suppress(OSError):
-                (self.folder / f"{session_id}.lock").unlink()
-                os.ftruncate(lock, 1)
-            os.close(lock)
+            atomic_files.remove_lock(self.folder / f"{session_id}.lock", lock)
 
     def release_all(self) -> None:
         """Release all sessions; the files stay, for they may be another process's."""
         while self._locks:
             os.close(self._locks.popitem()[1])
-
-
-def _is_file_at(path: Path, handle: int) -> bool:
-    # Computers remember for a while which file a name on a network drive belongs to, but ask for
-    # the size again once they have the lock: a removed lock is not empty.
-    with contextlib.suppress(FileNotFoundError):
-        found = os.fstat(handle)
-        return os.path.samestat(path.lstat(), found) and not found.st_size
-    return False
 
 
 _all: weakref.WeakSet[SessionLocks] = weakref.WeakSet()
@@ -580,7 +568,7 @@ def _open_readonly(path: Path | str) -> Iterator[Database]:
         raise sqlite3.OperationalError("no journal")
     with contextlib.closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as db:
         db.row_factory = sqlite3.Row
-        if find_network_drive(path):
+        if atomic_files.find_network_drive(path):
             db.execute("PRAGMA locking_mode=EXCLUSIVE")  # a WAL is not read with shared memory
         db.execute("PRAGMA trusted_schema=OFF")
         (application,) = db.execute("PRAGMA application_id").fetchone()
