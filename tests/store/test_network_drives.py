@@ -20,8 +20,6 @@ from ipyagent.store.journal import Journal, JournalSummary, read_summary
 from servers import network_drive
 from stories import OPEN, begun, ended, started, tell
 
-pytestmark = pytest.mark.skipif(not network_drive.is_possible(), reason="nothing can be mounted")
-
 
 @pytest.fixture
 def drive(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[list[Path]]:
