@@ -16,11 +16,12 @@ import os
 import re
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Set as AbstractSet
+from collections.abc import Callable, Generator, Iterator, Mapping, Set as AbstractSet
 from functools import lru_cache, partial
 from hashlib import blake2b
 from pathlib import Path
-from typing import TypeVar
+from time import monotonic
+from typing import Any, TypeVar
 from uuid import uuid4
 
 import psycopg
@@ -44,9 +45,10 @@ A server notices in less than that that a kernel's host is gone, and frees its c
 """
 
 # Not from PGHOSTADDR: by that a folder's `.env` would say who gets the password.
-_DEFAULTS = """hostaddr='' application_name=ipyagent client_encoding=utf8 connect_timeout=10
+_DEFAULTS = """hostaddr='' application_name=ipyagent connect_timeout=10
     keepalives_idle=5 keepalives_interval=2 keepalives_count=2 tcp_user_timeout=10000"""
 _OPTIONS = f"""-clock_timeout={LOCK_SECONDS}s -csynchronous_commit=on
+    -cstatement_timeout=0 -cidle_in_transaction_session_timeout=0
     -ctcp_keepalives_idle=5 -ctcp_keepalives_interval=2 -ctcp_keepalives_count=2"""
 
 _DIALECT = {
@@ -83,7 +85,9 @@ def _parse(url: str) -> dict[str, str]:
     """Return the parts of a URL; raises JournalError, which quotes nothing of it."""
     with contextlib.suppress(psycopg.Error):
         parts = {name: str(value) for name, value in conninfo_to_dict(url).items()}
-        if "@" not in parts.get("host", "") and re.fullmatch(r"[\d,]*", parts.get("port", "")):
+        # A slash in a password, not written as %2F, ends what is taken for the host and port.
+        is_read = "@" not in parts.get("host", "") and not re.search("://[^/]*/[^?]*@", url)
+        if is_read and re.fullmatch(r"[\d,]*", parts.get("port", "")):
             return parts
     raise failure("in PostgreSQL", "store.url cannot be read", _HOW_TO_WRITE)
 
@@ -105,6 +109,27 @@ def _translate(statement: str) -> str:
 def _plain(value: object) -> object:
     """Return a text as PostgreSQL can store it, without NUL, and of no class of its own."""
     return str(value).replace("\0", "\ufffd") if isinstance(value, str) else value
+
+
+class _Connection(psycopg.Connection[DictRow]):
+    """A connection that gives up a server that is there, but does not answer."""
+
+    def wait(self, gen: Generator[Any, Any, T], *args: Any, **options: Any) -> T:
+        """Carry out a step of the protocol; raises OperationalError."""
+        return super().wait(self._limit_silence(gen), *args, **options)
+
+    def _limit_silence(self, steps: Generator[Any, Any, T]) -> Generator[Any, Any, T]:
+        ready, heard = None, monotonic()
+        while monotonic() - heard < AWAY_SECONDS:
+            try:
+                wanted = steps.send(ready)
+            except StopIteration as end:
+                result: T = end.value
+                return result
+            if ready := (yield wanted):
+                heard = monotonic()
+        self.close()
+        raise psycopg.OperationalError(f"it has not answered for {AWAY_SECONDS:g} s")
 
 
 class PostgresStore:
@@ -222,12 +247,18 @@ class PostgresStore:
         if os.getpid() != self._pid:
             raise failure(self.place, *FORKED)
         options = f"{_OPTIONS} {self._parts.get('options', '')}"
-        where = make_conninfo(_DEFAULTS, **{**self._parts, "options": options})
-        return psycopg.connect(where, autocommit=True, row_factory=dict_row, prepare_threshold=None)
+        ours = {"options": options, "client_encoding": "utf8"}
+        where = make_conninfo(_DEFAULTS, **{**self._parts, **ours})
+        return _Connection.connect(
+            where, autocommit=True, row_factory=dict_row, prepare_threshold=None
+        )
 
     def _prepare(self) -> None:
+        # As PostgreSQL reads a name: in lower case unless it is quoted, and 63 bytes of it.
         query = """SELECT current_schema() AS found, current_setting('server_encoding') AS encoding,
-            trim('" ' FROM split_part(current_setting('search_path'), ',', 1)) AS named"""
+            CAST(CASE left(named, 1) WHEN '"' THEN btrim(named, '"') ELSE lower(named) END AS name)
+            AS named
+            FROM btrim(split_part(current_setting('search_path'), ',', 1)) AS named"""
         row = self.execute(query).fetchone() or {}
         if row["encoding"] != "UTF8":
             problem = f"its encoding is {row['encoding']}, which cannot hold every text"
@@ -252,7 +283,9 @@ class PostgresStore:
     def _version(self) -> int:
         """Return the version of the tables, 0 if there are none; raises JournalError."""
         row = self.execute("SELECT version FROM journal_version").fetchone() or {}
-        version: int = row["version"]
+        version = row.get("version")
+        if not isinstance(version, int):
+            raise failure(self.place, *_REMEDIES["42P07"])
         if version > len(MIGRATIONS):
             problem = f"a newer ipyagent made it (version {version} after {len(MIGRATIONS)})"
             raise failure(self.place, problem, "Update ipyagent, or name another schema")
@@ -310,6 +343,9 @@ class PostgresStore:
             except psycopg.errors.LockNotAvailable:
                 self._claimed.discard(each)
                 self.taken |= {each}
+            except BaseException:  # also a stop: the next attempt claims the rest
+                self._connection.close()
+                raise
 
     @contextlib.contextmanager
     def _explain(self) -> Iterator[None]:
