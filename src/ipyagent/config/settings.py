@@ -106,7 +106,12 @@ def has_profile_tools(agent: str | None, settings: AgentConfig) -> bool:
 
 DEFAULT = "default"
 
-_ALTERNATIVES = {"system_prompt": "system_prompt_path", "system_prompt_path": "system_prompt"}
+_ALTERNATIVES = {
+    "system_prompt": "system_prompt_path",
+    "system_prompt_path": "system_prompt",
+    "api_key": "api_key_env",
+    "api_key_env": "api_key",
+}
 """Keys of which the later one replaces the other."""
 
 RULES_KEY: Key = ("policy", "rules")
@@ -120,6 +125,8 @@ class Settings:
     config: Config
     source_of: Callable[[Key], str]
     notices: tuple[str, ...] = ()
+    bound: Mapping[Key, object] = field(default_factory=dict)
+    """The values of an administrator."""
 
     @cached_property
     def origins(self) -> Mapping[str, str]:
@@ -248,15 +255,18 @@ class _Resolution:
             values = {**values, RULES_KEY: (*self.values.get(RULES_KEY, ()), *new)}
         for key, value in values.items():
             alternative = (*key[:-1], _ALTERNATIVES.get(key[-1], ""))
-            if value is not None:
-                self.values.pop(alternative, None)
+            if value is not None and self.values.pop(alternative, None) is not None:
+                self.sources[alternative] = layer
             self.values[key], self.sources[key] = value, layer
             if layer.trusted:
                 if value is not None:
                     self.trusted.pop(alternative, None)
                 self.trusted[key] = layer, value
-            if layer.binding and key != RULES_KEY:
-                self.binding[key] = layer, value
+            if layer.binding and key != RULES_KEY and key[0] != "agents":
+                _, before = self.binding.get(key, (layer, value))
+                # Of two policies the stricter one holds.
+                if before == value or not _is_allowed(key, before, value):
+                    self.binding[key] = layer, value
         self.notices += _token_warnings(layer, values)
 
     def _tighten(self, layer: Layer, values: dict[Key, object]) -> None:
@@ -278,14 +288,13 @@ class _Resolution:
             raise ConfigError(
                 f"{self._source_of(('llm', 'mode'))}: {explain_error(error)}"
             ) from None
-        return Settings(config, self._source_of, tuple(self.notices))
+        bound = {key: value for key, (_, value) in self.binding.items()}
+        return Settings(config, self._source_of, tuple(self.notices), bound)
 
     def _bind(self) -> None:
         """Put back an administrator's values that the layers above have replaced by laxer ones."""
         for key, (layer, value) in self.binding.items():
-            now = self.values.get(key)
-            limit = LIMITS.get(limit_key(key))
-            if now != value and not (limit and limit.allows(now, value, None)):
+            if not _is_allowed(key, self.values.get(key), value):
                 self.notices.append(
                     f"{self._source_of(key)}: {cite('.'.join(key))} is ignored, because "
                     f"{layer.source} sets it for everybody."
@@ -297,6 +306,12 @@ class _Resolution:
             written = dict.fromkeys(rule.source for rule in self.values.get(RULES_KEY, ()))
             return ", ".join(written) or DEFAULT
         return self.sources[key].source if key in self.sources else DEFAULT
+
+
+def _is_allowed(key: Key, value: object, policy: object) -> bool:
+    """Return whether a value is as strict as the policy's."""
+    limit = LIMITS.get(limit_key(key))
+    return value == policy or bool(limit and limit.allows(value, policy, None))
 
 
 def _token_warnings(layer: Layer, values: Mapping[Key, Any]) -> Iterator[str]:

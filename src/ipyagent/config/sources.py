@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from secrets import token_hex
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import platformdirs
 from pydantic import ValidationError
@@ -33,6 +34,9 @@ from ipyagent.config.sections import (
 from ipyagent.errors import ConfigError
 from ipyagent.json_types import JsonDict, JsonMapping, object_of, parse_json
 from ipyagent.plaintext import join_words, visible, word_set
+
+if TYPE_CHECKING:
+    import yaml
 
 MAX_BYTES = 250_000  # YAML is slow to read
 
@@ -96,9 +100,19 @@ POLICY_FILES = tuple(
 
 
 def policy_layers() -> list[Layer]:
-    """Return the values that an administrator has set for everybody."""
-    layers = map(from_file, POLICY_FILES)
-    return [replace(layer, binding=True) for layer in layers if layer.values]
+    """Return the values that an administrator has set for everybody; raises ConfigError."""
+    layers = []
+    try:
+        for path in POLICY_FILES:
+            layer = replace(from_file(path), binding=True)
+            validate_layer(layer)
+            if not layer.text.strip() and path.exists():
+                raise ConfigError(f"{path} is empty")
+            layers.append(layer)
+    except ConfigError as error:
+        ask = "Ask your administrator to correct this policy: until then nothing runs."
+        raise ConfigError(f"{error}. {ask}") from None
+    return [layer for layer in layers if layer.values]
 
 
 def user_layer() -> Layer:
@@ -115,13 +129,14 @@ def from_file(path: Path) -> Layer:
 def read_config_file(path: Path, source: str, max_bytes: int = MAX_BYTES) -> bytes:
     """Return the bytes of a configuration file; none if there is no such file."""
     try:
-        if not path.exists():
-            return b""
-        if not path.is_file():
+        if not stat.S_ISREG(path.stat().st_mode):
             raise ConfigError(f"{source} is not a file; rename or remove it")
         with path.open("rb") as file:
             data = file.read(max_bytes + 1)
     except OSError as error:
+        links = [each for each in (path, path.parent) if each.is_symlink() and not each.exists()]
+        if isinstance(error, FileNotFoundError | NotADirectoryError) and not links:
+            return b""
         raise ConfigError(
             f"{source} cannot be read ({error.strerror}); make it readable or remove it"
         ) from None
@@ -137,11 +152,11 @@ def parse_yaml(data: bytes, source: str) -> JsonDict:
     import yaml  # many folders and users have no settings
 
     try:
-        values = yaml.safe_load(data.decode("utf-8"))
+        values = yaml.load(data.decode("utf-8"), _strict_loader())  # noqa: S506 - a SafeLoader
     except yaml.MarkedYAMLError as error:
         at = error.problem_mark
         where = f"line {at.line + 1}, column {at.column + 1}" if at else "somewhere"
-        raise ConfigError(f"{source} is not YAML: look at {where}") from None
+        raise ConfigError(f"{source} {error.note or 'is not YAML'}: look at {where}") from None
     except (yaml.YAMLError, ValueError, RecursionError):
         raise ConfigError(f"{source} is not YAML: a value in it cannot be read") from None
     if values is None:
@@ -149,6 +164,26 @@ def parse_yaml(data: bytes, source: str) -> JsonDict:
     if not isinstance(values, dict):
         raise ConfigError(f"{source}: expected sections such as `llm:` with keys below them")
     return values
+
+
+@cache
+def _strict_loader() -> type[yaml.SafeLoader]:
+    import yaml
+
+    class StrictLoader(yaml.SafeLoader):
+        """Refuses a repeated key: of two sections of one name, the first would not count."""
+
+        def compose_mapping_node(self, anchor: Any) -> Any:
+            node = super().compose_mapping_node(anchor)
+            known = set[str]()
+            for key, _ in node.value:
+                if str(key.value) in known:
+                    note = "has a key twice, and only one can count"
+                    raise yaml.MarkedYAMLError(problem_mark=key.start_mark, note=note)
+                known.add(str(key.value))
+            return node
+
+    return StrictLoader
 
 
 def from_environment(environ: Mapping[str, str], start: Mapping[str, str] | None = None) -> Layer:
@@ -405,8 +440,8 @@ def _only_restricts(value: tuple[Rule, ...], _below: object, _folder: Path | Non
     return len(_restrictive_rules(value)) == len(value)
 
 
-def _is_on(value: object, below: object, _folder: Path | None) -> bool:
-    return value != "off" or below == "off"
+def _checks_no_less(value: object, below: object, _folder: Path | None) -> bool:
+    return value == "ask" or below in ("off", value)
 
 
 def _never(_value: object, _below: object, _folder: Path | None) -> bool:
@@ -433,7 +468,7 @@ LIMITS: Mapping[str, WorkspaceLimit] = {
         _is_file_inside, "may only name a file inside of it"
     ),
     "agent.plan": WorkspaceLimit(_is_at_least, "may only switch it on"),
-    "agent.numbers": WorkspaceLimit(_is_on, "may not switch it off"),
+    "agent.numbers": WorkspaceLimit(_checks_no_less, "may only make it check more"),
     "workspace.root": WorkspaceLimit(_is_folder_inside, "may only name a folder inside of it"),
     "undo.memory": WorkspaceLimit(_never, "may not decide what can be taken back"),
     "logging.file": WorkspaceLimit(
