@@ -183,7 +183,7 @@ class Agent:
         self.session = self._sessions().load(Path(path))
 
     def _sessions(self) -> Sessions:
-        persist, url = self.config.chat.persist, self.config.store.server
+        persist, url = self.config.chat.persist, self.config.store.url
         return Sessions(runtime().journal(self.environment.workspace, persist=persist, url=url))
 
     def _begin(

@@ -34,12 +34,14 @@ from itertools import chain
 from pathlib import Path
 from typing import Annotated, Literal, NamedTuple
 from urllib.parse import urlsplit
+from weakref import WeakValueDictionary
 
 from pydantic import (
     AfterValidator,
     BeforeValidator,
     ConfigDict,
     Field,
+    SecretStr,
     ValidationInfo,
     field_validator,
     model_validator,
@@ -57,6 +59,23 @@ class Section(Model):
 
     # A value in the wrong place may be a key.
     model_config = ConfigDict(hide_input_in_errors=True)
+
+
+_secrets = WeakValueDictionary[int, SecretStr]()
+
+
+class Secret(SecretStr):
+    """A text that is masked, and that a copy of the kernel forgets."""
+
+    def __init__(self, secret_value: str) -> None:
+        super().__init__(secret_value)
+        _secrets[id(self)] = self
+
+
+def forget_secrets() -> None:
+    """Empty the secrets of all settings of this process."""
+    for each in [*_secrets.values()]:
+        each._secret_value = ""
 
 
 PARTIAL = {"partial": True}

@@ -14,7 +14,6 @@ from pydantic import (
     NonNegativeInt,
     PositiveFloat,
     PositiveInt,
-    SecretStr,
     ValidationError,
     ValidationInfo,
     ValidatorFunctionWrapHandler,
@@ -30,6 +29,7 @@ from ipyagent.config.rules import (
     Names,
     PolicyConfig,
     Rule,
+    Secret,
     Section,
     UserPath,
     Variable,
@@ -103,7 +103,7 @@ class LLMConfig(Section):
     """Base URL of the service, if it is not the provider's own."""
     api_key_env: Variable = "LITELLM_API_KEY"
     """Name of the environment variable that holds the key."""
-    api_key: SecretStr | None = Field(default=None, exclude=True)
+    api_key: Secret | None = Field(default=None, exclude=True)
     """The key itself, for code that has it from elsewhere; a variable is the better place."""
     timeout: PositiveFloat = 60.0
     """Seconds to wait for the first chunk, and between chunks."""
@@ -246,7 +246,7 @@ class MCPServerConfig(Section):
     url: Address | None = None
     command: str | None = None
     args: tuple[str, ...] = ()
-    env: dict[str, SecretStr] = Field(default_factory=dict, exclude=True)
+    env: dict[str, Secret] = Field(default_factory=dict, exclude=True)
     """Variables for the program beyond the few that every program gets."""
     cwd: UserPath | None = None
     transport: Literal["stdio", "http", "sse"] | None = Field(
@@ -264,8 +264,8 @@ class MCPServerConfig(Section):
     """Headers and the names of the environment variables that hold their values."""
     token_env: Variable | None = None
     """Name of the environment variable that holds the bearer token."""
-    token: SecretStr | None = Field(default=None, exclude=True)
-    headers: dict[str, SecretStr] = Field(default_factory=dict, exclude=True)
+    token: Secret | None = Field(default=None, exclude=True)
+    headers: dict[str, Secret] = Field(default_factory=dict, exclude=True)
 
     def secrets(self) -> Iterator[str]:
         """Yield its secrets."""
@@ -320,17 +320,12 @@ class ChatConfig(Section):
 class StoreConfig(Section):
     """The record of a folder's sessions."""
 
-    url: SecretStr | None = Field(default=None, exclude=True)
+    url: Secret | None = Field(default=None, exclude=True)
     """A PostgreSQL database, as `postgresql://USER@HOST/DATABASE`; unset: a file in the folder."""
-
-    @property
-    def server(self) -> str | None:
-        """The URL as it was written; None: a file."""
-        return self.url.get_secret_value() if self.url else None
 
     @field_validator("url")
     @classmethod
-    def _check_url(cls, url: SecretStr | None) -> SecretStr | None:
+    def _check_url(cls, url: Secret | None) -> Secret | None:
         if url and not url.get_secret_value().startswith(("postgresql://", "postgres://")):
             raise ValueError("write postgresql://USER@HOST/DATABASE")
         return url
@@ -385,7 +380,8 @@ class Config(Section):
         """Yield the secrets in the settings, except those of services."""
         if self.llm.api_key:
             yield self.llm.api_key.get_secret_value()
-        yield from url_passwords(self.store.server or "")
+        if self.store.url:
+            yield from url_passwords(self.store.url.get_secret_value())
 
     @model_validator(mode="before")
     @classmethod

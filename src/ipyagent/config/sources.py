@@ -18,12 +18,13 @@ from functools import cache, lru_cache
 from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any, NamedTuple
+from weakref import WeakValueDictionary
 
 import platformdirs
 from pydantic import ValidationError
 
 from ipyagent.atomic_files import lock_file, replace_file
-from ipyagent.config.rules import PARTIAL, Names, Rule
+from ipyagent.config.rules import PARTIAL, Names, Rule, forget_secrets
 from ipyagent.config.sections import (
     DEFAULTS,
     Config,
@@ -53,6 +54,9 @@ HOME_VARIABLES = (
 """The variables that set where a user's own files are."""
 
 
+_layers = WeakValueDictionary[int, "Layer"]()
+
+
 @dataclass(frozen=True)
 class Layer:
     """Values from one source, as nested sections; `source` is its name in messages.
@@ -70,6 +74,16 @@ class Layer:
     folder: Path | None = None
     notices: tuple[str, ...] = ()
     text: bytes = field(default=b"", repr=False)
+
+    def __post_init__(self) -> None:
+        _layers[id(self)] = self
+
+
+def forget_layers() -> None:
+    """Empty all layers of this process: secrets in them are as they were written."""
+    for each in [*_layers.values()]:
+        each.__dict__.update(values={}, text=b"")
+    forget_secrets()
 
 
 def own_folders() -> tuple[Path, Path]:
