@@ -89,7 +89,8 @@ class Agent:
             agent=profile,
         )
         self.config: Config = resolved.config
-        self._bound = resolved.bound
+        self._must_plan = bool(resolved.bound.get(("agent", "plan")))
+        self._must_persist = bool(resolved.bound.get(("chat", "persist")))
         self._notices = [*resolved.notices]
         """Notices for the first run."""
         self._introduced = False
@@ -112,11 +113,9 @@ class Agent:
     def session(self) -> Session:
         """Return the conversation; started, or opened, when it is first needed."""
         if isinstance(self._given, Session):
-            if self._given.journal.place is None and self._binds("chat", "persist"):
-                raise ConfigError(
-                    "this session is only in memory, and chat.persist is set for everybody; load "
-                    "its file with the method `load` of an agent instead"
-                )
+            if self._must_persist and self._given.journal.place is None:
+                problem = "this session is in memory, and chat.persist is set for everybody"
+                raise ConfigError(f"{problem}: load its file by the method `load` of an agent")
             return self._given
         sessions = self._sessions()
         if self._given is None:
@@ -214,7 +213,7 @@ class Agent:
             agent=self.profile,
             trace_id=trace_id or telemetry.new_trace_id(),
             dry_run=dry_run,
-            plan=self.config.agent.plan if plan is None else plan or self._binds("agent", "plan"),
+            plan=self._must_plan or (self.config.agent.plan if plan is None else plan),
             answer=None if result is None else AnswerType(result),
             notices=tuple(self._notices),
         )
@@ -225,10 +224,6 @@ class Agent:
         engine = runs.build(request, self.validators)
         self._notices.clear()
         return engine
-
-    def _binds(self, *key: str) -> bool:
-        """Return whether an administrator has switched that on."""
-        return bool(self._bound.get(key))
 
     def _decision(self, prompt: str) -> Answer | None:
         """Return a prompt's decision on a waiting plan: here none, it is a prompt."""

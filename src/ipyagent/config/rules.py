@@ -32,7 +32,7 @@ from dataclasses import dataclass, field
 from functools import cache, cached_property
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 from weakref import WeakValueDictionary
 
@@ -61,21 +61,21 @@ class Section(Model):
     model_config = ConfigDict(hide_input_in_errors=True)
 
 
-_secrets = WeakValueDictionary[int, SecretStr]()
+T = TypeVar("T")
+
+_holders = WeakValueDictionary[int, Any]()
 
 
-class Secret(SecretStr):
-    """A text that is masked, and that a copy of the kernel forgets."""
-
-    def __init__(self, secret_value: str) -> None:
-        super().__init__(secret_value)
-        _secrets[id(self)] = self
+def remember(holder: T) -> T:
+    """Note an object that holds secrets; return it."""
+    _holders[id(holder)] = holder
+    return holder
 
 
 def forget_secrets() -> None:
-    """Empty the secrets of all settings of this process."""
-    for each in [*_secrets.values()]:
-        each._secret_value = ""
+    """Empty the layers, and the secrets of all settings, in this process: a copy of the kernel."""
+    for each in [*_holders.values()]:
+        vars(each).update(_secret_value="", values={}, text=b"")
 
 
 PARTIAL = {"partial": True}
@@ -117,6 +117,9 @@ def _check_import_paths(paths: tuple[str, ...]) -> tuple[str, ...]:
             raise ValueError("expected import paths such as package.module:function")
     return paths
 
+
+Secret = Annotated[SecretStr, AfterValidator(remember)]
+"""A text that is shown as stars."""
 
 Names = Annotated[tuple[str, ...], BeforeValidator(_split_names)]
 """Names, as a list or separated by commas."""

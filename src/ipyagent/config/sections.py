@@ -14,6 +14,7 @@ from pydantic import (
     NonNegativeInt,
     PositiveFloat,
     PositiveInt,
+    SecretStr,
     ValidationError,
     ValidationInfo,
     ValidatorFunctionWrapHandler,
@@ -325,7 +326,7 @@ class StoreConfig(Section):
 
     @field_validator("url")
     @classmethod
-    def _check_url(cls, url: Secret | None) -> Secret | None:
+    def _check_url(cls, url: SecretStr | None) -> SecretStr | None:
         if url and not url.get_secret_value().startswith(("postgresql://", "postgres://")):
             raise ValueError("write postgresql://USER@HOST/DATABASE")
         return url

@@ -18,13 +18,12 @@ from functools import cache, lru_cache
 from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any, NamedTuple
-from weakref import WeakValueDictionary
 
 import platformdirs
 from pydantic import ValidationError
 
 from ipyagent.atomic_files import lock_file, replace_file
-from ipyagent.config.rules import PARTIAL, Names, Rule, forget_secrets
+from ipyagent.config.rules import PARTIAL, Names, Rule, remember
 from ipyagent.config.sections import (
     DEFAULTS,
     Config,
@@ -54,9 +53,6 @@ HOME_VARIABLES = (
 """The variables that set where a user's own files are."""
 
 
-_layers = WeakValueDictionary[int, "Layer"]()
-
-
 @dataclass(frozen=True)
 class Layer:
     """Values from one source, as nested sections; `source` is its name in messages.
@@ -76,14 +72,7 @@ class Layer:
     text: bytes = field(default=b"", repr=False)
 
     def __post_init__(self) -> None:
-        _layers[id(self)] = self
-
-
-def forget_layers() -> None:
-    """Empty all layers of this process: secrets in them are as they were written."""
-    for each in [*_layers.values()]:
-        each.__dict__.update(values={}, text=b"")
-    forget_secrets()
+        remember(self)
 
 
 def own_folders() -> tuple[Path, Path]:

@@ -75,7 +75,7 @@ HEADER_VALUE = re.compile(r"[\t\x20-\x7e\xa0-\xff]*")
 def secret_headers(config: MCPServerConfig) -> dict[str, SecretStr]:
     """Return the headers that the settings give in full."""
     if config.token is None:
-        return {**config.headers}
+        return config.headers
     token = SecretStr(f"Bearer {config.token.get_secret_value()}")
     return {**config.headers, "Authorization": token}
 

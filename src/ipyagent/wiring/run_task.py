@@ -35,7 +35,7 @@ from ipyagent.agent.validation import (
     validate,
 )
 from ipyagent.config import Config, has_profile_tools
-from ipyagent.config.sources import forget_layers
+from ipyagent.config.rules import forget_secrets
 from ipyagent.errors import AgentError, ConfigError
 from ipyagent.kernel.drivers import Cell
 from ipyagent.kernel.namespace import installed_packages
@@ -341,7 +341,7 @@ class RunTask:
         """Empty our own objects that hold keys: this is a copy of the kernel."""
         forget_environment()
         self.redactor.forget()
-        forget_layers()
+        forget_secrets()
 
     def _create_policy(self) -> CallPolicy:
         config = self.request.config
