@@ -89,8 +89,7 @@ class Agent:
             agent=profile,
         )
         self.config: Config = resolved.config
-        self._must_plan = bool(resolved.bound.get(("agent", "plan")))
-        self._must_persist = bool(resolved.bound.get(("chat", "persist")))
+        self._bound = resolved.bound
         self._notices = [*resolved.notices]
         """Notices for the first run."""
         self._introduced = False
@@ -113,9 +112,8 @@ class Agent:
     def session(self) -> Session:
         """Return the conversation; started, or opened, when it is first needed."""
         if isinstance(self._given, Session):
-            if self._must_persist and self._given.journal.place is None:
-                problem = "this session is in memory, and chat.persist is set for everybody"
-                raise ConfigError(f"{problem}: load its file by the method `load` of an agent")
+            if self._bound.get(("chat", "persist")) and self._given.journal.place is None:
+                raise ConfigError("chat.persist is set for everybody: use Agent.load(PATH) instead")
             return self._given
         sessions = self._sessions()
         if self._given is None:
@@ -207,13 +205,15 @@ class Agent:
         trace_id: str | None,
     ) -> RunFunction:
         session, client = self.session, self.environment.connect()
+        if plan is None or self._bound.get(("agent", "plan")):
+            plan = self.config.agent.plan
         request = RunRequest(
             prompt.strip(),
             self.config,
             agent=self.profile,
             trace_id=trace_id or telemetry.new_trace_id(),
             dry_run=dry_run,
-            plan=self._must_plan or (self.config.agent.plan if plan is None else plan),
+            plan=bool(plan),
             answer=None if result is None else AnswerType(result),
             notices=tuple(self._notices),
         )

@@ -162,7 +162,7 @@ def policy_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def why_nothing_runs() -> str:
     with pytest.raises(ConfigError) as caught:
         base_layers({}, None)
-    assert str(caught.value).endswith("correct this policy: until then nothing runs.")
+    assert str(caught.value).endswith(". Ask your administrator: nothing runs until it is right")
     return str(caught.value)
 
 

@@ -32,7 +32,7 @@ from dataclasses import dataclass, field
 from functools import cache, cached_property
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, TypeVar
+from typing import Annotated, Literal, NamedTuple
 from urllib.parse import urlsplit
 from weakref import WeakValueDictionary
 
@@ -61,21 +61,8 @@ class Section(Model):
     model_config = ConfigDict(hide_input_in_errors=True)
 
 
-T = TypeVar("T")
-
-_holders = WeakValueDictionary[int, Any]()
-
-
-def remember(holder: T) -> T:
-    """Note an object that holds secrets; return it."""
-    _holders[id(holder)] = holder
-    return holder
-
-
-def forget_secrets() -> None:
-    """Empty the layers, and the secrets of all settings, in this process: a copy of the kernel."""
-    for each in [*_holders.values()]:
-        vars(each).update(_secret_value="", values={}, text=b"")
+SECRET_HOLDERS = WeakValueDictionary[int, object]()
+"""The secrets of all settings, and the layers in which they are as they were written."""
 
 
 PARTIAL = {"partial": True}
@@ -118,7 +105,7 @@ def _check_import_paths(paths: tuple[str, ...]) -> tuple[str, ...]:
     return paths
 
 
-Secret = Annotated[SecretStr, AfterValidator(remember)]
+Secret = Annotated[SecretStr, AfterValidator(lambda it: SECRET_HOLDERS.setdefault(id(it), it))]
 """A text that is shown as stars."""
 
 Names = Annotated[tuple[str, ...], BeforeValidator(_split_names)]

@@ -381,8 +381,7 @@ class Config(Section):
         """Yield the secrets in the settings, except those of services."""
         if self.llm.api_key:
             yield self.llm.api_key.get_secret_value()
-        if self.store.url:
-            yield from url_passwords(self.store.url.get_secret_value())
+        yield from url_passwords(self.store.url.get_secret_value() if self.store.url else "")
 
     @model_validator(mode="before")
     @classmethod

@@ -35,10 +35,10 @@ from ipyagent.config.sources import (
     check_homes,
     find_violations,
     from_environment,
+    from_file,
     limit_key,
     policy_layers,
     user_file,
-    user_layer,
     validate_layer,
 )
 from ipyagent.config.trust import (
@@ -106,12 +106,8 @@ def has_profile_tools(agent: str | None, settings: AgentConfig) -> bool:
 
 DEFAULT = "default"
 
-_ALTERNATIVES = {
-    "system_prompt": "system_prompt_path",
-    "system_prompt_path": "system_prompt",
-    "api_key": "api_key_env",
-    "api_key_env": "api_key",
-}
+_ALTERNATIVES = {"system_prompt": "system_prompt_path", "api_key": "api_key_env"}
+_ALTERNATIVES |= {other: key for key, other in _ALTERNATIVES.items()}
 """Keys of which the later one replaces the other."""
 
 RULES_KEY: Key = ("policy", "rules")
@@ -147,7 +143,7 @@ def base_layers(
 ) -> tuple[Layer, ...]:
     """Return the layers of every run: the built-in profiles, the administrator's, and so on."""
     check_homes(environ, start)
-    below = BUILT_IN_PROFILES, *policy_layers(), user_layer()
+    below = BUILT_IN_PROFILES, *policy_layers(), from_file(user_file())
     folder_layers = () if folder is None else workspace_layers(folder)
     return *below, *folder_layers, from_environment(environ, start)
 
@@ -189,11 +185,10 @@ def from_assignment(text: str, *below: Layer) -> Layer:
 
 def setting_rows(settings: Settings) -> tuple[SettingRow, ...]:
     """Return every setting with its value, secrets masked, and its source."""
-    rows = []
-    for key, value in iter_settings(settings.config):
-        name = ".".join(key)
-        rows.append(SettingRow(cite(name), format_value(value), settings.origins[name]))
-    return tuple(rows)
+    return tuple(
+        SettingRow(cite(".".join(key)), format_value(value), settings.source_of(key))
+        for key, value in iter_settings(settings.config)
+    )
 
 
 @dataclass
@@ -262,11 +257,12 @@ class _Resolution:
                 if value is not None:
                     self.trusted.pop(alternative, None)
                 self.trusted[key] = layer, value
-            if layer.binding and key != RULES_KEY and key[0] != "agents":
-                _, before = self.binding.get(key, (layer, value))
-                # Of two policies the stricter one holds.
-                if before == value or not _is_allowed(key, before, value):
-                    self.binding[key] = layer, value
+            binds = layer.binding and key != RULES_KEY and key[0] != "agents"
+            # Of two policies the stricter one holds.
+            if binds and not (
+                key in self.binding and _is_allowed(key, self.binding[key][1], value)
+            ):
+                self.binding[key] = layer, value
         self.notices += _token_warnings(layer, values)
 
     def _tighten(self, layer: Layer, values: dict[Key, object]) -> None:

@@ -14,16 +14,16 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cache, lru_cache
+from functools import lru_cache
 from pathlib import Path
 from secrets import token_hex
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import platformdirs
 from pydantic import ValidationError
 
 from ipyagent.atomic_files import lock_file, replace_file
-from ipyagent.config.rules import PARTIAL, Names, Rule, remember
+from ipyagent.config.rules import PARTIAL, SECRET_HOLDERS, Names, Rule
 from ipyagent.config.sections import (
     DEFAULTS,
     Config,
@@ -34,9 +34,6 @@ from ipyagent.config.sections import (
 from ipyagent.errors import ConfigError
 from ipyagent.json_types import JsonDict, JsonMapping, object_of, parse_json
 from ipyagent.plaintext import join_words, visible, word_set
-
-if TYPE_CHECKING:
-    import yaml
 
 MAX_BYTES = 250_000  # YAML is slow to read
 
@@ -72,7 +69,7 @@ class Layer:
     text: bytes = field(default=b"", repr=False)
 
     def __post_init__(self) -> None:
-        remember(self)
+        SECRET_HOLDERS[id(self)] = self
 
 
 def own_folders() -> tuple[Path, Path]:
@@ -104,23 +101,17 @@ POLICY_FILES = tuple(
 
 def policy_layers() -> list[Layer]:
     """Return the values that an administrator has set for everybody; raises ConfigError."""
-    layers = []
     try:
-        for path in POLICY_FILES:
-            layer = replace(from_file(path), binding=True)
+        layers = [replace(from_file(path), binding=True) for path in POLICY_FILES]
+        for layer in layers:
             validate_layer(layer)
-            if not layer.text.strip() and path.exists():
-                raise ConfigError(f"{path} is empty")
-            layers.append(layer)
+            if not layer.text.strip() and Path(layer.source).exists():
+                raise ConfigError(f"{layer.source} is empty")
     except ConfigError as error:
-        ask = "Ask your administrator to correct this policy: until then nothing runs."
-        raise ConfigError(f"{error}. {ask}") from None
+        raise ConfigError(
+            f"{error}. Ask your administrator: nothing runs until it is right"
+        ) from None
     return [layer for layer in layers if layer.values]
-
-
-def user_layer() -> Layer:
-    """Return the values in the user's configuration file."""
-    return from_file(user_file())
 
 
 def from_file(path: Path) -> Layer:
@@ -154,8 +145,19 @@ def parse_yaml(data: bytes, source: str) -> JsonDict:
         return {}
     import yaml  # many folders and users have no settings
 
+    class StrictLoader(yaml.SafeLoader):
+        """Refuses a repeated key: of two sections of one name, the first would not count."""
+
+        def compose_mapping_node(self, anchor: dict[str, yaml.Node]) -> yaml.MappingNode:
+            node = super().compose_mapping_node(anchor)
+            known = dict[str, object]()
+            for key, _ in node.value:
+                if known.setdefault(str(key.value), key) is not key:
+                    raise yaml.MarkedYAMLError(problem_mark=key.start_mark, note="has a key twice")
+            return node
+
     try:
-        values = yaml.load(data.decode("utf-8"), _strict_loader())  # noqa: S506 - a SafeLoader
+        values = yaml.load(data.decode("utf-8"), StrictLoader)  # noqa: S506 - a SafeLoader
     except yaml.MarkedYAMLError as error:
         at = error.problem_mark
         where = f"line {at.line + 1}, column {at.column + 1}" if at else "somewhere"
@@ -167,26 +169,6 @@ def parse_yaml(data: bytes, source: str) -> JsonDict:
     if not isinstance(values, dict):
         raise ConfigError(f"{source}: expected sections such as `llm:` with keys below them")
     return values
-
-
-@cache
-def _strict_loader() -> type[yaml.SafeLoader]:
-    import yaml
-
-    class StrictLoader(yaml.SafeLoader):
-        """Refuses a repeated key: of two sections of one name, the first would not count."""
-
-        def compose_mapping_node(self, anchor: Any) -> Any:
-            node = super().compose_mapping_node(anchor)
-            known = set[str]()
-            for key, _ in node.value:
-                if str(key.value) in known:
-                    note = "has a key twice, and only one can count"
-                    raise yaml.MarkedYAMLError(problem_mark=key.start_mark, note=note)
-                known.add(str(key.value))
-            return node
-
-    return StrictLoader
 
 
 def from_environment(environ: Mapping[str, str], start: Mapping[str, str] | None = None) -> Layer:

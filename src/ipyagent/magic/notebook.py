@@ -18,13 +18,13 @@ from itertools import chain
 from pathlib import Path
 
 from IPython.core.getipython import get_ipython
-from pydantic import SecretStr
 
 from ipyagent import config
 from ipyagent.agent.session.conversation import NOTEBOOK, read_switches
 from ipyagent.agent.session.session import Session
 from ipyagent.agent.session.sessions import OpenedSession, Sessions, find_ongoing
 from ipyagent.config import Config, Layer, LLMConfig, Settings
+from ipyagent.config.rules import Secret
 from ipyagent.config.settings import Snapshot, snapshot
 from ipyagent.errors import AgentError, BusyError, ConfigError, SessionError
 from ipyagent.json_types import JsonDict
@@ -142,7 +142,7 @@ class NotebookSessions:
         self.newest: Session | None = None
         """The session of the newest cell, or the notebook's own if it was chosen since."""
         self._settings, self._workspace = settings, workspace
-        self._opened: dict[tuple[bool, SecretStr | None], Sessions] = {}
+        self._opened: dict[tuple[bool, Secret | None], Sessions] = {}
         self._news: list[str] = []
         self._lock = threading.RLock()
         """A page may ask for the notebook's runs while its first cell starts."""

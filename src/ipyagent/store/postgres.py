@@ -16,16 +16,17 @@ import os
 import re
 import threading
 import weakref
-from collections.abc import Callable, Generator, Iterator, Mapping, Set as AbstractSet
+from collections.abc import Callable, Iterator, Mapping, Set as AbstractSet
 from functools import lru_cache, partial
 from hashlib import blake2b
 from pathlib import Path
 from time import monotonic
-from typing import Any, TypeVar
+from typing import TypeVar, cast
 from uuid import uuid4
 
 import psycopg
 from psycopg import sql
+from psycopg.abc import PQGen
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.rows import DictRow, dict_row
 from tenacity import Retrying, retry_if_exception, wait_exponential
@@ -72,7 +73,7 @@ _OWN_TABLES = """
         $$ BEGIN RAISE EXCEPTION 'events are only ever added'; END $$
 """
 
-_HOW_TO_WRITE = "Write postgresql://USER@HOST/DATABASE, signs in a password as in %40 for @"
+_HOW_TO_WRITE = "Write postgresql://USER@HOST/DATABASE, in a password %40 for @ and %2F for /"
 _REMEDIES = {
     "42501": ("its role may not use or create the schema", "Let its owner grant that"),
     "42P07": ("its schema has tables of another program", "Name another schema"),
@@ -111,23 +112,23 @@ def _plain(value: object) -> object:
     return str(value).replace("\0", "\ufffd") if isinstance(value, str) else value
 
 
-class _Connection(psycopg.Connection[DictRow]):
+class _Client(psycopg.Connection[DictRow]):
     """A connection that gives up a server that is there, but does not answer."""
 
-    def wait(self, gen: Generator[Any, Any, T], *args: Any, **options: Any) -> T:
+    def wait(self, gen: PQGen[T], interval: float = 0.1, timeout: float | None = None) -> T:
         """Carry out a step of the protocol; raises OperationalError."""
-        return super().wait(self._limit_silence(gen), *args, **options)
+        return super().wait(self._limit_silence(gen), interval)
 
-    def _limit_silence(self, steps: Generator[Any, Any, T]) -> Generator[Any, Any, T]:
-        ready, heard = None, monotonic()
-        while monotonic() - heard < AWAY_SECONDS:
-            try:
+    def _limit_silence(self, steps: PQGen[T]) -> PQGen[T]:
+        heard = monotonic()
+        try:
+            wanted = next(steps)
+            while monotonic() - heard < AWAY_SECONDS:
+                if ready := (yield wanted):
+                    heard = monotonic()
                 wanted = steps.send(ready)
-            except StopIteration as end:
-                result: T = end.value
-                return result
-            if ready := (yield wanted):
-                heard = monotonic()
+        except StopIteration as end:
+            return cast(T, end.value)
         self.close()
         raise psycopg.OperationalError(f"it has not answered for {AWAY_SECONDS:g} s")
 
@@ -143,7 +144,7 @@ class PostgresStore:
         self._id, self._pid = uuid4().hex, os.getpid()
         self._lock = threading.RLock()
         self.is_closing = False
-        with self._explain():
+        with self.explain_errors():
             self._connection = self._connect()
             try:
                 if is_readonly:
@@ -247,18 +248,15 @@ class PostgresStore:
         if os.getpid() != self._pid:
             raise failure(self.place, *FORKED)
         options = f"{_OPTIONS} {self._parts.get('options', '')}"
-        ours = {"options": options, "client_encoding": "utf8"}
-        where = make_conninfo(_DEFAULTS, **{**self._parts, **ours})
-        return _Connection.connect(
-            where, autocommit=True, row_factory=dict_row, prepare_threshold=None
-        )
+        where = {**self._parts, "options": options, "client_encoding": "utf8"}
+        place = make_conninfo(_DEFAULTS, **where)
+        return _Client.connect(place, autocommit=True, row_factory=dict_row, prepare_threshold=None)
 
     def _prepare(self) -> None:
         # As PostgreSQL reads a name: in lower case unless it is quoted, and 63 bytes of it.
         query = """SELECT current_schema() AS found, current_setting('server_encoding') AS encoding,
-            CAST(CASE left(named, 1) WHEN '"' THEN btrim(named, '"') ELSE lower(named) END AS name)
-            AS named
-            FROM btrim(split_part(current_setting('search_path'), ',', 1)) AS named"""
+            CAST(CASE left(way, 1) WHEN '"' THEN btrim(way, '"') ELSE lower(way) END AS name) named
+            FROM btrim(split_part(current_setting('search_path'), ',', 1) COLLATE "C") AS way"""
         row = self.execute(query).fetchone() or {}
         if row["encoding"] != "UTF8":
             problem = f"its encoding is {row['encoding']}, which cannot hold every text"
@@ -283,9 +281,7 @@ class PostgresStore:
     def _version(self) -> int:
         """Return the version of the tables, 0 if there are none; raises JournalError."""
         row = self.execute("SELECT version FROM journal_version").fetchone() or {}
-        version = row.get("version")
-        if not isinstance(version, int):
-            raise failure(self.place, *_REMEDIES["42P07"])
+        version: int = row.get("version", 0)
         if version > len(MIGRATIONS):
             problem = f"a newer ipyagent made it (version {version} after {len(MIGRATIONS)})"
             raise failure(self.place, problem, "Update ipyagent, or name another schema")
@@ -325,7 +321,7 @@ class PostgresStore:
             wait=wait_exponential(0.1, max=1.0),
             reraise=True,
         )
-        with self._lock, self._explain():
+        with self._lock, self.explain_errors():
             return retry(attempt_connected)
 
     def _is_lost(self, error: BaseException) -> bool:
@@ -348,7 +344,7 @@ class PostgresStore:
                 raise
 
     @contextlib.contextmanager
-    def _explain(self) -> Iterator[None]:
+    def explain_errors(self) -> Iterator[None]:
         """Raise errors of PostgreSQL as JournalError."""
         try:
             yield

@@ -35,7 +35,7 @@ from ipyagent.agent.validation import (
     validate,
 )
 from ipyagent.config import Config, has_profile_tools
-from ipyagent.config.rules import forget_secrets
+from ipyagent.config.rules import SECRET_HOLDERS
 from ipyagent.errors import AgentError, ConfigError
 from ipyagent.kernel.drivers import Cell
 from ipyagent.kernel.namespace import installed_packages
@@ -341,7 +341,8 @@ class RunTask:
         """Empty our own objects that hold keys: this is a copy of the kernel."""
         forget_environment()
         self.redactor.forget()
-        forget_secrets()
+        for each in [*SECRET_HOLDERS.values()]:
+            vars(each).update(_secret_value="", values={}, text=b"")
 
     def _create_policy(self) -> CallPolicy:
         config = self.request.config
