@@ -325,6 +325,30 @@ def test_the_key_of_the_kernels_messages_is_not_there(shared: Kernel, folder: Pa
     assert "('', b'')" in found["result"]["error"], found
 
 
+KEYS = {
+    "IPYAGENT_LLM__API_KEY": "9f8e7d6c5b4a",
+    "IPYAGENT_STORE__URL": "postgresql://ada:9f8e7d6c5b4a@localhost/team",
+    "IPYAGENT_CHAT__PERSIST": "false",
+}
+
+
+@pytest.mark.slow
+def test_the_keys_of_the_settings_are_not_there(tmp_path: Path) -> None:
+    """Redaction does not know what is written backwards."""
+    code = """
+from ipyagent.magic.notebook import Notebook
+settings = get_ipython().meta[Notebook].settings
+found = [each.values for each in settings._read[1]]
+found += [[*each.config.secrets()] for _, each in settings._resolved]
+assert not found, str(found)[::-1]
+"""
+    with kernel(tmp_path, **LOOKS, **KEYS) as started:
+        started.run(f"%%agent {script(tmp_path, 'Done.')} --max-steps 2\nAnother resolution.")
+        found = str(look(started, tmp_path, code))
+    assert "AssertionError: ]" in found
+    assert "a4b5c6d7e8f9" not in found
+
+
 def test_the_kernel_goes_on_afterwards(shared: Kernel, folder: Path) -> None:
     for _ in range(5):
         found = look(shared, folder, "int(df.a.sum())")

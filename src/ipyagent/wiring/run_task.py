@@ -35,6 +35,7 @@ from ipyagent.agent.validation import (
     validate,
 )
 from ipyagent.config import Config, has_profile_tools
+from ipyagent.config.rules import SECRET_HOLDERS
 from ipyagent.errors import AgentError, ConfigError
 from ipyagent.kernel.drivers import Cell
 from ipyagent.kernel.namespace import installed_packages
@@ -340,8 +341,8 @@ class RunTask:
         """Empty our own objects that hold keys: this is a copy of the kernel."""
         forget_environment()
         self.redactor.forget()
-        self.request.config.llm.__dict__["api_key"] = None
-        self.request.config.store.__dict__["url"] = None
+        for each in [*SECRET_HOLDERS.values()]:
+            vars(each).update(_secret_value="", values={}, text=b"")
 
     def _create_policy(self) -> CallPolicy:
         config = self.request.config
