@@ -16,11 +16,12 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import zip_longest
 from pathlib import Path
 
 from ipyagent.config.sources import folder_key, read_user_secret
-from ipyagent.digests import digest_json
+from ipyagent.digests import ListDigest
 from ipyagent.errors import AgentError, ConfigError
 from ipyagent.plaintext import ellipsize, flatten
 from ipyagent.redaction import MASK
@@ -56,35 +57,44 @@ class Signer:
 
     def sign(self, run: Run, execution: ToolExecution) -> str:
         """Return the signature of a call of `run` that a user approved; "" if there is none."""
-        by_user = execution.decision is Decision.APPROVED
-        if not (by_user or execution.decided_by is DecidedBy.SESSION) or execution.question:
-            return ""
-        if execution.status is ToolStatus.DENIED:  # whatever a recording says of its decision
-            return ""
+        ids = [execution.call.id] if _is_by_user(execution) else []
+        return next((made for each, made in self._sign(run) if each.call.id in ids), "")
+
+    def find_valid(self, run: Run) -> set[str]:
+        """Return the ids of the calls of `run` that this user approved where they stand."""
+        return {
+            each.call.id
+            for each, made in self._sign(run)
+            if _is_by_user(each)
+            and hmac.compare_digest(made.encode(), each.signature.encode(errors="replace"))
+        }
+
+    def _sign(self, run: Run) -> Iterator[tuple[ToolExecution, str]]:
+        """Yield the calls of a run, each with the signature that it has if it was approved.
+
+        It covers all before it: as JSON it is a list that grows, of which nothing is read twice.
+        """
         try:
-            secret = read_user_secret()
+            secret = read_user_secret().encode()
         except ConfigError:  # the user's directory cannot be used: it will be asked about again
-            return ""
-        text = digest_json([folder_key(self.folder), *_place_of(run, execution)])
-        return hmac.digest(secret.encode(), text.encode(), "sha256").hex()
-
-    def is_valid(self, run: Run, execution: ToolExecution) -> bool:
-        """Return whether this user approved a call of `run` where it stands."""
-        signature = self.sign(run, execution)
-        return bool(signature) and hmac.compare_digest(signature, execution.signature)
-
-
-def _place_of(run: Run, execution: ToolExecution) -> Iterator[object]:
-    """Yield everything that a signature covers."""
-    yield from (run.id, run.session_id, run.asked and run.asked.key)
-    for each in run.executions:
-        yield from (each.call.name, each.call.arguments)
-        if each.call.id == execution.call.id:
-            yield execution.concern
             return
-        yield from (str(each.status), list_content(each.result) if each.result else None)
-        if each.question or (each.result and each.result.lasting):  # it is kept, or is run
-            yield [each.question is not None, bool(each.result and each.result.lasting)]
+        asked = run.asked and run.asked.key
+        covered = ListDigest(folder_key(self.folder), run.id, run.session_id, asked)
+        for each in run.executions:
+            covered.add(each.call.name, each.call.arguments)
+            text = covered.close(each.concern)
+            yield each, hmac.digest(secret, text.encode(), "sha256").hex()
+            covered.add(str(each.status), list_content(each.result) if each.result else None)
+            lasting = bool(each.result and each.result.lasting)
+            if each.question or lasting:  # it is kept, or is run
+                covered.add([each.question is not None, lasting])
+
+
+def _is_by_user(execution: ToolExecution) -> bool:
+    """Return whether a call ran because a user approved it."""
+    if execution.question or execution.status is ToolStatus.DENIED:  # whatever a recording says
+        return False
+    return execution.decision is Decision.APPROVED or execution.decided_by is DecidedBy.SESSION
 
 
 def list_content(result: ToolResult) -> list[object]:
@@ -278,7 +288,11 @@ class Recording:
         """
         if execution.call.id in self.approved:
             return True
-        return not after_difference and self.signer.is_valid(self.run, execution)
+        return not after_difference and execution.call.id in self._valid
+
+    @cached_property
+    def _valid(self) -> set[str]:
+        return self.signer.find_valid(self.run)
 
     def list_repeated(self, toolbox: Toolbox) -> Sequence[ToolExecution]:
         """Return the calls that are run again, in order.

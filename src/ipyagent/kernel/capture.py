@@ -34,7 +34,7 @@ from ipyagent.kernel.error_reports import (
 )
 from ipyagent.kernel.outputs import PRINTED, Outputs, TableBundle, offer_output, output_so_far
 from ipyagent.kernel.shell import CellResult, DisplayPublisher, Shell, Surface, detect
-from ipyagent.kernel.streams import Stream
+from ipyagent.kernel.streams import Stream, open_descriptors
 from ipyagent.kernel.threads import without_reminders
 from ipyagent.plaintext import strip_escapes
 from ipyagent.schema import ToolResult
@@ -75,8 +75,7 @@ class Recording:
             stack.callback(_running.reset, _running.set(self))
             for owner, name, value in self.patches():
                 stack.enter_context(patch_attribute(owner, name, value))
-            for descriptor in self.outputs.descriptors.values():
-                descriptor.open()
+            open_descriptors(self.outputs.descriptors.values())
             self._cleanup = stack.pop_all()
         return self
 
