@@ -15,9 +15,9 @@ import math
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import zip_longest
+from itertools import takewhile, zip_longest
 from pathlib import Path
 
 from ipyagent.config.sources import folder_key, read_user_secret
@@ -30,6 +30,7 @@ from ipyagent.schema import (
     Decision,
     ImageContent,
     Run,
+    Step,
     ToolExecution,
     ToolResult,
     ToolStatus,
@@ -54,6 +55,17 @@ class Signer:
     """Signs and checks approvals in a folder."""
 
     folder: Path
+    within: str = ""
+    """The digest of the calls that led to the run, if another run began it."""
+
+    def enter(self, run: Run, step: Step) -> Signer:
+        """Return the signer of the runs that calls of this step begin."""
+        place = self._begin(run)
+        for each in takewhile(lambda other: other.number != step.number, run.steps):
+            for execution in each.executions:
+                _cover(place, execution)
+        calls = step.message.tool_calls if step.message else ()
+        return replace(self, within=place.close([(each.name, each.arguments) for each in calls]))
 
     def sign(self, run: Run, execution: ToolExecution) -> str:
         """Return the signature of a call of `run` that a user approved; "" if there is none."""
@@ -78,16 +90,27 @@ class Signer:
             secret = read_user_secret().encode()
         except ConfigError:  # the user's directory cannot be used: it will be asked about again
             return
-        asked = run.asked and run.asked.key
-        covered = ListDigest(folder_key(self.folder), run.id, run.session_id, asked)
+        place = self._begin(run)
         for each in run.executions:
-            covered.add(each.call.name, each.call.arguments)
-            text = covered.close(each.concern)
+            text = place.close(each.call.name, each.call.arguments, each.concern)
             yield each, hmac.digest(secret, text.encode(), "sha256").hex()
-            covered.add(str(each.status), list_content(each.result) if each.result else None)
-            lasting = bool(each.result and each.result.lasting)
-            if each.question or lasting:  # it is kept, or is run
-                covered.add([each.question is not None, lasting])
+            _cover(place, each)
+
+    def _begin(self, run: Run) -> ListDigest:
+        """Return the digest of the place where a run begins."""
+        within = (self.within, run.prompt) if self.within else ()
+        asked = run.asked and run.asked.key
+        return ListDigest(*within, folder_key(self.folder), run.id, run.session_id, asked)
+
+
+def _cover(place: ListDigest, execution: ToolExecution) -> None:
+    """Add a call and its result to the digest of the place after it."""
+    result = execution.result
+    content = list_content(result) if result else None
+    place.add(execution.call.name, execution.call.arguments, str(execution.status), content)
+    lasting = bool(result and result.lasting)
+    if execution.question or lasting:  # it is kept, or is run
+        place.add([execution.question is not None, lasting])
 
 
 def _is_by_user(execution: ToolExecution) -> bool:
@@ -267,6 +290,14 @@ class Recording:
     approved: dict[str, DecidedBy] = field(default_factory=dict)
     """The ids of calls that the user approved for this replay, and where."""
 
+    def find_child(self, run_id: str) -> Recording | None:
+        """Return the recording of a run that a call of this one began, if it is known."""
+        child = next((each for each in self.run.children if each.id == run_id), None)
+        steps = [s for s in self.run.steps if any(e.child_id == run_id for e in s.executions)]
+        if child is None or child.parent_id != self.run.id or not steps:
+            return None
+        return replace(self, run=child, signer=self.signer.enter(self.run, steps[0]))
+
     def reason_to_skip(self, execution: ToolExecution, toolbox: Toolbox) -> str | None:
         """Return why a call is not run again, and its recorded result stands; None if it is."""
         status, result = execution.status, execution.result
@@ -294,18 +325,26 @@ class Recording:
     def _valid(self) -> set[str]:
         return self.signer.find_valid(self.run)
 
-    def list_repeated(self, toolbox: Toolbox) -> Sequence[ToolExecution]:
-        """Return the calls that are run again, in order.
+    def list_repeated(self, toolbox: Toolbox) -> list[tuple[Recording, ToolExecution]]:
+        """Return the calls that are run again, in order, also those of runs that calls began.
 
-        Raises AgentError if one is hidden, or if two have one id, by which approvals are found.
+        Each comes with its recording. Raises AgentError if one is hidden, or if two have one id,
+        by which approvals are found.
         """
-        if len({each.call.id for each in self.run.executions}) < len(self.run.executions):
+        calls = list(self._list_calls())
+        if len({each.call.id for _, each in calls}) < len(calls):
             raise AgentError("two of its calls have the same id")
-        calls = [each for each in self.run.executions if not self.reason_to_skip(each, toolbox)]
-        for each in calls:
+        calls = [pair for pair in calls if not pair[0].reason_to_skip(pair[1], toolbox)]
+        for _, each in calls:
             if MASK in json.dumps(each.call.arguments, ensure_ascii=False):
                 raise AgentError(f"a secret in the arguments of {each.call.name} was not saved")
         return calls
+
+    def _list_calls(self) -> Iterator[tuple[Recording, ToolExecution]]:
+        for each in self.run.executions:
+            yield self, each
+            if child := self.find_child(each.child_id):
+                yield from child._list_calls()
 
 
 def _leads_outside(name: str, toolbox: Toolbox) -> bool:

@@ -546,6 +546,12 @@ class ToolExecution(ForeignModel):
         return self.result is not None and not self.result.success
 
     @property
+    def child_id(self) -> str:
+        """The id of the run that the call began; "" if it began none."""
+        child = self.result and self.result.child
+        return child.runs[0] if child and child.runs else ""
+
+    @property
     def has_changes(self) -> bool:
         """True if the call changed variables, files or cells."""
         result = self.result
