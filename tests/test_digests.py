@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 import ipyagent
-from ipyagent.digests import ListDigest, digest_content, digest_json, digest_text
+from ipyagent.digests import digest_content, digest_json, digest_text
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),
@@ -30,17 +30,6 @@ def test_two_values_have_one_digest_only_if_they_are_the_same_json(
 def test_the_order_of_keys_does_not_count_and_types_do() -> None:
     assert digest_json({"a": 1, "b": 2}) == digest_json({"b": 2, "a": 1})
     assert len({digest_json(each) for each in (1, 1.0, "1", True, [1])}) == 5
-
-
-@given(st.lists(VALUES, max_size=4), st.lists(VALUES, max_size=2), VALUES)
-def test_a_list_that_grows_has_the_digest_of_the_list(
-    first: list[object], more: list[object], last: object
-) -> None:
-    grown = ListDigest(1, *first)
-    assert grown.close(last) == digest_json([1, *first, last])
-    for each in more:
-        grown.add(each)
-    assert grown.close(last) == digest_json([1, *first, *more, last])
 
 
 @pytest.mark.parametrize("text", ["", "a", "ä", "\ud800"])

@@ -28,26 +28,6 @@ def digest_json(value: object) -> str:
     return digest_text(json.dumps(value, sort_keys=True))
 
 
-class ListDigest:
-    """The digest of a list that grows, as `digest_json` has it."""
-
-    def __init__(self, *items: object) -> None:
-        self._seen, self._mark = hashlib.sha256(), "["
-        self.add(*items)
-
-    def add(self, *items: object) -> None:
-        """Add items to the list."""
-        text = json.dumps(items, sort_keys=True)[1:-1]
-        self._seen.update(f"{self._mark}{text}".encode())
-        self._mark = ", "
-
-    def close(self, *items: object) -> str:
-        """Return the digest of the list with these items at its end; it goes on without them."""
-        whole = self._seen.copy()
-        whole.update(f"{self._mark}{json.dumps(items, sort_keys=True)[1:]}".encode())
-        return whole.hexdigest()
-
-
 def digest_content(content: bytes | None) -> str | None:
     """Return the digest of a file's content; None for no file."""
     return None if content is None else digest_bytes(content)

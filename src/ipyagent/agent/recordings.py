@@ -14,14 +14,15 @@ import json
 import math
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import takewhile, zip_longest
+from itertools import chain, zip_longest
 from pathlib import Path
 
 from ipyagent.config.sources import folder_key, read_user_secret
-from ipyagent.digests import ListDigest
+from ipyagent.digests import digest_json
 from ipyagent.errors import AgentError, ConfigError
 from ipyagent.plaintext import ellipsize, flatten
 from ipyagent.redaction import MASK
@@ -30,7 +31,6 @@ from ipyagent.schema import (
     Decision,
     ImageContent,
     Run,
-    Step,
     ToolExecution,
     ToolResult,
     ToolStatus,
@@ -58,59 +58,49 @@ class Signer:
     within: str = ""
     """The digest of the calls that led to the run, if another run began it."""
 
-    def enter(self, run: Run, step: Step) -> Signer:
-        """Return the signer of the runs that calls of this step begin."""
-        place = self._begin(run)
-        for each in takewhile(lambda other: other.number != step.number, run.steps):
-            for execution in each.executions:
-                _cover(place, execution)
-        calls = step.message.tool_calls if step.message else ()
-        return replace(self, within=place.close([(each.name, each.arguments) for each in calls]))
+    def enter(self, run: Run, step: int) -> Signer:
+        """Return the signer of the runs that calls of this step begin; -1: of the last one."""
+        message, before = run.steps[step].message, [s.executions for s in run.steps[:step]]
+        place = [self._begin(run), *map(_list_covered, chain.from_iterable(before))]
+        calls = [(each.name, each.arguments) for each in message.tool_calls] if message else []
+        return replace(self, within=digest_json([place, calls]))
 
     def sign(self, run: Run, execution: ToolExecution) -> str:
         """Return the signature of a call of `run` that a user approved; "" if there is none."""
-        ids = [execution.call.id] if _is_by_user(execution) else []
-        return next((made for each, made in self._sign(run) if each.call.id in ids), "")
+        ids = {execution.call.id} if _is_by_user(execution) else ()
+        return next((made for _, made in self._sign(run, ids)), "")
 
     def find_valid(self, run: Run) -> set[str]:
         """Return the ids of the calls of `run` that this user approved where they stand."""
-        return {
-            each.call.id
-            for each, made in self._sign(run)
-            if _is_by_user(each)
-            and hmac.compare_digest(made.encode(), each.signature.encode(errors="replace"))
-        }
+        calls = [each for each in run.executions if _is_by_user(each)]
+        given = {each.call.id: each.signature.encode(errors="replace") for each in calls}
+        made = self._sign(run, given)
+        return {each for each, text in made if hmac.compare_digest(text.encode(), given[each])}
 
-    def _sign(self, run: Run) -> Iterator[tuple[ToolExecution, str]]:
-        """Yield the calls of a run, each with the signature that it has if it was approved.
-
-        It covers all before it: as JSON it is a list that grows, of which nothing is read twice.
-        """
-        try:
-            secret = read_user_secret().encode()
-        except ConfigError:  # the user's directory cannot be used: it will be asked about again
-            return
+    def _sign(self, run: Run, ids: Collection[str]) -> Iterator[tuple[str, str]]:
+        """Yield the ids of calls, if the user's secret can be read, with their signatures."""
         place = self._begin(run)
-        for each in run.executions:
-            text = place.close(each.call.name, each.call.arguments, each.concern)
-            yield each, hmac.digest(secret, text.encode(), "sha256").hex()
-            _cover(place, each)
+        with suppress(ConfigError):  # it will be asked about again
+            secret = read_user_secret().encode() if ids else b""
+            for each in run.executions:
+                if each.call.id in ids:
+                    text = digest_json([*place, each.call.name, each.call.arguments, each.concern])
+                    yield each.call.id, hmac.digest(secret, text.encode(), "sha256").hex()
+                place += _list_covered(each)
 
-    def _begin(self, run: Run) -> ListDigest:
-        """Return the digest of the place where a run begins."""
-        within = (self.within, run.prompt) if self.within else ()
+    def _begin(self, run: Run) -> list[object]:
+        """Return what a signature covers beside the calls."""
+        within = [self.within, run.prompt] if self.within else []
         asked = run.asked and run.asked.key
-        return ListDigest(*within, folder_key(self.folder), run.id, run.session_id, asked)
+        return [*within, folder_key(self.folder), run.id, run.session_id, asked]
 
 
-def _cover(place: ListDigest, execution: ToolExecution) -> None:
-    """Add a call and its result to the digest of the place after it."""
-    result = execution.result
+def _list_covered(execution: ToolExecution) -> list[object]:
+    """Return what the signatures after a call cover of it."""
+    call, result = execution.call, execution.result
+    kept = [execution.question is not None, bool(result and result.lasting)]
     content = list_content(result) if result else None
-    place.add(execution.call.name, execution.call.arguments, str(execution.status), content)
-    lasting = bool(result and result.lasting)
-    if execution.question or lasting:  # it is kept, or is run
-        place.add([execution.question is not None, lasting])
+    return [call.name, call.arguments, str(execution.status), content] + [kept] * any(kept)
 
 
 def _is_by_user(execution: ToolExecution) -> bool:
@@ -292,11 +282,11 @@ class Recording:
 
     def find_child(self, run_id: str) -> Recording | None:
         """Return the recording of a run that a call of this one began, if it is known."""
-        child = next((each for each in self.run.children if each.id == run_id), None)
-        steps = [s for s in self.run.steps if any(e.child_id == run_id for e in s.executions)]
-        if child is None or child.parent_id != self.run.id or not steps:
-            return None
-        return replace(self, run=child, signer=self.signer.enter(self.run, steps[0]))
+        steps = {e.child_id: n for n, s in enumerate(self.run.steps) for e in s.executions}
+        for child in self.run.children:
+            if child.id == run_id and run_id in steps and child.parent_id == self.run.id:
+                return replace(self, run=child, signer=self.signer.enter(self.run, steps[run_id]))
+        return None
 
     def reason_to_skip(self, execution: ToolExecution, toolbox: Toolbox) -> str | None:
         """Return why a call is not run again, and its recorded result stands; None if it is."""

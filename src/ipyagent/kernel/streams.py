@@ -31,7 +31,7 @@ class DescriptorOutput:
         """`reading` is a lock, held by `receive` while it reads."""
         self.number = number
         self._reading = reading
-        self._receive = receive
+        self.receive = receive
         self._process = os.getpid()
         self._past: int | None = None
         self.reader = -1
@@ -97,22 +97,11 @@ class DescriptorOutput:
         """Give the descriptor back, once all has been read."""
         if self._past is not None:
             _flush(self.number)
-            self._receive()
+            self.receive()
             with self._reading:  # nobody reads once the pump may close the pipe
                 os.dup2(self._past, self.number)
                 past, self._past = self._past, None
             os.close(past)
-
-    def pass_on(self, event: int) -> bool:
-        """Read what has come, or pass it on if it is closed; return False at the end of all."""
-        self._receive()
-        if self.is_open and event & select.POLLIN:
-            return True
-        with contextlib.suppress(OSError):
-            if not (text := os.read(self.reader, _ROOM)):
-                return False
-            os.write(self.number, text)
-        return True
 
 
 def open_descriptors(descriptors: Iterable[DescriptorOutput]) -> None:
@@ -129,11 +118,18 @@ def _pump(poll: select.poll, opened: dict[int, DescriptorOutput]) -> None:
     """Read as it comes; once closed, pass on what workers that outlive the run write."""
     while opened:
         for reader, event in poll.poll():
-            if not (each := opened[reader]).pass_on(event):
-                poll.unregister(reader)
-                del opened[reader]
-                if not each.is_open:
-                    os.close(reader)
+            each = opened[reader]
+            each.receive()
+            if each.is_open and event & select.POLLIN:
+                continue
+            with contextlib.suppress(OSError):
+                if text := os.read(reader, _ROOM):
+                    os.write(each.number, text)
+                else:
+                    poll.unregister(reader)
+                    del opened[reader]
+                    if not each.is_open:
+                        os.close(reader)
 
 
 class Stream(io.TextIOBase):

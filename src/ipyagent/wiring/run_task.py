@@ -111,10 +111,9 @@ class RunTask:
         runtime().enter(environment)
         environment.limit_undo(config.undo.memory)
         self.folder_permissions = FolderPermissions(workspace.root)
-        self.signer = Signer(workspace.root)
+        self.signer: Signer = Signer(workspace.root)
         if parent is not None:
-            run = parent.loop.stream.run
-            self.signer = parent.signer.enter(run, run.steps[-1])
+            self.signer = parent.signer.enter(parent.loop.stream.run, -1)
         self.redactor = self._create_redactor()
         telemetry.setup_logging(config.logging.level, self.redactor)
         self.instructions, self.notes = _load_instructions(config, workspace)
