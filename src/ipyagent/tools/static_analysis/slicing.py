@@ -24,8 +24,14 @@ from ipyagent.tools.static_analysis.code import find_touches
 from ipyagent.tools.static_analysis.name_origins import NameOrigins, is_library, root_of
 
 _MAGIC = re.compile(r"^([ \t]*)(?:[%!].*|.*\?)$", re.MULTILINE)
+_SETTING = re.compile(r"\s*%(?:matplotlib|config|(?:re)?load_ext|autoreload|precision)\b.*")
+"""A magic that does nothing when it runs again."""
 _BREAK = re.compile(r"\r\n?|\n")
 _WORD = re.compile(r"[^\W\d]\w*")
+_FILE = re.compile(
+    r"\S+\.(?:[ct]sv|txt|json|parquet|feather|xlsx?|npy|npz|pkl|db|h5|nc|gz|zip|png)"
+)
+"""A file, and no code: variables are often called as the file that they were read from."""
 _BUILTINS = frozenset(dir(builtins))
 _Import = ast.Import | ast.ImportFrom
 _Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
@@ -97,11 +103,15 @@ class _Statement:
     text: str
     nodes: list[ast.stmt] = field(default_factory=list)
     reads: set[str] = field(default_factory=set)
+    loads: set[str] = field(default_factory=set)
+    """The names that it reads itself; `reads` are also those that its texts may name."""
     binds: set[str] = field(default_factory=set)
     changes: set[str] = field(default_factory=set)
     replaces: set[str] = field(default_factory=set)
     is_needed: bool = False
     puts_out: bool = False
+    acts: bool = False
+    """It may do something outside of the variables."""
     stays: bool = False
     """An import whose place matters."""
 
@@ -111,15 +121,17 @@ class _Statement:
             updates = any(isinstance(n, ast.AugAssign | ast.Delete) for n in inside)
             loads = {n.id for n in inside if isinstance(n, ast.Name) and type(n.ctx) is ast.Load}
             # Texts may name variables: df.query("x > @limit"), duckdb.sql("FROM df").
-            texts = (str(n.value) for n in inside if isinstance(n, ast.Constant))
+            constants = (str(n.value) for n in inside if isinstance(n, ast.Constant))
+            texts = (text for text in constants if not _FILE.fullmatch(text))
             # Functions may bind global names when they are called.
             bound = (n.names for n in inside if isinstance(n, ast.Global))
             named = (_names_in(node) if updates else (), *map(_WORD.findall, texts), *bound)
+            self.loads |= loads
             self.reads |= loads.union(*named)
             self.binds |= set(_list_bound(node))
         if len(self.nodes) == 1 and isinstance(self.nodes[0], _Replacing):
             self.replaces = self.binds - self.reads
-        if not self.nodes:
+        if not self.nodes or (_MAGIC.search(self.text) and not _SETTING.fullmatch(self.text)):
             self.reads = {*_WORD.findall(self.text)}
             self.binds, self.changes = {*self.reads}, {*self.reads}
 
@@ -146,12 +158,36 @@ def slice_code(
         return bool(each.is_needed or (each.binds | each.changes) & live or may_be_shared)
 
     for piece, statements in zip(reversed(pieces), reversed(parsed), strict=True):
-        keeps_all = piece.is_whole and any(map(leads_on, statements))
+        others = [each for each in statements if not _SETTING.fullmatch(each.text)]
+        keeps_all = piece.is_whole and any(map(leads_on, others))
         for each in reversed(statements):
             if (keeps_all and not each.imports) or leads_on(each):
                 each.is_needed = True
                 live = (live - each.replaces) | reader.with_functions(each.reads)
+    _drop_repeated(pieces, parsed, reader.shared)
     return [_join(statements) for statements in parsed]
+
+
+def _drop_repeated(
+    pieces: Sequence[Code], parsed: Sequence[Sequence[_Statement]], shared: set[str]
+) -> None:
+    """Leave out a whole piece that ran before, if all that it names is as it left it."""
+    left = dict[str, set[str]]()
+    for piece, statements in zip(pieces, parsed, strict=True):
+        kept = [each for each in statements if each.is_needed]
+        if piece.is_whole and piece.text in left:
+            for each in kept:
+                each.is_needed = False
+            continue
+        acts, bound = any(each.acts for each in kept), set[str]()
+        changes = set[str]().union(*(each.changes for each in kept))
+        touched = changes.union(*(each.binds for each in kept), shared if changes & shared else ())
+        left = {text: own for text, own in left.items() if not acts and own.isdisjoint(touched)}
+        for each in kept:  # what it changes it has bound before
+            acts = acts or bool((each.loads | each.changes) & touched - bound)
+            bound |= each.binds
+        if piece.is_whole and not acts:
+            left[piece.text] = touched.union(*(each.reads for each in kept))
 
 
 def keep_completed(code: str, names: Collection[str]) -> str:
@@ -270,6 +306,7 @@ class _Reader:
         if each.changes or each.binds:
             self.shared |= shared - self._modules - self.imported - self._bodies.keys()
         libraries = self._modules | self.imported
+        each.acts = acts or (is_opaque and not _SETTING.fullmatch(each.text))
         acts = acts or is_opaque or bool(each.changes & libraries and not each.binds)
         shows = any(isinstance(n, ast.Expr) for node in each.nodes for n in _walk(node))
         each.puts_out = is_opaque or shows or bool(each.changes)
