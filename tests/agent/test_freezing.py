@@ -60,6 +60,16 @@ CASES = [
         gone=["revnue"],
     ),
     Case(
+        "failures that had begun",
+        [
+            "acc = []\nfor each in ['1', '2', 'x']:\n    acc.append(int(each))",
+            "items = [1, 2]\nitems.append(4)\nitems.remove(9)",
+            "total = sum(acc) + sum(items)",
+        ],
+        "3 variables equal",
+        gone=["remove"],
+    ),
+    Case(
         "a result that was replaced",
         [LOAD, "clean = sales.dropna()", "clean = sales.fillna(0)\nprint(len(clean))"],
         "2 variables equal",

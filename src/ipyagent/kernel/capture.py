@@ -28,6 +28,7 @@ from ipyagent.kernel import displays
 from ipyagent.kernel.displays import open_figures, take_figures
 from ipyagent.kernel.error_reports import (
     brief_error,
+    find_line,
     format_error,
     name_error,
     summarize_error,
@@ -185,6 +186,7 @@ class Recording:
             output=self.outputs.text(),
             for_model=self.outputs.text_for_model(),
             error=why,
+            failed_line=find_line(self.error) if self.error else 0,
             value=self.value,
             images=self.outputs.images,
             displays=self.outputs.displays,

@@ -303,6 +303,8 @@ class ToolResult(ForeignModel):
     lasting: tuple[VariableChange, ...] = Field(default=(), exclude_if=not_)
     undo: Any = Field(default=None, exclude=True, repr=False)
     truncated: TruncatedOutput | None = None
+    failed_line: Count = Field(default=0, exclude_if=not_)
+    """The line of the code that raised the error; 0 if that is not known."""
     child: ChildRun | None = Field(default=None, exclude_if=not_)
     full_output: Shown = Field(default="", exclude=True, repr=False)
     repeatable: Flag = Field(default=True, exclude=True, repr=False)

@@ -169,12 +169,11 @@ class Delegation:
         """Return the child's run that a replay repeats; raises SessionError if it is not here."""
         parent, recording = self.parent, self.parent.recording
         for each in recording.run.executions if recording else ():
-            name, given = each.child_id, each.call.arguments
+            given, child = each.call.arguments, recording and recording.find_child(each.child_id)
             is_same = (given.get("task"), given.get("tools")) == (task, tools)
-            if recording and is_same and name and name not in self._repeated:
-                self._repeated.add(name)
-                if child := recording.find_child(name):
-                    return child.run
+            if child and is_same and each.child_id not in self._repeated:
+                self._repeated.add(each.child_id)
+                return child.run
         if isinstance(parent.loop.client, NoClient):  # no model goes on from here
             raise SessionError(_ELSEWHERE)
         return None

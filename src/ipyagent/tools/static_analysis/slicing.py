@@ -13,6 +13,7 @@ import ast
 import builtins
 import re
 import sys
+import textwrap
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -103,8 +104,6 @@ class _Statement:
     text: str
     nodes: list[ast.stmt] = field(default_factory=list)
     reads: set[str] = field(default_factory=set)
-    loads: set[str] = field(default_factory=set)
-    """The names that it reads itself; `reads` are also those that its texts may name."""
     binds: set[str] = field(default_factory=set)
     changes: set[str] = field(default_factory=set)
     replaces: set[str] = field(default_factory=set)
@@ -126,7 +125,6 @@ class _Statement:
             # Functions may bind global names when they are called.
             bound = (n.names for n in inside if isinstance(n, ast.Global))
             named = (_names_in(node) if updates else (), *map(_WORD.findall, texts), *bound)
-            self.loads |= loads
             self.reads |= loads.union(*named)
             self.binds |= set(_list_bound(node))
         if len(self.nodes) == 1 and isinstance(self.nodes[0], _Replacing):
@@ -184,17 +182,31 @@ def _drop_repeated(
         touched = changes.union(*(each.binds for each in kept), shared if changes & shared else ())
         left = {text: own for text, own in left.items() if not acts and own.isdisjoint(touched)}
         for each in kept:  # what it changes it has bound before
-            acts = acts or bool((each.loads | each.changes) & touched - bound)
+            acts = acts or bool((each.reads | each.changes) & touched - bound)
             bound |= each.binds
         if piece.is_whole and not acts:
             left[piece.text] = touched.union(*(each.reads for each in kept))
 
 
-def keep_completed(code: str, names: Collection[str]) -> str:
-    """Return the beginning of code that failed, up to where it last bound one of these names."""
-    statements = _split(code)
-    done = [n for n, each in enumerate(statements, 1) if each.nodes and each.binds & {*names}]
-    return "\n".join(each.text for each in statements[: max(done, default=0)])
+def keep_completed(code: str, line: int) -> str:
+    """Return the part of code that ran before a line of it failed, with what may be half done."""
+    kept = list[str]()
+    for each in _split(code):
+        if not each.nodes or each.nodes[0].lineno > line:
+            break
+        if (each.nodes[-1].end_lineno or line) < line:
+            kept.append(each.text)
+        elif '"""' not in each.text and not (len(each.nodes) == 1 and _is_simple(each.nodes[0])):
+            block = textwrap.indent(each.text, "    ")
+            kept.append(f"try:  # it failed, and had begun\n{block}\nexcept Exception:\n    pass")
+    return "\n".join(kept)
+
+
+def _is_simple(node: ast.stmt) -> bool:
+    """Return whether a statement that failed has changed nothing: it runs no code of the user's."""
+    calls = (each.func for each in ast.walk(node) if isinstance(each, ast.Call))
+    functions = {each.id for each in calls if isinstance(each, ast.Name)} - _BUILTINS
+    return not functions and isinstance(node, ast.Expr | ast.Assign | ast.AugAssign | _Import)
 
 
 def _join(statements: Iterable[_Statement]) -> Slice:
