@@ -194,6 +194,14 @@ def test_a_generator_is_adopted_where_numpy_has_not_loaded_it_yet(tmp_path: Path
         assert started.value(f"rng.random() == {again}") == "True"
 
 
+def test_a_seed_stays_where_numpy_has_not_loaded_random_numbers_yet(tmp_path: Path) -> None:
+    with kernel(tmp_path, **LOOKS) as started:
+        found = look(started, tmp_path, "import numpy as np\nnp.random.seed(7)")
+        assert found["decided_by"] == "rehearsal", found["rehearsal"]
+        again = "[np.random.rand(), np.random.seed(7), np.random.rand()]"
+        assert started.value(f"(lambda r: r[0] == r[2])({again})") == "True"
+
+
 @pytest.mark.parametrize(
     ("code", "made"),
     [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,9 @@ from ipyagent.agent.approvals import Answer, Approval
 from ipyagent.agent.budgets import TimeLimits, share
 from ipyagent.agent.session.sessions import Sessions
 from ipyagent.config import AgentConfig, Config
-from ipyagent.errors import AgentInterrupted
+from ipyagent.errors import AgentError, AgentInterrupted
 from ipyagent.kernel.shell import Frontend, Surface
-from ipyagent.llm.client import ModelRequest
+from ipyagent.llm.client import Client, ModelRequest
 from ipyagent.llm.scripted import Scripted
 from ipyagent.schema import (
     Event,
@@ -31,12 +32,13 @@ from ipyagent.schema import (
     ToolResult,
     ToolStatus,
 )
-from ipyagent.schema.events import Totals
+from ipyagent.schema.events import RUN_MIME, Totals
 from ipyagent.store.journal import Journal
 from ipyagent.tools.base import tool
 from ipyagent.ui.blocks import run_html
 from ipyagent.ui.feed import Feed
 from ipyagent.ui.plain_view import TerminalView
+from ipyagent.ui.static_html import saved_bundle
 from ipyagent.ui.transcribe.run import count_tokens_and_cost, transcribe
 from ipyagent.wiring.freezing import freeze_runs
 from ipyagent.wiring.undo import undo_of_run
@@ -449,6 +451,127 @@ def test_a_replay_takes_no_run_of_another_parent_for_a_childs(lab: Lab) -> None:
     again = lab.run([], "The boss", request={"recording": forged})
     assert again.stop_reason is StopReason.DIFFERS
     assert "recorded in another folder" in again.executions[0].result.error
+
+
+def save(run: Run) -> dict[str, Any]:
+    """Return a run as a notebook's file holds it."""
+    return json.loads(json.dumps(saved_bundle(run)[RUN_MIME]))
+
+
+def start_elsewhere(root: Path) -> Lab:
+    """Return a lab with a journal of its own."""
+    root.mkdir(exist_ok=True)
+    lab = Lab(root)
+    lab.session = new_session(Journal.open(None))
+    return lab
+
+
+def no_model() -> Client:
+    raise AgentError("no key is set")
+
+
+def replay(lab: Lab, data: dict[str, Any], **options: Any) -> Run:
+    request = {"recording": Run.from_dict(data)}
+    return lab.run([], "The boss", model=no_model, request=request, settings=ALLOWED, **options)
+
+
+def record_family(lab: Lab) -> dict[str, Any]:
+    """Record a task within a task; each changes a variable, and was approved."""
+    change = {"calls": [call("run_python", code="x = [7]", keep=True)]}
+    below = {"calls": [call("run_python", code="x.append(8)", keep=True)]}
+    cast = Cast(
+        The_boss=[{"calls": [call("list_variables")]}, delegate("Task A"), "Done."],
+        Task_A=[change, delegate("Task B"), "A."],
+        Task_B=[below, "B."],
+    )
+    run = run_cast(lab, cast, answer=YES)
+    assert run.outcome is Outcome.SUCCESS, run.error
+    assert lab.variables["x"] == [7, 8]
+    return save(run)
+
+
+def test_a_saved_run_has_what_a_replay_needs_of_its_children(lab: Lab) -> None:
+    data = record_family(lab)
+    (child,) = data["children"]
+    assert [each["prompt"] for each in child["children"]] == ["Task B"]
+    for _ in range(2):
+        stranger = start_elsewhere(lab.environment.workspace.root)
+        again = replay(stranger, data)
+        assert again.outcome is Outcome.SUCCESS, again.error
+        assert stranger.watcher.asked == []
+        assert stranger.variables["x"] == [7, 8]
+        data = save(again)
+
+
+def test_a_childs_calls_are_asked_about_in_another_folder(lab: Lab, tmp_path: Path) -> None:
+    data = record_family(lab)
+    stranger = start_elsewhere(tmp_path / "other")
+    again = replay(stranger, data, answer=YES)
+    assert again.outcome is Outcome.SUCCESS, again.error
+    (asked,) = stranger.watcher.asked
+    names = ["list_variables", "delegate", "run_python", "delegate", "run_python"]
+    assert [each.call.name for each in asked.subject.plan] == names
+    assert stranger.variables["x"] == [7, 8]
+
+
+def test_a_childs_calls_do_not_run_where_nobody_can_be_asked(lab: Lab, tmp_path: Path) -> None:
+    stranger = start_elsewhere(tmp_path / "other")
+    again = replay(stranger, record_family(lab))
+    assert again.stop_reason is StopReason.UNATTENDED
+    assert "x" not in stranger.variables
+
+
+def child_call(data: dict[str, Any]) -> dict[str, Any]:
+    (found,) = data["children"][0]["steps"][0]["executions"]
+    return found
+
+
+FORGED: dict[str, Callable[[dict[str, Any]], object]] = {
+    "another call": lambda data: child_call(data)["call"].update(arguments={"code": "x = 1"}),
+    "no signature": lambda data: child_call(data).pop("signature"),
+    "another task": lambda data: data["children"][0].update(prompt="Task C"),
+    "another session": lambda data: data["children"][0].update(session_id="0" * 12),
+    "a parent that had done less": lambda data: data["steps"].pop(0),
+    "a parent of another session": lambda data: data.update(session_id="0" * 12),
+    "another parent": lambda data: (
+        data.update(id="another"),
+        data["children"][0].update(parent_id="another"),
+    ),
+    "a grandchild in its place": lambda data: data["children"].append(
+        data["children"].pop()["children"][0]
+        | {"id": data["steps"][1]["executions"][0]["result"]["child"]["runs"][0]}
+        | {"parent_id": data["id"]}
+    ),
+}
+
+
+@pytest.mark.parametrize("change", FORGED.values(), ids=FORGED)
+def test_a_changed_recording_of_a_child_runs_no_call_of_it(
+    lab: Lab, change: Callable[[dict[str, Any]], object]
+) -> None:
+    data = record_family(lab)
+    change(data)
+    stranger = start_elsewhere(lab.environment.workspace.root)
+    again = replay(stranger, data)
+    assert again.outcome is not Outcome.SUCCESS
+    assert "x" not in stranger.variables
+
+
+def test_a_secret_in_a_childs_call_is_not_saved(lab: Lab) -> None:
+    @tool
+    def sign_in(password: str) -> str:
+        """Sign in."""
+        return "ok"
+
+    secret = "correct horse battery"
+    cast = Cast(
+        The_boss=[delegate("Task A"), "Done."],
+        Task_A=[{"calls": [call("sign_in", password=secret)]}, "A."],
+    )
+    run = run_cast(lab, cast, tools=[sign_in], confirm_mode="yolo")
+    assert run.executions[0].result.value.executions[0].call.arguments == {"password": secret}
+    assert save(run)["children"]
+    assert secret not in json.dumps(saved_bundle(run))
 
 
 def test_a_frozen_run_has_the_code_of_its_children(lab: Lab) -> None:

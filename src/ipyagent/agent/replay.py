@@ -102,9 +102,9 @@ class ReplayLoop(AgentLoop):
     async def _ask_about_unsigned(self, prompt: UserPrompt) -> None:
         """Ask about all calls at once if one needs an approval that is not signed."""
         calls = self.recording.list_repeated(self.context.toolbox)
-        if not any(map(self._needs_approval, calls)):
+        if not any(self._needs_approval(*each) for each in calls):
             return
-        steps = [PlanStep(call=each.call) for each in calls]
+        steps = [PlanStep(call=each.call) for _, each in calls]
         named = (f"{self.run_id}_{number}" for number in range(1, len(steps) + 1))
         plan = tuple(prepare_step(self.context, *each) for each in zip(named, steps, strict=True))
         draft = Run(
@@ -125,12 +125,12 @@ class ReplayLoop(AgentLoop):
         elif answer.decision is not Decision.APPROVED or answer.plan is not None:
             self._ending = RunEnding(RunStatus.CANCELLED, StopReason.DENIED)
         else:
-            self.recording.approved.update(dict.fromkeys((e.call.id for e in calls), answer.by))
+            self.recording.approved.update(dict.fromkeys((e.call.id for _, e in calls), answer.by))
 
-    def _needs_approval(self, execution: ToolExecution) -> bool:
+    def _needs_approval(self, recording: Recording, execution: ToolExecution) -> bool:
         """Return whether the user must be asked about a call that is repeated."""
         call, toolbox = execution.call, self.context.toolbox
-        if call.name not in toolbox or self.recording.is_approved(execution):
+        if call.name not in toolbox or recording.is_approved(execution):
             return False
         tool = toolbox.get(call.name)
         verdict = self.context.policy.evaluate(tool, tool.check_arguments(call.arguments))

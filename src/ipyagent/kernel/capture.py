@@ -28,13 +28,14 @@ from ipyagent.kernel import displays
 from ipyagent.kernel.displays import open_figures, take_figures
 from ipyagent.kernel.error_reports import (
     brief_error,
+    find_line,
     format_error,
     name_error,
     summarize_error,
 )
 from ipyagent.kernel.outputs import PRINTED, Outputs, TableBundle, offer_output, output_so_far
 from ipyagent.kernel.shell import CellResult, DisplayPublisher, Shell, Surface, detect
-from ipyagent.kernel.streams import Stream
+from ipyagent.kernel.streams import Stream, open_descriptors
 from ipyagent.kernel.threads import without_reminders
 from ipyagent.plaintext import strip_escapes
 from ipyagent.schema import ToolResult
@@ -75,8 +76,7 @@ class Recording:
             stack.callback(_running.reset, _running.set(self))
             for owner, name, value in self.patches():
                 stack.enter_context(patch_attribute(owner, name, value))
-            for descriptor in self.outputs.descriptors.values():
-                descriptor.open()
+            open_descriptors(self.outputs.descriptors.values())
             self._cleanup = stack.pop_all()
         return self
 
@@ -186,6 +186,7 @@ class Recording:
             output=self.outputs.text(),
             for_model=self.outputs.text_for_model(),
             error=why,
+            failed_line=find_line(self.error) if self.error else 0,
             value=self.value,
             images=self.outputs.images,
             displays=self.outputs.displays,

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Protocol
@@ -52,7 +51,7 @@ MOST_DEPTH = 2
 """A child may delegate, and its child may not."""
 _EARLY = "The delegated task ended early: {}"
 _MANY = "{} tasks were delegated, as many as agent.max_steps allows: do this one yourself."
-_ELSEWHERE = "this delegated task was recorded in another folder, whose journal alone has its run"
+_ELSEWHERE = "this delegated task was recorded in another folder, and its run was not saved here"
 _NAMED = 60
 """Characters of a task that name it."""
 
@@ -170,15 +169,11 @@ class Delegation:
         """Return the child's run that a replay repeats; raises SessionError if it is not here."""
         parent, recording = self.parent, self.parent.recording
         for each in recording.run.executions if recording else ():
-            child, given = each.result and each.result.child, each.call.arguments
-            name = child.runs[0] if child and child.runs else ""
+            given, child = each.call.arguments, recording and recording.find_child(each.child_id)
             is_same = (given.get("task"), given.get("tools")) == (task, tools)
-            if recording and is_same and name and name not in self._repeated:
-                self._repeated.add(name)
-                with suppress(SessionError):
-                    run = parent.session.journal.run(name)
-                    if run.parent_id == recording.run.id:
-                        return run
+            if child and is_same and each.child_id not in self._repeated:
+                self._repeated.add(each.child_id)
+                return child.run
         if isinstance(parent.loop.client, NoClient):  # no model goes on from here
             raise SessionError(_ELSEWHERE)
         return None

@@ -112,6 +112,9 @@ class RunTask:
         runtime().enter(environment)
         environment.limit_undo(config.undo.memory)
         self.folder_permissions = FolderPermissions(workspace.root)
+        self.signer: Signer = Signer(workspace.root)
+        if parent is not None:
+            self.signer = parent.signer.enter(parent.loop.stream.run, -1)
         self.redactor = self._create_redactor()
         telemetry.setup_logging(config.logging.level, self.redactor)
         self.instructions, self.notes = _load_instructions(config, workspace)
@@ -148,6 +151,8 @@ class RunTask:
         self.asked, self.recording = prepare_replay(
             self.environment, self.session, self.request, self.prompt, self.toolbox
         )
+        if self.recording and self.parent and self.parent.recording:  # in its place there
+            self.recording = self.parent.recording.find_child(self.recording.run.id)
         self.client = NoClient(self.recording.run.model) if self.recording else self.connect()
 
     async def answer_prompt(
@@ -319,7 +324,7 @@ class RunTask:
             dry_run=DRY_RUN if self.request.dry_run else None,
             watch=self.environment.toolset.track().watch,
             rehearsal=self._create_rehearsal_context(),
-            sign=Signer(self.environment.workspace.root).sign,
+            sign=self.signer.sign,
             max_chars=SHORT_RESULT if self._has_small_set or self.size.has_short_window else None,
         )
 

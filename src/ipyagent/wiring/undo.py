@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 MOST = 500
 """Calls that are remembered."""
 
+SMALL = 10_000
+"""Bytes up to which a record is not measured again: it counts as it was when it was added."""
+
 STAYS = "{} stays: {}"
 INSIDE = "{} stays as it is: it was changed inside, as the trial on a copy had shown"
 
@@ -170,11 +173,12 @@ class UndoHistory:
     def _make_room(self) -> None:
         from ipyagent.values.variables.snapshot import default_memory  # it is loaded by now
 
+        # A large one may hold less now, and what is kept of objects that are gone is freed.
         limit = self.namespace.undo_memory
         limit = default_memory() if limit is None else limit
         live = self._live_ids()
         kept = [each.variables for each in self.records if each.variables]
-        sizes = [each.size(live) for each in kept]
+        sizes = [each.most if each.most <= SMALL else each.size(live) for each in kept]
         total = sum(sizes)
         for each, size in zip(kept, sizes, strict=True):
             if not limit or (total > limit and size):
