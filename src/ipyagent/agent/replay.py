@@ -30,6 +30,7 @@ from ipyagent.llm.client import Client
 from ipyagent.plaintext import join_some
 from ipyagent.schema import (
     Block,
+    ChildRun,
     DecidedBy,
     Decision,
     Message,
@@ -100,9 +101,12 @@ class ReplayLoop(AgentLoop):
             self.session.conversation.add_origins([self.recording.origin])
 
     async def _ask_about_unsigned(self, prompt: UserPrompt) -> None:
-        """Ask about all calls at once if one needs an approval that is not signed."""
+        """Ask about all calls at once if one needs an approval that is not signed.
+
+        A delegated task has no place where its plan is shown: each of its calls is asked about.
+        """
         calls = self.recording.list_repeated(self.context.toolbox)
-        if not any(map(self._needs_approval, calls)):
+        if prompt.parent_id is not None or not any(map(self._needs_approval, calls)):
             return
         steps = [PlanStep(call=each.call) for each in calls]
         named = (f"{self.run_id}_{number}" for number in range(1, len(steps) + 1))
@@ -294,6 +298,9 @@ def _rename_calls(olds: dict[str, ToolExecution]) -> list[ToolCall]:
 def _keep(old: ToolExecution, call_id: str, reason: str, *, approved: bool) -> ToolExecution:
     """Return a call that is not run again, with its recorded result."""
     changes: dict[str, object] = {"call": _rename(old.call, call_id)}
+    if old.result and old.result.child:  # what it spent then is not spent again
+        child = ChildRun(runs=old.result.child.runs)
+        changes["result"] = old.result.model_copy(update={"child": child})
     if old.status is not ToolStatus.DENIED and old.question is None:
         decision = Decision.APPROVED if approved else Decision.AUTO
         changes |= {"decision": decision, "decided_by": DecidedBy.RECORD, "reason": reason}

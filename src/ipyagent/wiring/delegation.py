@@ -118,7 +118,8 @@ class Delegation:
         agent = parent.request.config.agent
         if len(parent.tasks) >= agent.max_steps:
             raise AgentError(_MANY.format(agent.max_steps))
-        limits = share(run, agent, _count_open(run) + 1, parent.loop.time_limits.seconds_left)
+        parts = _count_open(run, parent.toolbox) + 1
+        limits = share(run, agent, parts, parent.loop.time_limits.seconds_left)
         parent.tasks.append(task)
         progress = Progress(parent, task, self._turn)
         offer_output(lambda: ToolResult(output=progress.text), progress.take)
@@ -199,6 +200,10 @@ class Progress:
         run = state.run
         calls = [each.call.name for step in run.steps[-1:] for each in step.executions[-1:]]
         self.text = " · ".join([f"step {len(run.steps)}/{run.max_steps}", *calls])
+        self.show_child(event, state)
+
+    def show_child(self, event: Event, state: RunState) -> None:
+        """Let the parent's view show what it asks, or what a task that it delegates does."""
         if show := getattr(self.parent.view, "show_child", None):
             show(event, state)
 
@@ -234,10 +239,10 @@ class ChildPolicy:
         self.policy.grant(tool, scope, effects)
 
 
-def _count_open(run: Run) -> int:
+def _count_open(run: Run, toolbox: Toolbox) -> int:
     """Return the calls of the newest reply that delegate, and have no result so far."""
     step = run.steps[-1]
-    calls = step.message.tool_calls if step.message else ()
+    calls = map(toolbox.redirect, step.message.tool_calls if step.message else ())
     done = {each.call.id for each in step.executions if each.result}
     return sum(each.name == NAME and each.id not in done for each in calls)
 
