@@ -31,7 +31,6 @@ from ipyagent.kernel.outputs import offer_output
 from ipyagent.llm.client import NoClient
 from ipyagent.plaintext import ellipsize, flatten
 from ipyagent.schema import (
-    ChildRun,
     Display,
     Event,
     Outcome,
@@ -252,16 +251,9 @@ def _result_of(run: Run) -> ToolResult:
 
     Its changes are those of the call, and its figures are shown.
     """
-    results = [each.result for each in run.executions if each.result]
-    is_done, answer = run.outcome is Outcome.SUCCESS, run.output.strip()
+    results, is_done, answer = run.results, run.outcome is Outcome.SUCCESS, run.output.strip()
     error = None if is_done else _EARLY.format(run.error or f"{run.stop_reason}")
     figures = [Display(data={each.media_type: each.data}) for r in results for each in r.images]
-    below = [name for each in results if each.child for name in each.child.runs]
-    child = ChildRun(
-        runs=(run.id, *below),
-        usage=run.usage,
-        cost_usd=run.cost_usd,
-    )
     return ToolResult(
         success=is_done,
         error=error,
@@ -269,10 +261,7 @@ def _result_of(run: Run) -> ToolResult:
         for_model="\n".join(filter(None, (error, answer))),
         value=run,
         displays=(*(each for r in results for each in r.displays), *figures),
-        files=tuple(each for r in results for each in r.files),
-        variables=tuple(each for r in results for each in r.variables),
-        lasting=tuple(each for r in results for each in r.lasting),
-        child=child,
+        **run.effects,
     )
 
 
