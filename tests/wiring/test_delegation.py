@@ -512,6 +512,32 @@ def test_a_replay_repeats_the_calls_of_children_without_a_model(lab: Lab) -> Non
     assert again.executions[0].result.value.replayed.run_id == child.runs[0]
 
 
+@pytest.mark.spec("A59")
+@pytest.mark.parametrize("choice", ["live", "keep"])
+@pytest.mark.parametrize("is_in_child", [False, True])
+def test_a_replay_that_has_differed_asks_about_what_children_do(
+    lab: Lab, choice: str, *, is_in_child: bool
+) -> None:
+    look = {"calls": [call("run_python", code="print(n)")]}
+    first, second = ([], [look, "B."]) if is_in_child else ([look], ["B."])
+    cast = Cast(
+        The_boss=[*first, delegate("Task B"), delegate("Task A"), "Done."],
+        Task_A=[WRITE, "Written."],
+        Task_B=second,
+    )
+    lab.variables["n"] = 1
+    run = run_cast(lab, cast, answer=YES)
+    undo_of_run(lab.environment, run).run()
+    lab.variables["n"] = 2
+    live = Cast(The_boss=[delegate("Task A"), "Live."], Task_A=[WRITE, "Live."], Task_B=["Live."])
+    recorded = lab.session.journal.run(run.id)
+    options: dict[str, Any] = {"settings": ALLOWED, "on_difference": choice}
+    again = lab.run(live.model, "The boss", request={"recording": recorded}, answer=NO, **options)
+    assert [each.subject.call.name for each in lab.watcher.asked] == ["write_file"]
+    assert not (lab.environment.workspace.root / "a.txt").exists()
+    assert again.output == ("Live." if choice == "live" else "Done.")
+
+
 def test_a_replay_spends_nothing_for_a_task_that_it_does_not_repeat(lab: Lab) -> None:
     spent = {"usage": {"prompt_tokens": 90, "completion_tokens": 10}, "cost_usd": 1.0}
     refused = {"error": {"kind": "refused", "message": "No such model."}}

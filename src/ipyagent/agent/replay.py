@@ -75,7 +75,6 @@ class ReplayLoop(AgentLoop):
     connect: Callable[[], Client] = field(kw_only=True)
     is_attended: bool = False
     _ending: RunEnding | None = field(default=None, init=False)
-    _has_differed: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -157,7 +156,7 @@ class ReplayLoop(AgentLoop):
             if choice == "live":
                 return await self._go_live(difference or "")
             if difference:
-                self._has_differed = True
+                self.has_differed = True
                 self.stream.emit(Notice(text=f"Kept to the recording, although {difference}."))
         return self._accept_recorded_answer()
 
@@ -248,7 +247,7 @@ class ReplayLoop(AgentLoop):
         await self.run_calls(number, _rename_calls(olds), self._context_of(olds))
 
     def _is_approved(self, item: tuple[str, ToolExecution]) -> bool:
-        return self.recording.is_approved(item[1], after_difference=self._has_differed)
+        return self.recording.is_approved(item[1], after_difference=self.has_differed)
 
     async def _choose(self, difference: str) -> str:
         """Return what a difference leads to: live, keep or stop."""

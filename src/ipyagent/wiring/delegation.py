@@ -169,6 +169,8 @@ class Delegation:
     def _find_recorded(self, task: str, tools: list[str] | None) -> Run | None:
         """Return the child's run that a replay repeats; raises SessionError if it is not here."""
         parent, recording = self.parent, self.parent.recording
+        if not isinstance(parent.loop.client, NoClient):  # a model goes on from here
+            return None
         for each in recording.run.executions if recording else ():
             child, given = each.result and each.result.child, each.call.arguments
             name = child.runs[0] if child and child.runs else ""
@@ -179,9 +181,7 @@ class Delegation:
                     run = parent.session.journal.run(name)
                     if run.parent_id == recording.run.id:
                         return run
-        if isinstance(parent.loop.client, NoClient):  # no model goes on from here
-            raise SessionError(_ELSEWHERE)
-        return None
+        raise SessionError(_ELSEWHERE)
 
 
 @dataclass
