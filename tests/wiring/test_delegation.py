@@ -570,6 +570,16 @@ def test_a_replay_takes_no_run_of_another_parent_for_a_childs(lab: Lab) -> None:
     assert "recorded in another folder" in again.executions[0].result.error
 
 
+def test_a_number_that_a_child_made_up_is_in_no_result(lab: Lab) -> None:
+    cast = Cast(
+        The_boss=[delegate("Task A"), "They are 823177 and 5041."],
+        Task_A=[{"calls": [call("query", sql="SELECT 71 * 71 AS n")]}, "823177, and 5041."],
+    )
+    run = run_cast(lab, cast, confirm_mode="yolo")
+    traces = [(each.text, each.trace) for each in run.numbers]
+    assert traces == [("823177", "not found"), ("5041", "found")]
+
+
 def test_a_frozen_run_has_the_code_of_its_children(lab: Lab) -> None:
     cast = Cast(
         The_boss=[delegate("Task A"), {"calls": [call("run_python", code="y = x + 1")]}, "Done."],

@@ -558,8 +558,8 @@ def _step_end(step: schema.Step, text: str, lost: list[schema.Run]) -> Iterator[
             task = str(execution.call.arguments.get("task")).strip()
             child = next((each for each in lost if each.prompt == task), None)
             lost = [each for each in lost if each is not child]
-            closed = _close_execution(execution, child)
-            yield schema.ToolFinished(step=step.number, execution=closed)
+            execution = _close_execution(execution, child)
+            yield schema.ToolFinished(step=step.number, execution=execution)
     yield schema.StepFinished(step=step.number)
 
 

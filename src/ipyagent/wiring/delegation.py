@@ -123,11 +123,9 @@ class Delegation:
         progress = Progress(parent, task, self._turn)
         offer_output(lambda: ToolResult(output=progress.text), progress.take)
         sessions, sources = Sessions(parent.session.journal), parent.session.conversation.sources
-        read = InitialGraph(origins=tuple(sources))
-        session = sessions.begin(CHILD, metadata=read.to_metadata())
+        session = sessions.begin(CHILD, metadata=InitialGraph(origins=(*sources,)).to_metadata())
         session.grants = parent.session.grants
-        begin = partial(self._begin, session, task, tools, limits, progress)
-        begun = parent.cell.main.post(begin)
+        begun = parent.cell.main.post(partial(self._begin, session, task, tools, limits, progress))
         try:
             run = await (await asyncio.wrap_future(begun))()
         finally:  # also if a stop came while it began
