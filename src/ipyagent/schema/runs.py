@@ -350,9 +350,7 @@ class Run(ForeignModel):
         below = (name for each in self.results if each.child for name in each.child.runs)
         child = ChildRun(runs=(self.id, *below), usage=self.usage, cost_usd=self.cost_usd)
         kinds = ("files", "variables", "lasting")
-        changes = {
-            kind: tuple(x for each in self.results for x in getattr(each, kind)) for kind in kinds
-        }
+        changes = {kind: tuple(x for r in self.results for x in getattr(r, kind)) for kind in kinds}
         return {"child": child, **changes}
 
     @property

@@ -482,10 +482,8 @@ class Journal:
             lambda db: db.execute("SELECT * FROM replies WHERE run_id = ?", (run_id,)).fetchone()
         )
         planned, run = _with_recorded_status(None, row), _fold_runs(history).get(run_id)
-        children = self._find_children(run) if run else ()
-        events = runs.closing_events(
-            run, planned, history, reply["text"] if reply else "", children
-        )
+        text, children = reply["text"] if reply else "", self._find_children(run) if run else ()
+        events = runs.closing_events(run, planned, history, text, children)
 
         def close(db: Database) -> None:
             encoder, at = Encoder(), schema.now().isoformat()
