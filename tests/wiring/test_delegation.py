@@ -15,7 +15,7 @@ from ipyagent.agent.approvals import Answer, Approval
 from ipyagent.agent.budgets import TimeLimits, share
 from ipyagent.agent.session.sessions import Sessions
 from ipyagent.config import AgentConfig, Config
-from ipyagent.errors import AgentInterrupted
+from ipyagent.errors import AgentError, AgentInterrupted
 from ipyagent.kernel.shell import Frontend, Surface
 from ipyagent.llm.client import ModelRequest
 from ipyagent.llm.scripted import Scripted
@@ -304,6 +304,18 @@ def test_a_skill_that_limits_a_run_limits_its_children(lab: Lab) -> None:
     (refused,) = run.executions[1].result.value.executions
     assert refused.status is ToolStatus.DENIED
     assert "the skill 'careful'" in refused.result.error
+
+
+def test_what_checks_the_prompts_of_a_session_checks_its_tasks(lab: Lab) -> None:
+    def refuse(prompt: str) -> None:
+        if "Task A" in prompt:
+            raise AgentError("not Task A")
+
+    lab.session.validators.append(refuse)
+    cast = Cast(The_boss=[delegate("Task A"), "Done."], Task_A=["A."])
+    run = run_cast(lab, cast)
+    assert run.executions[0].result.error == "not Task A"
+    assert not cast.requests["Task A"]
 
 
 def test_each_question_of_a_child_names_its_task(lab: Lab) -> None:

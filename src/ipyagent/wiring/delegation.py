@@ -124,7 +124,7 @@ class Delegation:
         offer_output(lambda: ToolResult(output=progress.text), progress.take)
         sessions, sources = Sessions(parent.session.journal), parent.session.conversation.sources
         session = sessions.begin(CHILD, metadata=InitialGraph(origins=(*sources,)).to_metadata())
-        session.grants = parent.session.grants
+        session.grants, session.validators = parent.session.grants, parent.session.validators
         begun = parent.cell.main.post(partial(self._begin, session, task, tools, limits, progress))
         try:
             run = await (await asyncio.wrap_future(begun))()
