@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -83,6 +84,27 @@ def test_a_handler_that_code_had_kept_does_not_swallow_interrupts_after_the_run(
     signal.signal(signal.SIGINT, lab.variables["kept"])
     with pytest.raises(KeyboardInterrupt):
         signal.raise_signal(signal.SIGINT)
+
+
+class Late:
+    """A stream whose last text is written while a signal arrives."""
+
+    def __init__(self, stream: Any) -> None:
+        self.fileno, self.stream = stream.fileno, stream
+
+    def flush(self) -> None:
+        signal.raise_signal(signal.SIGINT)
+        self.stream.flush()
+
+
+def test_a_stop_while_output_is_saved_leaves_no_descriptor_in_its_place(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    late = Late(sys.__stdout__)
+    lab.variables["begin"] = lambda: monkeypatch.setattr(sys, "__stdout__", late)
+    before = [os.fstat(number).st_ino for number in (1, 2)]
+    stopped(lab, [python("begin()"), "Never."], lambda event: None)
+    assert [os.fstat(number).st_ino for number in (1, 2)] == before
 
 
 SWALLOWING = """

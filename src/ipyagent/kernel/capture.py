@@ -36,7 +36,7 @@ from ipyagent.kernel.error_reports import (
 from ipyagent.kernel.outputs import PRINTED, Outputs, TableBundle, offer_output, output_so_far
 from ipyagent.kernel.shell import CellResult, DisplayPublisher, Shell, Surface, detect
 from ipyagent.kernel.streams import Stream, open_descriptors
-from ipyagent.kernel.threads import without_reminders
+from ipyagent.kernel.threads import without_interrupts, without_reminders
 from ipyagent.plaintext import strip_escapes
 from ipyagent.schema import ToolResult
 from ipyagent.schema.results import table_in
@@ -67,6 +67,7 @@ class Recording:
         self._recorded: list[BaseException] = []
         self._cleanup = contextlib.ExitStack()
 
+    @without_interrupts  # no descriptor stays a pipe that leads nowhere
     def __enter__(self) -> Self:
         offer_output(lambda: output_so_far(self.outputs), self.outputs.recent_text)
         self._strangers = weakref.WeakSet(threading.enumerate())
@@ -80,7 +81,7 @@ class Recording:
             self._cleanup = stack.pop_all()
         return self
 
-    @without_reminders
+    @without_interrupts
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
         if self.outputs.descriptors["stdout"].is_worker:
             self._end_worker(error)
@@ -89,9 +90,13 @@ class Recording:
                 self.error = error
             for descriptor in self.outputs.descriptors.values():
                 descriptor.close()
-            for figure in take_figures(self._figures):
-                self.outputs.show({"image/png": figure})
+            self._show_figures()
         return True
+
+    @without_reminders
+    def _show_figures(self) -> None:
+        for figure in take_figures(self._figures):
+            self.outputs.show({"image/png": figure})
 
     def patches(self) -> Iterator[tuple[object, str, object]]:
         """Yield the attributes replaced while the code runs: owner, name, value."""

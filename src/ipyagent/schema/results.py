@@ -244,7 +244,8 @@ class TruncatedOutput(Model):
 class FileChange(Model):
     """A file that a call changed: SHA-256 of its content before and after; None: no file.
 
-    `mode` are its permissions before. `folder` is the topmost folder that was made for it.
+    `mode` are its permissions before. `folder` is the topmost folder that was made for it. `at` is
+    the moment, in seconds: calls of delegated tasks change a file in turn.
     """
 
     path: str
@@ -252,6 +253,7 @@ class FileChange(Model):
     after: str | None = None
     mode: Count | None = Field(default=None, exclude_if=lambda found: found is None)
     folder: str = Field(default="", exclude_if=not_)
+    at: float = Field(default=0.0, exclude_if=not_)
 
 
 SO_FAR = ". Output so far:\n"

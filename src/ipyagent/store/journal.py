@@ -449,13 +449,13 @@ class Journal:
         """
         rows = self._rows("session_id", session_id)
         abandoned = {row["id"]: row for row in rows if row["status"] in runs.ACTIVE}
-        # One by one: a part is released once its run has ended.
-        for row in itertools.chain(abandoned.values(), self._claim_abandoned_parts()):
+        # One by one: a part is released once its run has ended. Its result is that of a call.
+        for row in itertools.chain(self._claim_abandoned_parts(), abandoned.values()):
             self._recover(row)
         return list(self._readable(abandoned))
 
     def _claim_abandoned_parts(self) -> Iterator[Row]:
-        for row in (row for each in runs.ACTIVE for row in self._rows("status", each)):
+        for row in reversed([row for each in runs.ACTIVE for row in self._rows("status", each)]):
             part = self.session(row["session_id"])
             if part is None or part.name not in (ITEM, CHILD) or self._locks.holds(part.id):
                 continue
@@ -474,10 +474,9 @@ class Journal:
         reply = self._writer.read(
             lambda db: db.execute("SELECT * FROM replies WHERE run_id = ?", (run_id,)).fetchone()
         )
-        planned = _with_recorded_status(None, row)
-        events = runs.closing_events(
-            _fold_runs(history).get(run_id), planned, history, reply["text"] if reply else ""
-        )
+        planned, run = _with_recorded_status(None, row), _fold_runs(history).get(run_id)
+        text, children = reply["text"] if reply else "", self._find_children(run) if run else ()
+        events = runs.closing_events(run, planned, history, text, children)
 
         def close(db: Database) -> None:
             encoder, at = Encoder(), schema.now().isoformat()
@@ -488,6 +487,17 @@ class Journal:
                 runs.end(db, run_id, schema.RunStatus.ERROR, runs.KERNEL_GONE)
 
         self._writer.change(close)
+
+    def _find_children(self, run: schema.Run) -> list[schema.Run]:
+        """Return the runs of tasks that a run delegated."""
+        query = (
+            "SELECT runs.id FROM runs JOIN sessions ON runs.session_id = sessions.id"
+            " WHERE sessions.name = ? AND runs.updated_at >= ?"
+        )
+        values = CHILD, run.started_at.isoformat()
+        found = self._writer.read(lambda db: db.execute(query, values).fetchall())
+        known = self._readable(row["id"] for row in found)
+        return [each for each in known if each.parent_id == run.id]
 
     # -- how
 

@@ -180,8 +180,11 @@ class RunTask:
         loop = self.loop = self._create_loop(tool_context)
         if self.parent is not None:
             loop.time_limits.outer = self.parent.loop.time_limits
+            loop.has_differed = self.parent.loop.has_differed
         with self.environment.namespace.own.during_run():
             run = await loop.run(prompt)
+        if self.parent is not None:
+            self.parent.loop.has_differed |= loop.has_differed
         if run.stop_reason is not StopReason.PLANNED:
             return run
         return await propose_plan(loop, partial(self._open_view, self._create_plan_runner))
