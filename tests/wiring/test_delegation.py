@@ -825,7 +825,8 @@ class OnPage:
     def approve(self, approval: Approval) -> None:
         shown = self.feed.transcript
         self.shown.append(shown)
-        asked = [each.approval for each in shown.steps[-1].calls]
+        calls = shown.steps[-1].calls if shown.steps else ()
+        asked = [each.approval for each in (*calls, shown.plan) if each]
         assert approval.id in [each.id for each in asked if each]
         click = {"type": "decide", "approval_id": approval.id, "answer": {"decision": "approve"}}
         self.feed.on_message(click, lambda reply: None)
