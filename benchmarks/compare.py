@@ -72,7 +72,7 @@ class Scale:
     """Agent cells of the notebook in which one is looked for."""
     kernels: int = 20
     """Kernels that work in one folder at once, each of which takes `each` runs."""
-    each: int = 10
+    each: int = 6
 
 
 FULL = Scale()
@@ -261,8 +261,9 @@ def measure_replays(scale: Scale, _server: ModelServer) -> Iterable[Row]:
 
 def measure_kernels(scale: Scale, _server: ModelServer) -> Iterable[Row]:
     """Yield the costs of many kernels on one folder."""
-    times = (scale.repetitions + 1) // 2
-    return shared_folder.measure(run, times=times, kernels=scale.kernels, runs=scale.each)
+    return shared_folder.measure(
+        run, times=scale.repetitions, kernels=scale.kernels, runs=scale.each
+    )
 
 
 SECTIONS = {

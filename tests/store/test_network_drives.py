@@ -7,6 +7,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from ipyagent.errors import JournalError
 from ipyagent.store import database
 from ipyagent.store.answers import AnswerStore
 from ipyagent.store.journal import Journal, JournalSummary, read_summary
+from patience import PATIENCE
 from servers import network_drive
 from stories import OPEN, begun, ended, started, tell
 
@@ -173,6 +175,33 @@ def test_a_database_that_is_only_locked_is_not_said_to_be_used_as_on_a_disk(
         Journal.open(here / "state.db")
     other.close()
     Journal.open(here / "state.db").close()
+
+
+@pytest.mark.parametrize("lock", ["BEGIN EXCLUSIVE", "BEGIN IMMEDIATE", "SELECT * FROM events"])
+def test_a_journal_waits_for_who_reads_or_writes_on_another_computer(
+    lock: str, drive: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Longer than SQLite itself, which would soon look too seldom."""
+    monkeypatch.setattr(database, "BUSY_SECONDS", PATIENCE)
+    _, here, there = drive
+    journal = Journal.open(here / "state.db")
+    session = begun(journal)
+    tell(journal, session, "r1", [s.Notice(text=str(number)) for number in range(3)])
+    other = sqlite3.connect(there / "state.db", isolation_level=None)
+    half_read = other.execute(lock)
+    half_read.fetchone()
+    with ThreadPoolExecutor(1) as pool:
+        waiting = [pool.submit(count_events, journal, session)]
+        if lock != "BEGIN EXCLUSIVE":
+            assert waiting.pop().result(PATIENCE) == 3
+            journal.append(session.id, "r1", s.Notice(text="more"))
+            waiting.append(journal.flush())
+        with pytest.raises(TimeoutError):
+            waiting[0].result(0.5)
+        half_read.close()
+        other.close()
+        waiting[0].result(PATIENCE)
+    journal.close()
 
 
 def test_answers_on_a_network_drive_are_found_on_both_computers(drive: list[Path]) -> None:

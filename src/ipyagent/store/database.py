@@ -27,7 +27,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
+from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_random
 
 from ipyagent import schema
 from ipyagent.atomic_files import find_network_drive
@@ -98,7 +98,7 @@ class SqliteStore:
     def read(self, job: Callable[[Database], T]) -> T:
         """Return the result of a job that only reads; raises JournalError."""
         with explain_errors(self.place):
-            return job(self.connection)
+            return wait_while_busy(job, self.connection)
 
     def change(self, job: Callable[[Database], T]) -> T:
         """Return the result of a job, carried out in one transaction; raises JournalError."""
@@ -132,6 +132,7 @@ def connect(path: Path | None) -> sqlite3.Connection:
         )
         try:
             _prepare(connection, path)
+            connection.execute("PRAGMA busy_timeout=200")  # then, `wait_while_busy` begins again
         except BaseException:
             connection.close()
             raise
@@ -141,15 +142,34 @@ def connect(path: Path | None) -> sqlite3.Connection:
 @contextlib.contextmanager
 def transaction(connection: sqlite3.Connection) -> Iterator[None]:
     """Commit all or nothing, while nobody else writes."""
-    connection.execute("BEGIN IMMEDIATE")
+    wait_while_busy(connection.execute, "BEGIN IMMEDIATE")
     try:
         yield
-        connection.execute("COMMIT")
+        wait_while_busy(connection.execute, "COMMIT")
     except BaseException:
         # SQLite itself rolls back after some errors.
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
+
+
+def wait_while_busy(job: Callable[..., T], *arguments: object) -> T:
+    """Return the job's result; it is begun again while another process has the database.
+
+    SQLite itself soon asks ten times a second only: among many kernels that write, whoever waits
+    for long would hardly ever find it free.
+    """
+    retry = Retrying(
+        retry=retry_if_exception(_is_busy),
+        stop=stop_after_delay(BUSY_SECONDS),
+        wait=wait_random(0, 0.02),
+        reraise=True,
+    )
+    return retry(job, *arguments)
+
+
+def _is_busy(error: BaseException) -> bool:
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
 
 
 @contextlib.contextmanager
@@ -225,13 +245,7 @@ def share(
         if mode != wanted:
             # This needs the database alone for a moment, and SQLite does not wait for that when
             # several kernels open a new one at once.
-            retry = Retrying(
-                retry=retry_if_exception(_is_busy),
-                stop=stop_after_delay(BUSY_SECONDS),
-                wait=wait_fixed(0.02),
-                reraise=True,
-            )
-            retry(connection.execute, f"PRAGMA journal_mode={wanted}")
+            wait_while_busy(connection.execute, f"PRAGMA journal_mode={wanted}")
     except sqlite3.OperationalError as error:
         if drive and _is_busy(error) and Path(f"{path}-wal").exists():
             problem = f"on this network drive ({drive}) a kernel uses it as if on a local disk"
@@ -240,10 +254,6 @@ def share(
         raise
     connection.execute("PRAGMA locking_mode=NORMAL")
     connection.execute(f"PRAGMA synchronous={synchronous if wanted == 'wal' else 'FULL'}")
-
-
-def _is_busy(error: BaseException) -> bool:
-    return getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
 
 
 class Worker:
