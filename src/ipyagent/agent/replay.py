@@ -100,11 +100,9 @@ class ReplayLoop(AgentLoop):
             self.session.conversation.add_origins([self.recording.origin])
 
     async def _ask_about_unsigned(self, prompt: UserPrompt) -> None:
-        """Ask about all calls at once if one needs an approval that is not signed.
-
-        A delegated task has no place where its plan is shown: each of its calls is asked about.
-        """
+        """Ask about all calls at once if one needs an approval that is not signed."""
         calls = self.recording.list_repeated(self.context.toolbox)
+        # A delegated task has no place for a plan: its calls are asked about one by one.
         if prompt.parent_id is not None or not any(map(self._needs_approval, calls)):
             return
         steps = [PlanStep(call=each.call) for each in calls]
