@@ -224,10 +224,7 @@ class Allowance:
 
 @dataclass(frozen=True)
 class RunBudget:
-    """The hard budgets of a run; `pending_usage` is usage that `run` does not include yet.
-
-    A delegated task sends no request that takes more than its part: beside others, each would.
-    """
+    """The hard budgets of a run; `pending_usage` is usage that `run` does not include yet."""
 
     run: Callable[[], Run]
     config: AgentConfig
@@ -253,6 +250,7 @@ class RunBudget:
 
     def _divide(self, left: int, prompt: int) -> int:
         """Return the tokens for a reply, of those left for request and reply together."""
+        # Tasks beside each other would each exceed their part by a request.
         least = 0 if self.run().parent_id else MIN_REPLY_TOKENS
         return max(left - prompt, min(left, least))
 

@@ -102,7 +102,7 @@ class ReplayLoop(AgentLoop):
     async def _ask_about_unsigned(self, prompt: UserPrompt) -> None:
         """Ask about all calls at once if one needs an approval that is not signed.
 
-        A delegated task has no place where its plan is shown: each of its calls is asked about.
+        The calls of delegated tasks are among them, as far as they are recorded.
         """
         calls = self.recording.list_repeated(self.context.toolbox)
         is_task = prompt.parent_id is not None

@@ -65,6 +65,12 @@ SECRET_HOLDERS = WeakValueDictionary[int, object]()
 """The secrets of all settings, and the layers in which they are as they were written."""
 
 
+def forget_secrets() -> None:
+    """Empty all objects that hold secrets of settings."""
+    for each in [*SECRET_HOLDERS.values()]:
+        vars(each).update(_secret_value="", values={}, text=b"")
+
+
 PARTIAL = {"partial": True}
 """Validation context for a layer of settings, which need not be complete."""
 

@@ -40,6 +40,7 @@ from ipyagent.schema import (
     ToolResult,
 )
 from ipyagent.store.journal import CHILD
+from ipyagent.store.recovery import effects_of
 from ipyagent.tools.base import Tool, Toolbox, tool
 from ipyagent.tools.static_analysis import Effects
 from ipyagent.ui.views import View
@@ -254,7 +255,7 @@ def _result_of(run: Run) -> ToolResult:
         for_model="\n".join(filter(None, (error, answer))),
         value=run,
         displays=(*(each for r in results for each in r.displays), *figures),
-        **run.effects,
+        **effects_of(run),
     )
 
 

@@ -35,7 +35,7 @@ from ipyagent.agent.validation import (
     validate,
 )
 from ipyagent.config import Config, has_profile_tools
-from ipyagent.config.rules import SECRET_HOLDERS
+from ipyagent.config.rules import forget_secrets
 from ipyagent.errors import AgentError, ConfigError
 from ipyagent.kernel.drivers import Cell
 from ipyagent.kernel.namespace import installed_packages
@@ -112,9 +112,9 @@ class RunTask:
         runtime().enter(environment)
         environment.limit_undo(config.undo.memory)
         self.folder_permissions = FolderPermissions(workspace.root)
-        self.signer: Signer = Signer(workspace.root)
-        if parent is not None:
-            self.signer = parent.signer.enter(parent.loop.stream.run, -1)
+        self.signer: Signer = (
+            parent.signer.enter(parent.loop.stream.run, -1) if parent else Signer(workspace.root)
+        )
         self.redactor = self._create_redactor()
         telemetry.setup_logging(config.logging.level, self.redactor)
         self.instructions, self.notes = _load_instructions(config, workspace)
@@ -349,8 +349,7 @@ class RunTask:
         """Empty our own objects that hold keys: this is a copy of the kernel."""
         forget_environment()
         self.redactor.forget()
-        for each in [*SECRET_HOLDERS.values()]:
-            vars(each).update(_secret_value="", values={}, text=b"")
+        forget_secrets()
 
     def _create_policy(self) -> CallPolicy:
         config = self.request.config
