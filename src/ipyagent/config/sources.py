@@ -128,8 +128,8 @@ def read_config_file(path: Path, source: str, max_bytes: int = MAX_BYTES) -> byt
         with path.open("rb") as file:
             data = file.read(max_bytes + 1)
     except OSError as error:
-        links = [each for each in (path, path.parent) if each.is_symlink() and not each.exists()]
-        if isinstance(error, FileNotFoundError | NotADirectoryError) and not links:
+        is_missing = isinstance(error, FileNotFoundError | NotADirectoryError)
+        if is_missing and not any(p.is_symlink() and not p.exists() for p in (path, path.parent)):
             return b""
         raise ConfigError(
             f"{source} cannot be read ({error.strerror}); make it readable or remove it"
