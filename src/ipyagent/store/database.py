@@ -159,13 +159,9 @@ def wait_while_busy(job: Callable[..., T], *arguments: object) -> T:
     SQLite itself soon asks ten times a second only: among many kernels that write, whoever waits
     for long would hardly ever find it free.
     """
-    retry = Retrying(
-        retry=retry_if_exception(_is_busy),
-        stop=stop_after_delay(BUSY_SECONDS),
-        wait=wait_random(0, 0.02),
-        reraise=True,
-    )
-    return retry(job, *arguments)
+    retry = retry_if_exception(_is_busy)
+    stop, wait = stop_after_delay(BUSY_SECONDS), wait_random(0, 0.02)
+    return Retrying(retry=retry, stop=stop, wait=wait, reraise=True)(job, *arguments)
 
 
 def _is_busy(error: BaseException) -> bool:
