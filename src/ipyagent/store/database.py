@@ -51,13 +51,12 @@ FORKED = (
 )
 _MAKE_WRITABLE = "Make its folder and the file writable"
 _BEGIN_NEW = "Move it away to begin a new one"
-_LOCKED = f"another program has kept it locked for {BUSY_SECONDS:g} s"
 _REMEDIES = {
     sqlite3.SQLITE_FULL: ("the disk is full", "Make room"),
     sqlite3.SQLITE_READONLY: ("it cannot be written", _MAKE_WRITABLE),
     sqlite3.SQLITE_PERM: ("it cannot be written", _MAKE_WRITABLE),
     sqlite3.SQLITE_CANTOPEN: ("it cannot be opened or created", _MAKE_WRITABLE),
-    sqlite3.SQLITE_BUSY: (_LOCKED, "Close that program"),
+    sqlite3.SQLITE_BUSY: ("another program has kept it locked", "Close that program"),
     sqlite3.SQLITE_IOERR: ("the disk failed to read or write it", "Check the disk and its space"),
     sqlite3.SQLITE_CORRUPT: ("it is damaged; it was left as it is", _BEGIN_NEW),
     sqlite3.SQLITE_NOTADB: ("it is not a database; it was left as it is", _BEGIN_NEW),
@@ -159,13 +158,14 @@ def wait_while_busy(job: Callable[..., T], *arguments: object) -> T:
     SQLite itself soon asks ten times a second only: among many kernels that write, whoever waits
     for long would hardly ever find it free.
     """
-    retry = Retrying(
-        retry=retry_if_exception(_is_busy),
-        stop=stop_after_delay(BUSY_SECONDS),
-        wait=wait_random(0, 0.02),
-        reraise=True,
-    )
-    return retry(job, *arguments)
+    try:
+        return job(*arguments)
+    except sqlite3.OperationalError as error:
+        if not _is_busy(error):
+            raise
+    retry = retry_if_exception(_is_busy)
+    stop, wait = stop_after_delay(BUSY_SECONDS), wait_random(0, 0.02)
+    return Retrying(retry=retry, stop=stop, wait=wait, reraise=True)(job, *arguments)
 
 
 def _is_busy(error: BaseException) -> bool:
@@ -232,9 +232,9 @@ def share(
     """
     # A database may come from a stranger: its views and triggers are not trusted.
     connection.execute("PRAGMA trusted_schema=OFF")
-    drive = path and find_network_drive(path)
     try:
-        if drive:  # a WAL from elsewhere is read without shared memory, or not at all
+        if drive := path and find_network_drive(path):
+            # A WAL from elsewhere is read without shared memory, or not at all.
             connection.execute("PRAGMA locking_mode=EXCLUSIVE")
         check()
         if path is None:
@@ -242,10 +242,9 @@ def share(
         (pages,) = connection.execute("PRAGMA page_count").fetchone()
         (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
         wanted = "persist" if drive or (pages and mode != "wal") else "wal"
-        if mode != wanted:
-            # This needs the database alone for a moment, and SQLite does not wait for that when
-            # several kernels open a new one at once.
-            wait_while_busy(connection.execute, f"PRAGMA journal_mode={wanted}")
+        # This may need the database alone for a moment, and SQLite does not wait for that when
+        # several kernels open a new one at once.
+        wait_while_busy(connection.execute, f"PRAGMA journal_mode={wanted}")
     except sqlite3.OperationalError as error:
         if drive and _is_busy(error) and Path(f"{path}-wal").exists():
             problem = f"on this network drive ({drive}) a kernel uses it as if on a local disk"
