@@ -165,7 +165,7 @@ class Delegation:
         )
         return parent.begin_child(request, session, progress)
 
-    def _find_recorded(self, task: str, tools: list[str] | None) -> Run | None:
+    def _find_recorded(self, task: str, tools: list[str] | None) -> Recording | None:
         """Return the child's run that a replay repeats; raises SessionError if it is not here."""
         parent, recording = self.parent, self.parent.recording
         for each in recording.run.executions if recording else ():
@@ -173,7 +173,7 @@ class Delegation:
             is_same = (given.get("task"), given.get("tools")) == (task, tools)
             if child and is_same and each.child_id not in self._repeated:
                 self._repeated.add(each.child_id)
-                return child.run
+                return child
         if isinstance(parent.loop.client, NoClient):  # no model goes on from here
             raise SessionError(_ELSEWHERE)
         return None
