@@ -387,9 +387,8 @@ class Run(ForeignModel):
     def raise_for_outcome(self) -> None:
         """Raise RunFailedError unless the run was a success, and as its cell expects."""
         if self.outcome is not Outcome.SUCCESS:
-            raise RunFailedError(
-                self.error or f"the run ended as {self.outcome}: {self.stop_reason}"
-            )
+            ended = f"the run ended as {self.outcome}: {self.stop_reason}"
+            raise RunFailedError(self.error or ended)
         if self.unmet:
             raise RunFailedError("\n".join(map(str, self.unmet)))
 

@@ -164,7 +164,7 @@ class Delegation:
         )
         return parent.begin_child(request, session, progress)
 
-    def _find_recorded(self, task: str, tools: list[str] | None) -> Run | None:
+    def _find_recorded(self, task: str, tools: list[str] | None) -> Recording | None:
         """Return the child's run that a replay repeats; raises SessionError if it is not here."""
         parent, recording = self.parent, self.parent.recording
         if not isinstance(parent.loop.client, NoClient):  # a model goes on from here
@@ -174,7 +174,7 @@ class Delegation:
             is_same = (given.get("task"), given.get("tools")) == (task, tools)
             if child and is_same and each.child_id not in self._repeated:
                 self._repeated.add(each.child_id)
-                return child.run
+                return child
         raise SessionError(_ELSEWHERE)
 
 

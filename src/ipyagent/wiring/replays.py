@@ -28,6 +28,8 @@ def prepare_replay(
 
     Raises AgentError if it may only repeat one, and none fits.
     """
+    if isinstance(request.recording, Recording):
+        return None, request.recording
     asked, run, workspace = None, request.recording, environment.workspace
     origin = ""
     if request.replay is not None and not request.dry_run:

@@ -112,9 +112,8 @@ class RunTask:
         runtime().enter(environment)
         environment.limit_undo(config.undo.memory)
         self.folder_permissions = FolderPermissions(workspace.root)
-        self.signer: Signer = (
-            parent.signer.enter(parent.loop.stream.run, -1) if parent else Signer(workspace.root)
-        )
+        signer = Signer(workspace.root)
+        self.signer: Signer = parent.signer.enter(parent.loop.stream.run, -1) if parent else signer
         self.redactor = self._create_redactor()
         telemetry.setup_logging(config.logging.level, self.redactor)
         self.instructions, self.notes = _load_instructions(config, workspace)
@@ -151,8 +150,6 @@ class RunTask:
         self.asked, self.recording = prepare_replay(
             self.environment, self.session, self.request, self.prompt, self.toolbox
         )
-        if self.recording and self.parent and self.parent.recording:  # in its place there
-            self.recording = self.parent.recording.find_child(self.recording.run.id)
         self.client = NoClient(self.recording.run.model) if self.recording else self.connect()
 
     async def answer_prompt(

@@ -6,7 +6,7 @@ The calls of this kernel that can be taken back are remembered, within a limit o
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain
@@ -66,10 +66,6 @@ class CallRecord:
             yield self
         for each in self.undoes:
             yield from each.calls()
-
-    def size(self, live: Collection[int]) -> int:
-        """Return the bytes that it keeps; `live` are the ids of the variables' values."""
-        return self.variables.size(live) if self.variables else 0
 
 
 @dataclass
@@ -162,7 +158,7 @@ class UndoHistory:
     def size_of(self, records: Iterable[CallRecord]) -> int:
         """Return how many bytes these records keep in memory."""
         live = self._live_ids()
-        return sum(each.size(live) for each in records)
+        return sum(each.variables.size(live) for each in records if each.variables)
 
     def _live_ids(self) -> set[int]:
         """Return the ids of the variables' values; none if a thread of the user's changes them."""

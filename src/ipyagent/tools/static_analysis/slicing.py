@@ -177,15 +177,16 @@ def _drop_repeated(
             for each in kept:
                 each.is_needed = False
             continue
-        acts, bound = any(each.acts for each in kept), set[str]()
-        changes = set[str]().union(*(each.changes for each in kept))
-        touched = changes.union(*(each.binds for each in kept), shared if changes & shared else ())
-        left = {text: own for text, own in left.items() if not acts and own.isdisjoint(touched)}
-        for each in kept:  # what it changes it has bound before
-            acts = acts or bool((each.reads | each.changes) & touched - bound)
-            bound |= each.binds
-        if piece.is_whole and not acts:
-            left[piece.text] = touched.union(*(each.reads for each in kept))
+        acts, changes = any(each.acts for each in kept), _join_names(e.changes for e in kept)
+        own = changes | _join_names(each.binds for each in kept)
+        touched = own | shared if changes & shared else own
+        left = {text: names for text, names in left.items() if not acts and not names & touched}
+        if piece.is_whole and not acts and own <= _join_names(each.replaces for each in kept):
+            left[piece.text] = touched | _join_names(each.reads for each in kept)
+
+
+def _join_names(names: Iterable[set[str]]) -> set[str]:
+    return set[str]().union(*names)
 
 
 def keep_completed(code: str, line: int) -> str:
