@@ -6,7 +6,7 @@ import pytest
 
 from ipyagent import schema as s
 from ipyagent.store.journal import CHILD, Journal
-from ipyagent.store.runs import KERNEL_GONE
+from ipyagent.store.recovery import KERNEL_GONE
 from ipyagent.store.tables import Row
 from stories import (
     PLAN,

@@ -345,15 +345,6 @@ class Run(ForeignModel):
         return tuple(e.result for e in self.executions if e.result is not None)
 
     @property
-    def effects(self) -> dict[str, Any]:
-        """What it changed and spent, as the result of the call that began this run has it."""
-        below = (name for each in self.results if each.child for name in each.child.runs)
-        child = ChildRun(runs=(self.id, *below), usage=self.usage, cost_usd=self.cost_usd)
-        kinds = ("files", "variables", "lasting")
-        changes = {kind: tuple(x for r in self.results for x in getattr(r, kind)) for kind in kinds}
-        return {"child": child, **changes}
-
-    @property
     def images(self) -> tuple[ImageContent, ...]:
         """All images of tools, in order."""
         return tuple(image for result in self.results for image in result.images)

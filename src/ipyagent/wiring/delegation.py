@@ -41,6 +41,7 @@ from ipyagent.schema import (
     ToolResult,
 )
 from ipyagent.store.journal import CHILD
+from ipyagent.store.recovery import list_effects
 from ipyagent.tools.base import Tool, Toolbox, tool
 from ipyagent.tools.static_analysis import Effects
 from ipyagent.ui.views import View
@@ -259,8 +260,7 @@ def _result_of(run: Run) -> ToolResult:
         for_model="\n".join(filter(None, (error, answer))),
         value=run,
         displays=(*(each for r in results for each in r.displays), *figures),
-        **run.effects,
-    )
+    ).model_copy(update=list_effects(run))
 
 
 def _render_steps(run: Run) -> str:
