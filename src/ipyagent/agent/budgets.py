@@ -250,8 +250,9 @@ class RunBudget:
 
     def _divide(self, left: int, prompt: int) -> int:
         """Return the tokens for a reply, of those left for request and reply together."""
-        # Tasks beside each other would each exceed their part by a request.
-        least = 0 if self.run().parent_id else MIN_REPLY_TOKENS
+        run = self.run()
+        # Tasks beside each other would each exceed their part by a request; a plan is no task.
+        least = 0 if run.parent_id and not run.plan else MIN_REPLY_TOKENS
         return max(left - prompt, min(left, least))
 
 

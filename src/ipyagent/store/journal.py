@@ -31,7 +31,7 @@ from pydantic import TypeAdapter
 from ipyagent import atomic_files, schema
 from ipyagent.errors import JournalError, SessionError
 from ipyagent.json_types import JsonDict
-from ipyagent.store import recordings, runs
+from ipyagent.store import recordings, recovery, runs
 from ipyagent.store.database import (
     APPLICATION,
     MAX_QUEUED,
@@ -42,7 +42,6 @@ from ipyagent.store.database import (
     store,
 )
 from ipyagent.store.locks import SessionLocks
-from ipyagent.store.recovery import KERNEL_GONE, closing_events
 from ipyagent.store.runs import Decoder, Encoder, Record, read
 from ipyagent.store.tables import MIGRATIONS, Database, Row
 
@@ -409,8 +408,9 @@ class Journal:
             lambda db: db.execute("SELECT * FROM replies WHERE run_id = ?", (run_id,)).fetchone()
         )
         planned, run = _with_recorded_status(None, row), _fold_runs(history).get(run_id)
-        text, children = reply["text"] if reply else "", self._find_children(run) if run else ()
-        events = closing_events(run, planned, history, text, children)
+        tasks = self._writer.read(lambda db: recovery.find_tasks(db, CHILD, run)) if run else ()
+        children = [each for each in self._readable(tasks) if each.parent_id == run_id]
+        events = recovery.closing_events(run, planned, history, reply, children)
 
         def close(db: Database) -> None:
             encoder, at = Encoder(), schema.now().isoformat()
@@ -418,20 +418,9 @@ class Journal:
                 store(db, QueuedEvent(session_id, run_id, event, at, encoder.encode(run_id, event)))
                 encoder.note(run_id, event)
             if not events:  # its beginning is lost
-                runs.end(db, run_id, schema.RunStatus.ERROR, KERNEL_GONE)
+                runs.end(db, run_id, schema.RunStatus.ERROR, recovery.KERNEL_GONE)
 
         self._writer.change(close)
-
-    def _find_children(self, run: schema.Run) -> list[schema.Run]:
-        """Return the runs of tasks that a run delegated."""
-        query = (
-            "SELECT runs.id FROM runs JOIN sessions ON runs.session_id = sessions.id"
-            " WHERE sessions.name = ? AND runs.updated_at >= ?"
-        )
-        values = CHILD, run.started_at.isoformat()
-        found = self._writer.read(lambda db: db.execute(query, values).fetchall())
-        known = self._readable(row["id"] for row in found)
-        return [each for each in known if each.parent_id == run.id]
 
     # -- how
 

@@ -40,7 +40,7 @@ from ipyagent.schema import (
     ToolResult,
 )
 from ipyagent.store.journal import CHILD
-from ipyagent.store.recovery import effects_of
+from ipyagent.store.recovery import list_effects
 from ipyagent.tools.base import Tool, Toolbox, tool
 from ipyagent.tools.static_analysis import Effects
 from ipyagent.ui.views import View
@@ -255,8 +255,7 @@ def _result_of(run: Run) -> ToolResult:
         for_model="\n".join(filter(None, (error, answer))),
         value=run,
         displays=(*(each for r in results for each in r.displays), *figures),
-        **effects_of(run),
-    )
+    ).model_copy(update=list_effects(run))
 
 
 def _render_steps(run: Run) -> str:
