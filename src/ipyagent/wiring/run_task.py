@@ -125,7 +125,6 @@ class RunTask:
             config, own, self.redactor, cell.main.post, session, delegate
         )
         self.size = ModelSize()
-        self.page_is_open = environment.page_is_open
         self.prompt = self.redactor.text(request.prompt)
         self.notes += self.toolbox.notices
 
@@ -255,7 +254,7 @@ class RunTask:
     def _describe_occasion(self) -> Occasion:
         return Occasion(
             prompt=self.prompt,
-            page_is_open=self.page_is_open,
+            page_is_open=self.environment.page_is_open,
             model_is_small=self.size.is_small,
             has_notes=has_notes(self.environment.workspace),
         )
@@ -337,7 +336,7 @@ class RunTask:
             runtime().tool_threads,
             Limits(seconds=self.request.config.tools.max_timeout),
             runtime().isolation,
-            agent.rehearse_seconds if self.page_is_open else None,
+            agent.rehearse_seconds if self.environment.page_is_open else None,
             self._forget_keys,
             agent.adopt_new,
         )
