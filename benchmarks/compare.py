@@ -34,6 +34,7 @@ import memory
 import programs
 import replays
 import sessions
+import shared_folder
 from table import Row, print_table
 
 from servers.model_server import ModelServer, Reply, answer
@@ -69,6 +70,9 @@ class Scale:
     """Runs in the journal in which a recording is looked for."""
     cells: int = 300
     """Agent cells of the notebook in which one is looked for."""
+    kernels: int = 20
+    """Kernels that work in one folder at once, each of which takes `each` runs."""
+    each: int = 6
 
 
 FULL = Scale()
@@ -89,6 +93,8 @@ TINY = Scale(
     folders=1,
     recorded=2,
     cells=2,
+    kernels=2,
+    each=1,
 )
 """Enough to see that everything runs."""
 
@@ -253,6 +259,13 @@ def measure_replays(scale: Scale, _server: ModelServer) -> Iterable[Row]:
     return replays.measure(run, times=scale.repetitions, runs=scale.recorded, cells=scale.cells)
 
 
+def measure_kernels(scale: Scale, _server: ModelServer) -> Iterable[Row]:
+    """Yield the costs of many kernels on one folder."""
+    return shared_folder.measure(
+        run, times=scale.repetitions, kernels=scale.kernels, runs=scale.each
+    )
+
+
 SECTIONS = {
     "start": measure_start,
     "turns": measure_turns,
@@ -262,6 +275,7 @@ SECTIONS = {
     "sessions": measure_sessions,
     "large": measure_large,
     "replays": measure_replays,
+    "kernels": measure_kernels,
 }
 
 

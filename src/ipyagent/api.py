@@ -89,6 +89,7 @@ class Agent:
             agent=profile,
         )
         self.config: Config = resolved.config
+        self._bound = resolved.bound
         self._notices = [*resolved.notices]
         """Notices for the first run."""
         self._introduced = False
@@ -111,6 +112,8 @@ class Agent:
     def session(self) -> Session:
         """Return the conversation; started, or opened, when it is first needed."""
         if isinstance(self._given, Session):
+            if self._bound.get(("chat", "persist")) and self._given.journal.place is None:
+                raise ConfigError("chat.persist is set for everybody: use Agent.load(PATH) instead")
             return self._given
         sessions = self._sessions()
         if self._given is None:
@@ -177,7 +180,7 @@ class Agent:
         self.session = self._sessions().load(Path(path))
 
     def _sessions(self) -> Sessions:
-        persist, url = self.config.chat.persist, self.config.store.server
+        persist, url = self.config.chat.persist, self.config.store.url
         return Sessions(runtime().journal(self.environment.workspace, persist=persist, url=url))
 
     def _begin(
@@ -202,13 +205,15 @@ class Agent:
         trace_id: str | None,
     ) -> RunFunction:
         session, client = self.session, self.environment.connect()
+        if plan is None or self._bound.get(("agent", "plan")):
+            plan = self.config.agent.plan
         request = RunRequest(
             prompt.strip(),
             self.config,
             agent=self.profile,
             trace_id=trace_id or telemetry.new_trace_id(),
             dry_run=dry_run,
-            plan=self.config.agent.plan if plan is None else plan,
+            plan=bool(plan),
             answer=None if result is None else AnswerType(result),
             notices=tuple(self._notices),
         )

@@ -60,6 +60,16 @@ CASES = [
         gone=["revnue"],
     ),
     Case(
+        "failures that had begun",
+        [
+            "acc = []\nfor each in ['1', '2', 'x']:\n    acc.append(int(each))",
+            "items = [1, 2]\nitems.append(4)\nitems.remove(9)",
+            "total = sum(acc) + sum(items)",
+        ],
+        "3 variables equal",
+        gone=["remove"],
+    ),
+    Case(
         "a result that was replaced",
         [LOAD, "clean = sales.dropna()", "clean = sales.fillna(0)\nprint(len(clean))"],
         "2 variables equal",
@@ -600,6 +610,53 @@ def test_imports_that_only_cells_of_the_user_need_are_not_of_the_run(tmp_path: P
     code = [(each.is_own, each.source) for each in frozen.cells if each.kind == "code"]
     assert code[:2] == [(False, "import math"), (True, "import json, re")]
     assert execute(tmp_path, frozen).endswith("1 variable equal")
+
+
+OWN = "%matplotlib inline\nimport pandas as pd\nsales = pd.read_csv('sales.csv')"
+
+
+@pytest.mark.parametrize(
+    ("between", "times"),
+    [
+        (["total = sales.revenue.sum()"], 1),
+        (["late = sales[sales.year > 2024]", "other = late.copy()"], 1),
+        (["sales['x'] = 1\na = sales.copy()"], 2),
+        (["late = sales\nlate['x'] = 1\na = late.copy()"], 2),
+        (["from pathlib import Path\nPath('sales.csv').write_text('a\\n')\na = sales.copy()"], 2),
+    ],
+)
+def test_a_cell_of_the_user_that_ran_again_is_there_again_only_if_it_matters(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, between: list[str], times: int
+) -> None:
+    fill(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    lab = Lab(tmp_path)
+    python = OWN.partition("\n")[2]
+
+    def ask(*codes: str) -> Run:
+        exec(python, lab.variables)
+        calls = [{"calls": [call("run_python", code=each)]} for each in codes]
+        return lab.run([*calls, "Done."], answer=YES)
+
+    first, last = ask(*between), ask("columns = [*sales.columns]")
+    frozen = freeze([OWN, first, OWN, last], {first.id, last.id}, lab.variables)
+    assert [each.source for each in frozen.cells].count(OWN) == times
+
+
+def test_a_cell_of_the_user_that_adds_up_is_there_as_often_as_it_ran(tmp_path: Path) -> None:
+    lab = Lab(tmp_path, {"n": 2})
+    own = ["n = 0", "n += 1", "n += 1"]
+    run = lab.run([{"calls": [call("run_python", code="m = n")]}, "Done."], answer=YES)
+    frozen = freeze([*own, run], {run.id}, {})
+    assert [each.source for each in frozen.cells if each.is_own] == own
+
+
+def test_what_a_magic_names_is_kept(tmp_path: Path) -> None:
+    lab = Lab(tmp_path, {"slow": str, "a": ""})
+    run = lab.run([{"calls": [call("run_python", code="b = a + '!'")]}, "Done."], answer=YES)
+    own = ["n = 1", "%time a = slow(n)", "m = 2"]
+    frozen = freeze([*own, run], {run.id}, {})
+    assert [each.source for each in frozen.cells if each.is_own] == own[:2]
 
 
 def test_a_call_that_was_taken_back_is_left_out(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 import sys
@@ -10,6 +11,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -17,6 +19,7 @@ import pytest
 from harness import NO, YES, Lab
 from ipyagent.agent import dispatch
 from ipyagent.agent.approvals import Approval
+from ipyagent.config import Config
 from ipyagent.errors import AgentInterrupted
 from ipyagent.redaction import HIDDEN
 from ipyagent.rehearsal import in_kernel, system
@@ -298,6 +301,34 @@ async def test_a_stop_while_libraries_are_loaded_keeps_nobody_from_loading_more(
             await waiting
         loading.release()
     assert not loading.locked()
+
+
+async def test_a_copy_that_does_not_begin_after_a_stop_is_no_error_of_anybody(
+    tmp_path: Path,
+) -> None:
+    loop, posted, starting = asyncio.get_running_loop(), asyncio.Event(), Future[Any]()
+    errors = list[Any]()
+    loop.set_exception_handler(lambda _, context: errors.append(context))
+    starting.set_running_or_notify_cancel()
+
+    def post(job: object) -> Future[Any]:
+        loop.call_soon_threadsafe(posted.set)
+        return starting
+
+    tool = Lab(tmp_path).environment.toolset.build(Config()).get("run_python")
+    assert tool.make_rehearser is not None
+    with ThreadPoolExecutor() as threads:
+        context = RehearsalContext(post, threads, Limits(), Isolation(problem=None))
+        trying = asyncio.create_task(tool.make_rehearser().rehearse(("1",), context))
+        await posted.wait()
+        trying.cancel()
+        await asyncio.wait([trying])
+        starting.set_exception(RuntimeError("KeyboardInterrupt on the main thread"))
+    for _ in range(5):  # until the loop has what the threads told it
+        await asyncio.sleep(0)
+    del trying
+    gc.collect()
+    assert errors == []
 
 
 def test_a_write_past_pandas_is_asked_about_told_and_taken_back(tmp_path: Path) -> None:

@@ -397,6 +397,7 @@ def add_copy(data: dict[str, Any], **call: Any) -> None:
 FORGED: dict[str, Callable[[dict[str, Any]], object]] = {
     "the signature is missing": lambda data: approved(data).pop("signature"),
     "a byte of it changed": lambda data: approved(data).update(signature="0" * 64),
+    "a signature of no digits": lambda data: approved(data).update(signature="é"),
     "the arguments changed": lambda data: approved(data)["call"].update(arguments={"text": "b"}),
     "another tool": lambda data: approved(data)["call"].update(name="delete_file"),
     "another run": lambda data: data.update(id="0123456789ab"),

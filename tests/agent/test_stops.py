@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -15,7 +17,9 @@ from harness import YES, Clock, Lab, call
 from ipyagent.agent import tool_context
 from ipyagent.errors import AgentInterrupted
 from ipyagent.kernel import drivers
+from ipyagent.kernel.threads import EngineThread
 from ipyagent.schema import Event, Run, ToolStatus
+from ipyagent.tools.base import tool
 from ipyagent.wiring.undo import find_undo
 from patience import PATIENCE, wait_until
 
@@ -83,6 +87,46 @@ def test_a_handler_that_code_had_kept_does_not_swallow_interrupts_after_the_run(
     signal.signal(signal.SIGINT, lab.variables["kept"])
     with pytest.raises(KeyboardInterrupt):
         signal.raise_signal(signal.SIGINT)
+
+
+def test_a_stop_waits_a_moment_for_what_another_thread_writes(lab: Lab) -> None:
+    engine = EngineThread.current()
+
+    async def turn() -> None:
+        await asyncio.sleep(0)
+
+    @tool(where="thread")
+    def save() -> str:
+        """Save."""
+        lab.cell.stop()
+        for _ in range(20):  # until the loop has come to the stop
+            engine.wait_for(turn())
+        return "Saved."
+
+    run = stopped(lab, [{"calls": [call("save")]}, "Never."], lambda event: None, tools=[save])
+    (saved,) = run.executions
+    assert (saved.status, saved.result.output) == (ToolStatus.SUCCESS, "Saved.")
+
+
+class Late:
+    """A stream whose last text is written while a signal arrives."""
+
+    def __init__(self, stream: Any) -> None:
+        self.fileno, self.stream = stream.fileno, stream
+
+    def flush(self) -> None:
+        signal.raise_signal(signal.SIGINT)
+        self.stream.flush()
+
+
+def test_a_stop_while_output_is_saved_leaves_no_descriptor_in_its_place(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    late = Late(sys.__stdout__)
+    lab.variables["begin"] = lambda: monkeypatch.setattr(sys, "__stdout__", late)
+    before = [os.fstat(number).st_ino for number in (1, 2)]
+    stopped(lab, [python("begin()"), "Never."], lambda event: None)
+    assert [os.fstat(number).st_ino for number in (1, 2)] == before
 
 
 SWALLOWING = """

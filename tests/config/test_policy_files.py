@@ -6,26 +6,32 @@ import subprocess
 import sys
 import sysconfig
 import venv
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ipyagent.config import Layer, from_assignment, resolve_layers
+from ipyagent.config import Layer, base_layers, from_assignment, resolve_layers, sources
 from ipyagent.config.sources import POLICY_FILES
 from ipyagent.errors import ConfigError
 
 POLICY = Layer(
     "/etc/ipyagent/policy.yaml",
     {
-        "llm": {"model": "team/default", "api_base": "https://llm.example.org"},
+        "llm": {
+            "model": "team/default",
+            "api_base": "https://llm.example.org",
+            "api_key_env": "TEAM_KEY",
+        },
         "agent": {
             "confirm_mode": "confirm-sensitive",
             "max_usd": 2,
             "max_steps": 10,
             "allowed_tools": ["read_file", "list_files", "run_python"],
             "look_freely": False,
+            "numbers": "ask",
         },
         "tools": {"shell": False, "mcp": False},
         "chat": {"persist": True},
@@ -37,6 +43,7 @@ POLICY = Layer(
 LAXER: list[tuple[str, Any]] = [
     ("llm.model", "openai/gpt-5.2"),
     ("llm.api_base", "https://elsewhere.example"),
+    ("llm.api_key", "another's"),
     ("agent.confirm_mode", "yolo"),
     ("agent.max_usd", 3),
     ("agent.max_usd", None),
@@ -44,6 +51,7 @@ LAXER: list[tuple[str, Any]] = [
     ("agent.allowed_tools", []),
     ("agent.allowed_tools", ["read_file", "write_file"]),
     ("agent.look_freely", True),
+    ("agent.numbers", "show"),
     ("tools.shell", True),
     ("tools.enable_mcp", True),
     ("chat.persist", False),
@@ -110,6 +118,91 @@ def test_a_setting_of_the_policy_cannot_be_assigned() -> None:
     assert from_assignment("agent.max_usd=1", POLICY).values == {"agent": {"max_usd": "1"}}
 
 
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_of_two_policies_the_stricter_limit_holds(order: tuple[int, int]) -> None:
+    policies = (
+        Layer("one", {"agent": {"max_usd": 1, "confirm_mode": "confirm-all"}}, binding=True),
+        Layer("other", {"agent": {"max_usd": 5}, "tools": {"mcp": False}}, binding=True),
+    )
+    user = Layer("the user", {"agent": {"max_usd": 9}, "tools": {"mcp": True}})
+    config = resolve_layers(*(policies[each] for each in order), user).config
+    assert config.agent.max_usd == 1
+    assert config.agent.confirm_mode == "confirm-all"
+    assert not config.tools.mcp
+
+
+def test_a_user_may_change_a_named_agent_of_the_policy_within_its_limits() -> None:
+    offer = {"agent": {"max_usd": 2}, "agents": {"team": {"max_usd": 1, "system_prompt": "Hi."}}}
+    policy = Layer("/etc/ipyagent/policy.yaml", offer, binding=True)
+    own = Layer("the user", {"agents": {"team": {"max_usd": 1.5, "system_prompt": "Ho."}}})
+    settled = resolve_layers(policy, own, Layer("options", {}), agent="team")
+    assert (settled.config.agent.max_usd, settled.config.agent.system_prompt) == (1.5, "Ho.")
+    assert settled.notices == ()
+    assert from_assignment("agents.team.max_usd=1.5", policy)
+    large = Layer("the user", {"agents": {"team": {"max_usd": 50}}})
+    assert (
+        resolve_layers(policy, large, Layer("options", {}), agent="team").config.agent.max_usd == 2
+    )
+
+
+BROKEN = {
+    "tools: {shell: false}\ntools: {mcp: false}\n": "has a key twice",
+    "policy:\n  rules:\n  - {effect: deny, tool: read_file, tool: query}\n": "line 3, column 37",
+    "tools: {shell: sometimes}": "tools.shell",
+    " \n": "is empty",
+}
+
+
+@pytest.fixture
+def policy_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    file = tmp_path / "etc/ipyagent/policy.yaml"
+    monkeypatch.setattr(sources, "POLICY_FILES", (file,))
+    return file
+
+
+def why_nothing_runs() -> str:
+    with pytest.raises(ConfigError) as caught:
+        base_layers({}, None)
+    assert str(caught.value).endswith(". Ask your administrator: nothing runs until it is right")
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("text", BROKEN)
+def test_a_policy_of_which_a_part_would_not_count_stops_everything(
+    text: str, policy_file: Path
+) -> None:
+    policy_file.parent.mkdir(parents=True)
+    policy_file.write_text(text)
+    assert BROKEN[text] in why_nothing_runs()
+    policy_file.write_text("# Nothing is set here.\nagent: {max_usd: 2}\n")
+    assert resolve_layers(*base_layers({}, None)).config.agent.max_usd == 2
+
+
+def test_a_policy_behind_a_link_that_leads_nowhere_stops_everything(policy_file: Path) -> None:
+    assert resolve_layers(*base_layers({}, None)).notices == ()
+    policy_file.parent.mkdir(parents=True)
+    for target in ("nowhere.yaml", policy_file.name):
+        policy_file.symlink_to(target)
+        assert "cannot be read" in why_nothing_runs()
+        policy_file.unlink()
+    policy_file.parent.rmdir()
+    policy_file.parent.symlink_to("a share that is not mounted")
+    assert "cannot be read" in why_nothing_runs()
+
+
+def test_a_policy_in_a_folder_that_is_closed_stops_everything(policy_file: Path) -> None:
+    policy_file.parent.mkdir(parents=True)
+    policy_file.parent.chmod(0o000)
+    child = os.fork()
+    if child == 0:
+        with suppress(BaseException):
+            if os.geteuid() == 0:  # which may read everything
+                os.setuid(65534)
+            os._exit(0 if "cannot be read" in why_nothing_runs() else 1)
+        os._exit(2)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
 def test_the_policy_of_the_machine_is_at_a_place_that_no_variable_moves() -> None:
     places = [Path(sys.prefix) / "etc/ipyagent/policy.yaml", Path("/etc/ipyagent/policy.yaml")]
     assert list(POLICY_FILES) == places
@@ -159,6 +252,27 @@ def test_an_environments_policy_holds_against_code_of_a_notebook(
     (environment / "etc/ipyagent/policy.yaml").write_text(json.dumps(policy))
     done = run_there(environment, ATTACK, folder)
     assert json.loads(done.stdout) == ["confirm-all", 2, "offline"], done.stderr
+
+
+ARGUMENTS = """
+from ipyagent import Agent, Scripted, Session
+agent = Agent(Scripted([{"calls": [{"name": "list_files", "arguments": {}}]}, "Done."]))
+print(agent.ask("List.", plan=False).status)
+agent.save("saved.json")
+print(Agent(Scripted(["Done."]), session=Session.load("saved.json")).ask("Again.").error)
+"""
+
+
+@pytest.mark.usefixtures("own_folders")
+def test_no_argument_takes_back_what_an_environments_policy_switches_on(
+    environment: Path, folder: Path
+) -> None:
+    policy = {"agent": {"plan": True}, "chat": {"persist": True}}
+    (environment / "etc/ipyagent/policy.yaml").write_text(json.dumps(policy))
+    done = run_there(environment, ARGUMENTS, folder)
+    first, second = done.stdout.splitlines()
+    assert first == "draft", done.stderr
+    assert "chat.persist is set for everybody" in second
 
 
 @pytest.mark.usefixtures("own_folders")

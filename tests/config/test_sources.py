@@ -19,7 +19,6 @@ from ipyagent.config import (
     resolve_config,
     resolve_layers,
     user_file,
-    user_layer,
     workspace_layers,
 )
 from ipyagent.config.sources import MAX_BYTES, describe_lines
@@ -114,7 +113,7 @@ def test_a_late_variable_cannot_bring_a_strangers_file_as_the_persons(
     (moved / "config.yaml").write_text("agent: {confirm_mode: yolo}")
     monkeypatch.setenv(name, str(folder))
     if name != "XDG_DATA_HOME":
-        assert resolve_config(user_layer()).agent.confirm_mode == "yolo"  # the naive way
+        assert resolve_config(from_file(user_file())).agent.confirm_mode == "yolo"  # the naive way
     with pytest.raises(ConfigError, match=name):
         base_layers(os.environ, start, folder)
     assert base_layers(os.environ, dict(os.environ), folder)

@@ -60,6 +60,12 @@ SECTIONS = {
         "… and takes, the first time",
         "… and later",
     ],
+    "kernels": [
+        "a run of 2 kernels, on a disk",
+        "… the longest of them",
+        "a run of 2 kernels, as on a network drive",
+        "… the longest of them",
+    ],
 }
 """The rows of the table."""
 

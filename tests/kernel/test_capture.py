@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 import textwrap
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -378,6 +379,17 @@ def test_displays_of_others_are_not_recorded_for_the_code(kernel: Capturing):
     assert {"'from a thread'", "'from a task'"} <= set(texts)
     assert "printed" in "".join(texts)
     assert kernel.value("_r.output") == "1"
+
+
+def test_one_thread_reads_what_passes_by_both_streams():
+    before, names = {*threading.enumerate()}, {}
+    code = (
+        "import os, threading\n"
+        "os.write(1, b'one '), os.write(2, b'two ')\n"
+        "found = threading.enumerate()"
+    )
+    assert {"one", "two"} <= {*run_plain(names, code).output.split()}
+    assert len({*names["found"]} - before) == 1
 
 
 def test_output_of_threads_that_the_code_starts_is_recorded(kernel: Capturing):

@@ -68,6 +68,34 @@ def test_a_saved_notebook_runs_again_without_model_key_and_journal(tmp_path: Pat
     assert [run["replayed"]["run_id"] for run in again] == [run["id"] for run in recorded]
 
 
+def test_a_cell_that_delegates_runs_again_in_another_folder_without_its_journal(
+    tmp_path: Path,
+) -> None:
+    home, abroad = tmp_path / "home", tmp_path / "abroad"
+    for each in (home, abroad):
+        each.mkdir()
+    code = "total = sum(numbers)\nopen('total.txt', 'w').write(str(total))"
+    task = {"calls": [{"name": "delegate", "arguments": {"task": "Add them up."}}]}
+    work = {"calls": [{"name": "run_python", "arguments": {"code": code}}]}
+    replies = [task, work, "It is 6.", "The agent says 6."]
+    (home / "one.yaml").write_text(yaml.safe_dump(replies))
+    asks = "%%agent -m {model} --confirm yolo\nLet another agent add up the numbers."
+    (recorded,) = execute(home, NUMBERS, asks.format(model="scripted/one.yaml"))
+    assert (home / "total.txt").read_text() == "6"
+    shutil.copy(home / "analysis.ipynb", abroad)
+    (run,) = execute(abroad, NUMBERS, asks.format(model="openai/gpt-5"))
+    assert run["stop_reason"] == "finished", run["error"]
+    assert run["replayed"]["run_id"] == recorded["id"]
+    assert run["children"][0]["replayed"]["run_id"] == recorded["children"][0]["id"]
+    assert (abroad / "total.txt").read_text() == "6"
+    careful = asks.format(model="openai/gpt-5").replace(" --confirm yolo", "")
+    for each in (".ipyagent/state.db", "total.txt"):
+        (abroad / each).unlink()
+    (run,) = execute(abroad, NUMBERS, careful)
+    assert run["stop_reason"] == "unattended"
+    assert not (abroad / "total.txt").exists()
+
+
 def test_another_parameter_is_named_and_the_notebook_goes_on(tmp_path: Path) -> None:
     record(tmp_path)
     forget(tmp_path)

@@ -87,6 +87,8 @@ def test_of_what_its_place_gives_away_only_the_secret_is_hidden(kind: str) -> No
         ("postgresql://ada:pa%40ss@h:1/d", {"pa%40ss", "pa@ss"}),
         ("postgresql://ada:p@ss?w@h/d?a=b@c", {"p@ss?w"}),
         ("postgresql://h/d?user=ada&password=p%2Fw", {"p%2Fw", "p/w"}),
+        ("postgresql://ada:12/w0rd@h/d?a=b@c", {"12/w0rd"}),
+        ("postgresql://ada@h/d?sslpassword=w0rd", {"w0rd"}),
         ("postgresql://ada@h:5432/d?options=-csearch_path%3Da:b@c", set()),
         ("", set()),
     ],

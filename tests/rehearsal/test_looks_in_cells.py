@@ -194,6 +194,14 @@ def test_a_generator_is_adopted_where_numpy_has_not_loaded_it_yet(tmp_path: Path
         assert started.value(f"rng.random() == {again}") == "True"
 
 
+def test_a_seed_stays_where_numpy_has_not_loaded_random_numbers_yet(tmp_path: Path) -> None:
+    with kernel(tmp_path, **LOOKS) as started:
+        found = look(started, tmp_path, "import numpy as np\nnp.random.seed(7)")
+        assert found["decided_by"] == "rehearsal", found["rehearsal"]
+        again = "[np.random.rand(), np.random.seed(7), np.random.rand()]"
+        assert started.value(f"(lambda r: r[0] == r[2])({again})") == "True"
+
+
 @pytest.mark.parametrize(
     ("code", "made"),
     [
@@ -323,6 +331,30 @@ def test_the_key_of_the_kernels_messages_is_not_there(shared: Kernel, folder: Pa
     code = "assert 0, (app.instance().session.key.hex(), app.instance().session.sign([b'x']))"
     found = look(shared, folder, code)
     assert "('', b'')" in found["result"]["error"], found
+
+
+KEYS = {
+    "IPYAGENT_LLM__API_KEY": "9f8e7d6c5b4a",
+    "IPYAGENT_STORE__URL": "postgresql://ada:9f8e7d6c5b4a@localhost/team",
+    "IPYAGENT_CHAT__PERSIST": "false",
+}
+
+
+@pytest.mark.slow
+def test_the_keys_of_the_settings_are_not_there(tmp_path: Path) -> None:
+    """Redaction does not know what is written backwards."""
+    code = """
+from ipyagent.magic.notebook import Notebook
+settings = get_ipython().meta[Notebook].settings
+found = [each.values for each in settings._read[1]]
+found += [[*each.config.secrets()] for _, each in settings._resolved]
+assert not found, str(found)[::-1]
+"""
+    with kernel(tmp_path, **LOOKS, **KEYS) as started:
+        started.run(f"%%agent {script(tmp_path, 'Done.')} --max-steps 2\nAnother resolution.")
+        found = str(look(started, tmp_path, code))
+    assert "AssertionError: ]" in found
+    assert "a4b5c6d7e8f9" not in found
 
 
 def test_the_kernel_goes_on_afterwards(shared: Kernel, folder: Path) -> None:

@@ -90,6 +90,19 @@ class PostgresServer:
         psutil.wait_procs(helpers, PATIENCE)
         self.process.stderr.close()
 
+    @contextlib.contextmanager
+    def frozen(self) -> Iterator[None]:
+        """It is there, and says nothing."""
+        server = psutil.Process(self.process.pid)
+        every = [server, *server.children(recursive=True)]
+        for each in every:
+            each.suspend()
+        try:
+            yield
+        finally:
+            for each in reversed(every):
+                each.resume()
+
     def remove(self) -> None:
         if self.process.poll() is None:
             self.stop(signal.SIGQUIT)

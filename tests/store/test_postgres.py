@@ -18,7 +18,7 @@ from ipyagent.agent import event_stream
 from ipyagent.errors import JournalError
 from ipyagent.store import postgres as module
 from ipyagent.store.database import WITHOUT
-from ipyagent.store.journal import Journal
+from ipyagent.store.journal import Journal, read_summary
 from ipyagent.store.postgres import PostgresStore
 from ipyagent.store.tables import MIGRATIONS
 from patience import PATIENCE, wait_until
@@ -166,6 +166,22 @@ def test_a_server_that_stays_away_is_reported_and_what_happened_is_written_later
     journal.close()
 
 
+def test_a_server_that_no_longer_answers_is_reported_and_written_to_later(
+    own: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "AWAY_SECONDS", 0.3)
+    journal = Journal.open(own.url())
+    session = begun(journal)
+    with own.frozen():
+        journal.append(session.id, "r1", started())
+        with pytest.raises(JournalError, match=r"it has not answered for 0\.3 s\. Check that"):
+            journal.flush().result(PATIENCE)
+    monkeypatch.undo()
+    tell(journal, session, "r1", [ended()])
+    assert types(journal, session) == ["run_started", "run_finished"]
+    journal.close()
+
+
 def test_a_kernel_ends_at_once_while_the_server_is_away(own: PostgresServer) -> None:
     code = f"""{OPEN}
 from ipyagent import schema as s
@@ -277,6 +293,52 @@ def test_a_kernel_whose_session_was_taken_over_meanwhile_writes_nothing_more_to_
     mine.close()
 
 
+@pytest.mark.parametrize("problem", [KeyboardInterrupt, psycopg.errors.QueryCanceled])
+def test_a_kernel_that_was_stopped_while_it_claimed_again_does_not_write_to_a_lost_session(
+    problem: type[BaseException], own: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = own.url()
+    mine, theirs = Journal.open(place), Journal.open(place)
+    session, another = begun(mine), begun(mine)
+    assert mine.claim(session.id)
+    kill_connections(own)
+    assert theirs.claim(session.id)
+    execute = psycopg.Connection.execute
+
+    def stop(connection: psycopg.Connection, query: object, *values: object) -> object:
+        if "pg_advisory_lock" not in str(query):
+            return execute(connection, query, *values)
+        monkeypatch.undo()
+        monkeypatch.setattr(module, "_OPTIONS", "-clock_timeout=100ms")
+        raise problem
+
+    monkeypatch.setattr(psycopg.Connection, "execute", stop)
+    with contextlib.suppress(KeyboardInterrupt, JournalError):
+        mine.claim(another.id)
+    mine.append(session.id, "r1", started())
+    with pytest.raises(JournalError, match="another kernel has continued the session"):
+        mine.flush().result(PATIENCE)
+    assert types(theirs, session) == []
+    assert not mine.claim(session.id)
+    for each in (mine, theirs):
+        each.close()
+
+
+@pytest.mark.parametrize("name", ["Sales", "%22Sales%22", "s" * 80, "an-empty-one,public"])
+def test_kernels_that_name_a_schema_in_the_same_way_do_not_continue_one_session(
+    name: str, postgres: PostgresServer
+) -> None:
+    place = postgres.url(name)
+    first = Journal.open(place)
+    session = begun(first)
+    assert first.claim(session.id)
+    second = Journal.open(place)
+    assert not second.claim(session.id)
+    assert second.session(session.id)
+    for each in (first, second):
+        each.close()
+
+
 # -- users and folders
 
 
@@ -334,6 +396,8 @@ def test_a_wrong_password_and_an_unknown_database_are_reported(postgres: Postgre
     [
         "postgresql://ada:p@ss-canary@h/d",
         "postgresql://ada:pa/ss-canary@h/d",
+        "postgresql://ada:12/ss-canary@h/d",
+        "postgresql://ada:/ss-canary@h/d",
         "postgresql://ada:ss-canary@h/d?nonsense=1",
         "postgresql://ada:%zzss-canary@h/d",
         "postgresql://[ada:ss-canary",
@@ -375,6 +439,18 @@ def test_a_journal_of_a_newer_version_is_left_as_it_is(url: str) -> None:
     assert "a newer ipyagent made it" in refused(url)
 
 
+def test_tables_that_are_only_called_like_ours_are_left_as_they_are(
+    postgres: PostgresServer,
+) -> None:
+    place = postgres.url("lookalike")
+    with postgres.connect() as other:
+        other.execute("CREATE SCHEMA lookalike CREATE TABLE journal_version (version INTEGER)")
+        other.execute("CREATE TABLE lookalike.sessions (id INTEGER)")
+        other.execute("CREATE TABLE lookalike.writers (at TIMESTAMPTZ)")
+    assert "has tables of another program" in refused(place)
+    assert read_summary(place).sessions == ()
+
+
 def test_an_older_journal_is_migrated(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MIGRATIONS", MIGRATIONS[:1])
     journal = Journal.open(url)
@@ -387,14 +463,32 @@ def test_an_older_journal_is_migrated(url: str, monkeypatch: pytest.MonkeyPatch)
     journal.close()
 
 
-def test_commits_are_on_the_disk_whatever_the_role_s_default_is(postgres: PostgresServer) -> None:
+@pytest.mark.parametrize(
+    ("name", "default", "value"),
+    [
+        ("synchronous_commit", "off", "on"),  # so that commits are on the disk
+        ("statement_timeout", "1s", "0"),
+        ("idle_in_transaction_session_timeout", "1s", "0"),
+        ("client_encoding", "latin1", "UTF8"),
+    ],
+)
+def test_what_the_journal_depends_on_is_set_whatever_the_role_s_default_is(
+    name: str, default: str, value: str, postgres: PostgresServer
+) -> None:
     with postgres.connect() as other:
-        other.execute("ALTER ROLE ada SET synchronous_commit = off")
+        other.execute(f"ALTER ROLE ada SET {name} = '{default}'")
         store = PostgresStore(postgres.url())
-        row = store.execute("SELECT current_setting('synchronous_commit') AS value").fetchone()
-        other.execute("ALTER ROLE ada RESET synchronous_commit")
-    assert row["value"] == "on"
+        row = store.execute(f"SELECT current_setting('{name}') AS value").fetchone()
+        other.execute(f"ALTER ROLE ada RESET {name}")
+    assert row["value"] == value
     store.close()
+
+
+def test_a_url_that_names_an_encoding_keeps_every_text(url: str) -> None:
+    journal = Journal.open(f"{url}&client_encoding=latin1")
+    session = begun(journal, name="日本")
+    assert journal.session("日本").id == session.id
+    journal.close()
 
 
 def test_a_locked_journal_is_reported(url: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from ipyagent import schema as s
 from ipyagent.store.journal import CHILD, Journal
-from ipyagent.store.runs import KERNEL_GONE
+from ipyagent.store.recovery import KERNEL_GONE
 from ipyagent.store.tables import Row
 from stories import (
     PLAN,
@@ -195,3 +195,36 @@ def test_delegated_tasks_are_ended_once_no_kernel_has_them(path: Place) -> None:
     assert living.run("alive").status is s.RunStatus.RUNNING
     for journal in (living, next_one):
         journal.close()
+
+
+@pytest.mark.spec("P06")
+@pytest.mark.parametrize("has_other_kernel", [False, True])
+def test_what_a_lost_task_changed_is_that_of_the_call_that_began_it(
+    path: Place, has_other_kernel: bool
+) -> None:
+    dead, next_one = Journal.open(path), Journal.open(path)
+    session, other = begun(dead), begun(next_one, "another")
+    parents = [("r1", None, session)]
+    for name, above in (("r2", "r1"), ("r3", "r2")):
+        parents.append((name, above, s.Session(name=CHILD)))
+        dead.create(parents[-1][2])
+    for name, above, own in parents:
+        run = s.Run(id=name, parent_id=above, prompt=f"Do {name}.", model="m")
+        wrote, delegated = called(), called(2, task=f" Do r{int(name[1]) + 1}. ")
+        change = s.FileChange(path=name, after=name)
+        written = done(1, wrote)
+        result = s.ToolResult(output="ok", files=(change,))
+        written = written.model_copy(
+            update={"execution": written.execution.model_copy(update={"result": result})}
+        )
+        events = [s.RunStarted(run=run), s.StepStarted(step=1), asked(1, wrote, delegated)]
+        tell(dead, own, name, [*events, *doing(1, wrote), written, *doing(1, delegated)])
+    dead.close()
+    if has_other_kernel:
+        next_one.recover(other.id)
+    assert next_one.claim(session.id)
+    (run,) = next_one.recover(session.id)
+    written, delegated = run.results
+    assert [each.path for each in delegated.files] == ["r2", "r3"]
+    assert delegated.child == s.ChildRun(runs=("r2", "r3"))
+    next_one.close()

@@ -73,7 +73,7 @@ def test_a_released_lock_is_removed_and_who_had_opened_it_takes_another(
         mine.release(session.id)
         return handle
 
-    monkeypatch.setattr("ipyagent.store.journal.open_lock", open_late)
+    monkeypatch.setattr("ipyagent.atomic_files.open_lock", open_late)
     assert theirs.claim(session.id)
     monkeypatch.undo()
     assert not mine.claim(session.id)

@@ -137,7 +137,23 @@ def test_a_whole_piece_is_kept_or_left_out() -> None:
     assert [each.text for each in slice_code(pieces, {"x"}, {})] == ["a = 1\nb = 2", "", "x = b"]
 
 
-def test_code_that_failed_is_kept_up_to_what_it_had_made() -> None:
-    code = "a = 1\nb = a\nprint(b)\nc = missing"
-    assert keep_completed(code, ["a", "b"]) == "a = 1\nb = a"
-    assert keep_completed(code, []) == ""
+HALF = "try:  # it failed, and had begun\n    {}\nexcept Exception:\n    pass"
+
+
+@pytest.mark.parametrize(
+    ("code", "line", "kept"),
+    [
+        ("a = 1\nb = a\nprint(b)\nc = missing", 4, "a = 1\nb = a\nprint(b)"),
+        ("a = [1]\na.append(2)\na.remove(3)", 3, "a = [1]\na.append(2)"),
+        ("a = (\n    1 +\n    b)", 3, ""),
+        ("c = missing", 1, ""),
+        ("a = 1", 0, ""),
+        ("%%bash\nls", 2, ""),
+        ("a = 1\nfor n in b:\n    f(n)", 3, "a = 1\n" + HALF.format("for n in b:\n        f(n)")),
+        ("a.sort(); a.append(1 / 0)", 1, HALF.format("a.sort(); a.append(1 / 0)")),
+        ("change(a)", 1, HALF.format("change(a)")),
+        ('for n in b:\n    f("""a\nb""")', 2, ""),
+    ],
+)
+def test_code_that_failed_is_kept_as_far_as_it_came(code: str, line: int, kept: str) -> None:
+    assert keep_completed(code, line) == kept

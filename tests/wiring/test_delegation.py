@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,9 @@ from ipyagent.agent.approvals import Answer, Approval
 from ipyagent.agent.budgets import TimeLimits, share
 from ipyagent.agent.session.sessions import Sessions
 from ipyagent.config import AgentConfig, Config
-from ipyagent.errors import AgentInterrupted
+from ipyagent.errors import AgentError, AgentInterrupted
 from ipyagent.kernel.shell import Frontend, Surface
-from ipyagent.llm.client import ModelRequest
+from ipyagent.llm.client import Client, ModelRequest
 from ipyagent.llm.scripted import Scripted
 from ipyagent.schema import (
     Event,
@@ -31,15 +32,17 @@ from ipyagent.schema import (
     ToolResult,
     ToolStatus,
 )
-from ipyagent.schema.events import Totals
+from ipyagent.schema.events import RUN_MIME, Totals
 from ipyagent.store.journal import Journal
 from ipyagent.tools.base import tool
 from ipyagent.ui.blocks import run_html
 from ipyagent.ui.feed import Feed
 from ipyagent.ui.plain_view import TerminalView
+from ipyagent.ui.static_html import saved_bundle
 from ipyagent.ui.transcribe.run import count_tokens_and_cost, transcribe
+from ipyagent.ui.transcript import Transcript
 from ipyagent.wiring.freezing import freeze_runs
-from ipyagent.wiring.undo import undo_of_run
+from ipyagent.wiring.undo import find_undo, undo_of_run
 from patience import PATIENCE
 from servers.openapi_server import SHOP, APIServer, json_answer
 
@@ -143,14 +146,14 @@ def test_what_a_child_spends_its_parent_has_spent(lab: Lab) -> None:
 @pytest.mark.parametrize(
     ("limits", "reason"),
     [
-        ({"max_tokens": 900}, StopReason.MAX_TOKENS),
+        ({"max_tokens": 90_000}, StopReason.MAX_TOKENS),
         ({"max_usd": 9.0}, StopReason.MAX_USD),
     ],
 )
 def test_a_child_that_never_ends_gets_its_part_and_no_more(
     lab: Lab, limits: dict[str, Any], reason: StopReason
 ) -> None:
-    usage = {"usage": {"prompt_tokens": 90, "completion_tokens": 10}, "cost_usd": 1.0}
+    usage = {"usage": {"prompt_tokens": 9_000, "completion_tokens": 1_000}, "cost_usd": 1.0}
     again = {"calls": [call("list_variables")], **usage}
     cast = Cast(
         The_boss=[delegate("Task A", "Task B"), "I go on."],
@@ -200,6 +203,37 @@ def test_nothing_is_delegated_with_nothing_left(lab: Lab) -> None:
     run = run_cast(lab, cast, max_tokens=101)
     assert "agent.max_tokens" in run.executions[0].result.error
     assert not cast.requests["Task A"]
+
+
+def test_parts_are_equal_for_tasks_that_are_called_by_another_tool(lab: Lab) -> None:
+    usage = {"usage": {"prompt_tokens": 90, "completion_tokens": 10}, "cost_usd": 1.0}
+    given = [{"name": "delegate", "arguments": {"task": f"Task {each}"}} for each in "ABCD"]
+    again = {"calls": [call("list_variables")], **usage}
+    cast = Cast(
+        The_boss=[{"calls": [call("call_tool", **each) for each in given]}, "Done."],
+        **{f"Task_{each}": [again] for each in "ABCD"},
+    )
+    with APIServer({"GET /openapi.json": json_answer(SHOP)}) as at:
+        lab.environment.services_for_run(Config()).openapi.register("shop", at.url)
+        run = lab.run(cast.model, "The boss", max_usd=10.0)
+    assert run.cost_usd == 8.0
+    assert run.output == "Done."
+
+
+@pytest.mark.spec("A59")
+def test_tasks_beside_each_other_send_nothing_that_is_beyond_their_parts(lab: Lab) -> None:
+    def spend(request: ModelRequest) -> dict[str, Any]:
+        sent = sum(len(each.text) for each in request.messages) // 4
+        usage = {"prompt_tokens": sent, "completion_tokens": 10}
+        return {"calls": [call("list_variables")], "usage": usage}
+
+    names = [f"Task {number:02}" for number in range(20)]
+    cast = Cast(The_boss=[delegate(*names), "Done."])
+    for name in names:
+        cast.parts[name], cast.requests[name] = [spend], []
+    run = run_cast(lab, cast, max_tokens=3_000)
+    assert run.usage.total_tokens < 3_000
+    assert run.output == "Done."
 
 
 def test_time_that_a_child_has_is_half_of_what_is_left() -> None:
@@ -272,6 +306,18 @@ def test_a_skill_that_limits_a_run_limits_its_children(lab: Lab) -> None:
     (refused,) = run.executions[1].result.value.executions
     assert refused.status is ToolStatus.DENIED
     assert "the skill 'careful'" in refused.result.error
+
+
+def test_what_checks_the_prompts_of_a_session_checks_its_tasks(lab: Lab) -> None:
+    def refuse(prompt: str) -> None:
+        if "Task A" in prompt:
+            raise AgentError("not Task A")
+
+    lab.session.validators.append(refuse)
+    cast = Cast(The_boss=[delegate("Task A"), "Done."], Task_A=["A."])
+    run = run_cast(lab, cast)
+    assert run.executions[0].result.error == "not Task A"
+    assert not cast.requests["Task A"]
 
 
 def test_each_question_of_a_child_names_its_task(lab: Lab) -> None:
@@ -384,6 +430,54 @@ def test_what_children_changed_goes_back_with_the_parents_run(lab: Lab) -> None:
     assert undo_of_run(lab.environment, child).is_done
 
 
+def test_a_file_that_children_changed_in_turn_goes_back(lab: Lab) -> None:
+    is_first, is_second = asyncio.Event(), asyncio.Event()
+
+    def write(content: str) -> dict[str, Any]:
+        return {"calls": [call("write_file", path="a.txt", content=content)]}
+
+    async def write_second(request: ModelRequest) -> dict[str, Any]:
+        await asyncio.wait_for(is_first.wait(), PATIENCE)
+        return write("2")
+
+    def say_second(request: ModelRequest) -> str:
+        is_second.set()
+        return "B."
+
+    async def write_third(request: ModelRequest) -> dict[str, Any]:
+        is_first.set()
+        await asyncio.wait_for(is_second.wait(), PATIENCE)
+        return write("3")
+
+    path = lab.environment.workspace.root / "a.txt"
+    path.write_text("0")
+    cast = Cast(
+        The_boss=[delegate("Task A", "Task B"), "Done."],
+        Task_A=[write("1"), write_third, "A."],
+        Task_B=[write_second, say_second],
+    )
+    run = run_cast(lab, cast, confirm_mode="yolo")
+    assert path.read_text() == "3"
+    report = undo_of_run(lab.environment, run).run()
+    assert (path.read_text(), report.changed) == ("0", ())
+    find_undo(lab.environment, [run], report.id).run()
+    assert path.read_text() == "3"
+
+
+def test_a_file_goes_back_with_a_task_that_also_left_something(lab: Lab) -> None:
+    lab.variables["lines"] = iter("abc")
+    use = {"calls": [call("run_python", code="next(lines)")]}
+    cast = Cast(
+        The_boss=[WRITE, delegate("Task A"), "Done."],
+        Task_A=[{"calls": [call("write_file", path="a.txt", content="y")]}, use, "A."],
+    )
+    run = run_cast(lab, cast, confirm_mode="yolo")
+    report = undo_of_run(lab.environment, run).run()
+    assert report.changed == ()
+    assert any(each.startswith("lines stays") for each in report.skipped)
+    assert not (lab.environment.workspace.root / "a.txt").exists()
+
+
 def test_a_child_that_changed_nothing_leaves_nothing_to_take_back(lab: Lab) -> None:
     cast = Cast(The_boss=[delegate("Task A"), "Done."], Task_A=["A."])
     assert not undo_of_run(lab.environment, run_cast(lab, cast)).records
@@ -432,6 +526,45 @@ def test_a_replay_repeats_the_calls_of_children_without_a_model(lab: Lab) -> Non
     assert again.executions[0].result.value.replayed.run_id == child.runs[0]
 
 
+@pytest.mark.spec("A59")
+@pytest.mark.parametrize("choice", ["live", "keep"])
+@pytest.mark.parametrize("is_in_child", [False, True])
+def test_a_replay_that_has_differed_asks_about_what_children_do(
+    lab: Lab, choice: str, *, is_in_child: bool
+) -> None:
+    look = {"calls": [call("run_python", code="print(n)")]}
+    first, second = ([], [look, "B."]) if is_in_child else ([look], ["B."])
+    cast = Cast(
+        The_boss=[*first, delegate("Task B"), delegate("Task A"), "Done."],
+        Task_A=[WRITE, "Written."],
+        Task_B=second,
+    )
+    lab.variables["n"] = 1
+    run = run_cast(lab, cast, answer=YES)
+    undo_of_run(lab.environment, run).run()
+    lab.variables["n"] = 2
+    live = Cast(The_boss=[delegate("Task A"), "Live."], Task_A=[WRITE, "Live."], Task_B=["Live."])
+    recorded = lab.session.journal.run(run.id)
+    options: dict[str, Any] = {"settings": ALLOWED, "on_difference": choice}
+    again = lab.run(live.model, "The boss", request={"recording": recorded}, answer=NO, **options)
+    assert [each.subject.call.name for each in lab.watcher.asked] == ["write_file"]
+    assert not (lab.environment.workspace.root / "a.txt").exists()
+    assert again.output == ("Live." if choice == "live" else "Done.")
+
+
+def test_a_replay_spends_nothing_for_a_task_that_it_does_not_repeat(lab: Lab) -> None:
+    spent = {"usage": {"prompt_tokens": 90, "completion_tokens": 10}, "cost_usd": 1.0}
+    refused = {"error": {"kind": "refused", "message": "No such model."}}
+    look = {"calls": [call("list_variables")], **spent}
+    cast = Cast(The_boss=[delegate("Task A"), "Done."], Task_A=[look, refused])
+    run = run_cast(lab, cast)
+    assert run.cost_usd == 1.0
+    recorded = lab.session.journal.run(run.id)
+    again = lab.run([], "The boss", request={"recording": recorded})
+    assert (again.outcome, again.cost_usd) == (Outcome.SUCCESS, None)
+    assert again.usage.total_tokens == 0
+
+
 def test_a_replay_stops_where_the_run_of_a_child_is_not_known(lab: Lab) -> None:
     cast = Cast(The_boss=[delegate("Task A"), "Done."], Task_A=["A."])
     run = run_cast(lab, cast)
@@ -449,6 +582,137 @@ def test_a_replay_takes_no_run_of_another_parent_for_a_childs(lab: Lab) -> None:
     again = lab.run([], "The boss", request={"recording": forged})
     assert again.stop_reason is StopReason.DIFFERS
     assert "recorded in another folder" in again.executions[0].result.error
+
+
+def save(run: Run) -> dict[str, Any]:
+    """Return a run as a notebook's file holds it."""
+    return json.loads(json.dumps(saved_bundle(run)[RUN_MIME]))
+
+
+def start_elsewhere(root: Path) -> Lab:
+    """Return a lab with a journal of its own."""
+    root.mkdir(exist_ok=True)
+    lab = Lab(root)
+    lab.session = new_session(Journal.open(None))
+    return lab
+
+
+def no_model() -> Client:
+    raise AgentError("no key is set")
+
+
+def replay(lab: Lab, data: dict[str, Any], **options: Any) -> Run:
+    request = {"recording": Run.from_dict(data)}
+    return lab.run([], "The boss", model=no_model, request=request, settings=ALLOWED, **options)
+
+
+def record_family(lab: Lab) -> dict[str, Any]:
+    """Record a task within a task; each changes a variable, and was approved."""
+    change = {"calls": [call("run_python", code="x = [7]", keep=True)]}
+    below = {"calls": [call("run_python", code="x.append(8)", keep=True)]}
+    cast = Cast(
+        The_boss=[{"calls": [call("list_variables")]}, delegate("Task A"), "Done."],
+        Task_A=[change, delegate("Task B"), "A."],
+        Task_B=[below, "B."],
+    )
+    run = run_cast(lab, cast, answer=YES)
+    assert run.outcome is Outcome.SUCCESS, run.error
+    assert lab.variables["x"] == [7, 8]
+    return save(run)
+
+
+def test_a_saved_run_has_what_a_replay_needs_of_its_children(lab: Lab) -> None:
+    data = record_family(lab)
+    (child,) = data["children"]
+    assert [each["prompt"] for each in child["children"]] == ["Task B"]
+    for _ in range(2):
+        stranger = start_elsewhere(lab.environment.workspace.root)
+        again = replay(stranger, data)
+        assert again.outcome is Outcome.SUCCESS, again.error
+        assert stranger.watcher.asked == []
+        assert stranger.variables["x"] == [7, 8]
+        data = save(again)
+
+
+def test_a_childs_calls_are_asked_about_in_another_folder(lab: Lab, tmp_path: Path) -> None:
+    data = record_family(lab)
+    stranger = start_elsewhere(tmp_path / "other")
+    again = replay(stranger, data, answer=YES)
+    assert again.outcome is Outcome.SUCCESS, again.error
+    (asked,) = stranger.watcher.asked
+    names = ["list_variables", "delegate", "run_python", "delegate", "run_python"]
+    assert [each.call.name for each in asked.subject.plan] == names
+    assert stranger.variables["x"] == [7, 8]
+
+
+def test_a_childs_calls_do_not_run_where_nobody_can_be_asked(lab: Lab, tmp_path: Path) -> None:
+    stranger = start_elsewhere(tmp_path / "other")
+    again = replay(stranger, record_family(lab))
+    assert again.stop_reason is StopReason.UNATTENDED
+    assert "x" not in stranger.variables
+
+
+def child_call(data: dict[str, Any]) -> dict[str, Any]:
+    (found,) = data["children"][0]["steps"][0]["executions"]
+    return found
+
+
+FORGED: dict[str, Callable[[dict[str, Any]], object]] = {
+    "another call": lambda data: child_call(data)["call"].update(arguments={"code": "x = 1"}),
+    "no signature": lambda data: child_call(data).pop("signature"),
+    "another task": lambda data: data["children"][0].update(prompt="Task C"),
+    "another session": lambda data: data["children"][0].update(session_id="0" * 12),
+    "a parent that had done less": lambda data: data["steps"].pop(0),
+    "a parent of another session": lambda data: data.update(session_id="0" * 12),
+    "another parent": lambda data: (
+        data.update(id="another"),
+        data["children"][0].update(parent_id="another"),
+    ),
+    "a grandchild in its place": lambda data: data["children"].append(
+        data["children"].pop()["children"][0]
+        | {"id": data["steps"][1]["executions"][0]["result"]["child"]["runs"][0]}
+        | {"parent_id": data["id"]}
+    ),
+}
+
+
+@pytest.mark.parametrize("change", FORGED.values(), ids=FORGED)
+def test_a_changed_recording_of_a_child_runs_no_call_of_it(
+    lab: Lab, change: Callable[[dict[str, Any]], object]
+) -> None:
+    data = record_family(lab)
+    change(data)
+    stranger = start_elsewhere(lab.environment.workspace.root)
+    again = replay(stranger, data)
+    assert again.outcome is not Outcome.SUCCESS
+    assert "x" not in stranger.variables
+
+
+def test_a_secret_in_a_childs_call_is_not_saved(lab: Lab) -> None:
+    @tool
+    def sign_in(password: str) -> str:
+        """Sign in."""
+        return "ok"
+
+    secret = "correct horse battery"
+    cast = Cast(
+        The_boss=[delegate("Task A"), "Done."],
+        Task_A=[{"calls": [call("sign_in", password=secret)]}, "A."],
+    )
+    run = run_cast(lab, cast, tools=[sign_in], confirm_mode="yolo")
+    assert run.executions[0].result.value.executions[0].call.arguments == {"password": secret}
+    assert save(run)["children"]
+    assert secret not in json.dumps(saved_bundle(run))
+
+
+def test_a_number_that_a_child_made_up_is_in_no_result(lab: Lab) -> None:
+    cast = Cast(
+        The_boss=[delegate("Task A"), "They are 823177 and 5041."],
+        Task_A=[{"calls": [call("query", sql="SELECT 71 * 71 AS n")]}, "823177, and 5041."],
+    )
+    run = run_cast(lab, cast, confirm_mode="yolo")
+    traces = [(each.text, each.trace) for each in run.numbers]
+    assert traces == [("823177", "not found"), ("5041", "found")]
 
 
 def test_a_frozen_run_has_the_code_of_its_children(lab: Lab) -> None:
@@ -538,36 +802,66 @@ def test_a_tool_of_the_users_with_its_name_takes_its_place(lab: Lab) -> None:
     assert run.executions[0].result.output == "Mine."
 
 
+WRITE = {"calls": [call("write_file", path="a.txt", content="x")]}
+
+
+class OnPage:
+    """Runs on a page, whose user approves what it shows."""
+
+    def __init__(self, lab: Lab) -> None:
+        self.shown: list[Transcript] = []
+        self.feed = feed = Feed(lab.environment.approvals, lambda: None)
+
+        class Card(Watcher):
+            def __call__(self, event: Event, state: RunState) -> None:
+                super().__call__(event, state)
+                feed(event, state)
+
+            def show_child(self, event: Event, state: RunState) -> None:
+                feed.show_child(event, state)
+
+        lab.view_class = Card
+
+    def approve(self, approval: Approval) -> None:
+        shown = self.feed.transcript
+        self.shown.append(shown)
+        calls = shown.steps[-1].calls if shown.steps else ()
+        asked = [each.approval for each in (*calls, shown.plan) if each]
+        assert approval.id in [each.id for each in asked if each]
+        click = {"type": "decide", "approval_id": approval.id, "answer": {"decision": "approve"}}
+        self.feed.on_message(click, lambda reply: None)
+
+
 def test_a_page_shows_the_questions_of_children_below_the_call(lab: Lab) -> None:
-    seen: list[Any] = []
+    page = OnPage(lab)
     cast = Cast(
         The_boss=[delegate("Task A"), "Done."],
-        Task_A=[{"calls": [call("write_file", path="a.txt", content="x")]}, "Written."],
+        Task_A=[delegate("Task B"), "Written."],
+        Task_B=[WRITE, "Written."],
     )
-    feed = Feed(lab.environment.approvals, lambda: None)
-
-    def decide(approval: Approval) -> None:
-        seen.append(feed.transcript)
-        click = {"type": "decide", "approval_id": approval.id, "answer": {"decision": "approve"}}
-        feed.on_message(click, seen.append)
-
-    class Card(Watcher):
-        def __call__(self, event: Event, state: RunState) -> None:
-            super().__call__(event, state)
-            feed(event, state)
-
-        def show_child(self, event: Event, state: RunState) -> None:
-            feed.show_child(event, state)
-
-    lab.view_class = Card
-    run = run_cast(lab, cast, answer=decide)
-    (asked,) = seen
+    run = run_cast(lab, cast, answer=page.approve)
+    (asked,) = page.shown
     assert asked.header.state == "waiting"
     own, of_child = asked.steps[-1].calls
     assert own.name == "delegate"
-    assert "Task A" in of_child.concern
-    assert of_child.approval is not None
+    assert "Task B" in of_child.concern
     assert run.executions[0].result.success
+    assert (lab.environment.workspace.root / "a.txt").exists()
+
+
+@pytest.mark.spec("A59")
+def test_a_replay_asks_about_the_calls_of_a_task_that_nobody_approved(lab: Lab) -> None:
+    cast = Cast(The_boss=[delegate("Task A"), "Done."], Task_A=[WRITE, "Written."])
+    run = run_cast(lab, cast, confirm_mode="yolo")
+    undo_of_run(lab.environment, run).run()
+    page, recorded = OnPage(lab), lab.session.journal.run(run.id)
+    again = lab.run([], "The boss", request={"recording": recorded}, answer=page.approve)
+    assert again.outcome is Outcome.SUCCESS, again.error
+    assert [each.name for each in page.shown[0].plan.steps] == ["delegate", "write_file"]
+    undo_of_run(lab.environment, again).run()
+    alone = lab.run([], "The boss", request={"recording": recorded})
+    assert alone.outcome is not Outcome.SUCCESS
+    assert not (lab.environment.workspace.root / "a.txt").exists()
 
 
 def test_the_line_of_a_child_says_how_far_it_is(lab: Lab) -> None:
@@ -646,6 +940,21 @@ def test_a_terminal_shows_what_a_child_asks_one_after_the_other(
     *questions, _rest = shown.split("Run write_file")
     named = [re.findall(r"delegated task “(Task [AB])”", each)[-1] for each in questions]
     assert sorted(named) == ["Task A", "Task B"]
+
+
+def test_a_terminal_shows_what_a_child_asks_if_its_parent_called_the_same(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("builtins.input", lambda words: print(words) or "y")
+    frontend = Frontend(Surface.TERMINAL, can_input=True)
+    lab.view_class = lambda environment, reply, heard: TerminalView(
+        lab.cell, environment.approvals, frontend
+    )
+    same = {"calls": [{"id": "call_0", **call("write_file", path="a.txt", content="x")}]}
+    cast = Cast(The_boss=[same, delegate("Task A"), "Done."], Task_A=[same, "A."])
+    run_cast(lab, cast)
+    _first, second, _rest = capsys.readouterr().out.split("Run write_file")
+    assert "delegated task “Task A”" in second
 
 
 def test_figures_of_a_child_are_shown_and_not_sent(lab: Lab) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -20,7 +22,7 @@ from ipyagent.schema.runs import UndoReport
 from ipyagent.tools.base import tool
 from ipyagent.ui.static_html import saved_bundle
 from ipyagent.ui.transcribe.run import transcribe
-from ipyagent.wiring.undo import find_undo
+from ipyagent.wiring.undo import CallRecord, find_undo
 
 YOLO = {"agent": {"confirm_mode": "yolo"}}
 
@@ -535,6 +537,29 @@ def test_the_oldest_run_is_given_up_when_memory_is_short(tmp_path: Path):
     assert lab.undo().skipped == ()
     assert lab.variables["b"].sum() == 0
     assert lab.variables["a"].sum() == 100_000
+
+
+def test_a_small_record_is_measured_only_when_it_is_added(tmp_path: Path):
+    lab = Bench(tmp_path, n=0)
+
+    def count_steps(code: str) -> int:
+        """Return the functions of ours that are called to add the record of code."""
+        (result,) = lab.change(code).results
+        record, calls = CallRecord("a", "b", variables=result.undo), list[str]()
+
+        def note(frame: FrameType, event: str, _arg: object) -> None:
+            calls.append(event)
+
+        sys.setprofile(note)
+        try:
+            lab.environment.undo.add(record)
+        finally:
+            sys.setprofile(None)
+        return calls.count("call")
+
+    first = count_steps("n += 1")
+    lab.change(*["n += 1"] * 20)
+    assert count_steps("n += 1") == first
 
 
 def test_nothing_is_kept_where_undo_is_switched_off(tmp_path: Path):

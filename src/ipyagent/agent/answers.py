@@ -133,7 +133,18 @@ _EARLIER = 200_000
 
 def trace_answer(run: Run, session: Session) -> tuple[TracedNumber, ...]:
     """Look up the numbers of an answer in what the model has read, in its run and before that."""
-    return tuple(trace_numbers(run.output, run.texts_read, _list_texts_before(run, session)))
+    texts = _list_texts_before(run, session)
+    return tuple(trace_numbers(run.output, [*_hide_invented(run)], texts))
+
+
+def _hide_invented(run: Run) -> Iterator[tuple[str, str]]:
+    """Yield what the model has read, without numbers that a delegated task took from no result."""
+    parts = {e.call.id: e.result.value for e in run.executions if e.result and e.result.child}
+    for source, text in run.texts_read:
+        for each in parts[source].numbers if isinstance(parts.get(source), Run) else ():
+            if each.trace == "not found":
+                text = re.sub(rf"(?<![\d.,]){re.escape(each.text)}(?!\d)", "…", text)
+        yield source, text
 
 
 def _list_texts_before(run: Run, session: Session) -> Iterator[tuple[str, str]]:

@@ -236,7 +236,7 @@ class RunBudget:
         left: list[Allowance] = []
         if (tokens := self.config.max_tokens) is not None:
             spent = self.run().usage.total_tokens + usage.total_tokens
-            left.append(Allowance(_tokens_for_reply(tokens - spent, prompt), StopReason.MAX_TOKENS))
+            left.append(Allowance(self._divide(tokens - spent, prompt), StopReason.MAX_TOKENS))
         if (usd := self.config.max_usd) is not None and isinstance(client, Priced):
             # In a thread: a client that is still being imported would hold up everything else.
             price = await asyncio.to_thread(client.cost, _THOUSAND)
@@ -244,9 +244,16 @@ class RunBudget:
             if price:
                 each = price / _THOUSAND.completion_tokens
                 rest = usd - (self.run().cost_usd or 0.0) - (cost or 0.0)
-                room = _tokens_for_reply(int(rest / each), int((prompt_cost or 0.0) / each))
+                room = self._divide(int(rest / each), int((prompt_cost or 0.0) / each))
                 left.append(Allowance(room, StopReason.MAX_USD))
         return min(left, key=lambda allowance: allowance.tokens or 0, default=Allowance())
+
+    def _divide(self, left: int, prompt: int) -> int:
+        """Return the tokens for a reply, of those left for request and reply together."""
+        run = self.run()
+        # Tasks beside each other would each exceed their part by a request; a plan is no task.
+        least = 0 if run.parent_id and not run.plan else MIN_REPLY_TOKENS
+        return max(left - prompt, min(left, least))
 
 
 class ReplyMeter:
@@ -322,8 +329,3 @@ class ReplyMeter:
                 f"The reply was ended at {MAX_BYTES // 1024**2} MB, the most that one reply may "
                 "hold. Its text until then is kept; the model may have been repeating itself.",
             )
-
-
-def _tokens_for_reply(left: int, prompt: int) -> int:
-    """Return the tokens for a reply, of those left for request and reply together."""
-    return max(left - prompt, min(left, MIN_REPLY_TOKENS))

@@ -384,7 +384,7 @@ class Dispatcher:
             if (
                 not self.limits.is_expired
             ):  # the user stops the run, which interrupts the main thread
-                await running.end_on_main(lambda: self._emit(Notice(text=STILL_RUNNING)))
+                await running.end(lambda: self._emit(Notice(text=STILL_RUNNING)))
             raise
         finally:
             telling.cancel()

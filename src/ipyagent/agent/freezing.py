@@ -177,7 +177,7 @@ def _make_part(run: Run, execution: ToolExecution, is_cited: bool) -> _Part | No
     result, name = execution.result, execution.call.name
     assert result is not None  # noqa: S101
     if execution.status is not ToolStatus.SUCCESS:
-        text = keep_completed(_read_code(execution), [each.name for each in result.variables])
+        text = keep_completed(_read_code(execution), result.failed_line)
         return _Part(Code(text), run, execution) if text and name in _RUNS else None
     code = _write_call(execution)
     if code is None:

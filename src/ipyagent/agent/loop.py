@@ -131,6 +131,8 @@ class AgentLoop(StepMachine):
     _unfinished: StreamedReply | None = field(default=None, init=False)
     unattended: list[str] = field(default_factory=list, init=False)
     """Reasons of calls that did not run because nobody could be asked."""
+    has_differed: bool = field(default=False, init=False)
+    """True once a replay has differed: approvals of the recording count no more."""
     _problem: str | None = field(default=None, init=False)
     _value: tuple[object, str] = field(default=(None, ""), init=False)
     _is_checked: bool = field(default=False, init=False)

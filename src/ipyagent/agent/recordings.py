@@ -14,9 +14,11 @@ import json
 import math
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import zip_longest
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import chain, zip_longest
 from pathlib import Path
 
 from ipyagent.config.sources import folder_key, read_user_secret
@@ -53,38 +55,59 @@ class Signer:
     """Signs and checks approvals in a folder."""
 
     folder: Path
+    within: str = ""
+    """The digest of the calls that led to the run, if another run began it."""
+
+    def enter(self, run: Run, step: int) -> Signer:
+        """Return the signer of the runs that calls of this step begin; -1: of the last one."""
+        message, before = run.steps[step].message, [s.executions for s in run.steps[:step]]
+        place = [self._begin(run), *map(_list_covered, chain.from_iterable(before))]
+        calls = [(each.name, each.arguments) for each in message.tool_calls] if message else []
+        return replace(self, within=digest_json([place, calls]))
 
     def sign(self, run: Run, execution: ToolExecution) -> str:
         """Return the signature of a call of `run` that a user approved; "" if there is none."""
-        by_user = execution.decision is Decision.APPROVED
-        if not (by_user or execution.decided_by is DecidedBy.SESSION) or execution.question:
-            return ""
-        if execution.status is ToolStatus.DENIED:  # whatever a recording says of its decision
-            return ""
-        try:
-            secret = read_user_secret()
-        except ConfigError:  # the user's directory cannot be used: it will be asked about again
-            return ""
-        text = digest_json([folder_key(self.folder), *_place_of(run, execution)])
-        return hmac.digest(secret.encode(), text.encode(), "sha256").hex()
+        ids = {execution.call.id} if _is_by_user(execution) else ()
+        return next((made for _, made in self._sign(run, ids)), "")
 
-    def is_valid(self, run: Run, execution: ToolExecution) -> bool:
-        """Return whether this user approved a call of `run` where it stands."""
-        signature = self.sign(run, execution)
-        return bool(signature) and hmac.compare_digest(signature, execution.signature)
+    def find_valid(self, run: Run) -> set[str]:
+        """Return the ids of the calls of `run` that this user approved where they stand."""
+        calls = [each for each in run.executions if _is_by_user(each)]
+        given = {each.call.id: each.signature.encode(errors="replace") for each in calls}
+        made = self._sign(run, given)
+        return {each for each, text in made if hmac.compare_digest(text.encode(), given[each])}
+
+    def _sign(self, run: Run, ids: Collection[str]) -> Iterator[tuple[str, str]]:
+        """Yield the ids of calls, if the user's secret can be read, with their signatures."""
+        place = self._begin(run)
+        with suppress(ConfigError):  # it will be asked about again
+            secret = read_user_secret().encode() if ids else b""
+            for each in run.executions:
+                if each.call.id in ids:
+                    text = digest_json([*place, each.call.name, each.call.arguments, each.concern])
+                    yield each.call.id, hmac.digest(secret, text.encode(), "sha256").hex()
+                place += _list_covered(each)
+
+    def _begin(self, run: Run) -> list[object]:
+        """Return what a signature covers beside the calls."""
+        within = [self.within, run.prompt] if self.within else []
+        asked = run.asked and run.asked.key
+        return [*within, folder_key(self.folder), run.id, run.session_id, asked]
 
 
-def _place_of(run: Run, execution: ToolExecution) -> Iterator[object]:
-    """Yield everything that a signature covers."""
-    yield from (run.id, run.session_id, run.asked and run.asked.key)
-    for each in run.executions:
-        yield from (each.call.name, each.call.arguments)
-        if each.call.id == execution.call.id:
-            yield execution.concern
-            return
-        yield from (str(each.status), list_content(each.result) if each.result else None)
-        if each.question or (each.result and each.result.lasting):  # it is kept, or is run
-            yield [each.question is not None, bool(each.result and each.result.lasting)]
+def _list_covered(execution: ToolExecution) -> list[object]:
+    """Return what the signatures after a call cover of it."""
+    call, result = execution.call, execution.result
+    kept = [execution.question is not None, bool(result and result.lasting)]
+    content = list_content(result) if result else None
+    return [call.name, call.arguments, str(execution.status), content] + [kept] * any(kept)
+
+
+def _is_by_user(execution: ToolExecution) -> bool:
+    """Return whether a call ran because a user approved it."""
+    if execution.question or execution.status is ToolStatus.DENIED:  # whatever a recording says
+        return False
+    return execution.decision is Decision.APPROVED or execution.decided_by is DecidedBy.SESSION
 
 
 def list_content(result: ToolResult) -> list[object]:
@@ -257,6 +280,14 @@ class Recording:
     approved: dict[str, DecidedBy] = field(default_factory=dict)
     """The ids of calls that the user approved for this replay, and where."""
 
+    def find_child(self, run_id: str) -> Recording | None:
+        """Return the recording of a run that a call of this one began, if it is known."""
+        steps = {e.child_id: n for n, s in enumerate(self.run.steps) for e in s.executions}
+        for child in self.run.children:
+            if child.id == run_id and run_id in steps and child.parent_id == self.run.id:
+                return replace(self, run=child, signer=self.signer.enter(self.run, steps[run_id]))
+        return None
+
     def reason_to_skip(self, execution: ToolExecution, toolbox: Toolbox) -> str | None:
         """Return why a call is not run again, and its recorded result stands; None if it is."""
         status, result = execution.status, execution.result
@@ -278,20 +309,32 @@ class Recording:
         """
         if execution.call.id in self.approved:
             return True
-        return not after_difference and self.signer.is_valid(self.run, execution)
+        return not after_difference and execution.call.id in self._valid
 
-    def list_repeated(self, toolbox: Toolbox) -> Sequence[ToolExecution]:
-        """Return the calls that are run again, in order.
+    @cached_property
+    def _valid(self) -> set[str]:
+        return self.signer.find_valid(self.run)
 
-        Raises AgentError if one is hidden, or if two have one id, by which approvals are found.
+    def list_repeated(self, toolbox: Toolbox) -> list[tuple[Recording, ToolExecution]]:
+        """Return the calls that are run again, in order, also those of runs that calls began.
+
+        Each comes with its recording. Raises AgentError if one is hidden, or if two have one id,
+        by which approvals are found.
         """
-        if len({each.call.id for each in self.run.executions}) < len(self.run.executions):
+        calls = list(self._list_calls())
+        if len({each.call.id for _, each in calls}) < len(calls):
             raise AgentError("two of its calls have the same id")
-        calls = [each for each in self.run.executions if not self.reason_to_skip(each, toolbox)]
-        for each in calls:
+        calls = [pair for pair in calls if not pair[0].reason_to_skip(pair[1], toolbox)]
+        for _, each in calls:
             if MASK in json.dumps(each.call.arguments, ensure_ascii=False):
                 raise AgentError(f"a secret in the arguments of {each.call.name} was not saved")
         return calls
+
+    def _list_calls(self) -> Iterator[tuple[Recording, ToolExecution]]:
+        for each in self.run.executions:
+            yield self, each
+            if child := self.find_child(each.child_id):
+                yield from child._list_calls()
 
 
 def _leads_outside(name: str, toolbox: Toolbox) -> bool:

@@ -30,6 +30,7 @@ from ipyagent.llm.client import Client
 from ipyagent.plaintext import join_some
 from ipyagent.schema import (
     Block,
+    ChildRun,
     DecidedBy,
     Decision,
     Message,
@@ -74,7 +75,6 @@ class ReplayLoop(AgentLoop):
     connect: Callable[[], Client] = field(kw_only=True)
     is_attended: bool = False
     _ending: RunEnding | None = field(default=None, init=False)
-    _has_differed: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -100,11 +100,15 @@ class ReplayLoop(AgentLoop):
             self.session.conversation.add_origins([self.recording.origin])
 
     async def _ask_about_unsigned(self, prompt: UserPrompt) -> None:
-        """Ask about all calls at once if one needs an approval that is not signed."""
+        """Ask about all calls at once if one needs an approval that is not signed.
+
+        The calls of delegated tasks are among them, as far as they are recorded.
+        """
         calls = self.recording.list_repeated(self.context.toolbox)
-        if not any(map(self._needs_approval, calls)):
+        is_task = prompt.parent_id is not None
+        if is_task or not any(self._needs_approval(*each) for each in calls):
             return
-        steps = [PlanStep(call=each.call) for each in calls]
+        steps = [PlanStep(call=each.call) for _, each in calls]
         named = (f"{self.run_id}_{number}" for number in range(1, len(steps) + 1))
         plan = tuple(prepare_step(self.context, *each) for each in zip(named, steps, strict=True))
         draft = Run(
@@ -125,12 +129,12 @@ class ReplayLoop(AgentLoop):
         elif answer.decision is not Decision.APPROVED or answer.plan is not None:
             self._ending = RunEnding(RunStatus.CANCELLED, StopReason.DENIED)
         else:
-            self.recording.approved.update(dict.fromkeys((e.call.id for e in calls), answer.by))
+            self.recording.approved.update(dict.fromkeys((e.call.id for _, e in calls), answer.by))
 
-    def _needs_approval(self, execution: ToolExecution) -> bool:
+    def _needs_approval(self, recording: Recording, execution: ToolExecution) -> bool:
         """Return whether the user must be asked about a call that is repeated."""
         call, toolbox = execution.call, self.context.toolbox
-        if call.name not in toolbox or self.recording.is_approved(execution):
+        if call.name not in toolbox or recording.is_approved(execution):
             return False
         tool = toolbox.get(call.name)
         verdict = self.context.policy.evaluate(tool, tool.check_arguments(call.arguments))
@@ -153,7 +157,7 @@ class ReplayLoop(AgentLoop):
             if choice == "live":
                 return await self._go_live(difference or "")
             if difference:
-                self._has_differed = True
+                self.has_differed = True
                 self.stream.emit(Notice(text=f"Kept to the recording, although {difference}."))
         return self._accept_recorded_answer()
 
@@ -244,7 +248,7 @@ class ReplayLoop(AgentLoop):
         await self.run_calls(number, _rename_calls(olds), self._context_of(olds))
 
     def _is_approved(self, item: tuple[str, ToolExecution]) -> bool:
-        return self.recording.is_approved(item[1], after_difference=self._has_differed)
+        return self.recording.is_approved(item[1], after_difference=self.has_differed)
 
     async def _choose(self, difference: str) -> str:
         """Return what a difference leads to: live, keep or stop."""
@@ -294,6 +298,9 @@ def _rename_calls(olds: dict[str, ToolExecution]) -> list[ToolCall]:
 def _keep(old: ToolExecution, call_id: str, reason: str, *, approved: bool) -> ToolExecution:
     """Return a call that is not run again, with its recorded result."""
     changes: dict[str, object] = {"call": _rename(old.call, call_id)}
+    if old.result and old.result.child:  # what it spent then is not spent again
+        child = ChildRun(runs=old.result.child.runs)
+        changes["result"] = old.result.model_copy(update={"child": child})
     if old.status is not ToolStatus.DENIED and old.question is None:
         decision = Decision.APPROVED if approved else Decision.AUTO
         changes |= {"decision": decision, "decided_by": DecidedBy.RECORD, "reason": reason}

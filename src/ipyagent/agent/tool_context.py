@@ -67,12 +67,13 @@ class ToolTask:
         except RuntimeError as error:  # the main thread cannot await here
             return error_result(error)
 
-    async def end_on_main(self, announce: Callable[[], object]) -> None:
+    async def end(self, announce: Callable[[], object]) -> None:
         """Wait until an interrupt has ended what runs on the main thread, if anything does.
 
-        `announce` is called if that takes long: code can ignore interrupts.
+        `announce` is called if that takes long: code can ignore interrupts. Another thread gets a
+        moment, since what it has done by then can be taken back.
         """
-        job = self._future if self.tool.where is Where.MAIN else self._partial.job
+        job = self._partial.job or self._future
         if job is None or job.done():
             return
         ended = asyncio.Event()
@@ -81,8 +82,9 @@ class ToolTask:
         try:
             await asyncio.wait_for(ended.wait(), PATIENCE)
         except TimeoutError:
-            announce()
-            await ended.wait()
+            if self.tool.where is not Where.THREAD:
+                announce()
+                await ended.wait()
 
     def recent_text(self) -> str | None:
         """Return the end of what it has put out; None if that is as it was last time."""

@@ -38,7 +38,6 @@ from ipyagent.config.sources import (
     late_variables as late_variables,
     merge as merge,
     user_file as user_file,
-    user_layer as user_layer,
 )
 from ipyagent.config.trust import (
     is_trusted as is_trusted,

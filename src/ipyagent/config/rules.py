@@ -34,12 +34,14 @@ from itertools import chain
 from pathlib import Path
 from typing import Annotated, Literal, NamedTuple
 from urllib.parse import urlsplit
+from weakref import WeakValueDictionary
 
 from pydantic import (
     AfterValidator,
     BeforeValidator,
     ConfigDict,
     Field,
+    SecretStr,
     ValidationInfo,
     field_validator,
     model_validator,
@@ -57,6 +59,16 @@ class Section(Model):
 
     # A value in the wrong place may be a key.
     model_config = ConfigDict(hide_input_in_errors=True)
+
+
+SECRET_HOLDERS = WeakValueDictionary[int, object]()
+"""The secrets of all settings, and the layers in which they are as they were written."""
+
+
+def forget_secrets() -> None:
+    """Empty all objects that hold secrets of settings."""
+    for each in [*SECRET_HOLDERS.values()]:
+        vars(each).update(_secret_value="", values={}, text=b"")
 
 
 PARTIAL = {"partial": True}
@@ -98,6 +110,9 @@ def _check_import_paths(paths: tuple[str, ...]) -> tuple[str, ...]:
             raise ValueError("expected import paths such as package.module:function")
     return paths
 
+
+Secret = Annotated[SecretStr, AfterValidator(lambda it: SECRET_HOLDERS.setdefault(id(it), it))]
+"""A text that is shown as stars."""
 
 Names = Annotated[tuple[str, ...], BeforeValidator(_split_names)]
 """Names, as a list or separated by commas."""

@@ -30,6 +30,7 @@ from ipyagent.config.rules import (
     Names,
     PolicyConfig,
     Rule,
+    Secret,
     Section,
     UserPath,
     Variable,
@@ -103,7 +104,7 @@ class LLMConfig(Section):
     """Base URL of the service, if it is not the provider's own."""
     api_key_env: Variable = "LITELLM_API_KEY"
     """Name of the environment variable that holds the key."""
-    api_key: SecretStr | None = Field(default=None, exclude=True)
+    api_key: Secret | None = Field(default=None, exclude=True)
     """The key itself, for code that has it from elsewhere; a variable is the better place."""
     timeout: PositiveFloat = 60.0
     """Seconds to wait for the first chunk, and between chunks."""
@@ -246,7 +247,7 @@ class MCPServerConfig(Section):
     url: Address | None = None
     command: str | None = None
     args: tuple[str, ...] = ()
-    env: dict[str, SecretStr] = Field(default_factory=dict, exclude=True)
+    env: dict[str, Secret] = Field(default_factory=dict, exclude=True)
     """Variables for the program beyond the few that every program gets."""
     cwd: UserPath | None = None
     transport: Literal["stdio", "http", "sse"] | None = Field(
@@ -264,8 +265,8 @@ class MCPServerConfig(Section):
     """Headers and the names of the environment variables that hold their values."""
     token_env: Variable | None = None
     """Name of the environment variable that holds the bearer token."""
-    token: SecretStr | None = Field(default=None, exclude=True)
-    headers: dict[str, SecretStr] = Field(default_factory=dict, exclude=True)
+    token: Secret | None = Field(default=None, exclude=True)
+    headers: dict[str, Secret] = Field(default_factory=dict, exclude=True)
 
     def secrets(self) -> Iterator[str]:
         """Yield its secrets."""
@@ -320,13 +321,8 @@ class ChatConfig(Section):
 class StoreConfig(Section):
     """The record of a folder's sessions."""
 
-    url: SecretStr | None = Field(default=None, exclude=True)
+    url: Secret | None = Field(default=None, exclude=True)
     """A PostgreSQL database, as `postgresql://USER@HOST/DATABASE`; unset: a file in the folder."""
-
-    @property
-    def server(self) -> str | None:
-        """The URL as it was written; None: a file."""
-        return self.url.get_secret_value() if self.url else None
 
     @field_validator("url")
     @classmethod
@@ -385,7 +381,7 @@ class Config(Section):
         """Yield the secrets in the settings, except those of services."""
         if self.llm.api_key:
             yield self.llm.api_key.get_secret_value()
-        yield from url_passwords(self.store.server or "")
+        yield from url_passwords(self.store.url.get_secret_value() if self.store.url else "")
 
     @model_validator(mode="before")
     @classmethod

@@ -35,10 +35,10 @@ from ipyagent.config.sources import (
     check_homes,
     find_violations,
     from_environment,
+    from_file,
     limit_key,
     policy_layers,
     user_file,
-    user_layer,
     validate_layer,
 )
 from ipyagent.config.trust import (
@@ -106,7 +106,8 @@ def has_profile_tools(agent: str | None, settings: AgentConfig) -> bool:
 
 DEFAULT = "default"
 
-_ALTERNATIVES = {"system_prompt": "system_prompt_path", "system_prompt_path": "system_prompt"}
+_ALTERNATIVES = {"system_prompt": "system_prompt_path", "api_key": "api_key_env"}
+_ALTERNATIVES |= {other: key for key, other in _ALTERNATIVES.items()}
 """Keys of which the later one replaces the other."""
 
 RULES_KEY: Key = ("policy", "rules")
@@ -120,6 +121,8 @@ class Settings:
     config: Config
     source_of: Callable[[Key], str]
     notices: tuple[str, ...] = ()
+    bound: Mapping[Key, object] = field(default_factory=dict)
+    """The values of an administrator."""
 
     @cached_property
     def origins(self) -> Mapping[str, str]:
@@ -140,7 +143,7 @@ def base_layers(
 ) -> tuple[Layer, ...]:
     """Return the layers of every run: the built-in profiles, the administrator's, and so on."""
     check_homes(environ, start)
-    below = BUILT_IN_PROFILES, *policy_layers(), user_layer()
+    below = BUILT_IN_PROFILES, *policy_layers(), from_file(user_file())
     folder_layers = () if folder is None else workspace_layers(folder)
     return *below, *folder_layers, from_environment(environ, start)
 
@@ -182,11 +185,10 @@ def from_assignment(text: str, *below: Layer) -> Layer:
 
 def setting_rows(settings: Settings) -> tuple[SettingRow, ...]:
     """Return every setting with its value, secrets masked, and its source."""
-    rows = []
-    for key, value in iter_settings(settings.config):
-        name = ".".join(key)
-        rows.append(SettingRow(cite(name), format_value(value), settings.origins[name]))
-    return tuple(rows)
+    return tuple(
+        SettingRow(cite(".".join(key)), format_value(value), settings.source_of(key))
+        for key, value in iter_settings(settings.config)
+    )
 
 
 @dataclass
@@ -248,14 +250,18 @@ class _Resolution:
             values = {**values, RULES_KEY: (*self.values.get(RULES_KEY, ()), *new)}
         for key, value in values.items():
             alternative = (*key[:-1], _ALTERNATIVES.get(key[-1], ""))
-            if value is not None:
-                self.values.pop(alternative, None)
+            if value is not None and self.values.pop(alternative, None) is not None:
+                self.sources[alternative] = layer
             self.values[key], self.sources[key] = value, layer
             if layer.trusted:
                 if value is not None:
                     self.trusted.pop(alternative, None)
                 self.trusted[key] = layer, value
-            if layer.binding and key != RULES_KEY:
+            binds = layer.binding and key != RULES_KEY and key[0] != "agents"
+            # Of two policies the stricter one holds.
+            if binds and not (
+                key in self.binding and _is_allowed(key, self.binding[key][1], value)
+            ):
                 self.binding[key] = layer, value
         self.notices += _token_warnings(layer, values)
 
@@ -278,14 +284,13 @@ class _Resolution:
             raise ConfigError(
                 f"{self._source_of(('llm', 'mode'))}: {explain_error(error)}"
             ) from None
-        return Settings(config, self._source_of, tuple(self.notices))
+        bound = {key: value for key, (_, value) in self.binding.items()}
+        return Settings(config, self._source_of, tuple(self.notices), bound)
 
     def _bind(self) -> None:
         """Put back an administrator's values that the layers above have replaced by laxer ones."""
         for key, (layer, value) in self.binding.items():
-            now = self.values.get(key)
-            limit = LIMITS.get(limit_key(key))
-            if now != value and not (limit and limit.allows(now, value, None)):
+            if not _is_allowed(key, self.values.get(key), value):
                 self.notices.append(
                     f"{self._source_of(key)}: {cite('.'.join(key))} is ignored, because "
                     f"{layer.source} sets it for everybody."
@@ -297,6 +302,12 @@ class _Resolution:
             written = dict.fromkeys(rule.source for rule in self.values.get(RULES_KEY, ()))
             return ", ".join(written) or DEFAULT
         return self.sources[key].source if key in self.sources else DEFAULT
+
+
+def _is_allowed(key: Key, value: object, policy: object) -> bool:
+    """Return whether a value is as strict as the policy's."""
+    limit = LIMITS.get(limit_key(key))
+    return value == policy or bool(limit and limit.allows(value, policy, None))
 
 
 def _token_warnings(layer: Layer, values: Mapping[Key, Any]) -> Iterator[str]:

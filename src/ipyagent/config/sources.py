@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
@@ -22,7 +23,7 @@ import platformdirs
 from pydantic import ValidationError
 
 from ipyagent.atomic_files import lock_file, replace_file
-from ipyagent.config.rules import PARTIAL, Names, Rule
+from ipyagent.config.rules import PARTIAL, SECRET_HOLDERS, Names, Rule
 from ipyagent.config.sections import (
     DEFAULTS,
     Config,
@@ -67,6 +68,9 @@ class Layer:
     notices: tuple[str, ...] = ()
     text: bytes = field(default=b"", repr=False)
 
+    def __post_init__(self) -> None:
+        SECRET_HOLDERS[id(self)] = self
+
 
 def own_folders() -> tuple[Path, Path]:
     """Return the folders of the user's own settings and data; they need not exist."""
@@ -96,14 +100,18 @@ POLICY_FILES = tuple(
 
 
 def policy_layers() -> list[Layer]:
-    """Return the values that an administrator has set for everybody."""
-    layers = map(from_file, POLICY_FILES)
-    return [replace(layer, binding=True) for layer in layers if layer.values]
-
-
-def user_layer() -> Layer:
-    """Return the values in the user's configuration file."""
-    return from_file(user_file())
+    """Return the values that an administrator has set for everybody; raises ConfigError."""
+    try:
+        layers = [replace(from_file(path), binding=True) for path in POLICY_FILES]
+        for layer in layers:
+            validate_layer(layer)
+            if not layer.text.strip() and Path(layer.source).exists():
+                raise ConfigError(f"{layer.source} is empty")
+    except ConfigError as error:
+        raise ConfigError(
+            f"{error}. Ask your administrator: nothing runs until it is right"
+        ) from None
+    return [layer for layer in layers if layer.values]
 
 
 def from_file(path: Path) -> Layer:
@@ -115,13 +123,14 @@ def from_file(path: Path) -> Layer:
 def read_config_file(path: Path, source: str, max_bytes: int = MAX_BYTES) -> bytes:
     """Return the bytes of a configuration file; none if there is no such file."""
     try:
-        if not path.exists():
-            return b""
-        if not path.is_file():
+        if not stat.S_ISREG(path.stat().st_mode):
             raise ConfigError(f"{source} is not a file; rename or remove it")
         with path.open("rb") as file:
             data = file.read(max_bytes + 1)
     except OSError as error:
+        is_missing = isinstance(error, FileNotFoundError | NotADirectoryError)
+        if is_missing and not any(p.is_symlink() and not p.exists() for p in (path, path.parent)):
+            return b""
         raise ConfigError(
             f"{source} cannot be read ({error.strerror}); make it readable or remove it"
         ) from None
@@ -136,12 +145,23 @@ def parse_yaml(data: bytes, source: str) -> JsonDict:
         return {}
     import yaml  # many folders and users have no settings
 
+    class StrictLoader(yaml.SafeLoader):
+        """Refuses a repeated key: of two sections of one name, the first would not count."""
+
+        def compose_mapping_node(self, anchor: dict[str, yaml.Node]) -> yaml.MappingNode:
+            node = super().compose_mapping_node(anchor)
+            known = dict[str, object]()
+            for key, _ in node.value:
+                if known.setdefault(str(key.value), key) is not key:
+                    raise yaml.MarkedYAMLError(problem_mark=key.start_mark, note="has a key twice")
+            return node
+
     try:
-        values = yaml.safe_load(data.decode("utf-8"))
+        values = yaml.load(data.decode("utf-8"), StrictLoader)  # noqa: S506 - a SafeLoader
     except yaml.MarkedYAMLError as error:
         at = error.problem_mark
         where = f"line {at.line + 1}, column {at.column + 1}" if at else "somewhere"
-        raise ConfigError(f"{source} is not YAML: look at {where}") from None
+        raise ConfigError(f"{source} {error.note or 'is not YAML'}: look at {where}") from None
     except (yaml.YAMLError, ValueError, RecursionError):
         raise ConfigError(f"{source} is not YAML: a value in it cannot be read") from None
     if values is None:
@@ -405,8 +425,8 @@ def _only_restricts(value: tuple[Rule, ...], _below: object, _folder: Path | Non
     return len(_restrictive_rules(value)) == len(value)
 
 
-def _is_on(value: object, below: object, _folder: Path | None) -> bool:
-    return value != "off" or below == "off"
+def _checks_no_less(value: object, below: object, _folder: Path | None) -> bool:
+    return value == "ask" or below in ("off", value)
 
 
 def _never(_value: object, _below: object, _folder: Path | None) -> bool:
@@ -433,7 +453,7 @@ LIMITS: Mapping[str, WorkspaceLimit] = {
         _is_file_inside, "may only name a file inside of it"
     ),
     "agent.plan": WorkspaceLimit(_is_at_least, "may only switch it on"),
-    "agent.numbers": WorkspaceLimit(_is_on, "may not switch it off"),
+    "agent.numbers": WorkspaceLimit(_checks_no_less, "may only make it check more"),
     "workspace.root": WorkspaceLimit(_is_folder_inside, "may only name a folder inside of it"),
     "undo.memory": WorkspaceLimit(_never, "may not decide what can be taken back"),
     "logging.file": WorkspaceLimit(

@@ -28,14 +28,15 @@ from ipyagent.kernel import displays
 from ipyagent.kernel.displays import open_figures, take_figures
 from ipyagent.kernel.error_reports import (
     brief_error,
+    find_line,
     format_error,
     name_error,
     summarize_error,
 )
 from ipyagent.kernel.outputs import PRINTED, Outputs, TableBundle, offer_output, output_so_far
 from ipyagent.kernel.shell import CellResult, DisplayPublisher, Shell, Surface, detect
-from ipyagent.kernel.streams import Stream
-from ipyagent.kernel.threads import without_reminders
+from ipyagent.kernel.streams import Stream, open_descriptors
+from ipyagent.kernel.threads import without_interrupts, without_reminders
 from ipyagent.plaintext import strip_escapes
 from ipyagent.schema import ToolResult
 from ipyagent.schema.results import table_in
@@ -66,6 +67,7 @@ class Recording:
         self._recorded: list[BaseException] = []
         self._cleanup = contextlib.ExitStack()
 
+    @without_interrupts  # no descriptor stays a pipe that leads nowhere
     def __enter__(self) -> Self:
         offer_output(lambda: output_so_far(self.outputs), self.outputs.recent_text)
         self._strangers = weakref.WeakSet(threading.enumerate())
@@ -75,12 +77,11 @@ class Recording:
             stack.callback(_running.reset, _running.set(self))
             for owner, name, value in self.patches():
                 stack.enter_context(patch_attribute(owner, name, value))
-            for descriptor in self.outputs.descriptors.values():
-                descriptor.open()
+            open_descriptors(self.outputs.descriptors.values())
             self._cleanup = stack.pop_all()
         return self
 
-    @without_reminders
+    @without_interrupts
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
         if self.outputs.descriptors["stdout"].is_worker:
             self._end_worker(error)
@@ -89,9 +90,13 @@ class Recording:
                 self.error = error
             for descriptor in self.outputs.descriptors.values():
                 descriptor.close()
-            for figure in take_figures(self._figures):
-                self.outputs.show({"image/png": figure})
+            self._show_figures()
         return True
+
+    @without_reminders
+    def _show_figures(self) -> None:
+        for figure in take_figures(self._figures):
+            self.outputs.show({"image/png": figure})
 
     def patches(self) -> Iterator[tuple[object, str, object]]:
         """Yield the attributes replaced while the code runs: owner, name, value."""
@@ -186,6 +191,7 @@ class Recording:
             output=self.outputs.text(),
             for_model=self.outputs.text_for_model(),
             error=why,
+            failed_line=find_line(self.error) if self.error else 0,
             value=self.value,
             images=self.outputs.images,
             displays=self.outputs.displays,

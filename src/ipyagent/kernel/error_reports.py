@@ -59,6 +59,17 @@ def summarize_error(error: BaseException) -> str:
     return ": ".join(filter(None, name_error(error)))
 
 
+def find_line(error: BaseException) -> int:
+    """Return the line of the user's code that raised the error; 0 if none did."""
+    return next((line for _, line in _list_frames(error)), 0)
+
+
+def _list_frames(error: BaseException) -> list[tuple[types.FrameType, int]]:
+    """Return the frames of the user's own files, each with its line."""
+    frames = traceback.walk_tb(error.__traceback__)
+    return [each for each in frames if _own(each[0].f_code.co_filename)]
+
+
 def format_error(error: BaseException, title: Callable[[str], str] = str) -> str:
     """Format the traceback in the user's own files; `title` gives their names.
 
@@ -74,11 +85,7 @@ def brief_error(error: BaseException, title: Callable[[str], str] = str) -> str:
     """Return the error as short as a model needs it: the user's lines, the error, and a hint."""
     if isinstance(error, SyntaxError | BaseExceptionGroup):
         return format_error(error, title)
-    frames = [
-        (frame, line)
-        for frame, line in traceback.walk_tb(error.__traceback__)
-        if _own(frame.f_code.co_filename)
-    ]
+    frames = _list_frames(error)
     first = frames[0][0].f_code.co_filename if frames else ""
     shown = frames if len(frames) <= _LINES else [frames[0], *frames[1 - _LINES :]]
     lines = [_format_line(frame, line, first, title) for frame, line in shown]
@@ -106,9 +113,7 @@ def _format_line(frame: types.FrameType, line: int, first: str, title: Callable[
 def _cause(error: BaseException) -> list[str]:
     """Return the error that the user's code turned into this one, if it did."""
     cause = error.__cause__
-    own = cause is not None and any(
-        _own(frame.f_code.co_filename) for frame, _ in traceback.walk_tb(cause.__traceback__)
-    )
+    own = _list_frames(cause) if cause else []
     return [f"caused by {ellipsize(summarize_error(cause), _MESSAGE)}"] if cause and own else []
 
 

@@ -9,7 +9,7 @@ import os
 import select
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from functools import cache, partial
 from typing import Any
@@ -31,10 +31,10 @@ class DescriptorOutput:
         """`reading` is a lock, held by `receive` while it reads."""
         self.number = number
         self._reading = reading
-        self._receive = receive
+        self.receive = receive
         self._process = os.getpid()
         self._past: int | None = None
-        self._reader = -1
+        self.reader = -1
         self._line = ""
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
 
@@ -48,22 +48,21 @@ class DescriptorOutput:
         """True while the descriptor is the pipe."""
         return self._past is not None
 
-    def open(self) -> None:
-        """Put a pipe in the descriptor's place, where there is one."""
-        with contextlib.suppress(OSError, AttributeError):
-            poll, past = select.poll(), os.dup(self.number)
+    def open(self) -> bool:
+        """Put a pipe in the descriptor's place; return whether a thread has to read it."""
+        with contextlib.suppress(OSError):  # there is no such descriptor
+            past = os.dup(self.number)
             _flush(self.number)
-            self._reader, writer = os.pipe()
+            self.reader, writer = os.pipe()
             os.dup2(writer, self.number)
             os.close(writer)
-            os.set_blocking(self._reader, False)
+            os.set_blocking(self.reader, False)
             with contextlib.suppress(ImportError, AttributeError, OSError):
                 import fcntl
 
-                fcntl.fcntl(self._reader, fcntl.F_SETPIPE_SZ, _ROOM)
+                fcntl.fcntl(self.reader, fcntl.F_SETPIPE_SZ, _ROOM)
             self._past = past
-            if _is_of_stream(self.number):  # not in a copy on which code is tried
-                threading.Thread(target=self._pump, args=[poll], daemon=True).start()
+        return self.is_open and _is_of_stream(self.number)  # not in a copy on which code is tried
 
     def write(self, text: str, *, flush: bool = False) -> None:
         """Write a worker's text, whole lines at once."""
@@ -90,7 +89,7 @@ class DescriptorOutput:
         """Return what has been written since the last time."""
         pieces = []
         with contextlib.suppress(BlockingIOError):
-            while self.is_open and (new := os.read(self._reader, _ROOM)):
+            while self.is_open and (new := os.read(self.reader, _ROOM)):
                 pieces.append(new)
         return self._decoder.decode(b"".join(pieces))
 
@@ -98,26 +97,39 @@ class DescriptorOutput:
         """Give the descriptor back, once all has been read."""
         if self._past is not None:
             _flush(self.number)
-            self._receive()
+            self.receive()
             with self._reading:  # nobody reads once the pump may close the pipe
                 os.dup2(self._past, self.number)
                 past, self._past = self._past, None
             os.close(past)
 
-    def _pump(self, poll: select.poll) -> None:
-        """Read as it comes; once closed, pass on what workers that outlive the run write."""
-        poll.register(self._reader, select.POLLIN)
-        while True:
-            ((_, event),) = poll.poll()
-            self._receive()
-            if self.is_open and event & select.POLLIN:
+
+def open_descriptors(descriptors: Iterable[DescriptorOutput]) -> None:
+    """Put pipes in the place of descriptors, and read them as something comes."""
+    with contextlib.suppress(AttributeError):  # Windows has no poll
+        poll = select.poll()
+        if opened := {each.reader: each for each in descriptors if each.open()}:
+            for reader in opened:
+                poll.register(reader, select.POLLIN)
+            threading.Thread(target=_pump, args=(poll, opened), daemon=True).start()
+
+
+def _pump(poll: select.poll, opened: dict[int, DescriptorOutput]) -> None:
+    """Read as it comes; once closed, pass on what workers that outlive the run write."""
+    while opened:
+        for reader, event in poll.poll():
+            each = opened[reader]
+            each.receive()
+            if each.is_open and event & select.POLLIN:
                 continue
             with contextlib.suppress(OSError):
-                if not (text := os.read(self._reader, _ROOM)):
-                    break
-                os.write(self.number, text)
-        if not self.is_open:
-            os.close(self._reader)
+                if text := os.read(reader, _ROOM):
+                    os.write(each.number, text)
+                else:
+                    poll.unregister(reader)
+                    del opened[reader]
+                    if not each.is_open:
+                        os.close(reader)
 
 
 class Stream(io.TextIOBase):

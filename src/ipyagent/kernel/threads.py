@@ -242,8 +242,12 @@ def without_reminders(function: FunctionT) -> FunctionT:
 
 def is_uninterruptible(frame: FrameType | None) -> bool:
     """Return whether `frame` must not end halfway."""
-    running = _list_running(frame)
-    return any(code in _UNINTERRUPTIBLE or code.co_filename in _WHOLE for code in running)
+    for code in _list_running(frame):
+        if code in _UNINTERRUPTIBLE or code.co_filename in _WHOLE:
+            return True
+        if code in _NOT_REMINDED:  # the user may end it, also within the others
+            return False
+    return False
 
 
 def is_not_reminded(frame: FrameType | None) -> bool:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 from ipyagent import config
 from ipyagent.agent.expectations import suggest
 from ipyagent.agent.policy import FolderPermissions
 from ipyagent.agent.session.session import Session
+from ipyagent.atomic_files import find_network_drive
 from ipyagent.config import Settings
 from ipyagent.errors import AgentError, ConfigError
 from ipyagent.kernel.shell import detect
@@ -90,6 +92,13 @@ def _looking(settings: Settings) -> str:
     else:
         how = "on a copy of the kernel, in namespaces of its own"
     return f"free {how}"
+
+
+def _record(place: Path | str | None) -> str:
+    """Return where the journal is, and whether it has to do without SQLite's WAL there."""
+    drive = find_network_drive(place) if isinstance(place, Path) else None
+    note = f" ({drive}, as on a network drive: with a rollback journal instead of a WAL)"
+    return f"{place or _IN_MEMORY}{note if drive else ''}"
 
 
 def _background() -> str:
@@ -288,7 +297,7 @@ def describe_status(book: Notebook, _rest: str = "") -> str:
         "sandbox": lambda: _sandbox(book),
         "looking": lambda: _looking(settings),
         "session": session,
-        "record": lambda: str(book.sessions.get().journal.place or _IN_MEMORY),
+        "record": lambda: _record(book.sessions.get().journal.place),
         "background": _background,
         "waiting": lambda: _waiting(book, book.sessions.get()),
     }

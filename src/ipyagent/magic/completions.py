@@ -176,7 +176,7 @@ def _profiles(book: Notebook, typed: str, sign: str = "") -> Iterator[SimpleComp
 
 def _sessions(book: Notebook, typed: str) -> Iterator[SimpleCompletion]:
     """Yield recorded sessions, older ones of a name by id; this creates no record."""
-    if not has_journal(book.environment.workspace, book.settings.config.store.server):
+    if not has_journal(book.environment.workspace, book.settings.config.store.url):
         return
     newest: set[str] = set()
     for each in book.sessions.all.journal.sessions():

@@ -24,6 +24,7 @@ from ipyagent.agent.session.conversation import NOTEBOOK, read_switches
 from ipyagent.agent.session.session import Session
 from ipyagent.agent.session.sessions import OpenedSession, Sessions, find_ongoing
 from ipyagent.config import Config, Layer, LLMConfig, Settings
+from ipyagent.config.rules import Secret
 from ipyagent.config.settings import Snapshot, snapshot
 from ipyagent.errors import AgentError, BusyError, ConfigError, SessionError
 from ipyagent.json_types import JsonDict
@@ -141,7 +142,7 @@ class NotebookSessions:
         self.newest: Session | None = None
         """The session of the newest cell, or the notebook's own if it was chosen since."""
         self._settings, self._workspace = settings, workspace
-        self._opened: dict[tuple[bool, str | None], Sessions] = {}
+        self._opened: dict[tuple[bool, Secret | None], Sessions] = {}
         self._news: list[str] = []
         self._lock = threading.RLock()
         """A page may ask for the notebook's runs while its first cell starts."""
@@ -155,7 +156,7 @@ class NotebookSessions:
     def all(self) -> Sessions:
         """The sessions of this workspace, or those in memory alone; raises JournalError."""
         config = self._settings.config
-        persist, url = key = config.chat.persist, config.store.server
+        persist, url = key = config.chat.persist, config.store.url
         with self._lock:  # two journals would keep each other out
             if key not in self._opened:
                 journal = runtime().journal(self._workspace(), persist=persist, url=url)
@@ -166,7 +167,7 @@ class NotebookSessions:
     def is_recorded(self) -> bool:
         """True if sessions of this workspace were recorded; checking creates no record."""
         config = self._settings.config
-        return config.chat.persist and has_journal(self._workspace(), config.store.server)
+        return config.chat.persist and has_journal(self._workspace(), config.store.url)
 
     def get(self, name: str | None = None) -> Session:
         """Return the session to continue: that of this name, or the notebook's own."""
@@ -316,7 +317,7 @@ class NotebookPages:
         """Return the same before the first prompt, without opening or creating anything."""
         if not config.chat.persist:
             return OverviewContext(model)
-        summary = read_summary(journal_place(self._root(config), config.store.server))
+        summary = read_summary(journal_place(self._root(config), config.store.url))
         mine = find_ongoing(summary.sessions, self._sessions.name)
         return OverviewContext(
             model, summary.sessions, summary.plans.get(mine.id) if mine else None

@@ -161,7 +161,7 @@ def known_secrets(environ: Mapping[str, str]) -> frozenset[str]:
 
 def url_passwords(url: str) -> set[str]:
     """Return the password in a URL, as it is written and as it is meant."""
-    found = re.findall(r"://[^:/@]*:([^/]*)@|[?&]password=([^&]*)", url)
+    found = re.findall(r"://[^:/@]*:([^/]*(?:/[^?]*)?)@|[?&](?:ssl)?password=([^&]*)", url)
     return {each for pair in found for word in pair if word for each in (word, unquote(word))}
 
 

@@ -76,6 +76,8 @@ def load_libraries(code: str) -> None:
             if name not in sys.modules:
                 with contextlib.suppress(BaseException):  # the code will meet it
                     importlib.import_module(name)
+        if "numpy" in sys.modules:  # it loads this late, and what a look seeds has to stay so
+            importlib.import_module("numpy.random")
 
 
 def _list_libraries(code: str) -> Iterator[str]:

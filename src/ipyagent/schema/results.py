@@ -244,7 +244,8 @@ class TruncatedOutput(Model):
 class FileChange(Model):
     """A file that a call changed: SHA-256 of its content before and after; None: no file.
 
-    `mode` are its permissions before. `folder` is the topmost folder that was made for it.
+    `mode` are its permissions before. `folder` is the topmost folder that was made for it. `at` is
+    the moment, in seconds: calls of delegated tasks change a file in turn.
     """
 
     path: str
@@ -252,6 +253,7 @@ class FileChange(Model):
     after: str | None = None
     mode: Count | None = Field(default=None, exclude_if=lambda found: found is None)
     folder: str = Field(default="", exclude_if=not_)
+    at: float = Field(default=0.0, exclude_if=not_)
 
 
 SO_FAR = ". Output so far:\n"
@@ -303,6 +305,8 @@ class ToolResult(ForeignModel):
     lasting: tuple[VariableChange, ...] = Field(default=(), exclude_if=not_)
     undo: Any = Field(default=None, exclude=True, repr=False)
     truncated: TruncatedOutput | None = None
+    failed_line: Count = Field(default=0, exclude_if=not_)
+    """The line of the code that raised the error; 0 if that is not known."""
     child: ChildRun | None = Field(default=None, exclude_if=not_)
     full_output: Shown = Field(default="", exclude=True, repr=False)
     repeatable: Flag = Field(default=True, exclude=True, repr=False)
@@ -544,6 +548,12 @@ class ToolExecution(ForeignModel):
     def is_error(self) -> bool:
         """True if the call has a failed result."""
         return self.result is not None and not self.result.success
+
+    @property
+    def child_id(self) -> str:
+        """The id of the run that the call began; "" if it began none."""
+        child = self.result and self.result.child
+        return child.runs[0] if child and child.runs else ""
 
     @property
     def has_changes(self) -> bool:

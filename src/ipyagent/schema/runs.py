@@ -239,6 +239,8 @@ class Run(ForeignModel):
     """The ids of the calls that the user has taken back."""
     stays: tuple[Text, ...] = Field(default=(), exclude_if=not_)
     """The part of them that could not be taken back."""
+    children: tuple[Run, ...] = Field(default=(), exclude_if=not_, repr=False)
+    """The runs that its calls began, of a run that was saved for replays elsewhere."""
     started_at: Moment = Field(
         default_factory=now, validation_alias=AliasChoices("started_at", "start_time")
     )
@@ -385,9 +387,8 @@ class Run(ForeignModel):
     def raise_for_outcome(self) -> None:
         """Raise RunFailedError unless the run was a success, and as its cell expects."""
         if self.outcome is not Outcome.SUCCESS:
-            raise RunFailedError(
-                self.error or f"the run ended as {self.outcome}: {self.stop_reason}"
-            )
+            ended = f"the run ended as {self.outcome}: {self.stop_reason}"
+            raise RunFailedError(self.error or ended)
         if self.unmet:
             raise RunFailedError("\n".join(map(str, self.unmet)))
 

@@ -23,9 +23,7 @@ class AnswerStore:
                 isolation_level=None,
                 check_same_thread=False,
             )
-            self._db.execute("PRAGMA trusted_schema=OFF")
-            if path is not None:
-                share(self._db, "NORMAL")  # after a power cut the last ones may be asked again
+            share(self._db, path, "NORMAL")  # after a power cut the last ones may be asked again
             self._db.execute(
                 "CREATE TABLE IF NOT EXISTS answers (key TEXT PRIMARY KEY, text TEXT NOT NULL, "
                 "cost_usd REAL, run_id TEXT NOT NULL) WITHOUT ROWID"

@@ -27,9 +27,10 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
+from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_random
 
 from ipyagent import schema
+from ipyagent.atomic_files import find_network_drive
 from ipyagent.errors import JournalError
 from ipyagent.store import runs
 from ipyagent.store.runs import Encoder
@@ -50,13 +51,12 @@ FORKED = (
 )
 _MAKE_WRITABLE = "Make its folder and the file writable"
 _BEGIN_NEW = "Move it away to begin a new one"
-_LOCKED = f"another program has kept it locked for {BUSY_SECONDS:g} s"
 _REMEDIES = {
     sqlite3.SQLITE_FULL: ("the disk is full", "Make room"),
     sqlite3.SQLITE_READONLY: ("it cannot be written", _MAKE_WRITABLE),
     sqlite3.SQLITE_PERM: ("it cannot be written", _MAKE_WRITABLE),
     sqlite3.SQLITE_CANTOPEN: ("it cannot be opened or created", _MAKE_WRITABLE),
-    sqlite3.SQLITE_BUSY: (_LOCKED, "Close that program"),
+    sqlite3.SQLITE_BUSY: ("another program has kept it locked", "Close that program"),
     sqlite3.SQLITE_IOERR: ("the disk failed to read or write it", "Check the disk and its space"),
     sqlite3.SQLITE_CORRUPT: ("it is damaged; it was left as it is", _BEGIN_NEW),
     sqlite3.SQLITE_NOTADB: ("it is not a database; it was left as it is", _BEGIN_NEW),
@@ -97,7 +97,7 @@ class SqliteStore:
     def read(self, job: Callable[[Database], T]) -> T:
         """Return the result of a job that only reads; raises JournalError."""
         with explain_errors(self.place):
-            return job(self.connection)
+            return wait_while_busy(job, self.connection)
 
     def change(self, job: Callable[[Database], T]) -> T:
         """Return the result of a job, carried out in one transaction; raises JournalError."""
@@ -131,6 +131,7 @@ def connect(path: Path | None) -> sqlite3.Connection:
         )
         try:
             _prepare(connection, path)
+            connection.execute("PRAGMA busy_timeout=200")  # then, `wait_while_busy` begins again
         except BaseException:
             connection.close()
             raise
@@ -140,15 +141,35 @@ def connect(path: Path | None) -> sqlite3.Connection:
 @contextlib.contextmanager
 def transaction(connection: sqlite3.Connection) -> Iterator[None]:
     """Commit all or nothing, while nobody else writes."""
-    connection.execute("BEGIN IMMEDIATE")
+    wait_while_busy(connection.execute, "BEGIN IMMEDIATE")
     try:
         yield
-        connection.execute("COMMIT")
+        wait_while_busy(connection.execute, "COMMIT")
     except BaseException:
         # SQLite itself rolls back after some errors.
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
+
+
+def wait_while_busy(job: Callable[..., T], *arguments: object) -> T:
+    """Return the job's result; it is begun again while another process has the database.
+
+    SQLite itself soon asks ten times a second only: among many kernels that write, whoever waits
+    for long would hardly ever find it free.
+    """
+    try:
+        return job(*arguments)
+    except sqlite3.OperationalError as error:
+        if not _is_busy(error):
+            raise
+    retry = retry_if_exception(_is_busy)
+    stop, wait = stop_after_delay(BUSY_SECONDS), wait_random(0, 0.02)
+    return Retrying(retry=retry, stop=stop, wait=wait, reraise=True)(job, *arguments)
+
+
+def _is_busy(error: BaseException) -> bool:
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
 
 
 @contextlib.contextmanager
@@ -168,13 +189,9 @@ def failure(place: Path | str | None, problem: str, remedy: str) -> JournalError
 
 
 def _prepare(connection: sqlite3.Connection, path: Path | None) -> None:
-    # A database may come from a stranger: its views and triggers are not trusted.
-    connection.execute("PRAGMA trusted_schema=OFF")
     connection.execute("PRAGMA foreign_keys=ON")
-    _refuse_foreign(connection, path)
-    if path is not None:
-        share(connection)
-    else:
+    share(connection, path, check=lambda: _refuse_foreign(connection, path))
+    if path is None:
         connection.execute("PRAGMA page_size=512")  # each table and index begins a page
     with transaction(connection):
         (version,) = connection.execute("PRAGMA user_version").fetchone()
@@ -201,22 +218,41 @@ def _refuse_foreign(connection: sqlite3.Connection, path: Path | None) -> None:
         raise failure(path, problem, "Update ipyagent, or move the file away to begin a new one")
 
 
-def share(connection: sqlite3.Connection, synchronous: str = "FULL") -> None:
-    """Allow readers beside one writer, and let commits survive a power cut."""
-    (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
-    if mode != "wal":
-        # This needs the database alone for a moment, and SQLite does not wait for that when several
-        # kernels open a new one at once.
-        retry = Retrying(
-            retry=retry_if_exception(
-                lambda error: getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_BUSY
-            ),
-            stop=stop_after_delay(BUSY_SECONDS),
-            wait=wait_fixed(0.02),
-            reraise=True,
-        )
-        retry(connection.execute, "PRAGMA journal_mode=WAL")
-    connection.execute(f"PRAGMA synchronous={synchronous}")
+def share(
+    connection: sqlite3.Connection,
+    path: Path | None,
+    synchronous: str = "FULL",
+    check: Callable[[], None] = lambda: None,
+) -> None:
+    """Allow readers beside one writer, and let commits survive a power cut; first `check` it.
+
+    A WAL is in memory that kernels share, so it is for databases made on a disk of one computer.
+    Others have a rollback journal that stays there after a transaction: clients of network drives
+    remember for a while that there was no such file, or an empty one.
+    """
+    # A database may come from a stranger: its views and triggers are not trusted.
+    connection.execute("PRAGMA trusted_schema=OFF")
+    try:
+        if drive := path and find_network_drive(path):
+            # A WAL from elsewhere is read without shared memory, or not at all.
+            connection.execute("PRAGMA locking_mode=EXCLUSIVE")
+        check()
+        if path is None:
+            return
+        (pages,) = connection.execute("PRAGMA page_count").fetchone()
+        (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
+        wanted = "persist" if drive or (pages and mode != "wal") else "wal"
+        # This may need the database alone for a moment, and SQLite does not wait for that when
+        # several kernels open a new one at once.
+        wait_while_busy(connection.execute, f"PRAGMA journal_mode={wanted}")
+    except sqlite3.OperationalError as error:
+        if drive and _is_busy(error) and Path(f"{path}-wal").exists():
+            problem = f"on this network drive ({drive}) a kernel uses it as if on a local disk"
+            remedy = "End that kernel, ask here, then start it again"
+            raise failure(path, problem, remedy) from error
+        raise
+    connection.execute("PRAGMA locking_mode=NORMAL")
+    connection.execute(f"PRAGMA synchronous={synchronous if wanted == 'wal' else 'FULL'}")
 
 
 class Worker:

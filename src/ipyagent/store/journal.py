@@ -8,15 +8,14 @@ outcome: it may be done, half done, or not done at all. It is never run again au
 
 Read only, nothing is created, locked or changed.
 
-One kernel at a time continues a session. Its lock is one of the operating system, not a heartbeat:
-it ends with its process, however that ends."""
+One kernel at a time continues a session.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import itertools
 import logging
-import os
 import sqlite3
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Set as AbstractSet
@@ -29,11 +28,10 @@ from weakref import WeakValueDictionary
 
 from pydantic import TypeAdapter
 
-from ipyagent import schema
-from ipyagent.atomic_files import has_locks, open_lock, try_lock
+from ipyagent import atomic_files, schema
 from ipyagent.errors import JournalError, SessionError
 from ipyagent.json_types import JsonDict
-from ipyagent.store import recordings, runs
+from ipyagent.store import recordings, recovery, runs
 from ipyagent.store.database import (
     APPLICATION,
     MAX_QUEUED,
@@ -43,6 +41,7 @@ from ipyagent.store.database import (
     failure,
     store,
 )
+from ipyagent.store.locks import SessionLocks
 from ipyagent.store.runs import Decoder, Encoder, Record, read
 from ipyagent.store.tables import MIGRATIONS, Database, Row
 
@@ -180,79 +179,6 @@ def postgres_store() -> type[PostgresStore]:
         remedy = "Install it: `pip install 'ipyagent[postgres]'`"
         raise failure("in PostgreSQL", "psycopg is not installed", remedy) from None
     return PostgresStore
-
-
-class SessionLocks:
-    """The sessions that this journal's kernel has claimed; with `folder` None it may claim any."""
-
-    def __init__(self, folder: Path | None) -> None:
-        self.folder = folder
-        self._locks: dict[str, int] = {}
-        _all.add(self)
-
-    def claim(self, session_id: str) -> bool:
-        """Return whether the session is ours now; raises JournalError."""
-        if self.folder is None or session_id in self._locks:
-            return True
-        if not has_locks():
-            log.warning("this system has no locks; %s may be open in two kernels", session_id)
-            return True
-        path = self.folder / f"{session_id}.lock"
-        try:
-            self.folder.mkdir(exist_ok=True)
-            lock = open_lock(path)
-        except OSError as error:
-            problem = f"it cannot be opened ({error.strerror})"
-            raise failure(path, problem, "Make it and its folder writable") from None
-        try:
-            is_ours = try_lock(lock)
-        except OSError as error:
-            os.close(lock)
-            problem = f"the file system has no locks ({error.strerror})"
-            raise failure(path, problem, "Move the workspace") from None
-        if not is_ours:
-            os.close(lock)
-            return False
-        if not _is_file_at(path, lock):  # who had it has just removed it
-            os.close(lock)
-            return self.claim(session_id)
-        self._locks[session_id] = lock
-        return True
-
-    def holds(self, session_id: str) -> bool:
-        """Return whether no other kernel can claim the session."""
-        return session_id in self._locks
-
-    def release(self, session_id: str) -> None:
-        """Release the session for others, and remove its lock."""
-        if (lock := self._locks.pop(session_id, None)) is not None and self.folder is not None:
-            with contextlib.suppress(OSError):
-                (self.folder / f"{session_id}.lock").unlink()
-            os.close(lock)
-
-    def release_all(self) -> None:
-        """Release all sessions; the files stay, for they may be another process's."""
-        while self._locks:
-            os.close(self._locks.popitem()[1])
-
-
-def _is_file_at(path: Path, handle: int) -> bool:
-    with contextlib.suppress(FileNotFoundError):
-        return os.path.samestat(path.lstat(), os.fstat(handle))
-    return False
-
-
-_all: weakref.WeakSet[SessionLocks] = weakref.WeakSet()
-
-
-def _release_in_child() -> None:
-    """Close a fork's copies of its parent's locks, which would otherwise outlive the parent."""
-    for locks in tuple(_all):
-        locks.release_all()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_release_in_child)
 
 
 log = logging.getLogger("ipyagent")
@@ -456,13 +382,13 @@ class Journal:
         """
         rows = self._rows("session_id", session_id)
         abandoned = {row["id"]: row for row in rows if row["status"] in runs.ACTIVE}
-        # One by one: a part is released once its run has ended.
-        for row in itertools.chain(abandoned.values(), self._claim_abandoned_parts()):
+        # One by one: a part is released once its run has ended. Its result is that of a call.
+        for row in itertools.chain(self._claim_abandoned_parts(), abandoned.values()):
             self._recover(row)
         return list(self._readable(abandoned))
 
     def _claim_abandoned_parts(self) -> Iterator[Row]:
-        for row in (row for each in runs.ACTIVE for row in self._rows("status", each)):
+        for row in reversed([row for each in runs.ACTIVE for row in self._rows("status", each)]):
             part = self.session(row["session_id"])
             if part is None or part.name not in (ITEM, CHILD) or self._locks.holds(part.id):
                 continue
@@ -481,10 +407,10 @@ class Journal:
         reply = self._writer.read(
             lambda db: db.execute("SELECT * FROM replies WHERE run_id = ?", (run_id,)).fetchone()
         )
-        planned = _with_recorded_status(None, row)
-        events = runs.closing_events(
-            _fold_runs(history).get(run_id), planned, history, reply["text"] if reply else ""
-        )
+        planned, run = _with_recorded_status(None, row), _fold_runs(history).get(run_id)
+        tasks = self._writer.read(lambda db: recovery.find_tasks(db, CHILD, run)) if run else ()
+        children = [each for each in self._readable(tasks) if each.parent_id == run_id]
+        events = recovery.closing_events(run, planned, history, reply, children)
 
         def close(db: Database) -> None:
             encoder, at = Encoder(), schema.now().isoformat()
@@ -492,7 +418,7 @@ class Journal:
                 store(db, QueuedEvent(session_id, run_id, event, at, encoder.encode(run_id, event)))
                 encoder.note(run_id, event)
             if not events:  # its beginning is lost
-                runs.end(db, run_id, schema.RunStatus.ERROR, runs.KERNEL_GONE)
+                runs.end(db, run_id, schema.RunStatus.ERROR, recovery.KERNEL_GONE)
 
         self._writer.change(close)
 
@@ -568,13 +494,16 @@ def read_summary(place: Path | str) -> JournalSummary:
 def _open_readonly(path: Path | str) -> Iterator[Database]:
     """Open the database read-only; raises an error for one that is not ours."""
     if isinstance(path, str):
-        with contextlib.closing(postgres_store()(path, is_readonly=True)) as server:
+        server = postgres_store()(path, is_readonly=True)
+        with contextlib.closing(server), server.explain_errors():
             yield server
         return
     if path.is_symlink() or not path.is_file():
         raise sqlite3.OperationalError("no journal")
     with contextlib.closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as db:
         db.row_factory = sqlite3.Row
+        if atomic_files.find_network_drive(path):
+            db.execute("PRAGMA locking_mode=EXCLUSIVE")  # a WAL is not read with shared memory
         db.execute("PRAGMA trusted_schema=OFF")
         (application,) = db.execute("PRAGMA application_id").fetchone()
         (version,) = db.execute("PRAGMA user_version").fetchone()

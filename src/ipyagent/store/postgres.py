@@ -20,11 +20,13 @@ from collections.abc import Callable, Iterator, Mapping, Set as AbstractSet
 from functools import lru_cache, partial
 from hashlib import blake2b
 from pathlib import Path
-from typing import TypeVar
+from time import monotonic
+from typing import TypeVar, cast
 from uuid import uuid4
 
 import psycopg
 from psycopg import sql
+from psycopg.abc import PQGen
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.rows import DictRow, dict_row
 from tenacity import Retrying, retry_if_exception, wait_exponential
@@ -44,9 +46,10 @@ A server notices in less than that that a kernel's host is gone, and frees its c
 """
 
 # Not from PGHOSTADDR: by that a folder's `.env` would say who gets the password.
-_DEFAULTS = """hostaddr='' application_name=ipyagent client_encoding=utf8 connect_timeout=10
+_DEFAULTS = """hostaddr='' application_name=ipyagent connect_timeout=10
     keepalives_idle=5 keepalives_interval=2 keepalives_count=2 tcp_user_timeout=10000"""
 _OPTIONS = f"""-clock_timeout={LOCK_SECONDS}s -csynchronous_commit=on
+    -cstatement_timeout=0 -cidle_in_transaction_session_timeout=0
     -ctcp_keepalives_idle=5 -ctcp_keepalives_interval=2 -ctcp_keepalives_count=2"""
 
 _DIALECT = {
@@ -70,7 +73,7 @@ _OWN_TABLES = """
         $$ BEGIN RAISE EXCEPTION 'events are only ever added'; END $$
 """
 
-_HOW_TO_WRITE = "Write postgresql://USER@HOST/DATABASE, signs in a password as in %40 for @"
+_HOW_TO_WRITE = "Write postgresql://USER@HOST/DATABASE, in a password %40 for @ and %2F for /"
 _REMEDIES = {
     "42501": ("its role may not use or create the schema", "Let its owner grant that"),
     "42P07": ("its schema has tables of another program", "Name another schema"),
@@ -83,7 +86,9 @@ def _parse(url: str) -> dict[str, str]:
     """Return the parts of a URL; raises JournalError, which quotes nothing of it."""
     with contextlib.suppress(psycopg.Error):
         parts = {name: str(value) for name, value in conninfo_to_dict(url).items()}
-        if "@" not in parts.get("host", "") and re.fullmatch(r"[\d,]*", parts.get("port", "")):
+        # A slash in a password, not written as %2F, ends what is taken for the host and port.
+        is_read = "@" not in parts.get("host", "") and not re.search("://[^/]*/[^?]*@", url)
+        if is_read and re.fullmatch(r"[\d,]*", parts.get("port", "")):
             return parts
     raise failure("in PostgreSQL", "store.url cannot be read", _HOW_TO_WRITE)
 
@@ -107,6 +112,27 @@ def _plain(value: object) -> object:
     return str(value).replace("\0", "\ufffd") if isinstance(value, str) else value
 
 
+class _Client(psycopg.Connection[DictRow]):
+    """A connection that gives up a server that is there, but does not answer."""
+
+    def wait(self, gen: PQGen[T], interval: float = 0.1, timeout: float | None = None) -> T:
+        """Carry out a step of the protocol; raises OperationalError."""
+        return super().wait(self._limit_silence(gen), interval)
+
+    def _limit_silence(self, steps: PQGen[T]) -> PQGen[T]:
+        heard = monotonic()
+        try:
+            wanted = next(steps)
+            while monotonic() - heard < AWAY_SECONDS:
+                if ready := (yield wanted):
+                    heard = monotonic()
+                wanted = steps.send(ready)
+        except StopIteration as end:
+            return cast(T, end.value)
+        self.close()
+        raise psycopg.OperationalError(f"it has not answered for {AWAY_SECONDS:g} s")
+
+
 class PostgresStore:
     """The database at a URL; its methods may be called from any thread, and raise JournalError."""
 
@@ -118,7 +144,7 @@ class PostgresStore:
         self._id, self._pid = uuid4().hex, os.getpid()
         self._lock = threading.RLock()
         self.is_closing = False
-        with self._explain():
+        with self.explain_errors():
             self._connection = self._connect()
             try:
                 if is_readonly:
@@ -222,12 +248,15 @@ class PostgresStore:
         if os.getpid() != self._pid:
             raise failure(self.place, *FORKED)
         options = f"{_OPTIONS} {self._parts.get('options', '')}"
-        where = make_conninfo(_DEFAULTS, **{**self._parts, "options": options})
-        return psycopg.connect(where, autocommit=True, row_factory=dict_row, prepare_threshold=None)
+        where = {**self._parts, "options": options, "client_encoding": "utf8"}
+        place = make_conninfo(_DEFAULTS, **where)
+        return _Client.connect(place, autocommit=True, row_factory=dict_row, prepare_threshold=None)
 
     def _prepare(self) -> None:
+        # As PostgreSQL reads a name: in lower case unless it is quoted, and 63 bytes of it.
         query = """SELECT current_schema() AS found, current_setting('server_encoding') AS encoding,
-            trim('" ' FROM split_part(current_setting('search_path'), ',', 1)) AS named"""
+            CAST(CASE left(way, 1) WHEN '"' THEN btrim(way, '"') ELSE lower(way) END AS name) named
+            FROM btrim(split_part(current_setting('search_path'), ',', 1) COLLATE "C") AS way"""
         row = self.execute(query).fetchone() or {}
         if row["encoding"] != "UTF8":
             problem = f"its encoding is {row['encoding']}, which cannot hold every text"
@@ -252,7 +281,7 @@ class PostgresStore:
     def _version(self) -> int:
         """Return the version of the tables, 0 if there are none; raises JournalError."""
         row = self.execute("SELECT version FROM journal_version").fetchone() or {}
-        version: int = row["version"]
+        version: int = row.get("version", 0)
         if version > len(MIGRATIONS):
             problem = f"a newer ipyagent made it (version {version} after {len(MIGRATIONS)})"
             raise failure(self.place, problem, "Update ipyagent, or name another schema")
@@ -292,7 +321,7 @@ class PostgresStore:
             wait=wait_exponential(0.1, max=1.0),
             reraise=True,
         )
-        with self._lock, self._explain():
+        with self._lock, self.explain_errors():
             return retry(attempt_connected)
 
     def _is_lost(self, error: BaseException) -> bool:
@@ -310,9 +339,12 @@ class PostgresStore:
             except psycopg.errors.LockNotAvailable:
                 self._claimed.discard(each)
                 self.taken |= {each}
+            except BaseException:  # also a stop: the next attempt claims the rest
+                self._connection.close()
+                raise
 
     @contextlib.contextmanager
-    def _explain(self) -> Iterator[None]:
+    def explain_errors(self) -> Iterator[None]:
         """Raise errors of PostgreSQL as JournalError."""
         try:
             yield

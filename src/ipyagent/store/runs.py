@@ -20,7 +20,7 @@ import copy
 import json
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set as AbstractSet
+from collections.abc import Callable, Iterable, Sequence, Set as AbstractSet
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache
@@ -500,71 +500,3 @@ def _clock(moment: str) -> str:
 
 def _moment() -> str:
     return schema.now().isoformat()
-
-
-KERNEL_GONE = "the kernel ended during the run; its work until then is kept"
-
-
-def closing_events(
-    run: schema.Run | None, planned: schema.Run | None, history: list[Record], text: str
-) -> list[schema.Event]:
-    """Return the events that end a run.
-
-    `run` is the fold of its `history`, `planned` what was approved but had not begun, `text` the
-    partial reply when it was cut off.
-    """
-    events: list[schema.Event] = []
-    if run is None:
-        if planned is None:
-            return []
-        run = planned.model_copy(update={"status": schema.RunStatus.RUNNING})
-        events.append(schema.RunStarted(run=run))
-    if history and _is_open(history):
-        events += _step_end(run.steps[-1], text)
-    seconds = (history[-1].at - run.started_at).total_seconds() if history else 0.0
-    events.append(
-        schema.RunFinished(
-            status=schema.RunStatus.ERROR,
-            stop_reason=schema.StopReason.ERROR,
-            error=KERNEL_GONE,
-            duration=max(seconds, 0.0),
-        )
-    )
-    return events
-
-
-def _is_open(history: list[Record]) -> bool:
-    """Return whether a step was in progress."""
-    last = [r.event.type for r in history if r.event.type in ("step_started", "step_finished")]
-    return bool(last) and last[-1] == "step_started"
-
-
-def _step_end(step: schema.Step, text: str) -> Iterator[schema.Event]:
-    if step.message is None and text.strip():
-        message = schema.Message.of(schema.Role.ASSISTANT, text)
-        yield schema.MessageFinished(step=step.number, message=message)
-    known = {execution.call.id: execution for execution in step.executions}
-    for call in step.message.tool_calls if step.message else ():
-        execution = known.get(call.id)
-        if execution is None:
-            execution = schema.ToolExecution(call=call)
-            yield schema.ToolStarted(step=step.number, execution=execution)
-        if execution.result is None:
-            yield schema.ToolFinished(step=step.number, execution=_close_execution(execution))
-    yield schema.StepFinished(step=step.number)
-
-
-def _close_execution(execution: schema.ToolExecution) -> schema.ToolExecution:
-    call = execution.call
-    has_begun = execution.status is schema.ToolStatus.RUNNING
-    status = schema.ToolStatus.UNKNOWN if has_begun else schema.ToolStatus.CANCELLED
-    not_run = f"{call.name} was not run: the kernel ended before it began."
-    why = _unknown(call) if has_begun else not_run
-    return execution.model_copy(update={"status": status, "result": schema.ToolResult.failure(why)})
-
-
-def _unknown(call: schema.ToolCall) -> str:
-    return (
-        f"unknown outcome: the kernel ended while {call.name} ran; it may have been done, partly "
-        "or not at all; check before you repeat it"
-    )

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 from operator import eq
 from stat import S_IMODE
-from time import monotonic
+from time import monotonic, time
 
 from ipyagent.digests import digest_content
 from ipyagent.errors import AgentError, ApprovalExpiredError, PathValidationError
@@ -221,6 +221,7 @@ class Checkpoints:
             after=digest_content(change.after),
             mode=self._mode_of(change.path),
             folder=self._missing_folder(change.path),
+            at=time(),
         )
 
     def _missing_folder(self, path: str) -> str:
@@ -284,7 +285,7 @@ class Checkpoints:
                 self._workspace.compare_and_swap(change.path, now, before, change.mode)
             elif now is not None:
                 self._workspace.delete(change.path, now)
-        back = {"before": change.after, "after": change.before, "mode": mode}
+        back = {"before": change.after, "after": change.before, "mode": mode, "at": time()}
         return [change.model_copy(update=back)]
 
     def _load_content(self, content: str, path: str) -> bytes:
@@ -300,7 +301,7 @@ def _merge_changes(changes: Iterable[FileChange]) -> list[FileChange]:
     Changes by others in between are not undone.
     """
     merged: dict[str, FileChange] = {}
-    for change in changes:
+    for change in sorted(changes, key=lambda each: each.at):
         before = merged.get(change.path)
         follows = before is not None and before.after == change.before
         first = before.before if before and follows else change.before

@@ -235,9 +235,9 @@ async def _wait_for(
     starting: Future[CopyProcess], count: int, context: RehearsalContext
 ) -> tuple[list[Report], str]:
     """Return the reports of a process; whoever stops waiting ends it, and it is waited for."""
-    reading = context.threads.submit(lambda: starting.result().finish(count))
+    reading = asyncio.wrap_future(context.threads.submit(lambda: starting.result().finish(count)))
     try:
-        return await asyncio.shield(asyncio.wrap_future(reading))
+        return await asyncio.shield(reading)
     except asyncio.CancelledError:
         reading.add_done_callback(lambda done: done.cancelled() or done.exception())
         if not starting.cancel():

@@ -13,6 +13,7 @@ from ipyagent.agent.approvals import Approval, Approvals
 from ipyagent.kernel.drivers import Cell
 from ipyagent.kernel.shell import Frontend
 from ipyagent.plaintext import reveal_prose, strip_escapes, visible
+from ipyagent.schema.events import Decisions
 from ipyagent.ui.plain_text import TextPrinter, plan_effects_text, plan_text, prose, render, wrap
 from ipyagent.ui.questions import InputAsker, choose_asker, print_approval
 from ipyagent.ui.reveal import reveal
@@ -74,7 +75,7 @@ class PlainView:
 
     def __init__(self, write: Callable[[str], object], *, color: bool) -> None:
         self._out = TextPrinter(write, color=color)
-        self._run: schema.Run | None = None
+        self._decisions = Decisions()
         self._begun: str | None = None
         self._plan: tuple[schema.PlanStep, ...] = ()
         self._todos: tuple[Todo, ...] = ()
@@ -83,7 +84,7 @@ class PlainView:
 
     def __call__(self, event: schema.Event, state: schema.RunState) -> None:
         """Show an event."""
-        self._run = run = state.run
+        run, self._decisions = state.run, state.decisions
         self._live.erase()
         match event:
             case schema.PlanProposed() | schema.RunStarted():
@@ -259,8 +260,7 @@ class TerminalView(PlainView):
 
     def _show_foreign(self, approval: Approval) -> None:
         """Show what a delegated task asks; the event stream has shown the run's own calls."""
-        about, own = approval.subject, self._run.executions if self._run else ()
-        if isinstance(about, schema.ToolExecution) and about.call not in [e.call for e in own]:
+        if approval.id not in (*self._decisions.asked.values(), *self._decisions.plans):
             self._live.erase()
             print_approval(approval)
 

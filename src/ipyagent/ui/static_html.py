@@ -36,10 +36,25 @@ from ipyagent.ui.transcribe.step import usage_text
 
 def saved_bundle(run: schema.Run) -> dict[str, object]:
     """Return the run in all formats that a notebook may keep."""
-    drawn, data = transcribe(run), dump_run(mask_run(run))
+    drawn, data = transcribe(run), dump_run(mask_run(_add_children(run)))
     html = run_html(drawn)
     refer_to_html(data, html)
     return {"text/html": html, "text/plain": summarize(drawn), RUN_MIME: data}
+
+
+def _add_children(run: schema.Run) -> schema.Run:
+    """Return the run with the runs that its calls began, as far as a replay needs them."""
+    begun = [each.value for each in run.results if each.child and each.value is not None]
+    return run.model_copy(update={"children": tuple(map(_shorten_child, begun)) or run.children})
+
+
+def _shorten_child(run: schema.Run) -> schema.Run:
+    """Return a run that a call began without what only its card would show."""
+    less = {"preview": None, "rehearsal": None}
+    calls = [tuple(e.model_copy(update=less) for e in step.executions) for step in run.steps]
+    pairs = zip(run.steps, calls, strict=True)
+    steps = tuple(step.model_copy(update={"executions": each}) for step, each in pairs)
+    return _add_children(run).model_copy(update={"steps": steps, "context": "", "numbers": ()})
 
 
 _ALWAYS = {

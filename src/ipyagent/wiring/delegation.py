@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Protocol
@@ -31,7 +30,6 @@ from ipyagent.kernel.outputs import offer_output
 from ipyagent.llm.client import NoClient
 from ipyagent.plaintext import ellipsize, flatten
 from ipyagent.schema import (
-    ChildRun,
     Display,
     Event,
     Outcome,
@@ -42,6 +40,7 @@ from ipyagent.schema import (
     ToolResult,
 )
 from ipyagent.store.journal import CHILD
+from ipyagent.store.recovery import list_effects
 from ipyagent.tools.base import Tool, Toolbox, tool
 from ipyagent.tools.static_analysis import Effects
 from ipyagent.ui.views import View
@@ -52,7 +51,7 @@ MOST_DEPTH = 2
 """A child may delegate, and its child may not."""
 _EARLY = "The delegated task ended early: {}"
 _MANY = "{} tasks were delegated, as many as agent.max_steps allows: do this one yourself."
-_ELSEWHERE = "this delegated task was recorded in another folder, whose journal alone has its run"
+_ELSEWHERE = "this delegated task was recorded in another folder, and its run was not saved here"
 _NAMED = 60
 """Characters of a task that name it."""
 
@@ -118,16 +117,15 @@ class Delegation:
         agent = parent.request.config.agent
         if len(parent.tasks) >= agent.max_steps:
             raise AgentError(_MANY.format(agent.max_steps))
-        limits = share(run, agent, _count_open(run) + 1, parent.loop.time_limits.seconds_left)
+        parts = _count_open(run, parent.toolbox) + 1
+        limits = share(run, agent, parts, parent.loop.time_limits.seconds_left)
         parent.tasks.append(task)
         progress = Progress(parent, task, self._turn)
         offer_output(lambda: ToolResult(output=progress.text), progress.take)
         sessions, sources = Sessions(parent.session.journal), parent.session.conversation.sources
-        read = InitialGraph(origins=tuple(sources))
-        session = sessions.begin(CHILD, metadata=read.to_metadata())
-        session.grants = parent.session.grants
-        begin = partial(self._begin, session, task, tools, limits, progress)
-        begun = parent.cell.main.post(begin)
+        session = sessions.begin(CHILD, metadata=InitialGraph(origins=(*sources,)).to_metadata())
+        session.grants, session.validators = parent.session.grants, parent.session.validators
+        begun = parent.cell.main.post(partial(self._begin, session, task, tools, limits, progress))
         try:
             run = await (await asyncio.wrap_future(begun))()
         finally:  # also if a stop came while it began
@@ -166,22 +164,18 @@ class Delegation:
         )
         return parent.begin_child(request, session, progress)
 
-    def _find_recorded(self, task: str, tools: list[str] | None) -> Run | None:
+    def _find_recorded(self, task: str, tools: list[str] | None) -> Recording | None:
         """Return the child's run that a replay repeats; raises SessionError if it is not here."""
         parent, recording = self.parent, self.parent.recording
+        if not isinstance(parent.loop.client, NoClient):  # a model goes on from here
+            return None
         for each in recording.run.executions if recording else ():
-            child, given = each.result and each.result.child, each.call.arguments
-            name = child.runs[0] if child and child.runs else ""
+            given, child = each.call.arguments, recording and recording.find_child(each.child_id)
             is_same = (given.get("task"), given.get("tools")) == (task, tools)
-            if recording and is_same and name and name not in self._repeated:
-                self._repeated.add(name)
-                with suppress(SessionError):
-                    run = parent.session.journal.run(name)
-                    if run.parent_id == recording.run.id:
-                        return run
-        if isinstance(parent.loop.client, NoClient):  # no model goes on from here
-            raise SessionError(_ELSEWHERE)
-        return None
+            if child and is_same and each.child_id not in self._repeated:
+                self._repeated.add(each.child_id)
+                return child
+        raise SessionError(_ELSEWHERE)
 
 
 @dataclass
@@ -199,6 +193,10 @@ class Progress:
         run = state.run
         calls = [each.call.name for step in run.steps[-1:] for each in step.executions[-1:]]
         self.text = " · ".join([f"step {len(run.steps)}/{run.max_steps}", *calls])
+        self.show_child(event, state)
+
+    def show_child(self, event: Event, state: RunState) -> None:
+        """Let the parent's view show what it asks, or what a task that it delegates does."""
         if show := getattr(self.parent.view, "show_child", None):
             show(event, state)
 
@@ -234,10 +232,10 @@ class ChildPolicy:
         self.policy.grant(tool, scope, effects)
 
 
-def _count_open(run: Run) -> int:
+def _count_open(run: Run, toolbox: Toolbox) -> int:
     """Return the calls of the newest reply that delegate, and have no result so far."""
     step = run.steps[-1]
-    calls = step.message.tool_calls if step.message else ()
+    calls = map(toolbox.redirect, step.message.tool_calls if step.message else ())
     done = {each.call.id for each in step.executions if each.result}
     return sum(each.name == NAME and each.id not in done for each in calls)
 
@@ -247,16 +245,9 @@ def _result_of(run: Run) -> ToolResult:
 
     Its changes are those of the call, and its figures are shown.
     """
-    results = [each.result for each in run.executions if each.result]
-    is_done, answer = run.outcome is Outcome.SUCCESS, run.output.strip()
+    results, is_done, answer = run.results, run.outcome is Outcome.SUCCESS, run.output.strip()
     error = None if is_done else _EARLY.format(run.error or f"{run.stop_reason}")
     figures = [Display(data={each.media_type: each.data}) for r in results for each in r.images]
-    below = [name for each in results if each.child for name in each.child.runs]
-    child = ChildRun(
-        runs=(run.id, *below),
-        usage=run.usage,
-        cost_usd=run.cost_usd,
-    )
     return ToolResult(
         success=is_done,
         error=error,
@@ -264,11 +255,7 @@ def _result_of(run: Run) -> ToolResult:
         for_model="\n".join(filter(None, (error, answer))),
         value=run,
         displays=(*(each for r in results for each in r.displays), *figures),
-        files=tuple(each for r in results for each in r.files),
-        variables=tuple(each for r in results for each in r.variables),
-        lasting=tuple(each for r in results for each in r.lasting),
-        child=child,
-    )
+    ).model_copy(update=list_effects(run))
 
 
 def _render_steps(run: Run) -> str:

@@ -132,8 +132,8 @@ def _list_history(
             cells = [each.source for each in found if each.cell_type == "code"]
     begin = 0
     for run in runs:
-        places = (n for n, cell in enumerate(cells) if n >= begin and run.prompt.strip() in cell)
-        end = next(places, begin)
+        asks = (n for n, cell in enumerate(cells) if _OURS.search(cell))
+        end = next((n for n in asks if n >= begin and run.prompt.strip() in cells[n]), begin)
         yield from (cell for cell in cells[begin:end] if cell.strip() and not _OURS.search(cell))
         yield run
         begin = end + (end > begin)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from functools import partial
 from itertools import chain
 
 from ipyagent.agent.recordings import Recording, Signer
 from ipyagent.agent.session.session import Session
 from ipyagent.digests import digest_content, digest_json, digest_text
-from ipyagent.errors import AgentError, RunFailedError
+from ipyagent.errors import AgentError, RunFailedError, SessionError
 from ipyagent.json_types import JsonDict
 from ipyagent.schema import Asked, Run
 from ipyagent.store.graph_file import list_notebooks
+from ipyagent.store.journal import Journal
 from ipyagent.tools.base import Toolbox
 from ipyagent.tools.workspace import Workspace
 from ipyagent.wiring.environment import Environment
@@ -26,6 +28,8 @@ def prepare_replay(
 
     Raises AgentError if it may only repeat one, and none fits.
     """
+    if isinstance(request.recording, Recording):
+        return None, request.recording
     asked, run, workspace = None, request.recording, environment.workspace
     origin = ""
     if request.replay is not None and not request.dry_run:
@@ -42,7 +46,17 @@ def prepare_replay(
         return asked, None
     digest_of, repeats = partial(_digest_file, workspace), request.config.replay.repeat_services
     read = partial(_read_variables, environment)
+    run = _add_children(session.journal, run)
     return asked, Recording(run, Signer(workspace.root), repeats, digest_of, read, origin)
+
+
+def _add_children(journal: Journal, run: Run) -> Run:
+    """Return a run with the runs that its calls began, if it was not saved with them."""
+    children = list(run.children)
+    for name in () if children else filter(None, (each.child_id for each in run.executions)):
+        with suppress(SessionError):  # it was recorded elsewhere
+            children.append(_add_children(journal, journal.run(name)))
+    return run.model_copy(update={"children": tuple(children)})
 
 
 def _find_recording(

@@ -10,6 +10,7 @@ from typing import Literal
 
 from ipyagent import telemetry
 from ipyagent.agent.answers import AnswerType
+from ipyagent.agent.recordings import Recording
 from ipyagent.config import Config
 from ipyagent.errors import AgentError, describe_error
 from ipyagent.redaction import Redactor, known_secrets
@@ -38,7 +39,7 @@ class RunRequest:
     """Notices about recent events."""
     replay: Literal["auto", "always", "never"] | None = None
     """Whether a cell may repeat a recording; None: this is no cell."""
-    recording: Run | None = None
+    recording: Run | Recording | None = None
     """The run to repeat, if that is known."""
     session_name: str = ""
     """The session's name, if the cell names one."""

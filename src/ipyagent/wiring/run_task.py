@@ -35,6 +35,7 @@ from ipyagent.agent.validation import (
     validate,
 )
 from ipyagent.config import Config, has_profile_tools
+from ipyagent.config.rules import forget_secrets
 from ipyagent.errors import AgentError, ConfigError
 from ipyagent.kernel.drivers import Cell
 from ipyagent.kernel.namespace import installed_packages
@@ -111,6 +112,8 @@ class RunTask:
         runtime().enter(environment)
         environment.limit_undo(config.undo.memory)
         self.folder_permissions = FolderPermissions(workspace.root)
+        signer = Signer(workspace.root)
+        self.signer: Signer = parent.signer.enter(parent.loop.stream.run, -1) if parent else signer
         self.redactor = self._create_redactor()
         telemetry.setup_logging(config.logging.level, self.redactor)
         self.instructions, self.notes = _load_instructions(config, workspace)
@@ -122,7 +125,6 @@ class RunTask:
             config, own, self.redactor, cell.main.post, session, delegate
         )
         self.size = ModelSize()
-        self.page_is_open = environment.page_is_open
         self.prompt = self.redactor.text(request.prompt)
         self.notes += self.toolbox.notices
 
@@ -174,8 +176,11 @@ class RunTask:
         loop = self.loop = self._create_loop(tool_context)
         if self.parent is not None:
             loop.time_limits.outer = self.parent.loop.time_limits
+            loop.has_differed = self.parent.loop.has_differed
         with self.environment.namespace.own.during_run():
             run = await loop.run(prompt)
+        if self.parent is not None:
+            self.parent.loop.has_differed |= loop.has_differed
         if run.stop_reason is not StopReason.PLANNED:
             return run
         return await propose_plan(loop, partial(self._open_view, self._create_plan_runner))
@@ -249,7 +254,7 @@ class RunTask:
     def _describe_occasion(self) -> Occasion:
         return Occasion(
             prompt=self.prompt,
-            page_is_open=self.page_is_open,
+            page_is_open=self.environment.page_is_open,
             model_is_small=self.size.is_small,
             has_notes=has_notes(self.environment.workspace),
         )
@@ -318,7 +323,7 @@ class RunTask:
             dry_run=DRY_RUN if self.request.dry_run else None,
             watch=self.environment.toolset.track().watch,
             rehearsal=self._create_rehearsal_context(),
-            sign=Signer(self.environment.workspace.root).sign,
+            sign=self.signer.sign,
             max_chars=SHORT_RESULT if self._has_small_set or self.size.has_short_window else None,
         )
 
@@ -331,7 +336,7 @@ class RunTask:
             runtime().tool_threads,
             Limits(seconds=self.request.config.tools.max_timeout),
             runtime().isolation,
-            agent.rehearse_seconds if self.page_is_open else None,
+            agent.rehearse_seconds if self.environment.page_is_open else None,
             self._forget_keys,
             agent.adopt_new,
         )
@@ -340,8 +345,7 @@ class RunTask:
         """Empty our own objects that hold keys: this is a copy of the kernel."""
         forget_environment()
         self.redactor.forget()
-        self.request.config.llm.__dict__["api_key"] = None
-        self.request.config.store.__dict__["url"] = None
+        forget_secrets()
 
     def _create_policy(self) -> CallPolicy:
         config = self.request.config

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from ipyagent.agent.approvals import Approvals
 from ipyagent.agent.session.conversation import mark_origin
+from ipyagent.config.rules import Secret
 from ipyagent.config.sources import Data, UserDataFile, folder_key
 from ipyagent.errors import AgentError, BusyError, ConfigError, JournalError
 from ipyagent.kernel.drivers import Cell
@@ -168,7 +169,7 @@ class Runtime:
         # machine.
         self.tool_threads = ThreadPoolExecutor(32, thread_name_prefix="ipyagent-tool")
         self._workspaces: dict[Path, Workspace] = {}
-        self._journals: dict[tuple[Workspace, str | None], Journal] = {}
+        self._journals: dict[tuple[Workspace, Secret | None], Journal] = {}
         self._opening = threading.RLock()
         self._environments: list[weakref.ref[Environment]] = []
 
@@ -196,7 +197,7 @@ class Runtime:
             return self._workspaces[root]
 
     @without_interrupts
-    def journal(self, workspace: Workspace, *, persist: bool, url: str | None = None) -> Journal:
+    def journal(self, workspace: Workspace, *, persist: bool, url: Secret | None = None) -> Journal:
         """Return the workspace's journal, opened once, or a new one in memory.
 
         With a `url` it is in that database. Raises JournalError.
@@ -209,7 +210,7 @@ class Runtime:
             return self._journals[workspace, url]
 
 
-def _open_journal(workspace: Workspace, url: str | None) -> Journal:
+def _open_journal(workspace: Workspace, url: Secret | None) -> Journal:
     try:
         folder = workspace.state_folder().root
     except AgentError as error:
@@ -222,12 +223,13 @@ def _open_journal(workspace: Workspace, url: str | None) -> Journal:
     return open_journal(folder / JOURNAL_FILE)
 
 
-def journal_place(root: Path, url: str | None) -> Path | str:
+def journal_place(root: Path, url: Secret | None) -> Path | str:
     """Return the place of the journal of the workspace in a folder; raises JournalError."""
-    return postgres_store().url_of_folder(url, root) if url else root / STATE / JOURNAL_FILE
+    text = url and url.get_secret_value()
+    return postgres_store().url_of_folder(text, root) if text else root / STATE / JOURNAL_FILE
 
 
-def has_journal(workspace: Workspace, url: str | None) -> bool:
+def has_journal(workspace: Workspace, url: Secret | None) -> bool:
     """Return whether anything was recorded in that workspace; a database is not asked."""
     return url is not None or (workspace.root / STATE / JOURNAL_FILE).is_file()
 

@@ -6,7 +6,7 @@ The calls of this kernel that can be taken back are remembered, within a limit o
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
 MOST = 500
 """Calls that are remembered."""
+
+SMALL = 10_000
+"""Bytes up to which a record is not measured again: it counts as it was when it was added."""
 
 STAYS = "{} stays: {}"
 INSIDE = "{} stays as it is: it was changed inside, as the trial on a copy had shown"
@@ -63,10 +66,6 @@ class CallRecord:
             yield self
         for each in self.undoes:
             yield from each.calls()
-
-    def size(self, live: Collection[int]) -> int:
-        """Return the bytes that it keeps; `live` are the ids of the variables' values."""
-        return self.variables.size(live) if self.variables else 0
 
 
 @dataclass
@@ -159,7 +158,7 @@ class UndoHistory:
     def size_of(self, records: Iterable[CallRecord]) -> int:
         """Return how many bytes these records keep in memory."""
         live = self._live_ids()
-        return sum(each.size(live) for each in records)
+        return sum(each.variables.size(live) for each in records if each.variables)
 
     def _live_ids(self) -> set[int]:
         """Return the ids of the variables' values; none if a thread of the user's changes them."""
@@ -170,11 +169,12 @@ class UndoHistory:
     def _make_room(self) -> None:
         from ipyagent.values.variables.snapshot import default_memory  # it is loaded by now
 
+        # A large one may hold less now, and what is kept of objects that are gone is freed.
         limit = self.namespace.undo_memory
         limit = default_memory() if limit is None else limit
         live = self._live_ids()
         kept = [each.variables for each in self.records if each.variables]
-        sizes = [each.size(live) for each in kept]
+        sizes = [each.most if each.most <= SMALL else each.size(live) for each in kept]
         total = sum(sizes)
         for each, size in zip(kept, sizes, strict=True):
             if not limit or (total > limit and size):

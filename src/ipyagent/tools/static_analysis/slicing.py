@@ -13,6 +13,7 @@ import ast
 import builtins
 import re
 import sys
+import textwrap
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -24,8 +25,14 @@ from ipyagent.tools.static_analysis.code import find_touches
 from ipyagent.tools.static_analysis.name_origins import NameOrigins, is_library, root_of
 
 _MAGIC = re.compile(r"^([ \t]*)(?:[%!].*|.*\?)$", re.MULTILINE)
+_SETTING = re.compile(r"\s*%(?:matplotlib|config|(?:re)?load_ext|autoreload|precision)\b.*")
+"""A magic that does nothing when it runs again."""
 _BREAK = re.compile(r"\r\n?|\n")
 _WORD = re.compile(r"[^\W\d]\w*")
+_FILE = re.compile(
+    r"\S+\.(?:[ct]sv|txt|json|parquet|feather|xlsx?|npy|npz|pkl|db|h5|nc|gz|zip|png)"
+)
+"""A file, and no code: variables are often called as the file that they were read from."""
 _BUILTINS = frozenset(dir(builtins))
 _Import = ast.Import | ast.ImportFrom
 _Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
@@ -102,6 +109,8 @@ class _Statement:
     replaces: set[str] = field(default_factory=set)
     is_needed: bool = False
     puts_out: bool = False
+    acts: bool = False
+    """It may do something outside of the variables."""
     stays: bool = False
     """An import whose place matters."""
 
@@ -111,7 +120,8 @@ class _Statement:
             updates = any(isinstance(n, ast.AugAssign | ast.Delete) for n in inside)
             loads = {n.id for n in inside if isinstance(n, ast.Name) and type(n.ctx) is ast.Load}
             # Texts may name variables: df.query("x > @limit"), duckdb.sql("FROM df").
-            texts = (str(n.value) for n in inside if isinstance(n, ast.Constant))
+            constants = (str(n.value) for n in inside if isinstance(n, ast.Constant))
+            texts = (text for text in constants if not _FILE.fullmatch(text))
             # Functions may bind global names when they are called.
             bound = (n.names for n in inside if isinstance(n, ast.Global))
             named = (_names_in(node) if updates else (), *map(_WORD.findall, texts), *bound)
@@ -119,7 +129,7 @@ class _Statement:
             self.binds |= set(_list_bound(node))
         if len(self.nodes) == 1 and isinstance(self.nodes[0], _Replacing):
             self.replaces = self.binds - self.reads
-        if not self.nodes:
+        if not self.nodes or (_MAGIC.search(self.text) and not _SETTING.fullmatch(self.text)):
             self.reads = {*_WORD.findall(self.text)}
             self.binds, self.changes = {*self.reads}, {*self.reads}
 
@@ -146,19 +156,58 @@ def slice_code(
         return bool(each.is_needed or (each.binds | each.changes) & live or may_be_shared)
 
     for piece, statements in zip(reversed(pieces), reversed(parsed), strict=True):
-        keeps_all = piece.is_whole and any(map(leads_on, statements))
+        others = [each for each in statements if not _SETTING.fullmatch(each.text)]
+        keeps_all = piece.is_whole and any(map(leads_on, others))
         for each in reversed(statements):
             if (keeps_all and not each.imports) or leads_on(each):
                 each.is_needed = True
                 live = (live - each.replaces) | reader.with_functions(each.reads)
+    _drop_repeated(pieces, parsed, reader.shared)
     return [_join(statements) for statements in parsed]
 
 
-def keep_completed(code: str, names: Collection[str]) -> str:
-    """Return the beginning of code that failed, up to where it last bound one of these names."""
-    statements = _split(code)
-    done = [n for n, each in enumerate(statements, 1) if each.nodes and each.binds & {*names}]
-    return "\n".join(each.text for each in statements[: max(done, default=0)])
+def _drop_repeated(
+    pieces: Sequence[Code], parsed: Sequence[Sequence[_Statement]], shared: set[str]
+) -> None:
+    """Leave out a whole piece that ran before, if all that it names is as it left it."""
+    left = dict[str, set[str]]()
+    for piece, statements in zip(pieces, parsed, strict=True):
+        kept = [each for each in statements if each.is_needed]
+        if piece.is_whole and piece.text in left:
+            for each in kept:
+                each.is_needed = False
+            continue
+        acts, changes = any(each.acts for each in kept), _join_names(e.changes for e in kept)
+        own = changes | _join_names(each.binds for each in kept)
+        touched = own | shared if changes & shared else own
+        left = {text: names for text, names in left.items() if not acts and not names & touched}
+        if piece.is_whole and not acts and own <= _join_names(each.replaces for each in kept):
+            left[piece.text] = touched | _join_names(each.reads for each in kept)
+
+
+def _join_names(names: Iterable[set[str]]) -> set[str]:
+    return set[str]().union(*names)
+
+
+def keep_completed(code: str, line: int) -> str:
+    """Return the part of code that ran before a line of it failed, with what may be half done."""
+    kept = list[str]()
+    for each in _split(code):
+        if not each.nodes or each.nodes[0].lineno > line:
+            break
+        if (each.nodes[-1].end_lineno or line) < line:
+            kept.append(each.text)
+        elif '"""' not in each.text and not (len(each.nodes) == 1 and _is_simple(each.nodes[0])):
+            block = textwrap.indent(each.text, "    ")
+            kept.append(f"try:  # it failed, and had begun\n{block}\nexcept Exception:\n    pass")
+    return "\n".join(kept)
+
+
+def _is_simple(node: ast.stmt) -> bool:
+    """Return whether a statement that failed has changed nothing: it runs no code of the user's."""
+    calls = (each.func for each in ast.walk(node) if isinstance(each, ast.Call))
+    functions = {each.id for each in calls if isinstance(each, ast.Name)} - _BUILTINS
+    return not functions and isinstance(node, ast.Expr | ast.Assign | ast.AugAssign | _Import)
 
 
 def _join(statements: Iterable[_Statement]) -> Slice:
@@ -270,6 +319,7 @@ class _Reader:
         if each.changes or each.binds:
             self.shared |= shared - self._modules - self.imported - self._bodies.keys()
         libraries = self._modules | self.imported
+        each.acts = acts or (is_opaque and not _SETTING.fullmatch(each.text))
         acts = acts or is_opaque or bool(each.changes & libraries and not each.binds)
         shows = any(isinstance(n, ast.Expr) for node in each.nodes for n in _walk(node))
         each.puts_out = is_opaque or shows or bool(each.changes)

@@ -120,9 +120,10 @@ def _text(value: object) -> str:
 
 
 def mask_run(run: schema.Run) -> schema.Run:
-    """Return the run with masked arguments, in its messages, its plan and its calls."""
-    steps = tuple(map(_step, run.steps))
-    return run.model_copy(update={"steps": steps, "plan": mask_plan(run.plan)})
+    """Return the run with masked arguments, in its messages, plan, calls and delegated runs."""
+    steps, children = tuple(map(_step, run.steps)), tuple(map(mask_run, run.children))
+    masked = {"steps": steps, "plan": mask_plan(run.plan), "children": children}
+    return run.model_copy(update=masked)
 
 
 def mask_plan(plan: Iterable[schema.PlanStep]) -> tuple[schema.PlanStep, ...]:

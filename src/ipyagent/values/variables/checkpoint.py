@@ -276,6 +276,8 @@ class VariableCheckpoint:
                 with suppress(Exception):  # a table library's own object can be broken
                     old.drop_unchanged()
             self.entries.append(Entry(each.name, old, after, each.kept))
+        self.most = self.size(())
+        """The bytes that it keeps at most, whatever variables hold later."""
 
     @property
     def names(self) -> list[str]:
@@ -297,7 +299,7 @@ class VariableCheckpoint:
 
     def drop(self) -> None:
         """Free what it keeps; from now on it can take nothing back."""
-        self.entries, self.is_dropped = [], True
+        self.entries, self.is_dropped, self.most = [], True, 0
 
 
 class Bindings(Protocol):
