@@ -294,7 +294,7 @@ class AgentLoop(StepMachine):
                     self.stream.emit(MessageDelta(step=step, kind="text", text=chunk.data))
                 elif chunk.type == "thinking":
                     self.stream.emit(MessageDelta(step=step, kind="thinking", text=chunk.data))
-                elif chunk.type == "tool_call" and (piece := reply.written()):
+                elif chunk.type == "tool_call" and (piece := reply.read_written()):
                     self.stream.emit(piece)
         self.stream.end_reply()
         reply.complete()

@@ -323,7 +323,7 @@ class StreamedReply:
             self._thinking_since = self._thinking_since or moment
             self._thinking_seconds = max(0.0, moment - self._thinking_since)
 
-    def written(self) -> MessageDelta | None:
+    def read_written(self) -> MessageDelta | None:
         """Return what is new of the call that is being written, now and then.
 
         All that was written is read again, so this must not happen at each piece.
