@@ -107,7 +107,7 @@ def replace(value: Any, texts: Iterator[str], key: str = "") -> Any:
 FOUND = """(selector) => [(inside) => [...document.querySelectorAll(selector)]
     .flatMap((root) => [...root.querySelectorAll(inside)])].map((all) => ({
     ran: window.pwned ?? null,
-    named: all('[id], [name], [style]:not(math *)').map((e) => e.outerHTML),
+    named: all('[id]:not([id^="ipyagent-"]), [name], [style]:not(math *)').map((e) => e.outerHTML),
     elements: all(
         'script, style, link, meta, base, iframe, object, embed, form, video, audio, svg, template'
     ).map((e) => e.outerHTML),
