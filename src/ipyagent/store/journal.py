@@ -494,8 +494,7 @@ def read_summary(place: Path | str) -> JournalSummary:
 def _open_readonly(path: Path | str) -> Iterator[Database]:
     """Open the database read-only; raises an error for one that is not ours."""
     if isinstance(path, str):
-        server = postgres_store()(path, is_readonly=True)
-        with contextlib.closing(server), server.explain_errors():
+        with postgres_store()(path, is_readonly=True).reading() as server:
             yield server
         return
     if path.is_symlink() or not path.is_file():

@@ -174,6 +174,12 @@ class PostgresStore:
         schema = "_".join(("ipyagent", *words, blake2b(key.encode(), digest_size=4).hexdigest()))
         return make_conninfo(**{**parts, "options": f"{options} -csearch_path={schema}".strip()})
 
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[PostgresStore]:
+        """Explain errors, and close the connection afterwards."""
+        with contextlib.closing(self), self.explain_errors():
+            yield self
+
     # -- as a connection
 
     def execute(self, statement: str, values: Values = (), /) -> psycopg.Cursor[DictRow]:
