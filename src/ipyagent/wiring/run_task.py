@@ -174,7 +174,7 @@ class RunTask:
             parent_id=self.parent.loop.run_id if self.parent else None,
         )
         loop = self.loop = self._create_loop(tool_context)
-        if (above := self.parent and self.parent.loop) is not None:
+        if (above := self.parent.loop if self.parent else None) is not None:
             loop.time_limits.outer, loop.has_differed = above.time_limits, above.has_differed
         with self.environment.namespace.own.during_run():
             run = await loop.run(prompt)
