@@ -174,13 +174,12 @@ class RunTask:
             parent_id=self.parent.loop.run_id if self.parent else None,
         )
         loop = self.loop = self._create_loop(tool_context)
-        if self.parent is not None:
-            loop.time_limits.outer = self.parent.loop.time_limits
-            loop.has_differed = self.parent.loop.has_differed
+        if (above := self.parent.loop if self.parent else None) is not None:
+            loop.time_limits.outer, loop.has_differed = above.time_limits, above.has_differed
         with self.environment.namespace.own.during_run():
             run = await loop.run(prompt)
-        if self.parent is not None:
-            self.parent.loop.has_differed |= loop.has_differed
+        if above is not None:
+            above.has_differed |= loop.has_differed
         if run.stop_reason is not StopReason.PLANNED:
             return run
         return await propose_plan(loop, partial(self._open_view, self._create_plan_runner))
