@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from ipyagent import schema as s
 from ipyagent.errors import SessionError
 from ipyagent.schema import fold
-from ipyagent.schema.events import RUN_MIME
+from ipyagent.schema.run_states import RUN_MIME
 from ipyagent.store.graph_file import NotebookRecordings, list_notebooks, runs_in_notebook
 from replayed import events_from_run
 from schema.strategies import runs

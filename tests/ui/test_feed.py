@@ -22,7 +22,7 @@ from strategies import runs
 from ipyagent import schema as s
 from ipyagent.agent.approvals import Approvals
 from ipyagent.kernel.pages import Page, Pages
-from ipyagent.schema.events import fill_from_html
+from ipyagent.schema.run_states import fill_from_html
 from ipyagent.ui import static_html
 from ipyagent.ui.feed import INTERVAL, Feed
 from ipyagent.ui.live_blocks import LiveBlocks

@@ -32,7 +32,8 @@ from ipyagent.schema import (
     ToolResult,
     ToolStatus,
 )
-from ipyagent.schema.events import RUN_MIME, Totals
+from ipyagent.schema.events import Totals
+from ipyagent.schema.run_states import RUN_MIME
 from ipyagent.store.journal import Journal
 from ipyagent.tools.base import tool
 from ipyagent.ui.blocks import run_html

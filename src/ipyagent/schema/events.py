@@ -34,16 +34,14 @@ its images stand once, in the HTML beside it."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from operator import attrgetter, not_
-from typing import Annotated, Final, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
-from ipyagent.json_types import JsonDict
 from ipyagent.numbers import TracedNumber
 from ipyagent.schema.messages import Amount, Count, Flag, LazyModel, Message, Text, TokenUsage
 from ipyagent.schema.results import (
@@ -610,43 +608,3 @@ def _events_of_step(step: Step, nudge: str | None) -> Iterator[Event]:
         yield ToolFinished(step=step.number, execution=execution)
     if len(ended) == len(step.executions):
         yield StepFinished(step=step.number)
-
-
-RUN_MIME: Final = "application/vnd.ipyagent.run+json"
-"""The MIME type of a run in a notebook's outputs."""
-
-_SOURCE: Final = re.compile(r'<img src="data:image/\w+;base64,([^"]+)"')
-_REFERENCE: Final = re.compile(r"html:(\d{1,9})")
-"""Stands for an image of the HTML, from 0 on."""
-
-
-def refer_to_html(run: JsonDict, html: str) -> None:
-    """Replace the images of a run that stand in the HTML by references."""
-    places = {image: number for number, image in enumerate(_SOURCE.findall(html))}
-    for holder, name in _find_images(run):
-        if holder[name] in places:
-            holder[name] = f"html:{places[holder[name]]}"
-
-
-def fill_from_html(run: object, html: str) -> None:
-    """Put the images of the HTML back into a run; a reference to none is left."""
-    images = _SOURCE.findall(html)
-    for holder, name in _find_images(run):
-        found = _REFERENCE.fullmatch(holder[name])
-        if found and int(found[1]) < len(images):
-            holder[name] = images[int(found[1])]
-
-
-def _find_images(run: object) -> Iterator[tuple[JsonDict, str]]:
-    """Yield the objects that hold an image, with the field; arguments of calls hold none."""
-    waiting = [run]
-    while waiting:
-        value = waiting.pop()
-        if isinstance(value, list):
-            waiting += value
-        elif isinstance(value, dict):
-            for name, inner in value.items():
-                if not isinstance(inner, str):
-                    waiting += [inner] if name != "arguments" else []
-                elif name == "data" or name.startswith("image/"):
-                    yield value, name

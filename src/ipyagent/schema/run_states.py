@@ -1,11 +1,15 @@
-"""The states of a run, the reasons why it ended, and what repeats or takes it back."""
+"""The states of a run, why it ended, what repeats it or takes it back, and a saved run's images."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 from ipyagent.digests import digest_json
+from ipyagent.json_types import JsonDict
 from ipyagent.schema.messages import Model, Moment, Text
 
 
@@ -126,3 +130,43 @@ class UndoReport:
     def __str__(self) -> str:
         again = (f"`%agent undo {self.id}` takes this back",) if self.id else ()
         return "\n".join((*self.restored, *self.skipped, *again)) or "nothing to undo"
+
+
+RUN_MIME: Final = "application/vnd.ipyagent.run+json"
+"""The MIME type of a run in a notebook's outputs."""
+
+_SOURCE: Final = re.compile(r'<img src="data:image/\w+;base64,([^"]+)"')
+_REFERENCE: Final = re.compile(r"html:(\d{1,9})")
+"""Stands for an image of the HTML, from 0 on."""
+
+
+def refer_to_html(run: JsonDict, html: str) -> None:
+    """Replace the images of a run that stand in the HTML by references."""
+    places = {image: number for number, image in enumerate(_SOURCE.findall(html))}
+    for holder, name in _find_images(run):
+        if holder[name] in places:
+            holder[name] = f"html:{places[holder[name]]}"
+
+
+def fill_from_html(run: object, html: str) -> None:
+    """Put the images of the HTML back into a run; a reference to none is left."""
+    images = _SOURCE.findall(html)
+    for holder, name in _find_images(run):
+        found = _REFERENCE.fullmatch(holder[name])
+        if found and int(found[1]) < len(images):
+            holder[name] = images[int(found[1])]
+
+
+def _find_images(run: object) -> Iterator[tuple[JsonDict, str]]:
+    """Yield the objects that hold an image, with the field; arguments of calls hold none."""
+    waiting = [run]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, list):
+            waiting += value
+        elif isinstance(value, dict):
+            for name, inner in value.items():
+                if not isinstance(inner, str):
+                    waiting += [inner] if name != "arguments" else []
+                elif name == "data" or name.startswith("image/"):
+                    yield value, name

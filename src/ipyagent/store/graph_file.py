@@ -30,7 +30,7 @@ from ipyagent.compat import block_text, convert_blocks
 from ipyagent.errors import SessionError
 from ipyagent.json_types import JsonDict, as_json, object_of
 from ipyagent.plaintext import join_some
-from ipyagent.schema.events import RUN_MIME, fill_from_html
+from ipyagent.schema.run_states import RUN_MIME, fill_from_html
 from ipyagent.store.recordings import is_whole
 from ipyagent.store.runs import describe_error, load_tolerant
 

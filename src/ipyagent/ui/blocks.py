@@ -118,44 +118,59 @@ DrawStep = Callable[[transcript.Step, str], Iterable[Block]]
 """Returns the blocks of a step in the block with that key."""
 
 
+Keep = Callable[..., str]
+"""Returns what a function draws of its arguments; "" is its name, to draw the same once."""
+
+
+def _draw(_name: str, draw: Callable[..., str], *of: object) -> str:
+    return draw(*of)
+
+
 def list_blocks(
-    drawn: transcript.Transcript, draw_step: DrawStep | None = None, start: int = 0
+    drawn: transcript.Transcript,
+    draw_step: DrawStep | None = None,
+    start: int = 0,
+    keep: Keep = _draw,
 ) -> Iterator[Block]:
     """Yield the blocks of a run, in the order of the card, but those of steps before `start`."""
-    state, plan = drawn.header.state, drawn.plan
+    header, plan, ending, state = drawn.header, drawn.plan, drawn.ending, drawn.header.state
     public = f'data-ipyagent="run" data-state="{state}"'
     kind = f"ia-{state} ia-draft" if drawn.is_draft else f"ia-{state}"
     yield Block("r", "", f'<div class="ipyagent-card {kind} {NO_MATH}" {public}>\n</div>')
-    head = {
-        "h": _header(drawn),
-        "n": _notes(drawn.notes),
-        "p": plan_html(plan, state) if plan else "",
-    }
-    yield from _children("r", head.items())
+    is_over = drawn.is_over
+    head = [
+        ("h", keep("h", _header, header, is_over, ending is not None)),
+        ("n", keep("n", _notes, drawn.notes)),
+        ("p", keep("p", plan_html, plan, state) if plan else ""),
+    ]
+    yield from _children("r", head)
     yield from _steps(drawn, draw_step or step_blocks, start)
-    unsent = element("div", "unsent", "".join(map(_user_text, drawn.unsent)))
-    tail = {
-        "e": ending_html(drawn.ending) if drawn.ending else "",
-        "f": _footer(drawn),
-        "u": unsent,
-    }
-    yield from _children("r", tail.items())
+    tail = [
+        ("e", keep("e", ending_html, ending) if ending else ""),
+        ("f", keep("f", _footer, drawn.footer, header.model if is_over else "")),
+        ("u", keep("u", _unsent, drawn.unsent)),
+    ]
+    yield from _children("r", tail)
 
 
-def _children(parent: str, parts: Iterable[tuple[str, str]]) -> Iterator[Block]:
-    yield from (Block(f"{parent}/{name}", parent, html) for name, html in parts if html)
+def _children(parent: str, parts: Iterable[tuple[str, str]]) -> list[Block]:
+    return [Block(f"{parent}/{name}", parent, html) for name, html in parts if html]
 
 
-def _header(drawn: transcript.Transcript) -> str:
+def _header(header: transcript.Header, is_over: bool, has_ending: bool) -> str:
     """Return what a finished run does not show by its answer or its ending."""
-    header = drawn.header
     state, _, rest = header.state_text.partition(" · ")
-    facts = [escape(header.model), element("span", "state", escape(header.state_text))]
-    facts += map(escape, header.facts)
-    if drawn.is_over and (drawn.ending or state == "done"):
+    if is_over and (has_ending or state == "done"):
         facts = [escape(rest)]
+    else:
+        said = element("span", "state", escape(header.state_text))
+        facts = [escape(header.model), said, *map(escape, header.facts)]
     mark = element("mark", "badge", escape(header.badge))
     return element("p", "header", words.join_facts([mark, *facts]))
+
+
+def _unsent(texts: tuple[transcript.UserText, ...]) -> str:
+    return element("div", "unsent", "".join(map(_user_text, texts)))
 
 
 def _steps(drawn: transcript.Transcript, draw_step: DrawStep, start: int) -> Iterator[Block]:
@@ -282,7 +297,7 @@ def _plan_step(step: transcript.PlanStep) -> str:
 
 
 def step_blocks(
-    step: transcript.Step, parent: str, texts: Sequence[str] | None = None
+    step: transcript.Step, parent: str, texts: Sequence[str] | None = None, keep: Keep = _draw
 ) -> Iterator[Block]:
     """Yield the blocks of a step, with the blocks of its text if they are not to be made here."""
     key = f"{parent.partition('/')[0]}/s{step.number}"
@@ -306,9 +321,10 @@ def step_blocks(
         yield Block(f"{key}/w{place}", key, element("div", "written", html), reveal(each.text))
     parts = [("i", _all_media(step.images))]
     for place, call in enumerate(step.calls):
+        name, media = f"c{place}", call.result.media if call.result else ()
         parts += [
-            (f"c{place}", call_html(call)),
-            (f"c{place}/m", _all_media(call.result.media) if call.result else ""),
+            (name, keep(f"{key}/{name}", call_html, call)),
+            (f"{name}/m", keep(f"{key}/{name}/m", _all_media, media)),
         ]
     yield from _children(key, [*parts, ("z", note_html(step.facts))])
 
@@ -466,8 +482,7 @@ def ending_html(ending: transcript.Ending) -> str:
     return element("div", kind, f"{title}{'<br>' if lines else ''}{lines}")
 
 
-def _footer(drawn: transcript.Transcript) -> str:
-    footer, model = drawn.footer, drawn.header.model if drawn.is_over else ""
+def _footer(footer: transcript.Footer, model: str) -> str:
     facts = words.join_facts([*footer.facts, words.trace_text(footer)])
     title = words.join_facts([footer.duration, model, footer.numbers, "details"])
     body = "".join([*map(fold_html, footer.folds), note_html(facts)])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from ipyagent.schema import ToolStatus
@@ -68,6 +68,7 @@ class LiveBlocks:
         self._order: _Order = {}
         self._steps: dict[int, tuple[transcript.Step, str, list[Block]]] = {}
         self._growing: dict[int, Prose] = {}
+        self._parts: dict[str, tuple[tuple[object, ...], str]] = {}
 
     def update(self, drawn: transcript.Transcript) -> messages.Changes | None:
         """Draw the run as it is now, and return what has changed, as the message 0."""
@@ -105,7 +106,7 @@ class LiveBlocks:
         for block in blocks:
             order.setdefault(block.parent, []).append(block.key)
         outer = order.get("r", [])
-        head = sum(key in _HEAD for key in outer)
+        head = len(_HEAD.intersection(outer))
         outer[head:head] = self._kept_order.get("r", ())
         return {parent: tuple(keys) for parent, keys in order.items()}
 
@@ -125,11 +126,12 @@ class LiveBlocks:
 
     def _keep(self, key: str) -> None:
         self._kept[key] = self._blocks.pop(key)
+        self._parts.pop(key, None)
         if key in self._order:
             self._kept_order[key] = self._order.pop(key)
 
     def _list(self, drawn: transcript.Transcript, start: int) -> Iterator[Block]:
-        for block in list_blocks(drawn, self._draw_step, start):
+        for block in list_blocks(drawn, self._draw_step, start, self._keep_part):
             match block.key:
                 case "r/h" if not drawn.is_over:
                     is_new = not drawn.header.facts
@@ -149,6 +151,13 @@ class LiveBlocks:
             say = messages.Steering(**dict(drawn.say))
             yield Block("r/say", "r", '<div class="ia-say"></div>', own=say)
 
+    def _keep_part(self, name: str, draw: Callable[..., str], *of: object) -> str:
+        """Return what is drawn of the arguments; of the same ones it is drawn once."""
+        known = self._parts.get(name)
+        if known is None or known[0] != of:
+            known = self._parts[name] = of, draw(*of)
+        return known[1]
+
     def _draw_step(self, step: transcript.Step, parent: str) -> list[Block]:
         known = self._steps.get(step.number)
         if known is None or known[0] is not step or known[1] != parent:
@@ -166,7 +175,7 @@ class LiveBlocks:
         key = f"r/s{step.number}"
         calls = {f"{key}/c{place}": call for place, call in enumerate(step.calls)}
         growing = f"{key}/x/{len(texts or ()) - 1}"
-        for block in step_blocks(step, parent, texts):
+        for block in step_blocks(step, parent, texts, self._keep_part):
             if call := calls.get(block.key):
                 yield block._replace(own=_source(call))
                 yield from _beside_call(block.key, call)
@@ -182,7 +191,7 @@ def _compare(old: dict[str, Block], new: dict[str, Block]) -> messages.Changes:
     changed, more = [], []
     for key, block in new.items():
         before = old.get(key)
-        if before is block or (before and _content_of(before) == _content_of(block)):
+        if before is block or (before and before[2:] == block[2:]):  # it may have moved
             continue
         if before and _goes_on(before, block):
             more.append(messages.Addition(key=key, text=block.more[len(before.more) :]))
@@ -190,10 +199,6 @@ def _compare(old: dict[str, Block], new: dict[str, Block]) -> messages.Changes:
             changed.append(_message(block))
     gone = tuple([key for key in old if key not in new])
     return messages.Changes(seq=0, set=tuple(changed), more=tuple(more), drop=gone)
-
-
-def _content_of(block: Block) -> tuple[object, ...]:
-    return block.html, block.more, block.own
 
 
 def _goes_on(old: Block, new: Block) -> bool:

@@ -21,6 +21,7 @@ _EMPTY_LINES, _BLANKS, _SAME, _MIXED, _STACKED, _TURNS = LIMITS.values()
 
 _BLANK = "\t \u00a0\u1680\u2000-\u200a\u202f\u205f\u3000"
 _FLOOD = re.compile(f"[{_BLANK}]{{{_BLANKS + 1},}}")
+_MAY_FLOOD = re.compile(r" {41}|(?:\n *){4}|^(?: *\n){4}")
 _NOTHING = re.compile(f"[{_BLANK}]*")
 _FAINT = re.compile(f"[^!-~]{{{_TURNS + 1},}}")
 _NAME = re.compile(r"[^\W\d](?:[\w.]*\w)?")
@@ -47,7 +48,8 @@ def reveal(text: str) -> str:
     are those that alternate. Letters that look Latin and are not are spelled out in names that also
     have Latin letters.
     """
-    if len(text) <= _BLANKS and text.isascii() and text.isprintable():
+    is_plain = text.isascii() and text.replace("\n", "").isprintable()
+    if is_plain and not (len(text) > _BLANKS and _MAY_FLOOD.search(text)):
         return text
     return _reveal(text, signs="")
 

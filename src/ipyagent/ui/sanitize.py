@@ -105,7 +105,8 @@ _NUMBER_OR_SIDE = re.compile(r"\d{1,4}|left|right|center")
 
 def escape(text: str) -> str:
     """Return HTML that shows exactly this text; hidden characters are made visible."""
-    return html.escape(reveal_prose(text))
+    is_plain = text.isascii() and text.isprintable()
+    return html.escape(text if is_plain else reveal_prose(text))
 
 
 def markdown_to_html(text: str, numbers: tuple[AnswerNumber, ...] = ()) -> str:

@@ -15,8 +15,8 @@ from ipyagent import schema
 from ipyagent.json_types import JsonDict
 from ipyagent.plaintext import plural, visible
 from ipyagent.redaction import mask_arguments
-from ipyagent.schema.events import RUN_MIME, refer_to_html
 from ipyagent.schema.graph import COMPACTED, EDITED, handle
+from ipyagent.schema.run_states import RUN_MIME, refer_to_html
 from ipyagent.ui.blocks import run_html
 from ipyagent.ui.parts import NO_MATH, media_html, note_html, pre
 from ipyagent.ui.plain_text import summarize
