@@ -154,4 +154,6 @@ def slots(cls: type) -> list[str]:
 
 def one_line(text: str, limit: int = 80) -> str:
     """Return the text on one line, cut to `limit` characters, with nothing invisible in it."""
+    if len(text) <= limit and text.isascii() and text.isprintable():
+        return text
     return visible(" ".join(ellipsize(text, limit).splitlines()))
