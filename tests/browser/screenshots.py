@@ -228,7 +228,7 @@ def test_proposal(stage: Stage) -> None:
     book = stage.open(f"{LOAD}\n{TABLE}", f"%%agent {option}\n{prompt}", MEANS)
     book.start(0)
     book.start(1)
-    accept = book.page.locator("[data-ipyagent=approve]")
+    accept = book.page.locator("[data-ipyagent=proposal] [data-ipyagent=approve]")
     expect(accept).to_be_visible(timeout=PATIENCE)
     await_active(accept)
     stage.take(book, "proposal", book.cell(2), accept)

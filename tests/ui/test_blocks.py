@@ -13,7 +13,7 @@ from test_static_html import notebook
 
 from ipyagent import schema as s
 from ipyagent.ui.blocks import join_blocks, list_blocks
-from ipyagent.ui.transcribe.gist import title_code
+from ipyagent.ui.transcribe.gist import find_gist, title_code
 from ipyagent.ui.transcribe.run import transcribe
 
 LOADING = (
@@ -70,6 +70,12 @@ def lines(of: s.Run) -> list[str]:
 )  # fmt: skip
 def test_code_has_a_title_that_is_not_its_last_line(code: str, title: str) -> None:
     assert title_code(code) == title
+
+
+def test_a_call_that_may_change_something_does_not_say_that_it_looks() -> None:
+    code = call("c1", "run_python", {"code": "known.append(3)"})
+    for sensitive, title in ((True, "works on known.append"), (False, "looks at known.append")):
+        assert find_gist(s.ToolExecution(call=code, sensitive=sensitive), "").title == title
 
 
 def test_each_block_has_a_key_of_its_own_and_stands_in_its_parent() -> None:

@@ -43,9 +43,12 @@ _FILE = re.compile(r"""["']([^"'\s*?]*\w\.[A-Za-z]\w{0,7})["']""")
 
 def find_gist(execution: schema.ToolExecution, summary: str) -> transcript.Gist:
     """Return the gist of a call; `summary` is its own where that says more than its arguments."""
+    kind, title = _find_kind(execution), summary or _find_title(execution)
+    if kind != "look":  # a method may change what it is called on
+        title = title.replace("looks at ", "works on ", 1)
     return transcript.Gist(
-        kind=_find_kind(execution),
-        title=shorten(summary or _find_title(execution), LINE),
+        kind=kind,
+        title=shorten(title, LINE),
         changes=tuple(_list_changes(execution)),
     )
 
