@@ -272,8 +272,7 @@ def plan_html(plan: transcript.Plan, state: str) -> str:
     title = f"<strong>{escape(plan.goal)}</strong> <small>{escape(words.plan_title(plan))}</small>"
     public = f' data-ipyagent="plan" data-state="{state}"'
     steps = element("ol", "plan-steps", "\n".join(map(_plan_step, plan.steps)), public)
-    hint = _own_note(plan.hint) if plan.approval is None else ""  # else buttons say it
-    body = f"<summary>{title}</summary>\n{steps}\n{hint}"
+    body = f"<summary>{title}</summary>\n{steps}\n{_own_note(plan.hint)}"
     return element("details", "plan", body, " open" * (state in ("running", "waiting")))
 
 

@@ -301,7 +301,8 @@ p.ia-waiting::after {
 
 /* The editor */
 
-.ia-plan:has(.ipyagent-editor) .ia-plan-steps {
+.ia-plan:has(.ipyagent-editor) .ia-plan-steps,
+.ia-plan:has([data-approval]) > .ia-note {
   display: none;
 }
 
