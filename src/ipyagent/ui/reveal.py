@@ -48,9 +48,10 @@ def reveal(text: str) -> str:
     are those that alternate. Letters that look Latin and are not are spelled out in names that also
     have Latin letters.
     """
-    is_plain = text.isascii() and text.replace("\n", "").isprintable()
-    if is_plain and not (len(text) > _BLANKS and _MAY_FLOOD.search(text)):
-        return text
+    if text.isascii() and (text.isprintable() or text.replace("\n", "").isprintable()):
+        is_short = len(text) <= _BLANKS and "\n" not in text
+        if is_short or not _MAY_FLOOD.search(text):
+            return text
     return _reveal(text, signs="")
 
 
