@@ -21,7 +21,7 @@ _EMPTY_LINES, _BLANKS, _SAME, _MIXED, _STACKED, _TURNS = LIMITS.values()
 
 _BLANK = "\t \u00a0\u1680\u2000-\u200a\u202f\u205f\u3000"
 _FLOOD = re.compile(f"[{_BLANK}]{{{_BLANKS + 1},}}")
-_MAY_FLOOD = re.compile(r" {41}|(?:\n *){4}|^(?: *\n){4}")
+_MAY_FLOOD = re.compile(r" {41}|(?:\n *){4}|^(?: *\n){3}")
 _NOTHING = re.compile(f"[{_BLANK}]*")
 _FAINT = re.compile(f"[^!-~]{{{_TURNS + 1},}}")
 _NAME = re.compile(r"[^\W\d](?:[\w.]*\w)?")
