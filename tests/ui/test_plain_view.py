@@ -11,6 +11,7 @@ from typing import Any
 
 import hostile
 import pytest
+from hypothesis import given, strategies as st
 from inspection import controls
 from sample import BEGUN, call, done, one_call, render, run, run_html, said, sample_run, text
 from test_details import written
@@ -391,6 +392,13 @@ def test_text_is_drawn_as_the_table_says(case: dict[str, Any]):
     draw = reveal_diff if case.get("diff") else reveal
     assert draw(text_of(case)) == case["shown"]
     assert draw(case["shown"]) == case["shown"]
+
+
+@pytest.mark.spec("H17")
+@given(text=st.text(alphabet="a \n", max_size=120))
+def test_a_text_with_nothing_hidden_is_drawn_as_if_there_was(text: str):
+    plain, hidden = reveal(f"{text}\nend"), reveal(f"{text}\nend\u200b")
+    assert f"{plain}⟨U+200B⟩" == hidden
 
 
 @pytest.mark.spec("H17")
