@@ -117,9 +117,8 @@ def join_blocks(blocks: Iterable[Block]) -> str:
 DrawStep = Callable[[transcript.Step, str], Iterable[Block]]
 """Returns the blocks of a step in the block with that key."""
 
-
 Keep = Callable[..., str]
-"""Returns what a function draws of its arguments; "" is its name, to draw the same once."""
+"""Takes a name, a function that draws, and its arguments; may keep what it drew of the same."""
 
 
 def _draw(_name: str, draw: Callable[..., str], *of: object) -> str:
