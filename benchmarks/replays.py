@@ -70,7 +70,7 @@ import json, os, statistics, time
 from pathlib import Path
 import nbformat
 from ipyagent import Agent, Scripted
-from ipyagent.schema.events import RUN_MIME
+from ipyagent.schema.run_states import RUN_MIME
 from ipyagent.store.graph_file import NotebookRecordings
 from ipyagent.ui.static_html import saved_bundle
 
