@@ -77,7 +77,7 @@ def hostile(texts: Iterator[str]) -> dict[str, Any]:
             kinds = ("text/html", "text/markdown", "text/latex", "image/svg+xml", next(texts))
             media = [{"type": "display", "data": {kind: next(texts)}} for kind in kinds]
             media.append({"type": "display", "data": {"image/svg+xml": SVG}})
-            call["result"] = {"output": next(texts), "error": next(texts), "tone": "error"}
+            call["result"] = {"output": next(texts), "error": next(texts)}
             call["result"]["media"] = [{**each, "label": next(texts)} for each in media]
     return snapshot(Transcript.model_validate(replaced))
 

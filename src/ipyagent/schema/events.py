@@ -36,7 +36,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import groupby
 from operator import attrgetter, not_
 from typing import Annotated, Literal
 
@@ -405,45 +404,47 @@ class OpenMessage:
     All states of one reply share a list of pieces: joining them at each piece would be quadratic.
     """
 
-    __slots__ = ("_count", "_pieces", "step", "text_length")
+    __slots__ = ("_count", "_pieces", "calls", "step", "text_length")
 
     def __init__(
         self,
         step: int,
-        pieces: list[MessageDelta] | None = None,
+        pieces: list[tuple[Kind, str]] | None = None,
         count: int = 0,
         text_length: int = 0,
+        calls: tuple[MessageDelta, ...] = (),
     ) -> None:
         self.step = step
         self.text_length = text_length
         """Characters of its text."""
         self._pieces = [] if pieces is None else pieces
         self._count = count
+        self.calls = calls
+        """The calls that are being written, each as one piece."""
 
     def add(self, delta: MessageDelta) -> OpenMessage:
         """Return the reply with one piece more."""
-        pieces = self._pieces
-        if len(pieces) != self._count:  # another state has continued from here
-            pieces = pieces[: self._count]
-        pieces.append(delta)
-        length = self.text_length + (len(delta.text) if delta.kind == "text" else 0)
-        return OpenMessage(self.step, pieces, self._count + 1, length)
+        pieces, count, length, calls = self._pieces, self._count, self.text_length, self.calls
+        if delta.kind == "call":
+            if calls and calls[-1].call == delta.call and calls[-1].name == delta.name:
+                delta = delta.model_copy(update={"text": calls[-1].text + delta.text})
+                calls = calls[:-1]
+            return OpenMessage(self.step, pieces, count, length, (*calls, delta))
+        if len(pieces) != count:  # another state has continued from here
+            pieces = pieces[:count]
+        pieces.append((delta.kind, delta.text))
+        length += len(delta.text) if delta.kind == "text" else 0
+        return OpenMessage(self.step, pieces, count + 1, length, calls)
 
     @property
     def is_empty(self) -> bool:
         """True if nothing of it has arrived yet."""
-        return self._count == 0
+        return self._count == 0 and not self.calls
 
-    def join(self, kind: Kind) -> str:
+    def join(self, kind: Literal["text", "thinking"]) -> str:
         """Return all its text, or all its thinking."""
-        return "".join(each.text for each in self._pieces[: self._count] if each.kind == kind)
-
-    @property
-    def calls(self) -> list[tuple[str, str]]:
-        """The calls that are being written: the tool of each, and its arguments in plain text."""
-        pieces = [each for each in self._pieces[: self._count] if each.kind == "call"]
-        groups = groupby(pieces, lambda each: (each.call, each.name))
-        return [(name, "".join(each.text for each in group)) for (_, name), group in groups]
+        pieces = self._pieces[: self._count]
+        return "".join(text for each, text in pieces if each == kind)
 
 
 @dataclass(frozen=True)

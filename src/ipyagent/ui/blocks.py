@@ -226,10 +226,6 @@ def _is_figure(media: transcript.Media) -> bool:
     return isinstance(media, transcript.Image) or words.richest(media).startswith("image/")
 
 
-def _count_lines(steps: Iterable[transcript.Step]) -> int:
-    return sum(len(each.calls) + bool(each.text) + bool(each.thinking) for each in steps)
-
-
 def _fold_line(steps: Sequence[transcript.Step]) -> str:
     """Return the line for steps: how many of each kind, and what they changed."""
     calls = [call for step in steps for call in step.calls]
@@ -308,8 +304,10 @@ def step_blocks(
         ("w", _waiting(step.waiting) if step.waiting else ""),
     ]
     yield from _children(key, before)
-    if step.thinking:
-        yield _thinking(f"{key}/t", key, step)
+    if thinking := step.thinking:
+        # As it was written while it comes, else as Markdown.
+        more = reveal_prose(thinking.text) if step.is_streaming else ""
+        yield Block(f"{key}/t", key, _thinking(thinking, is_growing=bool(more)), more)
     if texts is None:
         texts = markdown_blocks(step.text, step.numbers) if step.text else ()
     public = ' data-ipyagent="answer"' if step.is_answer else ""
@@ -337,14 +335,12 @@ def _user_text(text: transcript.UserText) -> str:
     return element("blockquote", "user-text", f"<p>{lines}</p>", ' data-ipyagent="user-text"')
 
 
-def _thinking(key: str, parent: str, step: transcript.Step) -> Block:
-    """Return the model's thinking: as it was written while it comes, else as Markdown."""
-    thinking = step.thinking or transcript.Fold(title="", text="")
+def _thinking(thinking: transcript.Fold, *, is_growing: bool) -> str:
+    """Return the model's thinking; while it grows, without its words."""
+    text = "<p></p>" if is_growing else markdown_to_html(thinking.text)
+    title, body = f"<em>{thinking.title}</em>", f'<div class="ia-markdown">{text}</div>'
     public = 'class="ia-thinking" data-ipyagent="thinking"'
-    more = reveal_prose(thinking.text) if step.is_streaming else ""
-    body = "<p></p>" if more else markdown_to_html(thinking.text)
-    title, body = f"<em>{thinking.title}</em>", f'<div class="ia-markdown">{body}</div>'
-    return Block(key, parent, details(title, body, public, is_open=thinking.is_open), more)
+    return details(title, body, public, is_open=thinking.is_open)
 
 
 def call_html(call: transcript.Call) -> str:

@@ -1,8 +1,4 @@
-"""Texts that a user decides on, drawn so that nothing hides, floods the page or deceives.
-
-`labextension/src/view/reveal.ts` draws the same, by limits and look-alikes that `make protocol`
-takes from here; `tests/ui/reveal_cases.json` tests both.
-"""
+"""Texts that a user decides on, drawn so that nothing hides, floods the page or deceives."""
 
 from __future__ import annotations
 
@@ -14,10 +10,8 @@ from itertools import groupby
 
 from ipyagent.plaintext import plural, strip_escapes, visible
 
-LIMITS = {"empty_lines": 3, "blanks": 40, "same": 3, "mixed": 40, "stacked": 8, "turns": 8}
+_EMPTY_LINES, _BLANKS, _SAME, _MIXED, _STACKED, _TURNS = 3, 40, 3, 40, 8, 8
 """How many of a kind are drawn one by one; more in a row become one mark."""
-
-_EMPTY_LINES, _BLANKS, _SAME, _MIXED, _STACKED, _TURNS = LIMITS.values()
 
 _BLANK = "\t \u00a0\u1680\u2000-\u200a\u202f\u205f\u3000"
 _FLOOD = re.compile(f"[{_BLANK}]{{{_BLANKS + 1},}}")
@@ -28,7 +22,7 @@ _NAME = re.compile(r"[^\W\d](?:[\w.]*\w)?")
 _PART = re.compile(r"[^\W\d_]+")
 _LATIN = re.compile(r"[A-Za-z\u00c0-\u024f]")
 
-LOOKALIKES = frozenset(
+_LOOKALIKES = frozenset(
     # Cyrillic
     "\u0430\u0441\u0435\u043e\u0440\u0445\u0443\u0456\u0458\u0455\u04bb\u0501\u051b\u051d\u0475"
     "\u04cf\u0410\u0412\u0415\u041a\u041c\u041d\u041e\u0420\u0421\u0422\u0425\u0423\u0406\u0408"
@@ -155,7 +149,7 @@ def _mark_part(match: re.Match[str]) -> str:
     part = match[0]
     foreign = {char for char in part if not _LATIN.match(char)}
     symbol = len(part) == 1 and "\u0370" <= part <= "\u03ff"
-    if symbol or not foreign or not foreign <= LOOKALIKES:
+    if symbol or not foreign or not foreign <= _LOOKALIKES:
         return part
     return "".join(f"⟨U+{ord(char):04X}⟩" if char in foreign else char for char in part)
 

@@ -142,7 +142,6 @@ class Result(Model):
 
     output: str = ""
     error: str = ""
-    tone: Tone = "plain"
     media: tuple[Media, ...] = ()
     for_model: Fold | None = None
 
@@ -252,7 +251,6 @@ class Step(Model):
     """
 
     number: int
-    label: str
     user_texts: tuple[UserText, ...] = ()
     notes: tuple[str, ...] = ()
     waiting: Waiting | None = None
@@ -331,7 +329,6 @@ class Transcript(Model):
     """A run as it is drawn; `is_draft` for a plan that waits."""
 
     run_id: str
-    label: str
     verbose: int
     is_draft: bool
     header: Header

@@ -179,7 +179,6 @@ def transcribe_result(result: schema.ToolResult, name: str) -> transcript.Result
     return transcript.Result(
         output=text if result.success else _bare(own) if has_own_output else "",
         error="" if result.success else text,
-        tone="plain" if result.success else "error",
         media=tuple(_transcribe_media(result, displays, f"Figure from {name}")),
         for_model=_transcribe_for_model(result),
     )

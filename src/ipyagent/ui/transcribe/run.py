@@ -114,7 +114,6 @@ class Transcriber:
         is_cut_off = live is None and state == "running"  # nobody follows it
         return transcript.Transcript(
             run_id=run.id,
-            label="Run of ipyagent",
             verbose=run.verbose,
             is_draft=run.status is schema.RunStatus.DRAFT,
             header=_header(run, state, totals, is_cut_off=is_cut_off),

@@ -65,7 +65,6 @@ def transcribe_step(
     is_folded = context.folds_brief and is_brief(step)
     return transcript.Step(
         number=step.number,
-        label="Answer" if context.is_answer else f"Step {step.number}",
         user_texts=transcribe_user_texts(step.user_texts, SENT) if step.user_texts else (),
         notes=(context.lead_in, *step.notes) if context.lead_in else step.notes,
         waiting=context.waiting,
@@ -84,8 +83,8 @@ def transcribe_step(
             ]
         ),
         written=tuple(
-            transcript.Fold(title=f"Writing {reveal(name)}", text=text)
-            for name, text in (streaming.calls if streaming else ())
+            transcript.Fold(title=f"Writing {reveal(each.name)}", text=each.text)
+            for each in (streaming.calls if streaming else ())
         ),
         calls=calls,
         facts=step_facts(step, context.calls.verbose) if context.calls.verbose >= COUNTED else "",

@@ -98,15 +98,6 @@
   white-space: nowrap;
 }
 
-.ipyagent-hidden-character {
-  padding: 0 2px;
-  border-radius: 2px;
-  background: color-mix(in srgb, var(--ipyagent-bad) 80%, #000);
-  color: #fff;
-  font-size: 11px;
-  unicode-bidi: isolate;
-}
-
 .ipyagent-error {
   color: var(--ipyagent-bad-text);
   overflow-wrap: anywhere;
