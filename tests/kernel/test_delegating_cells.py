@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -74,11 +75,11 @@ def test_two_tasks_run_beside_each_other_and_each_asks(lab: Kernel, model: Model
 
 
 def test_stop_ends_a_run_and_its_tasks(lab: Kernel, model: ModelServer) -> None:
-    begun = threading.Event()
+    begun, over = threading.Event(), threading.Event()
 
     def begin(_request: Request) -> Reply:
         begun.set()
-        return answer("Never.").pause(threading.Event())
+        return answer("Never.").pause(over)
 
     play(
         model,
@@ -104,17 +105,18 @@ def test_stop_ends_a_run_and_its_tasks(lab: Kernel, model: ModelServer) -> None:
 
 @pytest.mark.slow
 def test_a_killed_kernel_loses_the_tasks_with_their_run(model: ModelServer, tmp_path: Path) -> None:
-    begun = threading.Event()
+    begun, over = threading.Event(), threading.Event()
 
     def begin(_request: Request) -> Reply:
         begun.set()
-        return answer("Never.").pause(threading.Event())
+        return answer("Never.").pause(over)
 
     play(model, The_boss=[delegate("Task A")], Task_A=[begin])
     with kernel(tmp_path, **asking(model)) as first:
         first.client.execute("%%agent --tools delegate,run_python\nThe boss")
         assert begun.wait(PATIENCE)
-        first.manager.shutdown_kernel(now=True)
+        first.manager.signal_kernel(signal.SIGKILL)  # a shutdown would interrupt it first
+    over.set()
     with kernel(tmp_path, **asking(model)) as second:
         second.run("%agent runs")
         runs = "sorted((goal, status, error) for goal, status, error in db.execute(SQL))"
