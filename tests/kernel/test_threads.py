@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import signal
 import sys
 import threading
@@ -205,3 +206,24 @@ def test_no_interrupt_is_lost_in_the_callback_of_an_object_that_goes(
         sys.setprofile(None)
     assert (seen, len(holder)) == ([True], 0)
     assert not is_uninterruptible(sys._getframe())
+
+
+def test_no_interrupt_leaves_the_lock_of_all_loggers_held() -> None:
+    seen = dict[str, bool]()
+
+    class Handler(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            pass
+
+    def look(frame: FrameType, event: str, _: object) -> None:
+        if event == "call" and frame.f_code.co_name in ("isEnabledFor", "emit"):
+            seen[frame.f_code.co_name] = is_uninterruptible(frame)
+
+    logger = logging.Logger("a logger of its own")
+    logger.addHandler(Handler())
+    sys.setprofile(look)
+    try:
+        logger.warning("Something happens.")
+    finally:
+        sys.setprofile(None)
+    assert seen == {"isEnabledFor": True, "emit": False}

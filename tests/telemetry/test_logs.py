@@ -198,3 +198,24 @@ def test_a_given_trace_id_is_unchanged(given: str) -> None:
 def test_characters_that_a_header_cannot_hold_are_refused(given: str) -> None:
     with pytest.raises(ConfigError, match="is not a trace id; give 1 to 64 letters"):
         telemetry.check_trace_id(given)
+
+
+def test_loggers_do_not_look_for_their_levels_again_at_each_run() -> None:
+    class Counting(logging.Logger):
+        looked = 0
+
+        def getEffectiveLevel(self) -> int:
+            self.looked += 1
+            return super().getEffectiveLevel()
+
+    logging.setLoggerClass(Counting)
+    try:
+        counting = logging.getLogger("test_logs.counting")
+    finally:
+        logging.setLoggerClass(logging.Logger)
+    assert isinstance(counting, Counting)
+    levels: list[tuple[telemetry.Level, int]] = [("info", 1), ("info", 1), ("error", 2)]
+    for level, looked in levels:
+        telemetry.setup_logging(level)
+        counting.debug("Nothing is printed.")
+        assert counting.looked == looked

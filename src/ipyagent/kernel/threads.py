@@ -224,6 +224,9 @@ _WHOLE = {
 """Files whose code must not end halfway. What is raised in a callback of the last two, which runs
 whenever an object goes, is printed and lost."""
 
+_LOGGING = logging.getLogger.__code__.co_filename
+"""What is raised there, not in a handler, can leave the lock of all loggers held, up to 3.12."""
+
 _UNINTERRUPTIBLE: set[CodeType] = set()
 _NOT_REMINDED: set[CodeType] = set()
 
@@ -242,6 +245,8 @@ def without_reminders(function: FunctionT) -> FunctionT:
 
 def is_uninterruptible(frame: FrameType | None) -> bool:
     """Return whether `frame` must not end halfway."""
+    if frame is not None and frame.f_code.co_filename == _LOGGING:
+        return True
     for code in _list_running(frame):
         if code in _UNINTERRUPTIBLE or code.co_filename in _WHOLE:
             return True

@@ -98,7 +98,8 @@ def setup_logging(level: Level = "info", redactor: Redactor | None = None) -> No
     Records pass `redactor`; without one, text that looks like a secret is still hidden.
     """
     logger = logging.getLogger("ipyagent")
-    logger.setLevel(level.upper())
+    if logger.level != logging.getLevelNamesMapping()[level.upper()]:
+        logger.setLevel(level.upper())  # which makes all loggers look again, under their one lock
     for former in [each for each in logger.filters if isinstance(each, RedactingFilter)]:
         logger.removeFilter(former)
     logger.addFilter(RedactingFilter(redactor))
