@@ -65,6 +65,7 @@ from ipyagent.wiring.toolset import (
     SHORT_RESULT,
     Occasion,
     describe_small_set,
+    find_idle_rules,
     offer_tools,
     wants_small_set,
 )
@@ -237,7 +238,8 @@ class RunTask:
             merged = self.parent.toolbox.lend(merged)
         lenient = has_profile_tools(self.request.agent, settings)
         self.toolbox = self._offer_tools(merged.select(settings.allowed_tools, lenient=lenient))
-        self.notes += (*notes, *merged.notices)
+        idle = () if self.parent else find_idle_rules(config.policy.rules, merged)
+        self.notes += (*notes, *merged.notices, *idle)
         if self._has_small_set and config.tools.offer == "auto":
             self.notes += (describe_small_set(self.client.model, self.size),)
 
