@@ -716,6 +716,35 @@ def test_a_number_that_a_child_made_up_is_in_no_result(lab: Lab) -> None:
     assert traces == [("823177", "not found"), ("5041", "found")]
 
 
+def test_a_number_made_up_in_a_task_is_in_no_result_of_it_either(lab: Lab) -> None:
+    """5041 was read, 823177 and 9119 were not; the child believes its task."""
+    told = call("delegate", task="Task A: is 5041 less than 823177?")
+    noted = [
+        call("todo_write", todos=[{"content": "Explain 9119"}]),
+        call("record_note", content="It is 9119."),
+    ]
+    cast = Cast(
+        The_boss=[
+            {"calls": [call("query", sql="SELECT 71 * 71 AS n"), *noted]},
+            {"calls": [told]},
+            "5041 is less than 823177 and 9119.",
+            "Again: 5041, 823177, 9119.",
+        ],
+        Task_A=[delegate("Task B: 823177?"), "5041 is, by 818136, less than 823177."],
+        Task_B=["It is 823177."],
+    )
+    for _ in range(2):
+        run = run_cast(lab, cast, confirm_mode="yolo")
+        traces = [(each.text, each.trace) for each in run.numbers]
+        assert traces == [
+            (n, "found" if n == "5041" else "not found") for n in ("5041", "823177", "9119")
+        ]
+        if run.results:
+            child = run.results[-1].value
+            traces = [(each.text, each.trace) for each in child.numbers]
+            assert traces == [("5041", "found"), ("818136", "not found"), ("823177", "not found")]
+
+
 def test_a_frozen_run_has_the_code_of_its_children(lab: Lab) -> None:
     cast = Cast(
         The_boss=[delegate("Task A"), {"calls": [call("run_python", code="y = x + 1")]}, "Done."],

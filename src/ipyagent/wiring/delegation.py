@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Protocol
 
+from ipyagent.agent.answers import find_invented
 from ipyagent.agent.approvals import Approval
 from ipyagent.agent.budgets import share
 from ipyagent.agent.loop import AgentLoop
@@ -124,6 +125,7 @@ class Delegation:
         offer_output(lambda: ToolResult(output=progress.text), progress.take)
         sessions, sources = Sessions(parent.session.journal), parent.session.conversation.sources
         session = sessions.begin(CHILD, metadata=InitialGraph(origins=(*sources,)).to_metadata())
+        session.invented = find_invented(task, run, parent.session)
         session.grants, session.validators = parent.session.grants, parent.session.validators
         begun = parent.cell.main.post(partial(self._begin, session, task, tools, limits, progress))
         try:
