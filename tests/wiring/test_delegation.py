@@ -782,13 +782,15 @@ def test_a_frozen_run_says_what_it_lacks_of_children(lab: Lab) -> None:
     assert "x = 7" not in code
 
 
-def test_it_is_offered_where_the_prompt_asks_for_it(lab: Lab) -> None:
-    names = []
-    for prompt in ("Sum the sales.", "Delegate the sums.", "Sum in parallel.", "Use subagents."):
-        lab.session = new_session()
-        lab.run(["Ok."], prompt)
-        names.append("delegate" in [each.name for each in lab.client.requests[-1].tools])
-    assert names == [False, True, True, True]
+@pytest.mark.parametrize(
+    ("settings", "is_offered"),
+    [({}, True), ({"offer": "small"}, False), ({"offer": "all"}, True)],
+)
+def test_every_model_but_a_small_one_is_offered_it(
+    settings: dict[str, object], is_offered: bool, lab: Lab
+) -> None:
+    lab.run(["Ok."], "Sum the sales.", settings={"tools": settings})
+    assert ("delegate" in [each.name for each in lab.client.requests[-1].tools]) is is_offered
 
 
 def test_a_search_over_tools_finds_it_for_runs_and_tasks(lab: Lab) -> None:
@@ -804,7 +806,7 @@ def test_a_search_over_tools_finds_it_for_runs_and_tasks(lab: Lab) -> None:
     )
     with APIServer({"GET /openapi.json": json_answer(SHOP)}) as at:
         lab.environment.services_for_run(Config()).openapi.register("shop", at.url)
-        run = lab.run(cast.model, "The boss")
+        run = lab.run(cast.model, "The boss", settings={"tools": {"offer": "small"}})
     search, delegated = run.executions
     assert search.result.output.startswith("delegate: ")
     assert '"task": {"type": "string"}' in search.result.output

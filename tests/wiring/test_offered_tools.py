@@ -93,6 +93,8 @@ def test_more_tools_are_offered_where_they_are_of_use(lab: Lab) -> None:
         "Remember that the sales are in euros.": NOTE_TOOLS,
         "Write a script that does this each night.": {"python_script"},
         "Use record_note.": NOTE_TOOLS - {"recall_notes"},
+        "Delete what is old.": {"delete_file"},
+        "Remove the empty files.": {"delete_file"},
     }.items():
         assert wanted <= {each.name for each in choose(lab, Occasion(prompt=prompt))}
         assert not wanted & {each.name for each in choose(lab, Occasion(prompt="Sum the sales."))}

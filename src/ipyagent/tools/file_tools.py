@@ -272,7 +272,7 @@ class SearchTool:
     def search_files(
         self, query: str, path: str = ".", pattern: str | None = None, regex: bool = False
     ) -> str:
-        """Find lines that contain query, or match it as an RE2 regex, in files that fit a glob."""
+        """Find lines with query, or an RE2 regex, in files that fit a glob."""
         find = _compile_query(query, regex)
         glob = FilePattern(pattern) if pattern else None
         budget = WalkBudget()

@@ -70,10 +70,9 @@ def delegate_tool(carry_out: Delegate) -> Tool:
 
     @tool(gives_way=True)
     async def delegate(task: str, tools: list[str] | None = None) -> ToolResult:
-        """Have another agent in this kernel do a large, independent task; returns its answer.
+        """Have another agent do a large, independent task; it knows nothing else.
 
-        It knows only the task, so say all it needs. Those of one reply are done in parallel.
-        tools: names of yours that it may use; by default all.
+        Several in one reply run in parallel. tools: yours that it may use; default: all.
         """
         return await carry_out(task, tools)
 

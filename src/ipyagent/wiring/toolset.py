@@ -215,9 +215,9 @@ class _BuiltInTools:
 
 CORE = frozenset(
     {
-        "list_files", "read_file", "write_file", "edit_file", "delete_file", "search_files",
+        "list_files", "read_file", "write_file", "edit_file", "search_files",
         "inspect_file", "list_variables", "inspect_variable", "run_python",
-        "todo_write", "ask_user",
+        "todo_write", "ask_user", "delegate",
     }
 )  # fmt: skip
 """The built-in tools that every model is offered."""
@@ -233,9 +233,7 @@ SHORT_RESULT = 8_000
 _CELLS = re.compile(r"\b(?:cells?|notebooks?)\b|\.ipynb\b", re.IGNORECASE)
 _NOTES = re.compile(r"\b(?:notes?|remember|recall|memor(?:y|i[sz]e))\b", re.IGNORECASE)
 _SQL = re.compile(r"\b(?:sql|duckdb|quer(?:y|ies)|parquet)\b", re.IGNORECASE)
-_AGENTS = re.compile(
-    r"\b(?:delegat\w+|sub-?tasks?|(?:sub-?)?agents|sub-?agent|in parallel)\b", re.IGNORECASE
-)
+_DELETE = re.compile(r"\bdelet\w+|\b(?:remov|clean)\w*\b.*\bfiles?\b", re.IGNORECASE)
 _SCRIPTS = re.compile(r"\bscripts?\b", re.IGNORECASE)
 
 _SUBJECTS: Mapping[str, re.Pattern[str]] = {
@@ -247,7 +245,7 @@ _SUBJECTS: Mapping[str, re.Pattern[str]] = {
     "recall_notes": _NOTES,
     "python_script": _SCRIPTS,
     "query": _SQL,
-    "delegate": _AGENTS,
+    "delete_file": _DELETE,
 }
 """Words in a prompt that ask for a tool."""
 
@@ -329,6 +327,8 @@ def _useful_tools(config: Config, occasion: Occasion) -> Iterator[str]:
     yield from asked_for
     if config.tools.shell:
         yield "run_shell"
+    if config.workspace.allow_delete:
+        yield "delete_file"
     if "scripts" in config.tools.model_fields_set:  # switched on, not only on by default
         yield "python_script"
     if occasion.has_notes:
