@@ -203,3 +203,32 @@ def test_a_rule_whose_tool_may_still_come_is_in_force_and_said_once_to_be_idle(l
     denied = {"calls": [call("deploy", where="x")]}
     run = lab.run([denied, "Ok."], tools=[deploy], settings={"policy": {"rules": rules}})
     assert not run.results[0].success
+
+
+@pytest.mark.parametrize("effect", ["deny", "ask"])
+def test_no_search_or_listing_of_a_folder_shows_what_a_rule_keeps_back(
+    effect: str, lab: Lab, tmp_path: Path
+) -> None:
+    """Nobody can be asked about one of many files."""
+    for folder in ("patients", "sales"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "a.txt").write_text("canary")
+    (tmp_path / "b.txt").symlink_to("patients/a.txt")
+    look = [
+        call("search_files", query="canary"),
+        call("list_files", recursive=True),
+        call("list_files", path="sales/.."),
+    ]
+    before = lab.run([{"calls": look}, "Ok."])
+    assert all("patients" in each.output for each in before.results)
+    rule = {"effect": effect, "path": "patients/**"}
+    after = lab.run([{"calls": look}, "Ok."], settings={"policy": {"rules": [rule]}})
+    for each in after.results:
+        assert each.success
+        assert "sales" in each.output
+        assert "patients" not in each.output
+        assert "b.txt" not in each.output
+    rule = {"effect": effect, "tool": "read_file", "path": "patients/**"}
+    other = lab.run([{"calls": look}, "Ok."], settings={"policy": {"rules": [rule]}})
+    assert "patients" not in other.results[0].output
+    assert [each.output for each in other.results[1:]] == [e.output for e in before.results[1:]]

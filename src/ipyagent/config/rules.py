@@ -386,6 +386,13 @@ class Rule(Section):
         return text if self.effect == "allow" else fold_text(text)
 
 
+def keeps_back(rules: Iterable[Rule], tool: str, path: str, root: Path) -> bool:
+    """Return whether a rule denies a tool that reads a whole folder a file in it, or asks."""
+    call = Subject(tool, {"path": path}, root, lambda: (path,))
+    named = (rule for rule in rules if rule.effect != "allow" and rule.path is not None)
+    return any(rule.names_tool(tool) and rule.matches(call) for rule in named)
+
+
 def _parse_rules(value: object) -> object:
     """Parse a list given as text (environment, `%agent config`): YAML's short form, or JSON."""
     if not isinstance(value, str):

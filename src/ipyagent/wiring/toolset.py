@@ -13,7 +13,7 @@ from pathlib import Path
 
 from ipyagent.agent.session.session import Session
 from ipyagent.config import Config, Rule
-from ipyagent.config.rules import BUILT_IN_TOOLS, fold_text
+from ipyagent.config.rules import BUILT_IN_TOOLS, fold_text, keeps_back
 from ipyagent.errors import ConfigError
 from ipyagent.json_types import JsonDict
 from ipyagent.kernel.namespace import Namespace, ShellNamespace, WatchedNamespace
@@ -131,7 +131,7 @@ class Toolset:
         """Return the tools that do not depend on the running cell."""
         lasting = replace(desktop, client=None, cell_id=None, number=None, next_input=None)
         inputs = (
-            *(config.tools, config.workspace, redactor, session),
+            *(config.tools, config.workspace, config.policy.rules, redactor, session),
             *(lasting.folder, lasting.saved),
         )
         if redactor is None:  # whoever only lists the tools, as completion does, gets others
@@ -178,14 +178,20 @@ class _BuiltInTools:
         self, toolset: Toolset, config: Config, notebooks: OpenNotebooks
     ) -> Iterator[Tool]:
         flags, workspace = config.tools, toolset.workspace
+        rules = [rule for rule in config.policy.rules if rule.path is not None]
         if flags.files:
+
+            def skips(tool: str, path: str) -> bool:
+                return bool(rules) and keeps_back(rules, tool, path, workspace.root)
+
             yield from file_tools(
                 workspace,
                 allow_delete=config.workspace.allow_delete,
                 previews=self._previews,
                 check=partial(check_not_open, workspace, notebooks),
+                skips=skips,
             )
-            yield from search_tools(workspace)
+            yield from search_tools(workspace, skips)
         yield from namespace_tools(
             self.namespace,
             variables=flags.namespace,
