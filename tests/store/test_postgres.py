@@ -295,6 +295,28 @@ def test_a_kernel_whose_session_was_taken_over_meanwhile_writes_nothing_more_to_
     mine.close()
 
 
+def test_a_session_that_another_kernel_had_meanwhile_is_not_continued_as_if_nothing_happened(
+    own: PostgresServer,
+) -> None:
+    """A naive kernel would get its claim back, and write between the lines of the other one."""
+    place = own.url()
+    mine, theirs = Journal.open(place), Journal.open(place)
+    session = begun(mine)
+    assert mine.claim(session.id)
+    tell(mine, session, "r1", [started()])
+    kill_connections(own)
+    assert theirs.claim(session.id)
+    tell(theirs, session, "r2", [started("r2"), ended()])
+    theirs.release(session.id)
+    mine.append(session.id, "r1", ended())
+    with pytest.raises(JournalError, match="another kernel has continued the session"):
+        mine.flush().result(PATIENCE)
+    assert types(theirs, session) == ["run_started", "run_started", "run_finished"]
+    assert theirs.claim(session.id)
+    for each in (mine, theirs):
+        each.close()
+
+
 @pytest.mark.parametrize("problem", [KeyboardInterrupt, psycopg.errors.QueryCanceled])
 def test_a_kernel_that_was_stopped_while_it_claimed_again_does_not_write_to_a_lost_session(
     problem: type[BaseException], own: PostgresServer, monkeypatch: pytest.MonkeyPatch

@@ -249,12 +249,18 @@ class PostgresStore:
         with self._lock:
             if session_id in self._claimed:
                 return True
-            query = "SELECT pg_try_advisory_lock(?) AS is_ours"
-            row = self._retry(lambda: self.execute(query, (self._key(session_id),)).fetchone())
-            if row and row["is_ours"]:
+            if self._retry(partial(self._take, session_id)):
                 self._claimed.add(session_id)
                 self.taken -= {session_id}
             return session_id in self._claimed
+
+    def _take(self, session_id: str) -> bool:
+        """Lock the session if it is free, and leave our name for the kernel that had it."""
+        query = "SELECT pg_try_advisory_lock(?) AS is_ours"
+        row = self.execute(query, (self._key(session_id),)).fetchone()
+        if is_ours := bool(row and row["is_ours"]):
+            self._write_token(f"claim {session_id}", self._id)
+        return is_ours
 
     def holds(self, session_id: str) -> bool:
         """Return whether no other kernel can claim the session."""
@@ -327,16 +333,17 @@ class PostgresStore:
             self._connection.execute(f"{begin}({self._key('')})")
             yield
             if token:
-                self.execute(
-                    "INSERT INTO writers (id, token) VALUES (?, ?) ON CONFLICT (id)"
-                    " DO UPDATE SET token = excluded.token, at = excluded.at",
-                    (self._id, token),
-                )
+                self._write_token(self._id, token)
             self._connection.execute("COMMIT")
         except BaseException:
             if not self._connection.closed:
                 self._connection.execute("ROLLBACK")
             raise
+
+    def _write_token(self, name: str, token: str) -> None:
+        statement = "INSERT INTO writers (id, token) VALUES (?, ?) ON CONFLICT (id)"
+        update = "DO UPDATE SET token = excluded.token, at = excluded.at"
+        self.execute(f"{statement} {update}", (name, token))
 
     def _retry(self, attempt: Callable[[], T]) -> T:
         """Return the result of an attempt; while the server is away, try again."""
@@ -367,6 +374,11 @@ class PostgresStore:
         for each in sorted(self._claimed):
             try:  # The server may not have noticed yet that the former connection is gone.
                 self.execute("SELECT pg_advisory_lock(?)", (self._key(each),))
+                query = "SELECT token FROM writers WHERE id = ?"
+                row = self.execute(query, (f"claim {each}",)).fetchone()
+                if row and row["token"] != self._id:  # who had it meanwhile has released it
+                    self.taken |= {each}
+                    self.release(each)
             except psycopg.errors.LockNotAvailable:
                 self._claimed.discard(each)
                 self.taken |= {each}

@@ -262,10 +262,8 @@ class RunTask:
 
     def _create_redactor(self) -> Redactor:
         """Return a redactor that knows the secrets of variables, environment and settings."""
-        config = self.request.config
-        own = {*known_secrets(os.environ), *config.secrets()}
-        secrets = own | {*self.services.secrets(self.servers)}
-        return self.environment.toolset.redactor(secrets)
+        own = {*known_secrets(os.environ), *self.request.config.secrets()}
+        return self.environment.toolset.redactor(own | {*self.services.secrets(self.servers)})
 
     def _load_skills(self) -> list[Tool]:
         """Tell the model which skills there are, if any; return the tool that reads them."""
