@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, ExitStack
+from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
 
@@ -85,7 +86,7 @@ class Agent:
         resolved = settings.resolve_layers(
             *settings.base_layers(os.environ, start, folder),
             Layer("Agent(…)", overrides),
-            *layers,
+            *(replace(each, binding=False) for each in layers),  # an administrator's are files
             agent=profile,
         )
         self.config: Config = resolved.config

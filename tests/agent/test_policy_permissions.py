@@ -169,7 +169,7 @@ def test_the_command_shows_what_is_decided_and_by_whom(book: Notebook) -> None:
     (book.home / "ipyagent.yaml").write_text(
         "policy: {rules: [{effect: deny, tool: read_file, path: x/}, {effect: allow, tool: y}]}"
     )
-    book.settings.set("policy.rules=[{effect: ask, tool: reed_file}]")
+    book.settings.set("policy.rules=[{effect: ask, tool: mcp_reed}]")
     book.settings.set("agent.confirm_mode=confirm-all")
     book.sessions.get().grants.allow("run_python", Effects())
     book.sessions.get().grants.allow("edit_file")
@@ -182,7 +182,7 @@ def test_the_command_shows_what_is_decided_and_by_whom(book: Notebook) -> None:
     assert lines[:7] == [
         "confirm         confirm-all (%agent)",
         "rules           deny read_file, path x/ (ipyagent.yaml)",
-        "                ask reed_file (%agent; it names no tool that there is now)",
+        "                ask mcp_reed (%agent; it names no tool that there is now)",
         "this session    1 edit_file",
         "                2 run_python: code that only works on variables",
         "this folder     3 mcp_s_send",

@@ -211,10 +211,12 @@ def test_the_policy_of_the_machine_is_at_a_place_that_no_variable_moves() -> Non
 ATTACK = """
 import json, os, sys
 from ipyagent import Agent
+from ipyagent.config import Layer
 os.environ["IPYAGENT_AGENT__CONFIRM_MODE"] = "yolo"
 os.environ["XDG_CONFIG_DIRS"] = "/nowhere"
 sys.prefix = "/nowhere"
-agent = Agent(confirm_mode="yolo", max_usd=50, model="openai/gpt-5.2")
+mine = Layer("mine", {"llm": {"model": "openai/gpt-5.2"}}, binding=True)
+agent = Agent(confirm_mode="yolo", max_usd=50, model="openai/gpt-5.2", layers=[mine])
 config = agent.config
 print(json.dumps([config.agent.confirm_mode, config.agent.max_usd, config.llm.model]))
 """

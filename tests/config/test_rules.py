@@ -68,6 +68,9 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"effect": "deny", "tols": "x"}, "tols is not a setting; did you mean policy.rules.0.tool"),
     ({"effect": "deny", "xyzzy": 1}, "policy.rules.0.arguments, policy.rules.0.path"),
     ({"effect": "deny", "tool": ""}, "tool names no tool"),
+    ({"effect": "deny", "tool": "*_file, run-pyhton"}, "run-pyhton; did you mean run_python?"),
+    ({"effect": "ask", "tool": "Read_fil"}, "did you mean read_file?"),
+    ({"effect": "allow", "tool": "search_file"}, "did you mean search_files?"),
     ({"effect": "deny", "tool": [1]}, "policy.rules.0.tool"),
     ({"effect": "deny", "path": ""}, "policy.rules.0.path"),
     ({"effect": "deny", "path": "../x"}, "from the workspace's root"),
@@ -95,6 +98,11 @@ def test_a_rule_that_cannot_be_meant_is_refused_by_its_key(rule: dict[str, Any],
 def test_what_is_no_list_of_rules_is_refused(value: object) -> None:
     with pytest.raises(ConfigError, match=r"here: policy\.rules"):
         resolve_config(Layer("here", {"policy": {"rules": value}}))
+
+
+def test_other_spellings_patterns_and_tools_of_one_s_own_are_no_slips() -> None:
+    for name in ("READ_FILE", "read_fil*", "[r]ead_files", "mcp_fs_read_file", "deploy", "shell"):
+        assert resolve_config(rules({"effect": "deny", "tool": name})).policy.rules
 
 
 def test_no_error_quotes_what_may_be_a_secret() -> None:

@@ -22,6 +22,7 @@ def test_a_conversation_goes_on_in_the_next_kernel_and_no_password_is_shown(
         read = f"import os; print(os.environ['IPYAGENT_STORE__URL'], '+', {PASSWORD!r})"
         said = {"calls": [{"name": "run_python", "arguments": {"code": read}}]}
         option = script(tmp_path, said, "One.")
+        first.run("import os; os.environ['PGSSLMODE'] = 'verify-full'  # as a .env would")
         shown = first.run(f"%%agent {option} --confirm yolo\nFirst.")
         assert shown.run["status"] == "done"
         text = "".join(first.run(f"%agent {each}").stdout for each in ("status", "config"))

@@ -58,10 +58,12 @@ def restarted(server: PostgresServer, how: signal.Signals = signal.SIGINT) -> It
 
 def kill_connections(server: PostgresServer) -> None:
     with server.connect() as other:
-        query = (
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()"
-        )
-        other.execute(f"{query} AND backend_type = 'client backend'")
+        end_others(other)
+
+
+def end_others(connection: psycopg.Connection) -> None:
+    query = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()"
+    connection.execute(f"{query} AND backend_type = 'client backend'")
 
 
 # -- a server that goes away
@@ -293,6 +295,28 @@ def test_a_kernel_whose_session_was_taken_over_meanwhile_writes_nothing_more_to_
     mine.close()
 
 
+def test_a_session_that_another_kernel_had_meanwhile_is_not_continued_as_if_nothing_happened(
+    own: PostgresServer,
+) -> None:
+    """A naive kernel would get its claim back, and write between the lines of the other one."""
+    place = own.url()
+    mine, theirs = Journal.open(place), Journal.open(place)
+    session = begun(mine)
+    assert mine.claim(session.id)
+    tell(mine, session, "r1", [started()])
+    kill_connections(own)
+    assert theirs.claim(session.id)
+    tell(theirs, session, "r2", [started("r2"), ended()])
+    theirs.release(session.id)
+    mine.append(session.id, "r1", ended())
+    with pytest.raises(JournalError, match="another kernel has continued the session"):
+        mine.flush().result(PATIENCE)
+    assert types(theirs, session) == ["run_started", "run_started", "run_finished"]
+    assert theirs.claim(session.id)
+    for each in (mine, theirs):
+        each.close()
+
+
 @pytest.mark.parametrize("problem", [KeyboardInterrupt, psycopg.errors.QueryCanceled])
 def test_a_kernel_that_was_stopped_while_it_claimed_again_does_not_write_to_a_lost_session(
     problem: type[BaseException], own: PostgresServer, monkeypatch: pytest.MonkeyPatch
@@ -505,13 +529,55 @@ def test_a_locked_journal_is_reported(url: str, monkeypatch: pytest.MonkeyPatch)
     other.close()
 
 
+LATE = {
+    "PGHOSTADDR": "127.0.0.9",
+    "PGHOST": "127.0.0.9",
+    "PGPORT": "1",
+    "PGPASSWORD": "wrong",
+    "PGSSLMODE": "verify-full",
+    "PGGSSENCMODE": "require",
+}
+
+
+@pytest.mark.parametrize("name", LATE)
 def test_a_variable_set_later_does_not_lead_elsewhere(
+    name: str, own: PostgresServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A naive connection would follow it, and so may send the password to somebody else."""
+    start = {"PGHOST": "127.0.0.1", "PGPORT": str(own.port), "PGPASSWORD": PASSWORD}
+    for each, value in start.items():
+        monkeypatch.setenv(each, value)
+    url = f"postgresql://ada@/team?{own.url().partition('?')[2]}"
+    early = Journal.open(PostgresStore.url_of_folder(url, tmp_path, start))
+    session = begun(early)
+    with own.connect() as other:
+        monkeypatch.setenv(name, LATE[name])
+        with pytest.raises(psycopg.OperationalError):
+            psycopg.connect(url)
+        late = Journal.open(PostgresStore.url_of_folder(url, tmp_path, start))
+        assert late.session(session.id)
+        end_others(other)
+    tell(early, session, "r1", [started()])
+    for each in (early, late):
+        each.close()
+
+
+def test_a_url_that_names_how_it_is_secured_holds(
     postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("PGHOSTADDR", "127.0.0.9")
-    with pytest.raises(psycopg.OperationalError, match=r"127\.0\.0\.9"):
-        psycopg.connect(postgres.url())
-    Journal.open(postgres.url()).close()
+    monkeypatch.setenv("PGSSLMODE", "disable")
+    assert "server does not support SSL" in refused(f"{postgres.url()}&sslmode=require")
+
+
+@pytest.mark.parametrize("name", ["PGSERVICE", "PGSERVICEFILE", "PGSYSCONFDIR"])
+def test_a_file_of_services_named_later_is_refused(
+    name: str, postgres: PostgresServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal = Journal.open(postgres.url())
+    monkeypatch.setenv(name, str(tmp_path))
+    with pytest.raises(JournalError, match=f"{name} has changed since this process started"):
+        PostgresStore.url_of_folder(postgres.url(), tmp_path, {})
+    journal.close()
 
 
 def test_a_fork_has_no_password_and_claims_nothing(journal: Journal) -> None:

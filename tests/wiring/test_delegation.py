@@ -716,6 +716,35 @@ def test_a_number_that_a_child_made_up_is_in_no_result(lab: Lab) -> None:
     assert traces == [("823177", "not found"), ("5041", "found")]
 
 
+def test_a_number_made_up_in_a_task_is_in_no_result_of_it_either(lab: Lab) -> None:
+    """5041 was read, 823177 and 9119 were not; the child believes its task."""
+    told = call("delegate", task="Task A: is 5041 less than 823177?")
+    noted = [
+        call("todo_write", todos=[{"content": "Explain 9119"}]),
+        call("record_note", content="It is 9119."),
+    ]
+    cast = Cast(
+        The_boss=[
+            {"calls": [call("query", sql="SELECT 71 * 71 AS n"), *noted]},
+            {"calls": [told]},
+            "5041 is less than 823177 and 9119.",
+            "Again: 5041, 823177, 9119.",
+        ],
+        Task_A=[delegate("Task B: 823177?"), "5041 is, by 818136, less than 823177."],
+        Task_B=["It is 823177."],
+    )
+    for _ in range(2):
+        run = run_cast(lab, cast, confirm_mode="yolo")
+        traces = [(each.text, each.trace) for each in run.numbers]
+        assert traces == [
+            (n, "found" if n == "5041" else "not found") for n in ("5041", "823177", "9119")
+        ]
+        if run.results:
+            child = run.results[-1].value
+            traces = [(each.text, each.trace) for each in child.numbers]
+            assert traces == [("5041", "found"), ("818136", "not found"), ("823177", "not found")]
+
+
 def test_a_frozen_run_has_the_code_of_its_children(lab: Lab) -> None:
     cast = Cast(
         The_boss=[delegate("Task A"), {"calls": [call("run_python", code="y = x + 1")]}, "Done."],
@@ -753,13 +782,15 @@ def test_a_frozen_run_says_what_it_lacks_of_children(lab: Lab) -> None:
     assert "x = 7" not in code
 
 
-def test_it_is_offered_where_the_prompt_asks_for_it(lab: Lab) -> None:
-    names = []
-    for prompt in ("Sum the sales.", "Delegate the sums.", "Sum in parallel.", "Use subagents."):
-        lab.session = new_session()
-        lab.run(["Ok."], prompt)
-        names.append("delegate" in [each.name for each in lab.client.requests[-1].tools])
-    assert names == [False, True, True, True]
+@pytest.mark.parametrize(
+    ("settings", "is_offered"),
+    [({}, True), ({"offer": "small"}, False), ({"offer": "all"}, True)],
+)
+def test_every_model_but_a_small_one_is_offered_it(
+    settings: dict[str, object], is_offered: bool, lab: Lab
+) -> None:
+    lab.run(["Ok."], "Sum the sales.", settings={"tools": settings})
+    assert ("delegate" in [each.name for each in lab.client.requests[-1].tools]) is is_offered
 
 
 def test_a_search_over_tools_finds_it_for_runs_and_tasks(lab: Lab) -> None:
@@ -775,7 +806,7 @@ def test_a_search_over_tools_finds_it_for_runs_and_tasks(lab: Lab) -> None:
     )
     with APIServer({"GET /openapi.json": json_answer(SHOP)}) as at:
         lab.environment.services_for_run(Config()).openapi.register("shop", at.url)
-        run = lab.run(cast.model, "The boss")
+        run = lab.run(cast.model, "The boss", settings={"tools": {"offer": "small"}})
     search, delegated = run.executions
     assert search.result.output.startswith("delegate: ")
     assert '"task": {"type": "string"}' in search.result.output

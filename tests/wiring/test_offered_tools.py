@@ -11,6 +11,8 @@ import pytest
 from harness import Lab, call
 from ipyagent.agent.prompts import system_prompt
 from ipyagent.config import Config, Layer, resolve_config
+from ipyagent.config.rules import BUILT_IN_TOOLS
+from ipyagent.errors import ConfigError
 from ipyagent.kernel.pages import OpenNotebooks
 from ipyagent.schema import ToolDefinition
 from ipyagent.tools.base import tool
@@ -91,6 +93,8 @@ def test_more_tools_are_offered_where_they_are_of_use(lab: Lab) -> None:
         "Remember that the sales are in euros.": NOTE_TOOLS,
         "Write a script that does this each night.": {"python_script"},
         "Use record_note.": NOTE_TOOLS - {"recall_notes"},
+        "Delete what is old.": {"delete_file"},
+        "Remove the empty files.": {"delete_file"},
     }.items():
         assert wanted <= {each.name for each in choose(lab, Occasion(prompt=prompt))}
         assert not wanted & {each.name for each in choose(lab, Occasion(prompt="Sum the sales."))}
@@ -152,3 +156,79 @@ def test_a_smaller_model_does_not_inherit_the_tools_of_a_larger_one(lab: Lab) ->
     before = [each.name for each in choose(lab, Occasion(page_is_open=True))]
     after = {each.name for each in choose(lab, Occasion(model_is_small=True), *before)}
     assert after <= SMALL
+
+
+def test_the_built_in_tools_that_rules_know_are_those_there_are(lab: Lab, tmp_path: Path) -> None:
+    config = Config.model_validate({"tools": {"shell": True}})
+    run_cell = RunCellTool(
+        TrackedNamespace(lab.environment.namespace),
+        OpenNotebooks(folder=tmp_path),
+        lambda job: Future(),
+        5.0,
+    )
+    tools = [*lab.environment.toolset.build(config), run_cell.as_tool()]
+    assert {each.name for each in tools} == BUILT_IN_TOOLS
+
+
+@pytest.mark.parametrize(
+    ("rule", "missing"),
+    [
+        ({"tool": "run_python", "path": "patients/**"}, "never holds for run_python.* a path"),
+        ({"tool": "read_file, Run_Shell", "path": "x"}, "never holds for Run_Shell.* a path"),
+        ({"tool": "read_file", "arguments": {"pth": "x*"}}, "an argument pth"),
+    ],
+)
+def test_under_a_rule_that_no_call_can_match_nothing_runs(
+    rule: dict[str, object], missing: str, lab: Lab
+) -> None:
+    settings = {"policy": {"rules": [{"effect": "deny", **rule}]}, "tools": {"shell": True}}
+    with pytest.raises(ConfigError, match=missing):
+        lab.run(["Ok."], settings=settings)
+
+
+def test_a_rule_whose_tool_may_still_come_is_in_force_and_said_once_to_be_idle(lab: Lab) -> None:
+    @tool
+    def deploy(where: str) -> str:
+        """Deploy."""
+        return where
+
+    names = ["run_cell", "get_skill*", "mcp_hub_deploy", "shell", "deploy"]
+    rules = [{"effect": "deny", "tool": name} for name in names]
+    for expected in (2, 0):
+        run = lab.run(["Ok."], settings={"policy": {"rules": rules}})
+        assert len(run.notes) == expected
+        if expected:
+            assert "deny shell” (the test) names no tool that there is now" in run.notes[0]
+            assert "did you mean run_shell?" in run.notes[0]
+    denied = {"calls": [call("deploy", where="x")]}
+    run = lab.run([denied, "Ok."], tools=[deploy], settings={"policy": {"rules": rules}})
+    assert not run.results[0].success
+
+
+@pytest.mark.parametrize("effect", ["deny", "ask"])
+def test_no_search_or_listing_of_a_folder_shows_what_a_rule_keeps_back(
+    effect: str, lab: Lab, tmp_path: Path
+) -> None:
+    """Nobody can be asked about one of many files."""
+    for folder in ("patients", "sales"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "a.txt").write_text("canary")
+    (tmp_path / "b.txt").symlink_to("patients/a.txt")
+    look = [
+        call("search_files", query="canary"),
+        call("list_files", recursive=True),
+        call("list_files", path="sales/.."),
+    ]
+    before = lab.run([{"calls": look}, "Ok."])
+    assert all("patients" in each.output for each in before.results)
+    rule = {"effect": effect, "path": "patients/**"}
+    after = lab.run([{"calls": look}, "Ok."], settings={"policy": {"rules": [rule]}})
+    for each in after.results:
+        assert each.success
+        assert "sales" in each.output
+        assert "patients" not in each.output
+        assert "b.txt" not in each.output
+    rule = {"effect": effect, "tool": "read_file", "path": "patients/**"}
+    other = lab.run([{"calls": look}, "Ok."], settings={"policy": {"rules": [rule]}})
+    assert "patients" not in other.results[0].output
+    assert [each.output for each in other.results[1:]] == [e.output for e in before.results[1:]]

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 from enum import Enum
 from inspect import isroutine
+from itertools import chain, starmap
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError, create_model
@@ -127,29 +128,51 @@ def _require_all(schema: JsonDict) -> JsonDict:
     return new
 
 
+_NOTED = ("todo_write", "record_note")
+"""Tools that return what they were given."""
+
+_RUNS = 8
+"""Earlier runs whose calls are looked at one by one."""
 _EARLIER = 200_000
 """Characters of earlier turns in which the numbers of an answer are looked up: about 20 ms."""
 
 
 def trace_answer(run: Run, session: Session) -> tuple[TracedNumber, ...]:
     """Look up the numbers of an answer in what the model has read, in its run and before that."""
-    texts = _list_texts_before(run, session)
-    return tuple(trace_numbers(run.output, [*_hide_invented(run)], texts))
+    return _trace(run.output, run, session)
 
 
-def _hide_invented(run: Run) -> Iterator[tuple[str, str]]:
-    """Yield what the model has read, without numbers that a delegated task took from no result."""
-    parts = {e.call.id: e.result.value for e in run.executions if e.result and e.result.child}
-    for source, text in run.texts_read:
-        for each in parts[source].numbers if isinstance(parts.get(source), Run) else ():
-            if each.trace == "not found":
-                text = re.sub(rf"(?<![\d.,]){re.escape(each.text)}(?!\d)", "…", text)
-        yield source, text
+def find_invented(text: str, run: Run, session: Session) -> frozenset[str]:
+    """Return the numbers of a text that a model took from nothing that it has read."""
+    return frozenset(n.text for n in _trace(text, run, session) if n.trace == "not found")
+
+
+def _trace(text: str, run: Run, session: Session) -> tuple[TracedNumber, ...]:
+    """Look up numbers, without those that a model made up, in what was read."""
+    runs = (run, *session.runs[-_RUNS:])
+    invented = {"": session.invented, **dict(chain(*map(_list_invented, runs)))}
+
+    def hide(source: str, text: str) -> tuple[str, str]:
+        for each in invented.get(source, ()):
+            text = re.sub(rf"(?<![\d.,]){re.escape(each)}(?!\d)", "…", text)
+        return source, text
+
+    before = starmap(hide, _list_texts_before(run, session))
+    return tuple(trace_numbers(text, [*starmap(hide, run.texts_read)], before))
+
+
+def _list_invented(run: Run) -> Iterator[tuple[str, frozenset[str]]]:
+    """Yield calls with the numbers in their results that no result gave to the model."""
+    for call, result in ((each.call, each.result) for each in run.executions if each.result):
+        if call.name in _NOTED:
+            yield call.id, frozenset(re.findall(r"[\d.,]*\d", result.text_for_model))
+        elif result.child and isinstance(part := result.value, Run):
+            yield call.id, frozenset(n.text for n in part.numbers if n.trace == "not found")
 
 
 def _list_texts_before(run: Run, session: Session) -> Iterator[tuple[str, str]]:
     """Yield what the model had read before a run, the newest first, and had derived from it."""
-    derived = (n.text for each in session.runs[-8:] for n in each.numbers if n.formula)
+    derived = (n.text for each in session.runs[-_RUNS:] for n in each.numbers if n.formula)
     yield "", "\n".join(derived)
     length = 0
     for node in reversed(session.graph.ancestors(*session.conversation.heads)):

@@ -29,6 +29,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from functools import cache, cached_property
 from itertools import chain
 from pathlib import Path
@@ -133,6 +134,19 @@ Variable = Annotated[str, AfterValidator(_check_variable)]
 COMMANDS = {"run_shell": "command", "run_python": "code", "python_script": "content"}
 """Tools that run the content of an argument."""
 
+BUILT_IN_TOOLS = frozenset(
+    {
+        "list_files", "read_file", "write_file", "edit_file", "delete_file", "search_files",
+        "inspect_file", "list_variables", "inspect_variable", "run_python", "query",
+        "read_notebook", "insert_cell", "edit_cell", "run_cell", "python_script", "run_shell",
+        "record_note", "recall_notes", "todo_write", "ask_user", "delegate",
+    }
+)  # fmt: skip
+"""The names of the built-in tools, whether they are switched on or not."""
+
+_ALIKE = 0.8
+"""How similar a name is to that of a built-in tool if it is a slip of the pen."""
+
 MAX_PATTERN = 300
 
 # Nothing nested deeper: YAML can write a file that is small and endless.
@@ -147,6 +161,19 @@ def _check_path_glob(glob: str) -> str:
     if ".." in re.split(r"[/\\]", glob) or glob.startswith("~"):
         raise ValueError("write a path from the workspace's root, or a whole one from /")
     return glob
+
+
+def _check_tools(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the names; raises ValueError for one that is nearly a built-in tool's."""
+    for name in names:
+        plain = fold_text(name)
+        near = get_close_matches(plain.replace("-", "_"), BUILT_IN_TOOLS, n=1, cutoff=_ALIKE)
+        if near and plain not in BUILT_IN_TOOLS and not {*name} & {*"*?["}:
+            raise ValueError(
+                f"there is no built-in tool {name}; did you mean {near[0]}? For a tool of your own "
+                f"with that name, write {name}*"
+            )
+    return names
 
 
 def argument_text(value: object) -> str:
@@ -221,7 +248,7 @@ class Rule(Section):
     """The effect on calls that match all of its patterns."""
 
     effect: Literal["allow", "ask", "deny"]
-    tool: Names = ("*",)
+    tool: Annotated[Names, AfterValidator(_check_tools)] = ("*",)
     """Names or patterns of tools; a call must match one of them."""
     arguments: dict[str, Scalar] = Field(default_factory=dict)
     """Required values of arguments: text is a pattern, everything else a value."""
@@ -357,6 +384,13 @@ class Rule(Section):
 
     def _fold_unless_allowing(self, text: str) -> str:
         return text if self.effect == "allow" else fold_text(text)
+
+
+def keeps_back(rules: Iterable[Rule], tool: str, path: str, root: Path) -> bool:
+    """Return whether a rule denies a tool that reads a whole folder a file in it, or asks."""
+    call = Subject(tool, {"path": path}, root, lambda: (path,))
+    named = (rule for rule in rules if rule.effect != "allow" and rule.path is not None)
+    return any(rule.names_tool(tool) and rule.matches(call) for rule in named)
 
 
 def _parse_rules(value: object) -> object:

@@ -29,7 +29,7 @@ from ipyagent.llm.service_error import (
     words_of,
 )
 from ipyagent.plaintext import ellipsize
-from ipyagent.providers import is_too_long
+from ipyagent.providers import PROXY, is_too_long
 
 Trouble = Literal["", "refused", "dns", "certificate", "tls", "redirects", "timeout", "tools"]
 
@@ -90,6 +90,10 @@ def next_step(where: Destination, model: str, status: int, trouble: Trouble = ""
         able = [f"`%agent model ollama/{name}`" for name in list_able(where.base or "")[:3]]
         return f"Models there that can: {', '.join(able)}." if able else _ABLE
     match status:
+        case 402 if where.provider == PROXY:
+            return "Ask whoever gave you the key for more, or wait until its budget is renewed."
+        case 403 if where.provider == PROXY:
+            return "`%agent model` lists those that the key may use; `%agent model ID` chooses one."
         case 401 | 403:
             return _about_key(where)
         case 404 if is_ollama:
@@ -357,8 +361,9 @@ def hide_keys(text: str, secret: str | None) -> str:
 
 
 def retry_after(headers: Mapping[str, str], now: datetime | None = None) -> float | None:
-    """Return the seconds in Retry-After (seconds or a date), capped."""
-    value = headers.get("retry-after") or headers.get("Retry-After")
+    """Return the seconds in Retry-After (seconds or a date), capped; also as a proxy passes it."""
+    names = ("retry-after", "Retry-After", "llm_provider-retry-after")
+    value = next(filter(None, map(headers.get, names)), None)
     if not value:
         return None
     try:

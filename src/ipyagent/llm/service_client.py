@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Hashable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from urllib.parse import quote, urlsplit
 
@@ -228,6 +230,14 @@ def update_tokens(known: TokenUsage | None, usage: object) -> TokenUsage | None:
     """Return the counts after another report: a later one may leave some out, or send zeroes."""
     counts = {name: n for name, n in count_tokens(usage).model_dump().items() if n}
     return TokenUsage(**{**(known.model_dump() if known else {}), **counts}) if counts else known
+
+
+def read_cost(value: object, known: float | None = None) -> float | None:
+    """Return a price that a service sends, as a number or a text; `known` if it is not one."""
+    with suppress(ValueError):
+        if isinstance(value, (int, float, str)) and 0 <= (cost := float(value)) < math.inf:
+            return cost
+    return known
 
 
 def _field(source: object, name: str) -> object:

@@ -28,6 +28,7 @@ import psycopg
 from psycopg import sql
 from psycopg.abc import PQGen
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.pq import Conninfo
 from psycopg.rows import DictRow, dict_row
 from tenacity import Retrying, retry_if_exception, wait_exponential
 
@@ -45,7 +46,7 @@ LOCK_SECONDS = 15
 A server notices in less than that that a kernel's host is gone, and frees its claims.
 """
 
-# Not from PGHOSTADDR: by that a folder's `.env` would say who gets the password.
+# Not from PGHOSTADDR: the URL names the host.
 _DEFAULTS = """hostaddr='' application_name=ipyagent connect_timeout=10
     keepalives_idle=5 keepalives_interval=2 keepalives_count=2 tcp_user_timeout=10000"""
 _OPTIONS = f"""-clock_timeout={LOCK_SECONDS}s -csynchronous_commit=on
@@ -91,6 +92,27 @@ def _parse(url: str) -> dict[str, str]:
         if is_read and re.fullmatch(r"[\d,]*", parts.get("port", "")):
             return parts
     raise failure("in PostgreSQL", "store.url cannot be read", _HOW_TO_WRITE)
+
+
+_SERVICE = ("PGSERVICE", "PGSERVICEFILE", "PGSYSCONFDIR")
+"""Variables of files that may set everything; no parameter puts back their earlier values."""
+
+
+def _keep_variables(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the parameters of PostgreSQL's variables that have changed since `environ`, as there.
+
+    Else a folder's `.env` could say who gets the password, and whether certificates are checked.
+    """
+    kept, own = {}, conninfo_to_dict(_DEFAULTS).keys() | {"client_encoding", "options"}
+    for name in _SERVICE:
+        if os.environ.get(name) != environ.get(name):
+            problem = f"{name} has changed since this process started, perhaps by a .env file"
+            raise failure("in PostgreSQL", problem, "Restore it, or restart the kernel with it")
+    for each in Conninfo.get_defaults():
+        name, keyword = (each.envvar or b"").decode(), each.keyword.decode()
+        if keyword not in own and os.environ.get(name) != environ.get(name):
+            kept[keyword] = environ.get(name, (each.compiled or b"").decode())
+    return kept
 
 
 def _describe(parts: dict[str, str]) -> str:
@@ -142,6 +164,7 @@ class PostgresStore:
         self.taken: AbstractSet[str] = frozenset()
         self._claimed: set[str] = set()
         self._id, self._pid = uuid4().hex, os.getpid()
+        self._environ = {name: os.environ[name] for name in os.environ if name.startswith("PG")}
         self._lock = threading.RLock()
         self.is_closing = False
         with self.explain_errors():
@@ -158,15 +181,16 @@ class PostgresStore:
         _all.add(self)
 
     @staticmethod
-    def url_of_folder(url: str, folder: Path) -> str:
+    def url_of_folder(url: str, folder: Path, environ: Mapping[str, str] = os.environ) -> str:
         """Return where the journal of a user's folder is: in a schema of its own.
 
-        A URL that names a schema (`?options=-csearch_path%3DNAME`) is left as it is.
+        A URL that names a schema (`?options=-csearch_path%3DNAME`) keeps that; what a URL leaves
+        out is taken from `environ`.
         """
-        parts = _parse(url)
+        parts = {**_keep_variables(environ), **_parse(url)}
         options = parts.get("options", "")
         if "search_path" in options:
-            return url
+            return make_conninfo(**parts)
         home, user = os.path.expanduser("~"), os.environ.get("JUPYTERHUB_USER", "")  # noqa: PTH111
         user = user or Path(home).name
         key = "\0".join((parts.get("user", ""), user, home, os.path.realpath(folder)))
@@ -225,12 +249,18 @@ class PostgresStore:
         with self._lock:
             if session_id in self._claimed:
                 return True
-            query = "SELECT pg_try_advisory_lock(?) AS is_ours"
-            row = self._retry(lambda: self.execute(query, (self._key(session_id),)).fetchone())
-            if row and row["is_ours"]:
+            if self._retry(partial(self._take, session_id)):
                 self._claimed.add(session_id)
                 self.taken -= {session_id}
             return session_id in self._claimed
+
+    def _take(self, session_id: str) -> bool:
+        """Lock the session if it is free, and leave our name for the kernel that had it."""
+        query = "SELECT pg_try_advisory_lock(?) AS is_ours"
+        row = self.execute(query, (self._key(session_id),)).fetchone()
+        if is_ours := bool(row and row["is_ours"]):
+            self._write_token(f"claim {session_id}", self._id)
+        return is_ours
 
     def holds(self, session_id: str) -> bool:
         """Return whether no other kernel can claim the session."""
@@ -254,7 +284,8 @@ class PostgresStore:
         if os.getpid() != self._pid:
             raise failure(self.place, *FORKED)
         options = f"{_OPTIONS} {self._parts.get('options', '')}"
-        where = {**self._parts, "options": options, "client_encoding": "utf8"}
+        where = {**_keep_variables(self._environ), **self._parts}
+        where |= {"options": options, "client_encoding": "utf8"}
         place = make_conninfo(_DEFAULTS, **where)
         return _Client.connect(place, autocommit=True, row_factory=dict_row, prepare_threshold=None)
 
@@ -302,16 +333,17 @@ class PostgresStore:
             self._connection.execute(f"{begin}({self._key('')})")
             yield
             if token:
-                self.execute(
-                    "INSERT INTO writers (id, token) VALUES (?, ?) ON CONFLICT (id)"
-                    " DO UPDATE SET token = excluded.token, at = excluded.at",
-                    (self._id, token),
-                )
+                self._write_token(self._id, token)
             self._connection.execute("COMMIT")
         except BaseException:
             if not self._connection.closed:
                 self._connection.execute("ROLLBACK")
             raise
+
+    def _write_token(self, name: str, token: str) -> None:
+        statement = "INSERT INTO writers (id, token) VALUES (?, ?) ON CONFLICT (id)"
+        update = "DO UPDATE SET token = excluded.token, at = excluded.at"
+        self.execute(f"{statement} {update}", (name, token))
 
     def _retry(self, attempt: Callable[[], T]) -> T:
         """Return the result of an attempt; while the server is away, try again."""
@@ -342,6 +374,11 @@ class PostgresStore:
         for each in sorted(self._claimed):
             try:  # The server may not have noticed yet that the former connection is gone.
                 self.execute("SELECT pg_advisory_lock(?)", (self._key(each),))
+                query = "SELECT token FROM writers WHERE id = ?"
+                row = self.execute(query, (f"claim {each}",)).fetchone()
+                if row and row["token"] != self._id:  # who had it meanwhile has released it
+                    self.taken |= {each}
+                    self.release(each)
             except psycopg.errors.LockNotAvailable:
                 self._claimed.discard(each)
                 self.taken |= {each}
@@ -369,6 +406,7 @@ def _close_in_child() -> None:
     for store in tuple(_all):
         store._lock = threading.RLock()  # the thread that holds it may not be here
         store._parts.clear()  # a copy needs no password
+        store._environ.clear()
         store._claimed.clear()
         with contextlib.suppress(OSError, psycopg.Error):
             os.close(store._connection.fileno())  # first, so that the server hears nothing

@@ -238,9 +238,18 @@ _MAX_LINE = 300
 _BEFORE = 100
 
 
-def search_tools(workspace: Workspace) -> list[Tool]:
+Skips = Callable[[str, str], bool]
+"""Returns whether a tool that goes through folders leaves out a file there."""
+
+
+def skip_none(tool: str, path: str) -> bool:
+    """Return False: no rule keeps a file back."""
+    return False
+
+
+def search_tools(workspace: Workspace, skips: Skips = skip_none) -> list[Tool]:
     """Return search_files for that workspace."""
-    search = SearchTool(workspace)
+    search = SearchTool(workspace, skips)
     made = tool(
         where=Where.THREAD,
         validate=search.check_arguments,
@@ -254,8 +263,8 @@ def search_tools(workspace: Workspace) -> list[Tool]:
 class SearchTool:
     """The tool that searches."""
 
-    def __init__(self, workspace: Workspace) -> None:
-        self._workspace = workspace
+    def __init__(self, workspace: Workspace, skips: Skips = skip_none) -> None:
+        self._workspace, self._skips = workspace, skips
 
     def check_arguments(self, query: str, path: str, pattern: str | None, regex: bool) -> None:
         """Raise AgentError for a search that can never run."""
@@ -272,7 +281,7 @@ class SearchTool:
     def search_files(
         self, query: str, path: str = ".", pattern: str | None = None, regex: bool = False
     ) -> str:
-        """Find lines that contain query, or match it as an RE2 regex, in files that fit a glob."""
+        """Find lines with query, or an RE2 regex, in files that fit a glob."""
         find = _compile_query(query, regex)
         glob = FilePattern(pattern) if pattern else None
         budget = WalkBudget()
@@ -282,6 +291,7 @@ class SearchTool:
             try:
                 # read_file asks about files with several names; here nobody can be asked.
                 linked = self._workspace.read_approval_reason(name) is not None
+                linked |= self._skips("search_files", name) or self._skips("read_file", name)
                 data = b"" if linked else self._workspace.read_bytes(name, _MAX_FILE)
             except AgentError:
                 skipped += 1
@@ -372,20 +382,21 @@ def file_tools(
     allow_delete: bool,
     previews: Previews | None = None,
     check: PathCheck = lambda path: None,
+    skips: Skips = skip_none,
 ) -> list[Tool]:
     """Return list_files, read_file, write_file, edit_file and delete_file for that workspace.
 
     `previews` holds what was shown until its call runs; no change is made if `check` raises.
     """
     edits = FileEditTools(workspace, allow_delete=allow_delete, previews=previews, check=check)
-    return [*FileReadTools(workspace).tools(), *edits.tools()]
+    return [*FileReadTools(workspace, skips).tools(), *edits.tools()]
 
 
 class FileReadTools:
     """The tools that read files and folders."""
 
-    def __init__(self, workspace: Workspace) -> None:
-        self._workspace = workspace
+    def __init__(self, workspace: Workspace, skips: Skips = skip_none) -> None:
+        self._workspace, self._skips = workspace, skips
 
     def tools(self) -> Iterator[Tool]:
         """Yield list_files, read_file and inspect_file."""
@@ -424,7 +435,12 @@ class FileReadTools:
         # Our own state is nobody's work, so an empty workspace looks empty.
         at_root = self._workspace.relative_path(path) == self._workspace.relative_path(".")
         theirs = (each for each in entries if not at_root or each.path != path_rules.STATE)
-        matching_entries = [each for each in theirs if glob is None or glob.matches(each.path)]
+        matching_entries = [
+            each
+            for each in theirs
+            if (glob is None or glob.matches(each.path))
+            and not self._skips("list_files", f"{path}/{each.path}")
+        ]
         lines = [str(each) for each in sorted(matching_entries, key=lambda each: each.path)]
         lines = limit_lines(lines, MAX_LINES, "… and {:,} more; narrow path or pattern")
         if budget.exhausted:

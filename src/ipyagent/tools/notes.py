@@ -215,7 +215,7 @@ def question_tool() -> Tool:
     question=lambda question, choices: Question(text=question, choices=tuple(choices or ())),
 )
 def _ask_user(question: Text, choices: Choices | None = None) -> str:
-    """Ask what only the user knows; they may pick one of the choices.
+    """Ask what only the user knows.
 
     Never ask for permission: calls do that themselves.
     """

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Protocol
 
+from ipyagent.agent.answers import find_invented
 from ipyagent.agent.approvals import Approval
 from ipyagent.agent.budgets import share
 from ipyagent.agent.loop import AgentLoop
@@ -69,10 +70,9 @@ def delegate_tool(carry_out: Delegate) -> Tool:
 
     @tool(gives_way=True)
     async def delegate(task: str, tools: list[str] | None = None) -> ToolResult:
-        """Have another agent in this kernel do a large, independent task; returns its answer.
+        """Have another agent do a large, independent task; it knows nothing else.
 
-        It knows only the task, so say all it needs. Those of one reply are done in parallel.
-        tools: names of yours that it may use; by default all.
+        Several in one reply run in parallel. tools: yours that it may use; default: all.
         """
         return await carry_out(task, tools)
 
@@ -124,6 +124,7 @@ class Delegation:
         offer_output(lambda: ToolResult(output=progress.text), progress.take)
         sessions, sources = Sessions(parent.session.journal), parent.session.conversation.sources
         session = sessions.begin(CHILD, metadata=InitialGraph(origins=(*sources,)).to_metadata())
+        session.invented = find_invented(task, run, parent.session)
         session.grants, session.validators = parent.session.grants, parent.session.validators
         begun = parent.cell.main.post(partial(self._begin, session, task, tools, limits, progress))
         try:

@@ -65,6 +65,7 @@ from ipyagent.wiring.toolset import (
     SHORT_RESULT,
     Occasion,
     describe_small_set,
+    find_idle_rules,
     offer_tools,
     wants_small_set,
 )
@@ -237,7 +238,8 @@ class RunTask:
             merged = self.parent.toolbox.lend(merged)
         lenient = has_profile_tools(self.request.agent, settings)
         self.toolbox = self._offer_tools(merged.select(settings.allowed_tools, lenient=lenient))
-        self.notes += (*notes, *merged.notices)
+        idle = () if self.parent else find_idle_rules(config.policy.rules, merged)
+        self.notes += (*notes, *merged.notices, *idle)
         if self._has_small_set and config.tools.offer == "auto":
             self.notes += (describe_small_set(self.client.model, self.size),)
 
@@ -260,10 +262,8 @@ class RunTask:
 
     def _create_redactor(self) -> Redactor:
         """Return a redactor that knows the secrets of variables, environment and settings."""
-        config = self.request.config
-        own = {*known_secrets(os.environ), *config.secrets()}
-        secrets = own | {*self.services.secrets(self.servers)}
-        return self.environment.toolset.redactor(secrets)
+        own = {*known_secrets(os.environ), *self.request.config.secrets()}
+        return self.environment.toolset.redactor(own | {*self.services.secrets(self.servers)})
 
     def _load_skills(self) -> list[Tool]:
         """Tell the model which skills there are, if any; return the tool that reads them."""

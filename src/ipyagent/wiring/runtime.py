@@ -7,6 +7,7 @@ Agents with sessions of their own run beside each other.
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 import weakref
 from collections.abc import Iterator
@@ -21,7 +22,9 @@ from ipyagent.config.rules import Secret
 from ipyagent.config.sources import Data, UserDataFile, folder_key
 from ipyagent.errors import AgentError, BusyError, ConfigError, JournalError
 from ipyagent.kernel.drivers import Cell
+from ipyagent.kernel.shell import running_shell
 from ipyagent.kernel.threads import without_interrupts
+from ipyagent.llm import start_environ
 from ipyagent.schema import Event, PlanWaiting, Run, RunFinished, RunState
 from ipyagent.store.database import WITHOUT
 from ipyagent.store.journal import Journal, postgres_store
@@ -225,8 +228,11 @@ def _open_journal(workspace: Workspace, url: Secret | None) -> Journal:
 
 def journal_place(root: Path, url: Secret | None) -> Path | str:
     """Return the place of the journal of the workspace in a folder; raises JournalError."""
-    text = url and url.get_secret_value()
-    return postgres_store().url_of_folder(text, root) if text else root / STATE / JOURNAL_FILE
+    if url is None or not (text := url.get_secret_value()):
+        return root / STATE / JOURNAL_FILE
+    # A script's environment is its author's; a kernel's may have been written to by a `.env`.
+    environ = os.environ if running_shell() is None else start_environ()
+    return postgres_store().url_of_folder(text, root, environ)
 
 
 def has_journal(workspace: Workspace, url: Secret | None) -> bool:

@@ -6,12 +6,15 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from functools import cached_property, partial
 from importlib.util import find_spec
 from pathlib import Path
 
 from ipyagent.agent.session.session import Session
-from ipyagent.config import Config
+from ipyagent.config import Config, Rule
+from ipyagent.config.rules import BUILT_IN_TOOLS, fold_text, keeps_back
+from ipyagent.errors import ConfigError
 from ipyagent.json_types import JsonDict
 from ipyagent.kernel.namespace import Namespace, ShellNamespace, WatchedNamespace
 from ipyagent.kernel.pages import OpenNotebooks, current
@@ -128,7 +131,7 @@ class Toolset:
         """Return the tools that do not depend on the running cell."""
         lasting = replace(desktop, client=None, cell_id=None, number=None, next_input=None)
         inputs = (
-            *(config.tools, config.workspace, redactor, session),
+            *(config.tools, config.workspace, config.policy.rules, redactor, session),
             *(lasting.folder, lasting.saved),
         )
         if redactor is None:  # whoever only lists the tools, as completion does, gets others
@@ -175,14 +178,20 @@ class _BuiltInTools:
         self, toolset: Toolset, config: Config, notebooks: OpenNotebooks
     ) -> Iterator[Tool]:
         flags, workspace = config.tools, toolset.workspace
+        rules = [rule for rule in config.policy.rules if rule.path is not None]
         if flags.files:
+
+            def skips(tool: str, path: str) -> bool:
+                return bool(rules) and keeps_back(rules, tool, path, workspace.root)
+
             yield from file_tools(
                 workspace,
                 allow_delete=config.workspace.allow_delete,
                 previews=self._previews,
                 check=partial(check_not_open, workspace, notebooks),
+                skips=skips,
             )
-            yield from search_tools(workspace)
+            yield from search_tools(workspace, skips)
         yield from namespace_tools(
             self.namespace,
             variables=flags.namespace,
@@ -212,9 +221,9 @@ class _BuiltInTools:
 
 CORE = frozenset(
     {
-        "list_files", "read_file", "write_file", "edit_file", "delete_file", "search_files",
+        "list_files", "read_file", "write_file", "edit_file", "search_files",
         "inspect_file", "list_variables", "inspect_variable", "run_python",
-        "todo_write", "ask_user",
+        "todo_write", "ask_user", "delegate",
     }
 )  # fmt: skip
 """The built-in tools that every model is offered."""
@@ -230,9 +239,7 @@ SHORT_RESULT = 8_000
 _CELLS = re.compile(r"\b(?:cells?|notebooks?)\b|\.ipynb\b", re.IGNORECASE)
 _NOTES = re.compile(r"\b(?:notes?|remember|recall|memor(?:y|i[sz]e))\b", re.IGNORECASE)
 _SQL = re.compile(r"\b(?:sql|duckdb|quer(?:y|ies)|parquet)\b", re.IGNORECASE)
-_AGENTS = re.compile(
-    r"\b(?:delegat\w+|sub-?tasks?|(?:sub-?)?agents|sub-?agent|in parallel)\b", re.IGNORECASE
-)
+_DELETE = re.compile(r"\bdelet\w+|\b(?:remov|clean)\w*\b.*\bfiles?\b", re.IGNORECASE)
 _SCRIPTS = re.compile(r"\bscripts?\b", re.IGNORECASE)
 
 _SUBJECTS: Mapping[str, re.Pattern[str]] = {
@@ -244,11 +251,9 @@ _SUBJECTS: Mapping[str, re.Pattern[str]] = {
     "recall_notes": _NOTES,
     "python_script": _SCRIPTS,
     "query": _SQL,
-    "delegate": _AGENTS,
+    "delete_file": _DELETE,
 }
 """Words in a prompt that ask for a tool."""
-
-_BUILT_IN = CORE | _SUBJECTS.keys() | {"run_shell"}
 
 
 @dataclass(frozen=True)
@@ -272,7 +277,9 @@ def offer_tools(
     if config.agent.allowed_tools or config.tools.offer == "all":
         return toolbox
     is_small = wants_small_set(config, occasion.model_is_small)
-    wanted = {each.name for each in toolbox if each.name not in _BUILT_IN or not is_built_in(each)}
+    wanted = {
+        each.name for each in toolbox if each.name not in BUILT_IN_TOOLS or not is_built_in(each)
+    }
     wanted |= SMALL if is_small else CORE | set(_useful_tools(config, occasion))
     wanted |= set(_named_tools(config, occasion.prompt))
     if not is_small or not any(name in CORE - SMALL for name in earlier):
@@ -295,12 +302,39 @@ def describe_small_set(model: str, size: ModelSize) -> str:
     )
 
 
+def find_idle_rules(rules: Iterable[Rule], toolbox: Toolbox) -> Iterator[str]:
+    """Yield a notice for each name in a rule that no tool has now.
+
+    Raises ConfigError for a rule that no call of a built-in tool can match.
+    """
+    tools = {name: each for each in toolbox for name in (each.part_of, each.name) if name}
+    for rule in rules:
+        for name in (each for each in rule.tool if not {*each} & {*"*?["}):
+            found = tools.get(fold_text(name))
+            if found is None and name not in BUILT_IN_TOOLS and not name.startswith("mcp_"):
+                close = get_close_matches(name, BUILT_IN_TOOLS, n=1)
+                hint = f"; did you mean {close[0]}?" if close else "."
+                yield f"The rule “{rule}” ({rule.source}) names no tool that there is now{hint}"
+            elif found is not None and is_built_in(found) and found.name == fold_text(name):
+                known = found.arguments.schema.get("properties", {})
+                missing = [f"an argument {each}" for each in rule.arguments if each not in known]
+                if rule.path is not None and not found.paths and "path" not in known:
+                    missing.append("a path")
+                if missing:
+                    raise ConfigError(
+                        f"{rule.source}: the rule “{rule}” never holds for {name}, "
+                        f"whose calls do not have {missing[0]}"
+                    )
+
+
 def _useful_tools(config: Config, occasion: Occasion) -> Iterator[str]:
     """Yield the names of tools beyond the core that are of use now."""
     asked_for = {name for name, words in _SUBJECTS.items() if words.search(occasion.prompt)}
     yield from asked_for
     if config.tools.shell:
         yield "run_shell"
+    if config.workspace.allow_delete:
+        yield "delete_file"
     if "scripts" in config.tools.model_fields_set:  # switched on, not only on by default
         yield "python_script"
     if occasion.has_notes:
@@ -314,4 +348,4 @@ def _named_tools(config: Config, prompt: str) -> Iterator[str]:
     for rule in config.policy.rules:
         if rule.effect != "deny":
             yield from rule.tool
-    yield from _BUILT_IN & set(re.findall(r"\w+_\w+", prompt))
+    yield from BUILT_IN_TOOLS & set(re.findall(r"\w+_\w+", prompt))

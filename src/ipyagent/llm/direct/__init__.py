@@ -102,6 +102,8 @@ class Reader(ABC):
     def __init__(self) -> None:
         self.usage: TokenUsage | None = None
         """The tokens of the whole request, as soon as they are known."""
+        self.cost_usd: float | None = None
+        """Its price, where the service says it, as LiteLLM's proxy does."""
         self.is_finished = False
         """True once the service said why the reply ended: without that it is cut off."""
         self.was_finished = False

@@ -28,7 +28,7 @@ from ipyagent.llm.direct import (
     objects_of,
     text_of,
 )
-from ipyagent.llm.service_client import update_tokens
+from ipyagent.llm.service_client import read_cost, update_tokens
 from ipyagent.llm.service_error import ServiceError
 from ipyagent.llm.wire import is_sent, to_openai, tools_to_openai
 from ipyagent.plaintext import ellipsize
@@ -321,6 +321,7 @@ class ChatReader(Reader):
     def _count(self, usage: object) -> None:
         if isinstance(usage, dict) and usage:
             self.usage = update_tokens(self.usage, usage)
+            self.cost_usd = read_cost(usage.get("cost"), self.cost_usd)
 
     def _finish(self, word: str) -> Iterator[StreamChunk]:
         if _MALFORMED.search(word):  # Gemini

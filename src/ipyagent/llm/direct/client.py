@@ -69,6 +69,8 @@ _WANTED = {
 """What some services want of requests, and the words in which they demand it."""
 LISTING_SECONDS = 3.0
 _EVENTS = "text/event-stream"
+_COST = "x-litellm-response-cost"
+"""The price of an answer that is no stream, by LiteLLM's proxy."""
 _LENGTHS = {"content-length", "transfer-encoding"}
 """Headers of a body whose end is known: without them, it may have been cut off."""
 _OPTIONAL = {
@@ -248,6 +250,7 @@ class DirectClient(ServiceClient):
         self, response: httpx.Response, reader: Reader, deadline: Deadline, key: str | None
     ) -> AsyncGenerator[Iterable[StreamChunk], None]:
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+        reader.cost_usd = service_client.read_cost(response.headers.get(_COST))
         if not self._config.stream or not service_client.may_be_stream(kind):
             async with deadline.limit():
                 body = await read_body(response)
@@ -302,7 +305,9 @@ class DirectClient(ServiceClient):
     def _end(self, reader: Reader) -> Iterator[StreamChunk]:
         yield from reader.end()
         if usage := reader.usage:
-            yield StreamChunk(type="usage", usage=usage, cost_usd=self.cost(usage))
+            cost = self.cost(usage)
+            cost = reader.cost_usd if cost is None else cost
+            yield StreamChunk(type="usage", usage=usage, cost_usd=cost)
 
 
 def _refused_setting(error: ServiceError, request: ModelRequest) -> str | None:
