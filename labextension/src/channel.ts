@@ -44,7 +44,7 @@ export class Channel {
   private hellos = 0;
   private decidedApprovals = new Set<string>();
   private views = new Set<RunView>();
-  /** What the views have not drawn yet. */
+  /** Messages that the views have not drawn yet: one, or two for several. */
   private undrawn: FromRun[] = [];
 
   constructor(readonly send: (message: ToRun) => void) {}

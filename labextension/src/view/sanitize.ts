@@ -9,7 +9,7 @@ import { dress, dressText, isName } from './dress';
 /** A sanitizer that runs first: JupyterLab's own, where there is one. */
 type Before = (html: string) => string;
 
-/** What is built of HTML. */
+/** The elements, attributes and classes that are built of HTML. */
 export interface Allowed {
   readonly tags: Set<string>;
   readonly attributes: Set<string>;
