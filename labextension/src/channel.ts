@@ -44,6 +44,8 @@ export class Channel {
   private hellos = 0;
   private decidedApprovals = new Set<string>();
   private views = new Set<RunView>();
+  /** Messages that the views have not drawn yet: one, or two for several. */
+  private undrawn: FromRun[] = [];
 
   constructor(readonly send: (message: ToRun) => void) {}
 
@@ -77,6 +79,7 @@ export class Channel {
   disconnect(): void {
     this.close();
     this.isDisconnected = true;
+    this.draw();
     if (this.newest !== null) {
       const { gone } = this.newest;
       this.views.forEach(view => view.cutOff(gone));
@@ -105,6 +108,7 @@ export class Channel {
 
   /** Draw the run in `view` from now on; return a function that ends that. */
   subscribe(view: RunView): () => void {
+    this.draw();
     this.views.add(view);
     const { run } = this;
     if (run !== null) {
@@ -163,9 +167,22 @@ export class Channel {
     this.send({ type: 'resync' });
   }
 
+  /** Draw a message in the next frame, of which a hidden page has none. */
   private publish(message: FromRun): void {
-    this.views.forEach(view => view.update(message));
+    if (this.views.size > 0 && this.undrawn.push(message) === 1) {
+      requestAnimationFrame(this.draw);
+    }
+    this.undrawn.splice(2);
   }
+
+  /** Draw one message as it is; of several, what the run has become. */
+  private draw = (): void => {
+    const message = this.undrawn.length > 1 ? this.run : this.undrawn.at(0);
+    this.undrawn = [];
+    if (message) {
+      this.views.forEach(view => view.update(message));
+    }
+  };
 }
 
 function isFromRun(message: unknown): message is FromRun {

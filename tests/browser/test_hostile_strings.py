@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from hostile_strings import FOUND, NOTHING, Watch, hostile, open_all, strings
+from hostile_strings import ATOMS, FOUND, NOTHING, Watch, hostile, open_all, strings
 from playwright.sync_api import Page
 from rich_run import live_run, saved_run, snapshot
 from test_hostile_browser import Site, page, settle, site
@@ -27,6 +27,54 @@ def test_the_widget_draws_hundreds_of_hostile_strings_as_text(site: Site, page: 
     assert watch.seen == []
     assert site.leaks == []
 
+
+def test_python_alone_draws_hostile_strings_as_text(site: Site, page: Page) -> None:
+    """Without the gate of the page: what is sent to it is harmless as it is."""
+    watch = Watch(page, site.url)
+    texts = itertools.cycle(strings(400))
+    html = "".join(each["html"] for _ in range(4) for each in hostile(texts)["set"])
+    page.evaluate("html => (document.getElementById('place').innerHTML = html)", html)
+    open_all(page)
+    settle(page)
+    assert page.evaluate(FOUND, "#place") == NOTHING | {"foreign": page.evaluate(FOREIGN)}
+    assert watch.seen == []
+    assert site.leaks == []
+
+
+@pytest.mark.spec("H17")
+def test_the_gate_alone_lets_no_hostile_html_through(site: Site, page: Page) -> None:
+    """As if nothing had been escaped: parts of a card, and blocks of a text."""
+    watch = Watch(page, site.url)
+    texts = [*ATOMS, *strings(1_000), *(SHADOW.format(each) for each in ATOMS)]
+    blocks = {"r": '<div class="ipyagent-card"></div>', "r/x": '<div class="ia-markdown"></div>'}
+    for number, text in enumerate(texts):
+        blocks |= {f"r/x/{number}": text, f"r/n{number}": text}
+    order = {"": ["r"], "r": [key for key in blocks if key.count("/") == 1]}
+    order["r/x"] = [key for key in blocks if key.count("/") == 2]
+    drawn = [{"key": key, "html": html, "more": "", "own": None} for key, html in blocks.items()]
+    whole = {"type": "snapshot", "seq": 0, "run_id": "", "set": drawn, "order": order, "gone": {}}
+    page.evaluate("m => receive(m)", whole)
+    open_all(page)
+    settle(page)
+    assert page.evaluate("document.querySelectorAll('#place *').length") > len(texts)
+    assert page.evaluate(FOUND, "#place") == NOTHING
+    assert page.evaluate(JUDGED) is True
+    assert watch.seen == []
+    assert site.leaks == []
+
+
+SHADOW = "<div><template shadowrootmode=closed shadowrootclonable>{}</template></div>"
+
+FOREIGN = """() => [...document.querySelectorAll('#place [class]')].flatMap((e) => [...e.classList])
+    .filter((name) => /^(tex2jax_ignore|mathjax_ignore|language-[a-z]+)$/.test(name))"""
+
+# Whether the browser's own sanitizer finds nothing to remove.
+JUDGED = """() => {
+    const [once, twice] = [0, 1].map(() => document.implementation.createHTMLDocument().body);
+    once.innerHTML = document.getElementById('place').innerHTML;
+    twice.setHTML(once.innerHTML, { sanitizer: { removeElements: [], removeAttributes: [] } });
+    return twice.innerHTML === once.innerHTML;
+}"""
 
 LONG = {
     "a word": "x" * 1_000_000,

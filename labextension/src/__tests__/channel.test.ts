@@ -1,4 +1,4 @@
-import { beforeEach, describe, expect, it, vi } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 
 import { Channel, RunView, ToRun } from '../channel';
 import type { Changes, Snapshot } from '../protocol';
@@ -14,13 +14,21 @@ const notes = (seq: number, html: string, changes: Partial<Changes> = {}): Chang
 describe('the channel', () => {
   let sent: ToRun[];
   let channel: Channel;
+  let frames: (() => void)[];
 
   const note = () => channel.run?.set.find(({ key }) => key === 'r/n')?.html;
 
   beforeEach(() => {
     sent = [];
     channel = new Channel(message => sent.push(message));
+    frames = [];
+    vi.stubGlobal('requestAnimationFrame', (draw: () => void) => frames.push(draw));
   });
+
+  afterEach(() => vi.unstubAllGlobals());
+
+  /** Paint the page, which is not hidden. */
+  const paint = () => frames.splice(0).forEach(draw => draw());
 
   it('says hello until it is answered, or closed', () => {
     vi.useFakeTimers();
@@ -137,6 +145,7 @@ describe('the channel', () => {
     const view = { update: vi.fn<RunView['update']>(), cutOff: vi.fn() };
     const leave = channel.subscribe(view);
     channel.receive(snapshot(1));
+    paint();
     leave();
     channel.receive(notes(2, 'new'));
     expect(view.update).toHaveBeenCalledOnce();
@@ -145,6 +154,36 @@ describe('the channel', () => {
     expect(again).toMatchObject({ type: 'snapshot', seq: 2 });
     expect(again.set).toContainEqual(drawn('new'));
     expect(view.cutOff).not.toHaveBeenCalled();
+  });
+
+  it('draws in the next frame: one message as it is, of several what the run has become', () => {
+    const view = { update: vi.fn<RunView['update']>(), cutOff: vi.fn() };
+    channel.subscribe(view);
+    channel.receive(snapshot(1));
+    channel.receive(notes(2, 'one'));
+    channel.receive(notes(3, 'two'));
+    expect(view.update).not.toHaveBeenCalled();
+    paint();
+    const [[whole]] = view.update.mock.calls;
+    expect(whole).toEqual({ ...channel.run, type: 'snapshot', seq: 3 });
+    expect(whole.set).toContainEqual(drawn('two'));
+    channel.receive(notes(4, 'three'));
+    paint();
+    expect(view.update).toHaveBeenLastCalledWith(notes(4, 'three'));
+    expect(view.update).toHaveBeenCalledTimes(2);
+  });
+
+  it('draws what a hidden page has missed for who comes, and adds no word twice', () => {
+    const [one, other] = [0, 1].map(() => ({ update: vi.fn(), cutOff: vi.fn() }));
+    channel.subscribe(one);
+    channel.receive(snapshot(1));
+    channel.receive(notes(2, 'n', { more: [{ key: 'r/n', text: 'word' }] }));
+    channel.subscribe(other);
+    paint();
+    expect([one, other].map(({ update }) => update.mock.calls)).toEqual([
+      [[channel.run]],
+      [[channel.run]]
+    ]);
   });
 
   it('hears nothing more once the kernel is gone, and says that to all views', () => {

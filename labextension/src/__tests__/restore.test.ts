@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 
 import { Channel, ToRun } from '../channel';
 import {
@@ -67,7 +67,9 @@ describe('the widget', () => {
     const el = document.createElement('div');
     made.initialize({ model });
     made.render({ model, el });
+    vi.stubGlobal('requestAnimationFrame', (draw: () => void) => draw());
     model.tell('msg:custom', SNAPSHOT);
+    vi.unstubAllGlobals();
     return { model, card: el.querySelector<HTMLElement>('[data-ipyagent=run]') ?? el };
   };
 

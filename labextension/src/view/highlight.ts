@@ -1,5 +1,4 @@
 /** Colours code, and leaves it uncoloured where colouring would change the text. */
-import DOMPurify from 'dompurify';
 import core from 'highlight.js/lib/core';
 import bash from 'highlight.js/lib/languages/bash';
 import diff from 'highlight.js/lib/languages/diff';
@@ -7,8 +6,16 @@ import json from 'highlight.js/lib/languages/json';
 import python from 'highlight.js/lib/languages/python';
 import sql from 'highlight.js/lib/languages/sql';
 
+import { nodesOf } from './sanitize';
+
 /** Longer code stays uncoloured: colouring it would hold up the page. */
 const MAX_CODE = 50_000;
+
+const COLOURED = {
+  tags: new Set(['span']),
+  attributes: new Set<string>(),
+  classes: /^ipyagent-code-/
+};
 
 const hljs = core.newInstance();
 hljs.configure({ classPrefix: 'ipyagent-code-' });
@@ -23,10 +30,6 @@ export function highlight(code: string, language: string): Node {
     return plain;
   }
   const { value } = hljs.highlight(code, { language, ignoreIllegals: true });
-  const coloured = DOMPurify.sanitize(value, {
-    ALLOWED_TAGS: ['span'],
-    ALLOWED_ATTR: ['class'],
-    RETURN_DOM_FRAGMENT: true
-  });
+  const coloured = nodesOf(value, COLOURED);
   return coloured.textContent === code ? coloured : plain;
 }

@@ -1,37 +1,56 @@
 /**
- * Sanitizes HTML: the only way from HTML to the page. No script, style, form, control, id and no
- * image that has to be fetched passes; within texts and outputs, nothing that a card is made of.
+ * Sanitizes HTML: the only way from HTML to the page. What is not listed here is not built: no
+ * script, style, form, control, id and no image that has to be fetched; within texts and outputs,
+ * nothing that a card is made of. The result is never written as HTML again, which could change it.
  */
-import DOMPurify from 'dompurify';
-
 import { h } from './dom';
 import { dress, dressText, isName } from './dress';
 
 /** A sanitizer that runs first: JupyterLab's own, where there is one. */
 type Before = (html: string) => string;
 
+/** The elements, attributes and classes that are built of HTML. */
+export interface Allowed {
+  readonly tags: Set<string>;
+  readonly attributes: Set<string>;
+  readonly classes: RegExp;
+}
+
 const TAGS =
   `a abbr b blockquote br caption code col colgroup data dd del div dl dt em h1 h2 h3 h4 h5 h6 hr i
   img ins kbd li mark ol p pre s samp small span strong sub sup table tbody td tfoot th thead tr u ul
   var`.split(/\s+/);
 
-const ATTRIBUTES = 'align alt bgcolor class colspan href rowspan src start title value'.split(' ');
+const ATTRIBUTES = 'align alt bgcolor colspan href rowspan src start title value'.split(' ');
 
-/** The classes of `ipyagent.ui.blocks`. */
-const CARD_CLASS = /^(?:ia-[a-z_-]+|ipyagent-card|language-[\w+#-]+)$/;
+/** The parts of a card: the classes are those of `ipyagent.ui.blocks`. */
+const CARD: Allowed = {
+  tags: new Set([...TAGS, 'details', 'summary']),
+  attributes: new Set([...ATTRIBUTES, 'open', 'data-ipyagent', 'data-state', 'data-tool']),
+  classes: /^(?:ia-[a-z_-]+|ipyagent-card|language-[\w+#-]+)$/
+};
 
-/** The classes of a text's blocks: code, and numbers of an answer. */
-const TEXT_CLASS = /^(?:ia-(?:traced|found|derived|not-found)|language-[\w+#-]+)$/;
+/** Texts of a model, and outputs of tools: with classes of code, and of numbers of an answer. */
+const TEXT: Allowed = {
+  tags: new Set(TAGS),
+  attributes: new Set(ATTRIBUTES),
+  classes: /^(?:ia-(?:traced|found|derived|not-found)|language-[\w+#-]+)$/
+};
 
-/** Texts of a model, and outputs of tools. */
-const TEXT = ':is(.ia-markdown, .ia-display)';
+/** The parts of a card that hold texts. */
+const HOLDERS = '.ia-markdown, .ia-display';
 
 const DATA_IMAGE = /^data:image\/(png|jpeg|gif|webp);base64,[a-z0-9+/=\s]*$/i;
 
 /** A figure, where Python puts it; as an image, nothing in it runs. */
-const CARD_DRAWING = '.ia-media > p > img[src^="data:image/svg+xml;base64,"]';
+const DRAWING = 'data:image/svg+xml;base64,';
+const AROUND_DRAWING = '.ia-media > p';
 
 const WEB_LINK = /^(https?:|mailto:)/i;
+
+/** A document without a window, where nothing runs and nothing is fetched. */
+const inert = document.implementation.createHTMLDocument();
+const parser = inert.body; // not by its name later, which HTML may take
 
 /** Return a part of a card as safe nodes; its first step has that number. */
 export function sanitizeCard(
@@ -39,88 +58,87 @@ export function sanitizeCard(
   number = 1,
   before: Before = keepHtml
 ): DocumentFragment {
-  const tags = [...TAGS, 'details', 'summary'];
-  const attributes = [...ATTRIBUTES, 'open', 'data-ipyagent', 'data-state', 'data-tool'];
-  const fragment = purify(before(html), tags, attributes, `img:not(${CARD_DRAWING})`);
-  keepClasses(fragment, '[class]', CARD_CLASS);
-  keepClasses(fragment, `${TEXT} [class]`, TEXT_CLASS);
-  fragment
-    .querySelectorAll<HTMLElement>('[data-ipyagent], [data-state], [data-tool]')
-    .forEach(keepNames);
+  const fragment = nodesOf(before(html), CARD);
   dress(fragment, number);
   return fragment;
 }
 
 /** Return a block of a text as safe nodes. */
 export function sanitizeText(html: string): DocumentFragment {
-  const fragment = purify(html, TAGS, ATTRIBUTES, 'img');
-  keepClasses(fragment, '[class]', TEXT_CLASS);
-  fragment
-    .querySelectorAll('[title]:not(.ia-traced)')
-    .forEach(each => each.removeAttribute('title'));
+  const fragment = nodesOf(html, TEXT);
   dressText(fragment);
   return fragment;
 }
 
-/** Drop what imitates a part of a card, or of the page. */
-function keepNames({ dataset, parentElement }: HTMLElement): void {
-  if (parentElement?.closest(TEXT)) {
-    delete dataset.state;
-    delete dataset.tool;
-  }
-  if (parentElement?.closest(TEXT) ?? !isName(dataset.ipyagent)) {
-    delete dataset.ipyagent;
-  }
+/** Return what is allowed of HTML as nodes. */
+export function nodesOf(html: string, allowed: Allowed): DocumentFragment {
+  const fragment = inert.createDocumentFragment();
+  // eslint-disable-next-line no-restricted-properties -- the way in
+  parser.innerHTML = html;
+  build(parser, fragment, allowed);
+  parser.replaceChildren();
+  fragment.querySelectorAll('a').forEach(restrictLink);
+  return fragment;
 }
 
-function keepClasses(fragment: DocumentFragment, selector: string, kept: RegExp): void {
-  fragment.querySelectorAll(selector).forEach(each => {
-    each.classList.remove(...[...each.classList].filter(name => !kept.test(name)));
-    if (each.className === '') {
-      each.removeAttribute('class');
+/** Build what is allowed of the nodes in `from`; what else is in there is left out as a whole. */
+function build(from: Element, into: Element | DocumentFragment, allowed: Allowed): void {
+  from.childNodes.forEach(node => {
+    if (node instanceof Text) {
+      into.append(node.data);
+    } else if (node instanceof HTMLElement && allowed.tags.has(node.localName)) {
+      buildElement(node, into, allowed);
     }
   });
 }
 
-/** Return nodes with nothing but these tags and attributes; of `images`, only data passes. */
-function purify(
-  html: string,
-  tags: string[],
-  attributes: string[],
-  images: string
-): DocumentFragment {
-  const fragment = DOMPurify.sanitize(html, {
-    ALLOWED_TAGS: tags,
-    ALLOWED_ATTR: attributes,
-    ALLOW_ARIA_ATTR: false,
-    ALLOW_DATA_ATTR: false,
-    RETURN_DOM_FRAGMENT: true
-  });
-  // Still in DOMPurify's inert document: nothing has been fetched yet.
-  fragment.querySelectorAll<HTMLImageElement>(images).forEach(restrictImage);
-  fragment.querySelectorAll('[src]:not(img)').forEach(each => each.removeAttribute('src'));
-  fragment.querySelectorAll('a').forEach(restrictLink);
-  fragment.querySelectorAll('th:empty').forEach(each => each.replaceWith(h('td')));
-  return fragment;
+/** Build an element; of an image that would be fetched, its text. */
+function buildElement(from: HTMLElement, into: Element | DocumentFragment, allowed: Allowed): void {
+  if (from.localName === 'img' && !isDrawn(from, into)) {
+    const [alt, url] = ['alt', 'src'].map(name => from.getAttribute(name) ?? '');
+    into.append(`[image not loaded: ${[alt, url].filter(part => part !== '').join(' ')}]`);
+    return;
+  }
+  const isBlank = from.localName === 'th' && from.firstChild === null;
+  const made = inert.createElement(isBlank ? 'td' : from.localName);
+  made.classList.add(...[...from.classList].filter(name => allowed.classes.test(name)));
+  for (const attribute of from.attributes) {
+    const kept = keptValue(attribute, from, allowed);
+    if (kept !== null) {
+      made.setAttribute(attribute.name, kept);
+    }
+  }
+  into.append(made);
+  build(from, made, made.matches(HOLDERS) ? TEXT : allowed);
+}
+
+/** Return what is kept of an attribute; null if nothing is. */
+function keptValue({ name, value }: Attr, from: HTMLElement, allowed: Allowed): string | null {
+  switch (allowed.attributes.has(name) ? name : '') {
+    case '':
+      return null;
+    case 'data-ipyagent':
+      return isName(value) ? value : null;
+    case 'src':
+      return from.localName === 'img' ? value : null;
+    case 'title':
+      return allowed === CARD || from.classList.contains('ia-traced') ? value : null;
+    default:
+      return value;
+  }
+}
+
+/** Return whether an image brings its own pixels, or is a figure where Python puts it. */
+function isDrawn(image: HTMLElement, into: Element | DocumentFragment): boolean {
+  const url = image.getAttribute('src') ?? '';
+  const isFigure =
+    url.startsWith(DRAWING) && into instanceof Element && into.matches(AROUND_DRAWING);
+  return DATA_IMAGE.test(url) || isFigure;
 }
 
 /** Return HTML unchanged, where no other sanitizer runs. */
 export function keepHtml(html: string): string {
   return html;
-}
-
-/** Return whether `url` is an image by itself. */
-function isDataImage(url: string): boolean {
-  return DATA_IMAGE.test(url);
-}
-
-/** Replace an image that would be fetched by text. */
-function restrictImage(image: HTMLImageElement): void {
-  const [alt, url] = ['alt', 'src'].map(name => image.getAttribute(name) ?? '');
-  if (!isDataImage(url)) {
-    const words = [alt, url].filter(part => part !== '').join(' ');
-    image.replaceWith(`[image not loaded: ${words}]`);
-  }
 }
 
 function restrictLink(link: HTMLAnchorElement): void {
