@@ -8,7 +8,7 @@ import unicodedata
 from bs4 import BeautifulSoup, Tag
 
 READABLE = re.compile(
-    r"a|b|blockquote|br|caption|code|d[dlt]|del|details|div|em|h[1-6r]|i|img|ins|kbd|li|mark|[ou]l"
+    r"a|b|blockquote|br|caption|code|d[dlt]|data|del|details|div|em|h[1-6r]|i|img|ins|kbd|li|mark|[ou]l"
     r"|p|pre|s|samp|small|span|strong|su[bp]|summary|t[dhr]|table|tbody|tfoot|thead|u|var"
 )
 HARMLESS = {"align", "alt", "colspan", "height", "rel", "rowspan", "start", "width"}

@@ -1,7 +1,6 @@
-/** Draws the HTML of a card as a page can: with names, code in colours, formulas, and buttons. */
+/** Draws the HTML of a card as a page can: with names, formulas, and buttons. */
 import { listing } from './copy';
 import { h } from './dom';
-import { highlight } from './highlight';
 import { maths } from './maths';
 
 /** The names by which scripts find the parts of a card. */
@@ -101,14 +100,13 @@ function colorCell(element: Element): void {
   }
 }
 
-/** Colour code, or set a formula; its language goes with its class. */
+/** Set a formula, or name the language of code; its class goes. */
 function drawCode(code: Element): void {
   const language = code.className.replace('language-', '');
   code.removeAttribute('class');
   if (language === 'math') {
     typeset(code);
   } else if (code.matches('pre > code')) {
-    code.replaceChildren(highlight(code.textContent, language));
     code.setAttribute('data-language', language);
   }
 }

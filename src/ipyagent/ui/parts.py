@@ -7,7 +7,9 @@ import re
 from itertools import groupby
 from typing import Final
 
+from ipyagent.plaintext import reveal_prose
 from ipyagent.ui import plain_text as words, transcript
+from ipyagent.ui.coloring import color_code
 from ipyagent.ui.reveal import clean_output, reveal, reveal_diff
 from ipyagent.ui.sanitize import (
     escape,
@@ -92,9 +94,11 @@ def details(summary: str, body: str, attributes: str = "", *, is_open: bool = Fa
 
 
 def pre(text: str, language: str = "") -> str:
-    """Return text of others as it was written, or ""."""
+    """Return text of others as it was written, code in colors, or ""."""
     name = f' class="language-{language}"' if _LANGUAGE.fullmatch(language) else ""
-    return f"<pre><code{name}>{escape(reveal(text))}</code></pre>" if text.strip() else ""
+    shown = reveal(text)
+    code = color_code(reveal_prose(shown), language) or escape(shown)
+    return f"<pre><code{name}>{code}</code></pre>" if text.strip() else ""
 
 
 _SIGNS: Final = {"+": "added", "-": "removed"}
