@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import re
 import subprocess
 import sys
@@ -11,7 +10,7 @@ import hostile
 import pytest
 from bs4 import BeautifulSoup
 from hypothesis import given, strategies as st
-from inspection import dangers
+from inspection import dangers, read
 
 from growth import LINEAR, growth
 from ipyagent.ui.coloring import color_code
@@ -31,11 +30,6 @@ CODE = {
 SIGNS = ["'", '"', '"""', "\\", "#", "--", "/*", "`", "$(", "${", "{", "}", "f'", "<<E\n", "\n"]
 SIGNS += ["\r", "\u2028", "\u202e", "\0", "é", "\U0001f469\u200d\U0001f4bb"]
 SIGNS += ["&lt;", "&#0;", "<b>", "@", "+"]
-
-
-def read(colored: str) -> str:
-    """The text of code in colors, as a page has it."""
-    return html.unescape(re.sub(r"</?(?:b|samp|data|i|var|ins|del)>", "", colored))
 
 
 def text_of(of: str) -> str:

@@ -20,8 +20,8 @@ const ATTRIBUTES = 'align alt bgcolor class colspan href rowspan src start title
 /** The classes of `ipyagent.ui.blocks`. */
 const CARD_CLASS = /^(?:ia-[a-z_-]+|ipyagent-card|language-[\w+#-]+)$/;
 
-/** The classes of a text's blocks: code, and numbers of an answer. */
-const TEXT_CLASS = /^(?:ia-(?:traced|found|derived|not-found)|language-[\w+#-]+)$/;
+/** The classes of a text's blocks: code, formulas, and numbers of an answer. */
+const TEXT_CLASS = /^(?:ia-(?:formula|traced|found|derived|not-found)|language-[\w+#-]+)$/;
 
 /** Texts of a model, and outputs of tools. */
 const TEXT = ':is(.ia-markdown, .ia-display)';

@@ -10,6 +10,7 @@ from typing import Final
 from ipyagent.plaintext import reveal_prose
 from ipyagent.ui import plain_text as words, transcript
 from ipyagent.ui.coloring import color_code
+from ipyagent.ui.formulas import formula_html
 from ipyagent.ui.reveal import clean_output, reveal, reveal_diff
 from ipyagent.ui.sanitize import (
     escape,
@@ -53,10 +54,10 @@ def _display(display: transcript.Display) -> str:
         case "image/png" | "image/jpeg":
             return _image(transcript.Image(media_type=mime, data=content, label=display.label))
         case "text/plain" | "text/latex":
-            # A page that sets formulas takes it from the title.
-            formula = escape(display.data.get("text/latex", ""))
             plain = pre(clean_output(content))
-            return f'<div class="ia-latex" title="{formula}">{plain}</div>' if formula else plain
+            formula = formula_html(reveal_prose(display.data.get("text/latex", "")))
+            # Only one of both is shown.
+            return element("div", "latex", formula + plain) if formula else plain
     return note_html(words.unknown_display_text(display))
 
 

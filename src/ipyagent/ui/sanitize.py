@@ -22,6 +22,7 @@ from markdown_it.token import Token
 from ipyagent.kernel.threads import own_context
 from ipyagent.plaintext import reveal_prose, strip_escapes
 from ipyagent.ui.coloring import color_fences
+from ipyagent.ui.formulas import mark_formulas
 from ipyagent.ui.markdown_rules import (
     NUMBERS,
     name_numbers,
@@ -137,7 +138,7 @@ def markdown_blocks(
         if token.type in ("td_open", "th_open") and "style" in token.attrs:
             token.attrs = {"align": str(token.attrs["style"]).removeprefix("text-align:")}
     rendered = (_PARSER.renderer.render(each, _PARSER.options, {}) for each in _outermost(tokens))
-    named = [name_numbers(_reduce(each), numbers) for each in rendered]
+    named = mark_formulas(name_numbers(_reduce(each), numbers) for each in rendered)
     return tuple(named if is_open else map(color_fences, named))
 
 
