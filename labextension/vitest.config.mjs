@@ -8,8 +8,6 @@ export default defineConfig({
     setupFiles: ['src/__tests__/yielding.ts'],
     include: ['src/__tests__/*.test.ts'],
     // Also where other work shares the processors.
-    testTimeout: 30_000,
-    // Its sources import each other without endings, as bundlers have it.
-    server: { deps: { inline: ['temml'] } }
+    testTimeout: 30_000
   }
 });

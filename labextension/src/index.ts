@@ -4,6 +4,7 @@ import { ICommandPalette } from '@jupyterlab/apputils';
 import { ICompletionProviderManager } from '@jupyterlab/completer';
 import { ILSPCodeExtractorsManager } from '@jupyterlab/lsp';
 import { INotebookTracker } from '@jupyterlab/notebook';
+import { ILatexTypesetter } from '@jupyterlab/rendermime';
 import { ISettingRegistry } from '@jupyterlab/settingregistry';
 import { IStatusBar } from '@jupyterlab/statusbar';
 
@@ -17,6 +18,7 @@ import { addPanel } from './lab/panel';
 import { withoutPrompts } from './lab/prompts';
 import { LiveRunSaver, Restorer } from './lab/restore';
 import { Settings } from './lab/settings';
+import { host } from './view/host';
 
 const plugin: JupyterFrontEndPlugin<void> = {
   // The same as in schema/settings.json.
@@ -30,7 +32,8 @@ const plugin: JupyterFrontEndPlugin<void> = {
     ICompletionProviderManager,
     ILSPCodeExtractorsManager,
     ILayoutRestorer,
-    IStatusBar
+    IStatusBar,
+    ILatexTypesetter
   ],
   activate: (
     app: JupyterFrontEnd,
@@ -40,11 +43,13 @@ const plugin: JupyterFrontEndPlugin<void> = {
     completers: ICompletionProviderManager | null,
     extractors: ILSPCodeExtractorsManager | null,
     restorer: ILayoutRestorer | null,
-    bar: IStatusBar | null
+    bar: IStatusBar | null,
+    typesetter: ILatexTypesetter | null
   ) => {
     const links = new Links(app, tracker);
     const settings = new Settings(registry, plugin.id);
     serveCards(links);
+    host.typeset = typesetter && (formula => typesetter.typeset(formula));
     extractors?.register(withoutPrompts, null);
     links.forEachNotebook(watchPrompts);
     if (completers !== null) {

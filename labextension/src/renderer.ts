@@ -8,6 +8,7 @@ import { type Bundle, isEnded, runOf } from './lab/outputs';
 import { savedCard } from './saved';
 import { Card } from './view/card';
 import { h } from './view/dom';
+import { typeset } from './view/formulas';
 
 const NO_HTML = 'This run was saved without its HTML, so it cannot be drawn.';
 
@@ -46,6 +47,7 @@ class RunRenderer extends Widget implements IRenderMime.IRenderer {
   private redraw(): void {
     this.view?.dispose();
     this.node.replaceChildren(this.draw());
+    typeset(this.node);
   }
 
   private draw(): Node {

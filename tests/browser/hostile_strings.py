@@ -107,11 +107,12 @@ def replace(value: Any, texts: Iterator[str], key: str = "") -> Any:
 FOUND = """(selector) => [(inside) => [...document.querySelectorAll(selector)]
     .flatMap((root) => [...root.querySelectorAll(inside)])].map((all) => ({
     ran: window.pwned ?? null,
-    named: all('[id]:not([id^="ipyagent-"]), [name], [style]:not(math *)').map((e) => e.outerHTML),
+    named: all('[id]:not([id^="ipyagent-"]), [name], [style]:not(.ia-formula *)')
+        .map((e) => e.outerHTML),
     elements: all(
         'script, style, link, meta, base, iframe, object, embed, form, video, audio, svg, template'
     ).map((e) => e.outerHTML),
-    foreign: all('[class]').flatMap((e) => [...e.classList])
+    foreign: all('[class]:not(.ia-formula, .ia-formula *)').flatMap((e) => [...e.classList])
         .filter((name) => !/^(ipyagent|ia)-/.test(name)),
     sources: all('img').map((e) => e.src).filter((s) => !s.startsWith('data:')),
     links: all('a').map((e) => e.protocol)

@@ -171,16 +171,45 @@ def test_the_line_of_a_call_is_cut_only_where_there_is_no_room(reopened: Any) ->
 def test_formulas_tables_and_code_are_drawn_as_such(reopened: Any) -> None:
     book = reopened(answered(ANSWER))
     answer = book.run(0).locator("[data-ipyagent=answer]")
-    expect(answer.locator("math")).to_have_count(2)
+    expect(answer.locator("mjx-container")).to_have_count(2)
     expect(answer).to_contain_text("$5 to $10 a month")
-    fraction = answer.locator("math").first.bounding_box()
-    assert fraction
-    assert 10 < fraction["height"] < 60
+    formula = answer.locator("mjx-container").first.bounding_box()
+    assert formula
+    assert 10 < formula["height"] < 40
+    assert answer.locator("pre > code > :is(b, i, var)").count() >= 8
     begins = """p => { const range = new Range(); range.setStart(p.firstChild, 0);
         range.setEnd(p.firstChild, 1); const at = range.getBoundingClientRect();
         return p.getBoundingClientRect().right - at.right; }"""
     assert answer.locator("p", has_text="שלום").evaluate(begins) < 2
     expect(answer.locator(".ipyagent-listing-language")).to_have_text(["python", "sql"])
+
+
+@pytest.mark.spec("A27")
+def test_a_forged_formula_neither_covers_the_page_nor_links(notebook: Any) -> None:
+    bundle = saved_bundle(Run.from_dict(answered("It is $x$.")))
+    forged = r"$\href{https://e.example}{x}\rule{9999em}{9999em}\kern-9999em\rule{9999em}{99em}$"
+    html = str(bundle["text/html"]).replace(">$x$<", f">{forged}<")
+    output = nbformat.v4.new_output("display_data", {**bundle, "text/html": html})
+    cells = [nbformat.v4.new_code_cell("%%agent", outputs=[output]) for _ in range(2)]
+    book = notebook(*cells, ready=False)
+    formula = book.run(0).locator(".ia-formula")
+    expect(formula.locator("mjx-container a")).to_have_css("pointer-events", "none")
+    assert formula.bounding_box()["width"] <= book.run(0).bounding_box()["width"]
+    outside = book.page.evaluate("""() => {
+        const [formula] = document.querySelectorAll('.ia-formula');
+        const {left, right, top, bottom} = formula.closest('.ia-answer').getBoundingClientRect();
+        const found = [];
+        for (let x = 0; x < innerWidth; x += 9) {
+            for (let y = 0; y < innerHeight; y += 9) {
+                const isInside = left <= x && x <= right && top <= y && y <= bottom;
+                if (!isInside && formula.contains(document.elementFromPoint(x, y))) {
+                    found.push([x, y]);
+                }
+            }
+        }
+        return found;
+    }""")
+    assert outside == []
 
 
 def test_everything_can_be_reached_and_used_by_keyboard(reopened: Any) -> None:

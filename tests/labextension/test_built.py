@@ -77,7 +77,7 @@ def test_the_extension_loads_a_file_that_is_there():
 
 def test_the_widget_is_one_small_module():
     module = (WIDGET / "widget.js").read_text()
-    assert len(module.encode()) < 400 * 1024
+    assert len(module.encode()) < 72 * 1024
     assert re.search(r"export\s*\{\s*[\w$]+ as default\s*\};?\s*$", module)
     assert not re.search(r"(^|[;}])import\b", module)
     assert (WIDGET / "widget.css").stat().st_size > 0

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import html
 import re
 import unicodedata
 
 from bs4 import BeautifulSoup, Tag
 
+from ipyagent.ui.formulas import FORMULA, formula_html
+
 READABLE = re.compile(
-    r"a|b|blockquote|br|caption|code|d[dlt]|del|details|div|em|h[1-6r]|i|img|ins|kbd|li|mark|[ou]l"
+    r"a|b|blockquote|br|caption|code|d[dlt]|data|del|details|div|em|h[1-6r]|i|img|ins|kbd|li|mark|[ou]l"
     r"|p|pre|s|samp|small|span|strong|su[bp]|summary|t[dhr]|table|tbody|tfoot|thead|u|var"
 )
 HARMLESS = {"align", "alt", "colspan", "height", "rel", "rowspan", "start", "width"}
@@ -40,10 +43,17 @@ def _is_harmless(tag: Tag, name: str, value: str, ours: dict[str, set[str]]) -> 
         case "a", "href":
             return WEB.match(value) is not None
         case "code", "class":
-            return LANGUAGE.fullmatch(value) is not None
+            return bool(LANGUAGE.fullmatch(value)) or (
+                value == FORMULA and formula_html(tag.text) != ""
+            )
         case "img", "src":
             return BITMAP.fullmatch(value) is not None
     return name in HARMLESS
+
+
+def read(colored: str) -> str:
+    """The text of code in colors, as a page has it."""
+    return html.unescape(re.sub(r"</?(?:b|samp|data|i|var|ins|del)>", "", colored))
 
 
 def controls(text: str) -> set[str]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import html
 import io
 import re
 from collections.abc import Callable
 
 import pytest
 from hostile import CONTROLS, EVIL, HARMLESS, deceptions
+from inspection import read
 from sample import call, done, one_call, render, run_html
 
 from ipyagent import schema as s
@@ -256,9 +256,9 @@ VIEWS: dict[str, Callable[[s.ToolExecution], str]] = {
     "approval": lambda each: request_text(each, color=False),
     "coloured approval": unpainted,
     "plan": lambda each: request_text(planned(each.call), color=False),
-    "plan in HTML": lambda each: html.unescape(run_html(planned(each.call))),
+    "plan in HTML": lambda each: read(run_html(planned(each.call))),
     "text of a run": lambda each: render(recorded(each)),
-    "HTML of a run": lambda each: html.unescape(run_html(recorded(each))),
+    "HTML of a run": lambda each: read(run_html(recorded(each))),
 }
 
 

@@ -294,7 +294,7 @@ describe('the same holds', () => {
     tell(true, () => true);
     look();
     expect(isActive(find(view.element, 'approve'))).toBe(true);
-    const other = html.replace('import pandas', 'import evil').replace('</blockquote>', more);
+    const other = html.replace('</b>pandas', '</b>evil').replace('</blockquote>', more);
     view.update(withBlock(run, { key: PLOT, html: other }));
     expect(isActive(find(view.element, 'approve'))).toBe(false);
     view.dispose();

@@ -1,8 +1,8 @@
 /** Finds elements and attributes that could do harm in a drawn run. */
 
 const ELEMENTS = new Set(
-  `a article b blockquote br code dd del details div dl dt em footer h1 h2 h3 h4 h5 h6 header hr i img li mark ol
-   p pre s samp section small span strong sub summary sup table tbody td tfoot th thead tr u ul`.split(
+  `a article b blockquote br code data dd del details div dl dt em footer h1 h2 h3 h4 h5 h6 header hr i img ins li mark ol
+   p pre s samp section small span strong sub summary sup table tbody td tfoot th thead tr u ul var`.split(
     /\s+/
   )
 );
@@ -11,9 +11,6 @@ const CONTENT = 'align alt class colspan data-language dir href rel rowspan src 
 );
 const PIXELS = /^data:image\/(png|jpeg|gif|webp);base64,[A-Za-z0-9+/=]*$/;
 const DRAWING = /^data:image\/svg\+xml;base64,[A-Za-z0-9+/=]*$/;
-
-const MATHML = 'http://www.w3.org/1998/Math/MathML';
-const MATHML_LINKS = '[id], [name], a, annotation, annotation-xml, maction, semantics';
 
 /** Over a block of code: its language, and a button that copies it. */
 const HEAD = new RegExp(
@@ -31,9 +28,6 @@ export function harm(root: ParentNode, ours: string[] = [], controls: string[] =
   return [...root.querySelectorAll('*')]
     .filter(element => !controls.includes(element.localName))
     .flatMap(element => {
-      if (element.namespaceURI === MATHML) {
-        return harmOfMaths(element);
-      }
       if (element.closest('.ipyagent-listing-head') !== null) {
         return harmOfHead(element);
       }
@@ -53,18 +47,6 @@ function harmOfHtml(element: Element, ours: string[]): string[] {
       .filter(attribute => !isHarmless(element, attribute, ours))
       .map(({ name, value }) => `${element.localName}[${name}=${value}]`),
     ...(element.matches('a:not([rel="noopener noreferrer"])') ? ['a without rel'] : [])
-  ];
-}
-
-/** Formulas stand only where we put them, and hold nothing that links, fetches or has a name. */
-function harmOfMaths(element: Element): string[] {
-  const isOurs = element.closest('span.ipyagent-maths') !== null;
-  const attributes = [...element.attributes].filter(
-    ({ name, value }) => /^(on|id|href|src|xlink|data-)/.test(name) || /url\(|@import/i.test(value)
-  );
-  return [
-    ...(isOurs && !element.matches(MATHML_LINKS) ? [] : [`<${element.localName}>`]),
-    ...attributes.map(({ name, value }) => `${element.localName}[${name}=${value}]`)
   ];
 }
 

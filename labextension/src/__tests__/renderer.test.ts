@@ -54,13 +54,23 @@ describe('the saved run in JupyterLab', () => {
     expect(root.querySelector('table')).toBeNull();
   });
 
-  it('draws formulas and code although they pass JupyterLab’s sanitizer', async () => {
+  it('draws formulas and code in colors although they pass JupyterLab’s sanitizer', async () => {
+    const set = vi.fn();
+    host.typeset = set;
     const root = await drawn(
-      '<code class="language-math">$x &lt; y$</code> and\n\n```python\nx = "<b>"\n```\n'
+      'So <code class="ia-formula mathjax_process">$x &lt; y$</code>.\n\n' +
+        '<pre><code class="language-python"><b>import </b>x = <samp>"&lt;b>"</samp></code></pre>'
     );
-    expect(root.querySelector('math')?.textContent).toBe('x<y');
+    host.typeset = null;
+    const formula = root.querySelector('.ia-formula');
+    expect(set.mock.calls).toEqual([[formula]]);
+    expect([formula?.textContent, formula?.classList.contains('mathjax_process')]).toEqual([
+      '$x < y$',
+      true
+    ]);
     expect(root.querySelector('.ipyagent-listing-language')?.textContent).toBe('python');
-    expect(root.querySelector('pre')?.textContent).toBe('x = "<b>"\n');
+    expect(root.querySelector('pre > code > b')?.textContent).toBe('import ');
+    expect(root.querySelector('pre')?.textContent).toBe('import x = "<b>"');
   });
 
   it('is drawn from what a notebook keeps', async () => {

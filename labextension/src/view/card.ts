@@ -3,6 +3,7 @@ import type { FromRun, RunView } from '../channel';
 import type { Drawn, Gone } from '../protocol';
 import { serveListings } from './copy';
 import { h } from './dom';
+import { reuse, typeset } from './formulas';
 import { appendText, arrange, isKept, keep, morph } from './morph';
 import { Connection, Own, Part, partFor } from './own';
 import { sanitizeCard, sanitizeText } from './sanitize';
@@ -51,6 +52,7 @@ export class Card implements RunView {
     this.blocks.get('r')?.element.setAttribute('data-run', this.runId);
     // A form watches the block around it.
     set.forEach(({ key }) => [key, `${key}/a`].forEach(each => this.addOwn(each)));
+    set.forEach(({ key }) => typeset(this.blocks.get(key)?.element ?? this.element));
   }
 
   /** Show that the kernel is gone: nothing waits any more. A draft waits for another kernel. */
@@ -93,6 +95,7 @@ export class Card implements RunView {
         morph(element, next);
       } else {
         known.element = keep(next);
+        reuse(element, next);
         next.append(...[...element.children].filter(isKept));
         element.replaceWith(next);
       }

@@ -1,8 +1,6 @@
-/** Draws the HTML of a card as a page can: with names, code in colours, formulas, and buttons. */
+/** Draws the HTML of a card as a page can: with names, roles, and buttons. */
 import { listing } from './copy';
 import { h } from './dom';
-import { highlight } from './highlight';
-import { maths } from './maths';
 
 /** The names by which scripts find the parts of a card. */
 const NAMES = {
@@ -35,7 +33,7 @@ export function dress(root: DocumentFragment, number: number): void {
   const select = (selector: string): NodeListOf<HTMLElement> => root.querySelectorAll(selector);
   select('.ia-markdown:not(.ia-display)').forEach(dressText);
   select('.ia-display').forEach(dressBasics);
-  select('code[class^="language-"]').forEach(drawCode);
+  select('code[class^="language-"]').forEach(nameLanguage);
   select('.ipyagent-card').forEach(dressCard);
   Object.entries(NAMES).forEach(([name, selector]) =>
     select(selector).forEach(part => (part.dataset.ipyagent = name))
@@ -51,10 +49,6 @@ export function dress(root: DocumentFragment, number: number): void {
   });
   select('pre, .ia-display').forEach(box => (box.tabIndex = 0));
   select(SPOKEN).forEach(each => (each.ariaLive = 'polite'));
-  select('.ia-latex').forEach(box => {
-    box.replaceChildren(maths(box.title, true) ?? box.textContent);
-    box.title = '';
-  });
   select('details[open]').forEach(fold => (fold.dataset.open = ''));
 }
 
@@ -72,9 +66,9 @@ export function dressText(root: ParentNode): void {
   root.querySelectorAll<HTMLElement>('.ia-traced').forEach(number => (number.tabIndex = 0));
 }
 
-/** Draw code, formulas and colored cells of texts and outputs. */
+/** Draw code and colored cells of texts and outputs. */
 function dressBasics(root: ParentNode): void {
-  root.querySelectorAll('code[class^="language-"]').forEach(drawCode);
+  root.querySelectorAll('code[class^="language-"]').forEach(nameLanguage);
   root.querySelectorAll('[bgcolor]').forEach(colorCell);
   root.querySelectorAll<HTMLElement>(OWN_DIRECTION).forEach(block => (block.dir = 'auto'));
 }
@@ -101,25 +95,12 @@ function colorCell(element: Element): void {
   }
 }
 
-/** Colour code, or set a formula; its language goes with its class. */
-function drawCode(code: Element): void {
-  const language = code.className.replace('language-', '');
+/** Name the language of code; its class goes. */
+function nameLanguage(code: Element): void {
+  if (code.matches('pre > code')) {
+    code.setAttribute('data-language', code.className.replace('language-', ''));
+  }
   code.removeAttribute('class');
-  if (language === 'math') {
-    typeset(code);
-  } else if (code.matches('pre > code')) {
-    code.replaceChildren(highlight(code.textContent, language));
-    code.setAttribute('data-language', language);
-  }
-}
-
-/** Replace a formula's source by the formula; an invalid one stays code. */
-function typeset(code: Element): void {
-  const block = code.matches('pre > code') ? code.parentElement : null;
-  const formula = maths(code.textContent, block !== null);
-  if (formula !== null) {
-    (block ?? code).replaceWith(formula);
-  }
 }
 
 /** Add the language and a copy button to a code block. */

@@ -3,6 +3,8 @@
 interface Host {
   /** The keys of buttons, by the buttons' names. */
   keys: Readonly<Partial<Record<string, string>>>;
+  /** Sets the formula that is the text of an element. */
+  typeset: ((formula: HTMLElement) => unknown) | null;
   /** Inserts cells below the one with this element; returns null, or why it cannot. */
   insertCells: ((from: Element, sources: readonly string[]) => string | null) | null;
   /**
@@ -23,6 +25,7 @@ interface Host {
 
 export const host: Host = {
   keys: {},
+  typeset: null,
   insertCells: null,
   askBelow: null,
   askAnew: null,

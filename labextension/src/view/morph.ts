@@ -1,6 +1,8 @@
 /** Changes a block of a card to what the kernel draws now, and keeps what the user does in it. */
 import { Idiomorph } from 'idiomorph';
 
+import { staysSet } from './formulas';
+
 /** Elements that no morph changes or removes: those of other blocks, and those of the page. */
 const kept = new WeakSet<Node>();
 
@@ -47,7 +49,7 @@ const callbacks = {
     if (isLonger) {
       node.appendData(next.data.slice(node.data.length)); // what is selected in it stays so
     }
-    return !isLonger;
+    return !isLonger && !staysSet(node, next);
   },
   beforeNodeRemoved: (node: Node): boolean => !kept.has(node),
   beforeAttributeUpdated: (name: string, _: Element, change: 'update' | 'remove'): boolean =>

@@ -30,11 +30,11 @@ const CARD: Allowed = {
   classes: /^(?:ia-[a-z_-]+|ipyagent-card|language-[\w+#-]+)$/
 };
 
-/** Texts of a model, and outputs of tools: with classes of code, and of numbers of an answer. */
+/** Texts of a model, and outputs of tools: with classes of code, formulas, and numbers. */
 const TEXT: Allowed = {
   tags: new Set(TAGS),
   attributes: new Set(ATTRIBUTES),
-  classes: /^(?:ia-(?:traced|found|derived|not-found)|language-[\w+#-]+)$/
+  classes: /^(?:ia-(?:formula|traced|found|derived|not-found)|language-[\w+#-]+)$/
 };
 
 /** The parts of a card that hold texts. */

@@ -96,7 +96,7 @@ def _rules() -> tuple[str, list[tuple[str, set[str]]]]:
     rules = re.findall(r"[^{};]+\{(?:[^{}]|\{[^{}]*\})*\}", text.partition("{")[2])
     selectors = [rule.partition("{")[0] for rule in rules]
     classes = [re.findall(r"\.(ia-[a-z-]+)", each) for each in selectors]
-    tags = [[f"<{tag}" for tag in re.findall(r"\w+", each)] for each in selectors]
+    tags = [[f"<{tag}" for tag in re.findall(r"\w+(?=[,):]|$)", each)] for each in selectors]
     names = (set(one or other) for one, other in zip(classes, tags, strict=True))
     return text[: text.index(rules[0])], [*zip(rules, names, strict=True)]
 

@@ -1,7 +1,7 @@
 """Rules that our Markdown has beside CommonMark: formulas, and marked numbers of an answer.
 
 A formula, `$…$`, `$$…$$`, `\\(…\\)` or `\\[…\\]`, becomes code in the language `math`, with its
-delimiters: a page draws it, and everywhere else, as an invalid one, it is shown as it was written.
+delimiters; behind the gate it is marked for pages that set formulas, or shown as it was written.
 
 Numbers are marked by their places in the Markdown. Code, addresses and formulas have none: only
 text is marked that is drawn as it was written. The parser makes `<data value="0">5,076</data>` of a

@@ -7,7 +7,10 @@ import re
 from itertools import groupby
 from typing import Final
 
+from ipyagent.plaintext import reveal_prose
 from ipyagent.ui import plain_text as words, transcript
+from ipyagent.ui.coloring import color_code
+from ipyagent.ui.formulas import formula_html
 from ipyagent.ui.reveal import clean_output, reveal, reveal_diff
 from ipyagent.ui.sanitize import (
     escape,
@@ -51,10 +54,10 @@ def _display(display: transcript.Display) -> str:
         case "image/png" | "image/jpeg":
             return _image(transcript.Image(media_type=mime, data=content, label=display.label))
         case "text/plain" | "text/latex":
-            # A page that sets formulas takes it from the title.
-            formula = escape(display.data.get("text/latex", ""))
             plain = pre(clean_output(content))
-            return f'<div class="ia-latex" title="{formula}">{plain}</div>' if formula else plain
+            formula = formula_html(reveal_prose(display.data.get("text/latex", "")))
+            # Only one of both is shown.
+            return element("div", "latex", formula + plain) if formula else plain
     return note_html(words.unknown_display_text(display))
 
 
@@ -92,9 +95,11 @@ def details(summary: str, body: str, attributes: str = "", *, is_open: bool = Fa
 
 
 def pre(text: str, language: str = "") -> str:
-    """Return text of others as it was written, or ""."""
+    """Return text of others as it was written, code in colors, or ""."""
     name = f' class="language-{language}"' if _LANGUAGE.fullmatch(language) else ""
-    return f"<pre><code{name}>{escape(reveal(text))}</code></pre>" if text.strip() else ""
+    shown = reveal(text)
+    code = color_code(reveal_prose(shown), language) or escape(shown)
+    return f"<pre><code{name}>{code}</code></pre>" if text.strip() else ""
 
 
 _SIGNS: Final = {"+": "added", "-": "removed"}

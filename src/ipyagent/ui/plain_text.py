@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from ipyagent import schema
 from ipyagent.plaintext import plural, reveal_prose, strip_escapes, visible
 from ipyagent.ui import transcript
+from ipyagent.ui.coloring import find_lexer
 from ipyagent.ui.reveal import clean_output, clip_output, reveal, reveal_diff, shorten
 from ipyagent.ui.transcribe.call import OPEN, CallContext, transcribe_call
 from ipyagent.ui.transcribe.step import transcribe_plan
@@ -238,12 +239,11 @@ def wrap(line: str, width: int) -> Iterator[str]:
 
 
 def _highlight(code: str, language: str) -> str:
-    from pygments import formatters, highlight, lexers, util
-
-    try:
-        lexer = lexers.get_lexer_by_name(language, stripnl=False)
-    except util.ClassNotFound:
+    lexer = find_lexer(code, language)
+    if lexer is None:
         return code
+    from pygments import formatters, highlight
+
     return str(highlight(code, lexer, formatters.TerminalFormatter())).rstrip("\n")
 
 

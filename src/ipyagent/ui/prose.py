@@ -75,7 +75,7 @@ class Prose:
             self._sealed += markdown_blocks(self._text[self._begin : begin])
             self._begin = begin
         rest = self._text[self._begin :]
-        self._open = markdown_blocks(rest)
+        self._open = markdown_blocks(rest, is_open=True)
         # The space behind words is not drawn.
         self._drawn = self._begin + len(rest if outline.is_code else rest.rstrip())
 

@@ -21,6 +21,8 @@ from markdown_it.token import Token
 
 from ipyagent.kernel.threads import own_context
 from ipyagent.plaintext import reveal_prose, strip_escapes
+from ipyagent.ui.coloring import color_fences
+from ipyagent.ui.formulas import mark_formulas
 from ipyagent.ui.markdown_rules import (
     NUMBERS,
     name_numbers,
@@ -119,8 +121,10 @@ MAX_MARKDOWN = 200_000
 
 
 @lru_cache(maxsize=8)
-def markdown_blocks(text: str, numbers: tuple[AnswerNumber, ...] = ()) -> tuple[str, ...]:
-    """Return the outermost blocks of Markdown, each as safe HTML.
+def markdown_blocks(
+    text: str, numbers: tuple[AnswerNumber, ...] = (), *, is_open: bool = False
+) -> tuple[str, ...]:
+    """Return the outermost blocks of Markdown, each as safe HTML; code of an open one is plain.
 
     The last ones are kept: a page shows at the end of a run what the notebook saves.
     """
@@ -134,7 +138,8 @@ def markdown_blocks(text: str, numbers: tuple[AnswerNumber, ...] = ()) -> tuple[
         if token.type in ("td_open", "th_open") and "style" in token.attrs:
             token.attrs = {"align": str(token.attrs["style"]).removeprefix("text-align:")}
     rendered = (_PARSER.renderer.render(each, _PARSER.options, {}) for each in _outermost(tokens))
-    return tuple([name_numbers(_reduce(each), numbers) for each in rendered])
+    named = mark_formulas(name_numbers(_reduce(each), numbers) for each in rendered)
+    return tuple(named if is_open else map(color_fences, named))
 
 
 def _outermost(tokens: Sequence[Token]) -> Iterator[Sequence[Token]]:
