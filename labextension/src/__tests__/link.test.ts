@@ -111,15 +111,10 @@ class FarKernel {
 const RUN_ID = asking('c2').run_id;
 const overview = (live: boolean): Overview => ({
   model: '',
-  sessions: [],
   runs: [{ id: RUN_ID, live, cell_id: 'cell' } as Overview['runs'][number]],
   approvals: [],
   waiting: null,
-  plan: [],
-  todos: [],
-  done: '',
-  variables: [],
-  usage: [],
+  panel: { set: [], order: {} },
   status: ''
 });
 

@@ -91,7 +91,7 @@ export class Link {
     const id = ++this.requestCount;
     return new Promise(resolve => {
       this.answers.set(id, resolve);
-      const none = { run_id: null, cell_id: null, model: null, dry_run: false };
+      const none = { text: '', run_id: null, cell_id: null, model: null, dry_run: false };
       this.send({ type: 'ask', id, what, ...none, ...about });
     });
   }

@@ -11,7 +11,7 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -39,10 +39,12 @@ from ipyagent.schema import Run
 from ipyagent.schema.runs import UndoReport
 from ipyagent.store.journal import read_summary
 from ipyagent.tools.workspace import Workspace
-from ipyagent.ui import static_html
+from ipyagent.ui import panel, static_html
 from ipyagent.ui.feed import Feed
 from ipyagent.ui.page_bridge import OverviewBuilder, OverviewContext, PageBridge
+from ipyagent.ui.parts import pre
 from ipyagent.ui.questions import choose
+from ipyagent.values.describe import describe
 from ipyagent.wiring import (
     Environment,
     Services,
@@ -263,7 +265,7 @@ class NotebookPages:
     """Describes a notebook to its pages, and finds its saved runs.
 
     `root` returns the workspace's folder by the settings; `undo` takes a run back, or says what
-    that would do; `suggest` returns requests to begin with.
+    that would do; `suggest` returns requests to begin with; `describe` describes a variable.
     """
 
     def __init__(
@@ -274,12 +276,15 @@ class NotebookPages:
         root: Callable[[Config], Path],
         undo: Callable[[str, bool], UndoReport],
         suggest: Callable[[], list[str]],
+        describe: Callable[[str], str],
     ) -> None:
         answers = {
             "undo": self._take_back,
             "models": self._choose_model,
             "requests": self._suggest_requests,
             "fresh": self._make_fresh,
+            "variable": lambda message: {"html": pre(describe(str(message.get("text"))))},
+            "sessions": self._find_sessions,
         }
         self._fresh: set[object] = set()
         self.desk = PageBridge(pages, self._describe, self._bundle, answers)
@@ -299,7 +304,16 @@ class NotebookPages:
             self._around = session, self._look(session)
         return self._around[1]
 
-    def _look(self, session: Session | None) -> OverviewContext:
+    def _find_sessions(self, message: Message) -> JsonDict:
+        """Return the sessions with a text as blocks, each of which can go on."""
+        session = self._sessions.current
+        found = self._look(session, str(message.get("text")))
+        current = session.id if session else None
+        is_free = self.desk.is_free
+        rows = panel.draw_found(found.sessions, found.prompts, current, is_free=is_free)
+        return panel.to_blocks(rows).to_dict()
+
+    def _look(self, session: Session | None, text: str = "") -> OverviewContext:
         try:
             config = self._settings.config
             model = resolve(config.llm, os.environ).model
@@ -307,21 +321,21 @@ class NotebookPages:
             return OverviewContext()
         try:
             if session is None:
-                return self._look_before_first_prompt(config, model)
+                return self._look_before_first_prompt(config, model, text)
             journal = session.journal
-            return OverviewContext(model, journal.sessions(), journal.waiting_plan(session.id))
+            plan = journal.waiting_plan(session.id)
+            return OverviewContext(model, journal.sessions(), plan, journal.prompts(text))
         except AgentError:
             return OverviewContext(model)
 
-    def _look_before_first_prompt(self, config: Config, model: str) -> OverviewContext:
+    def _look_before_first_prompt(self, config: Config, model: str, text: str) -> OverviewContext:
         """Return the same before the first prompt, without opening or creating anything."""
         if not config.chat.persist:
             return OverviewContext(model)
-        summary = read_summary(journal_place(self._root(config), config.store.url))
+        summary = read_summary(journal_place(self._root(config), config.store.url), text)
         mine = find_ongoing(summary.sessions, self._sessions.name)
-        return OverviewContext(
-            model, summary.sessions, summary.plans.get(mine.id) if mine else None
-        )
+        plan = summary.plans.get(mine.id) if mine else None
+        return OverviewContext(model, summary.sessions, plan, summary.prompts)
 
     def _bundle(self, run_id: str | None, cell_id: str | None) -> JsonDict | None:
         """Return the newest run with that id or of that cell, as it is saved in an output."""
@@ -445,6 +459,7 @@ class Notebook:
                 self.root,
                 self._undo_for_page,
                 self._suggest_for_page,
+                self._describe_for_page,
             )
 
     @cached_property
@@ -502,14 +517,30 @@ class Notebook:
         if self.pages is not None:
             self.pages.show_again(run)
 
-    def _undo_for_page(self, run_id: str, dry_run: bool) -> UndoReport:
-        between_cells = state_of(self.shell).cell_lock
-        if not between_cells.acquire(timeout=ENDING_SECONDS):
+    @contextmanager
+    def _between_cells(self) -> Iterator[None]:
+        lock = state_of(self.shell).cell_lock
+        if not lock.acquire(timeout=ENDING_SECONDS):
             raise BusyError("a cell is running; try again when it is done")
         try:
-            return self.undo(run_id, dry_run=dry_run, redo=True)
+            yield
         finally:
-            between_cells.release()
+            lock.release()
+
+    def _undo_for_page(self, run_id: str, dry_run: bool) -> UndoReport:
+        with self._between_cells():
+            return self.undo(run_id, dry_run=dry_run, redo=True)
+
+    def _describe_for_page(self, name: str) -> str:
+        """Return what a model would read of a variable: it computes nothing."""
+        try:
+            with self._between_cells():
+                variables = self.environment.namespace.variables()
+                return describe(name, variables[name], detail=True)
+        except KeyError:
+            return f"There is no variable {name!r} now."
+        except AgentError as error:
+            return str(error)
 
     def _suggest_for_page(self) -> list[str]:
         """Return requests that fit the variables and files; none without any."""
