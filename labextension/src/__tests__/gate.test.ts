@@ -349,10 +349,7 @@ describe('the same holds', () => {
 
   it('for a call and for a plan in the panel', () => {
     const actions = { decide: vi.fn() };
-    const panel = new PanelView(
-      actions as unknown as PanelActions,
-      document.createElement('div')
-    );
+    const panel = new PanelView(actions as unknown as PanelActions, document.createElement('div'));
     document.body.replaceChildren(panel.element);
     const run = plan(2);
     const { html = '' } = run.set.find(({ key }) => key === 'r/p') ?? {};

@@ -70,10 +70,7 @@ const overview = (changes: Partial<Overview>): Overview => {
   const none = { model: '', runs: [], approvals: [], waiting: null, status: '' };
   return { ...none, panel: { set: [], order: {} }, ...changes };
 };
-const show = (
-  changes: Partial<Overview> | null,
-  state: Partial<PanelState> = {}
-): void => {
+const show = (changes: Partial<Overview> | null, state: Partial<PanelState> = {}): void => {
   view.update({
     notebook: 'sales.ipynb',
     overview: changes && overview(changes),
@@ -330,8 +327,7 @@ describe('rows', () => {
 });
 
 describe('a variable', () => {
-  const html =
-    '<li><details><summary class="ia-line"><code>x</code></summary></details></li>';
+  const html = '<li><details><summary class="ia-line"><code>x</code></summary></details></li>';
   const variable = (run: string): Blocks =>
     blocksOf({ variables: { x: [html, { type: 'head', name: 'x', run_id: run }] } });
   const open = async (): Promise<HTMLDetailsElement> => {

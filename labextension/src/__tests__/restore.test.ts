@@ -149,7 +149,7 @@ describe('a cell lacks', () => {
     opened: noon + 60_000,
     ...more
   });
-  const live = line({ live: true, state: 'running' });
+  const live = line({ live: true });
 
   it('a run that is on, unless JupyterLab draws it or it is there', () => {
     const wanted = { which: { run_id: 'r1' }, isLive: true };

@@ -80,7 +80,12 @@ export class PanelView {
     const shown = set.filter(({ key }) => isReachable || !key.startsWith('asked'));
     const forms = overview !== null && isReachable ? this.listWhole(overview) : [];
     this.whole = new Map(forms.map(each => [`asked/${approvalKey(each)}/form`, each]));
-    const snapshot = { type: 'snapshot' as const, run_id: '', set: [...shown], order: { ...order } };
+    const snapshot = {
+      type: 'snapshot' as const,
+      run_id: '',
+      set: [...shown],
+      order: { ...order }
+    };
     this.whole.forEach(({ html, asked }, form) => {
       const row = form.replace(/\/form$/, '');
       snapshot.set.push(draw(`${row}/call`, html), draw(form, '<div></div>', asked));
