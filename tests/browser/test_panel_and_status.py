@@ -421,7 +421,7 @@ def test_a_variable_is_opened_in_the_panel(folder: Any, notebook: Callable[..., 
     book.expect_done(2)
     row.locator("summary").click()
     row.locator("summary").click()
-    expect(row).to_contain_text("There is no variable 'sales' now.")
+    expect(row).to_contain_text("It is gone.")
 
 
 def test_of_many_sessions_ten_are_listed_and_others_are_found(

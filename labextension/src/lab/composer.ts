@@ -20,7 +20,7 @@ interface ComposerActions {
 
 export class Composer {
   readonly element = h('div', { class: 'ipyagent-composer', 'data-ipyagent': 'composer' });
-  /** What is written. */
+  /** The text that is written. */
   readonly model = new CodeCellModel();
   /** Its editor; null before there was a notebook. */
   editor: ReturnType<Factory> | null = null;

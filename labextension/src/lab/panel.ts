@@ -158,7 +158,8 @@ class Controller {
 
   /** Return the description of a variable as HTML. */
   async describe(name: string): Promise<string> {
-    return (await this.request<{ html: string }>('variable', name))?.html ?? '';
+    const reply = await this.request<{ html?: string; problem?: string }>('variable', name);
+    return reply?.html ?? reply?.problem ?? '';
   }
 
   /** Return the sessions with that text in a prompt or their name. */

@@ -39,7 +39,7 @@ from ipyagent.schema import Run
 from ipyagent.schema.runs import UndoReport
 from ipyagent.store.journal import read_summary
 from ipyagent.tools.workspace import Workspace
-from ipyagent.ui import panel, static_html
+from ipyagent.ui import static_html
 from ipyagent.ui.feed import Feed
 from ipyagent.ui.page_bridge import OverviewBuilder, OverviewContext, PageBridge
 from ipyagent.ui.parts import pre
@@ -281,14 +281,14 @@ class NotebookPages:
         answers = {
             "undo": self._take_back,
             "models": self._choose_model,
-            "requests": self._suggest_requests,
+            "requests": lambda message: {"requests": suggest()},
             "fresh": self._make_fresh,
             "variable": lambda message: {"html": pre(describe(str(message.get("text"))))},
             "sessions": self._find_sessions,
         }
         self._fresh: set[object] = set()
         self.desk = PageBridge(pages, self._describe, self._bundle, answers)
-        self._undo, self._suggest = undo, suggest
+        self._undo = undo
         self._settings, self._sessions, self._root = settings, sessions, root
         self._overview = OverviewBuilder()
         self._around: tuple[Session | None, OverviewContext] | None = None
@@ -308,18 +308,13 @@ class NotebookPages:
         """Return the sessions with a text as blocks, each of which can go on."""
         session = self._sessions.current
         found = self._look(session, str(message.get("text")))
-        current = session.id if session else None
-        is_free = self.desk.is_free
-        rows = panel.draw_found(found.sessions, found.prompts, current, is_free=is_free)
-        return panel.to_blocks(rows).to_dict()
+        return self.desk.draw_sessions(session, found)
 
     def _look(self, session: Session | None, text: str = "") -> OverviewContext:
+        model = None
         try:
             config = self._settings.config
             model = resolve(config.llm, os.environ).model
-        except AgentError:
-            return OverviewContext()
-        try:
             if session is None:
                 return self._look_before_first_prompt(config, model, text)
             journal = session.journal
@@ -363,15 +358,12 @@ class NotebookPages:
     def _choose_model(self, message: Message) -> JsonDict:
         """Use a model from now on, if one is named; return those that can answer."""
         chosen = message.get("model")
-        try:
-            if isinstance(chosen, str):
-                self._settings.set(f"llm.model={chosen}")
-                self._around = None
-                self.desk.publish_soon()
-            current = resolve(self._settings.config.llm, os.environ).model
-            return {"current": current, "models": self._settings.list_models(), "problem": ""}
-        except AgentError as error:
-            return {"current": "", "models": {}, "problem": str(error)}
+        if isinstance(chosen, str):
+            self._settings.set(f"llm.model={chosen}")
+            self._around = None
+            self.desk.publish_soon()
+        current = resolve(self._settings.config.llm, os.environ).model
+        return {"current": current, "models": self._settings.list_models(), "problem": ""}
 
     def _make_fresh(self, message: Message) -> JsonDict:
         self._fresh.add(message.get("cell_id"))
@@ -382,12 +374,6 @@ class NotebookPages:
         is_fresh = cell_id is not None and cell_id in self._fresh
         self._fresh.discard(cell_id)
         return is_fresh
-
-    def _suggest_requests(self, message: Message) -> JsonDict:
-        try:
-            return {"requests": self._suggest()}
-        except AgentError:  # the next cell reports it
-            return {"requests": []}
 
     def _open_earlier(self) -> None:
         """Open the session of an earlier kernel, its runs ended; starts none."""
@@ -533,14 +519,9 @@ class Notebook:
 
     def _describe_for_page(self, name: str) -> str:
         """Return what a model would read of a variable: it computes nothing."""
-        try:
-            with self._between_cells():
-                variables = self.environment.namespace.variables()
-                return describe(name, variables[name], detail=True)
-        except KeyError:
-            return f"There is no variable {name!r} now."
-        except AgentError as error:
-            return str(error)
+        with self._between_cells():
+            known = self.environment.namespace.variables()
+            return describe(name, known[name], detail=True) if name in known else "It is gone."
 
     def _suggest_for_page(self) -> list[str]:
         """Return requests that fit the variables and files; none without any."""

@@ -2,7 +2,7 @@
 
 kernel → page   {type: "overview", overview}          for side panel and status bar; after a change
                 {type: "run", run_id, message}        of a run that the page follows: feed.py
-                {type: "reply", id, value}
+                {type: "reply", id, value}            value: {problem} for what cannot be done now
 page → kernel   {type: "follow", run_id}              draw this run too, from now on
                 {type: "to_run", run_id, message}     feed.py: decisions, stop, resync
                 {type: "ask", id, what: "bundle", run_id | cell_id}
@@ -36,7 +36,7 @@ from functools import partial
 from ipyagent import schema
 from ipyagent.agent.approvals import Approvals
 from ipyagent.agent.session.session import Session
-from ipyagent.errors import SessionError
+from ipyagent.errors import AgentError, SessionError
 from ipyagent.json_types import JsonDict
 from ipyagent.kernel.pages import Message, Page, Pages
 from ipyagent.plaintext import seconds
@@ -369,10 +369,12 @@ class PageBridge:
             self._feeds.remove(feed)
             self.publish_soon()
 
-    @property
-    def is_free(self) -> bool:
-        """True while no run is on."""
-        return not self._feeds
+    def draw_sessions(self, session: Session | None, found: OverviewContext) -> JsonDict:
+        """Return sessions that were found as blocks, beside the current one."""
+        current = session.id if session else None
+        is_free = not self._feeds
+        rows = panel.draw_found(found.sessions, found.prompts, current, is_free=is_free)
+        return panel.to_blocks(rows).to_dict()
 
     def publish_again(self, run: schema.Run) -> None:
         """Publish a run in the place of its earlier state, wherever that is displayed."""
@@ -421,6 +423,8 @@ class PageBridge:
         value = None
         try:
             value = self._answers[message["what"]](message)
+        except AgentError as error:
+            value = {"problem": str(error)}
         except Exception:
             log.exception("a page's request for %s failed", message["what"])
         finally:

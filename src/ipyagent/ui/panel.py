@@ -116,10 +116,12 @@ def draw_waiting(
     approvals: Iterable[PendingApproval], prompts: Mapping[str, str]
 ) -> Iterator[Block]:
     """Yield what waits, each with the prompt of its run."""
-    yield from _section("asked", "Waiting for you", (_asked(each, prompts) for each in approvals))
+    yield from _section(
+        "asked", "Waiting for you", (_question(each, prompts) for each in approvals)
+    )
 
 
-def _asked(approval: PendingApproval, prompts: Mapping[str, str]) -> _Line:
+def _question(approval: PendingApproval, prompts: Mapping[str, str]) -> _Line:
     about, key = approval.about, f"{approval.run_id} {approval.approval_id}"
     title = first_line(prompts.get(approval.run_id, ""), PROMPT) or about
     html = _row(_state_glyph("waiting", WAITS), escape(title), [about])
