@@ -274,7 +274,7 @@ def test_the_panel_leads_to_a_call_that_waits(folder: Path, cells: Make) -> None
     book.shot("panel-waiting")
     side.press("jump", side.approvals)
     expect(book.run(1)).to_be_in_viewport()
-    press(where_asked(book.page))
+    press(book.run(1).locator("[data-ipyagent=approve]"))
     book.expect_state(1, "done")
     expect(book.run(1)).to_contain_text("approved by you")
     book.expect_done(2)
