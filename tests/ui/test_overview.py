@@ -377,8 +377,10 @@ def test_sessions_say_which_is_current_and_when_they_were_used(kernel: Kernel):
     assert older["words"] == f"Plot it.older · {NOON.astimezone():%d %b %Y}"
     (resume,) = older["own"]["buttons"]
     assert (resume["name"], resume["of"]) == ("resume", other.id)
-    kernel.draw(started("r"))
-    assert rows(kernel.told(), "sessions")[1]["own"] is None
+    kernel.draw(started("r", session_id=kernel.session.id))
+    current, older = rows(kernel.told(), "sessions")
+    assert current["words"].startswith("Prompt of rcurrent · ")
+    assert older["own"] is None
 
 
 def test_ten_sessions_are_listed_and_more_can_be_found(kernel: Kernel):

@@ -108,12 +108,14 @@ class OverviewBuilder:
         asked = [*approvals, *filter(None, [waiting])]
         mine = [digests[each] for each in session.runs.ids] if session else []
         current = session.id if session else None
+        prompts = {feed.run.session_id: feed.run.prompt for feed in live.values()}
+        prompts |= around.prompts
         blocks = (
             *panel.draw_waiting(asked, {each.line.id: each.line.prompt for each in newest}),
             *(_draw_progress(newest[-1]) if newest else ()),
             *panel.draw_runs(each.row for each in reversed(newest)),
             *panel.draw_variables(_variables(newest)),
-            *panel.draw_sessions(around.sessions, around.prompts, current, is_free=not live),
+            *panel.draw_sessions(around.sessions, prompts, current, is_free=not live),
             *_draw_usage(mine),
         )
         return messages.Overview(
