@@ -324,6 +324,23 @@ def test_a_page_finds_sessions_by_their_prompts(fresh: Kernel, tmp_path: Path) -
     assert "No session has that" in found[2]
 
 
+def test_a_page_gets_the_blocks_of_the_panel_that_have_changed(
+    fresh: Kernel, tmp_path: Path
+) -> None:
+    tab, later = Tab(fresh, "one"), Tab(fresh, "two")
+    option = script(tmp_path, "Done.", "Done.")
+    for prompt in ("Plot it.", "Sum it."):
+        run(fresh, f"%%agent {option}\n{prompt}\n", tab)
+    run(fresh, "1", later)
+    sent = [each["overview"]["panel"] for each in tab.heard if each["type"] == "overview"]
+    first = [each for panel in sent for each in panel["set"] if "Plot it." in each["html"]]
+    states = [each["html"] for each in first if each["key"].startswith("runs/")]
+    assert len(states) == len(set(states))
+    told = [each["overview"]["panel"] for each in later.heard if each["type"] == "overview"]
+    keys = {key for keys in told[-1]["order"].values() for key in keys}
+    assert {each["key"] for panel in told for each in panel["set"]} == keys
+
+
 def test_prompts_to_begin_with_fit_what_a_running_cell_leaves(
     fresh: Kernel, tmp_path: Path
 ) -> None:

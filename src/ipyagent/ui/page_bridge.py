@@ -113,7 +113,7 @@ class OverviewBuilder:
         blocks = (
             *panel.draw_waiting(asked, {each.line.id: each.line.prompt for each in newest}),
             *(_draw_progress(newest[-1]) if newest else ()),
-            *panel.draw_runs(each.row for each in reversed(newest)),
+            *panel.draw_runs((each.row, each.html) for each in reversed(newest)),
             *panel.draw_variables(_variables(newest)),
             *panel.draw_sessions(around.sessions, prompts, current, is_free=not live),
             *_draw_usage(mine),
@@ -179,11 +179,12 @@ class _Digest:
 
     line: messages.RunLine
     row: panel.RunRow
+    html: str
     model: str
     totals: schema.Totals
     is_final: bool
     is_draft: bool
-    variables: tuple[schema.VariableChange, ...]
+    variables: tuple[panel.Line, ...]
     plan: tuple[panel.PlanStep, ...]
 
     @classmethod
@@ -205,25 +206,27 @@ class _Digest:
         return cls(
             line,
             row,
+            panel.run_html(row),
             shorten_model(run.model),
             totals,
             run.is_finished,
             run.status is schema.RunStatus.DRAFT,
-            tuple(_list_variables(run)),
+            tuple([panel.variable_line(each, run.id) for each in _list_variables(run)]),
             tuple(zip(run.plan, progress(run), strict=True)),
         )
 
     def at(self, feed: Feed | None, live: Container[str], asking: Container[str]) -> _Digest:
         """Return the summary with what changes while the run is drawn."""
-        row, is_live = self.row._replace(is_live=self.line.id in live), self.line.id in live
+        is_live, row, html = self.line.id in live, self.row, self.html
         cell_id, number = (feed.cell_id, feed.number) if feed else (self.line.cell_id, None)
         if row.state == "running" and row.id in asking:
-            row = row._replace(
-                state="waiting", state_text=panel.WAITS, facts=(panel.WAITS, *row.facts[1:])
-            )
+            facts = (panel.WAITS, *row.facts[1:])
+            row = row._replace(state="waiting", state_text=panel.WAITS, facts=facts)
+            html = panel.run_html(row)
         now = {"live": is_live, "cell_id": cell_id, "number": number, "facts": row.facts}
         line = self.line.model_copy(update=now)
-        return replace(self, line=line, row=row._replace(cell_id=cell_id))
+        row = row._replace(cell_id=cell_id, is_live=is_live)
+        return replace(self, line=line, row=row, html=html)
 
 
 def _row(run: schema.Run, totals: schema.Totals, others: Sequence[schema.Run]) -> panel.RunRow:
@@ -314,13 +317,12 @@ def _list_variables(run: schema.Run) -> Iterator[schema.VariableChange]:
         yield from call.result.variables if call.result and is_there else ()
 
 
-def _variables(digests: Iterable[_Digest]) -> list[tuple[schema.VariableChange, str]]:
-    """Return the last change of each variable with its run's id, the newest first."""
-    newest: dict[str, tuple[schema.VariableChange, str]] = {}
-    for digest in digests:
-        for change in digest.variables:
-            newest.pop(change.name, None)
-            newest[change.name] = change, digest.line.id
+def _variables(digests: Iterable[_Digest]) -> list[panel.Line]:
+    """Return the last change of each variable, the newest first."""
+    newest: dict[str, panel.Line] = {}
+    for line in (each for digest in digests for each in digest.variables):
+        newest.pop(line.name, None)
+        newest[line.name] = line
     return [*reversed(newest.values())][:VARIABLES]
 
 
@@ -358,6 +360,8 @@ class PageBridge:
         self._feeds: list[Feed] = []
         self.drawn: list[Feed] = []
         self._timer: asyncio.TimerHandle | None = None
+        self._shown: dict[str, JsonDict] = {}
+        """The blocks of the panel that were sent last."""
 
     def begin(self, feed: Feed) -> None:
         """Add a run that is now drawn."""
@@ -394,17 +398,22 @@ class PageBridge:
         self.publish_soon()
 
     def publish_soon(self) -> None:
-        """Send the current overview to all pages."""
+        """Send the current overview to all pages, with those blocks of the panel that changed."""
         pages = self.pages.all()
         if pages:
             overview = self._overview(list(self._feeds))
+            shown, blocks = self._shown, overview["panel"]["set"]
+            changed = [each for each in blocks if shown.get(each["key"]) != each]
+            self._shown = {each["key"]: each for each in blocks}
+            message = overview | {"panel": overview["panel"] | {"set": changed}}
             for page in pages:
-                page.send({"type": "overview", "overview": overview})
+                page.send({"type": "overview", "overview": message})
 
     def on_message(self, page: Page, message: Message) -> None:
         """Handle a message from a page; it may come on any thread."""
         match message:
             case {"type": "hello"}:
+                self.publish_soon()  # or others would not notice what this page has already
                 page.send({"type": "overview", "overview": self._overview(list(self._feeds))})
             case {"type": "follow", "run_id": str(run_id)} if feed := self._feed(run_id):
                 feed.follow(_RunChannel(page, run_id))

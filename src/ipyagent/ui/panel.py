@@ -84,8 +84,8 @@ def to_blocks(blocks: Iterable[Block]) -> Blocks:
     return Blocks(set=tuple(drawn), order={key: tuple(keys) for key, keys in order.items()})
 
 
-class _Line(NamedTuple):
-    """A row of a section."""
+class Line(NamedTuple):
+    """A row of a section, by its name."""
 
     name: str
     html: str
@@ -93,7 +93,7 @@ class _Line(NamedTuple):
 
 
 def _section(
-    key: str, title: str, lines: Iterable[_Line], badge: str = "", own: Own | None = None
+    key: str, title: str, lines: Iterable[Line], badge: str = "", own: Own | None = None
 ) -> Iterator[Block]:
     """Yield a section that can be folded, with its rows; nothing without any."""
     if lines := [*lines]:
@@ -121,11 +121,11 @@ def draw_waiting(
     )
 
 
-def _question(approval: PendingApproval, prompts: Mapping[str, str]) -> _Line:
+def _question(approval: PendingApproval, prompts: Mapping[str, str]) -> Line:
     about, key = approval.about, f"{approval.run_id} {approval.approval_id}"
     title = first_line(prompts.get(approval.run_id, ""), PROMPT) or about
     html = _row(_state_glyph("waiting", WAITS), escape(title), [about])
-    return _Line(
+    return Line(
         key, html, _buttons(_jump(approval.cell_id, "Go to it", f"the cell that asks: {about}"))
     )
 
@@ -139,23 +139,24 @@ def draw_progress(
     yield from _section("plan", "Plan and tasks", lines, progress)
 
 
-def _step(name: str, step: schema.PlanStep, status: schema.ToolStatus) -> _Line:
+def _step(name: str, step: schema.PlanStep, status: schema.ToolStatus) -> Line:
     title = f"<code>{escape(reveal(step.call.name))}</code> {escape(reveal(step.note))}"
-    return _Line(name, _row(glyph_html(status, *GLYPHS[status]), title))
+    return Line(name, _row(glyph_html(status, *GLYPHS[status]), title))
 
 
-def _task(name: str, todo: Todo) -> _Line:
+def _task(name: str, todo: Todo) -> Line:
     glyph = _glyph(todo.status, todo.status_text, todo.glyph)
-    return _Line(name, _row(glyph, escape(reveal(todo.text))))
+    return Line(name, _row(glyph, escape(reveal(todo.text))))
 
 
-def draw_runs(runs: Iterable[RunRow]) -> Iterator[Block]:
-    """Yield runs, each with those that its calls began."""
-    yield from _section("runs", "Runs", (_Line(run.id, _run(run), _own_of(run)) for run in runs))
+def draw_runs(runs: Iterable[tuple[RunRow, str]]) -> Iterator[Block]:
+    """Yield runs, each with its HTML."""
+    yield from _section("runs", "Runs", (Line(run.id, html, _own_of(run)) for run, html in runs))
 
 
-def _run(run: RunRow) -> str:
-    children = element("ul", "rows", "".join(map(_run, run.children)))
+def run_html(run: RunRow) -> str:
+    """Return a run as HTML, with those that its calls began."""
+    children = element("ul", "rows", "".join(map(run_html, run.children)))
     glyph = _state_glyph(run.state, run.state_text)
     return _row(glyph, escape(run.title), run.facts, children)
 
@@ -168,21 +169,20 @@ def _own_of(run: RunRow) -> Row | None:
     )
 
 
-def draw_variables(changes: Iterable[tuple[schema.VariableChange, str]]) -> Iterator[Block]:
-    """Yield the last change of each variable, with its run's id; those that are there can open."""
-    yield from _section(
-        "variables", "Variables touched", (_variable(each, run_id) for each, run_id in changes)
-    )
+def draw_variables(lines: Iterable[Line]) -> Iterator[Block]:
+    """Yield the last change of each variable."""
+    yield from _section("variables", "Variables touched", lines)
 
 
-def _variable(change: schema.VariableChange, run_id: str) -> _Line:
+def variable_line(change: schema.VariableChange, run_id: str) -> Line:
+    """Return a variable that a run has changed; it can be opened if it is there."""
     kind, about = change.change, escape(reveal(change.summary or change.type))
     chip = f'<code class="ia-chip ia-{kind}">{escape(reveal(change.name))}</code>'
     words = f'{chip} <span class="ia-type">{about}</span> <small>{kind}</small>'
     if kind == "deleted":
-        return _Line(change.name, f'<li><p class="ia-line">{words}</p></li>')
+        return Line(change.name, f'<li><p class="ia-line">{words}</p></li>')
     html = f'<li><details><summary class="ia-line">{words}</summary></details></li>'
-    return _Line(change.name, html, Head(name=change.name, run_id=run_id))
+    return Line(change.name, html, Head(name=change.name, run_id=run_id))
 
 
 def draw_sessions(
@@ -217,7 +217,7 @@ def draw_found(
 
 def _session(
     record: schema.Session, prompts: Mapping[str, str], current: str | None, *, is_free: bool
-) -> _Line:
+) -> Line:
     ended = record.state is schema.SessionState.TERMINATED
     state = "current" if record.id == current else "ended" if ended else "open"
     at = (record.last_run_at or record.started_at).astimezone()
@@ -228,7 +228,7 @@ def _session(
     hint = f"Go on with the session {record.name}"
     resume = RowButton(name="resume", label="Go on", title=hint, of=record.id)
     own = _buttons(resume if is_free and state == "open" else None)
-    return _Line(record.id, _row("", escape(title), notes, kind=f"session-{state}"), own)
+    return Line(record.id, _row("", escape(title), notes, kind=f"session-{state}"), own)
 
 
 def draw_usage(runs: int, tokens: int, cost: float | None) -> Iterator[Block]:
