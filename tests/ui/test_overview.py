@@ -394,5 +394,8 @@ def test_ten_sessions_are_listed_and_more_can_be_found(kernel: Kernel):
     assert heading(told, "sessions") == "Sessions 11"  # one has no prompt
     (section,) = [each for each in told["panel"]["set"] if each["key"] == "sessions"]
     assert section["own"] == {"type": "search"}
+    assert kernel.session
+    kernel.around = OverviewContext(sessions=[*records, kernel.session.record], prompts=prompts)
+    assert "current" in words(kernel.told(), "sessions")[0]
     kernel.around = OverviewContext(sessions=records[:3], prompts=prompts)
     assert {each["key"]: each for each in kernel.told()["panel"]["set"]}["sessions"]["own"] is None

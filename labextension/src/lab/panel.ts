@@ -214,6 +214,8 @@ export class Panel extends Widget {
     this.title.icon = agentIcon;
     this.title.className = 'ipyagent-tab';
     this.node.tabIndex = -1;
+    // The completer takes room within the first widget of one of that class.
+    this.addClass('jp-MainAreaWidget');
     this.node.setAttribute('role', 'region');
     this.node.setAttribute('aria-label', 'ipyagent');
     this.controller = new Controller(links);

@@ -45,7 +45,7 @@ export class PanelView {
   ) {
     this.element = h(
       'div',
-      { class: 'ipyagent-run ipyagent-card ipyagent-panel', 'data-ipyagent': 'panel' },
+      { class: 'ipyagent-run ipyagent-card ipyagent-panel lm-Widget', 'data-ipyagent': 'panel' },
       this.title,
       composer,
       this.empty.element,
@@ -236,6 +236,12 @@ class SearchPart implements Part<unknown> {
   ) {
     this.element = keep(h('div', { class: 'ipyagent-find' }, this.input, found.element));
     this.input.addEventListener('input', () => void this.find());
+    found.element.addEventListener('click', ({ target }) => {
+      if (target instanceof HTMLButtonElement) {
+        this.input.value = '';
+        void this.find();
+      }
+    });
   }
 
   update(_: unknown, block: HTMLElement): void {

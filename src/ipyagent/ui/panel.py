@@ -192,8 +192,12 @@ def draw_sessions(
     *,
     is_free: bool,
 ) -> Iterator[Block]:
-    """Yield the newest sessions, by their first prompts; others can go on if the kernel is free."""
+    """Yield the current and the newest sessions, by their first prompts.
+
+    Others can go on if the kernel is free.
+    """
     known = [each for each in records if each.id in prompts or each.id == current]
+    known.sort(key=lambda each: each.id != current)  # it may be an old one
     more = Search() if len(known) > SESSIONS else None
     lines = [_session(each, prompts, current, is_free=is_free) for each in known[:SESSIONS]]
     yield from _section("sessions", "Sessions", lines, f"{len(known)}", more)
